@@ -1,0 +1,42 @@
+# A bare machine needs Python 3.11+ (with pip and venv) and make; everything else goes into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+CODE := src tests benchmarks examples
+SET_UP := .venv/.set-up
+
+# The matrices are small: more BLAS threads only make them slower, and tests already run in parallel.
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint speed cost-to-target clean
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' Makefile
+
+demo: $(SET_UP) ## tune a model on a budget of seconds and watch it decide
+	$(BIN)/python examples/demo.py
+
+test: $(SET_UP) ## run every test
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --maxprocesses 4
+
+lint: $(SET_UP) ## check style, format and types
+	$(BIN)/python -m ruff check $(CODE)
+	$(BIN)/python -m ruff format --check $(CODE)
+	$(BIN)/python -m mypy
+
+speed: ## install the peers in .venv-peers and time one suggestion of each, side by side
+	$(PYTHON) benchmarks/install_peers.py
+	.venv-peers/bin/python -m benchmarks.speed
+
+cost-to-target: $(SET_UP) ## what every policy pays to reach a target, against random search
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.cost_to_target
+
+clean: ## remove the environments and every cache
+	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(SET_UP): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q -e '.[test,lint,demo]'
+	@touch $@

@@ -1,0 +1,249 @@
+"""The scores shared by policies and rules, and the surface a score makes of a belief.
+
+A score maps an Outlook to one number per point, higher is better, and its partial derivatives in
+the numbers of the Outlook. Chained with the models' gradients they give the slope of the score in
+the cube, so no policy carries derivative code. `differenced` makes a score of any plain function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from farthing.belief import Belief, Outlook
+from farthing.decision import Proposal
+from farthing.ledger import format_amount
+from farthing.normal import (
+    expected_cost,
+    expected_cost_slopes,
+    gittins_slopes,
+    log_affordable_slopes,
+    log_ei_slopes,
+)
+from farthing.search import Found, Rated, maximise
+
+__all__ = [
+    "Graded",
+    "Score",
+    "ScoreSurface",
+    "cheapness",
+    "differenced",
+    "gittins_index",
+    "log_ei_per_cost",
+    "lower_bound",
+    "maximise_score",
+    "proposal",
+]
+
+Array = NDArray[np.float64]
+
+
+class Graded(NamedTuple):
+    """A score (m,) and its partials in mean ((m,) or (m, f)), std, cost mean, cost std, success."""
+
+    score: Array
+    to_mean: Array
+    to_std: Array
+    to_cost_mean: Array
+    to_cost_std: Array
+    to_success: Array
+
+
+Score = Callable[[Outlook], Graded]
+
+
+def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
+    """ln of EI averaged over fantasies, each with its own incumbent, and its partials (dossier 15)."""
+    if outlook.mean.ndim == 1:
+        return log_ei_slopes(outlook.mean, outlook.std, outlook.best)
+    value, to_mean, to_std = log_ei_slopes(outlook.mean, outlook.std[:, None], outlook.best)
+    share = np.exp(value - logsumexp(value, axis=1, keepdims=True))  # (m, f)
+    total = logsumexp(value, axis=1) - np.log(value.shape[1])
+    return np.asarray(total), share * to_mean, (share * to_std).sum(axis=1)
+
+
+def log_ei_per_cost(alpha: float = 1.0) -> Score:
+    """ln EI + ln P(c <= cap) + ln P(success) - alpha ln E[min(c, cap)].
+
+    alpha = 0 is EI; 1 is EIpu and LogEIPC; between them EI_alpha (Pareto paper) and EI-cool (CArBO).
+    """
+
+    def score(outlook: Outlook) -> Graded:
+        value, to_mean, to_std = _log_improvement(outlook)
+        m, s = outlook.cost
+        cost, cost_m, cost_s = expected_cost_slopes(m, s, outlook.cap)
+        fits, fits_m, fits_s = log_affordable_slopes(m, s, outlook.cap)
+        return Graded(
+            value + fits + outlook.log_success - alpha * cost,
+            to_mean,
+            to_std,
+            fits_m - alpha * cost_m,
+            fits_s - alpha * cost_s,
+            np.ones_like(value),
+        )
+
+    return score
+
+
+def gittins_index(worth: float) -> Score:
+    """Minus the Gittins index g: EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]; PBGI."""
+
+    def score(outlook: Outlook) -> Graded:
+        m, s = outlook.cost
+        cost, cost_m, cost_s = expected_cost_slopes(m, s, outlook.cap)
+        fits, fits_m, fits_s = log_affordable_slopes(m, s, outlook.cap)
+        log_price = np.log(worth) + cost - fits - outlook.log_success
+        if outlook.mean.ndim == 1:
+            g, to_mean, to_std, to_price = gittins_slopes(outlook.mean, outlook.std, log_price)
+        else:
+            # z depends on std and price alone, so averaging over fantasies averages the means.
+            g, ones, to_std, to_price = gittins_slopes(
+                outlook.mean.mean(axis=1), outlook.std, log_price
+            )
+            to_mean = np.broadcast_to(ones[:, None] / outlook.mean.shape[1], outlook.mean.shape)
+        return Graded(
+            -g,
+            -to_mean,
+            -to_std,
+            -to_price * (cost_m - fits_m),
+            -to_price * (cost_s - fits_s),
+            to_price,
+        )
+
+    return score
+
+
+def lower_bound(root_beta: float, scale: float) -> Score:
+    """-(mean - sqrt(beta) std) in units of `scale`, plus ln P(success); GP-LCB."""
+
+    def score(outlook: Outlook) -> Graded:
+        several = outlook.mean.ndim > 1
+        mean = outlook.mean.mean(axis=1) if several else outlook.mean
+        none = np.zeros_like(mean)
+        count = outlook.mean.shape[1] if several else 1
+        return Graded(
+            (root_beta * outlook.std - mean) / scale + outlook.log_success,
+            np.full_like(outlook.mean, -1.0 / (scale * count)),
+            np.full_like(mean, root_beta / scale),
+            none,
+            none,
+            np.ones_like(mean),
+        )
+
+    return score
+
+
+def cheapness(outlook: Outlook) -> Graded:
+    """-ln E[min(c, cap)]."""
+    value, to_m, to_s = expected_cost_slopes(*outlook.cost, outlook.cap)
+    none = np.zeros_like(value)
+    return Graded(-value, np.zeros_like(outlook.mean), none, -to_m, -to_s, none)
+
+
+def differenced(function: Callable[[Outlook], Array], step: float = 1e-6) -> Score:
+    """A score from a plain elementwise function: partials by central differences, no model call."""
+
+    def score(outlook: Outlook) -> Graded:
+        def change(raised: Outlook, lowered: Outlook, width: Array) -> Array:
+            return (function(raised) - function(lowered)) / width
+
+        unit = step * outlook.std
+        wide = unit if outlook.mean.ndim == 1 else unit[:, None]
+        if outlook.mean.ndim == 1:
+            to_mean = change(
+                outlook._replace(mean=outlook.mean + wide),
+                outlook._replace(mean=outlook.mean - wide),
+                2.0 * unit,
+            )
+        else:
+            to_mean = np.empty_like(outlook.mean)
+            for f in range(outlook.mean.shape[1]):
+                raised, lowered = outlook.mean.copy(), outlook.mean.copy()
+                raised[:, f] += unit
+                lowered[:, f] -= unit
+                to_mean[:, f] = change(
+                    outlook._replace(mean=raised), outlook._replace(mean=lowered), 2.0 * unit
+                )
+        to_std = change(
+            outlook._replace(std=outlook.std + unit),
+            outlook._replace(std=outlook.std - unit),
+            2.0 * unit,
+        )
+        m, s = outlook.cost
+        flat = np.full_like(m, 2.0 * step)
+        to_cost_mean = change(
+            outlook._replace(cost=outlook.cost._replace(mean=m + step)),
+            outlook._replace(cost=outlook.cost._replace(mean=m - step)),
+            flat,
+        )
+        low = np.maximum(s - step, 0.0)
+        to_cost_std = change(
+            outlook._replace(cost=outlook.cost._replace(std=s + step)),
+            outlook._replace(cost=outlook.cost._replace(std=low)),
+            s + step - low,
+        )
+        to_success = change(
+            outlook._replace(log_success=outlook.log_success + step),
+            outlook._replace(log_success=outlook.log_success - step),
+            flat,
+        )
+        return Graded(function(outlook), to_mean, to_std, to_cost_mean, to_cost_std, to_success)
+
+    return score
+
+
+@dataclass(frozen=True)
+class ScoreSurface:
+    """A score over the cube under a belief: what `search.maximise` climbs."""
+
+    belief: Belief
+    score: Score
+
+    def at(self, X: Array) -> Rated:
+        """Score and shortfall at X."""
+        outlook = self.belief.outlook(X)
+        return Rated(self.score(outlook).score, outlook.shortfall)
+
+    def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
+        """`at(X)` and the gradients of both: the chain rule through the Outlook."""
+        outlook, d = self.belief.slopes(X)
+        graded = self.score(outlook)
+        if outlook.mean.ndim == 1:
+            gradient = graded.to_mean[:, None] * d.d_mean
+        else:
+            gradient = np.einsum("mf,mdf->md", graded.to_mean, d.d_mean)
+        gradient = gradient + graded.to_std[:, None] * d.d_std
+        if self.belief.cost:
+            gradient += graded.to_cost_mean[:, None] * d.d_cost_mean
+            gradient += graded.to_cost_std[:, None] * d.d_cost_std
+        if self.belief.success is not None:
+            gradient += graded.to_success[:, None] * d.d_log_success
+        return Rated(graded.score, outlook.shortfall), gradient, d.d_shortfall
+
+
+def maximise_score(belief: Belief, score: Score, rng: np.random.Generator) -> Found:
+    """The best affordable, untried points under a score."""
+    surface = ScoreSurface(belief, score)
+    return maximise(surface, belief.space, rng, tried=belief.tried, near=belief.top)
+
+
+def proposal(
+    belief: Belief, found: Found, why: str, *, notes: Mapping[str, Any] | None = None
+) -> Proposal:
+    """The best point found, and in words what it is expected to buy and to cost."""
+    if not len(found.X):
+        return Proposal(None, "nothing affordable and untried is left", notes=notes or {})
+    x = found.X[0]
+    outlook = belief.outlook(x[None])
+    ei = float(np.exp(_log_improvement(outlook)[0][0]))
+    best = belief.sign * float(np.mean(belief.best))
+    because = f"{why}: expected improvement {ei:.3g} on {best:.4g}"
+    for resource, (m, s) in belief.predicted(x).items():
+        cost = float(np.exp(expected_cost(m, s, max(belief.ledger[resource].left, 1e-300))[0]))
+        because += f", for about {format_amount(resource, cost)}"
+    return Proposal(x, because, float(found.score[0]), notes or {})

@@ -1,0 +1,343 @@
+"""What is known at one moment: models of the objective and of the costs, the ledger, the history.
+
+f    fantasies: posterior draws of the trials still running; they share one factor
+eta  = 0.2: a point is affordable if P(c <= left) >= 1 - eta for every resource (dossier 19)
+shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable iff <= 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from farthing.cost import CostLearner, CostModel, Evidence
+from farthing.gp import GP, Memory, Normal, refit
+from farthing.history import History
+from farthing.ledger import Ledger
+from farthing.normal import LOG_SQRT_2PI
+from farthing.space import Space
+
+__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe"]
+
+Array = NDArray[np.float64]
+
+START = 5  # uniform points before any model, as in CArBO, lookahead and GPyOpt
+FANTASIES = 10  # CArBO section 5
+Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
+EQUAL_COST = 1e-9  # in ln c: a known cost equal to what is left is affordable
+
+
+class Outlook(NamedTuple):
+    """What is believed of m points: everything a score may depend on.
+
+    Attributes:
+        mean: of the objective, (m,), or (m, f) with f fantasies; lower is better.
+        std: (m,).
+        cost: ln c, the one number per point of the scarcest resource, (m,) each.
+        log_success: ln P(the evaluation returns a value), (m,).
+        best: the incumbent, a number or (f,).
+        cap: nobody pays more than this; inf without a budget.
+        shortfall: affordable where <= 0, (m,).
+    """
+
+    mean: Array
+    std: Array
+    cost: Normal
+    log_success: Array
+    best: Array
+    cap: float
+    shortfall: Array
+
+
+class OutlookSlopes(NamedTuple):
+    """Gradients in the cube, (m, d), of the numbers of an Outlook; d_mean is (m, d, f) with f."""
+
+    d_mean: Array
+    d_std: Array
+    d_cost_mean: Array
+    d_cost_std: Array
+    d_log_success: Array
+    d_shortfall: Array
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The space, models of objective and cost, the ledger, the history.
+
+    Attributes:
+        objective: None while there are too few values for a model (the start).
+        cost: a model of ln c for each resource that something depends on.
+        success: a GP on +1 (returned a value) and -1 (failed); None until a failure was seen.
+        y: (n,) values to minimise, of the trials done.
+        best: the incumbent; one per fantasy while trials are running.
+        number: of the trial to be proposed.
+        worth: objective units one unit of cost is worth, or None.
+        sign: +1, or -1 where the user maximises; only for words and thresholds a user wrote.
+    """
+
+    space: Space
+    objective: GP | None
+    cost: Mapping[str, CostModel]
+    success: GP | None
+    ledger: Ledger
+    history: History
+    y: Array
+    best: Array
+    number: int
+    seed: int
+    noisy: bool
+    worth: float | None
+    sign: float
+    memories: Mapping[str, Memory]
+
+    @cached_property
+    def tried(self) -> Array:
+        """(k, d) points not to be proposed again: none if repeating them would tell something."""
+        trials = self.history.running if self.noisy else self.history.trials
+        return np.array([t.x for t in trials]).reshape(-1, self.space.d)
+
+    @cached_property
+    def top(self) -> Array:
+        """(up to 5, d) the best points tried, best first."""
+        done = self.history.done
+        order = np.argsort(self.y, kind="stable")[:5]
+        return np.array([done[i].x for i in order]).reshape(-1, self.space.d)
+
+    @property
+    def scale(self) -> float:
+        """The data's own unit of value."""
+        return self.objective.scale if self.objective is not None else 1.0
+
+    def notes(self) -> dict[str, Any]:
+        """What the next thought needs to remember of this one."""
+        return {"memories": dict(self.memories)} if self.memories else {}
+
+    # ── costs ──────────────────────────────────────────────────────────────────────────────
+
+    def _left(self, resource: str) -> float:
+        return max(self.ledger[resource].left, 1e-300)
+
+    @cached_property
+    def _limited(self) -> tuple[str, ...]:
+        return tuple(r for r in self.cost if np.isfinite(self.ledger[r].limit))
+
+    @property
+    def cap(self) -> float:
+        """Nobody pays more than what is left; 1 (all of it) where several resources are limited."""
+        if len(self._limited) > 1:
+            return 1.0
+        return self._left(self._limited[0]) if self._limited else np.inf
+
+    def _one_cost(self, costs: list[Normal]) -> tuple[Normal, NDArray[np.int64]]:
+        """ln c of the scarcest resource at each point, and which one that is (dossier 19)."""
+        if len(costs) == 1:
+            return costs[0], np.zeros(len(costs[0].mean), dtype=np.int64)
+        shares = [
+            normal.mean - np.log(self._left(resource))
+            for resource, normal in zip(self.cost, costs, strict=True)
+        ]
+        which = np.argmax(shares, axis=0)
+        rows = np.arange(len(which))
+        return Normal(
+            np.array(shares)[which, rows], np.array([c.std for c in costs])[which, rows]
+        ), which
+
+    def _shortfall(self, costs: list[Normal]) -> tuple[Array, NDArray[np.int64]]:
+        over = np.array(
+            [
+                normal.mean + Z_AFFORDABLE * normal.std - np.log(self._left(resource)) - EQUAL_COST
+                if resource in self._limited
+                else np.full(len(normal.mean), -np.inf)
+                for resource, normal in zip(self.cost, costs, strict=True)
+            ]
+        )
+        which = np.argmax(over, axis=0)
+        return over[which, np.arange(len(which))], which
+
+    def costs(self, X: Array) -> tuple[Normal, Array]:
+        """ln c as one number per point, and the shortfall, affordable where <= 0; (m,) each."""
+        if not self.cost:
+            return Normal(np.zeros(len(X)), np.zeros(len(X))), np.full(len(X), -np.inf)
+        costs = [model.log_at(X) for model in self.cost.values()]
+        return self._one_cost(costs)[0], self._shortfall(costs)[0]
+
+    def cost_slopes(self, X: Array) -> tuple[Normal, Array, Array, Array, Array]:
+        """`costs(X)` and the gradients (m, d) of ln c's mean, its std, and of the shortfall."""
+        if not self.cost:
+            flat = np.zeros(np.shape(X))
+            return *self.costs(X), flat, flat, flat
+        models = [model.slopes(X) for model in self.cost.values()]
+        costs = [model[0] for model in models]
+        d_means = np.array([model[1] for model in models])
+        d_stds = np.array([model[2] for model in models])
+        rows = np.arange(len(X))
+        cost, which = self._one_cost(costs)
+        shortfall, short = self._shortfall(costs)
+        d_shortfall = d_means[short, rows] + Z_AFFORDABLE * d_stds[short, rows]
+        return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
+
+    def predicted(self, x: Array) -> dict[str, Normal]:
+        """ln c at one point for every resource with a model."""
+        return {resource: model.log_at(x[None]) for resource, model in self.cost.items()}
+
+    # ── success ────────────────────────────────────────────────────────────────────────────
+
+    def log_success(self, X: Array) -> Array:
+        """ln P(an evaluation at X returns a value), (m,); 0 until a failure was seen."""
+        return np.zeros(len(X)) if self.success is None else _log_success(self.success.at(X))
+
+    def log_success_slopes(self, X: Array) -> tuple[Array, Array]:
+        """`log_success(X)` and its gradient (m, d)."""
+        if self.success is None:
+            return np.zeros(len(X)), np.zeros(np.shape(X))
+        return _log_success_slopes(*self.success.slopes(X))
+
+    # ── everything at once ─────────────────────────────────────────────────────────────────
+
+    def outlook(self, X: Array) -> Outlook:
+        """What is believed of the points X (m, d)."""
+        assert self.objective is not None
+        mean, std = self.objective.at(X)
+        cost, shortfall = self.costs(X)
+        success = self.log_success(X)
+        return Outlook(mean, std, cost, success, self.best, self.cap, shortfall)
+
+    def slopes(self, X: Array) -> tuple[Outlook, OutlookSlopes]:
+        """`outlook(X)` and the gradients of its numbers."""
+        assert self.objective is not None
+        (mean, std), d_mean, d_std = self.objective.slopes(X)
+        cost, shortfall, d_cost_mean, d_cost_std, d_shortfall = self.cost_slopes(X)
+        success, d_success = self.log_success_slopes(X)
+        return (
+            Outlook(mean, std, cost, success, self.best, self.cap, shortfall),
+            OutlookSlopes(d_mean, d_std, d_cost_mean, d_cost_std, d_success, d_shortfall),
+        )
+
+    def imagine(self, x: Array, y: float, cost: float) -> Belief:
+        """What would be believed after y and cost (of the first resource) were seen at x."""
+        assert self.objective is not None
+        first = self.ledger.resources[0]
+        return replace(
+            self,
+            objective=self.objective.condition(x, y),
+            cost={
+                resource: model.condition(x, cost) if resource == first else model
+                for resource, model in self.cost.items()
+            },
+            ledger=self.ledger.charge(None, {} if first == "trials" else {first: cost}),
+            best=np.minimum(self.best, y),
+            number=self.number + 1,
+        )
+
+
+# ── the probability of success ─────────────────────────────────────────────────────────────────
+
+
+def _log_success(latent: Normal) -> Array:
+    """ln P = ln Phi(latent / std): least-squares classification of +1 and -1."""
+    return np.asarray(log_ndtr(latent.mean / latent.std))
+
+
+def _log_success_slopes(latent: Normal, d_mean: Array, d_std: Array) -> tuple[Array, Array]:
+    value = _log_success(latent)
+    t = latent.mean / latent.std
+    ratio = np.exp(-0.5 * t * t - LOG_SQRT_2PI - value) / latent.std
+    return value, ratio[:, None] * (d_mean - t[:, None] * d_std)
+
+
+# ── trials still running ───────────────────────────────────────────────────────────────────────
+
+
+def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -> tuple[GP, Array]:
+    """Joint posterior draws at the running points X, each with its own incumbent (dossier 15)."""
+    draws = objective.sample(X, FANTASIES, rng)  # (f, k)
+    for x, y in zip(X, draws.T, strict=True):
+        objective = objective.condition(x, y)
+    return objective, np.minimum(best, draws.min(axis=1))
+
+
+# ── believing ──────────────────────────────────────────────────────────────────────────────────
+
+
+def believe(
+    space: Space,
+    history: History,
+    ledger: Ledger,
+    *,
+    learners: Mapping[str, CostLearner],
+    sign: float = 1.0,
+    noisy: bool = False,
+    worth: float | None = None,
+    seed: int = 0,
+    model: bool = True,
+) -> Belief:
+    """Fit what is worth fitting: the models remember their hyperparameters in the trials' notes.
+
+    Args:
+        learners: a cost learner for each resource that something depends on.
+        model: False for policies that need no model of the objective.
+    """
+    done, finished = history.done, history.having("done", "failed", "killed")
+    memories = dict(history.last_note("memories") or {})
+    X = np.array([t.x for t in done]).reshape(-1, space.d)
+    y = sign * np.array([t.value for t in done], dtype=np.float64)
+    objective, success = None, None
+    if model and len(finished) >= START and len(done) >= 2:
+        objective, memories["objective"] = refit(
+            X, y, memories.get("objective"), options=space.options, noisy=noisy
+        )
+        returned = history.having("done", "failed")
+        if len(returned) > len(done):
+            labels = np.array([1.0 if t.state == "done" else -1.0 for t in returned])
+            success, memories["success"] = refit(
+                np.array([t.x for t in returned]),
+                labels,
+                memories.get("success"),
+                options=space.options,
+                noisy=True,
+                clip=False,
+            )
+    cost: dict[str, CostModel] = {}
+    for resource, learner in learners.items():
+        paid = [t for t in finished if resource in t.cost]
+        evidence = Evidence(
+            space,
+            np.array([t.x for t in paid]).reshape(-1, space.d),
+            np.array([t.cost[resource] for t in paid], dtype=np.float64),
+            np.array([t.state == "killed" for t in paid], dtype=np.bool_),
+            memories.get(f"cost:{resource}"),
+        )
+        fitted = learner.fit(evidence)
+        if fitted is not None:
+            cost[resource] = fitted
+            if fitted.memory is not None:
+                memories[f"cost:{resource}"] = fitted.memory
+    best = np.array(y.min() if len(y) else np.inf)
+    if noisy and objective is not None:
+        best = np.array(objective.at(X).mean.min())
+    if history.running and objective is not None:
+        pending = np.array([t.x for t in history.running])
+        rng = np.random.default_rng([seed, len(history), FANTASIES])
+        objective, best = _fantasise(objective, best, pending, rng)
+    return Belief(
+        space=space,
+        objective=objective,
+        cost=cost,
+        success=success,
+        ledger=ledger,
+        history=history,
+        y=y,
+        best=best,
+        number=len(history),
+        seed=seed,
+        noisy=noisy,
+        worth=worth,
+        sign=sign,
+        memories=memories,
+    )

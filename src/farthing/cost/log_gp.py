@@ -1,0 +1,75 @@
+"""The warped cost model: a Gaussian process on ln c (CArBO section 3; dossier 16.1).
+
+    ln c(x) ~ GP, so c(x) is log-normal and never negative.
+
+An evaluation that was killed tells only that ln c > b. Its place in the fit is taken by
+E[ln c | ln c > b] = m + s phi(a) / (1 - Phi(a)), a = (b - m)/s, under the model of the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from farthing.cost.model import Evidence
+from farthing.gp import GP, Memory, Normal, refit
+from farthing.normal import LOG_SQRT_2PI
+
+__all__ = ["LogGP"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _LogGPCost:
+    """A fitted `LogGP`; its spread includes the noise of the bill, not only of the model."""
+
+    gp: GP
+    memory: Memory | None
+
+    @property
+    def _noise(self) -> float:
+        return self.gp.noise * self.gp.scale**2
+
+    def log_at(self, X: Array) -> Normal:
+        mean, std = self.gp.at(X)
+        return Normal(mean, np.sqrt(std**2 + self._noise))
+
+    def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
+        (mean, std), d_mean, d_std = self.gp.slopes(X)
+        total = np.sqrt(std**2 + self._noise)
+        return Normal(mean, total), d_mean, d_std * (std / total)[:, None]
+
+    def condition(self, x: Array, cost: float) -> _LogGPCost:
+        return replace(self, gp=self.gp.condition(x, np.log(cost)))
+
+
+@dataclass(frozen=True)
+class LogGP:
+    """Learn ln c with a Gaussian process."""
+
+    def fit(self, evidence: Evidence) -> _LogGPCost | None:
+        """A model of ln c, or None while fewer than two costs are known."""
+        space, X, cost, at_least, memory = evidence
+        if len(cost) < 2:
+            return None
+        log_cost = np.log(cost)
+        options = space.options
+        exact = ~at_least if (~at_least).sum() >= 2 else np.ones_like(at_least)
+        gp, memory = refit(X[exact], log_cost[exact], memory, options=options, clip=False)
+        model = _LogGPCost(gp, memory)
+        if exact.all():
+            return model
+        mean, std = model.log_at(X[~exact])
+        a = (log_cost[~exact] - mean) / std
+        guess = mean + std * np.exp(-0.5 * a * a - LOG_SQRT_2PI - log_ndtr(-a))
+        log_cost = log_cost.copy()
+        log_cost[~exact] = np.maximum(guess, log_cost[~exact])
+        frozen = {
+            "hyper": memory["hyper"],
+            "n": len(cost) * 10,
+        }  # nothing new to learn from guesses
+        return _LogGPCost(refit(X, log_cost, frozen, options=options, clip=False)[0], memory)

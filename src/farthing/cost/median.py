@@ -1,0 +1,50 @@
+"""The papers' cost: exp(mean of ln c), however uncertain it is (dossier 4 and 17)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farthing.cost.log_gp import LogGP
+from farthing.cost.model import CostLearner, CostModel, Evidence
+from farthing.gp import Memory, Normal
+
+__all__ = ["Median"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _MedianCost:
+    """Another model's mean, with no spread."""
+
+    model: CostModel
+
+    @property
+    def memory(self) -> Memory | None:
+        return self.model.memory
+
+    def log_at(self, X: Array) -> Normal:
+        mean, std = self.model.log_at(X)
+        return Normal(mean, np.zeros_like(std))
+
+    def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
+        (mean, std), d_mean, d_std = self.model.slopes(X)
+        return Normal(mean, np.zeros_like(std)), d_mean, np.zeros_like(d_std)
+
+    def condition(self, x: Array, cost: float) -> _MedianCost:
+        return replace(self, model=self.model.condition(x, cost))
+
+
+@dataclass(frozen=True)
+class Median:
+    """Trust another model's mean: acquisition, stopping and budget then all use exp(mean)."""
+
+    learner: CostLearner = LogGP()
+
+    def fit(self, evidence: Evidence) -> _MedianCost | None:
+        """The other learner's model without its spread."""
+        model = self.learner.fit(evidence)
+        return None if model is None else _MedianCost(model)

@@ -1,0 +1,501 @@
+"""A Gaussian process with a Matern-5/2 kernel and one lengthscale per coordinate.
+
+    X (n, d)   observed points of the unit cube          Z (n, e)   embedded, divided by lengthscales
+    y (n, f)   f target columns (fantasies share X)      L (n, n)   L L' = K + noise I
+    k(r)       v (1 + q + q^2/3) exp(-q), q = sqrt(5) r  A (n, f)   (K + noise I)^-1 (y - mean)
+    r^2        sum_j (x_j - x'_j)^2 / l_j^2, where a categorical coordinate adds [x_j != x'_j] / l_j^2
+
+Categoricals are embedded as one-hot / sqrt(2), which makes the mismatch a squared distance. The
+model lives on standardised targets; `at` and `slopes` answer in the user's units. Hyperparameters
+are the maximum a posteriori under the dimension-scaled prior ln l ~ N(sqrt 2 + ln(d)/2, 3).
+A GP never changes: `condition` returns a new one with one more row in its factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack, solve_triangular
+from scipy.optimize import minimize
+
+__all__ = ["GP", "Hyper", "Memory", "Normal", "build", "embed", "fit", "refit"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Memory = Mapping[str, Any]  # {"hyper": [...], "n": rows they were learnt from}, plain JSON values
+
+LENGTHSCALE_PRIOR = (
+    np.sqrt(2.0),
+    np.sqrt(3.0),
+)  # mean (plus ln(d)/2) and sd of ln l; dossier [O-2]
+VARIANCE_PRIOR = (0.0, 1.0)  # mean and sd of ln v, for standardised targets
+NOISE_PRIOR = (-4.0, 1.0)  # of ln noise when the objective is noisy; dossier [O-2]
+NUGGET_PRIOR = (-9.0, 3.0)  # when it is not: what smoothness cannot explain, usually nothing
+LENGTHSCALE_BOX = (np.log(0.02), np.log(300.0))
+VARIANCE_BOX = (np.log(0.02), np.log(100.0))
+NOISE_BOX = (np.log(1e-6), np.log(2.0))
+JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # relative to v
+VARIANCE_FLOOR = 1e-12  # relative to v: a posterior variance is never quite zero
+ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt anew at every n up to this,
+RELEARN_GROWTH = 1.1  # then whenever n has grown by a tenth
+LEARN_AT_MOST = 500  # hyperparameters are learnt on at most this many rows
+MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`)
+
+
+class Normal(NamedTuple):
+    """Mean, (m,) or (m, f), and standard deviation, (m,), at m points."""
+
+    mean: Array
+    std: Array
+
+
+class Hyper(NamedTuple):
+    """Hyperparameters on the standardised scale; `mean=None` asks for its least-squares estimate."""
+
+    lengthscales: Array  # (d,)
+    variance: float
+    noise: float
+    mean: float | None = None
+
+    def to_list(self) -> list[float]:
+        """Plain numbers, to be stored with a trial."""
+        return [*map(float, self.lengthscales), float(self.variance), float(self.noise)]
+
+    @staticmethod
+    def from_list(numbers: list[float]) -> Hyper:
+        """The inverse of `to_list`."""
+        return Hyper(np.asarray(numbers[:-2]), numbers[-2], numbers[-1])
+
+
+# ── the kernel ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _columns(options: Ints) -> Ints:
+    """Coordinate of each embedded column: one for a number, one per option for a categorical."""
+    return np.repeat(np.arange(len(options)), np.maximum(options, 1))
+
+
+def embed(X: Array, options: Ints) -> Array:
+    """(m, d) -> (m, e): numbers as they are, categoricals as one-hot / sqrt(2)."""
+    if not options.any():
+        return X
+    parts = []
+    for j, count in enumerate(options):
+        column = X[:, j : j + 1]
+        if count:
+            index = np.minimum((column * count).astype(np.int64), count - 1)
+            column = (index == np.arange(count)) / np.sqrt(2.0)
+        parts.append(column)
+    return np.hstack(parts)
+
+
+def _q(Z1: Array, Z2: Array) -> Array:
+    """q = sqrt(5) r between rows; the expanded square is safe because k is smooth in r^2."""
+    q = Z1 @ Z2.T
+    q *= -2.0
+    q += np.einsum("ij,ij->i", Z1, Z1)[:, None]
+    q += np.einsum("ij,ij->i", Z2, Z2)
+    np.maximum(q, 0.0, out=q)
+    q *= 5.0
+    return np.sqrt(q, out=q)
+
+
+def _matern(q: Array, variance: float) -> Array:
+    """v (1 + q + q^2/3) exp(-q)."""
+    k = q / 3.0
+    k += 1.0
+    k *= q
+    k += 1.0
+    k *= np.exp(-q)
+    k *= variance
+    return k
+
+
+def _factor(K: Array, variance: float) -> Array:
+    """Lower Cholesky factor of K, with the smallest jitter that makes it positive definite."""
+    for jitter in JITTERS:
+        if jitter:
+            K = K + jitter * variance * np.eye(len(K))
+        L, info = lapack.dpotrf(K, lower=1, clean=1)
+        if info == 0:
+            return np.asarray(L)
+    raise np.linalg.LinAlgError(f"a {len(K)} x {len(K)} kernel matrix is not positive definite")
+
+
+# ── the posterior ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class GP:
+    """A posterior; make one with `fit` or `build`."""
+
+    X: Array  # (n, d)
+    targets: Array  # (n, f) standardised
+    options: Ints  # (d,) number of options of a categorical coordinate, else 0
+    hyper: Hyper
+    shift: float  # y = shift + scale * target
+    scale: float
+    L: Array  # (n, n)
+    several: bool  # whether `at` answers with a column per fantasy
+
+    @property
+    def lengthscales(self) -> Array:
+        """(d,)."""
+        return self.hyper.lengthscales
+
+    @property
+    def variance(self) -> float:
+        """Prior variance v, standardised."""
+        return self.hyper.variance
+
+    @property
+    def noise(self) -> float:
+        """Observation noise variance, standardised."""
+        return self.hyper.noise
+
+    @property
+    def mean(self) -> float:
+        """Prior mean, standardised."""
+        return float(self.hyper.mean or 0.0)
+
+    @cached_property
+    def _weight(self) -> Array:
+        return 1.0 / self.lengthscales[_columns(self.options)]  # (e,)
+
+    @cached_property
+    def _Z(self) -> Array:
+        return embed(self.X, self.options) * self._weight
+
+    @cached_property
+    def _A(self) -> Array:
+        solved, _ = lapack.dpotrs(self.L, self.targets - self.mean, lower=1)
+        return np.asarray(solved)
+
+    @cached_property
+    def _L_inverse(self) -> Array:
+        inverse, _ = lapack.dtrtri(self.L, lower=1)
+        return np.asarray(inverse)
+
+    def embedded(self, X: Array) -> Array:
+        """(m, e): X embedded and divided by the lengthscales, where the kernel is isotropic."""
+        return embed(np.asarray(X, dtype=np.float64), self.options) * self._weight
+
+    def correct(self, Z: Array, weights: Array) -> tuple[Array, Array]:
+        """k(Z, X) weights, (m,), and its gradient in the cube, (m, d), for embedded points Z."""
+        q = _q(Z, self._Z)
+        decay = np.exp(-q)
+        value = (self.variance * (1.0 + q + q * q / 3.0) * decay) @ weights
+        slope = (5.0 / 3.0 * self.variance * (1.0 + q) * decay) * weights
+        return value, self.to_cube(slope @ self._Z - slope.sum(1, keepdims=True) * Z)
+
+    def to_cube(self, gradient: Array) -> Array:
+        """Gradient in embedded coordinates (m, e) -> in the cube (m, d); none for categoricals."""
+        if not self.options.any():
+            return gradient * self._weight
+        columns = _columns(self.options)
+        out = np.zeros((len(gradient), len(self.options)))
+        numbers = self.options[columns] == 0
+        out[:, columns[numbers]] = gradient[:, numbers] * self._weight[numbers]
+        return out
+
+    def _answer(self, mean: Array, variance: Array) -> Normal:
+        mean = self.shift + self.scale * (self.mean + mean)
+        floor = VARIANCE_FLOOR * self.variance
+        std = self.scale * np.sqrt(np.maximum(variance, floor))
+        return Normal(mean if self.several else mean[:, 0], std)
+
+    def at(self, X: Array) -> Normal:
+        """Posterior of the latent function at X (m, d), in the user's units."""
+        k = _matern(_q(self.embedded(X), self._Z), self.variance)  # (m, n)
+        half = solve_triangular(self.L, k.T, lower=True, check_finite=False)
+        return self._answer(k @ self._A, self.variance - np.einsum("ij,ij->j", half, half))
+
+    def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
+        """`at(X)`, the gradient of its mean, (m, d) or (m, d, f), and of its std, (m, d).
+
+        dk/dz = -(5/3) v (1 + q) exp(-q) (z - z_i), so every gradient is a product of matrices.
+        """
+        Z = self.embedded(X)
+        q = _q(Z, self._Z)
+        decay = np.exp(-q)
+        decay *= self.variance
+        k = q / 3.0
+        k += 1.0
+        k *= q
+        k += 1.0
+        k *= decay
+        q += 1.0
+        q *= decay
+        q *= 5.0 / 3.0  # now the slope
+        half = k @ self._L_inverse.T  # (m, n); faster than a triangular solve for a few points
+        both = half @ self._L_inverse
+        normal = self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
+        pulled = q * both
+        d_variance = self.to_cube(pulled @ self._Z - pulled.sum(1, keepdims=True) * Z)
+        d_std = d_variance * (-(self.scale**2) / normal.std)[:, None]
+        d_mean = np.empty((*np.shape(X), self._A.shape[1]))
+        for f in range(self._A.shape[1]):
+            pulled = q * self._A[:, f]
+            d_mean[:, :, f] = self.to_cube(pulled @ self._Z - pulled.sum(1, keepdims=True) * Z)
+        d_mean *= self.scale
+        return normal, d_mean if self.several else d_mean[:, :, 0], d_std
+
+    def covariance(self, X: Array) -> Array:
+        """Joint posterior covariance (m, m) of the latent function at X."""
+        Z = self.embedded(X)
+        k = _matern(_q(Z, self._Z), self.variance)
+        half = solve_triangular(self.L, k.T, lower=True, check_finite=False)
+        return np.asarray(self.scale**2 * (_matern(_q(Z, Z), self.variance) - half.T @ half))
+
+    def sample(self, X: Array, size: int, rng: np.random.Generator) -> Array:
+        """(size, m) joint draws of the latent function: mean + chol(covariance) z (dossier 12)."""
+        mean = self.at(X).mean
+        if self.several:
+            raise ValueError("sample() wants one target column; this posterior holds fantasies")
+        covariance = self.covariance(X) / self.scale**2
+        covariance[np.diag_indices_from(covariance)] += 1e-9 * self.variance
+        root = _factor(covariance, self.variance)
+        return np.asarray(mean + self.scale * rng.standard_normal((size, len(mean))) @ root.T)
+
+    def condition(self, x: Array, y: ArrayLike) -> GP:
+        """The posterior after y, one value or one per fantasy, was seen at x: one more row of L."""
+        x = np.asarray(x, dtype=np.float64).reshape(1, -1)
+        target = (np.atleast_1d(np.asarray(y, dtype=np.float64)) - self.shift) / self.scale
+        k = _matern(_q(self.embedded(x), self._Z), self.variance)[0]
+        row = solve_triangular(self.L, k, lower=True, check_finite=False)
+        n = len(self.L)
+        L = np.zeros((n + 1, n + 1), order="F")
+        L[:n, :n] = self.L
+        L[n, :n] = row
+        pivot = self.variance + self.noise - row @ row
+        L[n, n] = np.sqrt(max(pivot, VARIANCE_FLOOR * self.variance))
+        targets = self.targets
+        if len(target) > targets.shape[1]:
+            targets = np.repeat(targets, len(target), axis=1)
+        return replace(
+            self,
+            X=np.vstack([self.X, x]),
+            targets=np.vstack([targets, np.broadcast_to(target, targets.shape[1:])]),
+            L=L,
+            several=self.several or np.ndim(y) > 0,
+        )
+
+
+# ── standardising ──────────────────────────────────────────────────────────────────────────────
+
+
+def _clip(y: Array) -> Array:
+    """Bad outliers pulled in to Q3 + 1.5 IQR, from n = 8: one diverged run must not flatten the rest."""
+    if len(y) < 8:
+        return y
+    ordered = np.sort(y)
+    lower, upper = (ordered[int(round(share * (len(y) - 1)))] for share in (0.25, 0.75))
+    # Halved before subtracting so that the fence is finite for any finite y.
+    return np.minimum(y, min(upper + 3.0 * (0.5 * upper - 0.5 * lower), ordered[-1]))
+
+
+def _standardise(y: Array) -> tuple[Array, float, float]:
+    """(targets, shift, scale); a constant keeps scale 1. Safe from 1e-300 to 1e300."""
+    middle = float(np.median(y))
+    reach = float(np.abs(0.5 * y - 0.5 * middle).max()) * 2.0
+    if not reach > 1e-13 * abs(middle):
+        return np.zeros_like(y), middle, 1.0
+    reach = min(reach, 1e300)
+    z = y / reach - middle / reach
+    mean, std = float(z.mean()), float(z.std())
+    return (z - mean) / std, middle + mean * reach, std * reach
+
+
+def _subset(y: Array, limit: int) -> Ints:
+    """At most `limit` rows, in order: the better half of them the lowest y, the rest every k-th."""
+    if len(y) <= limit:
+        return np.arange(len(y))
+    order = np.argsort(y, kind="stable")
+    best, rest = order[: limit // 2], np.sort(order[limit // 2 :])
+    spread = rest[np.linspace(0, len(rest) - 1, limit - len(best)).round().astype(np.int64)]
+    return np.sort(np.concatenate([best, spread]))
+
+
+# ── making one ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _generalised_mean(L: Array, targets: Array) -> float:
+    """Least-squares constant mean 1'K^-1 y / 1'K^-1 1."""
+    solved, _ = lapack.dpotrs(L, np.ones(len(L)), lower=1)
+    return float(solved @ targets[:, 0] / solved.sum())
+
+
+def _posterior(
+    X: Array, targets: Array, hyper: Hyper, *, options: Ints, shift: float, scale: float
+) -> GP:
+    weight = 1.0 / hyper.lengthscales[_columns(options)]
+    Z = embed(X, options) * weight
+    K = _matern(_q(Z, Z), hyper.variance)
+    K[np.diag_indices_from(K)] = hyper.variance + hyper.noise
+    L = _factor(K, hyper.variance)
+    if hyper.mean is None:
+        hyper = hyper._replace(mean=_generalised_mean(L, targets))
+    return GP(X, targets, options, hyper, shift, scale, L, several=False)
+
+
+def _no_categoricals(X: Array) -> Ints:
+    return np.zeros(X.shape[1], dtype=np.int64)
+
+
+def build(X: ArrayLike, y: ArrayLike, hyper: Hyper, *, options: Ints | None = None) -> GP:
+    """The posterior with given hyperparameters, on y as it is: nothing standardised or clipped."""
+    X = np.asarray(X, dtype=np.float64)
+    targets = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+    options = _no_categoricals(X) if options is None else options
+    return _posterior(X, targets, hyper, options=options, shift=0.0, scale=1.0)
+
+
+def fit(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    options: Ints | None = None,
+    noisy: bool = False,
+    clip: bool = True,
+    start: Hyper | None = None,
+    learn: bool = True,
+) -> GP:
+    """The posterior after (X, y) with maximum a posteriori hyperparameters.
+
+    Args:
+        options: number of options of each categorical coordinate, 0 elsewhere.
+        noisy: whether equal points may give different values.
+        clip: whether to pull in bad outliers; not for costs, which must not be underrated.
+        start: hyperparameters to start from.
+        learn: False keeps `start` as it is and only computes the posterior.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    options = _no_categoricals(X) if options is None else options
+    clipped = np.asarray(y, dtype=np.float64)
+    clipped = _clip(clipped) if clip else clipped
+    keep = _subset(clipped, MODEL_AT_MOST)
+    X, clipped = X[keep], clipped[keep]
+    targets, shift, scale = _standardise(clipped)
+    if learn or start is None:
+        some = _subset(clipped, LEARN_AT_MOST)
+        hyper = _learn(X[some], targets[some], options, noisy=noisy, start=start)
+    else:
+        hyper = start._replace(mean=None)
+    return _posterior(X, targets[:, None], hyper, options=options, shift=shift, scale=scale)
+
+
+def refit(
+    X: ArrayLike,
+    y: ArrayLike,
+    memory: Memory | None,
+    *,
+    options: Ints | None = None,
+    noisy: bool = False,
+    clip: bool = True,
+) -> tuple[GP, Memory]:
+    """`fit` on a schedule: relearn at every n up to 30, then when n has grown by a tenth."""
+    n = len(np.asarray(y))
+    start = Hyper.from_list(memory["hyper"]) if memory else None
+    due = memory is None or n <= ALWAYS_RELEARN_UP_TO or n >= RELEARN_GROWTH * memory["n"]
+    model = fit(X, y, options=options, noisy=noisy, clip=clip, start=start, learn=due)
+    if memory is not None and not due:
+        return model, memory
+    return model, {"hyper": model.hyper.to_list(), "n": n}
+
+
+def _default_start(d: int, noise_prior: tuple[float, float]) -> Array:
+    mean, sd = LENGTHSCALE_PRIOR
+    mode = mean + 0.5 * np.log(d) - sd**2  # mode of the density in l, not in ln l
+    return np.concatenate([np.full(d, mode), [0.0, noise_prior[0]]])
+
+
+def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper | None) -> Hyper:
+    """Maximise likelihood x prior in (ln l, ln v, ln noise) by L-BFGS-B, best of the starts."""
+    d = X.shape[1]
+    noise_prior = NOISE_PRIOR if noisy else NUGGET_PRIOR
+    box = np.array([LENGTHSCALE_BOX] * d + [VARIANCE_BOX, NOISE_BOX])
+    starts = []
+    if start is not None:
+        starts.append(np.log([*start.lengthscales, start.variance, start.noise]))
+    if start is None or len(X) <= 30:
+        starts.append(_default_start(d, noise_prior))
+    E = embed(X, options)
+    columns = _columns(options)
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        return _negative_posterior(theta, E, columns, targets, noise_prior)
+
+    results = [
+        minimize(
+            loss,
+            np.clip(first, box[:, 0], box[:, 1]),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=box,
+            options={"maxiter": 60, "ftol": 1e-7, "gtol": 1e-4},
+        )
+        for first in starts
+    ]
+    theta = np.exp(min(results, key=lambda result: float(result.fun)).x)
+    return Hyper(theta[:d], float(theta[d]), float(theta[d + 1]))
+
+
+def _negative_posterior(
+    theta: Array, E: Array, columns: Ints, targets: Array, noise_prior: tuple[float, float]
+) -> tuple[float, Array]:
+    """-ln p(y | theta) - ln p(theta) and its gradient, the constant mean profiled out.
+
+    With r = y - mean, a = K^-1 r:  -ln p = r'a/2 + sum ln L_ii + n/2 ln 2 pi,
+    d(-ln p) = -tr((a a' - K^-1) dK)/2,  dK/d ln l_j = (5/3) v (1 + q) exp(-q) (z_j - z'_j)^2.
+    """
+    n, d = len(E), len(theta) - 2
+    variance, noise = float(np.exp(theta[d])), float(np.exp(theta[d + 1]))
+    Z = E * np.exp(-theta[:d])[columns]
+    q = _q(Z, Z)
+    decay = np.exp(-q)
+    decay *= variance
+    slope = 1.0 + q
+    slope *= decay
+    K = q  # (1 + q + q^2/3) decay, in place
+    K *= q / 3.0 + 1.0
+    K += 1.0
+    K *= decay
+    slope *= 5.0 / 3.0
+    K[np.diag_indices_from(K)] = variance + noise
+    L = _factor(K, variance)
+    inverse, _ = lapack.dpotri(L, lower=1)
+    inverse += np.tril(inverse, -1).T
+    ones = inverse.sum(0)
+    mean = float(ones @ targets / ones.sum())
+    residual = targets - mean
+    a = inverse @ residual
+    value = 0.5 * residual @ a + np.log(np.diag(L)).sum() + 0.5 * n * np.log(2.0 * np.pi)
+    pull = np.multiply.outer(a, a)
+    pull -= inverse
+    trace = float(np.trace(pull))
+    pull *= slope
+    # sum_ij P_ij (z_i - z_j)^2 = 2 sum_i z_i^2 (P 1)_i - 2 sum_i z_i (P z)_i
+    squares = 2.0 * (np.einsum("ij,ij,i->j", Z, Z, pull.sum(0)) - (Z * (pull @ Z)).sum(0))
+    gradient = np.empty(d + 2)
+    gradient[:d] = -0.5 * np.bincount(columns, squares, minlength=d)
+    gradient[d] = -0.5 * (residual @ a - n - noise * trace)
+    gradient[d + 1] = -0.5 * noise * trace
+    prior, d_prior = _log_prior(theta, d, noise_prior)
+    return float(value - prior), gradient - d_prior
+
+
+def _log_prior(theta: Array, d: int, noise_prior: tuple[float, float]) -> tuple[float, Array]:
+    """ln p(l, v, noise), log-normal densities (in l, not in ln l: the mode is where others' is)."""
+    mean, sd = LENGTHSCALE_PRIOR
+    means = np.concatenate(
+        [np.full(d, mean + 0.5 * np.log(d)), [VARIANCE_PRIOR[0], noise_prior[0]]]
+    )
+    sds = np.concatenate([np.full(d, sd), [VARIANCE_PRIOR[1], noise_prior[1]]])
+    u = (theta - means) / sds
+    value = -theta - np.log(sds) - 0.5 * np.log(2.0 * np.pi) - 0.5 * u * u
+    return float(value.sum()), -1.0 - u / sds

@@ -1,0 +1,114 @@
+"""What was asked, what came back, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["History", "Outcome", "State", "Trial"]
+
+Array = NDArray[np.float64]
+State = Literal["running", "done", "failed", "killed"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an objective may return instead of a number, when it knows more than the value.
+
+    Attributes:
+        value: what is optimised.
+        cost: what it cost, a number in the budget's first resource or {resource: amount}.
+        failed: why there is no value; the configuration is then learnt to be a bad idea.
+    """
+
+    value: float | None = None
+    cost: float | Mapping[str, float] | None = None
+    failed: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One evaluation, from `ask` to `tell`.
+
+    Attributes:
+        number: 0, 1, 2, ... in the order of asking.
+        params: what to evaluate.
+        x: the same as a point of the unit cube, (d,).
+        state: running, done, failed, or killed (its cost is then a lower bound).
+        value: what was told, in the user's units and direction.
+        cost: what was paid, by resource.
+        predicted: what it was expected to cost, by resource.
+        because: why it was chosen.
+        error: why it failed.
+        notes: what the next thought needs to remember; plain JSON values.
+    """
+
+    number: int
+    params: Mapping[str, Any]
+    x: Array
+    state: State = "running"
+    value: float | None = None
+    cost: Mapping[str, float] = field(default_factory=dict)
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    because: str = ""
+    error: str | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def predicted_cost(self) -> float | None:
+        """Expected cost in the first resource; None while nothing is known about costs."""
+        return next(iter(self.predicted.values()), None)
+
+    @property
+    def is_start(self) -> bool:
+        """Whether it belongs to the initial design."""
+        return self.notes.get("phase") == "start"
+
+
+@dataclass(frozen=True)
+class History:
+    """All trials in the order of their numbers; a change is a new History."""
+
+    trials: tuple[Trial, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self.trials)
+
+    def __getitem__(self, number: int) -> Trial:
+        return self.trials[number]
+
+    def adding(self, trial: Trial) -> History:
+        """With one more trial."""
+        return History((*self.trials, trial))
+
+    def replacing(self, number: int, **changes: Any) -> History:
+        """With some fields of one trial changed."""
+        trial = replace(self.trials[number], **changes)
+        return History((*self.trials[:number], trial, *self.trials[number + 1 :]))
+
+    def having(self, *states: State) -> tuple[Trial, ...]:
+        """The trials in one of these states."""
+        return tuple(trial for trial in self.trials if trial.state in states)
+
+    @property
+    def done(self) -> tuple[Trial, ...]:
+        """The trials that returned a value."""
+        return self.having("done")
+
+    @property
+    def running(self) -> tuple[Trial, ...]:
+        """The trials asked and not yet told."""
+        return self.having("running")
+
+    def last_note(self, key: str) -> Any:
+        """The most recently stored note of that name, or None."""
+        return next(
+            (trial.notes[key] for trial in reversed(self.trials) if key in trial.notes), None
+        )

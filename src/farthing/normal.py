@@ -1,0 +1,215 @@
+"""Formulas of one normal variable, safe in the tails.
+
+    phi, Phi   standard normal density and distribution function
+    h(u)     = phi(u) + u Phi(u)                       expected (Z + u)+ for Z ~ N(0, 1)
+    EI       = std h(u),  u = (best - mean) / std       expected improvement when minimising
+    g        : EI(g) = price                            Gittins index (Pandora's box)
+    ln c     ~ N(log_mean, log_std^2)                   a cost known up to a log-normal
+
+Everything is elementwise and in logarithms: EI itself underflows at u = -38. `*_slopes` give the
+value followed by its partial derivatives, in the order of the arguments.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfcx, log_ndtr, ndtr
+
+__all__ = [
+    "d_log_h",
+    "expected_cost",
+    "expected_cost_slopes",
+    "gittins",
+    "gittins_slopes",
+    "h_inverse",
+    "harmonic_cost",
+    "log_affordable",
+    "log_affordable_slopes",
+    "log_ei",
+    "log_ei_slopes",
+    "log_h",
+]
+
+Array = NDArray[np.float64]
+
+LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+PHI_AT_0 = 1.0 / np.sqrt(2.0 * np.pi)
+SQRT_HALF_PI = np.sqrt(0.5 * np.pi)
+DIRECT_ABOVE = -1.0  # phi + u Phi loses no digits here
+SERIES_BELOW = (
+    -1e4
+)  # 1 + u R(u) has lost half of its digits; the series is exact to 1e-12 from here
+
+
+def _mills(u: Array) -> Array:
+    """R(u) = Phi(u) / phi(u), for u <= 0."""
+    return np.asarray(SQRT_HALF_PI * erfcx(-u / np.sqrt(2.0)))
+
+
+def log_h(u: ArrayLike) -> Array:
+    """ln h(u), h(u) = phi(u) + u Phi(u).
+
+    h / phi = 1 + u R(u) with Mills' ratio R; below -1e4 its series 1/u^2 - 3/u^4.
+    """
+    u = np.clip(np.asarray(u, dtype=np.float64), -1e150, 1e150)  # whose squares are finite
+    if u.size and u.min() > DIRECT_ABOVE:
+        return np.asarray(np.log(np.exp(-0.5 * u * u) * PHI_AT_0 + u * ndtr(u)))
+    high = np.maximum(u, DIRECT_ABOVE)
+    low = np.minimum(u, DIRECT_ABOVE)
+    middle = np.maximum(low, SERIES_BELOW)
+    far = np.minimum(low, SERIES_BELOW)
+    tail = np.where(
+        low < SERIES_BELOW,
+        -2.0 * np.log(-far) + np.log1p(-3.0 / (far * far)),
+        np.log1p(middle * _mills(middle)),
+    )
+    return np.where(
+        u > DIRECT_ABOVE,
+        np.log(np.exp(-0.5 * high * high) * PHI_AT_0 + high * ndtr(high)),
+        -0.5 * low * low - LOG_SQRT_2PI + tail,
+    )
+
+
+def d_log_h(u: ArrayLike) -> Array:
+    """d ln h / du = Phi(u) / h(u) = R / (1 + u R); |u| + 2/|u| far in the tail."""
+    u = np.asarray(u, dtype=np.float64)
+    high = np.maximum(u, DIRECT_ABOVE)
+    low = np.minimum(u, DIRECT_ABOVE)
+    middle = np.maximum(low, SERIES_BELOW)
+    ratio = _mills(middle)
+    cdf = ndtr(high)
+    return np.where(
+        u > DIRECT_ABOVE,
+        cdf / (np.exp(-0.5 * high * high) * PHI_AT_0 + high * cdf),
+        np.where(low < SERIES_BELOW, -low - 2.0 / low, ratio / (1.0 + middle * ratio)),
+    )
+
+
+def log_ei(mean: ArrayLike, std: ArrayLike, best: ArrayLike) -> Array:
+    """ln EI = ln std + ln h((best - mean) / std)."""
+    std = np.asarray(std, dtype=np.float64)
+    return np.asarray(np.log(std) + log_h((best - np.asarray(mean)) / std))
+
+
+def log_ei_slopes(mean: ArrayLike, std: ArrayLike, best: ArrayLike) -> tuple[Array, Array, Array]:
+    """ln EI and its partials: d/dmean = -(Phi/h)/std, d/dstd = (1 - u Phi/h)/std = (phi/h)/std."""
+    std = np.asarray(std, dtype=np.float64)
+    u = (best - np.asarray(mean)) / std
+    value = log_h(u)
+    slope = d_log_h(u)
+    # phi / h computed in logs: 1 - u Phi/h cancels completely in the lower tail.
+    density = np.exp(-0.5 * u * u - LOG_SQRT_2PI - value)
+    return np.log(std) + value, -slope / std, density / std
+
+
+def h_inverse(log_r: ArrayLike, *, steps: int = 60) -> Array:
+    """z with h(z) = r, given ln r: bracketed Newton on ln h(z) - ln r, vectorised (dossier 10).
+
+    Bracket: r < phi(0): [-sqrt(-2 ln(r sqrt(2 pi))), 0]; otherwise [r - phi(0), r].
+    ln h is concave and increasing, so Newton from the left converges monotonically.
+    """
+    log_r = np.asarray(log_r, dtype=np.float64)
+    large = log_r > 4.0  # h(z) = z to the last digit
+    sought = np.where(large, 0.0, log_r)
+    r = np.exp(sought)
+    small = sought < np.log(PHI_AT_0)
+    low = np.where(small, -np.sqrt(np.maximum(-2.0 * (sought + LOG_SQRT_2PI), 0.0)), r - PHI_AT_0)
+    high = np.where(small, 0.0, r)
+    z = low
+    for _ in range(steps):
+        residual = log_h(z) - sought
+        low = np.where(residual <= 0.0, z, low)
+        high = np.where(residual >= 0.0, z, high)
+        step = z - residual / d_log_h(z)
+        step = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
+        settled = np.abs(step - z) <= 4e-16 * np.maximum(np.abs(z), 1e-3)
+        z = step
+        if settled.all():
+            break
+    return np.where(large, np.exp(np.minimum(log_r, 340.0)), z)
+
+
+def gittins(mean: ArrayLike, std: ArrayLike, log_price: ArrayLike) -> Array:
+    """The Gittins index g: EI(mean, std; g) = price, so g = mean + std h^-1(price / std)."""
+    std = np.asarray(std, dtype=np.float64)
+    return np.asarray(mean + std * h_inverse(log_price - np.log(std)))
+
+
+def gittins_slopes(
+    mean: ArrayLike, std: ArrayLike, log_price: ArrayLike
+) -> tuple[Array, Array, Array, Array]:
+    """g and its partials: 1, -(phi/Phi)(z), std (h/Phi)(z) (dossier 10; the references are wrong)."""
+    std = np.asarray(std, dtype=np.float64)
+    z = h_inverse(log_price - np.log(std))
+    to_std = -np.exp(-0.5 * z * z - LOG_SQRT_2PI - log_ndtr(z))
+    return np.asarray(mean + std * z), np.ones_like(z), to_std, std / d_log_h(z)
+
+
+def expected_cost(log_mean: ArrayLike, log_std: ArrayLike, cap: float = np.inf) -> Array:
+    """ln E[min(c, cap)] of a log-normal cost (dossier 17); ln E[c] = m + s^2/2 without a cap.
+
+    E[min(c, cap)] = exp(m + s^2/2) Phi((ln cap - m - s^2)/s) + cap Phi((m - ln cap)/s)
+    """
+    m = np.asarray(log_mean, dtype=np.float64)
+    s = np.asarray(log_std, dtype=np.float64)
+    if np.isinf(cap):
+        return np.asarray(m + 0.5 * s * s)
+    log_cap = np.log(cap)
+    safe = np.maximum(s, 1e-12)
+    below = m + 0.5 * s * s + log_ndtr((log_cap - m - s * s) / safe)
+    above = log_cap + log_ndtr((m - log_cap) / safe)
+    return np.where(s < 1e-12, np.minimum(m, log_cap), np.logaddexp(below, above))
+
+
+def expected_cost_slopes(
+    log_mean: ArrayLike, log_std: ArrayLike, cap: float = np.inf
+) -> tuple[Array, Array, Array]:
+    """ln E[min(c, cap)] and its partials in m and s.
+
+    dE/dm = E[c; c < cap], dE/ds = s E[c; c < cap] - cap phi((ln cap - m)/s).
+    """
+    m = np.asarray(log_mean, dtype=np.float64)
+    s = np.asarray(log_std, dtype=np.float64)
+    value = expected_cost(m, s, cap)
+    if np.isinf(cap):
+        return value, np.ones_like(value), s + np.zeros_like(value)
+    log_cap = np.log(cap)
+    safe = np.maximum(s, 1e-12)
+    to_m = np.exp(m + 0.5 * s * s + log_ndtr((log_cap - m - s * s) / safe) - value)
+    to_m = np.where(s < 1e-12, (m < log_cap).astype(np.float64), to_m)
+    t = (log_cap - m) / safe
+    at_cap = np.where(s < 1e-12, 0.0, np.exp(log_cap - 0.5 * t * t - LOG_SQRT_2PI - value))
+    return value, to_m, s * to_m - at_cap
+
+
+def harmonic_cost(log_mean: ArrayLike, log_std: ArrayLike) -> Array:
+    """ln 1/E[1/c] = m - s^2/2: rewards an uncertain cost; kept for comparison with other tuners."""
+    return expected_cost(log_mean, log_std) - np.square(np.asarray(log_std, dtype=np.float64))
+
+
+def log_affordable(log_mean: ArrayLike, log_std: ArrayLike, cap: float) -> Array:
+    """ln P(c <= cap) = ln Phi((ln cap - m)/s)."""
+    return log_affordable_slopes(log_mean, log_std, cap)[0]
+
+
+def log_affordable_slopes(
+    log_mean: ArrayLike, log_std: ArrayLike, cap: float
+) -> tuple[Array, Array, Array]:
+    """ln P(c <= cap) and its partials in m and s."""
+    m = np.asarray(log_mean, dtype=np.float64)
+    s = np.asarray(log_std, dtype=np.float64)
+    if np.isinf(cap):
+        zero = np.zeros(np.broadcast_shapes(m.shape, s.shape))
+        return zero, zero, zero
+    safe = np.maximum(s, 1e-12)
+    # A known cost equal to the cap is affordable: give equality the benefit of a rounding error.
+    t = (np.log(cap) - m + 1e-12) / safe
+    value = log_ndtr(t)
+    ratio = np.where(
+        t > 0.0, np.exp(-0.5 * t * t - LOG_SQRT_2PI - value), 1.0 / _mills(np.minimum(t, 0.0))
+    )
+    known = s < 1e-12
+    to_m = np.where(known, 0.0, -ratio / safe)
+    to_s = np.where(known, 0.0, -ratio * t / safe)
+    return np.where(known, np.where(t >= 0.0, 0.0, -np.inf), value), to_m, to_s

@@ -1,0 +1,31 @@
+"""Methods of choosing the next evaluation, one a file."""
+
+from farthing.policies.carbo import CArBO
+from farthing.policies.cheap_cover import CheapCover
+from farthing.policies.confidence_bound import ConfidenceBound
+from farthing.policies.contextual import ContextualEI
+from farthing.policies.cooling import Cooling
+from farthing.policies.ei import EI
+from farthing.policies.ei_per_cost import EIPerCost
+from farthing.policies.gittins import Gittins
+from farthing.policies.latin_hypercube import LatinHypercube
+from farthing.policies.random import Random
+from farthing.policies.sobol import Sobol
+from farthing.policies.start_with import StartWith
+from farthing.policies.thompson import Thompson
+
+__all__ = [
+    "EI",
+    "CArBO",
+    "CheapCover",
+    "ConfidenceBound",
+    "ContextualEI",
+    "Cooling",
+    "EIPerCost",
+    "Gittins",
+    "LatinHypercube",
+    "Random",
+    "Sobol",
+    "StartWith",
+    "Thompson",
+]

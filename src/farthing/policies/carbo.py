@@ -1,0 +1,55 @@
+"""CArBO (CArBO Algorithms 1 and 2; dossier 6.1): a cheap cover, then EI-cool.
+
+Five uniform points, then the cost-effective initial design until an eighth of the budget is spent
+(the five included), then EI / c^a with the exponent cooling as the rest is spent. Trials still
+running are fantasised (Algorithm 3), so a batch is several asks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.belief import Belief
+from farthing.decision import Proposal
+from farthing.errors import InvalidInput
+from farthing.policies.cheap_cover import CheapCover
+from farthing.policies.cooling import Cooling
+from farthing.policies.random import start
+
+__all__ = ["CArBO"]
+
+
+@dataclass(frozen=True)
+class CArBO:
+    """Cost-effective initial design for `share` of the budget, then cooling."""
+
+    share: float = 1 / 8
+    greedy: bool = False
+
+    needs: ClassVar[frozenset[str]] = frozenset({"budget", "cost"})
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 1:
+            raise InvalidInput(
+                f"CArBO(share={self.share}): the initial design takes a share of the budget from 0 "
+                "up to but not including 1. The paper uses 1/8."
+            )
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """Start, cover, or cool, by what has been spent."""
+        if belief.objective is None:
+            return start(belief, rng)
+        if _used(belief) < self.share:
+            return CheapCover(greedy=self.greedy).propose(belief, rng)
+        return Cooling().propose(belief, rng)
+
+
+def _used(belief: Belief) -> float:
+    """Share of the scarcest limited resource that is spent or reserved."""
+    accounts = [belief.ledger[resource] for resource in belief.ledger.resources]
+    return max((a.spent + a.reserved) / a.limit for a in accounts if np.isfinite(a.limit))

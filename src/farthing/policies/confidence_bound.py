@@ -1,0 +1,53 @@
+"""The lower confidence bound, GP-LCB (dossier 11).
+
+    minimise  mean - sqrt(beta_t) std,   beta_t = (2/5) ln(d t^2 pi^2 / (6 delta))
+
+t counts the trials after the start. Blind to cost by design: no reference divides a bound by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.acquisition import lower_bound, maximise_score, proposal
+from farthing.belief import Belief
+from farthing.decision import Proposal
+from farthing.errors import InvalidInput
+from farthing.policies.random import start
+
+__all__ = ["ConfidenceBound"]
+
+
+def beta(d: int, t: int, delta: float) -> float:
+    """(2/5) ln(d t^2 pi^2 / (6 delta)): the GP-UCB schedule divided by 5."""
+    return float(0.4 * np.log(d * t**2 * np.pi**2 / (6.0 * delta)))
+
+
+@dataclass(frozen=True)
+class ConfidenceBound:
+    """The lowest optimistic bound among the affordable points."""
+
+    delta: float = 0.1
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise InvalidInput(
+                f"ConfidenceBound(delta={self.delta}): delta is a probability between 0 and 1, the "
+                "chance that the bound fails. The usual value is 0.1."
+            )
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """argmin mean - sqrt(beta) std."""
+        if belief.objective is None:
+            return start(belief, rng)
+        t = max(1, sum(not trial.is_start for trial in belief.history) + 1)
+        root = float(np.sqrt(beta(belief.space.d, t, self.delta)))
+        found = maximise_score(belief, lower_bound(root, belief.scale), rng)
+        return proposal(belief, found, f"lowest confidence bound, mean - {root:.2f} std")

@@ -1,0 +1,38 @@
+"""EI-cool (CArBO, section 4; dossier 6): EI / c^a, the exponent falling from 1 to 0.
+
+    a_k = (tau - tau_k) / (tau - tau_init),  clamped to [0, 1]
+
+tau is the budget, tau_k what is spent and reserved, tau_init what the initial design cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.acquisition import log_ei_per_cost, maximise_score, proposal
+from farthing.belief import Belief
+from farthing.decision import Proposal
+from farthing.policies.random import start
+
+__all__ = ["Cooling"]
+
+
+@dataclass(frozen=True)
+class Cooling:
+    """Thrifty while the budget is full, bold when it runs out."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"budget", "cost"})
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = True
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """Argmax of ln EI - a_k ln c."""
+        if belief.objective is None:
+            return start(belief, rng)
+        alpha = belief.ledger.cooling
+        found = maximise_score(belief, log_ei_per_cost(alpha), rng)
+        why = f"most improvement per cost^{alpha:.2f} to be expected, cooling with what is left"
+        return proposal(belief, found, why, notes={"alpha": alpha})

@@ -1,0 +1,31 @@
+"""Expected improvement (dossier 2): argmax ln EI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.acquisition import log_ei_per_cost, maximise_score, proposal
+from farthing.belief import Belief
+from farthing.decision import Proposal
+from farthing.policies.random import start
+
+__all__ = ["EI"]
+
+
+@dataclass(frozen=True)
+class EI:
+    """Most expected improvement, whatever it costs, among what is affordable."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = True
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """Argmax of ln EI."""
+        if belief.objective is None:
+            return start(belief, rng)
+        found = maximise_score(belief, log_ei_per_cost(0.0), rng)
+        return proposal(belief, found, "most improvement to be expected")

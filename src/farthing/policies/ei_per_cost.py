@@ -1,0 +1,45 @@
+"""EI per cost to a power: EI_alpha = EI / c^alpha (Pareto paper; dossier 4, 5, 9).
+
+alpha = 1 is EIpu and, in logs, LogEIPC; alpha = 0 is EI.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.acquisition import log_ei_per_cost, maximise_score, proposal
+from farthing.belief import Belief
+from farthing.decision import Proposal
+from farthing.errors import InvalidInput
+from farthing.policies.random import start
+
+__all__ = ["EIPerCost"]
+
+
+@dataclass(frozen=True)
+class EIPerCost:
+    """Most expected improvement per cost^alpha: argmax ln EI - alpha ln E[min(c, cap)]."""
+
+    alpha: float = 1.0
+
+    needs: ClassVar[frozenset[str]] = frozenset({"cost"})
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.alpha) and self.alpha >= 0):
+            raise InvalidInput(
+                f"EIPerCost(alpha={self.alpha}): alpha is a finite number >= 0. "
+                "Use 1 for improvement per cost, 0.2 to care less about cost, 0 for plain EI."
+            )
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """Argmax of ln EI - alpha ln c."""
+        if belief.objective is None:
+            return start(belief, rng)
+        found = maximise_score(belief, log_ei_per_cost(self.alpha), rng)
+        power = "" if self.alpha == 1 else f"^{self.alpha:g}"
+        return proposal(belief, found, f"most improvement per cost{power} to be expected")

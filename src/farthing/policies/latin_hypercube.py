@@ -1,0 +1,47 @@
+"""Latin hypercubes, one after another: every block fills each coordinate's strata once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.belief import Belief
+from farthing.decision import Proposal
+from farthing.errors import InvalidInput
+from farthing.policies.random import DRAWS, first_allowed
+
+__all__ = ["LatinHypercube"]
+
+
+@dataclass(frozen=True)
+class LatinHypercube:
+    """Blocks of `size` points (default 2(d + 1)), each a Latin hypercube."""
+
+    size: int | None = None
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.size is not None and not self.size >= 1:
+            raise InvalidInput(
+                f"LatinHypercube(size={self.size}): a block has at least one point. "
+                "Give the number of points of one hypercube, for example 16."
+            )
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """Row k mod size of block k // size, or the next that is affordable and untried."""
+        from scipy.stats import qmc
+
+        d = belief.space.d
+        size = self.size or 2 * (d + 1)
+        block, row = divmod(belief.number, size)
+        rows = [
+            qmc.LatinHypercube(d, rng=np.random.default_rng([belief.seed, b])).random(size)
+            for b in range(block, block + 1 + int(np.ceil(DRAWS / size)))
+        ]
+        x = first_allowed(belief, belief.space.spread(np.vstack(rows)[row:]), rng)
+        return Proposal(x, f"point {row + 1} of {size} of Latin hypercube {block + 1}")

@@ -1,0 +1,35 @@
+"""A scrambled Sobol sequence: row k for trial k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.belief import Belief
+from farthing.decision import Proposal
+from farthing.policies.random import DRAWS, first_allowed
+
+__all__ = ["Sobol"]
+
+
+@dataclass(frozen=True)
+class Sobol:
+    """Space-filling points, as many as wanted, the same for the same seed."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = False
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """Row k, or the next row that is affordable and untried."""
+        from scipy.stats import qmc
+
+        sequence = qmc.Sobol(
+            belief.space.d, scramble=True, rng=np.random.default_rng([belief.seed])
+        )
+        exponent = int(np.ceil(np.log2(belief.number + DRAWS)))
+        rows = sequence.random_base2(exponent)[belief.number :]
+        x = first_allowed(belief, belief.space.spread(rows), rng)
+        return Proposal(x, f"row {belief.number} of a scrambled Sobol sequence")

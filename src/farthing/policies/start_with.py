@@ -1,0 +1,56 @@
+"""Given points first, then another policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from farthing.belief import Belief
+from farthing.decision import Policy, Proposal
+from farthing.errors import InvalidInput
+from farthing.search import is_among
+
+__all__ = ["StartWith"]
+
+
+@dataclass(frozen=True)
+class StartWith:
+    """`StartWith([{"lr": 0.1}, ...], then=EI())`: what is known to be good is tried first.
+
+    A given point that is not affordable is left out.
+    """
+
+    points: Sequence[Mapping[str, Any]]
+    then: Policy
+
+    def __post_init__(self) -> None:
+        if not self.points:
+            raise InvalidInput("StartWith([]): give at least one point, or use the policy alone.")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the policy after the points needs."""
+        return self.then.needs
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the policy after the points reads."""
+        return self.then.reads
+
+    @property
+    def models(self) -> bool:
+        """Whether the policy after the points looks at a model."""
+        return self.then.models
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """The first given point that is untried and affordable, else what `then` says."""
+        X = np.array([belief.space.encode(point) for point in self.points])
+        allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, belief.tried)
+        if belief.number < len(X) + len(belief.history.trials) and allowed.any():
+            k = int(np.argmax(allowed))
+            because = f"point {k + 1} of the {len(X)} given to start with"
+            return Proposal(X[k], because, notes={"phase": "start"})
+        return self.then.propose(belief, rng)

@@ -1,0 +1,391 @@
+"""Maximise a surface over a space: screen, polish, flip; or enumerate the rows of a table.
+
+    screen   a rotated Sobol set and perturbations of the best points tried, scored in one call
+    polish   the best of them climbed together: projected BFGS with exact gradients, one call of
+             the surface per step for all starts, the weaker half dropped on the way
+    flip     discrete coordinates changed one at a time, continuous ones polished again
+
+A surface gives every point a score and a shortfall; points with a positive shortfall are not
+affordable and never returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farthing.space import Space
+
+__all__ = [
+    "Effort",
+    "Found",
+    "Rated",
+    "Surface",
+    "candidates",
+    "climb",
+    "is_among",
+    "maximise",
+    "sobol",
+]
+
+Array = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+CHUNK = 4096  # rows of a table scored at once, to bound memory
+SAME_POINT = 1e-7  # of the cube: closer than this is the same evaluation
+PENALTY = 1e3  # score per squared unit of shortfall while climbing
+FIRST_STEP = 0.1  # longest first step of a climb, in the cube
+FEW_LEVELS = 16  # all levels of a coordinate are tried if it has no more than this
+
+
+class Rated(NamedTuple):
+    """Scores, higher is better, and shortfalls, affordable where <= 0; (m,) each."""
+
+    score: Array
+    shortfall: Array
+
+
+class Surface(Protocol):
+    """A function on the cube with gradients."""
+
+    def at(self, X: Array) -> Rated:
+        """Score and shortfall at X (m, d)."""
+
+    def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
+        """`at(X)` and the gradients (m, d) of score and of shortfall."""
+
+
+class Found(NamedTuple):
+    """Affordable, untried, snapped points, the best first: local maxima and the best of the screen."""
+
+    X: Array  # (k, d)
+    score: Array  # (k,)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to look."""
+
+    screen: int = 512
+    around: int = 256
+    starts: int = 12
+    steps: tuple[int, ...] = (8, 8, 30)  # after each stage the better half goes on
+    flips: int = 4
+
+
+@lru_cache(maxsize=16)
+def sobol(size: int, d: int) -> Array:
+    """The first points of a scrambled Sobol sequence, always the same; rotate it for variety."""
+    from scipy.stats import qmc
+
+    sequence = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(0))
+    return np.asarray(sequence.random_base2(int(np.ceil(np.log2(size))))[:size])
+
+
+def maximise(
+    surface: Surface,
+    space: Space,
+    rng: np.random.Generator,
+    *,
+    tried: Array,
+    near: Array,
+    effort: Effort = Effort(),
+) -> Found:
+    """The best affordable points of a surface; an empty Found if there are none.
+
+    Args:
+        tried: (k, d) points not to be returned.
+        near: (k, d) points around which to look as well.
+    """
+    if space.rows is not None:
+        return _enumerate(surface, space.rows, tried)
+    screened = candidates(space, rng, near, effort)
+    rated = surface.at(screened)
+    if not (rated.shortfall <= 0).any():
+        screened = _affordable(surface, space, screened, rated)
+        rated = surface.at(screened)
+    allowed = (rated.shortfall <= 0) & np.isfinite(rated.score) & ~is_among(screened, tried)
+    screened, score = screened[allowed], rated.score[allowed]
+    if not len(screened):
+        return Found(screened, score)
+    numeric = space.options == 0
+    starts = screened[_spread_out(screened, score, effort.starts)]
+    peaks = space.snap(climb(surface, starts, space.active(starts) & numeric, effort.steps))
+    if any(levels is not None for levels in space.levels):
+        peaks = _flip(surface, space, peaks, tried, effort)
+    return _best_first(surface, np.vstack([peaks, screened[np.argmax(score)][None]]), tried)
+
+
+def _best_first(surface: Surface, pool: Array, tried: Array) -> Found:
+    rated = surface.at(pool)
+    score = np.where(
+        (rated.shortfall <= 0) & ~is_among(pool, tried) & np.isfinite(rated.score),
+        rated.score,
+        -np.inf,
+    )
+    order = np.argsort(-score, kind="stable")
+    order = order[np.isfinite(score[order])]
+    return Found(pool[order], score[order])
+
+
+def _enumerate(surface: Surface, rows: Array, tried: Array) -> Found:
+    """Every row not tried, the affordable ones best first."""
+    rows = rows[~is_among(rows, tried)]
+    parts = [surface.at(rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)]
+    if not parts:
+        return Found(rows, np.zeros(0))
+    score = np.concatenate([part.score for part in parts])
+    shortfall = np.concatenate([part.shortfall for part in parts])
+    score = np.where((shortfall <= 0) & ~np.isnan(score), score, -np.inf)
+    order = np.argsort(-score, kind="stable")
+    order = order[score[order] > -np.inf]
+    return Found(rows[order], score[order])
+
+
+def is_among(X: Array, tried: Array) -> Bools:
+    """(m,): whether each row of X is one of `tried`."""
+    if not len(tried) or not len(X):
+        return np.zeros(len(X), dtype=np.bool_)
+    # Only neighbours in the first coordinate can be equal: sort it, then compare within a window.
+    order = np.argsort(tried[:, 0], kind="stable")
+    ordered = tried[order]
+    low = np.searchsorted(ordered[:, 0], X[:, 0] - SAME_POINT)
+    high = np.searchsorted(ordered[:, 0], X[:, 0] + SAME_POINT, side="right")
+    among = np.zeros(len(X), dtype=np.bool_)
+    for i in np.flatnonzero(high > low):
+        among[i] = (np.abs(ordered[low[i] : high[i]] - X[i]) <= SAME_POINT).all(axis=1).any()
+    return among
+
+
+# ── screening ──────────────────────────────────────────────────────────────────────────────────
+
+
+def candidates(space: Space, rng: np.random.Generator, near: Array, effort: Effort) -> Array:
+    """A Sobol set, rotated at random, and points around `near` at scales from 1e-3 to 0.3."""
+    U = (sobol(effort.screen, space.d) + rng.random(space.d)) % 1.0
+    everywhere = space.spread(U)
+    if not len(near) or not effort.around:
+        return everywhere
+    centre = near[np.arange(effort.around) % len(near)]
+    reach = 10.0 ** rng.uniform(-3.0, -0.5, size=(effort.around, 1))
+    moved = centre + reach * rng.standard_normal(centre.shape)
+    # Few coordinates at a time, and always at least one: most improvements are small changes.
+    share = rng.choice([1.0, 0.5, 1.5 / space.d], size=(effort.around, 1))
+    change = rng.random(centre.shape) < share
+    change[np.arange(effort.around), rng.integers(space.d, size=effort.around)] = True
+    anywhere = space.spread(rng.random(centre.shape))
+    moved = np.where(space.options > 0, anywhere, moved)
+    return np.vstack([everywhere, space.snap(np.clip(np.where(change, moved, centre), 0.0, 1.0))])
+
+
+def _spread_out(X: Array, score: Array, count: int) -> NDArray[np.int64]:
+    """Indices of the best points, each at some distance from those before it."""
+    chosen = [int(np.argmax(score))]
+    open_ = np.abs(X - X[chosen[-1]]).max(axis=1) > 0.15
+    while len(chosen) < count:
+        masked = np.where(open_, score, -np.inf)
+        best = int(np.argmax(masked))
+        if masked[best] == -np.inf:
+            break
+        chosen.append(best)
+        open_ &= np.abs(X - X[best]).max(axis=1) > 0.15
+    if len(chosen) < count:
+        rest = np.argsort(-score, kind="stable")
+        chosen.extend([int(i) for i in rest if i not in chosen][: count - len(chosen)])
+    return np.array(chosen)
+
+
+@dataclass(frozen=True)
+class _Cheapness:
+    """The surface whose score is minus the shortfall, to find out whether anything is affordable."""
+
+    surface: Surface
+
+    def at(self, X: Array) -> Rated:
+        shortfall = self.surface.at(X).shortfall
+        return Rated(-shortfall, np.zeros_like(shortfall))
+
+    def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
+        rated, _, d_shortfall = self.surface.slopes(X)
+        return (
+            Rated(-rated.shortfall, np.zeros_like(rated.shortfall)),
+            -d_shortfall,
+            np.zeros_like(d_shortfall),
+        )
+
+
+def _affordable(surface: Surface, space: Space, screened: Array, rated: Rated) -> Array:
+    """Nothing screened was affordable: climb towards what is."""
+    starts = screened[np.argsort(rated.shortfall, kind="stable")[:4]]
+    free = space.active(starts) & (space.options == 0)
+    return space.snap(climb(_Cheapness(surface), starts, free, (40,)))
+
+
+# ── climbing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def climb(surface: Surface, X: Array, free: Bools, steps: tuple[int, ...]) -> Array:
+    """Climb from every row of X at once, moving the coordinates that are `free`, (m, d).
+
+    Projected BFGS: direction H g on the coordinates not held by a bound, halving steps that do not
+    satisfy Armijo's rule, each start at its own pace. Returns all ends, those dropped early too.
+    """
+    ends: list[Array] = []
+    state = _start_climb(surface, X, free)
+    for stage, rounds in enumerate(steps):
+        for _ in range(rounds):
+            state = _step(surface, state)
+            if state.settled.all():
+                break
+        if stage + 1 < len(steps):
+            order = np.argsort(-state.value, kind="stable")
+            keep = max(2, (len(order) + 1) // 2)
+            ends.append(state.X[order[keep:]])
+            state = state.only(order[:keep])
+    return np.vstack([state.X, *ends])
+
+
+@dataclass
+class _Climb:
+    """Where every start stands."""
+
+    X: Array  # (s, d)
+    value: Array  # (s,) score less the penalty
+    gradient: Array  # (s, d)
+    H: Array  # (s, d, d) inverse of the negative Hessian, estimated
+    direction: Array  # (s, d) the step being tried, shortened after every failure
+    free: Bools  # (s, d)
+    fresh: Bools  # (s,) H not yet scaled
+    settled: Bools  # (s,)
+
+    def only(self, index: NDArray[np.int64]) -> _Climb:
+        return _Climb(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+
+
+def _penalised(surface: Surface, X: Array) -> tuple[Array, Array]:
+    rated, gradient, d_shortfall = surface.slopes(X)
+    value = np.where(np.isfinite(rated.score), rated.score, -1e300)
+    if (rated.shortfall > 0).any():
+        over = np.maximum(rated.shortfall, 0.0)
+        value = value - PENALTY * over**2
+        gradient = gradient - 2.0 * PENALTY * over[:, None] * d_shortfall
+    return value, np.nan_to_num(gradient)
+
+
+def _start_climb(surface: Surface, X: Array, free: Bools) -> _Climb:
+    s, d = X.shape
+    value, gradient = _penalised(surface, X)
+    state = _Climb(
+        X=X,
+        value=value,
+        gradient=gradient,
+        H=np.broadcast_to(np.eye(d), (s, d, d)).copy(),
+        direction=np.zeros((s, d)),
+        free=free,
+        fresh=np.ones(s, dtype=np.bool_),
+        settled=np.zeros(s, dtype=np.bool_),
+    )
+    return _aim(state, np.ones(s, dtype=np.bool_))
+
+
+def _aim(state: _Climb, which: Bools) -> _Climb:
+    """New directions for the starts in `which`: H g without the coordinates a bound holds back."""
+    X, g = state.X, state.gradient
+    held = ~state.free | ((X <= 0.0) & (g < 0.0)) | ((X >= 1.0) & (g > 0.0))
+    g = np.where(held, 0.0, g)
+    p = np.where(held, 0.0, np.matmul(state.H, g[:, :, None])[:, :, 0])
+    uphill = np.einsum("ij,ij->i", p, g) > 1e-14 * np.abs(g).max(axis=1) * np.abs(p).max(axis=1)
+    p = np.where(uphill[:, None], p, g)
+    longest = np.abs(p).max(axis=1)
+    limit = np.where(state.fresh | ~uphill, FIRST_STEP, 0.5)
+    p *= np.minimum(1.0, limit / np.maximum(longest, 1e-300))[:, None]
+    state.direction = np.where(which[:, None], p, state.direction)
+    state.settled = state.settled | (which & (np.abs(state.direction).max(axis=1) < 1e-9))
+    return state
+
+
+def _step(surface: Surface, state: _Climb) -> _Climb:
+    """One evaluation for every start: accept and aim again, or shorten."""
+    trial = np.clip(state.X + state.direction, 0.0, 1.0)
+    value, gradient = _penalised(surface, trial)
+    moved = trial - state.X
+    promised = np.einsum("ij,ij->i", state.gradient, moved)
+    better = (value >= state.value + 1e-4 * promised) & (value > state.value) & ~state.settled
+    change = state.gradient - gradient  # of the negative gradient: positive along s when concave
+    curvature = np.einsum("ij,ij->i", moved, change)
+    size = np.einsum("ij,ij->i", change, change)
+    good = better & (curvature > 1e-10 * np.sqrt(size * np.einsum("ij,ij->i", moved, moved)))
+    first = good & state.fresh
+    if first.any():
+        state.H[first] = np.eye(trial.shape[1]) * (curvature[first] / size[first])[:, None, None]
+    if good.any():
+        state.H[good] = _bfgs(state.H[good], moved[good], change[good], curvature[good])
+    gain = value - state.value
+    still = better & (gain < 1e-10 * np.maximum(np.abs(value), 1.0))
+    still &= np.abs(moved).max(axis=1) < 1e-6
+    # Shorten what failed: to the top of the parabola through value, slope and trial value.
+    with np.errstate(all="ignore"):
+        factor = np.nan_to_num(0.5 * promised / (promised - gain), nan=0.25)
+    shorter = state.direction * np.clip(factor, 0.1, 0.5)[:, None]
+    state.settled = state.settled | still | (~better & (np.abs(moved).max(axis=1) < 1e-9))
+    state.direction = np.where(better[:, None], state.direction, shorter)
+    state.X = np.where(better[:, None], trial, state.X)
+    state.gradient = np.where(better[:, None], gradient, state.gradient)
+    state.value = np.where(better, value, state.value)
+    state.fresh = state.fresh & ~good
+    return _aim(state, better)
+
+
+def _bfgs(H: Array, s: Array, y: Array, sy: Array) -> Array:
+    """H + (1 + y'Hy/s'y) s s'/s'y - (H y s' + s y'H)/s'y."""
+    Hy = np.matmul(H, y[:, :, None])[:, :, 0]
+    yHy = np.einsum("ij,ij->i", y, Hy)
+    outer = s[:, :, None] * Hy[:, None, :]
+    grow = ((1.0 + yHy / sy) / sy)[:, None, None] * (s[:, :, None] * s[:, None, :])
+    return np.asarray(H + grow - (outer + outer.transpose(0, 2, 1)) / sy[:, None, None])
+
+
+# ── discrete coordinates ───────────────────────────────────────────────────────────────────────
+
+
+def _flip(surface: Surface, space: Space, X: Array, tried: Array, effort: Effort) -> Array:
+    """Best change of one discrete coordinate, then polish the others; from the three best of X."""
+    continuous = np.array([levels is None for levels in space.levels]) & (space.options == 0)
+    found = _best_first(surface, X, tried).X[:3]
+    ends = [X]
+    for x in found:
+        for _ in range(effort.flips):
+            around = space.snap(_neighbours(space, x))
+            best = _best_first(surface, np.vstack([x[None], around]), tried).X[:1]
+            if continuous.any() and len(best):
+                free = space.active(best) & continuous
+                polished = space.snap(climb(surface, best, free, (12,)))
+                best = _best_first(surface, np.vstack([best, polished]), tried).X[:1]
+            if not len(best) or np.array_equal(best[0], x):
+                break
+            x = best[0]
+        ends.append(x[None])
+    return np.vstack(ends)
+
+
+def _neighbours(space: Space, x: Array) -> Array:
+    """Points that differ from x in one discrete coordinate."""
+    out = []
+    active = space.active(x[None])[0]
+    for j, levels in enumerate(space.levels):
+        if levels is None or not active[j]:
+            continue
+        here = int(np.argmin(np.abs(levels - x[j])))
+        if len(levels) <= FEW_LEVELS:
+            others = np.delete(levels, here)
+        else:
+            steps = np.array([-8, -3, -2, -1, 1, 2, 3, 8]) + here
+            others = levels[steps[(steps >= 0) & (steps < len(levels))]]
+        around = np.repeat(x[None], len(others), axis=0)
+        around[:, j] = others
+        out.append(around)
+    return np.vstack(out) if out else np.empty((0, space.d))

@@ -1,0 +1,36 @@
+"""Stop after a number of trials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.belief import Belief
+from farthing.decision import Proposal, Verdict
+from farthing.errors import InvalidInput
+
+__all__ = ["MaxTrials"]
+
+
+@dataclass(frozen=True)
+class MaxTrials:
+    """At most `count` trials in all, whatever became of them."""
+
+    count: int
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.count, int) and self.count >= 1):
+            raise InvalidInput(f"MaxTrials({self.count!r}): give a whole number of at least 1.")
+
+    def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
+        """number >= count."""
+        made = belief.number
+        return Verdict(
+            made >= self.count, f"{made} of at most {self.count} trials made", made, self.count
+        )

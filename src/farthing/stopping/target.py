@@ -1,0 +1,41 @@
+"""Stop when a value has been reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.belief import Belief
+from farthing.decision import Proposal, Verdict
+from farthing.errors import InvalidInput
+
+__all__ = ["Target"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The best value is `value` or better, in the user's units and direction."""
+
+    value: float
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.value):
+            raise InvalidInput(f"Target({self.value}): give the finite value that is good enough.")
+
+    def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
+        """best <= value, or >= for a user who maximises."""
+        if not len(belief.y):
+            return Verdict(
+                False, f"no value yet; the target is {self.value:.6g}", np.nan, self.value
+            )
+        best = belief.sign * float(belief.y.min())
+        reached = belief.sign * best <= belief.sign * self.value
+        words = "has reached" if reached else "has not reached"
+        because = f"the best value {best:.6g} {words} the target {self.value:.6g}"
+        return Verdict(bool(reached), because, best, self.value)

@@ -1,0 +1,102 @@
+"""Slow and obvious versions of what the library computes fast, and the dossier's toy pool."""
+
+import mpmath as mp
+import numpy as np
+
+# ---------------------------------------------------------------- the toy pool P (dossier 3)
+POOL_NAMES = "ABCDE"
+POOL_BEST = 0.25
+POOL_MEAN = np.array([0.20, 0.22, 0.30, 0.35, 0.28])
+POOL_STD = np.array([0.10, 0.12, 0.20, 0.15, 0.05])
+POOL_COST = np.array([100.0, 40.0, 10.0, 2.0, 30.0])
+POOL_EI = np.array([0.06977965574, 0.06436136379, 0.05726893964, 0.02266794707, 0.008433636612])
+POOL_LOG_EI = np.array([-2.662412777, -2.743241767, -2.859996868, -3.786803376, -4.775527211])
+
+
+# ---------------------------------------------------------------- one normal variable
+def h_mp(u):
+    """h(u) = phi(u) + u Phi(u) as an mpmath number of at least 60 correct digits.
+
+    Phi is erfc, so nothing underflows; the sum cancels to a share 1/u^2: hence the extra digits.
+    """
+    with mp.workdps(60 + 4 * int(mp.log10(1 + abs(mp.mpf(float(u)))) + 1)):
+        u = mp.mpf(float(u))
+        return mp.npdf(u) + u * mp.erfc(-u / mp.sqrt(2)) / 2
+
+
+def log_h_mp(u):
+    """ln h(u), to sixty digits."""
+    with mp.workdps(60):
+        return mp.log(h_mp(u))
+
+
+def d_log_h_mp(u):
+    """Phi(u) / h(u)."""
+    with mp.workdps(60):
+        return mp.erfc(-mp.mpf(float(u)) / mp.sqrt(2)) / 2 / h_mp(u)
+
+
+def sampled_improvement(mean, std, best, *, draws=200_000, seed=0):
+    """Mean of (best - f)+ over draws of f, and the standard error of that mean."""
+    f = mean + std * np.random.default_rng(seed).standard_normal(draws)
+    gained = np.maximum(best - f, 0.0)
+    return gained.mean(), gained.std() / np.sqrt(draws)
+
+
+# ---------------------------------------------------------------- Gaussian process
+def matern52(A, B, lengthscales, variance=1.0):
+    """k = v (1 + q + q^2/3) exp(-q), q = sqrt(5) |(a - b) / l|, one pair at a time."""
+    A, B = np.atleast_2d(A), np.atleast_2d(B)
+    K = np.empty((len(A), len(B)))
+    for i, a in enumerate(A):
+        for j, b in enumerate(B):
+            q = np.sqrt(5.0) * np.linalg.norm((a - b) / lengthscales)
+            K[i, j] = variance * (1 + q + q**2 / 3) * np.exp(-q)
+    return K
+
+
+def dense_gp(X, y, Xs, lengthscales, variance, noise, mean=0.0):
+    """Posterior mean (m,) and covariance (m, m) of the noise-free function at Xs, by `solve`."""
+    K = matern52(X, X, lengthscales, variance) + noise * np.eye(len(X))
+    Ks = matern52(X, Xs, lengthscales, variance)
+    return (
+        mean + Ks.T @ np.linalg.solve(K, y - mean),
+        matern52(Xs, Xs, lengthscales, variance) - Ks.T @ np.linalg.solve(K, Ks),
+    )
+
+
+def dense_lml(X, y, lengthscales, variance, noise, mean=0.0):
+    """Log marginal likelihood, ln N(y; mean, K + noise I)."""
+    K = matern52(X, X, lengthscales, variance) + noise * np.eye(len(X))
+    residual = y - mean
+    _, log_det = np.linalg.slogdet(K)
+    quadratic = residual @ np.linalg.solve(K, residual)
+    return -0.5 * (quadratic + log_det + len(X) * np.log(2 * np.pi))
+
+
+# ---------------------------------------------------------------- Pareto front
+def brute_front(log_ei, log_cost):
+    """Every row that no other row dominates; of equal rows the first. A set of indices."""
+    rows = list(zip(log_ei, log_cost, strict=True))
+    return {
+        i
+        for i, (ei, cost) in enumerate(rows)
+        if not any(
+            e >= ei and c <= cost and (e > ei or c < cost or j < i)
+            for j, (e, c) in enumerate(rows)
+            if j != i
+        )
+    }
+
+
+def brute_minimax_alpha(log_ei, log_cost, chosen):
+    """Least log-regret over every alpha >= 0 at which two lines ln EI_j - alpha ln c_j cross."""
+    gain = np.asarray(log_ei) - log_ei[chosen]
+    dearness = np.asarray(log_cost) - log_cost[chosen]
+    candidates = [0.0]
+    for i in range(len(gain)):
+        for j in range(i):
+            if dearness[i] != dearness[j]:
+                candidates.append((gain[i] - gain[j]) / (dearness[i] - dearness[j]))
+    regrets = {a: np.max(gain - a * dearness) for a in candidates if a >= 0 and np.isfinite(a)}
+    return min(regrets, key=regrets.get), min(regrets.values())

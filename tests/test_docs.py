@@ -1,0 +1,136 @@
+"""What the pages say is so: code runs, links lead somewhere, names exist, methods are listed."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[1]
+PACKAGE = REPO / "src" / "farthing"
+README = REPO / "README.md"
+NOTATION = REPO / "docs" / "notation.md"
+PAGES = sorted([*REPO.glob("*.md"), *(REPO / "docs").rglob("*.md")])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+# Written in pieces, so that this file does not hold what it looks for.
+MACHINE_PATHS = [f"/{folder}/" for folder in ("work", "root", "home", "Users")]
+FOLDERS = (".ci", "benchmarks", "docs", "examples", "src", "tests")
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def prose(page: str) -> str:
+    """The page without its code, fenced or inline."""
+    return re.sub(r"`[^`\n]*`", "", FENCE.sub("", page))
+
+
+def python_blocks(page: str) -> list[str]:
+    return [code for language, code in FENCE.findall(page) if language == "python"]
+
+
+def broken_links(page: str, folder: Path) -> list[str]:
+    targets = [link.split("#")[0] for link in LINK.findall(prose(page)) if "://" not in link]
+    return [target for target in targets if target and not (folder / target).exists()]
+
+
+def methods() -> Iterator[str]:
+    """The one class of every policy and every stopping rule."""
+    for path in sorted([*PACKAGE.glob("policies/*.py"), *PACKAGE.glob("stopping/*.py")]):
+        for node in ast.parse(text(path)).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                yield from ast.literal_eval(node.value)
+
+
+def notation_rows(page: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The names and the files of every table row: its second column, and its last."""
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) > 2 and (files := re.findall(r"`([\w/]+\.py)`", cells[-1])):
+            yield re.findall(r"`([^`]+)`", cells[1]), files
+
+
+def identifiers(code: str) -> set[str]:
+    """Every name that occurs in code, not in its strings or comments."""
+    fields = ("id", "attr", "arg", "name")
+    nodes = list(ast.walk(ast.parse(code)))
+    return {n for node in nodes for f in fields if isinstance(n := getattr(node, f, None), str)}
+
+
+def test_readme_code_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = python_blocks(text(README))
+    assert blocks
+    names = {"__name__": "__main__"}
+    for block in blocks:  # in one namespace, as somebody reading downwards would paste them
+        exec(compile(block, "README.md", "exec"), names)
+
+
+def test_readme_names_the_commands_and_the_makefile_has_them():
+    makefile = text(REPO / "Makefile")
+    for command in ("make demo", "make test"):
+        assert command in text(README)
+    for target in re.findall(
+        r"\bmake ([a-z-]+)\b", " ".join(re.findall(r"`([^`]+)`", text(README)))
+    ):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"README: no `make {target}`"
+
+
+def test_every_method_is_documented():
+    pages = [README, NOTATION, *(REPO / "docs").glob("methods.md")]
+    documented = " ".join(text(page) for page in pages)
+    assert [name for name in methods() if not re.search(rf"\b{name}\b", documented)] == []
+
+
+def test_notation_names_exist():
+    rows = list(notation_rows(text(NOTATION)))
+    assert len(rows) > 20
+    missing = []
+    for names, files in rows:
+        known = set()
+        for file in files:
+            if not (PACKAGE / file).exists():
+                missing.append(file)
+                continue
+            known |= identifiers(text(PACKAGE / file))
+        missing += [f"{n} in {files}" for n in names if not identifiers(n) <= known]
+    assert missing == []
+
+
+def test_changelog_has_this_version():
+    version = tomllib.loads(text(REPO / "pyproject.toml"))["project"]["version"]
+    heading = rf"^## \[{re.escape(version)}\].*\n+### \w+\n+- \S"
+    assert re.search(heading, text(REPO / "CHANGELOG.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(REPO).as_posix())
+def test_links_lead_somewhere(page):
+    assert broken_links(text(page), page.parent) == []
+
+
+def test_no_file_knows_the_machine_it_was_written_on():
+    # Walked rather than asked of git: a bare machine may have the clone and no git.
+    files = [path for path in REPO.iterdir() if path.is_file()]
+    files += [path for folder in FOLDERS for path in (REPO / folder).rglob("*") if path.is_file()]
+    told = {
+        path.relative_to(REPO).as_posix(): mark
+        for path in files
+        if "__pycache__" not in path.parts
+        for mark in MACHINE_PATHS
+        if mark.encode() in path.read_bytes()
+    }
+    assert told == {}
+
+
+def test_the_readers_here_see_what_is_planted(tmp_path):
+    (tmp_path / "here.md").touch()
+    page = "[a](here.md#top) [b](gone.md) [c](https://x.org/y.md) `[d](code.md)` ![e](gone.png)\n"
+    assert broken_links(page, tmp_path) == ["gone.md", "gone.png"]
+    assert python_blocks("```python\nx = 1\n```\n```sh\nls\n```\n") == ["x = 1\n"]
+    assert list(notation_rows("| u | `a`, `b.c` | (m,) | `gp.py` |")) == [(["a", "b.c"], ["gp.py"])]
+    assert identifiers("def f(x): return x.y + z") == {"f", "x", "y", "z"}
