@@ -61,7 +61,7 @@ def synthetic(problem: Problem, note: str = "") -> Source:
 
 
 def table(name: str) -> Source:
-    """Rows of a recorded table, hyperparameters scaled to the cube (in logs where space.json says)."""
+    """Rows of a recorded table, scaled to the cube as its space.json says."""
     import pyarrow.parquet as parquet
 
     path = DATA / f"{name}.parquet"

@@ -2,8 +2,9 @@
 
 Run by the system's Python, standard library only. Each requirement is its own pip call into
 `.venv-peers`, constrained to what is already there; one that does not fit is given a private
-`.venv-peers-<name>` (with farthing in it); one that cannot be installed at all is recorded with its error. The record,
-`.venv-peers/peers.json`, maps each name to `{"python": ..., "error": ...}` (one of them null).
+`.venv-peers-<name>` (with farthing in it); one that cannot be installed at all is recorded with
+its error. The record, `.venv-peers/peers.json`, maps each name to `{"python": ..., "error": ...}`,
+one of them null.
 """
 
 import json
@@ -75,7 +76,7 @@ def install(
 
 def pip(python: Path, *arguments: str) -> str | None:
     """Run `pip install`; return the end of its complaint, or None when it worked."""
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run([*command, *arguments], capture_output=True, text=True)
     if done.returncode == 0:
         return None
@@ -85,7 +86,7 @@ def pip(python: Path, *arguments: str) -> str | None:
 
 def installed(python: Path) -> str:
     """List what is in an environment as pip constraints, farthing itself left out."""
-    command = [python, "-m", "pip", "list", "--format=freeze", "--exclude", "farthing"]
+    command = [str(python), "-m", "pip", "list", "--format=freeze", "--exclude", "farthing"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import qmc
 
+from benchmarks.peers import past
 from benchmarks.problems import Problem, ackley, bumps, levy, rosenbrock, styblinski_tang
 
 Array = NDArray[np.float64]
@@ -37,14 +37,15 @@ def compare(problem: Problem, n: int, *, seed: int) -> dict[str, Any]:
     from farthing import Float, Optimizer, Space, gp, policies
     from farthing.normal import log_ei
 
-    U = qmc.Sobol(problem.d, seed=seed).random_base2(int(np.ceil(np.log2(n))))[:n]
+    U = past(problem, n, seed=seed)
     y = problem.f(problem.from_cube(U))
     optimizer = Optimizer(
         Space({name: Float(0.0, 1.0) for name in problem.names}), policy=policies.EI(), seed=seed
     )
     for u, value in zip(U, y, strict=True):
         optimizer.add(dict(zip(problem.names, map(float, u), strict=True)), float(value))
-    chosen = np.array([[optimizer.ask().params[name] for name in problem.names]])
+    params = optimizer.ask().params
+    chosen = np.array([[params[name] for name in problem.names]])
 
     model = gp.fit(U, y)  # what the optimizer fits to its first history
     twin = common_posterior(model)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from benchmarks.problems import bumps
+from benchmarks.problems import Problem, bumps
 
 Array = NDArray[np.float64]
 NEAR_THE_OPTIMUM = 0.2  # share of past observations: a run that has been going on for a while
@@ -175,7 +175,7 @@ class SMAC:
         self.value = TrialValue
         self.names = [f"x{j}" for j in range(U.shape[1])]
         self.folder = tempfile.TemporaryDirectory()
-        space = ConfigurationSpace({name: (0.0, 1.0) for name in self.names}, seed=seed)
+        space = ConfigurationSpace(dict.fromkeys(self.names, (0.0, 1.0)), seed=seed)
         scenario = Scenario(
             space,
             deterministic=True,
@@ -252,14 +252,14 @@ PEERS: dict[str, tuple[Callable[..., Peer], tuple[str, ...]]] = {
 # ── the case every library is given ────────────────────────────────────────────────────────────
 
 
-def past(n: int, d: int, *, seed: int) -> Array:
-    """(n, d): scrambled Sobol points, and a fifth of them near the optimum of `bumps(d)`."""
+def past(problem: Problem, n: int, *, seed: int) -> Array:
+    """(n, d) of the cube: scrambled Sobol points, and a fifth of them near the optimum."""
     near = int(NEAR_THE_OPTIMUM * n)
-    sobol = qmc.Sobol(d, seed=seed).random_base2(int(np.ceil(np.log2(n - near))))[: n - near]
-    cloud = np.random.default_rng([seed, n, d]).normal(
-        bumps(d).minimiser, CLOSENESS, size=(near, d)
-    )
-    return np.vstack([sobol, np.clip(cloud, 0.0, 1.0)])
+    sobol = qmc.Sobol(problem.d, seed=seed).random_base2(int(np.ceil(np.log2(n - near))))
+    low, high = np.array(problem.bounds).T
+    centre = (np.array(problem.minimiser) - low) / (high - low)
+    cloud = np.random.default_rng([seed, n]).normal(centre, CLOSENESS, size=(near, problem.d))
+    return np.vstack([sobol[: n - near], np.clip(cloud, 0.0, 1.0)])
 
 
 def price(U: Array) -> Array:
@@ -271,8 +271,9 @@ class Case:
     """One library with n past observations in d dimensions, ready to be asked."""
 
     def __init__(self, peer: Callable[..., Peer], *, n: int, d: int, seed: int) -> None:
-        U = past(n, d, seed=seed)
-        self.f = bumps(d).f
+        problem = bumps(d)
+        U = past(problem, n, seed=seed)
+        self.f = problem.f
         self.peer = peer(U, self.f(U), price(U), seed=seed)
 
     def suggest(self) -> float:

@@ -26,6 +26,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -81,7 +82,7 @@ QUICK = Plan(
 # ── the processes ──────────────────────────────────────────────────────────────────────────────
 
 
-class PeerFailed(Exception):
+class PeerError(Exception):
     """A library could not answer; the message says why."""
 
 
@@ -90,38 +91,47 @@ class Worker:
 
     def __init__(self, name: str, python: Path) -> None:
         self.name = name
-        self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [python, "-m", "benchmarks.peers", name],
             cwd=REPO,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self.log,
+            stderr=subprocess.PIPE,
             text=True,
         )
         self.answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self.complaints: deque[str] = deque(maxlen=20)
+        self.listeners = [
+            threading.Thread(target=listen, daemon=True)
+            for listen in (self._listen_to_complaints, self._listen)
+        ]
+        for listener in self.listeners:
+            listener.start()
         self.versions: dict[str, str] = self._answer(PATIENCE)["versions"]
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.answers.put(line)
+        self.listeners[0].join()  # the last complaint comes before the end
         self.answers.put(None)
+
+    def _listen_to_complaints(self) -> None:
+        assert self.process.stderr is not None
+        self.complaints.extend(line.strip() for line in self.process.stderr if line.strip())
 
     def _answer(self, patience: float) -> Json:
         try:
             line = self.answers.get(timeout=patience)
         except queue.Empty:
             self.close()
-            raise PeerFailed(f"no answer in {patience:.0f} s") from None
+            raise PeerError(f"no answer in {patience:.0f} s") from None
         if line is None:
-            self.log.seek(0)
-            last = (self.log.read().strip().splitlines() or ["no message"])[-1]
-            raise PeerFailed(f"its process ended: {last}")
+            last = self.complaints[-1] if self.complaints else "no message"
+            raise PeerError(f"its process ended: {last}")
         answer: Json = json.loads(line)
         if "error" in answer:
-            raise PeerFailed(answer["error"])
+            raise PeerError(answer["error"])
         return answer
 
     def ask(self, **request: Any) -> Json:
@@ -148,7 +158,6 @@ class Worker:
         """End the process."""
         self.process.kill()
         self.process.wait()
-        self.log.close()
 
 
 def installed(peer: str) -> tuple[Path | None, str | None]:
@@ -166,7 +175,7 @@ def warm(name: str) -> Worker:
     """A worker that has made its first suggestions: imports and compilation are behind it."""
     python, error = installed(name)
     if python is None:
-        raise PeerFailed(error)
+        raise PeerError(error)
     worker = Worker(name, python)
     worker.ask(start={"n": 25, "d": 4, "seed": 1})
     worker.suggest(3)
@@ -196,7 +205,7 @@ class Stopwatch:
     def _start(self, name: str) -> None:
         try:
             self.workers[name] = warm(name)
-        except PeerFailed as error:
+        except PeerError as error:
             self.failed[name] = str(error)
 
     def close(self) -> None:
@@ -236,7 +245,7 @@ class Stopwatch:
                 worker.ask(start={"n": n, "d": d, "seed": n + d})
             time.sleep(PAUSE)
             seconds = worker.suggest(k)
-        except PeerFailed as error:
+        except PeerError as error:
             record["error"] = str(error)
             self.skip[name, d] = f"skipped: failed at n = {n}"
             return False
@@ -308,7 +317,7 @@ def stream(module: str, argument: int) -> Iterator[Json]:
     """The JSON lines a module prints, run by the Python that has BoTorch."""
     python, error = installed("botorch")
     if python is None:
-        raise PeerFailed(f"botorch {error}")
+        raise PeerError(f"botorch {error}")
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
             [python, "-m", module, str(argument)],
@@ -321,7 +330,7 @@ def stream(module: str, argument: int) -> Iterator[Json]:
         yield from map(json.loads, process.stdout)
         if process.wait():
             log.seek(0)
-            raise PeerFailed(f"{module} ended: {log.read().strip().splitlines()[-1]}")
+            raise PeerError(f"{module} ended: {log.read().strip().splitlines()[-1]}")
 
 
 def log_ei(plan: Plan) -> list[Json]:
@@ -439,7 +448,7 @@ def main() -> int:
     for name, step in steps.items():
         try:
             results[name] = {**step(), "run": key}
-        except PeerFailed as error:
+        except PeerError as error:
             say(f"{name} FAILED: {error}")
             results[name] = {"error": str(error), "run": key}
             problems.append(name)

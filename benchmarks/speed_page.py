@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ TITLES = {
     "ax": "Ax",
 }
 MODELS = ("farthing", "farthing, clipped", "botorch", "skopt")
+WIDTH = 120
 NATS = 0.01  # log EI this far behind counts as equal
 # Ratios promised at d = 8: library -> {n: least ratio}.
 RATIOS = {
@@ -47,17 +49,23 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def paragraph(text: str) -> str:
+    """Prose, filled to the width of the other pages."""
+    return textwrap.fill(" ".join(text.split()), WIDTH, break_on_hyphens=False)
+
+
 def heading(results: Json) -> str:
     """What the page is and how to make it again."""
     quick = any(run["quick"] for run in results["runs"].values())
     warning = "\n\n**A quick run, for a look only.**" if quick else ""
-    return f"""# How fast is a suggestion, and how good?{warning}
-
-Made by `make speed` (then `python -m benchmarks.speed --only time|ei|density` for one part of it), which
-installs the peers in an environment of their own and writes this page and
-[benchmarks/results/speed.json](../benchmarks/results/speed.json), where every single time is. Read ratios, not
-seconds: at each (n, d) all libraries take turns in one run on one machine, each in its own process, with its own
-default number of threads."""
+    return f"# How fast is a suggestion, and how good?{warning}\n\n" + paragraph(
+        """Made by `make speed`, which installs the peers in an environment of their own and
+        writes this page and [speed.json](../benchmarks/results/speed.json), where every single
+        time is; one part of it again by `.venv-peers/bin/python -m benchmarks.speed --only time`
+        (or `ei`, or `density`). Read ratios, not seconds: at each (n, d) all libraries take
+        turns in one run on one machine, each in its own process, with its own default number of
+        threads."""
+    )
 
 
 # ── promises ───────────────────────────────────────────────────────────────────────────────────
@@ -159,12 +167,15 @@ def suggestion_times(results: Json) -> str:
         return ""
     peers = [p for p in TITLES if p in {r["peer"] for r in results["times"]}]
     parts = [
-        """## Suggestion time
-
-A suggestion is verdict, ask and tell for farthing (policy EI, no budget), ask and tell for the others; the objective's
-own time is left out, and so is the first suggestion of every process and of every (n, d). farthing's mean is over at
-least one whole refit cycle, during which n grows by a tenth; the others refit every time. Past observations: four
-fifths scrambled Sobol points, one fifth near the optimum. `12x` is the library's mean over farthing's in the same run."""
+        "## Suggestion time",
+        paragraph(
+            """A suggestion is verdict, ask and tell for farthing (policy EI, no budget), ask and
+            tell for the others; the objective's own time is left out, and so is the first
+            suggestion of every process and of every (n, d). farthing's mean is over at least one
+            whole refit cycle, during which n grows by a tenth; the others refit every time. Past
+            observations: four fifths scrambled Sobol points, one fifth near the optimum. `12x`
+            is the library's mean over farthing's in the same run."""
+        ),
     ]
     for d in sorted({r["d"] for r in results["times"]}):
         records = {(r["peer"], r["n"]): r for r in results["times"] if r["d"] == d}
@@ -243,10 +254,11 @@ def large(results: Json) -> str:
     title = "## Thousands of observations\n\n"
     if "error" in big:
         return f"{title}Failed: {big['error']}"
-    return (
-        f"{title}farthing, n = {big['n']}, d = {big['d']}, in a fresh process: the first suggestion, which learns the\n"
-        f"hyperparameters from nothing, {big['first']:.2f} s; each of the next {len(big['seconds'])}, mean "
-        f"{big['mean']:.3f} s, median {big['median']:.3f} s;\npeak memory of the process {big['peak_mib']:.0f} MiB."
+    return title + paragraph(
+        f"""farthing, n = {big["n"]}, d = {big["d"]}, in a fresh process: the first suggestion,
+        which learns the hyperparameters from nothing, {big["first"]:.2f} s; each of the next
+        {len(big["seconds"])}, mean {big["mean"]:.3f} s, median {big["median"]:.3f} s; peak
+        memory of the process {big["peak_mib"]:.0f} MiB."""
     )
 
 
@@ -274,12 +286,13 @@ def log_ei(results: Json) -> str:
         ]
         for row in rows
     ]
-    return (
-        f"{title}farthing's hyperparameters are loaded into a BoTorch model (the posteriors differ by at most {worst:.0e});\n"
-        "BoTorch's `optimize_acqf` then maximises log EI with 20 restarts from 1024 raw samples. Both points are judged\n"
-        f"by farthing's log EI. farthing is at most {NATS} nats behind, or ahead, in **{good} of {len(rows)}**.\n\n"
-        + table(["problem", "n", "farthing", "BoTorch", "ahead by"], cells)
+    text = paragraph(
+        f"""farthing's hyperparameters are loaded into a BoTorch model (the posteriors differ by
+        at most {worst:.0e}); BoTorch's `optimize_acqf` then maximises log EI with 20 restarts
+        from 1024 raw samples. Both points are judged by farthing's log EI. farthing is ahead, or
+        at most {NATS} nats behind, in **{good} of {len(rows)}**."""
     )
+    return f"{title}{text}\n\n" + table(["problem", "n", "farthing", "BoTorch", "ahead by"], cells)
 
 
 def lead_over(rows: list[Json], ours: str, rival: str, points: str) -> float | None:
@@ -302,11 +315,12 @@ def density(results: Json) -> str:
         return f"{title}Failed: {part['error']}"
     rows = part["rows"]
     sizes = ", ".join(map(str, rows[0]["training"]))
-    text = (
-        f"{title}Mean of ln N(y; mean, variance) with observation noise in the variance, y standardised by its training\n"
-        f"set; training on {sizes} points, {rows[0]['splits']} splits each. *Clipped* is the model as the Optimizer uses it, with\n"
-        "bad outliers pulled in to Q3 + 1.5 IQR: it does not try to describe values beyond that fence, so all models are\n"
-        "also scored on the held-back points inside it."
+    text = title + paragraph(
+        f"""Mean of ln N(y; mean, variance) with observation noise in the variance, y
+        standardised by its training set; training on {sizes} points, {rows[0]["splits"]} splits
+        each. *Clipped* is the model as the Optimizer uses it, with bad outliers pulled in to Q3
+        + 1.5 IQR: it does not try to describe values beyond that fence, so all models are also
+        scored on the held-back points inside it."""
     )
     parts = [text]
     for points, caption in (("all", "All held-back points"), ("inside", "Those inside the fence")):
@@ -342,7 +356,8 @@ def signed(value: float | None) -> str:
 def machines(results: Json) -> str:
     """When, where and with which versions."""
     lines = [
-        f"- {run['date']}: commit {run['commit']}, {run['cpu']}, {run['cores']} cores, {run['system']}, Python {run['python']}"
+        f"- {run['date']}: commit {run['commit']}, {run['cpu']}, {run['cores']} cores, "
+        f"{run['system']}, Python {run['python']}"
         + (f", {run['threads']}" if run["threads"] else "")
         for run in results["runs"].values()
     ]

@@ -44,34 +44,56 @@ def sampled_improvement(mean, std, best, *, draws=200_000, seed=0):
 
 
 # ---------------------------------------------------------------- Gaussian process
-def matern52(A, B, lengthscales, variance=1.0):
-    """k = v (1 + q + q^2/3) exp(-q), q = sqrt(5) |(a - b) / l|, one pair at a time."""
+def matern52(A, B, lengthscales, variance=1.0, categorical=False):
+    """k = v (1 + q + q^2/3) exp(-q), q = sqrt(5) |(a - b) / l|, one pair at a time.
+
+    Where `categorical`, a difference is 1 or 0: the same option or another one.
+    """
     A, B = np.atleast_2d(A), np.atleast_2d(B)
     K = np.empty((len(A), len(B)))
     for i, a in enumerate(A):
         for j, b in enumerate(B):
-            q = np.sqrt(5.0) * np.linalg.norm((a - b) / lengthscales)
+            difference = np.where(categorical, (a != b).astype(float), a - b)
+            q = np.sqrt(5.0) * np.linalg.norm(difference / lengthscales)
             K[i, j] = variance * (1 + q + q**2 / 3) * np.exp(-q)
     return K
 
 
-def dense_gp(X, y, Xs, lengthscales, variance, noise, mean=0.0):
+def dense_gp(X, y, Xs, lengthscales, variance, noise, mean=0.0, categorical=False):
     """Posterior mean (m,) and covariance (m, m) of the noise-free function at Xs, by `solve`."""
-    K = matern52(X, X, lengthscales, variance) + noise * np.eye(len(X))
-    Ks = matern52(X, Xs, lengthscales, variance)
+    K = matern52(X, X, lengthscales, variance, categorical) + noise * np.eye(len(X))
+    Ks = matern52(X, Xs, lengthscales, variance, categorical)
     return (
         mean + Ks.T @ np.linalg.solve(K, y - mean),
-        matern52(Xs, Xs, lengthscales, variance) - Ks.T @ np.linalg.solve(K, Ks),
+        matern52(Xs, Xs, lengthscales, variance, categorical) - Ks.T @ np.linalg.solve(K, Ks),
     )
 
 
-def dense_lml(X, y, lengthscales, variance, noise, mean=0.0):
+def dense_lml(X, y, lengthscales, variance, noise, mean=0.0, categorical=False):
     """Log marginal likelihood, ln N(y; mean, K + noise I)."""
-    K = matern52(X, X, lengthscales, variance) + noise * np.eye(len(X))
+    K = matern52(X, X, lengthscales, variance, categorical) + noise * np.eye(len(X))
     residual = y - mean
     _, log_det = np.linalg.slogdet(K)
     quadratic = residual @ np.linalg.solve(K, residual)
     return -0.5 * (quadratic + log_det + len(X) * np.log(2 * np.pi))
+
+
+def dense_mean(X, y, lengthscales, variance, noise, categorical=False):
+    """The constant mean that maximises the likelihood, 1'K^-1 y / 1'K^-1 1."""
+    K = matern52(X, X, lengthscales, variance, categorical) + noise * np.eye(len(X))
+    weights = np.linalg.solve(K, np.ones(len(X)))
+    return weights @ y / weights.sum()
+
+
+def differences(function, X, step=1e-6):
+    """Gradient (m, d, ...) of function(X) (m, ...) row by row, by central differences."""
+    X = np.asarray(X, dtype=float)
+    columns = []
+    for j in range(X.shape[1]):
+        move = np.zeros(X.shape[1])
+        move[j] = step
+        columns.append((function(X + move) - function(X - move)) / (2 * step))
+    return np.stack(columns, axis=1)
 
 
 # ---------------------------------------------------------------- Pareto front

@@ -508,7 +508,7 @@ def brute_nearest(space, X):
 
 
 def test_snap_takes_the_nearest_row(monkeypatch):
-    monkeypatch.setattr("farthing.space.CHUNK", 1000)  # several chunks
+    monkeypatch.setattr("farthing.table.CHUNK", 1000)  # several chunks
     rng = np.random.default_rng(8)
     rows = [
         {"x": float(x), "y": float(y), "c": "abcd"[int(c)]}

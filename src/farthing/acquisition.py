@@ -58,7 +58,7 @@ Score = Callable[[Outlook], Graded]
 
 
 def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
-    """ln of EI averaged over fantasies, each with its own incumbent, and its partials (dossier 15)."""
+    """ln of EI averaged over fantasies, each with its own incumbent; partials (dossier 15)."""
     if outlook.mean.ndim == 1:
         return log_ei_slopes(outlook.mean, outlook.std, outlook.best)
     value, to_mean, to_std = log_ei_slopes(outlook.mean, outlook.std[:, None], outlook.best)
@@ -70,11 +70,15 @@ def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
 def log_ei_per_cost(alpha: float = 1.0) -> Score:
     """ln EI + ln P(c <= cap) + ln P(success) - alpha ln E[min(c, cap)].
 
-    alpha = 0 is EI; 1 is EIpu and LogEIPC; between them EI_alpha (Pareto paper) and EI-cool (CArBO).
+    alpha = 0 is EI, 1 is EIpu and LogEIPC, between are EI_alpha (Pareto paper) and EI-cool.
     """
 
     def score(outlook: Outlook) -> Graded:
         value, to_mean, to_std = _log_improvement(outlook)
+        one = np.ones_like(value)
+        if alpha == 0.0 and np.isinf(outlook.cap):
+            none = np.zeros_like(value)
+            return Graded(value + outlook.log_success, to_mean, to_std, none, none, one)
         m, s = outlook.cost
         cost, cost_m, cost_s = expected_cost_slopes(m, s, outlook.cap)
         fits, fits_m, fits_s = log_affordable_slopes(m, s, outlook.cap)
@@ -84,7 +88,7 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
             to_std,
             fits_m - alpha * cost_m,
             fits_s - alpha * cost_s,
-            np.ones_like(value),
+            one,
         )
 
     return score

@@ -220,9 +220,9 @@ class Belief:
         )
 
     def imagine(self, x: Array, y: float, cost: float) -> Belief:
-        """What would be believed after y and cost (of the first resource) were seen at x."""
+        """What would be believed after y was seen at x, at a cost in the first priced resource."""
         assert self.objective is not None
-        first = self.ledger.resources[0]
+        first = next(name for name in self.ledger.resources if name != "trials")
         return replace(
             self,
             objective=self.objective.condition(x, y),
@@ -230,7 +230,7 @@ class Belief:
                 resource: model.condition(x, cost) if resource == first else model
                 for resource, model in self.cost.items()
             },
-            ledger=self.ledger.charge(None, {} if first == "trials" else {first: cost}),
+            ledger=self.ledger.charge(None, {first: cost}),
             best=np.minimum(self.best, y),
             number=self.number + 1,
         )

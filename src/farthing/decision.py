@@ -1,4 +1,4 @@
-"""The two seams: a Policy turns a belief into a Proposal, a StoppingRule turns both into a Verdict."""
+"""The two seams: a Policy makes a Proposal of a belief, a StoppingRule makes a Verdict of both."""
 
 from __future__ import annotations
 

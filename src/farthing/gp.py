@@ -1,9 +1,9 @@
 """A Gaussian process with a Matern-5/2 kernel and one lengthscale per coordinate.
 
-    X (n, d)   observed points of the unit cube          Z (n, e)   embedded, divided by lengthscales
+    X (n, d)   observed points of the unit cube          Z (n, e)   embedded, over lengthscales
     y (n, f)   f target columns (fantasies share X)      L (n, n)   L L' = K + noise I
     k(r)       v (1 + q + q^2/3) exp(-q), q = sqrt(5) r  A (n, f)   (K + noise I)^-1 (y - mean)
-    r^2        sum_j (x_j - x'_j)^2 / l_j^2, where a categorical coordinate adds [x_j != x'_j] / l_j^2
+    r^2        sum_j (x_j - x'_j)^2 / l_j^2; a categorical coordinate adds [x_j != x'_j] / l_j^2
 
 Categoricals are embedded as one-hot / sqrt(2), which makes the mismatch a squared distance. The
 model lives on standardised targets; `at` and `slopes` answer in the user's units. Hyperparameters
@@ -43,6 +43,7 @@ JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # relative to v
 VARIANCE_FLOOR = 1e-12  # relative to v: a posterior variance is never quite zero
 ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt anew at every n up to this,
 RELEARN_GROWTH = 1.1  # then whenever n has grown by a tenth
+BOTH_STARTS_UP_TO = 15  # rows up to which the last optimum is not yet trusted as the only start
 LEARN_AT_MOST = 500  # hyperparameters are learnt on at most this many rows
 MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`)
 
@@ -55,7 +56,7 @@ class Normal(NamedTuple):
 
 
 class Hyper(NamedTuple):
-    """Hyperparameters on the standardised scale; `mean=None` asks for its least-squares estimate."""
+    """Hyperparameters, standardised; `mean=None` asks for its least-squares estimate."""
 
     lengthscales: Array  # (d,)
     variance: float
@@ -290,13 +291,13 @@ class GP:
 
 
 def _clip(y: Array) -> Array:
-    """Bad outliers pulled in to Q3 + 1.5 IQR, from n = 8: one diverged run must not flatten the rest."""
+    """Bad outliers pulled in to Q3 + 1.5 IQR, from n = 8: one must not flatten the rest."""
     if len(y) < 8:
         return y
     ordered = np.sort(y)
-    lower, upper = (ordered[int(round(share * (len(y) - 1)))] for share in (0.25, 0.75))
+    lower, upper = (ordered[round(share * (len(y) - 1))] for share in (0.25, 0.75))
     # Halved before subtracting so that the fence is finite for any finite y.
-    return np.minimum(y, min(upper + 3.0 * (0.5 * upper - 0.5 * lower), ordered[-1]))
+    return np.asarray(np.minimum(y, min(upper + 3.0 * (0.5 * upper - 0.5 * lower), ordered[-1])))
 
 
 def _standardise(y: Array) -> tuple[Array, float, float]:
@@ -418,11 +419,11 @@ def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper
     """Maximise likelihood x prior in (ln l, ln v, ln noise) by L-BFGS-B, best of the starts."""
     d = X.shape[1]
     noise_prior = NOISE_PRIOR if noisy else NUGGET_PRIOR
-    box = np.array([LENGTHSCALE_BOX] * d + [VARIANCE_BOX, NOISE_BOX])
+    box: Array = np.array([LENGTHSCALE_BOX] * d + [VARIANCE_BOX, NOISE_BOX])
     starts = []
     if start is not None:
         starts.append(np.log([*start.lengthscales, start.variance, start.noise]))
-    if start is None or len(X) <= 30:
+    if start is None or len(X) <= BOTH_STARTS_UP_TO:
         starts.append(_default_start(d, noise_prior))
     E = embed(X, options)
     columns = _columns(options)
@@ -437,7 +438,7 @@ def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper
             jac=True,
             method="L-BFGS-B",
             bounds=box,
-            options={"maxiter": 60, "ftol": 1e-7, "gtol": 1e-4},
+            options={"maxiter": 60, "ftol": 1e-6, "gtol": 1e-3},
         )
         for first in starts
     ]

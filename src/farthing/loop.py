@@ -6,7 +6,8 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from farthing.cost import CostLearner
@@ -50,9 +51,13 @@ class Result:
             import pandas as pd
         except ImportError:
             raise InvalidInput("dataframe() needs pandas: pip install pandas.") from None
-        rows = []
+        rows: list[dict[str, Any]] = []
         for trial in self.history:
-            row = {"number": trial.number, "state": trial.state, "value": trial.value}
+            row: dict[str, Any] = {
+                "number": trial.number,
+                "state": trial.state,
+                "value": trial.value,
+            }
             row |= {f"param_{name}": value for name, value in trial.params.items()}
             row |= {f"cost_{resource}": amount for resource, amount in trial.cost.items()}
             row |= {"predicted_cost": trial.predicted_cost, "because": trial.because}
@@ -90,7 +95,7 @@ def minimize(
     noisy: bool = False,
     seed: int = 0,
     progress: bool = False,
-    failures_in_a_row: int = 5,
+    failures_in_a_row: float = 5,
 ) -> Result:
     """Find the parameters with the lowest objective that a budget can buy.
 
@@ -122,6 +127,11 @@ def minimize(
             "minimize() without a budget or a stopping rule would never end. "
             'Give budget="10m", or stop=MaxTrials(50).'
         )
+    if isinstance(failures_in_a_row, bool) or not failures_in_a_row >= 1:
+        raise InvalidInput(
+            f"failures_in_a_row={failures_in_a_row!r}: expected a number of at least 1, "
+            "or math.inf to go on whatever happens."
+        )
     with _Display(optimizer, progress) as display:
         reason = _run(optimizer, objective, display, failures_in_a_row)
     return Result(optimizer.best, reason, optimizer.ledger, optimizer.history)
@@ -131,37 +141,49 @@ def _run(
     optimizer: Optimizer,
     objective: Callable[[dict[str, Any]], float | Outcome],
     display: _Display,
-    failures_in_a_row: int,
+    failures_in_a_row: float,
 ) -> str:
-    failures: list[str] = []
-    while not (verdict := optimizer.verdict).stop:
-        trial = optimizer.ask()
-        display.show(trial)
-        begun = time.perf_counter()
-        try:
-            outcome = _outcome(objective(dict(trial.params)))
-        except KeyboardInterrupt:
-            paid = _price(optimizer.ledger, trial, None, time.perf_counter() - begun)
-            if paid is not None:
-                optimizer.tell(trial, killed=True, cost=paid)
-            return f"interrupted during trial {trial.number}"
-        except Exception as error:
-            if not trial.predicted and "s" not in optimizer.ledger.resources:
-                raise  # nobody knows what this one cost, so it cannot be charged
-            outcome = Outcome(failed=f"{type(error).__name__}: {error}")
-            failures.append(traceback.format_exc())
-        seconds = time.perf_counter() - begun
-        paid = _price(optimizer.ledger, trial, outcome, seconds)
-        if outcome.failed is None:
-            failures.clear()
-            optimizer.tell(trial, outcome.value, cost=paid)
-        else:
-            optimizer.tell(trial, failed=outcome.failed, cost=paid)
-            failures = failures or [outcome.failed]
-        display.show(None)
-        if _failed_in_a_row(optimizer.history) >= failures_in_a_row:
-            return f"{failures_in_a_row} trials in a row failed; the first of them:\n{failures[0]}"
+    first_failure = ""
+    try:
+        while not (verdict := optimizer.verdict).stop:
+            trial = optimizer.ask()
+            display.show(trial)
+            failure = _evaluate(optimizer, objective, trial)
+            display.show(None)
+            in_a_row = _failed_in_a_row(optimizer.history)
+            first_failure = failure or "" if in_a_row == 1 else first_failure
+            if in_a_row >= failures_in_a_row:
+                return f"{in_a_row} trials in a row failed; the first of them:\n{first_failure}"
+    except KeyboardInterrupt:
+        return "interrupted from the keyboard"
     return verdict.because
+
+
+def _evaluate(
+    optimizer: Optimizer,
+    objective: Callable[[dict[str, Any]], float | Outcome],
+    trial: Trial,
+) -> str | None:
+    """Evaluate, charge and tell one trial; what went wrong, if something did."""
+    error, begun = None, time.perf_counter()
+    try:
+        outcome = _outcome(objective(dict(trial.params)))
+    except KeyboardInterrupt:
+        paid = _price(optimizer.ledger, trial, None, time.perf_counter() - begun)
+        with suppress(InvalidInput):  # it stays running where nobody knows what it has cost
+            optimizer.tell(trial, killed=True, cost=paid)
+        raise
+    except Exception as caught:
+        error, outcome = caught, Outcome(failed=f"{type(caught).__name__}: {caught}")
+    paid = _price(optimizer.ledger, trial, outcome, time.perf_counter() - begun)
+    try:
+        optimizer.tell(trial, outcome.value, failed=outcome.failed, cost=paid)
+    except InvalidInput as refused:
+        if error is None:
+            raise
+        error.add_note(f"This trial cannot be booked as a failure. {refused}")
+        raise error from None
+    return "".join(traceback.format_exception(error)) if error is not None else outcome.failed
 
 
 def _failed_in_a_row(history: History) -> int:
@@ -174,7 +196,9 @@ def _failed_in_a_row(history: History) -> int:
 def _outcome(returned: float | Outcome) -> Outcome:
     """What an objective returned; a value that is not finite is a failure, not a result."""
     outcome = returned if isinstance(returned, Outcome) else Outcome(float(returned))
-    if outcome.failed is None and (outcome.value is None or not math.isfinite(outcome.value)):
+    if outcome.failed is not None:
+        return replace(outcome, value=None)
+    if outcome.value is None or not math.isfinite(outcome.value):
         return Outcome(cost=outcome.cost, failed=f"it returned {outcome.value}")
     return outcome
 
@@ -182,7 +206,7 @@ def _outcome(returned: float | Outcome) -> Outcome:
 def _price(
     ledger: Ledger, trial: Trial, outcome: Outcome | None, seconds: float
 ) -> dict[str, float] | None:
-    """What was told, the time measured here, and for a trial that could not tell, its prediction."""
+    """What was told, the time measured here, and the prediction for a trial that could not tell."""
     told = None if outcome is None else outcome.cost
     priced = [name for name in ledger.resources if name != "trials"]
     paid = dict(told) if isinstance(told, Mapping) else {} if told is None else {priced[0]: told}
@@ -228,8 +252,8 @@ class _Display:
             text += f"  best {best.value:.5g}"
         if running is not None:
             text += f"  trial {running.number}"
-            if running.predicted_cost is not None:
-                text += f", about {format_amount(resource, running.predicted_cost)}"
+            for priced, amount in running.predicted.items():
+                text += f", about {format_amount(priced, amount)}"
         self.progress.update(self.task, completed=ledger.spent, description=text)
 
     def __exit__(self, *_: object) -> None:

@@ -48,42 +48,39 @@ def _mills(u: Array) -> Array:
 
 
 def log_h(u: ArrayLike) -> Array:
-    """ln h(u), h(u) = phi(u) + u Phi(u).
-
-    h / phi = 1 + u R(u) with Mills' ratio R; below -1e4 its series 1/u^2 - 3/u^4.
-    """
-    u = np.clip(np.asarray(u, dtype=np.float64), -1e150, 1e150)  # whose squares are finite
-    if u.size and u.min() > DIRECT_ABOVE:
-        return np.asarray(np.log(np.exp(-0.5 * u * u) * PHI_AT_0 + u * ndtr(u)))
-    high = np.maximum(u, DIRECT_ABOVE)
-    low = np.minimum(u, DIRECT_ABOVE)
-    middle = np.maximum(low, SERIES_BELOW)
-    far = np.minimum(low, SERIES_BELOW)
-    tail = np.where(
-        low < SERIES_BELOW,
-        -2.0 * np.log(-far) + np.log1p(-3.0 / (far * far)),
-        np.log1p(middle * _mills(middle)),
-    )
-    return np.where(
-        u > DIRECT_ABOVE,
-        np.log(np.exp(-0.5 * high * high) * PHI_AT_0 + high * ndtr(high)),
-        -0.5 * low * low - LOG_SQRT_2PI + tail,
-    )
+    """ln h(u), h(u) = phi(u) + u Phi(u)."""
+    return _log_h_slope(np.asarray(u, dtype=np.float64))[0]
 
 
 def d_log_h(u: ArrayLike) -> Array:
-    """d ln h / du = Phi(u) / h(u) = R / (1 + u R); |u| + 2/|u| far in the tail."""
-    u = np.asarray(u, dtype=np.float64)
+    """d ln h / du = Phi(u) / h(u)."""
+    return _log_h_slope(np.asarray(u, dtype=np.float64))[1]
+
+
+def _log_h_slope(u: Array) -> tuple[Array, Array]:
+    """ln h and Phi/h. With Mills' ratio R = Phi/phi: h/phi = 1 + u R, Phi/h = R / (1 + u R).
+
+    Below -1e4 their series: h/phi = 1/u^2 - 3/u^4, Phi/h = |u| + 2/|u|.
+    """
+    u = np.minimum(np.maximum(u, -1e153), 1e153)  # whose squares are finite
     high = np.maximum(u, DIRECT_ABOVE)
+    cdf = ndtr(high)
+    h = np.exp(-0.5 * high * high) * PHI_AT_0 + high * cdf
+    if u.size == 0 or u.min() > DIRECT_ABOVE:
+        return np.log(h), cdf / h
     low = np.minimum(u, DIRECT_ABOVE)
     middle = np.maximum(low, SERIES_BELOW)
     ratio = _mills(middle)
-    cdf = ndtr(high)
-    return np.where(
-        u > DIRECT_ABOVE,
-        cdf / (np.exp(-0.5 * high * high) * PHI_AT_0 + high * cdf),
-        np.where(low < SERIES_BELOW, -low - 2.0 / low, ratio / (1.0 + middle * ratio)),
-    )
+    over = 1.0 + middle * ratio
+    tail, slope = np.log(over), ratio / over
+    if u.min() < SERIES_BELOW:
+        far = np.minimum(low, SERIES_BELOW)
+        is_far = u < SERIES_BELOW
+        tail = np.where(is_far, np.log1p(-3.0 / (far * far)) - 2.0 * np.log(-far), tail)
+        slope = np.where(is_far, -far - 2.0 / far, slope)
+    direct = u > DIRECT_ABOVE
+    value = np.where(direct, np.log(h), tail - 0.5 * low * low - LOG_SQRT_2PI)
+    return value, np.where(direct, cdf / h, slope)
 
 
 def log_ei(mean: ArrayLike, std: ArrayLike, best: ArrayLike) -> Array:
@@ -96,8 +93,7 @@ def log_ei_slopes(mean: ArrayLike, std: ArrayLike, best: ArrayLike) -> tuple[Arr
     """ln EI and its partials: d/dmean = -(Phi/h)/std, d/dstd = (1 - u Phi/h)/std = (phi/h)/std."""
     std = np.asarray(std, dtype=np.float64)
     u = (best - np.asarray(mean)) / std
-    value = log_h(u)
-    slope = d_log_h(u)
+    value, slope = _log_h_slope(u)
     # phi / h computed in logs: 1 - u Phi/h cancels completely in the lower tail.
     density = np.exp(-0.5 * u * u - LOG_SQRT_2PI - value)
     return np.log(std) + value, -slope / std, density / std
@@ -118,32 +114,32 @@ def h_inverse(log_r: ArrayLike, *, steps: int = 60) -> Array:
     high = np.where(small, 0.0, r)
     z = low
     for _ in range(steps):
-        residual = log_h(z) - sought
+        value, slope = _log_h_slope(z)
+        residual = value - sought
         low = np.where(residual <= 0.0, z, low)
         high = np.where(residual >= 0.0, z, high)
-        step = z - residual / d_log_h(z)
+        step = z - residual / slope
         step = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
         settled = np.abs(step - z) <= 4e-16 * np.maximum(np.abs(z), 1e-3)
         z = step
         if settled.all():
             break
-    return np.where(large, np.exp(np.minimum(log_r, 340.0)), z)
+    return np.asarray(np.where(large, np.exp(np.minimum(log_r, 352.0)), z))
 
 
 def gittins(mean: ArrayLike, std: ArrayLike, log_price: ArrayLike) -> Array:
     """The Gittins index g: EI(mean, std; g) = price, so g = mean + std h^-1(price / std)."""
-    std = np.asarray(std, dtype=np.float64)
-    return np.asarray(mean + std * h_inverse(log_price - np.log(std)))
+    return gittins_slopes(mean, std, log_price)[0]
 
 
 def gittins_slopes(
     mean: ArrayLike, std: ArrayLike, log_price: ArrayLike
 ) -> tuple[Array, Array, Array, Array]:
-    """g and its partials: 1, -(phi/Phi)(z), std (h/Phi)(z) (dossier 10; the references are wrong)."""
+    """g and its partials: 1, -(phi/Phi)(z), std (h/Phi)(z) (dossier 10, D4)."""
     std = np.asarray(std, dtype=np.float64)
-    z = h_inverse(log_price - np.log(std))
+    z = h_inverse(np.asarray(log_price) - np.log(std))
     to_std = -np.exp(-0.5 * z * z - LOG_SQRT_2PI - log_ndtr(z))
-    return np.asarray(mean + std * z), np.ones_like(z), to_std, std / d_log_h(z)
+    return np.asarray(mean) + std * z, np.ones_like(z), to_std, std / d_log_h(z)
 
 
 def expected_cost(log_mean: ArrayLike, log_std: ArrayLike, cap: float = np.inf) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, overload
 
@@ -89,8 +90,8 @@ class Optimizer:
         self._ledger = Ledger.of(self.budget)
         self._priced = tuple(name for name in self._ledger.resources if name != "trials")
         limited = tuple(r for r in self._priced if np.isfinite(self._ledger[r].limit))
-        self.policy = policy or (CArBO() if limited else EI())
-        self.stop = stop
+        self.policy = _made(policy or (CArBO() if limited else EI()), "policy", "EI()", "propose")
+        self.stop = stop if stop is None else _made(stop, "stop", "MaxTrials(50)", "__call__")
         needs = self.policy.needs | (stop.needs if stop is not None else frozenset())
         reads = self.policy.reads | (stop.reads if stop is not None else frozenset())
         self._check_settings(needs, reads, worth)
@@ -104,6 +105,7 @@ class Optimizer:
         self._sign = 1.0 if direction == "minimize" else -1.0
         self._history = History()
         self._thought: _Thought | None = None
+        self._best: Trial | None = None
 
     # ── settings ───────────────────────────────────────────────────────────────────────────
 
@@ -118,8 +120,8 @@ class Optimizer:
             )
         if "worth" in needs and worth is None:
             raise InvalidInput(
-                f"{type(self.stop).__name__} needs to know what a unit of cost is worth. "
-                'Give it worth=..., in objective units per unit of cost, or the sentence "0.01 = $20".'
+                "The stopping rule needs to know what a unit of cost is worth. "
+                'Give worth=..., in objective units per unit of cost, or a sentence: "0.01 = $20".'
             )
         if worth is not None and "worth" not in reads | needs:
             raise InvalidInput(
@@ -134,7 +136,7 @@ class Optimizer:
         if not self._needed:
             raise InvalidInput(
                 f"cost={cost!r} would be read by nothing: there is no budget to keep and "
-                f"{type(self.policy).__name__} does not look at cost. Give a budget, or leave it out."
+                f"{type(self.policy).__name__} does not look at cost. Give a budget, or leave it."
             )
         given = dict(cost) if isinstance(cost, Mapping) else {self._needed[0]: cost}
         if unknown := [resource for resource in given if resource not in self._needed]:
@@ -156,9 +158,11 @@ class Optimizer:
         For matrices of a few hundred rows more threads are several times slower.
         """
         begun = time.perf_counter()
-        with _blas().limit(limits=1, user_api="blas"):
-            yield
-        self._ledger = self._ledger.think(time.perf_counter() - begun)
+        try:
+            with _blas().limit(limits=1, user_api="blas"):
+                yield
+        finally:  # a thought that ends in Stopped took its time, too
+            self._ledger = self._ledger.think(time.perf_counter() - begun)
 
     def _think(self) -> _Thought:
         if self._thought is None:
@@ -220,12 +224,12 @@ class Optimizer:
         if count is None:
             with self._thinking():
                 return self._ask(anyway)
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise InvalidInput(f"ask({count!r}): expected how many trials, at least 1.")
         with self._thinking():
             trials = [self._ask(anyway)]
             while len(trials) < count:
-                if self._think().verdict.stop and not anyway or self._think().proposal.x is None:
+                if (self._think().verdict.stop and not anyway) or self._think().proposal.x is None:
                     break  # a smaller batch than wanted, rather than an error after some were made
                 trials.append(self._ask(anyway))
             return trials
@@ -236,7 +240,7 @@ class Optimizer:
             raise Stopped(verdict.because)
         x, predicted, hold = proposal.x, {}, {}
         for resource, (m, s) in belief.predicted(x).items():
-            left = max(belief.ledger[resource].left, 1e-300)
+            left = max(self._ledger[resource].left, 1e-300)
             predicted[resource] = float(np.exp(expected_cost(m, s, left)[0]))
             # The 80 % quantile is what affordable means, so it is what is put aside.
             hold[resource] = min(float(np.exp(m[0] + Z_AFFORDABLE * s[0])), left)
@@ -253,7 +257,7 @@ class Optimizer:
         )
         self._history = self._history.adding(trial)
         self._thought = None
-        return trial
+        return replace(trial, params=dict(trial.params))  # the user's own, to pop and change
 
     # ── telling ────────────────────────────────────────────────────────────────────────────
 
@@ -278,39 +282,42 @@ class Optimizer:
         """
         begun = self._running(trial)
         state = _state(value, failed, killed)
-        number = _finite(value, f"The value of trial {begun.number}") if state == "done" else None
+        told = None
+        if state == "done":
+            advice = "If the evaluation went wrong, tell(trial, failed='why') instead."
+            told = _finite(value, f"The value of trial {begun.number}", advice)
         paid = self._paid(cost, begun.x, required=True)
         with self._thinking():
             self._history = self._history.replacing(
-                begun.number, state=state, value=number, cost=paid, error=failed
+                begun.number, state=state, value=told, cost=paid, error=failed
             )
             self._ledger = self._ledger.charge(begun.number, paid, start=begun.is_start)
-            self._thought = None
+            self._thought, self._best = None, None
 
     def add(self, params: Mapping[str, Any], value: float, *, cost: Price = None) -> Trial:
-        """Learn from an evaluation made elsewhere; it takes a number but nothing from the budget."""
+        """Learn from an evaluation made elsewhere; it takes a number, but nothing of the budget."""
         x = self.space.encode(params)
-        number = _finite(value, "The value")
+        told = _finite(value, "The value", "Leave out an evaluation that has none.")
         paid = self._paid(cost, x, required=self._needs_cost)
         trial = Trial(
             number=len(self._history),
             params=self.space.decode(x) if self.space.rows is not None else dict(params),
             x=x,
             state="done",
-            value=number,
+            value=told,
             cost=paid,
             because="evaluated elsewhere",
             notes={"phase": "start"},
         )
         self._history = self._history.adding(trial)
-        self._thought = None
-        return trial
+        self._thought, self._best = None, None
+        return replace(trial, params=dict(trial.params))
 
     def _running(self, trial: Trial | int) -> Trial:
         number = trial.number if isinstance(trial, Trial) else trial
         known = isinstance(number, int | np.integer) and 0 <= number < len(self._history)
         begun = self._history[int(number)] if known else None
-        if begun is None or (isinstance(trial, Trial) and dict(trial.params) != dict(begun.params)):
+        if begun is None or (isinstance(trial, Trial) and not np.array_equal(trial.x, begun.x)):
             raise InvalidInput(
                 f"Trial {number!r} was never asked here. Tell what ask() returned; "
                 "use add(params, value) for an evaluation made elsewhere."
@@ -332,12 +339,10 @@ class Optimizer:
                     f"A cost in {resource!r} was told, but what is counted here is "
                     f"{', '.join(self._priced)}."
                 )
-            paid[resource] = _finite(amount, f"The cost in {resource!r}")
+            what, advice = f"The cost in {resource!r}", "Tell what the evaluation really used."
+            paid[resource] = _finite(amount, what, advice)
             if not paid[resource] > 0:
-                raise InvalidInput(
-                    f"The cost in {resource!r} is {amount!r}: expected a positive number. "
-                    "Tell what the evaluation used, also if it failed."
-                )
+                raise InvalidInput(f"{what} is {amount!r}: expected a positive number. {advice}")
         for resource in self._needed:
             if resource in paid:
                 continue
@@ -346,8 +351,8 @@ class Optimizer:
                 paid[resource] = learner.bind(self.space).price(x)
             elif required:
                 raise InvalidInput(
-                    f"The cost in {resource!r} is missing: tell(trial, value, cost=...). "
-                    "The budget and the cost model need it."
+                    f"The cost in {resource!r} is missing, which the budget or the policy needs. "
+                    "Say tell(trial, value, cost=...), or return Outcome(value, cost=...)."
                 )
         return paid
 
@@ -355,16 +360,24 @@ class Optimizer:
 
     @property
     def best(self) -> Trial | None:
-        """The best trial so far; with `noisy`, the one with the best posterior mean. None at first."""
+        """The best trial so far, by posterior mean if `noisy`; None before the first value."""
         done = self._history.done
-        if not done:
-            return None
-        y = self._sign * np.array([trial.value for trial in done])
-        if self.noisy:
-            objective = self._believe().objective
-            if objective is not None and not objective.several:
-                y = objective.at(np.array([trial.x for trial in done])).mean
-        return done[int(np.argmin(y))]
+        if done and self._best is None:
+            y = self._sign * np.array([trial.value for trial in done])
+            if self.noisy:
+                with self._thinking():
+                    y = self._without_noise(done)
+            self._best = done[int(np.argmin(y))]
+        return self._best
+
+    def _without_noise(self, done: tuple[Trial, ...]) -> NDArray[np.float64]:
+        """Posterior means at the trials done, whatever the running ones may return."""
+        belief = believe(
+            self.space, History(done), self._ledger, learners={}, sign=self._sign, noisy=True
+        )
+        if belief.objective is None:
+            return belief.y
+        return belief.objective.at(np.array([trial.x for trial in done])).mean
 
     @property
     def ledger(self) -> Ledger:
@@ -377,10 +390,19 @@ class Optimizer:
         return self._history
 
 
+def _made(part: Any, name: str, example: str, does: str) -> Any:
+    """A policy or a rule as it was given, if it is one."""
+    if isinstance(part, type):
+        raise InvalidInput(f"{name}={part.__name__}: give one that is made, {part.__name__}(...).")
+    if any(not hasattr(part, attribute) for attribute in ("needs", "reads", "models", does)):
+        raise InvalidInput(f"{name}={part!r}: expected a {name} such as {example}.")
+    return part
+
+
 def _as_learner(cost: Learner, resource: str) -> CostLearner:
-    if hasattr(cost, "fit"):
+    if not isinstance(cost, type) and hasattr(cost, "fit"):
         return cost
-    if callable(cost):
+    if not isinstance(cost, type) and callable(cost):
         return Known(cost)
     raise InvalidInput(
         f"cost={cost!r} for {resource!r}: expected a function of the parameters or a cost model "
@@ -395,17 +417,19 @@ def _state(value: float | None, failed: str | None, killed: bool) -> State:
             "Tell exactly one of a value, failed='why', or killed=True; "
             f"got value={value!r}, failed={failed!r}, killed={killed!r}."
         )
+    if failed is not None and not (isinstance(failed, str) and failed):
+        raise InvalidInput(f"failed={failed!r}: say in words why, such as failed='out of memory'.")
     return "done" if given[0] else "failed" if given[1] else "killed"
 
 
-def _finite(value: object, what: str) -> float:
+def _finite(value: object, what: str, advice: str) -> float:
+    """A number, also one of NumPy or of a tensor library, but not a text that looks like one."""
     try:
+        if isinstance(value, bool | str | bytes):
+            raise TypeError
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{what} is {value!r}: expected a number.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{what} is {value!r}: expected a finite number. {advice}") from None
     if not np.isfinite(number):
-        raise InvalidInput(
-            f"{what} is {number}: expected a finite number. If the evaluation went wrong, "
-            "tell(trial, failed='why') instead."
-        )
+        raise InvalidInput(f"{what} is {number}: expected a finite number. {advice}")
     return number

@@ -39,6 +39,8 @@ CHUNK = 4096  # rows of a table scored at once, to bound memory
 SAME_POINT = 1e-7  # of the cube: closer than this is the same evaluation
 PENALTY = 1e3  # score per squared unit of shortfall while climbing
 FIRST_STEP = 0.1  # longest first step of a climb, in the cube
+LONGEST_STEP = 0.5  # and of the others
+SETTLED = 1e-8  # a climb ends when its next step promises less than this, relative to its value
 FEW_LEVELS = 16  # all levels of a coordinate are tried if it has no more than this
 
 
@@ -60,7 +62,7 @@ class Surface(Protocol):
 
 
 class Found(NamedTuple):
-    """Affordable, untried, snapped points, the best first: local maxima and the best of the screen."""
+    """Affordable, untried, snapped points, best first: local maxima and the best screened."""
 
     X: Array  # (k, d)
     score: Array  # (k,)
@@ -123,7 +125,7 @@ def maximise(
 def _best_first(surface: Surface, pool: Array, tried: Array) -> Found:
     rated = surface.at(pool)
     score = np.where(
-        (rated.shortfall <= 0) & ~is_among(pool, tried) & np.isfinite(rated.score),
+        (rated.shortfall <= 0) & ~_is_close(pool, tried) & np.isfinite(rated.score),
         rated.score,
         -np.inf,
     )
@@ -147,18 +149,17 @@ def _enumerate(surface: Surface, rows: Array, tried: Array) -> Found:
 
 
 def is_among(X: Array, tried: Array) -> Bools:
-    """(m,): whether each row of X is one of `tried`."""
-    if not len(tried) or not len(X):
+    """(m,): whether each row of X is exactly one of `tried`."""
+    known = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
+    return np.array([x.tobytes() in known for x in np.ascontiguousarray(X) + 0.0], dtype=np.bool_)
+
+
+def _is_close(X: Array, tried: Array) -> Bools:
+    """(m,): whether each row of X is within SAME_POINT of one of `tried`."""
+    if not len(tried):
         return np.zeros(len(X), dtype=np.bool_)
-    # Only neighbours in the first coordinate can be equal: sort it, then compare within a window.
-    order = np.argsort(tried[:, 0], kind="stable")
-    ordered = tried[order]
-    low = np.searchsorted(ordered[:, 0], X[:, 0] - SAME_POINT)
-    high = np.searchsorted(ordered[:, 0], X[:, 0] + SAME_POINT, side="right")
-    among = np.zeros(len(X), dtype=np.bool_)
-    for i in np.flatnonzero(high > low):
-        among[i] = (np.abs(ordered[low[i] : high[i]] - X[i]) <= SAME_POINT).all(axis=1).any()
-    return among
+    gap = np.abs(X[:, None, :] - tried).max(axis=2).min(axis=1)
+    return np.asarray(gap <= SAME_POINT)
 
 
 # ── screening ──────────────────────────────────────────────────────────────────────────────────
@@ -201,7 +202,7 @@ def _spread_out(X: Array, score: Array, count: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Cheapness:
-    """The surface whose score is minus the shortfall, to find out whether anything is affordable."""
+    """The surface whose score is minus the shortfall: is anything affordable at all?"""
 
     surface: Surface
 
@@ -231,17 +232,18 @@ def _affordable(surface: Surface, space: Space, screened: Array, rated: Rated) -
 def climb(surface: Surface, X: Array, free: Bools, steps: tuple[int, ...]) -> Array:
     """Climb from every row of X at once, moving the coordinates that are `free`, (m, d).
 
-    Projected BFGS: direction H g on the coordinates not held by a bound, halving steps that do not
-    satisfy Armijo's rule, each start at its own pace. Returns all ends, those dropped early too.
+    Projected BFGS: direction H g on the coordinates not held by a bound, shortening steps that do
+    not satisfy Armijo's rule, each start at its own pace. After each stage but the last the better
+    half goes on. Returns all ends, those dropped early too.
     """
     ends: list[Array] = []
     state = _start_climb(surface, X, free)
     for stage, rounds in enumerate(steps):
         for _ in range(rounds):
-            state = _step(surface, state)
             if state.settled.all():
                 break
-        if stage + 1 < len(steps):
+            _step(surface, state)
+        if stage + 1 < len(steps) and len(state.X) > 2:
             order = np.argsort(-state.value, kind="stable")
             keep = max(2, (len(order) + 1) // 2)
             ends.append(state.X[order[keep:]])
@@ -268,12 +270,14 @@ class _Climb:
 
 def _penalised(surface: Surface, X: Array) -> tuple[Array, Array]:
     rated, gradient, d_shortfall = surface.slopes(X)
-    value = np.where(np.isfinite(rated.score), rated.score, -1e300)
-    if (rated.shortfall > 0).any():
+    value = rated.score
+    if rated.shortfall.max() > 0:
         over = np.maximum(rated.shortfall, 0.0)
         value = value - PENALTY * over**2
         gradient = gradient - 2.0 * PENALTY * over[:, None] * d_shortfall
-    return value, np.nan_to_num(gradient)
+    if not np.isfinite(value.sum() + gradient.sum()):
+        value, gradient = np.where(np.isfinite(value), value, -1e300), np.nan_to_num(gradient)
+    return value, gradient
 
 
 def _start_climb(surface: Surface, X: Array, free: Bools) -> _Climb:
@@ -289,55 +293,61 @@ def _start_climb(surface: Surface, X: Array, free: Bools) -> _Climb:
         fresh=np.ones(s, dtype=np.bool_),
         settled=np.zeros(s, dtype=np.bool_),
     )
-    return _aim(state, np.ones(s, dtype=np.bool_))
-
-
-def _aim(state: _Climb, which: Bools) -> _Climb:
-    """New directions for the starts in `which`: H g without the coordinates a bound holds back."""
-    X, g = state.X, state.gradient
-    held = ~state.free | ((X <= 0.0) & (g < 0.0)) | ((X >= 1.0) & (g > 0.0))
-    g = np.where(held, 0.0, g)
-    p = np.where(held, 0.0, np.matmul(state.H, g[:, :, None])[:, :, 0])
-    uphill = np.einsum("ij,ij->i", p, g) > 1e-14 * np.abs(g).max(axis=1) * np.abs(p).max(axis=1)
-    p = np.where(uphill[:, None], p, g)
-    longest = np.abs(p).max(axis=1)
-    limit = np.where(state.fresh | ~uphill, FIRST_STEP, 0.5)
-    p *= np.minimum(1.0, limit / np.maximum(longest, 1e-300))[:, None]
-    state.direction = np.where(which[:, None], p, state.direction)
-    state.settled = state.settled | (which & (np.abs(state.direction).max(axis=1) < 1e-9))
+    _aim(state, np.ones(s, dtype=np.bool_))
     return state
 
 
-def _step(surface: Surface, state: _Climb) -> _Climb:
+def _aim(state: _Climb, which: Bools) -> None:
+    """New directions for the starts in `which`: H g without the coordinates a bound holds back."""
+    X, g = state.X, state.gradient
+    outward = ((X <= 0.0) & (g < 0.0)) | ((X >= 1.0) & (g > 0.0))
+    may = state.free & ~outward
+    g = g * may
+    p = np.matmul(state.H, g[:, :, None])[:, :, 0] * may
+    uphill = (p * g).sum(axis=1) > 0.0
+    if not uphill.all():
+        p = np.where(uphill[:, None], p, g)
+    longest = np.abs(p).max(axis=1)
+    limit = np.where(state.fresh | ~uphill, FIRST_STEP, LONGEST_STEP)
+    p *= np.minimum(1.0, limit / np.maximum(longest, 1e-300))[:, None]
+    state.direction = np.where(which[:, None], p, state.direction)
+    # What the model of the slope still promises is not worth another evaluation.
+    promise = (state.direction * g).sum(axis=1)
+    state.settled |= which & (promise < SETTLED * np.maximum(1.0, np.abs(state.value)))
+
+
+def _step(surface: Surface, state: _Climb) -> None:
     """One evaluation for every start: accept and aim again, or shorten."""
-    trial = np.clip(state.X + state.direction, 0.0, 1.0)
+    trial = np.minimum(np.maximum(state.X + state.direction, 0.0), 1.0)
     value, gradient = _penalised(surface, trial)
     moved = trial - state.X
-    promised = np.einsum("ij,ij->i", state.gradient, moved)
-    better = (value >= state.value + 1e-4 * promised) & (value > state.value) & ~state.settled
-    change = state.gradient - gradient  # of the negative gradient: positive along s when concave
-    curvature = np.einsum("ij,ij->i", moved, change)
-    size = np.einsum("ij,ij->i", change, change)
-    good = better & (curvature > 1e-10 * np.sqrt(size * np.einsum("ij,ij->i", moved, moved)))
-    first = good & state.fresh
-    if first.any():
-        state.H[first] = np.eye(trial.shape[1]) * (curvature[first] / size[first])[:, None, None]
-    if good.any():
-        state.H[good] = _bfgs(state.H[good], moved[good], change[good], curvature[good])
     gain = value - state.value
-    still = better & (gain < 1e-10 * np.maximum(np.abs(value), 1.0))
-    still &= np.abs(moved).max(axis=1) < 1e-6
-    # Shorten what failed: to the top of the parabola through value, slope and trial value.
-    with np.errstate(all="ignore"):
-        factor = np.nan_to_num(0.5 * promised / (promised - gain), nan=0.25)
-    shorter = state.direction * np.clip(factor, 0.1, 0.5)[:, None]
-    state.settled = state.settled | still | (~better & (np.abs(moved).max(axis=1) < 1e-9))
-    state.direction = np.where(better[:, None], state.direction, shorter)
-    state.X = np.where(better[:, None], trial, state.X)
-    state.gradient = np.where(better[:, None], gradient, state.gradient)
+    promised = (state.gradient * moved).sum(axis=1)
+    better = (gain >= 1e-4 * promised) & (gain > 0.0) & ~state.settled
+    change = state.gradient - gradient  # of the negative gradient: positive along s when concave
+    curvature = (moved * change).sum(axis=1)
+    size = (change * change).sum(axis=1)
+    good = better & (curvature > 1e-10 * np.sqrt(size * (moved * moved).sum(axis=1)))
+    if good.any():
+        first = good & state.fresh
+        if first.any():
+            scale = curvature[first] / size[first]
+            state.H[first] = np.eye(trial.shape[1]) * scale[:, None, None]
+        state.H[good] = _bfgs(state.H[good], moved[good], change[good], curvature[good])
+        state.fresh &= ~good
+    if not better.all():
+        # Shorten what failed: to the top of the parabola through value, slope and trial value.
+        fall = np.maximum(promised - gain, 1e-300)
+        factor = np.minimum(np.maximum(0.5 * promised / fall, 0.1), 0.5)
+        state.direction = np.where(
+            better[:, None], state.direction, state.direction * factor[:, None]
+        )
+        state.settled |= ~better & (np.abs(moved).max(axis=1) < SAME_POINT)
+    accept = better[:, None]
+    state.X = np.where(accept, trial, state.X)
+    state.gradient = np.where(accept, gradient, state.gradient)
     state.value = np.where(better, value, state.value)
-    state.fresh = state.fresh & ~good
-    return _aim(state, better)
+    _aim(state, better)
 
 
 def _bfgs(H: Array, s: Array, y: Array, sy: Array) -> Array:

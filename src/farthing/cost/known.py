@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from farthing.cost.model import Evidence
 from farthing.errors import InvalidInput
 from farthing.gp import Memory, Normal
-from farthing.space import Space
+from farthing.space import Float, Space
 
 __all__ = ["Known"]
 
 Array = NDArray[np.float64]
 
 STEP = 1e-5  # of the cube, for differences on continuous coordinates
+LEAP = 1e-3  # on those of an Int with too many values to list: to its next value at least
 REMEMBER = 100_000  # configurations whose cost is kept
 
 
@@ -52,17 +53,24 @@ class _KnownCost:
         return Normal(np.log([self.price(x) for x in snapped]), np.zeros(len(snapped)))
 
     def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
-        here = self.log_at(X)
-        gradient = np.zeros(np.shape(X))
+        X = self.space.snap(X)
+        gradient = np.zeros(X.shape)
         for j in np.flatnonzero(self.space.options == 0):
-            levels = self.space.levels[j]
-            step = STEP if levels is None else 1.0 / len(levels)  # a step must reach another level
-            ahead, behind = np.array(X), np.array(X)
-            ahead[:, j] = np.minimum(ahead[:, j] + step, 1.0)
-            behind[:, j] = np.maximum(behind[:, j] - step, 0.0)
+            ahead, behind = X.copy(), X.copy()
+            ahead[:, j], behind[:, j] = self._around(int(j), X[:, j])
+            width = ahead[:, j] - behind[:, j]
             rise = self.log_at(ahead).mean - self.log_at(behind).mean
-            gradient[:, j] = rise / (ahead[:, j] - behind[:, j])
-        return here, gradient, np.zeros_like(gradient)
+            gradient[:, j] = np.divide(rise, width, where=width > 0, out=np.zeros(len(X)))
+        return self.log_at(X), gradient, np.zeros_like(gradient)
+
+    def _around(self, j: int, x: Array) -> tuple[Array, Array]:
+        """Coordinates after and before x (m,): the next levels, or a small step away."""
+        levels = self.space.levels[j]
+        if levels is None:
+            step = STEP if isinstance(self.space.parameters[self.space.names[j]], Float) else LEAP
+            return np.minimum(x + step, 1.0), np.maximum(x - step, 0.0)
+        here = np.searchsorted(levels, x)
+        return levels[np.minimum(here + 1, len(levels) - 1)], levels[np.maximum(here - 1, 0)]
 
     def condition(self, x: Array, cost: float) -> _KnownCost:
         return self
@@ -73,7 +81,7 @@ class Known:
     """Cost as a function of the parameters, `Known(lambda params: params["epochs"] * 0.1)`.
 
     The function is called at snapped parameters, remembered, and differenced on numeric
-    coordinates; a thought calls it at most (screened points + polished steps x 2d) times.
+    coordinates; a thought calls it at most (screened points + polished steps x (2d + 1)) times.
     """
 
     f: Callable[[Mapping[str, Any]], float]

@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 
 AT_MOST = 3
 STEP = 1e-6
+UNSETTLED = 1e-9  # a column is a combination of others, or a row alone carries a coefficient
 UNKNOWN_SPREAD = 1.0  # sd of ln c after a single cost: nothing is known of the spread yet
 
 
@@ -37,7 +38,7 @@ def _is_positive(parameter: Categorical | Float | Int | Ordinal) -> bool:
 
 
 def features(space: Space, X: Array) -> tuple[Array, Array]:
-    """(m, k) log features and the coordinate (k,) each of them comes from."""
+    """(m, k) log features of snapped points, and the coordinate (k,) each of them comes from."""
     natural = space.natural(X)
     columns: list[Array] = []
     source: list[int] = []
@@ -59,10 +60,16 @@ def features(space: Space, X: Array) -> tuple[Array, Array]:
 
 
 def press(F: Array, t: Array) -> float:
-    """Leave-one-out squared error of least squares on F (n, k), an intercept included."""
+    """Leave-one-out squared error of least squares on F (n, k), an intercept included.
+
+    Infinite where a coefficient is not settled by the rows, or would not be without one of them.
+    """
     design = np.column_stack([np.ones(len(t)), F])
-    q, _ = np.linalg.qr(design)
-    leverage = np.minimum(np.einsum("ij,ij->i", q, q), 1.0 - 1e-12)
+    q, r = np.linalg.qr(design)
+    leverage = np.einsum("ij,ij->i", q, q)
+    pivots = np.abs(np.diag(r)) / np.linalg.norm(design, axis=0)
+    if pivots.min() < UNSETTLED or leverage.max() > 1.0 - UNSETTLED:
+        return np.inf
     residual = t - q @ (q.T @ t)
     return float(np.sum((residual / (1.0 - leverage)) ** 2))
 
@@ -101,7 +108,7 @@ class _LinearCost:
         return Normal(design @ self.beta, self.sigma * np.sqrt(spread))
 
     def log_at(self, X: Array) -> Normal:
-        return self._from_features(features(self.space, np.asarray(X))[0])
+        return self._from_features(features(self.space, self.space.snap(X))[0])
 
     def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
         X = np.asarray(X, dtype=np.float64)
@@ -127,7 +134,7 @@ def _solve(model: _LinearCost) -> _LinearCost:
     n, k = len(model.log_cost), len(model.chosen)
     design = np.column_stack([np.ones(n), model.F[:, list(model.chosen)]])
     inverse = np.linalg.pinv(design.T @ design)
-    beta = np.linalg.lstsq(design, model.log_cost, rcond=None)[0]
+    beta = np.asarray(np.linalg.lstsq(design, model.log_cost, rcond=None)[0], dtype=np.float64)
     residual = model.log_cost - design @ beta
     freedom = n - k - 1
     sigma = float(np.sqrt(residual @ residual / freedom)) if freedom > 0 else UNKNOWN_SPREAD

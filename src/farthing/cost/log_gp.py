@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from farthing.cost.model import Evidence
-from farthing.gp import GP, Memory, Normal, refit
+from farthing.gp import GP, Memory, Normal, fit, refit
 from farthing.normal import LOG_SQRT_2PI
 
 __all__ = ["LogGP"]
@@ -68,8 +68,6 @@ class LogGP:
         guess = mean + std * np.exp(-0.5 * a * a - LOG_SQRT_2PI - log_ndtr(-a))
         log_cost = log_cost.copy()
         log_cost[~exact] = np.maximum(guess, log_cost[~exact])
-        frozen = {
-            "hyper": memory["hyper"],
-            "n": len(cost) * 10,
-        }  # nothing new to learn from guesses
-        return _LogGPCost(refit(X, log_cost, frozen, options=options, clip=False)[0], memory)
+        # Guesses take their place in the posterior, but nothing is learnt from them.
+        gp = fit(X, log_cost, options=options, clip=False, start=gp.hyper, learn=False)
+        return _LogGPCost(gp, memory)

@@ -1,4 +1,4 @@
-"""The cost-effective initial design (CArBO Algorithm 1, with the dossier's resolutions, section 14).
+"""The cost-effective initial design (CArBO Algorithm 1 as resolved in dossier 14).
 
 On a discretisation, alternately drop the dearest candidate and the one closest to the design until
 one is left; evaluate it; repeat. Ties in cost drop the closest first, ties in distance the dearest,

@@ -72,7 +72,7 @@ class ContextualEI:
     def __post_init__(self) -> None:
         if not 0 <= self.slack < 1:
             raise InvalidInput(
-                f"ContextualEI(slack={self.slack}): slack is a share from 0 up to but not including "
+                f"ContextualEI(slack={self.slack}): slack is a share from 0 up to, not including, "
                 "1. At 1 every point would do and the cheapest would be chosen for ever; try 0.3."
             )
 
@@ -171,7 +171,7 @@ def _descend(belief: Belief, x: Array, threshold: float) -> Array:
 
 
 def _pull_back(improvement: ScoreSurface, x: Array, end: Array, threshold: float) -> Array:
-    """The last point on the way from x to the end that has enough EI: SLSQP may end just outside."""
+    """The last point from x towards the end with enough EI: SLSQP may end just outside."""
     if improvement.at(end[None]).score[0] >= threshold:
         return end
     low, high = 0.0, 1.0

@@ -27,7 +27,7 @@ FIRST_WORTH = 0.1  # of sd(y) per mean cost
 
 @dataclass(frozen=True)
 class Gittins:
-    """Smallest Gittins index; `worth=None` lets the exchange rate decay from the data's own scale."""
+    """Smallest Gittins index; without a `worth` it decays from the data's own scale."""
 
     worth: float | None = None
 
@@ -37,8 +37,8 @@ class Gittins:
     def __post_init__(self) -> None:
         if self.worth is not None and not (np.isfinite(self.worth) and self.worth > 0):
             raise InvalidInput(
-                f"Gittins(worth={self.worth}): worth is a positive number, the objective units that "
-                "one unit of cost is worth. Leave it out to have it found."
+                f"Gittins(worth={self.worth}): worth is a positive number, the objective units "
+                "that one unit of cost is worth. Leave it out to have it found."
             )
 
     @property
