@@ -365,6 +365,7 @@ def describe_run(quick: bool) -> Json:
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
+        "load": round(os.getloadavg()[0], 2),
         "threads": {name: os.environ[name] for name in threads if name in os.environ},
         "quick": quick,
     }
@@ -428,6 +429,8 @@ def main() -> int:
     if plan.results.exists():
         results = json.loads(plan.results.read_text())
     results["runs"][key] = run
+    if speed_page.busy(run):
+        say(f"load {run['load']}: this machine is busy, and the times will say so")
 
     def wanted(part: str) -> bool:
         return arguments.only in (None, part)

@@ -353,12 +353,18 @@ def signed(value: float | None) -> str:
 # ── machines ───────────────────────────────────────────────────────────────────────────────────
 
 
+def busy(run: Json) -> bool:
+    """Whether other work kept a fair part of the cores when the run began."""
+    return bool(run["load"] > 0.25 * run["cores"])
+
+
 def machines(results: Json) -> str:
     """When, where and with which versions."""
     lines = [
         f"- {run['date']}: commit {run['commit']}, {run['cpu']}, {run['cores']} cores, "
-        f"{run['system']}, Python {run['python']}"
+        f"{run['system']}, Python {run['python']}, load at the start {run['load']}"
         + (f", {run['threads']}" if run["threads"] else "")
+        + (" **(busy: this slows libraries with many threads most)**" if busy(run) else "")
         for run in results["runs"].values()
     ]
     versions: dict[str, str] = {}

@@ -143,17 +143,16 @@ def _run(
     display: _Display,
     failures_in_a_row: float,
 ) -> str:
-    first_failure = ""
+    failures: list[str] = []  # in a row
     try:
         while not (verdict := optimizer.verdict).stop:
             trial = optimizer.ask()
             display.show(trial)
             failure = _evaluate(optimizer, objective, trial)
             display.show(None)
-            in_a_row = _failed_in_a_row(optimizer.history)
-            first_failure = failure or "" if in_a_row == 1 else first_failure
-            if in_a_row >= failures_in_a_row:
-                return f"{in_a_row} trials in a row failed; the first of them:\n{first_failure}"
+            failures = [] if failure is None else [*failures, failure]
+            if len(failures) >= failures_in_a_row:
+                return f"{len(failures)} trials in a row failed; the first of them:\n{failures[0]}"
     except KeyboardInterrupt:
         return "interrupted from the keyboard"
     return verdict.because
@@ -186,21 +185,15 @@ def _evaluate(
     return "".join(traceback.format_exception(error)) if error is not None else outcome.failed
 
 
-def _failed_in_a_row(history: History) -> int:
-    return next(
-        (i for i, trial in enumerate(reversed(history.trials)) if trial.state != "failed"),
-        len(history),
-    )
-
-
-def _outcome(returned: float | Outcome) -> Outcome:
+def _outcome(returned: float | Outcome | None) -> Outcome:
     """What an objective returned; a value that is not finite is a failure, not a result."""
-    outcome = returned if isinstance(returned, Outcome) else Outcome(float(returned))
-    if outcome.failed is not None:
-        return replace(outcome, value=None)
-    if outcome.value is None or not math.isfinite(outcome.value):
-        return Outcome(cost=outcome.cost, failed=f"it returned {outcome.value}")
-    return outcome
+    if not isinstance(returned, Outcome):
+        returned = Outcome(None if returned is None else float(returned))
+    if returned.failed is not None:
+        return replace(returned, value=None)
+    if returned.value is None or not math.isfinite(returned.value):
+        return Outcome(cost=returned.cost, failed=f"it returned {returned.value}")
+    return returned
 
 
 def _price(

@@ -72,10 +72,10 @@ class Found(NamedTuple):
 class Effort:
     """How hard to look."""
 
-    screen: int = 512
-    around: int = 256
-    starts: int = 12
-    steps: tuple[int, ...] = (8, 8, 30)  # after each stage the better half goes on
+    screen: int = 384
+    around: int = 192
+    starts: int = 10
+    steps: tuple[int, ...] = (6, 6, 30)  # after each stage the better half goes on
     flips: int = 4
 
 

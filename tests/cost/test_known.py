@@ -140,7 +140,9 @@ def test_slopes_at_the_walls():
 
 def test_one_value_has_no_slope():
     space = Space({"a": Ordinal([7]), "b": Float(1, 2)})
-    _, d_mean, _ = bound(lambda params: params["a"] * params["b"], space).slopes(np.full((1, 2), 0.5))
+    _, d_mean, _ = bound(lambda params: params["a"] * params["b"], space).slopes(
+        np.full((1, 2), 0.5)
+    )
     np.testing.assert_allclose(d_mean, [[0.0, 1 / 1.5]], rtol=1e-6)
 
 

@@ -59,7 +59,10 @@ class LogGP:
         log_cost = np.log(cost)
         options = space.options
         exact = ~at_least if (~at_least).sum() >= 2 else np.ones_like(at_least)
-        gp, memory = refit(X[exact], log_cost[exact], memory, options=options, clip=False)
+        # Noisy: the same evaluation hardly ever costs the same twice.
+        gp, memory = refit(
+            X[exact], log_cost[exact], memory, options=options, noisy=True, clip=False
+        )
         model = _LogGPCost(gp, memory)
         if exact.all():
             return model

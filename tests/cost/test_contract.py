@@ -1,0 +1,194 @@
+"""What every cost learner in the folder promises."""
+
+import dataclasses
+import importlib
+import json
+import pkgutil
+
+import numpy as np
+import pytest
+from oracles import differences
+
+from farthing import cost as folder
+from farthing.cost import Evidence
+from farthing.space import Categorical, Float, Int, Ordinal, Space
+
+MIXED = Space(
+    {
+        "rate": Float(1e-4, 1e-1, log=True),
+        "depth": Int(2, 9),
+        "batch": Ordinal([16, 64, 256], log=True),
+        "solver": Categorical(["sgd", "adam", "lbfgs"]),
+        "momentum": Float(0.1, 0.9, when={"solver": "sgd"}),
+        "share": Float(0.2, 0.8),
+    }
+)
+NUMBERS = Space({"a": Float(3, 7), "b": Float(-2, 5), "c": Float(1e-3, 10.0, log=True)})
+TABLE = Space.from_rows([{"n": n, "kind": kind} for n in (8, 16, 64, 128) for kind in "xyz"])
+SPACES = {"mixed": MIXED, "numbers": NUMBERS, "table": TABLE}
+MODULES = [m.name for m in pkgutil.iter_modules(folder.__path__) if m.name != "model"]
+
+
+def true_cost(space, X):
+    """Positive, smooth in the cube, about 1 to 100."""
+    return np.exp(1.0 + X @ np.linspace(1.5, 0.5, space.d))
+
+
+class Price:
+    """The same cost as a function of the parameters, in a unit of one's own."""
+
+    def __init__(self, space, unit=1.0):
+        self.space = space
+        self.unit = unit
+
+    def __call__(self, params):
+        return self.unit * float(true_cost(self.space, self.space.encode(params)[None])[0])
+
+
+def learner(module, space, unit=1.0):
+    """The one learner of a module; arguments only where there is no default."""
+    found = importlib.import_module(f"farthing.cost.{module}")
+    (name,) = found.__all__
+    arguments = {"Known": (Price(space, unit),)}
+    return getattr(found, name)(*arguments.get(name, ()))
+
+
+def evidence(space, n, unit=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    X = space.sample(n, rng)
+    bill = unit * true_cost(space, X) * np.exp(0.1 * rng.standard_normal(n))
+    return Evidence(space, X, bill, np.zeros(n, dtype=bool))
+
+
+@pytest.fixture(params=MODULES)
+def module(request):
+    return request.param
+
+
+@pytest.fixture(params=SPACES)
+def space(request):
+    return SPACES[request.param]
+
+
+def test_the_folder_is_the_list():
+    names = {importlib.import_module(f"farthing.cost.{m}").__all__[0] for m in MODULES}
+    assert {"Known", "LogGP", "Linear", "Median"} <= names
+    assert names <= set(folder.__all__)
+
+
+def test_learners_and_models_are_frozen_values(module, space):
+    made = learner(module, space)
+    model = made.fit(evidence(space, 8))
+    for value in (made, model):
+        assert dataclasses.is_dataclass(value)
+        assert type(value).__dataclass_params__.frozen
+    assert repr(made).startswith(type(made).__name__)
+
+
+def test_answers_have_their_shapes_and_are_finite(module, space):
+    X = space.sample(7, np.random.default_rng(1))
+    model = learner(module, space).fit(evidence(space, 12))
+    mean, std = model.log_at(X)
+    assert mean.shape == std.shape == (7,)
+    assert np.all(np.isfinite(mean))
+    assert np.all(np.isfinite(std))
+    assert np.all(std >= 0)
+    normal, d_mean, d_std = model.slopes(X)
+    np.testing.assert_allclose(normal.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(normal.std, std, rtol=1e-6)
+    assert d_mean.shape == d_std.shape == X.shape
+    assert np.all(np.isfinite(d_mean))
+    assert np.all(np.isfinite(d_std))
+
+
+@pytest.mark.parametrize("n", range(6))
+def test_few_costs_give_a_model_or_none(module, space, n):
+    model = learner(module, space).fit(evidence(space, n))
+    if model is None:
+        assert n < 2
+    else:
+        mean, std = model.log_at(space.sample(5, np.random.default_rng(2)))
+        assert np.all(np.isfinite(mean))
+        assert np.all(std >= 0)
+
+
+def test_it_learns(module):
+    """Better than the constant, which is off by half a unit in ln c."""
+    Xs = NUMBERS.sample(60, np.random.default_rng(3))
+    mean, _ = learner(module, NUMBERS).fit(evidence(NUMBERS, 40)).log_at(Xs)
+    error = mean - np.log(true_cost(NUMBERS, Xs))
+    assert np.log(true_cost(NUMBERS, Xs)).std() > 0.4
+    assert np.sqrt(np.mean(error**2)) < 0.15
+
+
+def test_slopes_are_the_differences_on_continuous_coordinates(module):
+    model = learner(module, MIXED).fit(evidence(MIXED, 30))
+    X = MIXED.snap(0.02 + 0.96 * np.random.default_rng(4).random((20, MIXED.d)))
+    _, d_mean, d_std = model.slopes(X)
+    sgd = X[:, 3] < 1 / 3
+    for j, rows in [(0, slice(None)), (5, slice(None)), (4, sgd)]:
+        by_mean = differences(lambda S: model.log_at(S).mean, X, 1e-5)[rows, j]
+        by_std = differences(lambda S: model.log_at(S).std, X, 1e-5)[rows, j]
+        np.testing.assert_allclose(d_mean[rows, j], by_mean, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(d_std[rows, j], by_std, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(d_mean[:, 3], 0.0)  # options have no direction
+    np.testing.assert_array_equal(d_std[:, 3], 0.0)
+
+
+def test_one_more_cost_is_a_new_model_that_moves_towards_it(module, space):
+    model = learner(module, space).fit(evidence(space, 8))
+    x = space.sample(1, np.random.default_rng(5))
+    before = model.log_at(x).mean[0]
+    for factor in (20.0, 1 / 20):
+        after = model.condition(x[0], factor * np.exp(before)).log_at(x).mean[0]
+        assert model.log_at(x).mean[0] == before
+        if module != "known":
+            assert (after - before) * np.log(factor) > 0
+            assert abs(after - before) < 1.01 * abs(np.log(factor))
+
+
+def test_the_unit_of_cost_does_not_matter(module, space):
+    X = space.sample(10, np.random.default_rng(6))
+    one = learner(module, space).fit(evidence(space, 12)).log_at(X)
+    for unit in (1e-6, 3600.0, 1e6):
+        other = learner(module, space, unit).fit(evidence(space, 12, unit)).log_at(X)
+        np.testing.assert_allclose(other.mean, one.mean + np.log(unit), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(other.std, one.std, rtol=1e-5, atol=1e-9)
+
+
+def test_the_order_of_the_evidence_does_not_matter(module, space):
+    X = space.sample(10, np.random.default_rng(7))
+    given = evidence(space, 12)
+    order = np.random.default_rng(8).permutation(12)
+    turned = given._replace(X=given.X[order], cost=given.cost[order])
+    one = learner(module, space).fit(given).log_at(X)
+    other = learner(module, space).fit(turned).log_at(X)
+    np.testing.assert_allclose(other.mean, one.mean, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(other.std, one.std, rtol=1e-5, atol=1e-9)
+
+
+def test_a_killed_evaluation_never_makes_its_point_look_cheaper(module, space):
+    given = evidence(space, 12)
+    killed = given._replace(at_least=np.arange(12) == 4)
+    one, other = (learner(module, space).fit(e).log_at(given.X[4:5]) for e in (given, killed))
+    assert other.mean[0] >= one.mean[0] - 0.05
+
+
+def test_what_it_remembers_is_plain_json_and_gives_the_same_model(module, space):
+    made = learner(module, space)
+    first = made.fit(evidence(space, 38))
+    stored = json.loads(json.dumps(first.memory))
+    assert stored == first.memory
+    X = space.sample(10, np.random.default_rng(9))
+    one = made.fit(evidence(space, 40)._replace(memory=first.memory)).log_at(X)
+    other = made.fit(evidence(space, 40)._replace(memory=stored)).log_at(X)
+    np.testing.assert_array_equal(one.mean, other.mean)
+    np.testing.assert_array_equal(one.std, other.std)
+
+
+def test_the_evidence_is_not_changed(module, space):
+    given = evidence(space, 12)._replace(at_least=np.arange(12) == 4)
+    copies = [np.array(a) for a in given[1:4]]
+    learner(module, space).fit(given).condition(given.X[0], 3.0)
+    for before, after in zip(copies, given[1:4], strict=True):
+        np.testing.assert_array_equal(before, after)

@@ -1,0 +1,178 @@
+import numpy as np
+import pytest
+from oracles import differences
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from farthing import gp
+from farthing.cost import Evidence, LogGP
+from farthing.gp import Hyper
+from farthing.normal import expected_cost, harmonic_cost
+from farthing.space import Float, Space
+
+SPACE = Space({"a": Float(2, 5), "b": Float(1e-3, 1.0, log=True)})
+
+
+def costs(X):
+    """Smooth in logs, from about 20 to 400."""
+    return np.exp(3.0 + 2.0 * X[:, 0] + np.sin(3.0 * X[:, 1]))
+
+
+def evidence(X, cost, killed=(), memory=None):
+    at_least = np.zeros(len(X), dtype=bool)
+    at_least[list(killed)] = True
+    return Evidence(SPACE, X, np.asarray(cost), at_least, memory)
+
+
+def data(n, seed=0):
+    X = SPACE.sample(n, np.random.default_rng(seed))
+    return X, costs(X)
+
+
+def told(model):
+    """The ln c a model believes it has seen."""
+    return model.gp.shift + model.gp.scale * model.gp.targets[:, 0]
+
+
+def test_oracle():  # [O-28]
+    model = gp.build([[0.2], [0.8]], np.log([2.0, 9.0]), Hyper(np.array([0.3]), 1.0, 1e-6))
+    m, s = model.at(np.array([[0.5], [0.75]]))
+    np.testing.assert_allclose(m, [1.445185879, 2.143726714], rtol=1e-9)
+    np.testing.assert_allclose(s**2, [0.5177321903, 0.04267902143], rtol=1e-9)
+    np.testing.assert_allclose(np.exp(expected_cost(m, 0.0)), [4.242640687, 8.531171701], rtol=1e-9)
+    np.testing.assert_allclose(np.exp(expected_cost(m, s)), [5.496172682, 8.715179061], rtol=1e-9)
+    assert np.exp(harmonic_cost(m, s))[0] == pytest.approx(3.275006271, rel=1e-9)
+
+
+def test_nothing_is_believed_before_two_costs():
+    X, cost = data(2)
+    assert LogGP().fit(evidence(X[:0], cost[:0])) is None
+    assert LogGP().fit(evidence(X[:1], cost[:1])) is None
+    assert LogGP().fit(evidence(X, cost)) is not None
+
+
+def test_it_predicts_in_logs():
+    X, cost = data(25)
+    Xs = SPACE.sample(50, np.random.default_rng(1))
+    mean, std = LogGP().fit(evidence(X, cost)).log_at(Xs)
+    error = mean - np.log(costs(Xs))
+    assert np.sqrt(np.mean(error**2)) < 0.1
+    assert np.mean(np.abs(error) < 2 * std) > 0.85
+    assert std.max() < 1.0
+
+
+def test_the_spread_includes_the_noise_of_the_bill():
+    rng = np.random.default_rng(2)
+    X = SPACE.sample(60, rng)
+    model = LogGP().fit(evidence(X, costs(X) * np.exp(0.3 * rng.standard_normal(60))))
+    latent = model.gp.at(X).std
+    noise = np.sqrt(model.gp.noise) * model.gp.scale
+    assert 0.15 < noise < 0.45
+    np.testing.assert_allclose(model.log_at(X).std, np.hypot(latent, noise), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rough", [0.0, 0.4])
+def test_slopes_are_the_differences(rough):
+    rng = np.random.default_rng(3)
+    X = SPACE.sample(20, rng)
+    model = LogGP().fit(evidence(X, costs(X) * np.exp(rough * rng.standard_normal(20))))
+    Xs = 0.01 + 0.98 * rng.random((20, 2))
+    normal, d_mean, d_std = model.slopes(Xs)
+    np.testing.assert_allclose(normal.mean, model.log_at(Xs).mean, rtol=1e-9)
+    np.testing.assert_allclose(normal.std, model.log_at(Xs).std, rtol=1e-7)
+    by_mean = differences(lambda S: model.log_at(S).mean, Xs)
+    by_std = differences(lambda S: model.log_at(S).std, Xs, 1e-5)
+    np.testing.assert_allclose(d_mean, by_mean, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(d_std, by_std, rtol=1e-3, atol=1e-4)
+
+
+def test_the_unit_of_cost_only_shifts_the_mean():
+    X, cost = data(15)
+    Xs = SPACE.sample(20, np.random.default_rng(4))
+    one = LogGP().fit(evidence(X, cost))
+    for k in (1e-9, 60.0, 1e9):
+        other = LogGP().fit(evidence(X, k * cost))
+        np.testing.assert_allclose(
+            other.log_at(Xs).mean, one.log_at(Xs).mean + np.log(k), rtol=1e-6
+        )
+        np.testing.assert_allclose(other.log_at(Xs).std, one.log_at(Xs).std, rtol=1e-5)
+
+
+def test_twelve_orders_of_magnitude():
+    X = SPACE.sample(30, np.random.default_rng(5))
+    cost = 10.0 ** (-6 + 12 * X[:, 0])
+    mean, std = LogGP().fit(evidence(X, cost)).log_at(X)
+    np.testing.assert_allclose(mean, np.log(cost), atol=0.2)
+    assert np.all(np.isfinite(std))
+    assert np.all(std > 0)
+
+
+def test_dear_outliers_are_not_clipped():
+    X, cost = data(20)
+    cost[7] = 1e9
+    np.testing.assert_allclose(told(LogGP().fit(evidence(X, cost))), np.log(cost), rtol=1e-9)
+
+
+# ---------------------------------------------------------------- killed evaluations
+def above(mean, std, bound):
+    """E[z | z > bound] of a normal z, by quadrature."""
+    density = quad(lambda z: norm.pdf(z, mean, std), bound, bound + 30 * std, epsabs=0)[0]
+    total = quad(lambda z: z * norm.pdf(z, mean, std), bound, bound + 30 * std, epsabs=0)[0]
+    return total / density
+
+
+@pytest.mark.parametrize("factor", [0.2, 1.0, 1.2])
+def test_at_least_is_more_than_equal(factor):
+    X, cost = data(14)
+    cost[5] *= factor  # killed early, when it was due, or late
+    equal = LogGP().fit(evidence(X, cost)).log_at(X[5:6]).mean
+    at_least = LogGP().fit(evidence(X, cost, killed=[5])).log_at(X[5:6]).mean
+    assert at_least >= equal + (0.5 if factor < 1 else -1e-9) * (factor != 1.0)
+    assert at_least >= np.log(cost[5]) - 0.05
+
+
+def test_a_killed_cost_is_its_expectation_given_the_others():
+    X, cost = data(14)
+    exact = LogGP().fit(evidence(X[:13], cost[:13]))
+    mean, std = exact.log_at(X[13:])
+    for sigmas in (-3.0, 0.0, 2.0, 5.0):
+        bound = float(mean[0] + sigmas * std[0])
+        killed = LogGP().fit(evidence(X, np.append(cost[:13], np.exp(bound)), killed=[13]))
+        expected = above(float(mean[0]), float(std[0]), bound)
+        assert told(killed)[13] == pytest.approx(expected, rel=1e-6)
+        np.testing.assert_allclose(told(killed)[:13], np.log(cost[:13]), rtol=1e-9)
+
+
+def test_a_bound_far_above_what_was_expected_is_itself():
+    X, cost = data(14)
+    cost[5] = 1e6 * cost.max()
+    model = LogGP().fit(evidence(X, cost, killed=[5]))
+    assert np.log(cost[5]) <= told(model)[5] < np.log(cost[5]) + 0.2
+    assert np.all(np.isfinite(model.log_at(X).std))
+
+
+def test_nothing_is_learnt_from_guesses():
+    X, cost = data(14)
+    exact = LogGP().fit(evidence(X[:10], cost[:10]))
+    killed = LogGP().fit(evidence(X, cost, killed=range(10, 14)))
+    assert killed.memory == exact.memory
+    assert killed.gp.hyper.to_list() == exact.gp.hyper.to_list()
+    assert len(killed.gp.X) == 14
+
+
+def test_if_nearly_all_were_killed_their_bounds_are_all_there_is():
+    X, cost = data(6)
+    model = LogGP().fit(evidence(X, cost, killed=range(1, 6)))
+    np.testing.assert_allclose(told(model), np.log(cost), rtol=1e-9)
+
+
+def test_one_more_cost():
+    X, cost = data(12)
+    model = LogGP().fit(evidence(X, cost))
+    x = np.array([[0.9, 0.1]])
+    before = model.log_at(x)
+    after = model.condition(x[0], 3.0 * np.exp(before.mean[0])).log_at(x)
+    trust = (model.gp.at(x).std / before.std) ** 2  # the rest of the bill's variance is noise
+    np.testing.assert_allclose(after.mean, before.mean + trust * np.log(3), rtol=1e-9)
+    assert after.std < before.std
+    np.testing.assert_array_equal(model.log_at(x).mean, before.mean)
