@@ -332,7 +332,8 @@ def serve(name: str) -> None:
         except Exception as error:
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps({**answer, "peak_mib": peak_mib()}) + "\n")
+        used = {"peak_mib": peak_mib(), "cpu_seconds": time.process_time()}
+        answers.write(json.dumps({**answer, **used}) + "\n")
 
 
 def suggestions(case: Case, k: int, limit: float) -> list[float]:

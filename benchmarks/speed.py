@@ -38,6 +38,7 @@ from benchmarks.install_peers import RECORD, REPO, SHARED
 from benchmarks.peers import PEERS
 
 Json = dict[str, Any]
+Clocks = tuple[float, float | None, float]  # seconds: wall, busy cores, our own processes
 
 TOO_SLOW = 20.0  # seconds: a library slower than this is not asked at a larger n
 PATIENCE = 600.0  # seconds without an answer: the library hangs
@@ -107,6 +108,7 @@ class Worker:
         ]
         for listener in self.listeners:
             listener.start()
+        self.cpu_seconds = 0.0  # of all its threads, when it last answered
         self.versions: dict[str, str] = self._answer(PATIENCE)["versions"]
 
     def _listen(self) -> None:
@@ -130,6 +132,7 @@ class Worker:
             last = self.complaints[-1] if self.complaints else "no message"
             raise PeerError(f"its process ended: {last}")
         answer: Json = json.loads(line)
+        self.cpu_seconds = answer.get("cpu_seconds", 0.0)
         if "error" in answer:
             raise PeerError(answer["error"])
         return answer
@@ -216,6 +219,7 @@ class Stopwatch:
     def measure(self, n: int, d: int) -> list[Json]:
         """One record per library; times interleaved turn by turn, the first suggestion apart."""
         rounds = self.rounds if n < 200 else min(self.rounds, 3)
+        before = self._clocks()
         records: dict[str, Json] = {}
         waiting: list[str] = []
         for name in (*self.workers, *self.failed):
@@ -228,7 +232,13 @@ class Stopwatch:
             for name in list(waiting):
                 if not self._turn(records[name], k=self._share(name, n, rounds)):
                     waiting.remove(name)
-        return summarised(list(records.values()))
+        others = other_work(before, self._clocks())
+        return [{**record, "others": others} for record in summarised(list(records.values()))]
+
+    def _clocks(self) -> Clocks:
+        """(wall, all cores' busy, our own processor) seconds so far."""
+        own = time.process_time() + sum(worker.cpu_seconds for worker in self.workers.values())
+        return time.monotonic(), busy_seconds(), own
 
     def _share(self, name: str, n: int, rounds: int) -> int:
         """Suggestions in one turn: one; farthing's refit cycle is spread over the rounds."""
@@ -258,6 +268,23 @@ class Stopwatch:
         return first or seconds[-1] <= TOO_SLOW
 
 
+def busy_seconds() -> float | None:
+    """Seconds all cores have worked since the machine started, time stolen by its host included."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return None
+    user, nice, system, _idle, _wait, irq, soft, steal = map(int, stat.read_text().split()[1:9])
+    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def other_work(before: Clocks, after: Clocks) -> float | None:
+    """Share of the machine that went to anybody else between two readings; None: unknown."""
+    if before[1] is None or after[1] is None:
+        return None
+    wall, busy, own = after[0] - before[0], after[1] - before[1], after[2] - before[2]
+    return max(0.0, busy - own) / (wall * (os.cpu_count() or 1))
+
+
 def summarised(records: list[Json]) -> list[Json]:
     """Records with mean, median and, inside this run, the ratio of means to farthing's."""
     for record in records:
@@ -279,6 +306,9 @@ def times(plan: Plan, peers: list[str]) -> Iterator[tuple[list[Json], dict[str, 
         for i, (n, d) in enumerate(cases, start=1):
             records = stopwatch.measure(n, d)
             say(f"[{i}/{len(cases)}] d = {d}, n = {n}: " + ", ".join(map(brief, records)))
+            if speed_page.disturbed(records[0]):
+                share = f"{records[0]['others']:.0%}"
+                say(f"  other work took {share} of the machine: these times decide nothing")
             known = {name: {"versions": w.versions} for name, w in stopwatch.workers.items()}
             yield records, {**known, **{n: {"error": e} for n, e in stopwatch.failed.items()}}
     finally:
@@ -365,7 +395,6 @@ def describe_run(quick: bool) -> Json:
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "load": round(os.getloadavg()[0], 2),
         "threads": {name: os.environ[name] for name in threads if name in os.environ},
         "quick": quick,
     }
@@ -429,8 +458,6 @@ def main() -> int:
     if plan.results.exists():
         results = json.loads(plan.results.read_text())
     results["runs"][key] = run
-    if speed_page.busy(run):
-        say(f"load {run['load']}: this machine is busy, and the times will say so")
 
     def wanted(part: str) -> bool:
         return arguments.only in (None, part)

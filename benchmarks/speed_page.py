@@ -20,6 +20,7 @@ TITLES = {
 }
 MODELS = ("farthing", "farthing, clipped", "botorch", "skopt")
 WIDTH = 120
+DISTURBED = 0.1  # share of the machine gone to other work from which times are not to be trusted
 NATS = 0.01  # log EI this far behind counts as equal
 # Ratios promised at d = 8: library -> {n: least ratio}.
 RATIOS = {
@@ -76,24 +77,23 @@ def promises(results: Json) -> str:
     rows = [*ratio_promises(results), *size_promises(results), *quality_promises(results)]
     if not rows:
         return ""
-    cells = [[what, asked, got, "yes" if kept else "**no**"] for what, asked, got, kept in rows]
+    cells = [[what, asked, got, KEPT[kept]] for what, asked, got, kept in rows]
     return "## What was promised\n\n" + table(["promise", "asked", "measured", "kept"], cells)
 
 
-Promise = tuple[str, str, str, bool]
+Promise = tuple[str, str, str, bool | None]  # what, asked, measured, kept (None: cannot tell)
+KEPT = {True: "yes", False: "**no**", None: "disturbed"}
 
 
 def ratio_promises(results: Json) -> list[Promise]:
     """How many times faster than Optuna and BoTorch, d = 8."""
-    found = {
-        (r["peer"], r["n"]): r["ratio"] for r in results["times"] if r["d"] == 8 if "ratio" in r
-    }
+    found = {(r["peer"], r["n"]): r for r in results["times"] if r["d"] == 8 and "ratio" in r}
     return [
         (
             f"faster than {TITLES[peer]}, d = 8, n = {n}",
             f"{least}x",
-            f"{found[peer, n]:.1f}x",
-            found[peer, n] >= least,
+            ratio(found[peer, n]),
+            None if disturbed(found[peer, n]) else found[peer, n]["ratio"] >= least,
         )
         for peer, at in RATIOS.items()
         for n, least in at.items()
@@ -174,7 +174,9 @@ def suggestion_times(results: Json) -> str:
             suggestion of every process and of every (n, d). farthing's mean is over at least one
             whole refit cycle, during which n grows by a tenth; the others refit every time. Past
             observations: four fifths scrambled Sobol points, one fifth near the optimum. `12x`
-            is the library's mean over farthing's in the same run."""
+            is the library's mean over farthing's in the same run. *Other work* is the share of
+            the machine that went to anybody else meanwhile; times beside a bold figure decide
+            nothing."""
         ),
     ]
     for d in sorted({r["d"] for r in results["times"]}):
@@ -183,10 +185,11 @@ def suggestion_times(results: Json) -> str:
         parts.append(f"### d = {d}: times slower than farthing")
         parts.append(
             table(
-                ["n", "farthing", *(TITLES[p] for p in peers if p != "farthing")],
+                ["n", "farthing", *(TITLES[p] for p in peers if p != "farthing"), "other work"],
                 [
                     [str(n), seconds(records.get(("farthing", n)))]
                     + [ratio(records.get((p, n))) for p in peers if p != "farthing"]
+                    + [others(r for (_, at), r in records.items() if at == n)]
                     for n in sizes
                 ],
             )
@@ -221,6 +224,21 @@ def absent(record: Json | None) -> str:
         return "failed"
     reason: str = record.get("skipped", "not measured")
     return reason if reason.startswith("skipped") else "not available"  # told below the tables
+
+
+def disturbed(record: Json) -> bool:
+    """Whether other work spoiled the times: libraries with many threads suffer most."""
+    return (record["others"] or 0.0) > DISTURBED
+
+
+def others(records: Iterable[Json]) -> str:
+    """The largest share of the machine that went to anybody else, in bold where it matters."""
+    known = [record for record in records if record["others"] is not None]
+    if not known:
+        return "unknown"
+    worst = max(known, key=lambda record: float(record["others"]))
+    share = f"{100.0 * worst['others']:.0f} %"
+    return f"**{share}**" if disturbed(worst) else share
 
 
 def ratio(record: Json | None) -> str:
@@ -353,18 +371,12 @@ def signed(value: float | None) -> str:
 # ── machines ───────────────────────────────────────────────────────────────────────────────────
 
 
-def busy(run: Json) -> bool:
-    """Whether other work kept a fair part of the cores when the run began."""
-    return bool(run["load"] > 0.25 * run["cores"])
-
-
 def machines(results: Json) -> str:
     """When, where and with which versions."""
     lines = [
         f"- {run['date']}: commit {run['commit']}, {run['cpu']}, {run['cores']} cores, "
-        f"{run['system']}, Python {run['python']}, load at the start {run['load']}"
+        f"{run['system']}, Python {run['python']}"
         + (f", {run['threads']}" if run["threads"] else "")
-        + (" **(busy: this slows libraries with many threads most)**" if busy(run) else "")
         for run in results["runs"].values()
     ]
     versions: dict[str, str] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from farthing.belief import Belief, Outlook
+from farthing.belief import Belief, Outlook, OutlookSlopes
 from farthing.decision import Proposal
 from farthing.ledger import format_amount
 from farthing.normal import (
@@ -31,6 +31,7 @@ __all__ = [
     "Graded",
     "Score",
     "ScoreSurface",
+    "chained",
     "cheapness",
     "differenced",
     "gittins_index",
@@ -41,6 +42,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+LEAST_LOG_P = -20.0  # a chance of 2e-9 is none; its inverse as a price is still a number
 
 
 class Graded(NamedTuple):
@@ -67,6 +70,13 @@ def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
     return np.asarray(total), share * to_mean, (share * to_std).sum(axis=1)
 
 
+def _log_fits(outlook: Outlook) -> tuple[Array, Array, Array]:
+    """ln P(c <= cap) and its partials, bounded below: what is not affordable is not returned."""
+    value, to_m, to_s = log_affordable_slopes(*outlook.cost, outlook.cap)
+    hopeless = value < LEAST_LOG_P
+    return np.maximum(value, LEAST_LOG_P), np.where(hopeless, 0, to_m), np.where(hopeless, 0, to_s)
+
+
 def log_ei_per_cost(alpha: float = 1.0) -> Score:
     """ln EI + ln P(c <= cap) + ln P(success) - alpha ln E[min(c, cap)].
 
@@ -79,9 +89,8 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
         if alpha == 0.0 and np.isinf(outlook.cap):
             none = np.zeros_like(value)
             return Graded(value + outlook.log_success, to_mean, to_std, none, none, one)
-        m, s = outlook.cost
-        cost, cost_m, cost_s = expected_cost_slopes(m, s, outlook.cap)
-        fits, fits_m, fits_s = log_affordable_slopes(m, s, outlook.cap)
+        cost, cost_m, cost_s = expected_cost_slopes(*outlook.cost, outlook.cap)
+        fits, fits_m, fits_s = _log_fits(outlook)
         return Graded(
             value + fits + outlook.log_success - alpha * cost,
             to_mean,
@@ -98,10 +107,9 @@ def gittins_index(worth: float) -> Score:
     """Minus the Gittins index g: EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]; PBGI."""
 
     def score(outlook: Outlook) -> Graded:
-        m, s = outlook.cost
-        cost, cost_m, cost_s = expected_cost_slopes(m, s, outlook.cap)
-        fits, fits_m, fits_s = log_affordable_slopes(m, s, outlook.cap)
-        log_price = np.log(worth) + cost - fits - outlook.log_success
+        cost, cost_m, cost_s = expected_cost_slopes(*outlook.cost, outlook.cap)
+        fits, fits_m, fits_s = _log_fits(outlook)
+        log_price = np.log(worth) + cost - fits - np.maximum(outlook.log_success, LEAST_LOG_P)
         if outlook.mean.ndim == 1:
             g, to_mean, to_std, to_price = gittins_slopes(outlook.mean, outlook.std, log_price)
         else:
@@ -217,17 +225,24 @@ class ScoreSurface:
         """`at(X)` and the gradients of both: the chain rule through the Outlook."""
         outlook, d = self.belief.slopes(X)
         graded = self.score(outlook)
-        if outlook.mean.ndim == 1:
-            gradient = graded.to_mean[:, None] * d.d_mean
-        else:
-            gradient = np.einsum("mf,mdf->md", graded.to_mean, d.d_mean)
-        gradient = gradient + graded.to_std[:, None] * d.d_std
-        if self.belief.cost:
-            gradient += graded.to_cost_mean[:, None] * d.d_cost_mean
-            gradient += graded.to_cost_std[:, None] * d.d_cost_std
-        if self.belief.success is not None:
-            gradient += graded.to_success[:, None] * d.d_log_success
-        return Rated(graded.score, outlook.shortfall), gradient, d.d_shortfall
+        return Rated(graded.score, outlook.shortfall), chained(graded, d), d.d_shortfall
+
+
+def chained(graded: Graded, d: OutlookSlopes) -> Array:
+    """Gradient of a score in the cube, (m, d)."""
+    if d.d_mean.ndim == 2:
+        gradient = graded.to_mean[:, None] * d.d_mean
+    else:
+        gradient = np.einsum("mf,mdf->md", graded.to_mean, d.d_mean)
+    gradient += graded.to_std[:, None] * d.d_std
+    for partial, slope in (
+        (graded.to_cost_mean, d.d_cost_mean),
+        (graded.to_cost_std, d.d_cost_std),
+        (graded.to_success, d.d_log_success),
+    ):
+        if slope.any():
+            gradient += partial[:, None] * slope
+    return gradient
 
 
 def maximise_score(belief: Belief, score: Score, rng: np.random.Generator) -> Found:

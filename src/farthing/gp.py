@@ -252,7 +252,7 @@ class GP:
         return self.scale * self.scale * self._covariance(X)
 
     def _covariance(self, X: Array) -> Array:
-        """The same on the standardised scale, which is finite where the square of `scale` is not."""
+        """The same, standardised: finite where the square of `scale` is not."""
         Z = self.embedded(X)
         k = _matern(_q(Z, self._Z), self.variance)
         half = solve_triangular(self.L, k.T, lower=True, check_finite=False)

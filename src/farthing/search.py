@@ -122,13 +122,15 @@ def maximise(
     return _best_first(surface, np.vstack([peaks, screened[np.argmax(score)][None]]), tried)
 
 
+def _allowed_score(surface: Surface, X: Array, tried: Array) -> Array:
+    """(m,) scores, -inf where not affordable, tried, or not finite."""
+    rated = surface.at(X)
+    allowed = (rated.shortfall <= 0) & ~_is_close(X, tried) & np.isfinite(rated.score)
+    return np.where(allowed, rated.score, -np.inf)
+
+
 def _best_first(surface: Surface, pool: Array, tried: Array) -> Found:
-    rated = surface.at(pool)
-    score = np.where(
-        (rated.shortfall <= 0) & ~_is_close(pool, tried) & np.isfinite(rated.score),
-        rated.score,
-        -np.inf,
-    )
+    score = _allowed_score(surface, pool, tried)
     order = np.argsort(-score, kind="stable")
     order = order[np.isfinite(score[order])]
     return Found(pool[order], score[order])
@@ -365,20 +367,27 @@ def _bfgs(H: Array, s: Array, y: Array, sy: Array) -> Array:
 def _flip(surface: Surface, space: Space, X: Array, tried: Array, effort: Effort) -> Array:
     """Best change of one discrete coordinate, then polish the others; from the three best of X."""
     continuous = np.array([levels is None for levels in space.levels]) & (space.options == 0)
-    found = _best_first(surface, X, tried).X[:3]
+    here = _best_first(surface, X, tried).X[:3]
     ends = [X]
-    for x in found:
-        for _ in range(effort.flips):
-            around = space.snap(_neighbours(space, x))
-            best = _best_first(surface, np.vstack([x[None], around]), tried).X[:1]
-            if continuous.any() and len(best):
-                free = space.active(best) & continuous
-                polished = space.snap(climb(surface, best, free, (12,)))
-                best = _best_first(surface, np.vstack([best, polished]), tried).X[:1]
-            if not len(best) or np.array_equal(best[0], x):
-                break
-            x = best[0]
-        ends.append(x[None])
+    for _ in range(effort.flips):
+        around = [_neighbours(space, x) for x in here]
+        owner = np.repeat(np.arange(len(here)), [len(part) for part in around])
+        if not len(owner):
+            break
+        pool = space.snap(np.vstack([here, *around]))
+        score = _allowed_score(surface, pool, tried)
+        near, score = score[len(here) :], score[: len(here)]
+        best = np.array([np.where(owner == i, near, -np.inf).argmax() for i in range(len(here))])
+        moved = near[best] > score
+        if not moved.any():
+            break
+        here = pool[len(here) :][best[moved]]
+        ends.append(here)
+        if continuous.any():
+            polished = space.snap(climb(surface, here, space.active(here) & continuous, (10,)))
+            better = _allowed_score(surface, polished, tried) > near[best[moved]]
+            here = np.where(better[:, None], polished, here)
+            ends.append(here)
     return np.vstack(ends)
 
 

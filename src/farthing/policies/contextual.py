@@ -17,6 +17,7 @@ from scipy.optimize import minimize
 
 from farthing.acquisition import (
     ScoreSurface,
+    chained,
     cheapness,
     log_ei_per_cost,
     maximise_score,
@@ -131,7 +132,6 @@ def _descend(belief: Belief, x: Array, threshold: float) -> Array:
     if not free.any():
         return x
     improvement = ScoreSurface(belief, log_ei_per_cost(0.0))
-    cheap = ScoreSurface(belief, cheapness)
     seen: dict[bytes, tuple[float, Array, float, Array, float, Array]] = {}
 
     def look(moving: Array) -> tuple[float, Array, float, Array, float, Array]:
@@ -139,15 +139,15 @@ def _descend(belief: Belief, x: Array, threshold: float) -> Array:
         if key not in seen:
             full = x.copy()
             full[free] = np.clip(moving, 0.0, 1.0)
-            ei, d_ei, d_short = improvement.slopes(full[None])
-            low, d_low, _ = cheap.slopes(full[None])
-            short = max(float(ei.shortfall[0]), -50.0)  # -inf without a budget
-            slope = d_short[0, free] if short > -50.0 else np.zeros(int(free.sum()))
+            outlook, d = belief.slopes(full[None])
+            ei, low = improvement.score(outlook), cheapness(outlook)
+            short = max(float(outlook.shortfall[0]), -50.0)  # -inf without a budget
+            slope = d.d_shortfall[0, free] if short > -50.0 else np.zeros(int(free.sum()))
             seen[key] = (
                 -float(low.score[0]),
-                -d_low[0, free],
+                -chained(low, d)[0, free],
                 float(ei.score[0]) - threshold,
-                d_ei[0, free],
+                chained(ei, d)[0, free],
                 -short,
                 -slope,
             )

@@ -23,6 +23,7 @@ from farthing.policies.random import start
 __all__ = ["Gittins"]
 
 FIRST_WORTH = 0.1  # of sd(y) per mean cost
+LEAST_WORTH = 1e-9  # of the first: below, the index is the mean less what rounding leaves
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,22 @@ class Gittins:
         if fixed is not None:
             found = maximise_score(belief, gittins_index(fixed), rng)
             return proposal(belief, found, "smallest Gittins index")
-        worth = belief.history.last_note("worth") or _first_worth(belief)
+        first = _first_worth(belief)
+        worth = belief.history.last_note("worth") or first
         found = maximise_score(belief, gittins_index(worth), rng)
-        if not len(found.X):
-            return proposal(belief, found, "")
-        if -found.score[0] >= np.mean(belief.best):  # not worth it at this rate: lower the rate
+        if len(found.X) and -found.score[0] >= np.mean(belief.best):
             per_cost = maximise_score(belief, log_ei_per_cost(1.0), rng)
-            surplus = (np.log(worth) - per_cost.score[0]) / np.log(2.0)
-            worth *= 0.5 ** (max(np.floor(surplus), 0.0) + 1.0)
+            worth = decayed(worth, float(per_cost.score[0]), floor=LEAST_WORTH * first)
             found = maximise_score(belief, gittins_index(worth), rng)
         why = f"smallest Gittins index at an exchange rate decayed to {worth:.3g}"
         return proposal(belief, found, why, notes={"worth": worth})
+
+
+def decayed(worth: float, log_most: float, floor: float) -> float:
+    """Halved until going on is worth it again, worth < max EI / c = exp(log_most); PBGI-D."""
+    while worth >= np.exp(log_most) and worth > floor:
+        worth *= 0.5
+    return worth
 
 
 def _first_worth(belief: Belief) -> float:
