@@ -82,23 +82,28 @@ def promises(results: Json) -> str:
 
 
 Promise = tuple[str, str, str, bool | None]  # what, asked, measured, kept (None: cannot tell)
-KEPT = {True: "yes", False: "**no**", None: "disturbed"}
+KEPT = {True: "yes", False: "**no**", None: "undecided"}
 
 
 def ratio_promises(results: Json) -> list[Promise]:
     """How many times faster than Optuna and BoTorch, d = 8."""
-    found = {(r["peer"], r["n"]): r for r in results["times"] if r["d"] == 8 and "ratio" in r}
+    found = {(r["peer"], r["n"]): r for r in results["times"] if r["d"] == 8}
     return [
         (
             f"faster than {TITLES[peer]}, d = 8, n = {n}",
             f"{least}x",
             ratio(found[peer, n]),
-            None if disturbed(found[peer, n]) else found[peer, n]["ratio"] >= least,
+            at_least(found[peer, n], least),
         )
-        for peer, at in RATIOS.items()
-        for n, least in at.items()
+        for peer, asked in RATIOS.items()
+        for n, least in asked.items()
         if (peer, n) in found
     ]
+
+
+def at_least(record: Json, least: float) -> bool | None:
+    """Whether a ratio is large enough; None without a ratio to be trusted."""
+    return None if "ratio" not in record or disturbed(record) else record["ratio"] >= least
 
 
 def size_promises(results: Json) -> list[Promise]:

@@ -103,28 +103,28 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
     return score
 
 
-def gittins_index(worth: float) -> Score:
-    """Minus the Gittins index g: EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]; PBGI."""
+def gittins_index(worth: float, scale: float = 1.0) -> Score:
+    """Minus the Gittins index g in units of `scale`; PBGI.
+
+    EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]
+    """
 
     def score(outlook: Outlook) -> Graded:
         cost, cost_m, cost_s = expected_cost_slopes(*outlook.cost, outlook.cap)
         fits, fits_m, fits_s = _log_fits(outlook)
-        log_price = np.log(worth) + cost - fits - np.maximum(outlook.log_success, LEAST_LOG_P)
-        if outlook.mean.ndim == 1:
-            g, to_mean, to_std, to_price = gittins_slopes(outlook.mean, outlook.std, log_price)
-        else:
-            # z depends on std and price alone, so averaging over fantasies averages the means.
-            g, ones, to_std, to_price = gittins_slopes(
-                outlook.mean.mean(axis=1), outlook.std, log_price
-            )
-            to_mean = np.broadcast_to(ones[:, None] / outlook.mean.shape[1], outlook.mean.shape)
+        log_success = np.maximum(outlook.log_success, LEAST_LOG_P)
+        log_price = np.log(worth) - np.log(scale) + cost - fits - log_success
+        # z depends on std and price alone, so averaging over fantasies averages the means.
+        mean = outlook.mean if outlook.mean.ndim == 1 else outlook.mean.mean(axis=1)
+        g, _, to_std, to_price = gittins_slopes(mean / scale, outlook.std / scale, log_price)
+        count = outlook.mean.size // len(mean)
         return Graded(
             -g,
-            -to_mean,
-            -to_std,
+            np.full_like(outlook.mean, -1.0 / (scale * count)),
+            -to_std / scale,
             -to_price * (cost_m - fits_m),
             -to_price * (cost_s - fits_s),
-            to_price,
+            np.where(outlook.log_success < LEAST_LOG_P, 0.0, to_price),
         )
 
     return score

@@ -202,8 +202,9 @@ def log_affordable_slopes(
     # A known cost equal to the cap is affordable: give equality the benefit of a rounding error.
     t = (np.log(cap) - m + 1e-12) / safe
     value = log_ndtr(t)
+    up = np.maximum(t, 0.0)
     ratio = np.where(
-        t > 0.0, np.exp(-0.5 * t * t - LOG_SQRT_2PI - value), 1.0 / _mills(np.minimum(t, 0.0))
+        t > 0.0, np.exp(-0.5 * up * up) * PHI_AT_0 / ndtr(up), 1.0 / _mills(np.minimum(t, 0.0))
     )
     known = s < 1e-12
     to_m = np.where(known, 0.0, -ratio / safe)

@@ -339,7 +339,7 @@ def _step(surface: Surface, state: _Climb) -> None:
         state.fresh &= ~good
     if not better.all():
         # Shorten what failed: to the top of the parabola through value, slope and trial value.
-        fall = np.maximum(promised - gain, 1e-300)
+        fall = np.maximum(promised - gain, np.abs(promised)) + 1e-300
         factor = np.minimum(np.maximum(0.5 * promised / fall, 0.1), 0.5)
         state.direction = np.where(
             better[:, None], state.direction, state.direction * factor[:, None]

@@ -9,6 +9,9 @@ The greedy variant takes instead the candidate with the largest decrease of the 
     fill(X) = sup over the domain of the distance to X
 
 per cost, or, where no single point lowers the supremum, of the mean distance per cost.
+
+Both go by the median cost, as the paper does: E[c] grows with the distance from what is known, so
+by it a constant cost that has to be learnt would make every far point a dear one.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ from numpy.typing import NDArray
 from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.gp import embed
-from farthing.normal import expected_cost
 from farthing.policies.random import start
 from farthing.search import is_among, sobol
 
@@ -31,6 +33,7 @@ __all__ = ["CheapCover"]
 Array = NDArray[np.float64]
 
 CANDIDATES = 2000  # at most; 100 d of them
+DIGITS = 9  # of a distance or a rate: equal to these is equal, rounding must not decide
 
 
 def last_standing(cost: Array, distance: Array | None) -> int:
@@ -60,13 +63,14 @@ def best_filler(cost: Array, between: Array, distance: Array) -> int:
     gain = distance.max() - after.max(axis=0)
     if not gain.max() > 1e-12:
         gain = distance.mean() - after.mean(axis=0)
-    return int(np.argmax(gain / cost))
+    rate = gain / cost
+    return int(np.argmax(rate >= rate.max() * (1.0 - 10.0**-DIGITS)))
 
 
 def distances(A: Array, B: Array) -> Array:
     """(a, b) Euclidean distances between embedded points."""
     squares = (A**2).sum(1)[:, None] + (B**2).sum(1) - 2.0 * A @ B.T
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+    return np.asarray(np.round(np.sqrt(np.maximum(squares, 0.0)), DIGITS))
 
 
 @dataclass(frozen=True)
@@ -86,26 +90,29 @@ class CheapCover:
         space = belief.space
         domain = space.rows
         if domain is None:
-            domain = space.spread(sobol(min(100 * space.d, CANDIDATES), space.d))
+            # Columns go by name, so that permuted parameters have the same discretisation.
+            column = np.argsort(np.argsort(space.names))
+            domain = space.spread(sobol(min(100 * space.d, CANDIDATES), space.d)[:, column])
         elif len(domain) > CANDIDATES:
             keep = np.random.default_rng([belief.seed]).permutation(len(domain))[:CANDIDATES]
             domain = domain[np.sort(keep)]
         cost, shortfall = belief.costs(domain)
         allowed = (shortfall <= 0) & ~is_among(domain, belief.tried)
         if not allowed.any():
-            proposal = start(belief, rng)  # finds an affordable point off the discretisation
-            return Proposal(proposal.x, proposal.because, notes=proposal.notes)
+            return start(belief, rng)  # finds an affordable point off the discretisation
         candidates = domain[allowed]
-        price = np.exp(expected_cost(*cost, belief.cap))[allowed]
+        price = np.exp(cost.mean[allowed])
         design = np.array([t.x for t in belief.history]).reshape(-1, space.d)
         embedded = embed(domain, space.options)
         chosen, fill = _choose(
             price, embedded[allowed], embedded, embed(design, space.options), self.greedy
         )
-        notes = {"phase": "start"} | ({"fill": fill} if np.isfinite(fill) else {})
-        words = f"the design covers the space to {fill:.3g}" if notes.get("fill") else "first point"
+        if np.isinf(fill):
+            return Proposal(candidates[chosen], "the cheapest point", notes={"phase": "start"})
         return Proposal(
-            candidates[chosen], f"cheap and far from what was tried; {words}", notes=notes
+            candidates[chosen],
+            f"cheap and far from what was tried, which covers the space to {fill:.3g}",
+            notes={"phase": "start", "fill": fill},
         )
 
 

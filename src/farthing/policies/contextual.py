@@ -3,7 +3,8 @@
     minimise c(x)  subject to  EI(x) >= (1 - lambda) max_z EI(z)
 
 in logs: min ln c s.t. ln EI >= ln EI* + ln(1 - lambda). The result is on the EI/cost Pareto front.
-Finite sets exactly; elsewhere a screen, then SLSQP on ln c from the cheapest feasible points.
+Finite sets exactly; elsewhere the usual search, too little EI being a shortfall, then SLSQP on ln c
+from the cheapest points it found.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from farthing.acquisition import (
-    ScoreSurface,
     chained,
     cheapness,
     log_ei_per_cost,
@@ -27,14 +27,16 @@ from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.errors import InvalidInput
 from farthing.policies.random import start
-from farthing.search import Effort, Found, candidates, is_among
+from farthing.search import Effort, Found, Rated, is_among, maximise
 
 __all__ = ["ContextualEI"]
 
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # in ln EI
-POLISHED = 4  # cheapest feasible points to start SLSQP from
+POLISHED = 2  # cheapest points to start SLSQP from
+EFFORT = Effort(around=512, starts=24)  # feasible regions are small and have several ends
+NO_LIMIT = -50.0  # a shortfall of -inf, as a number: e^50 times what it costs is left
 CHUNK = 4096
 
 
@@ -90,23 +92,54 @@ class ContextualEI:
         return proposal(belief, cheapest, why, notes={"log_ei_best": float(found.score[0])})
 
 
+@dataclass(frozen=True)
+class _Enough:
+    """Cheapness, where too little EI is a shortfall just as too little money is."""
+
+    belief: Belief
+    threshold: float
+
+    def at(self, X: Array) -> Rated:
+        rated = _rate(self.belief, X)
+        return Rated(rated.cheapness, np.maximum(rated.shortfall, self.threshold - rated.log_ei))
+
+    def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
+        outlook, d = self.belief.slopes(X)
+        improvement, cheap = log_ei_per_cost(0.0)(outlook), cheapness(outlook)
+        lacking = self.threshold - improvement.score
+        short = (lacking >= outlook.shortfall)[:, None]
+        return (
+            Rated(cheap.score, np.maximum(outlook.shortfall, lacking)),
+            chained(cheap, d),
+            np.where(short, -chained(improvement, d), d.d_shortfall),
+        )
+
+
 def cheapest_within(belief: Belief, found: Found, slack: float, rng: np.random.Generator) -> Found:
     """Steps 2 to 4 of dossier 7, given the local maxima of ln EI."""
     if belief.space.rows is not None:
         return _pick(_rate(belief, found.X), found.score[0] + np.log1p(-slack))
-    pool = candidates(belief.space, rng, found.X, Effort())
-    rated = _rate(belief, np.vstack([found.X, pool[~is_among(pool, belief.tried)]]))
-    rated = rated.only(rated.shortfall <= 0)
+    rated = _rate(belief, found.X)
     for _ in range(2):  # an EI above EI* found on the way would have loosened the constraint
         threshold = float(rated.log_ei.max() + np.log1p(-slack))
-        ends = _polish(belief, rated, threshold)
-        rated = _Rated(
-            *(np.concatenate([a, b]) for a, b in zip(rated, _rate(belief, ends), strict=True))
+        cheap = maximise(
+            _Enough(belief, threshold),
+            belief.space,
+            rng,
+            tried=belief.tried,
+            near=found.X,
+            effort=EFFORT,
         )
+        rated = _join(rated, _rate(belief, cheap.X))
+        rated = _join(rated, _rate(belief, _polish(belief, rated, threshold)))
         rated = rated.only((rated.shortfall <= 0) & ~is_among(rated.X, belief.tried))
         if rated.log_ei.max() + np.log1p(-slack) <= threshold + TOLERANCE:
             break
     return _pick(rated, threshold)
+
+
+def _join(some: _Rated, more: _Rated) -> _Rated:
+    return _Rated(*(np.concatenate(pair) for pair in zip(some, more, strict=True)))
 
 
 def _pick(rated: _Rated, threshold: float) -> Found:
@@ -117,39 +150,36 @@ def _pick(rated: _Rated, threshold: float) -> Found:
 
 
 def _polish(belief: Belief, rated: _Rated, threshold: float) -> Array:
-    """SLSQP on ln c with the EI and affordability constraints, over the numeric coordinates."""
-    space = belief.space
+    """SLSQP on ln c with the EI and affordability constraints, from the cheapest points."""
     enough = rated.only(rated.log_ei >= threshold)
     order = np.lexsort((-enough.log_ei, -enough.cheapness))[:POLISHED]
     ends = [_descend(belief, enough.X[i], threshold) for i in order]
-    return space.snap(np.array(ends))
+    return belief.space.snap(np.array(ends))
 
 
 def _descend(belief: Belief, x: Array, threshold: float) -> Array:
-    """One SLSQP run; both surfaces are evaluated once per point."""
+    """One SLSQP run over the continuous coordinates; the models are asked once per point."""
     space = belief.space
-    free = space.active(x[None])[0] & (space.options == 0)
+    free = space.active(x[None])[0] & np.array([levels is None for levels in space.levels])
     if not free.any():
         return x
-    improvement = ScoreSurface(belief, log_ei_per_cost(0.0))
-    seen: dict[bytes, tuple[float, Array, float, Array, float, Array]] = {}
+    seen: dict[bytes, tuple[float, Array, Array, Array]] = {}
 
-    def look(moving: Array) -> tuple[float, Array, float, Array, float, Array]:
+    def look(moving: Array) -> tuple[float, Array, Array, Array]:
+        """ln c, its gradient, both constraints (>= 0) and their gradients."""
         key = moving.tobytes()
         if key not in seen:
             full = x.copy()
             full[free] = np.clip(moving, 0.0, 1.0)
             outlook, d = belief.slopes(full[None])
-            ei, low = improvement.score(outlook), cheapness(outlook)
-            short = max(float(outlook.shortfall[0]), -50.0)  # -inf without a budget
-            slope = d.d_shortfall[0, free] if short > -50.0 else np.zeros(int(free.sum()))
+            improvement, cheap = log_ei_per_cost(0.0)(outlook), cheapness(outlook)
+            shortfall = max(float(outlook.shortfall[0]), NO_LIMIT)
+            d_shortfall = d.d_shortfall[0, free] if shortfall > NO_LIMIT else np.zeros(free.sum())
             seen[key] = (
-                -float(low.score[0]),
-                -chained(low, d)[0, free],
-                float(ei.score[0]) - threshold,
-                chained(ei, d)[0, free],
-                -short,
-                -slope,
+                -float(cheap.score[0]),
+                -chained(cheap, d)[0, free],
+                np.array([improvement.score[0] - threshold, -shortfall]),
+                np.stack([chained(improvement, d)[0, free], -d_shortfall]),
             )
         return seen[key]
 
@@ -158,25 +188,23 @@ def _descend(belief: Belief, x: Array, threshold: float) -> Array:
         x[free],
         jac=lambda v: look(v)[1],
         bounds=[(0.0, 1.0)] * int(free.sum()),
-        constraints=[
-            {"type": "ineq", "fun": lambda v: look(v)[2], "jac": lambda v: look(v)[3]},
-            {"type": "ineq", "fun": lambda v: look(v)[4], "jac": lambda v: look(v)[5]},
-        ],
+        constraints={"type": "ineq", "fun": lambda v: look(v)[2], "jac": lambda v: look(v)[3]},
         method="SLSQP",
-        options={"maxiter": 50, "ftol": 1e-10},
+        options={"maxiter": 20, "ftol": 1e-9},
     )
     end = x.copy()
     end[free] = np.clip(result.x, 0.0, 1.0)
-    return _pull_back(improvement, x, end, threshold) if np.isfinite(end).all() else x
+    return _pull_back(_Enough(belief, threshold), x, end) if np.isfinite(end).all() else x
 
 
-def _pull_back(improvement: ScoreSurface, x: Array, end: Array, threshold: float) -> Array:
-    """The last point from x towards the end with enough EI: SLSQP may end just outside."""
-    if improvement.at(end[None]).score[0] >= threshold:
-        return end
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        inside = improvement.at((x + middle * (end - x))[None]).score[0] >= threshold
-        low, high = (middle, high) if inside else (low, middle)
-    return np.asarray(x + low * (end - x))
+def _pull_back(enough: _Enough, x: Array, end: Array) -> Array:
+    """The last point on the way from x to the end that will do: SLSQP may end just outside."""
+    share = np.linspace(0.0, 1.0, 33)
+    for _ in range(6):
+        way = x + share[:, None] * (end - x)
+        will_do = enough.at(way).shortfall <= 0
+        if will_do[-1]:
+            return np.asarray(way[-1])
+        first_beyond = max(int(np.argmin(will_do)), 1)
+        share = np.linspace(share[first_beyond - 1], share[first_beyond], 33)
+    return np.asarray(x + share[0] * (end - x))

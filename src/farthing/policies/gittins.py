@@ -53,15 +53,15 @@ class Gittins:
             return start(belief, rng)
         fixed = self.worth if self.worth is not None else belief.worth
         if fixed is not None:
-            found = maximise_score(belief, gittins_index(fixed), rng)
+            found = maximise_score(belief, gittins_index(fixed, belief.scale), rng)
             return proposal(belief, found, "smallest Gittins index")
         first = _first_worth(belief)
         worth = belief.history.last_note("worth") or first
-        found = maximise_score(belief, gittins_index(worth), rng)
-        if len(found.X) and -found.score[0] >= np.mean(belief.best):
+        found = maximise_score(belief, gittins_index(worth, belief.scale), rng)
+        if len(found.X) and -found.score[0] >= np.mean(belief.best) / belief.scale:
             per_cost = maximise_score(belief, log_ei_per_cost(1.0), rng)
             worth = decayed(worth, float(per_cost.score[0]), floor=LEAST_WORTH * first)
-            found = maximise_score(belief, gittins_index(worth), rng)
+            found = maximise_score(belief, gittins_index(worth, belief.scale), rng)
         why = f"smallest Gittins index at an exchange rate decayed to {worth:.3g}"
         return proposal(belief, found, why, notes={"worth": worth})
 

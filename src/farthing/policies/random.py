@@ -46,8 +46,9 @@ def first_allowed(belief: Belief, X: Array, rng: np.random.Generator) -> Array |
 def start(belief: Belief, rng: np.random.Generator) -> Proposal:
     """One of the first uniform points: a model needs something to learn from."""
     proposal = Random().propose(belief, rng)
-    count = min(belief.number + 1, START)
-    because = f"uniform point {count} of the {START} a model starts from"
+    because = f"uniform point {belief.number + 1} of the {START} a model starts from"
+    if belief.number >= START:
+        because = "uniform point: there is too little to learn from yet"
     return Proposal(proposal.x, because, notes={"phase": "start"})
 
 

@@ -48,8 +48,10 @@ class StartWith:
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """The first given point that is untried and affordable, else what `then` says."""
         X = np.array([belief.space.encode(point) for point in self.points])
-        allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, belief.tried)
-        if belief.number < len(X) + len(belief.history.trials) and allowed.any():
+        # Not `belief.tried`: where values are noisy it leaves out what may be worth repeating.
+        asked = np.array([trial.x for trial in belief.history]).reshape(-1, belief.space.d)
+        allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, asked)
+        if allowed.any():
             k = int(np.argmax(allowed))
             because = f"point {k + 1} of the {len(X)} given to start with"
             return Proposal(X[k], because, notes={"phase": "start"})

@@ -10,6 +10,7 @@ import numpy as np
 from farthing.belief import Belief
 from farthing.decision import Proposal, Verdict
 from farthing.ledger import format_amount
+from farthing.search import is_among
 
 __all__ = ["OutOfBudget"]
 
@@ -54,7 +55,7 @@ def _nothing_left(belief: Belief) -> str:
     ledger = belief.ledger
     limited = [r for r in ledger.resources if np.isfinite(ledger[r].limit)]
     rows = belief.space.rows
-    if rows is not None and len(belief.tried) >= len(np.unique(rows, axis=0)):
+    if rows is not None and is_among(rows, belief.tried).all():
         return f"every row of the table was tried ({len(rows)})"
     if not limited:
         return "every configuration of the space was tried"

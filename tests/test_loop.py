@@ -1,0 +1,326 @@
+"""minimize(): what it times, charges, survives and shows."""
+
+import io
+import math
+import sys
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import rich
+from rich.console import Console
+
+from farthing import Float, Optimizer, Outcome, Space, minimize
+from farthing.errors import InvalidInput
+from farthing.loop import _Display
+from farthing.policies import EI, EIPerCost, Random
+from farthing.stopping import MaxTrials, NotWorthIt, Target
+
+SPACE = Space({"a": Float(0, 1), "b": Float(1e-3, 1, log=True)})
+
+
+def bowl(params) -> float:
+    return (params["a"] - 0.3) ** 2 + 0.1 * (math.log10(params["b"]) + 1) ** 2
+
+
+# ── money ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_seconds_are_measured_and_thinking_is_charged():
+    measured = []
+
+    def objective(params):
+        begun = time.perf_counter()
+        time.sleep(0.01 + 0.02 * params["a"])
+        measured.append(time.perf_counter() - begun)
+        return bowl(params)
+
+    result = minimize(objective, SPACE, "0.6s")
+    told = [trial.cost["s"] for trial in result.history]
+    assert len(told) == len(measured)
+    assert all(ours >= theirs for ours, theirs in zip(told, measured, strict=True))
+    assert result.ledger.thinking > 0
+    assert result.spent == pytest.approx(sum(told) + result.ledger.thinking)
+    assert result.spent == result.ledger.spent
+    assert "of it thinking" in str(result)
+    assert "is spent" in result.stop_reason or "nothing affordable" in result.stop_reason
+
+
+def test_the_black_box_is_called_once_per_trial_with_what_the_trial_says():
+    seen = []
+
+    def objective(params):
+        seen.append(dict(params))
+        params.clear()  # its own copy
+        return Outcome(1.0, cost=2.0)
+
+    result = minimize(objective, SPACE, 20, policy=Random())
+    assert seen == [dict(trial.params) for trial in result.history]
+    assert 9 <= len(seen) <= 10  # the cost is learnt: the last one may not be sure to fit
+    assert result.spent == 2 * len(seen)
+
+
+def test_an_objective_that_knows_its_cost_says_so():
+    result = minimize(
+        lambda params: Outcome(bowl(params), cost=1 + params["a"]), SPACE, "$12", policy=EI()
+    )
+    assert result.spent == pytest.approx(sum(1 + t.params["a"] for t in result.history))
+    assert result.ledger.thinking == 0
+    assert result.best.value == min(trial.value for trial in result.history)
+    several = minimize(
+        lambda params: Outcome(bowl(params), cost={"usd": 2.0, "kWh": 0.1}),
+        SPACE,
+        {"kWh": 10, "usd": 9},
+    )
+    assert several.ledger["usd"].spent == 8
+    assert several.ledger["kWh"].spent == pytest.approx(0.4)
+
+
+def test_a_known_cost_is_charged_and_never_overspent():
+    result = minimize(bowl, SPACE, 9.7, cost=lambda params: 1 + params["a"])
+    assert result.spent == pytest.approx(sum(1 + t.params["a"] for t in result.history))
+    assert 8.6 < result.spent <= 9.7 * (1 + 1e-9)
+
+
+def test_seconds_and_dollars_together():
+    result = minimize(lambda params: Outcome(1.0, cost={"usd": 1.0}), SPACE, {"s": 60, "usd": 5})
+    assert 4 <= result.ledger["usd"].spent == len(result.history) <= 5
+    assert result.ledger["s"].spent == pytest.approx(
+        sum(t.cost["s"] for t in result.history) + result.ledger["s"].thinking
+    )
+
+
+def test_a_cost_that_is_missing_is_asked_for():
+    with pytest.raises(InvalidInput, match=r"return Outcome\(value, cost=\.\.\.\)"):
+        minimize(bowl, SPACE, "$5")
+
+
+# ── ends ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_ends_with_a_reason():
+    assert "5 of at most 5" in minimize(bowl, SPACE, stop=MaxTrials(5)).stop_reason
+    assert "5 trials" in minimize(bowl, SPACE, "5 trials").stop_reason
+    good = minimize(bowl, SPACE, "60 trials", stop=Target(0.1), seed=1)
+    assert "has reached the target" in good.stop_reason
+    assert good.best.value <= 0.1
+    assert len(good.history) < 60
+    rich = minimize(bowl, SPACE, 1e6, cost=lambda params: 1.0, stop=NotWorthIt(), worth=0.02)
+    assert "worth" in rich.stop_reason
+    assert len(rich.history) < 40
+
+
+def test_what_would_never_end_is_refused():
+    with pytest.raises(InvalidInput, match="never end"):
+        minimize(bowl, SPACE)
+    for number in (0, -1, True, math.nan):
+        with pytest.raises(InvalidInput, match="failures_in_a_row"):
+            minimize(bowl, SPACE, "5 trials", failures_in_a_row=number)
+
+
+def test_it_is_decided_by_the_seed():
+    def values(seed):
+        return [trial.value for trial in minimize(bowl, SPACE, "8 trials", seed=seed).history]
+
+    assert values(1) == values(1)
+    assert values(1) != values(2)
+
+
+def test_maximize_and_noisy_reach_the_optimizer():
+    result = minimize(lambda p: -bowl(p), SPACE, "12 trials", direction="maximize")
+    assert result.best.value == max(trial.value for trial in result.history)
+    noisy = minimize(lambda p: 1.0, SPACE, "6 trials", noisy=True)
+    assert noisy.best.value == 1.0
+
+
+# ── failures ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("budget", "cost"), [("30s", None), ("14 trials", None), (28, lambda params: 2.0)]
+)
+def test_an_exception_is_a_failed_trial_even_the_first(budget, cost):
+    calls = []
+
+    def objective(params):
+        calls.append(params)
+        if len(calls) % 3 == 1:
+            raise MemoryError("too large")
+        return bowl(params)
+
+    result = minimize(objective, SPACE, budget, cost=cost, stop=MaxTrials(14))
+    assert len(result.history) == len(calls) == 14
+    failed = result.history.having("failed")
+    assert [trial.number for trial in failed] == [0, 3, 6, 9, 12]
+    assert {trial.error for trial in failed} == {"MemoryError: too large"}
+    if cost is not None:
+        assert result.spent == 28  # failures are charged
+
+
+@pytest.mark.parametrize(
+    ("returned", "error"),
+    [
+        (math.nan, "it returned nan"),
+        (-math.inf, "it returned -inf"),
+        (None, "it returned None"),
+        (Outcome(math.nan), "it returned nan"),
+        (Outcome(failed="out of memory"), "out of memory"),
+        ("fast", "ValueError"),
+        ([1, 2], "TypeError"),
+    ],
+)
+def test_no_value_is_a_failure_not_a_result(returned, error):
+    result = minimize(lambda params: returned, SPACE, "3 trials")
+    assert result.best is None
+    assert {trial.state for trial in result.history} == {"failed"}
+    assert all(error in trial.error for trial in result.history)
+    assert "no trial returned a value" in str(result)
+
+
+def test_five_failures_in_a_row_end_it_with_the_first_traceback():
+    calls = []
+
+    def objective(params):
+        calls.append(params)
+        if len(calls) > 2:
+            raise RuntimeError(f"call {len(calls)}")
+        return 1.0
+
+    result = minimize(objective, SPACE, "30s")
+    assert len(calls) == 7
+    assert result.stop_reason.startswith("5 trials in a row failed")
+    assert "Traceback" in result.stop_reason
+    assert "RuntimeError: call 3" in result.stop_reason
+    assert 'raise RuntimeError(f"call' in result.stop_reason
+    calls.clear()
+    assert len(minimize(objective, SPACE, "30s", failures_in_a_row=2).history) == 4
+    calls.clear()
+    told = minimize(
+        lambda params: Outcome(failed="no licence", cost=1.0), SPACE, 50, failures_in_a_row=3
+    )
+    assert told.stop_reason == "3 trials in a row failed; the first of them:\nno licence"
+    assert told.spent == 3
+
+
+def test_a_failure_nobody_can_price_is_raised_with_advice():
+    def objective(params):
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom") as raised:
+        minimize(objective, SPACE, "$5")
+    assert "Outcome(value, cost=...)" in raised.value.__notes__[0]
+
+
+def test_an_interrupt_keeps_what_was_paid():
+    calls = []
+
+    def objective(params):
+        calls.append(params)
+        if len(calls) == 4:
+            time.sleep(0.02)
+            raise KeyboardInterrupt
+        return bowl(params)
+
+    result = minimize(objective, SPACE, "30s")
+    assert "interrupted" in result.stop_reason
+    assert [trial.state for trial in result.history] == ["done"] * 3 + ["killed"]
+    assert result.history[3].cost["s"] >= 0.02  # a lower bound
+    assert result.best is not None
+    assert result.ledger.reserved == 0
+    calls.clear()
+    counted = minimize(objective, SPACE, "9 trials")
+    assert [trial.state for trial in counted.history] == ["done"] * 3 + ["killed"]
+    calls.clear()
+    known = minimize(objective, SPACE, 50, cost=lambda params: 2.0)
+    assert known.spent == 8
+    calls.clear()
+    unknown = minimize(lambda p: Outcome(objective(p), cost=2.0), SPACE, 50, policy=EIPerCost())
+    assert [trial.state for trial in unknown.history[:3]] == ["done"] * 3
+    assert unknown.spent + unknown.ledger.reserved >= 6
+
+
+def test_an_interrupt_of_our_own_thought_keeps_the_result():
+    @dataclass(frozen=True)
+    class Interrupted:
+        needs: ClassVar[frozenset[str]] = frozenset()
+        reads: ClassVar[frozenset[str]] = frozenset()
+        models: ClassVar[bool] = False
+
+        def propose(self, belief, rng):
+            if belief.number == 3:
+                raise KeyboardInterrupt
+            return Random().propose(belief, rng)
+
+    result = minimize(bowl, SPACE, "9 trials", policy=Interrupted())
+    assert "interrupted" in result.stop_reason
+    assert len(result.history) == 3
+    assert result.best is not None
+
+
+# ── the result ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_result_in_words():
+    result = minimize(bowl, SPACE, "$6", cost=lambda params: 2.0)
+    lines = str(result).splitlines()
+    assert lines[0] == "stopped: " + result.stop_reason
+    assert f"{result.best.value:.6g} (trial {result.best.number}) at a=" in lines[1]
+    assert lines[2] == "spent:   $6.00; 3 trials"
+
+
+def test_a_result_as_a_table():
+    pandas = pytest.importorskip("pandas")
+    result = minimize(lambda p: Outcome(bowl(p), cost=2.0), SPACE, 8)
+    table = result.dataframe()
+    assert isinstance(table, pandas.DataFrame)
+    assert len(table) == 4
+    assert list(table["number"]) == [0, 1, 2, 3]
+    assert list(table["cost_cost"]) == [2.0] * 4
+    assert list(table["param_a"]) == [trial.params["a"] for trial in result.history]
+    assert set(table["state"]) == {"done"}
+
+
+def test_without_pandas_the_table_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    result = minimize(bowl, SPACE, "1 trial")
+    with pytest.raises(InvalidInput, match="pip install pandas"):
+        result.dataframe()
+
+
+@pytest.fixture
+def console():
+    """Where rich writes, kept."""
+    usual, rich._console = rich.get_console(), Console(file=io.StringIO(), width=120)
+    yield rich._console
+    rich._console = usual
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"budget": "30s"}, ["of 30.0 s", "thinking"]),
+        ({"budget": "$12", "cost": lambda params: 2.0}, ["$12.00 of $12.00"]),
+        ({"budget": {"trials": 6, "usd": 99}, "cost": {"usd": lambda p: 2.0}}, ["6 trials of 6"]),
+        ({}, []),
+    ],
+)
+def test_progress_is_shown(settings, words, console):
+    result = minimize(bowl, SPACE, **settings, stop=MaxTrials(6), progress=True)
+    shown = console.file.getvalue()
+    assert f"best {result.best.value:.5g}" in shown
+    assert all(word in shown for word in words)
+
+
+def test_progress_says_what_the_running_trial_will_cost(console):
+    optimizer = Optimizer(SPACE, {"trials": 6, "usd": 99}, cost={"usd": lambda params: 2.0})
+    with _Display(optimizer, shown=True) as display:
+        trial = optimizer.ask()
+        display.show(trial)
+        assert "0 trials of 6 trials  trial 0, about $2.00" in display.progress.tasks[0].description
+        optimizer.tell(trial, 0.5)
+        display.show(None)
+        assert display.progress.tasks[0].completed == 1
+    with _Display(optimizer, shown=False) as hidden:
+        hidden.show(trial)
+    assert "best 0.5" in console.file.getvalue()
