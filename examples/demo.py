@@ -2,16 +2,17 @@
 
     python examples/demo.py [--budget 30s]
 
-Training takes from a few hundredths of a second to several seconds, depending on the parameters:
-the cheap ones are looked at first, and the dear ones only where they promise enough.
+Training takes from a hundredth of a second to several seconds, depending on the parameters.
 """
 
 import argparse
+import math
 import warnings
 
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
+from threadpoolctl import threadpool_limits
 
 from farthing import Categorical, Float, Int, Optimizer, Space, minimize
 from farthing.stopping import NotWorthIt
@@ -30,8 +31,8 @@ X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X / 16, y, test_size=0.4, random_state=0)
 
 
-def error(params: dict) -> float:
-    """Share of the held-back digits that are read wrong."""
+def log_error(params: dict) -> float:
+    """log10 of the share of held-back digits read wrong: 2 % is as far from 4 % as 20 from 40."""
     network = MLPClassifier(
         hidden_layer_sizes=[params["width"]] * params["layers"],
         max_iter=params["epochs"],
@@ -40,20 +41,20 @@ def error(params: dict) -> float:
         momentum=params.get("momentum", 0.9),
         random_state=0,
     )
-    return 1 - network.fit(X_train, y_train).score(X_test, y_test)
+    return math.log10(max(1 - network.fit(X_train, y_train).score(X_test, y_test), 1e-3))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Tune a network on a budget.")
+    parser = argparse.ArgumentParser()
     parser.add_argument("--budget", default="30s")
     budget = parser.parse_args().budget
     warnings.simplefilter("ignore")  # few epochs are meant, and scikit-learn warns of each
-
-    result = minimize(error, SPACE, budget, progress=True)
+    with threadpool_limits(1):  # small matrices are multiplied faster by one core than by several
+        result = minimize(log_error, SPACE, budget, progress=True)
     print(result)
-
-    # Would it have been worth going on, if one error in a thousand were worth ten seconds?
-    onwards = Optimizer(SPACE, "1h", stop=NotWorthIt(), worth="0.001 = 10s")
+    print(f"error:   {10**result.best.value:.1%} of the held-back digits")
+    # Would it be worth going on, if a fifth fewer errors (0.1 in log10) were worth ten seconds?
+    onwards = Optimizer(SPACE, "1h", stop=NotWorthIt(), worth="0.1 = 10s")
     for trial in result.history.done:
         onwards.add(trial.params, trial.value, cost=trial.cost)
     print(f"go on?   {'no' if onwards.verdict.stop else 'yes'}: {onwards.verdict.because}")

@@ -43,19 +43,19 @@ def known(space, **settings):
     """A belief about a space with everything else as given, or empty."""
     history = settings.pop("history", History())
     ledger = settings.pop("ledger", Ledger.of(settings.pop("budget", None)))
-    defaults = dict(
-        objective=None,
-        cost={},
-        success=None,
-        y=np.array([t.value for t in history.done], dtype=float),
-        best=np.array(np.inf),
-        number=len(history),
-        seed=0,
-        noisy=False,
-        worth=None,
-        sign=1.0,
-        memories={},
-    )
+    defaults = {
+        "objective": None,
+        "cost": {},
+        "success": None,
+        "y": np.array([t.value for t in history.done], dtype=float),
+        "best": np.array(np.inf),
+        "number": len(history),
+        "seed": 0,
+        "noisy": False,
+        "worth": None,
+        "sign": 1.0,
+        "memories": {},
+    }
     return Belief(space=space, ledger=ledger, history=history, **(defaults | settings))
 
 
@@ -106,7 +106,7 @@ def done(number, x, value, *, cost=None, space=None, **changes):
     """A trial that returned a value."""
     params = space.decode(np.asarray(x)) if space is not None else {}
     paid = {} if cost is None else {"cost": float(cost)}
-    fields = dict(state="done", value=float(value), cost=paid) | changes
+    fields = {"state": "done", "value": float(value), "cost": paid} | changes
     return Trial(number, params, np.asarray(x, dtype=float), **fields)
 
 

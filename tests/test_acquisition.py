@@ -65,6 +65,7 @@ SCORES = {
     "EI per cost": log_ei_per_cost(1.0),
     "EI_alpha": log_ei_per_cost(0.3),
     "Gittins": gittins_index(0.02),
+    "Gittins in units of 5": gittins_index(0.02, 5.0),
     "lower bound": lower_bound(2.0, 3.0),
     "cheapness": cheapness,
 }
@@ -161,6 +162,7 @@ def test_scores_are_their_formulas(cap):
     g = -gittins_index(0.02)(given).score
     balance = log_ei(given.mean, given.std, g) + chance - cost - np.log(0.02)
     np.testing.assert_allclose(balance, 0.0, atol=1e-9)
+    np.testing.assert_allclose(gittins_index(0.02, 5.0)(given).score, -g / 5.0, rtol=1e-9)
 
 
 def test_scores_over_fantasies():
@@ -245,6 +247,8 @@ def test_partials_are_the_differences(name, fantasies, cap):
 
 def test_partials_where_the_cost_is_known():
     """The spread of a cost is differenced one-sidedly: it cannot be negative."""
+    straight = differenced(lambda outlook: 3.0 * outlook.cost.std)(pool())
+    np.testing.assert_allclose(straight.to_cost_std, 3.0, rtol=1e-6)
     for score in (log_ei_per_cost(), gittins_index(1e-3)):
         graded = score(pool(cap=200.0))
         slow = differenced(lambda outlook, score=score: score(outlook).score)(pool(cap=200.0))

@@ -9,7 +9,7 @@ from benchmarks.cost_to_target import Run, mean_cost, run, target_of, wins
 from benchmarks.problems import BRANIN, CMDP, HARTMANN_6
 from farthing.policies import CArBO, Cooling, Random
 
-SEEDS = range(4)
+SEEDS = range(3)
 
 
 def a_run(*steps: tuple[float, float], policy="Random", seed=0, problem="Branin") -> Run:
@@ -23,7 +23,7 @@ def test_cost_aware_policies_beat_random_search():
     for policy in (Cooling(), CArBO()):
         runs = [run(BRANIN, "ours", policy, seed, target=target) for seed in SEEDS]
         assert all(r.best <= target for r in runs)
-        assert wins(runs, rivals, target) >= 3
+        assert wins(runs, rivals, target) >= 2
 
 
 def test_random_search_spends_the_budget_and_no_more():

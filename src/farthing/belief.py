@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 START = 5  # uniform points before any model, as in CArBO, lookahead and GPyOpt
 FANTASIES = 10  # CArBO section 5
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
+LABEL_VARIANCE = 0.1  # of +1 and -1 about the latent: where something failed, P is 8e-4 and not 0
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to what is left is affordable
 
 
@@ -240,15 +241,16 @@ class Belief:
 
 
 def _log_success(latent: Normal) -> Array:
-    """ln P = ln Phi(latent / std): least-squares classification of +1 and -1."""
-    return np.asarray(log_ndtr(latent.mean / latent.std))
+    """ln P = ln Phi(mean / sqrt(std^2 + 0.1)): least-squares classification of +1 and -1."""
+    return np.asarray(log_ndtr(latent.mean / np.sqrt(latent.std**2 + LABEL_VARIANCE)))
 
 
 def _log_success_slopes(latent: Normal, d_mean: Array, d_std: Array) -> tuple[Array, Array]:
     value = _log_success(latent)
-    t = latent.mean / latent.std
-    ratio = np.exp(-0.5 * t * t - LOG_SQRT_2PI - value) / latent.std
-    return value, ratio[:, None] * (d_mean - t[:, None] * d_std)
+    spread = np.sqrt(latent.std**2 + LABEL_VARIANCE)
+    t = latent.mean / spread
+    ratio = np.exp(-0.5 * t * t - LOG_SQRT_2PI - value) / spread
+    return value, ratio[:, None] * (d_mean - (t * latent.std / spread)[:, None] * d_std)
 
 
 # ── trials still running ───────────────────────────────────────────────────────────────────────

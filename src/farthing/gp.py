@@ -35,7 +35,7 @@ LENGTHSCALE_PRIOR = (
 )  # mean (plus ln(d)/2) and sd of ln l; dossier [O-2]
 VARIANCE_PRIOR = (0.0, 1.0)  # mean and sd of ln v, for standardised targets
 NOISE_PRIOR = (-4.0, 1.0)  # of ln noise when the objective is noisy; dossier [O-2]
-NUGGET_PRIOR = (-9.0, 3.0)  # when it is not: what smoothness cannot explain, usually nothing
+NUGGET_PRIOR = (-5.0, 1.5)  # when it is not: what smoothness cannot explain (docs/decisions.md)
 LENGTHSCALE_BOX = (np.log(0.02), np.log(300.0))
 VARIANCE_BOX = (np.log(0.02), np.log(100.0))
 NOISE_BOX = (np.log(1e-6), np.log(2.0))
@@ -43,6 +43,7 @@ JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # relative to v
 VARIANCE_FLOOR = 1e-12  # relative to v: a posterior variance is never quite zero
 ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt anew at every n up to this,
 RELEARN_GROWTH = 1.1  # then whenever n has grown by a tenth
+START_NOISE = 1e-3
 BOTH_STARTS_UP_TO = 15  # rows up to which the last optimum is not yet trusted as the only start
 LEARN_AT_MOST = 500  # hyperparameters are learnt on at most this many rows
 MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`)
@@ -414,10 +415,10 @@ def refit(
     return model, {"hyper": model.hyper.to_list(), "n": n}
 
 
-def _default_start(d: int, noise_prior: tuple[float, float]) -> Array:
+def _default_start(d: int) -> Array:
     mean, sd = LENGTHSCALE_PRIOR
     mode = mean + 0.5 * np.log(d) - sd**2  # mode of the density in l, not in ln l
-    return np.concatenate([np.full(d, mode), [0.0, noise_prior[0]]])
+    return np.concatenate([np.full(d, mode), [0.0, np.log(START_NOISE)]])
 
 
 def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper | None) -> Hyper:
@@ -427,9 +428,10 @@ def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper
     box: Array = np.array([LENGTHSCALE_BOX] * d + [VARIANCE_BOX, NOISE_BOX])
     starts = []
     if start is not None:
-        starts.append(np.log([*start.lengthscales, start.variance, start.noise]))
+        noise = max(start.noise, START_NOISE)  # at the floor its slope is too flat to leave it
+        starts.append(np.log([*start.lengthscales, start.variance, noise]))
     if start is None or len(X) <= BOTH_STARTS_UP_TO:
-        starts.append(_default_start(d, noise_prior))
+        starts.append(_default_start(d))
     E = embed(X, options)
     columns = _columns(options)
 

@@ -14,6 +14,8 @@ from farthing.policies.random import start
 
 __all__ = ["EI"]
 
+OF_EQUALS_THE_CHEAPEST = 1e-12  # an exponent that decides between equal EI and nothing else
+
 
 @dataclass(frozen=True)
 class EI:
@@ -27,5 +29,6 @@ class EI:
         """Argmax of ln EI."""
         if belief.objective is None:
             return start(belief, rng)
-        found = maximise_score(belief, log_ei_per_cost(0.0), rng)
+        alpha = OF_EQUALS_THE_CHEAPEST if belief.cost else 0.0
+        found = maximise_score(belief, log_ei_per_cost(alpha), rng)
         return proposal(belief, found, "most improvement to be expected")

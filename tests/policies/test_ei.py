@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from beliefs import chosen, known, letter, pool, random_pool, toy, two_points
+
+from farthing import Float, Space
+from farthing.normal import log_ei
+from farthing.policies import EI
+
+
+def test_choice_on_the_toy_pool():  # [O-5]
+    assert letter(EI(), toy()) == "A"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_is_the_largest_expected_improvement(seed):
+    belief = random_pool(np.random.default_rng(seed))
+    scores = log_ei(*belief.objective.at(belief.space.rows), 2.6)
+    assert chosen(EI(), belief) == np.argmax(scores)
+    proposal = EI().propose(belief, np.random.default_rng(0))
+    assert proposal.score == pytest.approx(scores.max(), abs=1e-12)
+
+
+def test_the_best_of_a_line():  # [O-8]
+    proposal = EI().propose(two_points(), np.random.default_rng(0))
+    assert proposal.x == pytest.approx([1.0])
+    assert proposal.score == pytest.approx(np.log(0.2729314449), abs=1e-9)
+    assert "0.273 on -0.1" in proposal.because
+
+
+@pytest.mark.parametrize(
+    ("limit", "row"),
+    [(1000, "A"), (100, "A"), (99, "B"), (35, "C"), (9, "D"), (2, "D")],
+)
+def test_blind_to_cost_but_not_to_what_is_left(limit, row):
+    assert letter(EI(), toy(limit=limit)) == row
+
+
+def test_nothing_is_proposed_when_nothing_is_affordable():
+    proposal = EI().propose(toy(limit=1.5), np.random.default_rng(0))
+    assert proposal.x is None
+    assert "nothing affordable" in proposal.because
+
+
+@pytest.mark.parametrize(("left", "row"), [(1.001, 0), (0.999, 1)])
+def test_affordable_is_four_in_five(left, row):
+    # ln c ~ N(0, 0.5): P(c <= left) = 0.8 at left = exp(0.5 * 0.8416).
+    limit = left * np.exp(0.5 * 0.8416212335729143)
+    two = pool([1.0, 2.0], [0.5, 0.5], [1.0, 0.01], 1.5, cost_std=[0.5, 0.0], limit=limit)
+    assert chosen(EI(), two) == row
+
+
+def test_of_equals_the_cheapest():
+    belief = pool([2.0, 1.0, 1.0, 1.0], [0.3] * 4, [1.0, 9.0, 4.0, 6.0], 1.5)
+    assert chosen(EI(), belief) == 2
+
+
+def test_before_there_is_a_model_it_starts():
+    proposal = EI().propose(known(Space({"x": Float(2, 3)})), np.random.default_rng(0))
+    assert proposal.notes == {"phase": "start"}
+    assert proposal.because == "uniform point 1 of the 5 a model starts from"

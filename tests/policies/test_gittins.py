@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+from beliefs import chosen, done, letter, pool, random_pool, toy
+from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
+
+from farthing import History, InvalidInput
+from farthing.normal import gittins, log_ei
+from farthing.policies import EIPerCost, Gittins
+from farthing.policies.gittins import decayed
+
+INDICES = {  # of A to E
+    1e-2: (1.2, 0.6199865449, 0.337609852, 0.2389248919, 0.58),
+    1e-3: (0.2899471561, 0.2033316735, 0.04888365694, 0.07594801917, 0.2976466098),
+    1e-4: (0.1097653652, 0.046843319, -0.1383912303, -0.04438304416, 0.2216471694),
+}
+
+
+def per_cost(belief):
+    """ln max EI / c over a pool of known costs."""
+    rows = belief.space.rows
+    ei = log_ei(*belief.objective.at(rows), belief.best)
+    return float(np.max(ei - belief.cost["cost"].at(rows).mean))
+
+
+@pytest.mark.parametrize(("worth", "row"), [(1e-2, "D"), (1e-3, "C"), (1e-4, "C")])
+def test_choices_on_the_toy_pool(worth, row):  # [O-17]
+    assert letter(Gittins(worth), toy()) == row
+    assert letter(Gittins(), toy(worth=worth)) == row  # the Optimizer's
+    assert letter(Gittins(worth), toy(worth=0.5)) == row  # its own comes first
+    assert letter(EIPerCost(), toy()) == "D"  # whatever the worth: same stop, another choice
+
+
+@pytest.mark.parametrize("worth", INDICES)
+@pytest.mark.parametrize("row", range(5))
+def test_an_index_is_the_sure_value_that_is_as_good(worth, row):  # [O-16] [O-17]
+    """Against a value that is certain and free, whose index is itself, the choice switches at g."""
+    index = INDICES[worth][row]
+    for sure, choice in ((index + 1e-9, 0), (index - 1e-9, 1)):
+        mean, std, cost = (
+            [column[row], other]
+            for column, other in ((POOL_MEAN, sure), (POOL_STD, 1e-13), (POOL_COST, 1e-12))
+        )
+        assert chosen(Gittins(worth), pool(mean, std, cost, POOL_BEST)) == choice
+
+
+def test_halving_on_the_toy_pool():  # [O-18]
+    worth = decayed(0.1, np.log(0.01133397354), floor=0.0)
+    assert worth == 0.1 / 2**4 == 0.00625
+    index = gittins(POOL_MEAN, POOL_STD, np.log(worth * POOL_COST))
+    assert index.min() == pytest.approx(0.2000168868, abs=1e-9)
+    assert index.min() < POOL_BEST <= gittins(0.35, 0.15, np.log(2 * worth * 2.0))
+
+
+def with_note(worth):
+    """P and a row that was tried at the rate `worth`."""
+    return pool(
+        [*POOL_MEAN, 0.9],
+        [*POOL_STD, 0.01],
+        [*POOL_COST, 5.0],
+        POOL_BEST,
+        history=History((done(0, [1.0], 0.25, notes={"worth": worth}),)),
+    )
+
+
+def test_dynamic_decay_on_the_toy_pool():  # [O-18]
+    proposal = Gittins().propose(with_note(0.1), np.random.default_rng(0))
+    assert proposal.notes["worth"] == 0.00625
+    assert chosen(Gittins(), with_note(0.1)) == 3
+    # Where going on is worth it the rate stays.
+    proposal = Gittins().propose(with_note(0.01), np.random.default_rng(0))
+    assert proposal.notes["worth"] == 0.01
+    proposal = Gittins().propose(with_note(0.0113339), np.random.default_rng(0))
+    assert proposal.notes["worth"] == 0.0113339
+    proposal = Gittins().propose(with_note(0.0113340), np.random.default_rng(0))
+    assert proposal.notes["worth"] == 0.0113340 / 2
+
+
+def test_the_first_rate_is_a_tenth_of_the_scale_of_values_per_cost():
+    history = History((done(0, [0.0], 0.3), done(1, [1.0], 0.3)))
+    for value, price in ((1.0, 1.0), (3.0, 1000.0)):
+        belief = pool(
+            value * np.array([0.3, 0.2, 0.3]),
+            value * np.array([0.01, 0.5, 0.01]),
+            price * np.array([4.0, 0.1, 6.0]),
+            value * 0.3,
+            history=history,
+        )
+        object.__setattr__(belief.objective, "scale", value * 0.7)
+        proposal = Gittins().propose(belief, np.random.default_rng(0))
+        assert proposal.notes["worth"] == pytest.approx(0.1 * 0.7 * value / (5.0 * price))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_rate_ends_just_below_what_is_to_be_had(seed):
+    rng = np.random.default_rng(seed)
+    log_most = rng.normal(-5.0, 10.0)
+    worth = decayed(np.exp(log_most + 9.0), log_most, floor=0.0)
+    assert 0.5 * np.exp(log_most) <= worth < np.exp(log_most)
+    assert decayed(worth, log_most, floor=0.0) == worth
+    assert decayed(np.exp(log_most), log_most, floor=0.0) == pytest.approx(0.5 * np.exp(log_most))
+
+
+def test_there_is_a_floor_where_nothing_is_to_be_had():
+    assert 0.5e-9 < decayed(0.1, -1e5, floor=1e-9) <= 1e-9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cost_times_ten_and_worth_through_ten_change_nothing(seed):
+    belief = random_pool(np.random.default_rng(seed))
+    dear = pool(
+        belief.objective.mean, belief.objective.std, 10 * np.exp(belief.cost["cost"].mean), 2.6
+    )
+    for worth in (1.0, 0.1, 1e-3, 1e-6):
+        assert chosen(Gittins(worth), belief) == chosen(Gittins(worth / 10), dear)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_is_the_smallest_index(seed):
+    belief = random_pool(np.random.default_rng(seed))
+    rows = belief.space.rows
+    for worth in (1.0, 1e-2, 1e-5):
+        price = np.log(worth) + belief.cost["cost"].at(rows).mean
+        index = gittins(*belief.objective.at(rows), price)
+        assert chosen(Gittins(worth), belief) == np.argmin(index)
+
+
+def test_only_what_is_affordable():
+    assert letter(Gittins(1e-4), toy(limit=9.0)) == "D"
+    assert Gittins(1e-4).propose(toy(limit=1.0), np.random.default_rng(0)).x is None
+    assert (
+        Gittins()
+        .propose(toy(limit=1.0, history=History((done(0, [1.0], 0.3),))), np.random.default_rng(0))
+        .x
+        is None
+    )
+
+
+def test_it_reads_the_worth_it_does_not_have():
+    assert Gittins().reads == {"worth"}
+    assert Gittins(0.1).reads == frozenset()
+
+
+@pytest.mark.parametrize("worth", [0.0, -1.0, np.nan, np.inf])
+def test_a_senseless_worth_is_refused(worth):
+    with pytest.raises(InvalidInput, match="worth is a positive number"):
+        Gittins(worth)

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from farthing import Categorical, Float, InvalidInput, Optimizer, Space
+from farthing.policies import EI, CArBO, Gittins, Random, StartWith
+
+SPACE = Space({"x": Float(2, 5), "kind": Categorical(["a", "b"])})
+POINTS = [{"x": 3.0, "kind": "b"}, {"x": 4.5, "kind": "a"}, {"x": 2.0, "kind": "a"}]
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_given_points_come_first_once_each_and_in_order(noisy):
+    optimizer = Optimizer(SPACE, policy=StartWith(POINTS, then=Random()), noisy=noisy)
+    asked = []
+    for _ in range(5):
+        trial = optimizer.ask()
+        asked.append(trial.params)
+        optimizer.tell(trial, trial.params["x"])
+    assert asked[:3] == POINTS
+    assert all(params not in POINTS for params in asked[3:])
+    history = optimizer.history
+    assert history[1].because == "point 2 of the 3 given to start with"
+    assert [trial.is_start for trial in history] == [True, True, True, False, False]
+
+
+def test_asked_at_once_they_differ():
+    optimizer = Optimizer(SPACE, policy=StartWith(POINTS, then=Random()))
+    assert [trial.params for trial in optimizer.ask(4)][:3] == POINTS
+
+
+def test_then_the_other_policy_goes_on_as_if_it_had_begun():
+    def run(policy, told):
+        optimizer = Optimizer(SPACE, policy=policy, seed=3)
+        for params in POINTS[:told]:
+            optimizer.add(params, params["x"] ** 2)
+        for _ in range(6):
+            trial = optimizer.ask()
+            optimizer.tell(trial, trial.params["x"] ** 2)
+        return np.array([trial.x for trial in optimizer.history])
+
+    alone = run(EI(), 3)
+    np.testing.assert_array_equal(run(StartWith(POINTS, then=EI()), 3), alone)
+
+
+def test_what_was_evaluated_elsewhere_is_not_asked_again():
+    optimizer = Optimizer(SPACE, policy=StartWith(POINTS, then=Random()))
+    optimizer.add(POINTS[0], 1.0)
+    assert optimizer.ask().params == POINTS[1]
+
+
+def test_what_is_not_affordable_is_left_out():
+    optimizer = Optimizer(
+        SPACE, budget=4.0, cost=lambda p: p["x"], policy=StartWith(POINTS, then=EI())
+    )
+    assert [trial.params for trial in (optimizer.ask(),)] == [POINTS[0]]
+    optimizer = Optimizer(
+        SPACE, budget=2.5, cost=lambda p: p["x"], policy=StartWith(POINTS, then=EI())
+    )
+    assert optimizer.ask().params == POINTS[2]
+
+
+def test_it_is_what_comes_then():
+    for policy in (EI(), CArBO(), Gittins(), Random()):
+        both = StartWith(POINTS, then=policy)
+        assert (both.needs, both.reads, both.models) == (
+            policy.needs,
+            policy.reads,
+            policy.models,
+        )
+
+
+def test_bad_points_are_refused():
+    with pytest.raises(InvalidInput, match="at least one point"):
+        StartWith([], then=EI())
+    optimizer = Optimizer(SPACE, policy=StartWith([{"x": 9.0, "kind": "a"}], then=EI()))
+    with pytest.raises(InvalidInput, match="x"):
+        optimizer.ask()

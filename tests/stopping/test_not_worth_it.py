@@ -1,0 +1,228 @@
+import numpy as np
+import pytest
+from beliefs import NOTHING, done, known, line, pool, random_pool, toy, two_points
+from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
+
+from farthing import Float, History, InvalidInput, Optimizer, Space
+from farthing.decision import Proposal
+from farthing.normal import gittins, log_ei
+from farthing.search import Found
+from farthing.stopping import NotWorthIt, not_worth_it
+
+MOST = 0.01133397354  # max EI / c over P
+
+
+def judge(rule, belief, proposal=NOTHING, seed=0):
+    return rule(belief, proposal, np.random.default_rng(seed))
+
+
+# ---------------------------------------------------------------- the rule
+@pytest.mark.parametrize(
+    ("worth", "stop"),
+    [(1e-4, False), (0.01, False), (MOST - 1e-11, False), (MOST + 1e-11, True), (0.5, True)],
+)
+def test_the_toy_pool_stops_from_its_best_rate_on(worth, stop):  # [O-14]
+    verdict = judge(NotWorthIt(worth=worth), toy())
+    assert verdict.stop == stop
+    assert verdict.number == pytest.approx(np.log(MOST), abs=1e-9)
+    assert verdict.threshold == pytest.approx(np.log(worth))
+    assert verdict.notes == {"not_worth_it": int(stop)}
+    relation = "at most" if stop else "more than"
+    assert verdict.because == (
+        "one unit of cost is expected to improve the objective by 0.0113, "
+        f"{relation} the {worth:.3g} it is worth"
+    )
+
+
+def test_the_statistic_of_the_toy_pool_row_by_row():  # [O-14]
+    expected = (-2.662412777, -1.826951035, -0.5574117748, 0.1252196299, -3.571554406)
+    for row, value in enumerate(expected):
+        one = pool(POOL_MEAN[[row]], POOL_STD[[row]], POOL_COST[[row]], POOL_BEST)
+        verdict = judge(NotWorthIt(worth=0.01), one)
+        assert verdict.number - verdict.threshold == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_the_gittins_stop_too(seed):
+    """EI <= worth c everywhere, max LogEIPC <= ln worth, min g >= best: one and the same."""
+    rng = np.random.default_rng(seed)
+    belief = random_pool(rng)
+    rows = belief.space.rows
+    log_cost = belief.cost["cost"].at(rows).mean
+    statistic = (log_ei(*belief.objective.at(rows), 2.6) - log_cost).max()
+    for log_worth in statistic + np.array([-5.0, -0.1, -1e-6, 1e-6, 0.1, 5.0]):
+        index = gittins(*belief.objective.at(rows), log_worth + log_cost)
+        verdict = judge(NotWorthIt(worth=np.exp(log_worth)), belief)
+        assert verdict.stop == (index.min() >= 2.6) == (statistic <= log_worth)
+
+
+def test_the_optimizers_worth_is_taken_where_it_has_none():
+    assert judge(NotWorthIt(), toy(worth=0.02)).stop
+    assert not judge(NotWorthIt(), toy(worth=0.005)).stop
+    assert not judge(NotWorthIt(worth=0.005), toy(worth=0.02)).stop  # its own comes first
+    assert NotWorthIt().needs == {"cost", "worth"}
+    assert NotWorthIt().reads == {"worth"}
+    assert NotWorthIt(worth=1).needs == {"cost"}
+    assert NotWorthIt(worth=1).reads == frozenset()
+
+
+def test_an_uncertain_cost_is_what_it_costs_on_average():
+    belief = pool([0.3], [0.2], [10.0], 0.25, cost_std=[0.8])
+    expected = np.log(0.05726893964) - np.log(10.0) - 0.32
+    assert judge(NotWorthIt(worth=1.0), belief).number == pytest.approx(expected, abs=1e-9)
+
+
+def test_tried_and_dear_rows_do_not_count():
+    # Without D (tried), C is best; with 9 left neither C nor anything dearer counts.
+    tried = History((done(0, [0.75], 0.35),))
+    expected = np.log(0.005726893964)
+    verdict = judge(NotWorthIt(worth=1.0), toy(history=tried))
+    assert verdict.number == pytest.approx(expected, abs=1e-9)
+    assert judge(NotWorthIt(worth=1.0), toy(limit=9.0)).number == pytest.approx(np.log(MOST))
+    verdict = judge(NotWorthIt(worth=1.0), toy(limit=9.0, history=tried))
+    assert verdict.stop
+    assert verdict.number == -np.inf
+
+
+# ---------------------------------------------------------------- when not to judge
+def test_too_few_values():
+    verdict = judge(NotWorthIt(worth=0.5), known(line(3)))
+    assert not verdict.stop
+    assert np.isnan(verdict.number)
+    assert verdict.threshold == np.log(0.5)
+    assert "too few values" in verdict.because
+
+
+def test_running_trials_come_first():
+    running = History((done(0, [0.0], 0.0, state="running", value=None),))
+    verdict = judge(NotWorthIt(worth=0.5), toy(history=running, y=np.array([0.25])))
+    assert not verdict.stop
+    assert "running" in verdict.because
+
+
+# ---------------------------------------------------------------- an unlucky search
+class _Searches:
+    """Stands in for the optimiser: finds what it is told to, and counts."""
+
+    def __init__(self, monkeypatch, *scores):
+        self.scores = list(scores)
+        self.made = 0
+        monkeypatch.setattr(not_worth_it, "maximise_score", self)
+
+    def __call__(self, belief, score, rng):
+        found = self.scores[self.made]
+        self.made += 1
+        if found is None:
+            return Found(np.empty((0, 1)), np.empty(0))
+        return Found(np.zeros((1, 1)), np.array([found]))
+
+
+def test_a_stop_needs_two_searches(monkeypatch):
+    searches = _Searches(monkeypatch, -9.0, -8.0)
+    verdict = judge(NotWorthIt(worth=0.01), toy())
+    assert verdict.stop
+    assert verdict.number == -8.0
+    assert searches.made == 2
+
+
+def test_the_second_search_may_refuse_to_stop(monkeypatch):
+    searches = _Searches(monkeypatch, -9.0, -2.0)
+    verdict = judge(NotWorthIt(worth=0.01), toy())
+    assert not verdict.stop
+    assert verdict.number == -2.0
+    assert searches.made == 2
+
+
+def test_one_search_is_enough_to_go_on(monkeypatch):
+    searches = _Searches(monkeypatch, -2.0)
+    assert not judge(NotWorthIt(worth=0.01), toy()).stop
+    assert searches.made == 1
+
+
+def test_a_proposal_that_is_worth_it_needs_no_search(monkeypatch):
+    searches = _Searches(monkeypatch)
+    proposal = Proposal(toy().space.rows[3], "row D")
+    verdict = judge(NotWorthIt(worth=0.01), toy(), proposal)
+    assert not verdict.stop
+    assert verdict.number == pytest.approx(np.log(MOST))
+    assert searches.made == 0
+
+
+def test_a_proposal_that_is_not_leaves_the_search_to_decide():
+    proposal = Proposal(toy().space.rows[0], "row A")
+    verdict = judge(NotWorthIt(worth=0.01), toy(), proposal)
+    assert not verdict.stop
+    assert verdict.number == pytest.approx(np.log(MOST))
+
+
+def test_a_search_that_finds_nothing(monkeypatch):
+    _Searches(monkeypatch, None, None)
+    verdict = judge(NotWorthIt(worth=0.01), toy())
+    assert verdict.stop
+    assert verdict.number == -np.inf
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_on_the_line_the_maximum_is_found(seed):  # [O-8]
+    # EI / c on the GP of [O-1] with c = 1 + 9 x has its maximum at x = 0.
+    belief = two_points(lambda x: 1 + 9 * x)
+    grid = np.linspace(0, 1, 5001)[:, None]
+    most = (log_ei(*belief.objective.at(grid), -0.1) - np.log(1 + 9 * grid[:, 0])).max()
+    number = judge(NotWorthIt(worth=10.0), belief, seed=seed).number
+    assert number == pytest.approx(most, abs=1e-6)
+
+
+# ---------------------------------------------------------------- patience
+def after(streak):
+    """P, after `streak` times in a row that were not worth it (a sixth row was tried)."""
+    notes = {} if streak is None else {"not_worth_it": streak}
+    return pool(
+        [*POOL_MEAN, 0.9],
+        [*POOL_STD, 0.01],
+        [*POOL_COST, 5.0],
+        POOL_BEST,
+        history=History((done(0, [1.0], 0.25, notes=notes),)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "stop", "streak"), [(None, False, 1), (0, False, 1), (1, False, 2), (2, True, 3)]
+)
+def test_patience_counts_in_a_row(before, stop, streak):
+    verdict = judge(NotWorthIt(worth=0.5, patience=3), after(before))
+    assert verdict.stop == stop
+    assert verdict.notes == {"not_worth_it": streak}
+    assert (f"({streak} of 3 times in a row)" in verdict.because) == (not stop)
+
+
+def test_being_worth_it_once_starts_the_count_anew():
+    verdict = judge(NotWorthIt(worth=1e-4, patience=3), after(2))
+    assert not verdict.stop
+    assert verdict.notes == {"not_worth_it": 0}
+
+
+@pytest.mark.parametrize("patience", [1, 3])
+def test_patience_in_a_run(patience):
+    space = Space({"x": Float(2, 3)})
+    stop = NotWorthIt(worth=100.0, patience=patience)
+    optimizer = Optimizer(space, cost=lambda p: p["x"], stop=stop)
+    for x in np.linspace(2, 3, 6):
+        optimizer.add({"x": x}, (x - 2.2) ** 2)
+    asked = 0
+    while not optimizer.verdict.stop:
+        trial = optimizer.ask()
+        optimizer.tell(trial, (trial.params["x"] - 2.2) ** 2)
+        asked += 1
+    assert asked == patience - 1
+
+
+# ---------------------------------------------------------------- bad input
+@pytest.mark.parametrize("worth", [0.0, -1.0, np.nan, np.inf])
+def test_a_senseless_worth_is_refused(worth):
+    with pytest.raises(InvalidInput, match="worth is a positive number"):
+        NotWorthIt(worth=worth)
+
+
+def test_no_patience_at_all_is_refused():
+    with pytest.raises(InvalidInput, match="give at least 1"):
+        NotWorthIt(worth=1.0, patience=0)
