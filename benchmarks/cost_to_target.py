@@ -167,13 +167,16 @@ def summary(runs: list[Run], seeds: int) -> Json:
                 "evaluations": [len(run.steps) for run in ours],
             }
         problems[name] = {"target": target, "mean_cost": unit, "policies": figures}
+    return {"seeds": seeds, "problems": problems}
+
+
+def made_with() -> Json:
+    """Version, date, commit, machine: asked before the runs, for the code may change meanwhile."""
     return {
         "version": version("farthing"),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
         "machine": {"cpu": cpu_model(), "cores": os.cpu_count()},
-        "seeds": seeds,
-        "problems": problems,
     }
 
 
@@ -252,13 +255,13 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--dry", action="store_true", help="print the page, write nothing")
     arguments = parser.parse_args()
-    runs = []
+    origin, runs = made_with(), []
     total = len(PROBLEMS) * (1 + len(POLICIES)) * arguments.seeds
     for done in every_run(arguments.seeds, arguments.jobs):
         runs.append(done)
         if len(runs) % 10 == 0:
             say(f"{len(runs)} of {total} runs; {done.problem} {done.policy} seed {done.seed}")
-    results = summary(runs, arguments.seeds)
+    results = origin | summary(runs, arguments.seeds)
     if not arguments.dry:
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

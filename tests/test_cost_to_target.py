@@ -79,7 +79,7 @@ def test_the_page_shows_every_figure_and_what_is_kept():
                 beaten = policy == "Gittins" and problem != "CMDP" and seed < 2
                 steps = (60.0 if beaten else 20.0, 0.0)
                 runs.append(a_run(steps, problem=problem, policy=policy, seed=seed))
-    results = cost_to_target.summary(runs, seeds)
+    results = cost_to_target.made_with() | cost_to_target.summary(runs, seeds)
     unit = mean_cost(BRANIN)
     branin = results["problems"]["Branin"]["policies"]
     assert results["problems"]["Branin"]["target"] == 1.0

@@ -43,6 +43,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+KNOWN = 1e-12  # spread of ln c
 LEAST_LOG_P = -20.0  # a chance of 2e-9 is none; its inverse as a price is still a number
 
 
@@ -71,10 +72,16 @@ def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
 
 
 def _log_fits(outlook: Outlook) -> tuple[Array, Array, Array]:
-    """ln P(c <= cap) and its partials, bounded below: what is not affordable is not returned."""
+    """ln P(c <= cap) and its partials, bounded below: what is not affordable is not returned.
+
+    0 where the cost is known: it fits, or it is a shortfall. A cliff there would stop a climb that
+    ought to go along the boundary.
+    """
     value, to_m, to_s = log_affordable_slopes(*outlook.cost, outlook.cap)
-    hopeless = value < LEAST_LOG_P
-    return np.maximum(value, LEAST_LOG_P), np.where(hopeless, 0, to_m), np.where(hopeless, 0, to_s)
+    known = outlook.cost.std < KNOWN
+    hopeless = known | (value < LEAST_LOG_P)
+    value = np.where(known, 0.0, np.maximum(value, LEAST_LOG_P))
+    return value, np.where(hopeless, 0.0, to_m), np.where(hopeless, 0.0, to_s)
 
 
 def log_ei_per_cost(alpha: float = 1.0) -> Score:
@@ -103,10 +110,11 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
     return score
 
 
-def gittins_index(worth: float, scale: float = 1.0) -> Score:
-    """Minus the Gittins index g in units of `scale`; PBGI.
+def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> Score:
+    """How far the Gittins index g is below `origin`, (origin - g) / scale; PBGI.
 
-    EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]
+    EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]. With the incumbent for an origin the search
+    sees the same numbers in whatever units the objective is.
     """
 
     def score(outlook: Outlook) -> Graded:
@@ -116,7 +124,9 @@ def gittins_index(worth: float, scale: float = 1.0) -> Score:
         log_price = np.log(worth) - np.log(scale) + cost - fits - log_success
         # z depends on std and price alone, so averaging over fantasies averages the means.
         mean = outlook.mean if outlook.mean.ndim == 1 else outlook.mean.mean(axis=1)
-        g, _, to_std, to_price = gittins_slopes(mean / scale, outlook.std / scale, log_price)
+        g, _, to_std, to_price = gittins_slopes(
+            (mean - origin) / scale, outlook.std / scale, log_price
+        )
         count = outlook.mean.size // len(mean)
         return Graded(
             -g,
@@ -130,8 +140,8 @@ def gittins_index(worth: float, scale: float = 1.0) -> Score:
     return score
 
 
-def lower_bound(root_beta: float, scale: float) -> Score:
-    """-(mean - sqrt(beta) std) in units of `scale`, plus ln P(success); GP-LCB."""
+def lower_bound(root_beta: float, scale: float, *, origin: float = 0.0) -> Score:
+    """(origin - (mean - sqrt(beta) std)) / scale + ln P(success); GP-LCB."""
 
     def score(outlook: Outlook) -> Graded:
         several = outlook.mean.ndim > 1
@@ -139,7 +149,7 @@ def lower_bound(root_beta: float, scale: float) -> Score:
         none = np.zeros_like(mean)
         count = outlook.mean.shape[1] if several else 1
         return Graded(
-            (root_beta * outlook.std - mean) / scale + outlook.log_success,
+            (origin - mean + root_beta * outlook.std) / scale + outlook.log_success,
             np.full_like(outlook.mean, -1.0 / (scale * count)),
             np.full_like(mean, root_beta / scale),
             none,
@@ -247,8 +257,15 @@ def chained(graded: Graded, d: OutlookSlopes) -> Array:
 
 def maximise_score(belief: Belief, score: Score, rng: np.random.Generator) -> Found:
     """The best affordable, untried points under a score."""
-    surface = ScoreSurface(belief, score)
-    return maximise(surface, belief.space, rng, tried=belief.tried, near=belief.top)
+    assert belief.objective is not None
+    return maximise(
+        ScoreSurface(belief, score),
+        belief.space,
+        rng,
+        tried=belief.tried,
+        near=belief.top,
+        lengths=belief.objective.lengthscales,
+    )
 
 
 def proposal(

@@ -264,6 +264,21 @@ def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -
     return objective, np.minimum(best, draws.min(axis=1))
 
 
+# ── failures ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _discourage(objective: GP, history: History, y: Array) -> GP:
+    """The objective as if every failure had returned a middling value, or worse if expected worse.
+
+    EI is large where nothing is known, and a failure tells no value: without this, P(success) alone
+    has to outweigh a promise that never fades. The hyperparameters learn nothing of it.
+    """
+    for trial in history.having("failed"):
+        expected = float(objective.at(trial.x[None]).mean[0])
+        objective = objective.condition(trial.x, max(expected, float(np.median(y))))
+    return objective
+
+
 # ── believing ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -323,6 +338,8 @@ def believe(
     best = np.array(y.min() if len(y) else np.inf)
     if noisy and objective is not None:
         best = np.array(objective.at(X).mean.min())
+    if objective is not None:
+        objective = _discourage(objective, history, y)
     if history.running and objective is not None:
         pending = np.array([t.x for t in history.running])
         rng = np.random.default_rng([seed, len(history), FANTASIES])

@@ -130,4 +130,8 @@ def all_of(*rules: StoppingRule) -> StoppingRule:
 def _at_least_one(rules: tuple[StoppingRule, ...]) -> tuple[StoppingRule, ...]:
     if not rules:
         raise InvalidInput("any_of() and all_of() join stopping rules: give at least one.")
+    if strange := [r for r in rules if isinstance(r, type) or not hasattr(r, "needs")]:
+        raise InvalidInput(
+            f"any_of() and all_of() join stopping rules such as MaxTrials(50); got {strange[0]!r}."
+        )
     return rules

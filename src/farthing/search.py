@@ -3,7 +3,7 @@
     screen   a rotated Sobol set and perturbations of the best points tried, scored in one call
     polish   the best of them climbed together: projected BFGS with exact gradients, one call of
              the surface per step for all starts, the weaker half dropped on the way
-    flip     discrete coordinates changed one at a time, continuous ones polished again
+    flip     discrete coordinates changed one at a time, judged after the continuous ones followed
 
 A surface gives every point a score and a shortfall; points with a positive shortfall are not
 affordable and never returned.
@@ -40,7 +40,13 @@ SAME_POINT = 1e-7  # of the cube: closer than this is the same evaluation
 PENALTY = 1e3  # score per squared unit of shortfall while climbing
 FIRST_STEP = 0.1  # longest first step of a climb, in the cube
 LONGEST_STEP = 0.5  # and of the others
-SETTLED = 1e-8  # a climb ends when its next step promises less than this, relative to its value
+PROMISES = 10.0  # of its next step that a climb may yet keep
+SETTLED = 1e-7  # a climb ends when its next step promises less than this, relative to its value
+NEWTON_STEPS = 4  # from beyond the affordable back to its boundary
+HAIR = 1e-9  # of shortfall: what is left between a point and the boundary it was moved to
+BEAM = 3  # settings of the discrete coordinates whose neighbours are looked at in one round,
+ABREAST = 16  # how many of these neighbours are polished together,
+FOLLOW = 12  # and for how many steps
 FEW_LEVELS = 16  # all levels of a coordinate are tried if it has no more than this
 
 
@@ -95,6 +101,7 @@ def maximise(
     *,
     tried: Array,
     near: Array,
+    lengths: Array | None = None,
     effort: Effort = Effort(),
 ) -> Found:
     """The best affordable points of a surface; an empty Found if there are none.
@@ -102,6 +109,7 @@ def maximise(
     Args:
         tried: (k, d) points not to be returned.
         near: (k, d) points around which to look as well.
+        lengths: (d,) over which the surface varies, as far as they are known.
     """
     if space.rows is not None:
         return _enumerate(surface, space.rows, tried)
@@ -116,9 +124,12 @@ def maximise(
         return Found(screened, score)
     numeric = space.options == 0
     starts = screened[_spread_out(screened, score, effort.starts)]
-    peaks = space.snap(climb(surface, starts, space.active(starts) & numeric, effort.steps))
+    peaks = climb(surface, starts, space.active(starts) & numeric, effort.steps, lengths)
+    peaks = space.snap(peaks)
+    if rated.shortfall.max() > -np.inf:
+        peaks = _afford(surface, space, peaks)
     if any(levels is not None for levels in space.levels):
-        peaks = _flip(surface, space, peaks, tried, effort)
+        peaks = _flip(surface, space, peaks, tried, lengths, effort)
     return _best_first(surface, np.vstack([peaks, screened[np.argmax(score)][None]]), tried)
 
 
@@ -228,21 +239,47 @@ def _affordable(surface: Surface, space: Space, screened: Array, rated: Rated) -
     return space.snap(climb(_Cheapness(surface), starts, free, (40,)))
 
 
+def _afford(surface: Surface, space: Space, X: Array) -> Array:
+    """Points just beyond what is affordable brought back the shortest way: Newton on the shortfall.
+
+    The penalty leaves a climb that the boundary holds a little outside of it.
+    """
+    free = space.active(X) & _continuous(space)
+    for _ in range(NEWTON_STEPS):
+        rated, _, slope = surface.slopes(X)
+        held = ((X <= 0.0) & (slope > 0.0)) | ((X >= 1.0) & (slope < 0.0))
+        slope = np.where(free & ~held, slope, 0.0)
+        steepness = (slope * slope).sum(axis=1)
+        over = (rated.shortfall > 0.0) & (steepness > 0.0)
+        if not over.any():
+            break
+        step = np.divide(rated.shortfall + HAIR, steepness, where=over, out=np.zeros(len(X)))
+        X = space.snap(np.clip(X - step[:, None] * slope, 0.0, 1.0))
+    return X
+
+
 # ── climbing ───────────────────────────────────────────────────────────────────────────────────
 
 
-def climb(surface: Surface, X: Array, free: Bools, steps: tuple[int, ...]) -> Array:
+def climb(
+    surface: Surface,
+    X: Array,
+    free: Bools,
+    steps: tuple[int, ...],
+    lengths: Array | None = None,
+) -> Array:
     """Climb from every row of X at once, moving the coordinates that are `free`, (m, d).
 
-    Projected BFGS: direction H g on the coordinates not held by a bound, shortening steps that do
-    not satisfy Armijo's rule, each start at its own pace. After each stage but the last the better
-    half goes on. Returns all ends, those dropped early too.
+    Projected BFGS: direction H g on the coordinates not held by a bound, H starting from the
+    squared `lengths`; steps that do not satisfy Armijo's rule are shortened, each start at its own
+    pace. After each stage but the last the better half goes on. Returns all ends, those dropped
+    early too.
     """
     ends: list[Array] = []
-    state = _start_climb(surface, X, free)
+    state = _start_climb(surface, X, free, lengths)
     for stage, rounds in enumerate(steps):
         for _ in range(rounds):
-            if state.settled.all():
+            if state.settled.all() or (stage + 1 == len(steps) and _is_decided(state)):
                 break
             _step(surface, state)
         if stage + 1 < len(steps) and len(state.X) > 2:
@@ -251,6 +288,14 @@ def climb(surface: Surface, X: Array, free: Bools, steps: tuple[int, ...]) -> Ar
             ends.append(state.X[order[keep:]])
             state = state.only(order[:keep])
     return np.vstack([state.X, *ends])
+
+
+def _is_decided(state: _Climb) -> bool:
+    """Whether the highest has settled and no other promises to pass it."""
+    best = int(np.argmax(state.value))
+    promise = (state.direction * state.gradient).sum(axis=1)
+    hopes = np.where(state.settled, -np.inf, state.value + PROMISES * promise)
+    return bool(state.settled[best] and hopes.max() < state.value[best])
 
 
 @dataclass
@@ -282,14 +327,15 @@ def _penalised(surface: Surface, X: Array) -> tuple[Array, Array]:
     return value, gradient
 
 
-def _start_climb(surface: Surface, X: Array, free: Bools) -> _Climb:
+def _start_climb(surface: Surface, X: Array, free: Bools, lengths: Array | None) -> _Climb:
     s, d = X.shape
+    first = np.eye(d) if lengths is None else np.diag(np.minimum(lengths, 1.0) ** 2)
     value, gradient = _penalised(surface, X)
     state = _Climb(
         X=X,
         value=value,
         gradient=gradient,
-        H=np.broadcast_to(np.eye(d), (s, d, d)).copy(),
+        H=np.broadcast_to(first, (s, d, d)).copy(),
         direction=np.zeros((s, d)),
         free=free,
         fresh=np.ones(s, dtype=np.bool_),
@@ -328,67 +374,88 @@ def _step(surface: Surface, state: _Climb) -> None:
     better = (gain >= 1e-4 * promised) & (gain > 0.0) & ~state.settled
     change = state.gradient - gradient  # of the negative gradient: positive along s when concave
     curvature = (moved * change).sum(axis=1)
-    size = (change * change).sum(axis=1)
-    good = better & (curvature > 1e-10 * np.sqrt(size * (moved * moved).sum(axis=1)))
+    good = better & (curvature > 1e-10 * promised)
     if good.any():
-        first = good & state.fresh
-        if first.any():
-            scale = curvature[first] / size[first]
-            state.H[first] = np.eye(trial.shape[1]) * scale[:, None, None]
-        state.H[good] = _bfgs(state.H[good], moved[good], change[good], curvature[good])
+        _bfgs(state, good, moved, change, curvature)
         state.fresh &= ~good
-    if not better.all():
+    if better.all():
+        state.X, state.gradient, state.value = trial, gradient, value
+    else:
         # Shorten what failed: to the top of the parabola through value, slope and trial value.
         fall = np.maximum(promised - gain, np.abs(promised)) + 1e-300
-        factor = np.minimum(np.maximum(0.5 * promised / fall, 0.1), 0.5)
-        state.direction = np.where(
-            better[:, None], state.direction, state.direction * factor[:, None]
-        )
-        state.settled |= ~better & (np.abs(moved).max(axis=1) < SAME_POINT)
-    accept = better[:, None]
-    state.X = np.where(accept, trial, state.X)
-    state.gradient = np.where(accept, gradient, state.gradient)
-    state.value = np.where(better, value, state.value)
+        factor = np.where(better, 1.0, np.minimum(np.maximum(0.5 * promised / fall, 0.1), 0.5))
+        state.direction = state.direction * factor[:, None]
+        hopeless = promised * factor < SETTLED * np.maximum(1.0, np.abs(state.value))
+        state.settled |= ~better & hopeless
+        accept = better[:, None]
+        state.X = np.where(accept, trial, state.X)
+        state.gradient = np.where(accept, gradient, state.gradient)
+        state.value = np.where(better, value, state.value)
     _aim(state, better)
 
 
-def _bfgs(H: Array, s: Array, y: Array, sy: Array) -> Array:
-    """H + (1 + y'Hy/s'y) s s'/s'y - (H y s' + s y'H)/s'y."""
+def _bfgs(state: _Climb, good: Bools, s: Array, y: Array, sy: Array) -> None:
+    """H + (1 + y'Hy/s'y) s s'/s'y - (H y s' + s y'H)/s'y, for the starts in `good`.
+
+    Before the first update H is scaled by s'y / y'Hy, the curvature seen.
+    """
+    H = state.H
+    sy = np.where(good, sy, 1.0)
     Hy = np.matmul(H, y[:, :, None])[:, :, 0]
-    yHy = np.einsum("ij,ij->i", y, Hy)
-    outer = s[:, :, None] * Hy[:, None, :]
-    grow = ((1.0 + yHy / sy) / sy)[:, None, None] * (s[:, :, None] * s[:, None, :])
-    return np.asarray(H + grow - (outer + outer.transpose(0, 2, 1)) / sy[:, None, None])
+    yHy = (y * Hy).sum(axis=1)
+    if state.fresh.any():
+        scale = np.where(good & state.fresh, sy / np.maximum(yHy, 1e-300), 1.0)
+        H = H * scale[:, None, None]
+        Hy = Hy * scale[:, None]
+        yHy = yHy * scale
+    # s s' (1 + y'Hy/s'y) - Hy s' - s Hy' = a s' + s a', a = s (1 + y'Hy/s'y)/2 - Hy
+    a = (0.5 * (1.0 + yHy / sy)[:, None] * s - Hy) * (good / sy)[:, None]
+    outer = a[:, :, None] * s[:, None, :]
+    state.H = H + outer + outer.transpose(0, 2, 1)
 
 
 # ── discrete coordinates ───────────────────────────────────────────────────────────────────────
 
 
-def _flip(surface: Surface, space: Space, X: Array, tried: Array, effort: Effort) -> Array:
-    """Best change of one discrete coordinate, then polish the others; from the three best of X."""
-    continuous = np.array([levels is None for levels in space.levels]) & (space.options == 0)
-    here = _best_first(surface, X, tried).X[:3]
-    ends = [X]
+def _continuous(space: Space) -> Bools:
+    """(d,) coordinates without a list of values."""
+    return np.array([levels is None for levels in space.levels])
+
+
+def _flip(
+    surface: Surface,
+    space: Space,
+    X: Array,
+    tried: Array,
+    lengths: Array | None,
+    effort: Effort,
+) -> Array:
+    """From the best of X, in different settings, change one discrete coordinate at a time.
+
+    A change is judged after the continuous coordinates have followed: another level may want them
+    elsewhere, above all where a boundary holds them.
+    """
+    continuous = _continuous(space)
+    pool, seen = X, set[bytes]()
     for _ in range(effort.flips):
-        around = [_neighbours(space, x) for x in here]
-        owner = np.repeat(np.arange(len(here)), [len(part) for part in around])
-        if not len(owner):
-            break
-        pool = space.snap(np.vstack([here, *around]))
-        score = _allowed_score(surface, pool, tried)
-        near, score = score[len(here) :], score[: len(here)]
-        best = np.array([np.where(owner == i, near, -np.inf).argmax() for i in range(len(here))])
-        moved = near[best] > score
-        if not moved.any():
-            break
-        here = pool[len(here) :][best[moved]]
-        ends.append(here)
+        ordered = _best_first(surface, pool, tried).X
+        settings = [x[~continuous].tobytes() for x in ordered]
+        if not settings or settings[0] in seen:
+            break  # the neighbours of the best were looked at
+        new: dict[bytes, Array] = {}
+        for setting, x in zip(settings, ordered, strict=True):
+            if setting not in seen and len(new) < BEAM:
+                new.setdefault(setting, x)
+        seen.update(new)
+        here = np.array(list(new.values()))
+        around = np.vstack([here, *(space.snap(_neighbours(space, x)) for x in here)])
         if continuous.any():
-            polished = space.snap(climb(surface, here, space.active(here) & continuous, (10,)))
-            better = _allowed_score(surface, polished, tried) > near[best[moved]]
-            here = np.where(better[:, None], polished, here)
-            ends.append(here)
-    return np.vstack(ends)
+            value, _ = _penalised(surface, around)
+            around = around[np.argsort(-value, kind="stable")[:ABREAST]]
+            moved = climb(surface, around, space.active(around) & continuous, (FOLLOW,), lengths)
+            around = np.vstack([around, _afford(surface, space, space.snap(moved))])
+        pool = np.vstack([pool, around])
+    return pool
 
 
 def _neighbours(space: Space, x: Array) -> Array:

@@ -94,7 +94,7 @@ def test_too_few_values():
 
 
 def test_running_trials_come_first():
-    running = History((done(0, [0.0], 0.0, state="running", value=None),))
+    running = History((done(0, [0.0], 0.0, state="running"),))
     verdict = judge(NotWorthIt(worth=0.5), toy(history=running, y=np.array([0.25])))
     assert not verdict.stop
     assert "running" in verdict.because
@@ -223,6 +223,7 @@ def test_a_senseless_worth_is_refused(worth):
         NotWorthIt(worth=worth)
 
 
-def test_no_patience_at_all_is_refused():
-    with pytest.raises(InvalidInput, match="give at least 1"):
-        NotWorthIt(worth=1.0, patience=0)
+@pytest.mark.parametrize("patience", [0, 1.5])
+def test_a_senseless_patience_is_refused(patience):
+    with pytest.raises(InvalidInput, match="whole number of at least 1"):
+        NotWorthIt(worth=1.0, patience=patience)

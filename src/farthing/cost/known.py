@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -37,15 +38,15 @@ class _KnownCost:
         key = x.tobytes()
         if key not in self.memo:
             params = self.space.decode(x)
-            cost = float(self.f(params))
-            if not (np.isfinite(cost) and cost > 0):
+            cost = self.f(params)
+            if not (isinstance(cost, Real) and np.isfinite(cost) and cost > 0):
                 raise InvalidInput(
                     f"the known cost of {params} is {cost}: a cost must be a positive number. "
                     "Return what the evaluation will cost, or leave cost= out to have it learnt."
                 )
             if len(self.memo) >= REMEMBER:
                 self.memo.clear()
-            self.memo[key] = cost
+            self.memo[key] = float(cost)
         return self.memo[key]
 
     def log_at(self, X: Array) -> Normal:

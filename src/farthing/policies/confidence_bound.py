@@ -49,5 +49,6 @@ class ConfidenceBound:
             return start(belief, rng)
         t = max(1, sum(not trial.is_start for trial in belief.history) + 1)
         root = float(np.sqrt(beta(belief.space.d, t, self.delta)))
-        found = maximise_score(belief, lower_bound(root, belief.scale), rng)
+        origin = float(np.mean(belief.best))  # the search sees the same numbers in any units
+        found = maximise_score(belief, lower_bound(root, belief.scale, origin=origin), rng)
         return proposal(belief, found, f"lowest confidence bound, mean - {root:.2f} std")

@@ -119,6 +119,7 @@ def cheapest_within(belief: Belief, found: Found, slack: float, rng: np.random.G
     """Steps 2 to 4 of dossier 7, given the local maxima of ln EI."""
     if belief.space.rows is not None:
         return _pick(_rate(belief, found.X), found.score[0] + np.log1p(-slack))
+    assert belief.objective is not None
     rated = _rate(belief, found.X)
     for _ in range(2):  # an EI above EI* found on the way would have loosened the constraint
         threshold = float(rated.log_ei.max() + np.log1p(-slack))
@@ -128,6 +129,7 @@ def cheapest_within(belief: Belief, found: Found, slack: float, rng: np.random.G
             rng,
             tried=belief.tried,
             near=found.X,
+            lengths=belief.objective.lengthscales,
             effort=EFFORT,
         )
         rated = _join(rated, _rate(belief, cheap.X))

@@ -10,6 +10,7 @@ that is worth >= max EI / c.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.errors import InvalidInput
 from farthing.policies.random import start
+from farthing.search import Found
 
 __all__ = ["Gittins"]
 
@@ -36,10 +38,13 @@ class Gittins:
     models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.worth is not None and not (np.isfinite(self.worth) and self.worth > 0):
+        if self.worth is not None and not (
+            isinstance(self.worth, Real) and np.isfinite(self.worth) and self.worth > 0
+        ):
             raise InvalidInput(
-                f"Gittins(worth={self.worth}): worth is a positive number, the objective units "
-                "that one unit of cost is worth. Leave it out to have it found."
+                f"Gittins(worth={self.worth!r}): worth is a positive number, the objective units "
+                "that one unit of cost is worth. Leave it out to have it found; a sentence such as "
+                "'0.01 = $20' goes to Optimizer(worth=...)."
             )
 
     @property
@@ -53,17 +58,23 @@ class Gittins:
             return start(belief, rng)
         fixed = self.worth if self.worth is not None else belief.worth
         if fixed is not None:
-            found = maximise_score(belief, gittins_index(fixed, belief.scale), rng)
+            found = _smallest_index(belief, fixed, rng)
             return proposal(belief, found, "smallest Gittins index")
         first = _first_worth(belief)
         worth = belief.history.last_note("worth") or first
-        found = maximise_score(belief, gittins_index(worth, belief.scale), rng)
-        if len(found.X) and -found.score[0] >= np.mean(belief.best) / belief.scale:
+        found = _smallest_index(belief, worth, rng)
+        if len(found.X) and found.score[0] <= 0:  # min g >= best: not worth it at this rate
             per_cost = maximise_score(belief, log_ei_per_cost(1.0), rng)
             worth = decayed(worth, float(per_cost.score[0]), floor=LEAST_WORTH * first)
-            found = maximise_score(belief, gittins_index(worth, belief.scale), rng)
+            found = _smallest_index(belief, worth, rng)
         why = f"smallest Gittins index at an exchange rate decayed to {worth:.3g}"
         return proposal(belief, found, why, notes={"worth": worth})
+
+
+def _smallest_index(belief: Belief, worth: float, rng: np.random.Generator) -> Found:
+    """The points of smallest g, scored by how far it is below the incumbent."""
+    origin = float(np.mean(belief.best))
+    return maximise_score(belief, gittins_index(worth, belief.scale, origin=origin), rng)
 
 
 def decayed(worth: float, log_most: float, floor: float) -> float:

@@ -103,5 +103,12 @@ class Thompson:
         if belief.objective is None:
             return start(belief, rng)
         path = draw(belief, rng)
-        found = maximise(path, belief.space, rng, tried=belief.tried, near=belief.top)
+        found = maximise(
+            path,
+            belief.space,
+            rng,
+            tried=belief.tried,
+            near=belief.top,
+            lengths=path.gp.lengthscales,
+        )
         return proposal(belief, found, "minimum of a function drawn from the posterior")

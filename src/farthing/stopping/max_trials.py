@@ -25,7 +25,8 @@ class MaxTrials:
     models: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.count, int) and self.count >= 1):
+        whole = isinstance(self.count, int | np.integer) and not isinstance(self.count, bool)
+        if not whole or self.count < 1:
             raise InvalidInput(f"MaxTrials({self.count!r}): give a whole number of at least 1.")
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:

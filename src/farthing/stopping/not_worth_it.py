@@ -10,6 +10,7 @@ an unlucky search must not end a run: a stop is certified by a second, independe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -37,13 +38,18 @@ class NotWorthIt:
     models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.worth is not None and not (np.isfinite(self.worth) and self.worth > 0):
+        if self.worth is not None and not (
+            isinstance(self.worth, Real) and np.isfinite(self.worth) and self.worth > 0
+        ):
             raise InvalidInput(
-                f"NotWorthIt(worth={self.worth}): worth is a positive number, the objective units "
-                "that one unit of cost is worth: 0.001 if a second is worth a thousandth."
+                f"NotWorthIt(worth={self.worth!r}): worth is a positive number, the objective "
+                "units that one unit of cost is worth: 0.001 if a second is worth a thousandth. "
+                "A sentence such as '0.01 = $20' goes to Optimizer(worth=...)."
             )
-        if self.patience < 1:
-            raise InvalidInput(f"NotWorthIt(patience={self.patience}): give at least 1.")
+        if not (isinstance(self.patience, int) and self.patience >= 1):
+            raise InvalidInput(
+                f"NotWorthIt(patience={self.patience!r}): give a whole number of at least 1."
+            )
 
     @property
     def needs(self) -> frozenset[str]:

@@ -1,0 +1,519 @@
+"""What every policy and every stopping rule found in the folders must do.
+
+A method that needs arguments has them in one of the two tables below: of the kind of space, and of
+what one unit of value per unit of cost has become where the objective or the costs were rescaled.
+"""
+
+import inspect
+from dataclasses import dataclass, field
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from farthing import Categorical, Float, Int, Optimizer, Ordinal, Space, Stopped, policies, stopping
+from farthing.acquisition import maximise_score
+from farthing.policies import (
+    EI,
+    CArBO,
+    CheapCover,
+    ContextualEI,
+    Cooling,
+    EIPerCost,
+    Gittins,
+    Random,
+    StartWith,
+)
+from farthing.stopping import MaxTrials, NotWorthIt, OutOfBudget, Target, any_of
+
+# ---------------------------------------------------------------- the methods
+ARGUMENTS = {
+    "StartWith": lambda kind, unit: StartWith(POINTS[kind][:1], then=EI()),
+    "MaxTrials": lambda kind, unit: MaxTrials(12),
+    "Target": lambda kind, unit: Target(4.5),
+    "NotWorthIt": lambda kind, unit: NotWorthIt(worth=0.02 * unit),
+}
+OTHER_ARGUMENTS = {
+    "CArBO, cooling": lambda kind, unit: CArBO(share=0),
+    "CheapCover, greedy": lambda kind, unit: CheapCover(greedy=True),
+    "EIPerCost(0.3)": lambda kind, unit: EIPerCost(alpha=0.3),
+    "Gittins(0.02)": lambda kind, unit: Gittins(worth=0.02 * unit),
+}
+
+
+def found_in(folder, verb):
+    return {
+        name: method
+        for name, method in vars(folder).items()
+        if inspect.isclass(method) and hasattr(method, verb)
+    }
+
+
+def with_arguments(found):
+    return {
+        name: ARGUMENTS.get(name, lambda kind, unit, make=make: make())
+        for name, make in found.items()
+    }
+
+
+POLICIES = with_arguments(found_in(policies, "propose")) | OTHER_ARGUMENTS
+RULES = with_arguments(found_in(stopping, "__call__"))
+DESIGNS = {"Random", "Sobol", "LatinHypercube"}
+POLICY = pytest.mark.parametrize("name", POLICIES)
+
+
+def test_the_folders_are_the_list():
+    assert set(found_in(policies, "propose")) == set(policies.__all__)
+    assert set(RULES) == set(stopping.__all__) - {"any_of", "all_of"}
+    for method in (
+        *found_in(policies, "propose").values(),
+        *found_in(stopping, "__call__").values(),
+    ):
+        assert method.__doc__
+
+
+@pytest.mark.parametrize("name", [*POLICIES, *RULES])
+def test_a_method_says_what_it_needs(name):
+    method = {**POLICIES, **RULES}[name]("mixed", 1.0)
+    assert method.needs <= {"budget", "cost", "worth"}
+    assert method.reads <= {"worth"}
+    assert isinstance(method.models, bool)
+    with pytest.raises(AttributeError):  # a value, not an object with a memory
+        method.needs = frozenset()
+
+
+# ---------------------------------------------------------------- the problems
+PARAMETERS = {
+    "continuous": {"a": Float(-3, 5), "b": Float(1e-4, 1, log=True), "c": Float(10, 12)},
+    "mixed": {
+        "a": Float(-3, 5),
+        "b": Float(1e-4, 1, log=True),
+        "k": Int(1, 6),
+        "o": Ordinal([16, 64, 256], log=True),
+        "s": Categorical(["u", "v", "w"]),
+        "m": Float(2, 3, when={"s": "u"}),
+    },
+}
+_rows = Space(PARAMETERS["mixed"])
+ROWS = [_rows.decode(x) for x in _rows.sample(40, np.random.default_rng(5))]
+
+
+def space_of(kind, *, permuted=False):
+    """A space of that kind, its parameters in the usual or in another order."""
+    parameters = PARAMETERS["mixed" if kind == "table" else kind]
+    names = list(parameters)
+    if permuted:
+        names = names[::-1]
+    if kind == "table":
+        return Space.from_rows([{name: row.get(name) for name in names} for row in ROWS])
+    return Space({name: parameters[name] for name in names})
+
+
+def points_of(kind):
+    if kind == "table":
+        return ROWS[:12]
+    space = space_of(kind)
+    return [space.decode(x) for x in space.sample(12, np.random.default_rng(23))]
+
+
+KINDS = ("continuous", "mixed", "table")
+POINTS = {kind: points_of(kind) for kind in KINDS}
+
+
+def value_of(p):
+    """Away from zero, with its minimum inside."""
+    value = 4 + (p["a"] - 1.5) ** 2 / 10 + (np.log10(p["b"]) + 1.3) ** 2
+    value += np.sin(3 * p.get("c", 0.0)) + 0.1 * abs(p.get("k", 3) - 3)
+    return float(
+        value + {"u": 0, "v": 0.3, "w": 1}.get(p.get("s"), 0) + (p.get("m", 2.3) - 2.3) ** 2
+    )
+
+
+def cost_of(p):
+    return float(5 * np.exp(0.4 * p["a"]) * (1 + 0.2 * p.get("k", 0)))
+
+
+@dataclass(frozen=True)
+class World:
+    """The same problem in other words."""
+
+    value: callable = value_of
+    cost: callable = cost_of
+    direction: str = "minimize"
+    permuted: bool = False
+    money: float = 1.0  # what a unit of cost has become
+    unit: float = 1.0  # what a unit of value per unit of cost has become
+    settings: dict = field(default_factory=dict)
+
+    def optimizer(self, kind, policy, *, points=None, **settings):
+        made = Optimizer(
+            space_of(kind, permuted=self.permuted),
+            budget=settings.pop("budget", 500.0 * self.money),
+            policy=policy,
+            direction=self.direction,
+            **(self.settings | settings),
+        )
+        for p in POINTS[kind] if points is None else points:
+            made.add(p, self.value(p), cost=self.cost(p))
+        return made
+
+
+AS_IT_IS = World()
+WORLDS = {
+    "negated": World(value=lambda p: -value_of(p), direction="maximize"),
+    "cost x 1000": World(cost=lambda p: 1000 * cost_of(p), money=1000.0, unit=1e-3),
+    "3 y + 7": World(value=lambda p: 3 * value_of(p) + 7, unit=3.0),
+}
+FAR_WORLDS = {
+    "y + 1e5": World(value=lambda p: value_of(p) + 1e5),
+    "1e-7 y": World(value=lambda p: 1e-7 * value_of(p), unit=1e-7),
+}
+PERMUTED = World(permuted=True)
+
+
+def check(trial, space):
+    """A proposal is finite, in the space, snapped, and says why."""
+    assert np.isfinite(trial.x).all()
+    assert trial.x.min() >= 0
+    assert trial.x.max() <= 1
+    np.testing.assert_array_equal(space.snap(trial.x[None])[0], trial.x)
+    assert dict(trial.params) == space.decode(trial.x)
+    np.testing.assert_array_equal(space.encode(trial.params), trial.x)
+    assert trial.because
+    assert "nan" not in trial.because
+    predicted = trial.predicted_cost
+    assert predicted is None or 0 < predicted < np.inf
+
+
+# ---------------------------------------------------------------- proposals
+@POLICY
+@pytest.mark.parametrize("kind", KINDS)
+def test_proposals_are_valid_different_and_decided_by_the_seed(name, kind):
+    def ask():
+        optimizer = AS_IT_IS.optimizer(kind, POLICIES[name](kind, 1.0), seed=3)
+        return optimizer, optimizer.ask(2)
+
+    optimizer, trials = ask()
+    for trial in trials:
+        check(trial, optimizer.space)
+    x = np.array([trial.x for trial in trials])
+    assert len(np.unique(x, axis=0)) == 2
+    tried = optimizer.space.rows is not None and [t.x for t in optimizer.history[:12]]
+    for old in tried or []:
+        assert not (x == old).all(axis=1).any()
+    np.testing.assert_array_equal(x, [trial.x for trial in ask()[1]])
+
+
+def hard_cases():
+    """Histories that are little, odd or extreme: what to add, and the settings."""
+    some = POINTS["mixed"]
+    outlier = {id(p): 1e300 if i == 4 else value_of(p) for i, p in enumerate(some)}
+    extremes = {id(p): 10.0 ** (i - 6) for i, p in enumerate(some)}
+    return {
+        "nothing yet": ([], {}, {}),
+        "one value": (some[:1], {}, {}),
+        "a constant": (some, {"value": lambda p: 7.3}, {}),
+        "duplicates": ([*some[:5], *some[:5]], {}, {}),
+        "a few and an outlier": (some[:6], {"value": lambda p: outlier[id(p)]}, {}),
+        "an outlier": (some, {"value": lambda p: outlier[id(p)]}, {}),
+        "minus the outlier": (some, {"value": lambda p: -outlier[id(p)]}, {}),
+        "costs from 1e-6 to 1e6": (
+            [*some, dict(some[0], k=6), *[]],
+            {"cost": lambda p: extremes.get(id(p), 1e6)},
+            {"budget": 3e7},
+        ),
+        "tiny values": (some, {"value": lambda p: 1e-300 * value_of(p)}, {}),
+        "noise": ([*some, *some[:3]], {}, {"noisy": True}),
+    }
+
+
+HARD = hard_cases()
+
+
+@POLICY
+@pytest.mark.parametrize("case", HARD)
+def test_hard_histories_get_valid_proposals(name, case):
+    points, world, settings = HARD[case]
+    optimizer = World(**world).optimizer(
+        "mixed", POLICIES[name]("mixed", 1.0), points=points, **settings
+    )
+    check(optimizer.ask(), optimizer.space)
+
+
+@POLICY
+@pytest.mark.parametrize("kind", ["continuous", "table"])
+def test_failures_and_running_trials_get_valid_proposals(name, kind):
+    optimizer = AS_IT_IS.optimizer(kind, POLICIES[name](kind, 1.0), points=POINTS[kind][:7])
+    told = optimizer.ask(4)
+    optimizer.tell(told[0], failed="out of memory", cost=2.0)
+    optimizer.tell(told[1], killed=True, cost=60.0)
+    optimizer.tell(told[2], value_of(told[2].params), cost=3.0)
+    trial = optimizer.ask()  # while told[3] is running
+    check(trial, optimizer.space)
+    assert not any(np.array_equal(trial.x, other.x) for other in told)
+
+
+@POLICY
+def test_everything_failed(name):
+    optimizer = AS_IT_IS.optimizer("mixed", POLICIES[name]("mixed", 1.0), points=[])
+    for _ in range(6):
+        trial = optimizer.ask()
+        check(trial, optimizer.space)
+        optimizer.tell(trial, failed="as ever", cost=2.0)
+    check(optimizer.ask(), optimizer.space)
+
+
+@POLICY
+def test_a_table_is_used_up_and_no_row_twice(name):
+    rows = [{"x": x, "s": s} for x in (2.0, 2.5, 3.0) for s in "ab"]
+    optimizer = Optimizer(Space.from_rows(rows), budget=1e9, policy=_without_points(name))
+    while not optimizer.verdict.stop:
+        trial = optimizer.ask()
+        optimizer.tell(trial, trial.params["x"] ** 2, cost=1 + trial.params["x"])
+    assert len(optimizer.history) == 6
+    assert len({tuple(t.params.values()) for t in optimizer.history}) == 6
+    assert optimizer.verdict.because == "every row of the table was tried (6)"
+
+
+def _without_points(name):
+    return EI() if name == "StartWith" else POLICIES[name]("", 1.0)
+
+
+@POLICY
+@pytest.mark.parametrize("kind", ["continuous", "table"])
+def test_nothing_starts_that_is_not_affordable(name, kind):
+    """With the cost known: nothing dearer than what is left, and nothing when all is dearer."""
+    cheapest = min(map(cost_of, ROWS[12:] if kind == "table" else [{"a": -3.0}]))
+    optimizer, nothing = (
+        AS_IT_IS.optimizer(kind, POLICIES[name](kind, 1.0), budget=budget, cost=cost_of)
+        for budget in (2 * cheapest, 0.99 * cheapest)
+    )
+    assert cost_of(optimizer.ask().params) <= 2 * cheapest * (1 + 1e-8)
+    assert nothing.verdict.stop
+    assert nothing.verdict.because.startswith("nothing affordable is left")
+
+
+# ---------------------------------------------------------------- symmetries of the policies
+@cache
+def proposed(name, kind):
+    """The proposal as things are, and the surface that was searched last, if any was."""
+    surfaces = []
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("acquisition", "policies.contextual", "policies.thompson"):
+            path = f"farthing.{module}.maximise"
+            patch.setattr(path, _spy(surfaces))
+        optimizer = AS_IT_IS.optimizer(kind, POLICIES[name](kind, 1.0))
+        trial = optimizer.ask()
+    return SimpleNamespace(
+        trial=trial,
+        space=optimizer.space,
+        surface=surfaces[-1] if surfaces else None,
+    )
+
+
+def _spy(surfaces):
+    from farthing.search import maximise
+
+    def spy(surface, *args, **settings):
+        surfaces.append(surface)
+        return maximise(surface, *args, **settings)
+
+    return spy
+
+
+@POLICY
+@pytest.mark.parametrize(
+    ("kind", "world"),
+    [(kind, world) for kind in KINDS for world in WORLDS]
+    + [("continuous", world) for world in FAR_WORLDS],
+)
+def test_the_same_choice_in_other_words(name, kind, world):
+    """Negated, in other units, moved: 1e-3 in the cube, the same row of a table."""
+    there = {**WORLDS, **FAR_WORLDS}[world]
+    x = there.optimizer(kind, POLICIES[name](kind, there.unit)).ask().x
+    here = proposed(name, kind).trial.x
+    if kind == "table":
+        np.testing.assert_array_equal(x, here)
+    else:
+        np.testing.assert_allclose(x, here, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name not in DESIGNS])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_choice_with_permuted_parameters(name, kind):
+    """The same row of a table; elsewhere as good to 0.01 nats where something was maximised."""
+    trial = PERMUTED.optimizer(kind, POLICIES[name](kind, 1.0)).ask()
+    here = proposed(name, kind)
+    x = here.space.encode(trial.params)
+    if kind == "table" or here.surface is None:
+        np.testing.assert_allclose(x, here.trial.x, atol=1e-12)
+        return
+    there = here.surface.at(np.stack([x, here.trial.x]))
+    assert abs(there.score[0] - there.score[1]) < 0.01
+    assert there.shortfall[0] < 1e-3
+
+
+# ---------------------------------------------------------------- special cases
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "policy", [EIPerCost(), EIPerCost(0.3), Cooling(), CArBO(share=0), ContextualEI()], ids=repr
+)
+def test_a_constant_cost_is_ei(kind, policy):
+    def choice(policy):
+        made = AS_IT_IS.optimizer(kind, policy, points=[], cost=lambda p: 7.3)
+        for p in POINTS[kind]:
+            made.add(p, value_of(p))
+        return made.ask().x
+
+    np.testing.assert_allclose(choice(policy), choice(EI()), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("policy", [EIPerCost(), Cooling(), CArBO(share=0)], ids=repr)
+def test_a_constant_cost_that_has_to_be_learnt_is_ei(kind, policy):
+    world = World(cost=lambda p: 7.3)
+    there, here = (world.optimizer(kind, p).ask().x for p in (policy, EI()))
+    np.testing.assert_allclose(there, here, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_methods(kind):
+    """Without anything spent, cooling is EI per cost; without slack, contextual EI is EI."""
+    for one, other in (
+        (Cooling(), EIPerCost()),
+        (CArBO(share=0), Cooling()),
+        (ContextualEI(0.0), EI()),
+        (EIPerCost(0.0), EI()),
+    ):
+        x = [AS_IT_IS.optimizer(kind, policy).ask().x for policy in (one, other)]
+        np.testing.assert_allclose(*x, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_worth_of_the_optimizer_is_as_good_as_ones_own(kind):
+    x = [
+        AS_IT_IS.optimizer(kind, Gittins(0.02)).ask().x,
+        AS_IT_IS.optimizer(kind, Gittins(), worth=0.02).ask().x,
+    ]
+    np.testing.assert_array_equal(*x)
+
+
+# ---------------------------------------------------------------- verdicts
+def rule_of(name, world, worth=0.02, target=4.5):
+    if name == "Target":
+        # The target in the words of that world: found by asking it for the value of a pretence.
+        scale, shift = _line(world)
+        return Target(scale * target + shift)
+    if name == "NotWorthIt":
+        return NotWorthIt(worth=worth * world.unit)
+    return RULES[name]("", world.unit)
+
+
+def _line(world):
+    """value = scale * what it was + shift."""
+    one, two = POINTS["mixed"][:2]
+    scale = (world.value(one) - world.value(two)) / (value_of(one) - value_of(two))
+    return scale, world.value(one) - scale * value_of(one)
+
+
+CASES = {
+    "NotWorthIt, worth it": ("NotWorthIt", {"worth": 1e-6}),
+    "NotWorthIt, not worth it": ("NotWorthIt", {"worth": 1e3}),
+    "Target, reached": ("Target", {"target": 9.0}),
+    "Target, not reached": ("Target", {"target": 1.0}),
+    "MaxTrials": ("MaxTrials", {}),
+    "OutOfBudget": ("OutOfBudget", {}),
+}
+
+
+def test_every_rule_is_in_a_case():
+    assert {name for name, _ in CASES.values()} == set(RULES)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("world", [*WORLDS, "permuted"])
+def test_the_same_verdict_in_other_words(case, kind, world):
+    name, settings = CASES[case]
+    there = WORLDS.get(world, PERMUTED)
+    here = verdict_as_it_is(case, kind)
+    verdict = there.optimizer(kind, Random(), stop=rule_of(name, there, **settings)).verdict
+    assert verdict.stop == here.stop
+    assert verdict.because
+    if name == "NotWorthIt" and verdict.stop:  # else any point that is worth it will do
+        surplus = verdict.number - verdict.threshold
+        assert surplus == pytest.approx(here.number - here.threshold, abs=0.01)
+    if name == "Target":
+        scale, shift = _line(there)
+        assert verdict.number == pytest.approx(scale * here.number + shift, rel=1e-9)
+
+
+@cache
+def verdict_as_it_is(case, kind):
+    name, settings = CASES[case]
+    rule = rule_of(name, AS_IT_IS, **settings)
+    return AS_IT_IS.optimizer(kind, Random(), stop=rule).verdict
+
+
+def test_the_cases_stop_and_go_on():
+    stops = {case: verdict_as_it_is(case, "mixed").stop for case in CASES}
+    assert stops == {
+        "NotWorthIt, worth it": False,
+        "NotWorthIt, not worth it": True,
+        "Target, reached": True,
+        "Target, not reached": False,
+        "MaxTrials": True,
+        "OutOfBudget": False,
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_stop_of_ei_per_cost_and_of_gittins_agree(kind):
+    """NotWorthIt stops if and only if no index is below the incumbent (stopping paper, 4 and 5)."""
+    optimizer = AS_IT_IS.optimizer(kind, EIPerCost())
+    belief = optimizer._believe()
+    rng = np.random.default_rng(0)
+    from farthing.acquisition import gittins_index, log_ei_per_cost
+
+    most = maximise_score(belief, log_ei_per_cost(1.0), rng).score[0]
+    for log_worth, stop in ((most - 0.05, False), (most + 0.05, True)):
+        worth = float(np.exp(log_worth))
+        index = gittins_index(worth, belief.scale, origin=float(belief.best))
+        assert (maximise_score(belief, index, rng).score[0] <= 0) == stop
+        verdict = AS_IT_IS.optimizer(kind, EIPerCost(), stop=NotWorthIt(worth)).verdict
+        assert verdict.stop == stop
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("case", ["nothing yet", "one value", "a constant", "an outlier", "noise"])
+def test_verdicts_on_hard_histories(name, case):
+    points, world, settings = HARD[case]
+    rule = rule_of(name, AS_IT_IS)
+    optimizer = World(**world).optimizer("mixed", EI(), points=points, stop=rule, **settings)
+    verdict = optimizer.verdict
+    assert verdict.because
+    assert isinstance(bool(verdict.stop), bool)
+    if len(points) > 1:
+        assert not np.isnan(verdict.number)
+    if name != "OutOfBudget":
+        assert np.isfinite(verdict.threshold)
+
+
+@POLICY
+def test_every_policy_runs_until_it_is_told_to_stop(name):
+    """A few steps with a rule and a budget: the ledger is kept, the reason is given."""
+    space = Space({"x": Float(2, 3), "s": Categorical(["u", "v"])})
+    policy = _without_points(name)
+    stop = any_of(MaxTrials(7), NotWorthIt(worth=50.0, patience=9))
+    optimizer = Optimizer(space, budget=1000.0, policy=policy, stop=stop, seed=2)
+    while not optimizer.verdict.stop:
+        trial = optimizer.ask()
+        optimizer.tell(trial, (trial.params["x"] - 2.4) ** 2, cost=trial.params["x"])
+    assert optimizer.verdict.because == "7 of at most 7 trials made"
+    assert optimizer.ledger.spent == pytest.approx(
+        sum(trial.cost["cost"] for trial in optimizer.history)
+    )
+    with pytest.raises(Stopped, match="7 of at most 7"):
+        optimizer.ask()
+    assert OutOfBudget().needs == frozenset()
