@@ -24,6 +24,10 @@ class Given:
     scale: float = 1.0
     memory: None = None
 
+    @property
+    def lengthscales(self):
+        return np.ones(self.rows.shape[1])
+
     def at(self, X):
         row = np.array([int(np.flatnonzero((self.rows == x).all(axis=1))[0]) for x in X], dtype=int)
         return Normal(self.mean[row], self.std[row])

@@ -227,6 +227,16 @@ class Ledger:
         return self._accounts[0][1].thinking
 
     @property
+    def used_up(self) -> tuple[str, ...]:
+        """The resources that buy nothing more: less than a trial, or a billionth of the limit."""
+        return tuple(
+            name
+            for name, account in self._accounts
+            if math.isfinite(account.limit)
+            and account.left < (1.0 if name == "trials" else 1e-9 * account.limit)
+        )
+
+    @property
     def cooling(self) -> float:
         """The exponent of the scarcest resource; 1 when nothing is limited."""
         return min(account.cooling for _, account in self._accounts)

@@ -21,6 +21,7 @@ from farthing.history import History, State, Trial
 from farthing.ledger import Budget, Ledger, worth_of
 from farthing.normal import expected_cost
 from farthing.policies import EI, CArBO
+from farthing.search import Effort, sobol
 from farthing.space import Parameter, Space
 from farthing.stopping import OutOfBudget
 
@@ -106,6 +107,7 @@ class Optimizer:
         self._history = History()
         self._thought: _Thought | None = None
         self._best: Trial | None = None
+        sobol(Effort().screen, self.space.d)  # loads scipy.stats now: no thought is charged for it
 
     # ── settings ───────────────────────────────────────────────────────────────────────────
 
@@ -169,7 +171,7 @@ class Optimizer:
             belief = self._believe()
             number = len(self._history)
             rng = np.random.default_rng([self.seed, number])
-            verdict = OutOfBudget()(belief, NOTHING, rng) if self._is_spent() else None
+            verdict = OutOfBudget()(belief, NOTHING, rng) if self._ledger.used_up else None
             proposal = NOTHING
             if verdict is None:
                 proposal = self.policy.propose(belief, rng)
@@ -179,22 +181,18 @@ class Optimizer:
             self._thought = _Thought(belief, proposal, verdict)
         return self._thought
 
-    def _is_spent(self) -> bool:
-        accounts = {name: self._ledger[name] for name in self._ledger.resources}
-        return any(a.left < (1.0 if name == "trials" else 1e-300) for name, a in accounts.items())
-
     def _believe(self) -> Belief:
         models = self.policy.models or (self.stop is not None and self.stop.models)
         return believe(
             self.space,
             self._history,
             self._ledger,
-            learners={} if self._is_spent() else self._learners,
+            learners={} if self._ledger.used_up else self._learners,
             sign=self._sign,
             noisy=self.noisy,
             worth=self.worth,
             seed=self.seed,
-            model=models and not self._is_spent(),
+            model=models and not self._ledger.used_up,
         )
 
     @property

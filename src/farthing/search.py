@@ -41,12 +41,14 @@ PENALTY = 1e3  # score per squared unit of shortfall while climbing
 FIRST_STEP = 0.1  # longest first step of a climb, in the cube
 LONGEST_STEP = 0.5  # and of the others
 PROMISES = 10.0  # of its next step that a climb may yet keep
-SETTLED = 1e-7  # a climb ends when its next step promises less than this, relative to its value
+SETTLED = 1e-7  # a climb ends when its next step promises less than this
+ROUNDING = 1e-14  # or than this share of its value
 NEWTON_STEPS = 4  # from beyond the affordable back to its boundary
 HAIR = 1e-9  # of shortfall: what is left between a point and the boundary it was moved to
 BEAM = 3  # settings of the discrete coordinates whose neighbours are looked at in one round,
 ABREAST = 16  # how many of these neighbours are polished together,
 FOLLOW = 12  # and for how many steps
+PER_START = ("X", "value", "gradient", "H", "direction", "free", "fresh", "settled")
 FEW_LEVELS = 16  # all levels of a coordinate are tried if it has no more than this
 
 
@@ -88,7 +90,7 @@ class Effort:
 @lru_cache(maxsize=16)
 def sobol(size: int, d: int) -> Array:
     """The first points of a scrambled Sobol sequence, always the same; rotate it for variety."""
-    from scipy.stats import qmc
+    from scipy.stats import qmc  # takes as long to import as all the rest
 
     sequence = qmc.Sobol(d, scramble=True, rng=np.random.default_rng(0))
     return np.asarray(sequence.random_base2(int(np.ceil(np.log2(size))))[:size])
@@ -279,7 +281,7 @@ def climb(
     state = _start_climb(surface, X, free, lengths)
     for stage, rounds in enumerate(steps):
         for _ in range(rounds):
-            if state.settled.all() or (stage + 1 == len(steps) and _is_decided(state)):
+            if state.settled.all() or (stage and stage + 1 == len(steps) and _is_decided(state)):
                 break
             _step(surface, state)
         if stage + 1 < len(steps) and len(state.X) > 2:
@@ -308,11 +310,13 @@ class _Climb:
     H: Array  # (s, d, d) inverse of the negative Hessian, estimated
     direction: Array  # (s, d) the step being tried, shortened after every failure
     free: Bools  # (s, d)
+    first: Array  # (d,) diagonal that H begins with
     fresh: Bools  # (s,) H not yet scaled
     settled: Bools  # (s,)
 
     def only(self, index: NDArray[np.int64]) -> _Climb:
-        return _Climb(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+        parts = {name: getattr(self, name)[index] for name in PER_START}
+        return _Climb(**parts, first=self.first)
 
 
 def _penalised(surface: Surface, X: Array) -> tuple[Array, Array]:
@@ -329,15 +333,16 @@ def _penalised(surface: Surface, X: Array) -> tuple[Array, Array]:
 
 def _start_climb(surface: Surface, X: Array, free: Bools, lengths: Array | None) -> _Climb:
     s, d = X.shape
-    first = np.eye(d) if lengths is None else np.diag(np.minimum(lengths, 1.0) ** 2)
+    first = np.ones(d) if lengths is None else np.minimum(lengths, 1.0) ** 2
     value, gradient = _penalised(surface, X)
     state = _Climb(
         X=X,
         value=value,
         gradient=gradient,
-        H=np.broadcast_to(first, (s, d, d)).copy(),
+        H=np.broadcast_to(np.diag(first), (s, d, d)).copy(),
         direction=np.zeros((s, d)),
         free=free,
+        first=first,
         fresh=np.ones(s, dtype=np.bool_),
         settled=np.zeros(s, dtype=np.bool_),
     )
@@ -352,16 +357,22 @@ def _aim(state: _Climb, which: Bools) -> None:
     may = state.free & ~outward
     g = g * may
     p = np.matmul(state.H, g[:, :, None])[:, :, 0] * may
-    uphill = (p * g).sum(axis=1) > 0.0
-    if not uphill.all():
-        p = np.where(uphill[:, None], p, g)
+    promise = (p * g).sum(axis=1)
+    tiny = np.maximum(SETTLED, ROUNDING * np.abs(state.value))
+    if (promise < tiny).any():
+        # Either the top, or H has gone wrong: then it starts again.
+        steepest = state.first * g
+        wrong = (promise < tiny) & ~state.fresh & ((steepest * g).sum(axis=1) > tiny)
+        if wrong.any():
+            p = np.where(wrong[:, None], steepest, p)
+            promise = np.where(wrong, (steepest * g).sum(axis=1), promise)
+            state.H = np.where(wrong[:, None, None], np.diag(state.first), state.H)
+            state.fresh |= wrong
     longest = np.abs(p).max(axis=1)
-    limit = np.where(state.fresh | ~uphill, FIRST_STEP, LONGEST_STEP)
-    p *= np.minimum(1.0, limit / np.maximum(longest, 1e-300))[:, None]
+    shrink = np.where(state.fresh, FIRST_STEP, LONGEST_STEP) / np.maximum(longest, 1e-300)
+    p *= np.minimum(1.0, shrink)[:, None]
     state.direction = np.where(which[:, None], p, state.direction)
-    # What the model of the slope still promises is not worth another evaluation.
-    promise = (state.direction * g).sum(axis=1)
-    state.settled |= which & (promise < SETTLED * np.maximum(1.0, np.abs(state.value)))
+    state.settled |= which & (promise < tiny)
 
 
 def _step(surface: Surface, state: _Climb) -> None:
@@ -385,12 +396,20 @@ def _step(surface: Surface, state: _Climb) -> None:
         fall = np.maximum(promised - gain, np.abs(promised)) + 1e-300
         factor = np.where(better, 1.0, np.minimum(np.maximum(0.5 * promised / fall, 0.1), 0.5))
         state.direction = state.direction * factor[:, None]
-        hopeless = promised * factor < SETTLED * np.maximum(1.0, np.abs(state.value))
-        state.settled |= ~better & hopeless
+        # So short that nothing is left to be gained along it: begin again from steepest ascent,
+        # or, where that has failed, this is the top as far as rounding can tell.
+        tiny = np.maximum(SETTLED, ROUNDING * np.abs(state.value))
+        spent = ~better & (promised * factor < tiny)
+        state.settled |= spent & state.fresh
+        again = spent & ~state.fresh
+        if again.any():
+            state.H = np.where(again[:, None, None], np.diag(state.first), state.H)
+            state.fresh |= again
         accept = better[:, None]
         state.X = np.where(accept, trial, state.X)
         state.gradient = np.where(accept, gradient, state.gradient)
         state.value = np.where(better, value, state.value)
+        better = better | again
     _aim(state, better)
 
 

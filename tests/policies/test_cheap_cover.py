@@ -8,6 +8,7 @@ from farthing import Budget, Categorical, Float, History, Ledger, Space
 from farthing.cost import Known
 from farthing.policies import CheapCover
 from farthing.policies.cheap_cover import best_filler, distances, last_standing
+from farthing.search import sobol
 
 
 # ---------------------------------------------------------------- slow and obvious
@@ -143,8 +144,6 @@ def _mismatch(a, b):
 
 
 def _discretisation(space):
-    from farthing.search import sobol
-
     column = np.argsort(np.argsort(space.names))
     return space.spread(sobol(100 * space.d, space.d)[:, column])
 

@@ -28,26 +28,21 @@ class OutOfBudget:
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """Stop when an account is empty or the policy found nothing it may propose."""
-        verdict = Verdict(False, "there is no budget to run out of")
-        for resource in belief.ledger.resources:
-            account = belief.ledger[resource]
-            if not np.isfinite(account.limit):
-                continue
-            left, limit = (
-                format_amount(resource, amount) for amount in (account.left, account.limit)
-            )
-            least = 1.0 if resource == "trials" else 0.0
-            used_up = account.left < least or account.left <= 0
-            if used_up:
-                held = (
-                    f", {format_amount(resource, account.reserved)} of it held for running trials"
-                )
-                because = f"the budget of {limit} is spent" + (held if account.reserved else "")
-                return Verdict(True, because, account.left, least)
-            verdict = Verdict(False, f"{left} of {limit} left", account.left, least)
+        ledger = belief.ledger
+        for resource in ledger.used_up:
+            account = ledger[resource]
+            because = f"the budget of {format_amount(resource, account.limit)} is spent"
+            if account.reserved:
+                held = format_amount(resource, account.reserved)
+                because += f", {held} of it held for running trials"
+            return Verdict(True, because, account.left, 1.0 if resource == "trials" else 0.0)
         if proposal.x is None:
-            return Verdict(True, _nothing_left(belief), belief.ledger.left, 0.0)
-        return verdict
+            return Verdict(True, _nothing_left(belief), ledger.left, 0.0)
+        limited = [(r, ledger[r]) for r in ledger.resources if np.isfinite(ledger[r].limit)]
+        if not limited:
+            return Verdict(False, "there is no budget to run out of")
+        words = [f"{format_amount(r, a.left)} of {format_amount(r, a.limit)}" for r, a in limited]
+        return Verdict(False, " and ".join(words) + " left", limited[0][1].left, 0.0)
 
 
 def _nothing_left(belief: Belief) -> str:
