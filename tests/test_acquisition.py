@@ -275,7 +275,9 @@ def test_the_hopeless_is_bad_but_finite(name):
             assert np.all(np.isfinite(answer)), why
         slow = differenced(lambda outlook: score(outlook).score)(given)
         np.testing.assert_allclose(graded.to_success, slow.to_success, rtol=1e-5, atol=1e-5)
-        if name != "lower bound" and (name, why) != ("cheapness", "failing"):
+        # A known cost that does not fit is a shortfall; EI itself does not look at it.
+        blind = {("cheapness", "failing"), ("EI", "known to be dear")}
+        if name != "lower bound" and (name, why) not in blind:
             assert np.all(graded.score < score(likely).score), why
 
 

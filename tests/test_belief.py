@@ -137,7 +137,7 @@ def test_hyperparameters_are_remembered_in_notes():
     after = belief_of(history)  # 41 values: hyperparameters are kept, the value is not ignored
     assert after.objective.hyper.to_list()[:3] == belief.objective.hyper.to_list()[:3]
     assert after.memories == notes["memories"]
-    assert len(after.objective.X) == 41
+    assert len(after.objective.X) == 41 + 1  # and the failure, as a middling value
     assert belief_of(trials(3), learners={}).notes() == {}
 
 
@@ -437,6 +437,17 @@ def test_success_is_the_chance_of_a_positive_label():
     np.testing.assert_allclose(
         gradient, differences(belief.log_success, X, 1e-5), rtol=1e-3, atol=1e-3
     )
+
+
+def test_a_failure_is_no_promise():
+    """EI is large where nothing is known: a failure there must not go on promising."""
+    history = trials(8)
+    x = np.array([[0.95, 0.05]])
+    before = belief_of(history).objective.at(x)
+    after = belief_of(history.adding(fruitless(8, x[0], "failed"))).objective.at(x)
+    middling = np.median([t.value for t in history])
+    assert after.std[0] < 0.5 * before.std[0]
+    assert after.mean[0] == pytest.approx(max(before.mean[0], middling), abs=0.05 * before.std[0])
 
 
 # ---------------------------------------------------------------- imagining

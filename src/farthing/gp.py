@@ -45,7 +45,7 @@ ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt anew at every n up to th
 RELEARN_GROWTH = 1.1  # then whenever n has grown by a tenth
 START_NOISE = 1e-3
 BOTH_STARTS_UP_TO = 15  # rows up to which the last optimum is not yet trusted as the only start
-LEARN_AT_MOST = 500  # hyperparameters are learnt on at most this many rows
+LEARN_AT_MOST = 400  # hyperparameters are learnt on at most this many rows
 MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`)
 
 
