@@ -62,6 +62,7 @@ POLICIES = with_arguments(found_in(policies, "propose")) | OTHER_ARGUMENTS
 RULES = with_arguments(found_in(stopping, "__call__"))
 DESIGNS = {"Random", "Sobol", "LatinHypercube"}
 POLICY = pytest.mark.parametrize("name", POLICIES)
+CLASS_OF_POLICY = pytest.mark.parametrize("name", found_in(policies, "propose"))
 
 
 def test_the_folders_are_the_list():
@@ -229,7 +230,7 @@ def hard_cases():
 HARD = hard_cases()
 
 
-@POLICY
+@CLASS_OF_POLICY
 @pytest.mark.parametrize("case", HARD)
 def test_hard_histories_get_valid_proposals(name, case):
     points, world, settings = HARD[case]
@@ -239,7 +240,7 @@ def test_hard_histories_get_valid_proposals(name, case):
     check(optimizer.ask(), optimizer.space)
 
 
-@POLICY
+@CLASS_OF_POLICY
 @pytest.mark.parametrize("kind", ["continuous", "table"])
 def test_failures_and_running_trials_get_valid_proposals(name, kind):
     optimizer = AS_IT_IS.optimizer(kind, POLICIES[name](kind, 1.0), points=POINTS[kind][:7])
@@ -252,7 +253,7 @@ def test_failures_and_running_trials_get_valid_proposals(name, kind):
     assert not any(np.array_equal(trial.x, other.x) for other in told)
 
 
-@POLICY
+@CLASS_OF_POLICY
 def test_everything_failed(name):
     optimizer = AS_IT_IS.optimizer("mixed", POLICIES[name]("mixed", 1.0), points=[])
     for _ in range(6):
@@ -262,7 +263,7 @@ def test_everything_failed(name):
     check(optimizer.ask(), optimizer.space)
 
 
-@POLICY
+@CLASS_OF_POLICY
 def test_a_table_is_used_up_and_no_row_twice(name):
     rows = [{"x": x, "s": s} for x in (2.0, 2.5, 3.0) for s in "ab"]
     optimizer = Optimizer(Space.from_rows(rows), budget=1e9, policy=_without_points(name))
@@ -278,7 +279,7 @@ def _without_points(name):
     return EI() if name == "StartWith" else POLICIES[name]("", 1.0)
 
 
-@POLICY
+@CLASS_OF_POLICY
 @pytest.mark.parametrize("kind", ["continuous", "table"])
 def test_nothing_starts_that_is_not_affordable(name, kind):
     """With the cost known: nothing dearer than what is left, and nothing when all is dearer."""
@@ -321,7 +322,8 @@ def _spy(surfaces):
 @POLICY
 @pytest.mark.parametrize(
     ("kind", "world"),
-    [(kind, world) for kind in KINDS for world in WORLDS]
+    [(kind, world) for kind in ("continuous", "table") for world in WORLDS]
+    + [("mixed", world) for world in ("cost x 1000", "3 y + 7")]
     + [("continuous", world) for world in FAR_WORLDS],
 )
 def test_the_same_choice_in_other_words(name, kind, world):
@@ -493,7 +495,7 @@ def test_verdicts_on_hard_histories(name, case):
         assert np.isfinite(verdict.threshold)
 
 
-@POLICY
+@CLASS_OF_POLICY
 def test_every_policy_runs_until_it_is_told_to_stop(name):
     """A few steps with a rule and a budget: the ledger is kept, the reason is given."""
     space = Space({"x": Float(2, 3), "s": Categorical(["u", "v"])})

@@ -2,24 +2,19 @@ import numpy as np
 import pytest
 from beliefs import chosen, done, letter, pool, random_pool, toy
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
+from scipy.stats import norm
 
 from farthing import History, InvalidInput
-from farthing.normal import gittins, log_ei
+from farthing.normal import gittins
 from farthing.policies import EIPerCost, Gittins
 from farthing.policies.gittins import decayed
+from farthing.stopping import NotWorthIt
 
 INDICES = {  # of A to E
     1e-2: (1.2, 0.6199865449, 0.337609852, 0.2389248919, 0.58),
     1e-3: (0.2899471561, 0.2033316735, 0.04888365694, 0.07594801917, 0.2976466098),
     1e-4: (0.1097653652, 0.046843319, -0.1383912303, -0.04438304416, 0.2216471694),
 }
-
-
-def per_cost(belief):
-    """ln max EI / c over a pool of known costs."""
-    rows = belief.space.rows
-    ei = log_ei(*belief.objective.at(rows), belief.best)
-    return float(np.max(ei - belief.cost["cost"].at(rows).mean))
 
 
 @pytest.mark.parametrize(("worth", "row"), [(1e-2, "D"), (1e-3, "C"), (1e-4, "C")])
@@ -138,6 +133,60 @@ def test_only_what_is_affordable():
 def test_it_reads_the_worth_it_does_not_have():
     assert Gittins().reads == {"worth"}
     assert Gittins(0.1).reads == frozenset()
+
+
+# ---------------------------------------------------------------- boxes to open
+def expected_cost_of_playing(worth):
+    """E[cost] of opening boxes of P by index until the best is below the next one (dossier 10).
+
+    P(open k) = [best > g_k] prod_{j < k} P(f_j > g_k), in the order of the index.
+    """
+    index = gittins(POOL_MEAN, POOL_STD, np.log(worth * POOL_COST))
+    order = np.argsort(index)
+    total = 0.0
+    for k, box in enumerate(order):
+        above = norm.sf(index[box], POOL_MEAN[order[:k]], POOL_STD[order[:k]])
+        total += POOL_COST[box] * (index[box] < POOL_BEST) * above.prod()
+    return total
+
+
+def test_the_expected_cost_of_playing():  # [O-19]
+    for worth, cost in ((1e-3, 34.66052054), (1e-4, 114.6004837), (2e-3, 11.3778742)):
+        assert expected_cost_of_playing(worth) == pytest.approx(cost, rel=1e-8)
+    for worth, budget in ((0.001551578156, 30.0), (0.0006149187044, 60.0)):
+        assert expected_cost_of_playing(worth) == pytest.approx(budget, rel=1e-8)
+    jump = 0.001609034095  # EI / c of B: 20 is not to be had
+    assert expected_cost_of_playing(jump - 1e-12) > 20 > expected_cost_of_playing(jump + 1e-12)
+    costs = [expected_cost_of_playing(worth) for worth in np.geomspace(1e-6, 0.1, 60)]
+    assert np.all(np.diff(costs) <= 0)
+    assert expected_cost_of_playing(0.01133397355) == 0 < expected_cost_of_playing(0.01133397353)
+
+
+@pytest.mark.parametrize("worth", [1e-3, 1e-4])
+def test_policy_and_rule_play_by_the_index(worth):  # [O-17] [O-19]
+    index = gittins(POOL_MEAN, POOL_STD, np.log(worth * POOL_COST))
+    order = np.argsort(index)
+    assert worth != 1e-3 or "".join("ABCDE"[i] for i in order) == "CDBAE"
+    lengths = set()
+    for seed in range(12):
+        values = np.random.default_rng(seed).normal(POOL_MEAN, POOL_STD)
+        best, opened, history = POOL_BEST, [], History()
+        while True:
+            belief = pool(POOL_MEAN, POOL_STD, POOL_COST, best, history=history)
+            proposal = Gittins(worth).propose(belief, np.random.default_rng(0))
+            if NotWorthIt(worth)(belief, proposal, np.random.default_rng(0)).stop:
+                break
+            opened.append(chosen(Gittins(worth), belief))
+            best = min(best, values[opened[-1]])
+            history = history.adding(done(len(opened) - 1, proposal.x, best))
+        until = [
+            k
+            for k in range(6)
+            if k == 5 or min(POOL_BEST, *values[order[:k]], 9) <= index[order[k]]
+        ]
+        assert opened == order[: until[0]].tolist()
+        lengths.add(len(opened))
+    assert len(lengths) > 1
 
 
 @pytest.mark.parametrize("worth", [0.0, -1.0, np.nan, np.inf])
