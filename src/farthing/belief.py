@@ -80,6 +80,7 @@ class Belief:
         number: of the trial to be proposed.
         worth: objective units one unit of cost is worth, or None.
         sign: +1, or -1 where the user maximises; only for words and thresholds a user wrote.
+        unit: the resource that "cost as one number" means; None: the scarcest at each point.
     """
 
     space: Space
@@ -96,6 +97,7 @@ class Belief:
     worth: float | None
     sign: float
     memories: Mapping[str, Memory]
+    unit: str | None = None
 
     @cached_property
     def tried(self) -> Array:
@@ -128,17 +130,24 @@ class Belief:
     def _limited(self) -> tuple[str, ...]:
         return tuple(r for r in self.cost if np.isfinite(self.ledger[r].limit))
 
+    def in_one_unit(self) -> Belief:
+        """The same with the cost in units of the first resource, which is what `worth` prices."""
+        return replace(self, unit=next(iter(self.cost), None))
+
     @property
     def cap(self) -> float:
         """Nobody pays more than what is left; 1 (all of it) where several resources are limited."""
+        if self.unit is not None:
+            return self._left(self.unit) if self.unit in self._limited else np.inf
         if len(self._limited) > 1:
             return 1.0
         return self._left(self._limited[0]) if self._limited else np.inf
 
     def _one_cost(self, costs: list[Normal]) -> tuple[Normal, NDArray[np.int64]]:
         """ln c of the scarcest resource at each point, and which one that is (dossier 19)."""
-        if len(costs) == 1:
-            return costs[0], np.zeros(len(costs[0].mean), dtype=np.int64)
+        if len(costs) == 1 or self.unit is not None:
+            k = list(self.cost).index(self.unit) if self.unit is not None else 0
+            return costs[k], np.full(len(costs[k].mean), k)
         shares = [
             normal.mean - np.log(self._left(resource))
             for resource, normal in zip(self.cost, costs, strict=True)

@@ -6,6 +6,7 @@ from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 from farthing import Float, History, InvalidInput, Optimizer, Space
 from farthing.decision import Proposal
 from farthing.normal import gittins, log_ei
+from farthing.policies import EIPerCost
 from farthing.search import Found
 from farthing.stopping import NotWorthIt, not_worth_it
 
@@ -227,3 +228,20 @@ def test_a_senseless_worth_is_refused(worth):
 def test_a_senseless_patience_is_refused(patience):
     with pytest.raises(InvalidInput, match="whole number of at least 1"):
         NotWorthIt(worth=1.0, patience=patience)
+
+
+def test_worth_prices_the_first_resource_whatever_else_is_limited():
+    """A second budget that is never short must not change what a unit of the first is worth."""
+
+    def verdict(budget, cost):
+        space = Space({"x": Float(0, 1)})
+        optimizer = Optimizer(space, budget, policy=EIPerCost(), stop=NotWorthIt(worth=1e3))
+        for i, x in enumerate(np.linspace(0.05, 0.95, 7)):
+            optimizer.add({"x": float(x)}, (x - 0.4) ** 2, cost=cost(1.0 + i))
+        return optimizer.verdict
+
+    alone = verdict({"usd": 100.0}, lambda c: {"usd": c})
+    both = verdict({"usd": 100.0, "kWh": 1e6}, lambda c: {"usd": c, "kWh": 0.1 * c})
+    assert alone.stop
+    assert both.stop
+    assert both.number == pytest.approx(alone.number, abs=0.01)

@@ -56,6 +56,7 @@ class Gittins:
         """argmin g."""
         if belief.objective is None:
             return start(belief, rng)
+        belief = belief.in_one_unit()
         fixed = self.worth if self.worth is not None else belief.worth
         if fixed is not None:
             found = _smallest_index(belief, fixed, rng)
@@ -65,7 +66,8 @@ class Gittins:
         found = _smallest_index(belief, worth, rng)
         if len(found.X) and found.score[0] <= 0:  # min g >= best: not worth it at this rate
             per_cost = maximise_score(belief, log_ei_per_cost(1.0), rng)
-            worth = decayed(worth, float(per_cost.score[0]), floor=LEAST_WORTH * first)
+            most = float(per_cost.score[0]) if len(per_cost.X) else -np.inf
+            worth = decayed(worth, most, floor=LEAST_WORTH * first)
             found = _smallest_index(belief, worth, rng)
         why = f"smallest Gittins index at an exchange rate decayed to {worth:.3g}"
         return proposal(belief, found, why, notes={"worth": worth})

@@ -70,7 +70,7 @@ class NotWorthIt:
             return Verdict(False, "too few values to judge what is worth it", np.nan, threshold)
         if belief.history.running:
             return Verdict(False, "trials are running: their results come first", np.nan, threshold)
-        most = _most_improvement_per_cost(belief, proposal, threshold, rng)
+        most = _most_improvement_per_cost(belief.in_one_unit(), proposal, threshold, rng)
         below = most <= threshold
         streak = (belief.history.last_note("not_worth_it") or 0) + 1 if below else 0
         stop = below and streak >= self.patience
