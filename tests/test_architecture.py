@@ -27,7 +27,7 @@ GROUND_FLOOR = (
     *("ledger", "history", "normal"),
 )
 WHAT_WE_BELIEVE = ("gp", "cost", "belief")
-WHAT_TO_DO = ("decision", "search", "acquisition", "front", "policies", "stopping")
+WHAT_TO_DO = ("decision", "climb", "search", "acquisition", "front", "policies", "stopping")
 TIME_AND_MEMORY = ("optimizer", "loop", "replay", "storage", "study", "running")
 PEOPLE = ("report", "plots", "dashboard", "integrations", "cli")
 FRONT_DOOR = "__init__"
