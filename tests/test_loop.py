@@ -271,7 +271,7 @@ def test_a_result_in_words():
 
 def test_a_result_as_a_table():
     pandas = pytest.importorskip("pandas")
-    result = minimize(lambda p: Outcome(bowl(p), cost=2.0), SPACE, 8)
+    result = minimize(bowl, SPACE, 8, cost=lambda params: 2.0)  # known: all of it can be spent
     table = result.dataframe()
     assert isinstance(table, pandas.DataFrame)
     assert len(table) == 4
