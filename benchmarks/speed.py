@@ -1,6 +1,6 @@
 """Suggestion time, log EI reached and predictive density of farthing and its peers, in one run.
 
-    python -m benchmarks.speed                       everything: about an hour on two cores
+    python -m benchmarks.speed                       everything: about half an hour on two cores
     python -m benchmarks.speed --quick               a look at all of it in a minute or two
     python -m benchmarks.speed --only time --peers optuna,botorch
 

@@ -282,9 +282,11 @@ def _discourage(objective: GP, history: History, y: Array) -> GP:
     EI is large where nothing is known, and a failure tells no value: without this, P(success) alone
     has to outweigh a promise that never fades. The hyperparameters learn nothing of it.
     """
-    for trial in history.having("failed"):
-        expected = float(objective.at(trial.x[None]).mean[0])
-        objective = objective.condition(trial.x, max(expected, float(np.median(y))))
+    X = np.array([trial.x for trial in history.having("failed")])
+    if len(X):
+        # Expected by the posterior before any of them: asking it once is one solve, not one each.
+        for x, value in zip(X, np.maximum(objective.at(X).mean, np.median(y)), strict=True):
+            objective = objective.condition(x, value)
     return objective
 
 

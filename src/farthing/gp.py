@@ -214,7 +214,7 @@ class GP:
     def at(self, X: Array) -> Normal:
         """Posterior of the latent function at X (m, d), in the user's units."""
         k = _matern(_q(self.embedded(X), self._Z), self.variance)  # (m, n)
-        half = k @ self._L_inverse.T  # three times faster than a triangular solve of many points
+        half = k @ self._L_inverse.T  # for many points faster than a triangular solve
         return self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
 
     def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
