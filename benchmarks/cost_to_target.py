@@ -33,7 +33,7 @@ from typing import Any
 
 from scipy.stats import qmc
 
-from benchmarks.problems import PRICED, Problem
+from benchmarks.problems.synthetic import PRICED, Problem
 from benchmarks.speed import commit, cpu_model, say
 from farthing import Float, Optimizer, Space
 from farthing.decision import Policy

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.problems import SUBSTITUTES, SYNTHETIC, Problem
+from benchmarks.problems.synthetic import SUBSTITUTES, SYNTHETIC, Problem
 
 Array = NDArray[np.float64]
 DATA = Path(os.environ.get("FARTHING_DATA", Path(__file__).parents[2] / "shared" / "data"))

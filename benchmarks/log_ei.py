@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers import past
-from benchmarks.problems import Problem, ackley, bumps, levy, rosenbrock, styblinski_tang
+from benchmarks.problems.synthetic import Problem, ackley, bumps, levy, rosenbrock, styblinski_tang
+from benchmarks.speed_peers import past
 
 Array = NDArray[np.float64]
 D = 8

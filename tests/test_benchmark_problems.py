@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from benchmarks import problems
-from benchmarks.problems import BRANIN, CMDP, DEAR_OPTIMUM, EVERY, HARTMANN_6, Problem
+from benchmarks.problems import synthetic as problems
+from benchmarks.problems.synthetic import BRANIN, CMDP, DEAR_OPTIMUM, EVERY, HARTMANN_6, Problem
 
 FLAT = problems.STEPPED_BRANIN  # no slope to follow: only the terrace below can be checked
 

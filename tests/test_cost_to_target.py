@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import cost_to_target
 from benchmarks.cost_to_target import Run, mean_cost, run, target_of, wins
-from benchmarks.problems import BRANIN, CMDP, HARTMANN_6
+from benchmarks.problems.synthetic import BRANIN, CMDP, HARTMANN_6
 from farthing.policies import CArBO, Cooling, Random
 
 SEEDS = range(3)

@@ -1,0 +1,42 @@
+"""What a method is given to solve: a space, and what each configuration is worth and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from farthing import Space
+
+
+class Evaluation(NamedTuple):
+    """The value to minimise, None if the configuration fails, and what finding out costs."""
+
+    value: float | None
+    cost: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A black box with a price.
+
+    Attributes:
+        name: `family/name`, unique.
+        space: what may be asked; a table's space has `rows`.
+        at: the evaluation of one configuration.
+        typical_cost: the median cost over the space: budgets are multiples of it.
+        optimum: the least value there is, where it is known.
+        note: what a reader of the result must know, such as a surrogate's error.
+    """
+
+    name: str
+    space: Space
+    at: Callable[[Mapping[str, Any]], Evaluation]
+    typical_cost: float
+    optimum: float | None = None
+    note: str = ""
+
+    @property
+    def family(self) -> str:
+        """The part of the name before the slash."""
+        return self.name.partition("/")[0]

@@ -1,0 +1,274 @@
+"""A method against a problem with a budget and a seed, in virtual time.
+
+    python -m benchmarks.replay tables --methods EI,EIpu --problems lcbench/higgs --seeds 10
+
+    clock     the recorded costs; with --charge-thinking the CPU seconds of ask and tell, too
+    budget    so many typical costs of the problem (see `--budget`)
+    the end   an evaluation that would end after the budget is cut off there and has no value;
+              a run also ends after `--most` evaluations, and when the method has nothing to ask
+
+Every run is one JSON line of `benchmarks/results/replays/<suite>.jsonl.gz`; runs that are there are
+not made again, so a run that was interrupted goes on where it was. `benchmarks/README.md` has the
+fields.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")  # before numpy is loaded
+
+import argparse
+import gzip
+import json
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import problems
+from benchmarks.methods import Method, make
+from benchmarks.problems.problem import Evaluation, Problem
+from farthing import Space
+
+FOLDER = Path(__file__).with_name("results") / "replays"
+BUDGET = 60.0  # typical costs
+MOST = 200  # evaluations of a run
+PATIENCE = 600.0  # CPU seconds of thinking after which a run is given up
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be run; two equal jobs give the same run."""
+
+    problem: str
+    method: str
+    seed: int
+    budget: float = BUDGET  # typical costs
+    most: int = MOST
+    clock: bool = False  # whether thinking is charged
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a job: cost, value (None: failed or cut off) and thinking of each evaluation."""
+
+    job: Job
+    limit: float  # the budget in units of cost
+    costs: tuple[float, ...] = ()
+    values: tuple[float | None, ...] = ()
+    thinking: tuple[float, ...] = ()
+    ended: str = ""
+    error: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def replay(problem: Problem, job: Job) -> Run:
+    """Ask, evaluate, tell, until the budget is spent."""
+    limit = job.budget * problem.typical_cost
+    method: Method = make(job.method, problem.space, budget=limit, seed=job.seed, clock=job.clock)
+    rows = Rows(problem.space) if problem.space.rows is not None else None
+    costs: list[float] = []
+    values: list[float | None] = []
+    thinking: list[float] = []
+    spent, ended = 0.0, "evaluations"
+    while len(costs) < job.most:
+        begun = time.process_time()
+        params = method.ask()
+        thought = time.process_time() - begun
+        if params is None:
+            ended = "nothing to ask"
+            break
+        if rows is not None:
+            params = rows.nearest(params)
+        value, cost = problem.at(params)
+        spent += thought if job.clock else 0.0
+        left = limit - spent
+        cut = cost > left
+        begun = time.process_time()
+        if not cut:
+            method.tell(params, Evaluation(value, cost))
+        thought += time.process_time() - begun
+        costs.append(max(left, 0.0) if cut else cost)
+        values.append(None if cut else value)
+        thinking.append(thought)
+        spent += cost
+        if cut or spent >= limit:
+            ended = "budget"
+            break
+        if sum(thinking) > PATIENCE:
+            ended = "too slow"
+            break
+    return Run(job, limit, tuple(costs), tuple(values), tuple(thinking), ended)
+
+
+class Rows:
+    """The rows of a table: what a method asks for becomes the nearest row not evaluated yet."""
+
+    def __init__(self, space: Space) -> None:
+        self.table, self.plain = space, Space(space.parameters)
+        assert space.rows is not None
+        self.rows, self.free = space.rows, np.ones(len(space.rows), dtype=bool)
+
+    def nearest(self, params: Any) -> Any:
+        """The row itself if it is one."""
+        x = self.plain.encode(params)
+        apart = np.where(self.plain.categorical, self.rows != x, np.abs(self.rows - x))
+        distance = np.where(self.free, (apart**2).sum(axis=1), np.inf)
+        if not self.free.any():
+            distance = (apart**2).sum(axis=1)
+        i = int(np.argmin(distance))
+        self.free[i] = False
+        return self.table.decode(self.rows[i])
+
+
+def attempt(job: Job, folder: str | None) -> Run:
+    """A replay whose failure is a result, too."""
+    problem = problems.load(job.problem, folder)
+    try:
+        run = replay(problem, job)
+    except Exception as error:
+        limit = job.budget * problem.typical_cost
+        run = Run(job, limit, ended="error", error=f"{type(error).__name__}: {error}"[:500])
+    return run
+
+
+# ── keeping ────────────────────────────────────────────────────────────────────────────────────
+
+
+def line_of(run: Run) -> str:
+    """One JSON line, numbers to the digits that matter."""
+    record = {
+        **asdict(run.job),
+        "limit": _digits(run.limit, 6),
+        "costs": [_digits(cost, 5) for cost in run.costs],
+        "values": [None if value is None else _digits(value, 7) for value in run.values],
+        "thinking": [_digits(seconds, 2) for seconds in run.thinking],
+        "ended": run.ended,
+        "error": run.error,
+        "farthing": version("farthing"),
+    }
+    return json.dumps(record, separators=(",", ":"))
+
+
+def run_of(line: str) -> Run:
+    """The run of a line."""
+    record = json.loads(line)
+    job = Job(**{name: record[name] for name in Job.__dataclass_fields__})
+    return Run(
+        job,
+        record["limit"],
+        tuple(record["costs"]),
+        tuple(record["values"]),
+        tuple(record["thinking"]),
+        record["ended"],
+        record["error"],
+        {"farthing": record["farthing"]},
+    )
+
+
+def _digits(number: float, digits: int) -> float:
+    return float(f"{number:.{digits}g}")
+
+
+def kept(suite: str) -> dict[Job, Run]:
+    """Every run of a suite, the later of two equal jobs: first what is packed, then what is new."""
+    runs = [run_of(line) for line in _lines(suite)]
+    return {run.job: run for run in runs}
+
+
+def _lines(suite: str) -> Iterator[str]:
+    packed, fresh = FOLDER / f"{suite}.jsonl.gz", FOLDER / f"{suite}.jsonl"
+    if packed.exists():
+        with gzip.open(packed, "rt") as file:
+            yield from file
+    if fresh.exists():
+        with fresh.open() as file, suppress(json.JSONDecodeError):
+            for line in file:
+                if line.endswith("\n"):  # the last one may have been interrupted
+                    yield line
+
+
+def pack(suite: str) -> Path:
+    """Put every run of a suite into its compressed file, in order."""
+    runs = kept(suite)
+    order = sorted(runs, key=lambda job: (job.problem, job.method, job.budget, job.most, job.seed))
+    path = FOLDER / f"{suite}.jsonl.gz"
+    text = "".join(line_of(runs[job]) + "\n" for job in order)
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))  # no date: equal runs, equal file
+    (FOLDER / f"{suite}.jsonl").unlink(missing_ok=True)
+    return path
+
+
+def carry_out(
+    jobs: Iterable[Job],
+    suite: str,
+    *,
+    processes: int = 2,
+    folder: str | None = None,
+    quiet: bool = False,
+) -> dict[Job, Run]:
+    """Every job's run: those that are kept, and the others made now, each kept at once."""
+    wanted = list(jobs)
+    have = kept(suite)
+    todo = [job for job in wanted if job not in have]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    context = multiprocessing.get_context("fork")
+    with (
+        ProcessPoolExecutor(max(1, processes), mp_context=context) as pool,
+        (FOLDER / f"{suite}.jsonl").open("a") as file,
+    ):
+        futures = [pool.submit(attempt, job, folder) for job in todo]
+        for i, future in enumerate(as_completed(futures), 1):
+            run = future.result()
+            have[run.job] = run
+            file.write(line_of(run) + "\n")
+            file.flush()
+            if not quiet and (i % 10 == 0 or i == len(todo)):
+                minutes = (time.monotonic() - begun) / 60
+                left = minutes / i * (len(todo) - i)
+                print(
+                    f"{suite}: {i} of {len(todo)} runs, {minutes:.1f} min, {left:.0f} to go",
+                    flush=True,
+                )
+    return {job: have[job] for job in wanted}
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("suite", help="name of the file that keeps the runs")
+    parser.add_argument("--methods", required=True, help="names, separated by commas")
+    parser.add_argument("--problems", required=True, help="names, separated by commas")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--budget", type=float, default=BUDGET, help="typical costs (default 60)")
+    parser.add_argument("--most", type=int, default=MOST, help="evaluations of a run")
+    parser.add_argument("--charge-thinking", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")
+    asked = parser.parse_args(arguments)
+    jobs = [
+        Job(problem, method, seed, asked.budget, asked.most, asked.charge_thinking)
+        for seed in range(asked.seeds)
+        for problem in asked.problems.split(",")
+        for method in asked.methods.split(",")
+    ]
+    runs = carry_out(jobs, asked.suite, processes=asked.jobs, folder=asked.data)
+    for run in runs.values():
+        if run.error:
+            print(f"{run.job.method} on {run.job.problem}, seed {run.job.seed}: {run.error}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,163 @@
+"""The replay of benchmarks/replay.py: virtual time, the end of a budget, and what is kept."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import replay
+from benchmarks.problems.problem import Evaluation, Problem
+from benchmarks.replay import Job, Rows, Run, line_of, run_of
+from farthing import Categorical, Float, Space
+
+
+class Counting:
+    """A method that asks for 0.1, 0.2, ... and remembers what it is told."""
+
+    def __init__(self):
+        self.asked, self.told = 0, []
+
+    def ask(self):
+        self.asked += 1
+        return {"x": self.asked / 10}
+
+    def tell(self, params, evaluation):
+        self.told.append((params["x"], evaluation))
+
+
+def problem(cost=lambda x: 1.0, value=lambda x: x):
+    return Problem(
+        "made/up",
+        Space({"x": Float(0, 1)}),
+        lambda p: Evaluation(value(p["x"]), cost(p["x"])),
+        typical_cost=1.0,
+    )
+
+
+@pytest.fixture
+def counting(monkeypatch):
+    method = Counting()
+    monkeypatch.setattr(replay, "make", lambda *args, **kwargs: method)
+    return method
+
+
+def test_the_clock_is_the_sum_of_costs(counting):
+    run = replay.replay(problem(cost=lambda x: 2.0), Job("made/up", "counting", 0, budget=6))
+    assert run.costs == (2.0, 2.0, 2.0)
+    assert run.values == (0.1, 0.2, 0.3)
+    assert (run.ended, run.limit) == ("budget", 6.0)
+
+
+def test_an_evaluation_that_does_not_fit_is_cut_off_and_never_told(counting):
+    run = replay.replay(problem(cost=lambda x: 2.0), Job("made/up", "counting", 0, budget=5))
+    assert run.costs == (2.0, 2.0, 1.0)
+    assert run.values == (0.1, 0.2, None)
+    assert sum(run.costs) == run.limit
+    assert len(counting.told) == 2
+
+
+def test_a_failure_costs_and_is_told(counting):
+    run = replay.replay(problem(value=lambda x: None), Job("made/up", "counting", 0, budget=2))
+    assert run.values == (None, None)
+    assert counting.told[0][1] == Evaluation(None, 1.0)
+
+
+def test_the_number_of_evaluations_is_limited(counting):
+    run = replay.replay(problem(), Job("made/up", "counting", 0, budget=100, most=4))
+    assert (len(run.costs), run.ended) == (4, "evaluations")
+
+
+def test_thinking_is_charged_on_request(counting, monkeypatch):
+    clock = iter(np.arange(0, 1000, 0.5))  # every look at the clock is half a second later
+    monkeypatch.setattr(replay.time, "process_time", lambda: next(clock))
+    job = Job("made/up", "counting", 0, budget=6, clock=True)
+    assert len(replay.replay(problem(), job).costs) == 4  # 1.5 s each, and what is left
+    free = Job("made/up", "counting", 0, budget=6)
+    assert len(replay.replay(problem(), free).costs) == 6
+
+
+def test_ours_asks_within_a_table_and_a_peer_is_moved_to_the_nearest_free_row():
+    rows = [{"x": 0.0, "k": "a"}, {"x": 0.5, "k": "a"}, {"x": 0.5, "k": "b"}, {"x": 1.0, "k": "b"}]
+    space = Space.from_rows(rows, {"x": Float(0, 1), "k": Categorical(["a", "b"])})
+    near = Rows(space)
+    assert near.nearest({"x": 0.45, "k": "b"}) == {"x": 0.5, "k": "b"}
+    assert near.nearest({"x": 0.45, "k": "b"}) == {"x": 1.0, "k": "b"}  # the option weighs more
+    assert near.nearest({"x": 0.1, "k": "a"}) == {"x": 0.0, "k": "a"}
+    assert near.nearest({"x": 0.1, "k": "a"}) == {"x": 0.5, "k": "a"}
+    assert near.nearest({"x": 0.1, "k": "a"}) == {"x": 0.0, "k": "a"}  # every row has been used
+
+
+def test_a_line_is_a_run_again():
+    job = Job("a/b", "EI", 3, budget=60, most=200)
+    run = Run(job, 12.0, (1.5, 2.25), (0.125, None), (0.01, 0.02), "budget", None)
+    again = run_of(line_of(run))
+    assert again.job == job
+    assert (again.costs, again.values, again.thinking) == (run.costs, run.values, run.thinking)
+
+
+def test_runs_are_kept_at_once_and_not_made_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(replay, "FOLDER", tmp_path)
+    made = []
+
+    def attempt(job, folder):
+        made.append(job)
+        return Run(job, 1.0, (1.0,), (float(job.seed),), (0.0,), "budget")
+
+    class Here:  # a pool without processes
+        def __init__(self, *args, **kwargs): ...
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *args): ...
+        def submit(self, function, *args):
+            from concurrent.futures import Future
+
+            future = Future()
+            future.set_result(function(*args))
+            return future
+
+    monkeypatch.setattr(replay, "attempt", attempt)
+    monkeypatch.setattr(replay, "ProcessPoolExecutor", Here)
+    first = [Job("a/b", "EI", seed) for seed in range(3)]
+    assert len(replay.carry_out(first, "suite", quiet=True)) == 3
+    more = [Job("a/b", "EI", seed) for seed in range(5)]
+    found = replay.carry_out(more, "suite", quiet=True)
+    assert [job.seed for job in made] == [0, 1, 2, 3, 4]
+    assert [run.values[0] for run in found.values()] == [0, 1, 2, 3, 4]
+    # An interrupted line is not a run; a packed suite holds the same runs.
+    with (tmp_path / "suite.jsonl").open("a") as file:
+        file.write('{"problem": "a/b", "meth')
+    replay.pack("suite")
+    lines = gzip.decompress((tmp_path / "suite.jsonl.gz").read_bytes()).decode().splitlines()
+    assert [json.loads(line)["seed"] for line in lines] == [0, 1, 2, 3, 4]
+    assert set(replay.kept("suite")) == set(more)
+
+
+def test_a_run_that_raises_is_a_result(monkeypatch):
+    monkeypatch.setattr(replay.problems, "load", lambda name, folder: problem())
+
+    def broken(*args, **kwargs):
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(replay, "make", broken)
+    run = replay.attempt(Job("made/up", "x", 0), None)
+    assert (run.ended, run.error) == ("error", "RuntimeError: no such thing")
+
+
+def test_ours_is_the_optimizer():
+    """The method by name is the policy by class: same questions for the same answers."""
+    from benchmarks.methods import make
+    from farthing import Optimizer
+    from farthing.policies import EIPerCost
+
+    space = Space({"x": Float(0, 1)})
+    method = make("EI_0.5", space, budget=50.0, seed=4)
+    optimizer = Optimizer(space, budget=50.0, policy=EIPerCost(alpha=0.5), seed=4)
+    for _ in range(8):
+        trial = optimizer.ask()
+        params = method.ask()
+        assert params == trial.params
+        value, cost = (params["x"] - 0.3) ** 2, 1 + params["x"]
+        optimizer.tell(trial, value, cost=cost)
+        method.tell(params, Evaluation(value, cost))
