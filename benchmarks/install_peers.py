@@ -1,12 +1,17 @@
-"""Install every peer that `speed.py` compares with into an environment of its own.
+"""Install every library farthing is compared with, in environments that fit it.
 
-Run by the system's Python, standard library only. Each requirement is its own pip call into
+    python3 benchmarks/install_peers.py                  all of them
+    python3 benchmarks/install_peers.py flaml neps       some of them, the others stay as they are
+
+Run by the system's Python, standard library only. The libraries are the files of `peers/`: each
+names what it needs in REQUIREMENTS, read without importing anything. A library goes into
 `.venv-peers`, constrained to what is already there; one that does not fit is given a private
-`.venv-peers-<name>` (with farthing in it); one that cannot be installed at all is recorded with
-its error. The record, `.venv-peers/peers.json`, maps each name to `{"python": ..., "error": ...}`,
-one of them null.
+`.venv-peers-<file>`; one that cannot be installed at all is recorded with its error. Farthing is in
+every environment. The record, `.venv-peers/peers.json`, maps the name of each distribution to
+`{"python": ..., "error": ...}`, one of them null.
 """
 
+import ast
 import json
 import os
 import re
@@ -15,37 +20,58 @@ import sys
 import tempfile
 import time
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
-REQUIREMENTS = Path(__file__).with_name("peers_requirements.txt")
+PEERS = Path(__file__).with_name("peers")
 SHARED = REPO / ".venv-peers"
 RECORD = SHARED / "peers.json"
+ALWAYS = ("pandas", "pyarrow", f"-e {REPO}")  # farthing, and what reads the tables
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # 2.13.0+cpu sorts above PyPI's CUDA 2.13.0
 ERROR_LINES = 12
 
 
-def main() -> int:
-    """Install, print one line per requirement, write the record; fail only without farthing."""
-    requirements = read_requirements(REQUIREMENTS)
-    torch = requirements["torch"]
+def main(wanted: list[str]) -> int:
+    """Install, print one line per library, write the record; fail only without farthing."""
+    libraries = read_libraries(PEERS)
+    if unknown := set(wanted) - set(libraries):
+        print(f"unknown {sorted(unknown)}: expected some of {', '.join(libraries)}")
+        return 2
     shared = create(SHARED)
-    record = {}
-    for name, requirement in {**requirements, "farthing": f"-e {REPO}"}.items():
+    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    for library in wanted or libraries:
         start = time.monotonic()
-        python, error = install(name, requirement, torch, shared)
-        record[name] = {"python": python and str(python.relative_to(REPO)), "error": error}
+        python, error = install(library, libraries[library], shared)
+        where = python and str(python.relative_to(REPO))
+        record[distribution(libraries[library])] = {"python": where, "error": error}
         outcome = f"in {python.parent.parent.name}" if python else f"FAILED\n{error}"
-        print(f"{name:16} {outcome} ({time.monotonic() - start:.0f} s)", flush=True)
+        print(f"{library:16} {outcome} ({time.monotonic() - start:.0f} s)", flush=True)
+    error = pip(shared, ALWAYS)  # last: a library may want an older pandas
+    where = None if error else str(shared.relative_to(REPO))
+    record["farthing"] = {"python": where, "error": error}
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     print(f"wrote {RECORD.relative_to(REPO)}")
-    return 1 if record["farthing"]["error"] else 0
+    return 1 if error else 0
 
 
-def read_requirements(path: Path) -> dict[str, str]:
-    """Map distribution name to requirement line, in the file's order."""
-    lines = (line.strip() for line in path.read_text().splitlines())
-    return {re.split(r"[=<>\[ ]", line)[0]: line for line in lines if line and line[0] != "#"}
+def read_libraries(folder: Path) -> dict[str, tuple[str, ...]]:
+    """Map each library of the folder to its REQUIREMENTS; a leading underscore marks a helper."""
+    files = sorted(path for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    return {path.stem: _declared(path) for path in files}
+
+
+def _declared(path: Path) -> tuple[str, ...]:
+    for line in ast.parse(path.read_text()).body:
+        if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "REQUIREMENTS":
+            requirements: tuple[str, ...] = ast.literal_eval(line.value)
+            return requirements
+    raise SyntaxError(f"{path.name} has no REQUIREMENTS")
+
+
+def distribution(requirements: tuple[str, ...]) -> str:
+    """The name of the library itself, which is the last requirement."""
+    return re.split(r"[=<>\[]", requirements[-1].split(" ")[-1])[0]
 
 
 def create(folder: Path) -> Path:
@@ -57,27 +83,41 @@ def create(folder: Path) -> Path:
 
 
 def install(
-    name: str, requirement: str, torch: str, shared: Path
+    library: str, requirements: tuple[str, ...], shared: Path
 ) -> tuple[Path | None, str | None]:
     """Install into the shared environment, or a private one; return (its Python, the error)."""
-    if name == "torch":
-        error = pip(shared, "--extra-index-url", CPU_INDEX, requirement)
-        return (None, error) if error else (shared, None)
-    with tempfile.TemporaryDirectory() as folder:
-        constraints = Path(folder) / "constraints.txt"
-        constraints.write_text(installed(shared))
-        if pip(shared, "--constraint", str(constraints), *requirement.split(" ", 1)) is None:
+    private = REPO / f".venv-peers-{library}"
+    if not private.exists():
+        with tempfile.TemporaryDirectory() as folder:
+            constraints = Path(folder) / "constraints.txt"
+            constraints.write_text(installed(shared))
+            error = install_each(shared, requirements, "--constraint", str(constraints))
+        if error is None:
             return shared, None
-    private = create(REPO / f".venv-peers-{name}")
-    pip(private, "--extra-index-url", CPU_INDEX, torch)  # if it fails, pip finds its own build
-    error = pip(private, *requirement.split(" ", 1)) or pip(private, "-e", str(REPO))
-    return (None, error) if error else (private, None)
+    python = create(private)
+    error = install_each(python, requirements, also=ALWAYS)
+    return (None, error) if error else (python, None)
 
 
-def pip(python: Path, *arguments: str) -> str | None:
+def install_each(
+    python: Path, requirements: tuple[str, ...], *options: str, also: Sequence[str] = ()
+) -> str | None:
+    """Install torch by itself first (its CPU build), a line without its dependencies last."""
+    torch = [line for line in requirements if line.startswith("torch==")]
+    alone = [line for line in requirements if line.startswith("--no-deps ")]
+    rest = [line for line in requirements if line not in alone]
+    for lines in (torch, [*rest, *also], *([line] for line in alone)):
+        index = ["--extra-index-url", CPU_INDEX] if lines == torch else []
+        if lines and (error := pip(python, lines, *index, *options)):
+            return error
+    return None
+
+
+def pip(python: Path, lines: Sequence[str], *options: str) -> str | None:
     """Run `pip install`; return the end of its complaint, or None when it worked."""
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True)
+    words = [word for line in lines for word in line.split(" ", 1)]
+    done = subprocess.run([*command, *options, *words], capture_output=True, text=True)
     if done.returncode == 0:
         return None
     complaint = (done.stderr or done.stdout).replace(str(REPO), ".").strip().splitlines()
@@ -91,4 +131,4 @@ def installed(python: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

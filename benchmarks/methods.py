@@ -60,7 +60,7 @@ class Covered:
         return self.then.propose(belief, rng)
 
 
-POLICIES: dict[str, Callable[[], Policy] | None] = {
+POLICIES: dict[str, Callable[[], Policy]] = {
     "random": Random,
     "sobol": Sobol,
     "EI": EI,
@@ -73,7 +73,6 @@ POLICIES: dict[str, Callable[[], Policy] | None] = {
     "cover+EIpu": lambda: Covered(EIPerCost()),
     **{f"CEI_{s}": lambda s=s: ContextualEI(slack=s) for s in (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)},
     "PBGI": Gittins,
-    "default": None,
 }
 COST_MODELS: dict[str, Callable[[], CostLearner]] = {
     "linear": Linear,
@@ -92,12 +91,11 @@ class Ours:
 
     def __init__(self, name: str, space: Space, *, budget: float, seed: int, clock: bool) -> None:
         policy, cost = split(name)
-        make = POLICIES[policy]
         self.optimizer = Optimizer(
             space,
             # Only an account in seconds is charged for thinking.
             budget={"s" if clock else "cost": budget},
-            policy=None if make is None else make(),
+            policy=POLICIES[policy](),
             cost=COST_MODELS[cost]() if cost else None,
             seed=seed,
         )

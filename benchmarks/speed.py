@@ -35,7 +35,7 @@ from typing import Any
 
 from benchmarks import speed_page
 from benchmarks.install_peers import RECORD, REPO, SHARED
-from benchmarks.peers import PEERS
+from benchmarks.speed_peers import PEERS
 
 Json = dict[str, Any]
 Clocks = tuple[float, float | None, float]  # seconds: wall, busy cores, our own processes
@@ -93,7 +93,7 @@ class Worker:
     def __init__(self, name: str, python: Path) -> None:
         self.name = name
         self.process = subprocess.Popen(
-            [python, "-m", "benchmarks.peers", name],
+            [python, "-m", "benchmarks.speed_peers", name],
             cwd=REPO,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

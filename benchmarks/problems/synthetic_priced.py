@@ -1,0 +1,214 @@
+"""Test functions and prior draws, each with several shapes of cost: `synthetic/<function>-<cost>`.
+
+    u    the unit-cube coordinate of x, d of them; u* that of the minimiser
+
+    cost       c(u)
+    constant   1
+    rising     exp(2 mean u)
+    falling    exp(2 (1 - mean u))
+    periodic   exp((2/d) sum cos(4 pi (u - u*))) / I0(2/d)^d: mean 1, dearest at the optimum
+    wide       1000^u_1: three orders of magnitude along one coordinate
+    linear     (1 + 20 mean u) / 11: mean 1
+
+Draws from a Gaussian process with a Matern-5/2 kernel of lengthscale 0.1 in one and in eight
+dimensions, with constant, linear and periodic costs, are the stopping paper's problems (Xie et al.;
+dossier section 21); CMDP and `dear-optimum` (dossier D23) come with their own cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.optimize import minimize
+from scipy.special import i0
+
+from benchmarks.problems import synthetic
+from benchmarks.problems.problem import Evaluation, Problem
+from farthing import Float, Space
+from farthing.search import sobol
+
+Array = NDArray[np.float64]
+
+FAMILIES = ("synthetic",)
+
+LENGTHSCALE = 0.1
+DRAWS = (0, 1, 2)  # seeds of the prior draws
+KNOTS = 1_001  # of a draw in one dimension: a hundred in a lengthscale
+FEATURES = 1_024  # of a draw in eight dimensions
+LOOKED_AT = 2**13  # points before the descents that look for a draw's minimum,
+DESCENTS = 64  # and how many these are
+JITTER = 1e-9
+PRICE_POINTS = 4_096  # over which the typical cost is the median
+
+
+# ── costs of the rows of U (m, d), given the minimiser (d,) ────────────────────────────────────
+
+Shape = Callable[[Array, Array], Array]
+
+
+def constant(U: Array, optimum: Array) -> Array:
+    """1."""
+    return np.ones(len(U))
+
+
+def rising(U: Array, optimum: Array) -> Array:
+    """exp(2 mean u): cheapest in the lower corner."""
+    return np.asarray(np.exp(2.0 * U.mean(axis=1)))
+
+
+def falling(U: Array, optimum: Array) -> Array:
+    """exp(2 (1 - mean u)): dearest in the lower corner."""
+    return rising(1.0 - U, optimum)
+
+
+def periodic(U: Array, optimum: Array) -> Array:
+    """exp((2/d) sum cos(4 pi (u - u*))) / I0(2/d)^d."""
+    d = U.shape[1]
+    waves = np.cos(4.0 * np.pi * (U - optimum)).sum(axis=1)
+    return np.asarray(np.exp(2.0 / d * waves) / i0(2.0 / d) ** d)
+
+
+def wide(U: Array, optimum: Array) -> Array:
+    """1000^u_1."""
+    return np.asarray(1_000.0 ** U[:, 0])
+
+
+def linear(U: Array, optimum: Array) -> Array:
+    """(1 + 20 mean u) / 11."""
+    return np.asarray((1.0 + 20.0 * U.mean(axis=1)) / 11.0)
+
+
+SHAPES: dict[str, Shape] = {
+    shape.__name__: shape for shape in (constant, rising, falling, periodic, wide)
+}
+SHAPES_OF_DRAWS: dict[str, Shape] = {
+    shape.__name__: shape for shape in (constant, linear, periodic)
+}
+
+
+# ── draws from a Matern-5/2 prior ──────────────────────────────────────────────────────────────
+
+
+def _matern(distance: Array) -> Array:
+    """(1 + r + r^2/3) exp(-r), r = sqrt(5) |x - x'| / lengthscale."""
+    r = np.sqrt(5.0) * distance / LENGTHSCALE
+    return np.asarray((1.0 + r + r * r / 3.0) * np.exp(-r))
+
+
+@cache
+def line_draw(seed: int) -> synthetic.Problem:
+    """An exact draw at the knots of [0, 1] and the cubic spline through it, minimised exactly."""
+    knots = np.linspace(0.0, 1.0, KNOTS)
+    covariance = _matern(np.abs(knots[:, None] - knots)) + JITTER * np.eye(KNOTS)
+    draw = np.linalg.cholesky(covariance) @ np.random.default_rng([seed, 1]).standard_normal(KNOTS)
+    spline = CubicSpline(knots, draw)
+    flat = np.concatenate([spline.derivative().roots(extrapolate=False), [0.0, 1.0]])
+    least = flat[np.argmin(spline(flat))]
+    return synthetic.Problem(
+        f"Matern-1, draw {seed}",
+        ((0.0, 1.0),),
+        lambda X: np.asarray(spline(X[:, 0])),
+        float(spline(least)),
+        (float(least),),
+    )
+
+
+@cache
+def cube_draw(seed: int, d: int = 8) -> synthetic.Problem:
+    """sqrt(2/M) sum_i w_i cos(omega_i . x + b_i): a draw by M random Fourier features.
+
+    w ~ N(0, 1), b ~ U(0, 2 pi), omega ~ t_5(0, I / lengthscale^2), the spectrum of Matern-5/2. The
+    minimum is the lowest that descents from the best points of a Sobol set end at.
+    """
+    rng = np.random.default_rng([seed, d])
+    spread = np.sqrt(5.0 / rng.chisquare(5.0, FEATURES)) / LENGTHSCALE
+    omega = rng.standard_normal((d, FEATURES)) * spread
+    phase = rng.uniform(0.0, 2.0 * np.pi, FEATURES)
+    weight = np.sqrt(2.0 / FEATURES) * rng.standard_normal(FEATURES)
+
+    def f(X: Array) -> Array:
+        return np.asarray(np.cos(X @ omega + phase) @ weight)
+
+    def slope(x: Array) -> Array:
+        return np.asarray(-omega @ (weight * np.sin(x @ omega + phase)))
+
+    box = ((0.0, 1.0),) * d
+    points = sobol(LOOKED_AT, d)
+    starts = points[np.argsort(f(points))[:DESCENTS]]
+    found = [minimize(lambda x: f(x[None])[0], x, jac=slope, bounds=box) for x in starts]
+    best = min(found, key=lambda result: float(result.fun)).x
+    return synthetic.Problem(
+        f"Matern-{d}, draw {seed}", box, f, float(f(best[None])[0]), tuple(map(float, best))
+    )
+
+
+# ── all of them ────────────────────────────────────────────────────────────────────────────────
+
+FUNCTIONS: dict[str, synthetic.Problem] = {
+    "branin": synthetic.BRANIN,
+    "hartmann6": synthetic.HARTMANN_6,
+    "ackley5": synthetic.ackley(5),
+    "rosenbrock4": synthetic.rosenbrock(4),
+}
+OWN_COST: dict[str, synthetic.Problem] = {
+    "cmdp": synthetic.CMDP,
+    "dear-optimum": synthetic.DEAR_OPTIMUM,
+}
+PRIOR_DRAWS: dict[str, Callable[[], synthetic.Problem]] = {
+    **{f"matern1-{seed}": partial(line_draw, seed) for seed in DRAWS},
+    **{f"matern8-{seed}": partial(cube_draw, seed) for seed in DRAWS},
+}
+NOTES = {
+    "matern1": "a prior draw at 1,001 knots and the spline through it; its exact minimum",
+    "matern8": "a prior draw by 1,024 Fourier features; its optimum is the best that "
+    "64 descents from the best of 8,192 points found",
+}
+
+
+def names() -> list[str]:
+    """`synthetic/<function>-<cost>` of every problem."""
+    return [
+        *(f"synthetic/{name}-{cost}" for name in FUNCTIONS for cost in SHAPES),
+        *(f"synthetic/{name}" for name in OWN_COST),
+        *(f"synthetic/{name}-{cost}" for name in PRIOR_DRAWS for cost in SHAPES_OF_DRAWS),
+    ]
+
+
+@cache
+def load(name: str) -> Problem:
+    """The problem of that name."""
+    if name not in names():
+        raise KeyError(f"No problem {name!r}: there are {', '.join(names())}.")
+    problem = priced(name)
+    ranges = zip(problem.names, problem.bounds, strict=True)
+    space = Space({x: Float(low, high) for x, (low, high) in ranges})
+    costs = problem.cost(problem.from_cube(sobol(PRICE_POINTS, problem.d)))
+
+    def at(params: Mapping[str, Any]) -> Evaluation:
+        return Evaluation(*problem.at(params))
+
+    note = next((note for kind, note in NOTES.items() if f"/{kind}-" in name), "")
+    return Problem(name, space, at, float(np.median(costs)), problem.optimum, note)
+
+
+def priced(name: str) -> synthetic.Problem:
+    """The function of a name with its cost, by rows."""
+    short = name.partition("/")[2]
+    if short in OWN_COST:
+        return OWN_COST[short]
+    function, _, cost = short.rpartition("-")
+    if function in PRIOR_DRAWS:
+        return _with_cost(PRIOR_DRAWS[function](), SHAPES_OF_DRAWS[cost])
+    return _with_cost(FUNCTIONS[function], SHAPES[cost])
+
+
+def _with_cost(problem: synthetic.Problem, shape: Shape) -> synthetic.Problem:
+    low, high = np.array(problem.bounds).T
+    optimum = (np.array(problem.minimiser) - low) / (high - low)
+    return replace(problem, cost=lambda X: shape((X - low) / (high - low), optimum))

@@ -1,0 +1,67 @@
+"""Replay the peers, each with the Python of its own environment, one environment after another.
+
+    python -m benchmarks.run_peers --problems lcbench/higgs --seeds 10
+    python -m benchmarks.run_peers --peers optuna-tpe,flaml-cfo --problems ... --seeds 5
+
+Needs `python3 benchmarks/install_peers.py` first. Options it does not know are those of
+`benchmarks.replay`. Every run is kept in one suite: environments take turns, so that one process
+writes at a time. A peer whose library could not be installed is named with pip's error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import peers
+from benchmarks.install_peers import PEERS, RECORD, REPO, distribution, read_libraries
+
+
+def environments(
+    names: list[str], record: Path = RECORD
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """({Python: its peers}, {peer: why it has none}), as install_peers.py left them."""
+    libraries = read_libraries(PEERS)
+    entries = json.loads(record.read_text()) if record.exists() else {}
+    pythons: dict[str, list[str]] = {}
+    missing: dict[str, str] = {}
+    for name in names:
+        library = distribution(libraries[peers.NAMES[name]])
+        entry = entries.get(library, {"error": "run python3 benchmarks/install_peers.py"})
+        if entry["error"]:
+            missing[name] = entry["error"]
+        else:
+            pythons.setdefault(entry["python"], []).append(name)
+    return pythons, missing
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run_peers", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--peers", default=",".join(peers.NAMES), help=", ".join(peers.NAMES))
+    parser.add_argument("--suite", default="peers", help="name of the file that keeps the runs")
+    asked, rest = parser.parse_known_args(arguments)
+    names = asked.peers.split(",")
+    if unknown := set(names) - set(peers.NAMES):
+        parser.error(f"unknown peers {sorted(unknown)}: expected some of {', '.join(peers.NAMES)}")
+    pythons, missing = environments(names)
+    for name, error in missing.items():
+        print(f"{name}: not installed: {error}")
+    status = 0
+    for python, methods in pythons.items():
+        command = [str(REPO / python), "-m", "benchmarks.replay", asked.suite]
+        done = subprocess.run(
+            [*command, "--methods", ",".join(methods), *rest],
+            cwd=REPO,
+            env={**os.environ, "PYTHONPATH": str(REPO)},
+        )
+        status = max(status, done.returncode)  # one environment's trouble is not another's
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

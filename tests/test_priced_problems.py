@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+
+from benchmarks.problems import synthetic_priced as priced_problems
+from benchmarks.problems.synthetic_priced import (
+    SHAPES,
+    cube_draw,
+    line_draw,
+    load,
+    names,
+    periodic,
+    priced,
+)
+
+SLOW_TO_DRAW = [f"synthetic/matern8-{seed}" for seed in (1, 2)]  # as matern8-0, seconds more
+SOME = [name for name in names() if not name.startswith(tuple(SLOW_TO_DRAW))]
+
+
+def random_cube(d: int, m: int = 2_000) -> np.ndarray:
+    return np.random.default_rng(1).random((m, d))
+
+
+@pytest.mark.parametrize("name", SOME)
+class TestEveryProblem:
+    def test_declared_optimum_is_reached_at_the_minimiser(self, name: str):
+        function, problem = priced(name), load(name)
+        value, cost = problem.at(dict(zip(function.names, function.minimiser, strict=True)))
+        assert value == pytest.approx(problem.optimum, rel=1e-9, abs=1e-9)
+        assert cost > 0
+
+    def test_no_random_point_beats_the_declared_optimum(self, name: str):
+        function = priced(name)
+        values = function.f(function.from_cube(random_cube(function.d)))
+        assert values.min() >= load(name).optimum - 1e-9
+
+    def test_typical_cost_is_dearer_than_half_of_the_space(self, name: str):
+        function, problem = priced(name), load(name)
+        costs = function.cost(function.from_cube(random_cube(function.d)))
+        assert costs.min() > 0
+        dearer = np.mean(costs > problem.typical_cost * (1 + 1e-9))
+        cheaper = np.mean(costs < problem.typical_cost * (1 - 1e-9))
+        assert max(dearer, cheaper) < 0.55
+
+    def test_a_point_of_the_space_can_be_evaluated(self, name: str):
+        problem = load(name)
+        params = problem.space.decode(problem.space.sample(1, np.random.default_rng(0))[0])
+        value, cost = problem.at(params)
+        assert value >= problem.optimum
+        assert cost > 0
+
+
+@pytest.mark.parametrize("name", [name for name in SOME if name.endswith("periodic")])
+def test_periodic_cost_is_dearest_at_the_optimum(name: str):
+    function = priced(name)
+    at_optimum = function.cost(np.array([function.minimiser]))[0]
+    assert function.cost(function.from_cube(random_cube(function.d))).max() <= at_optimum
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_periodic_cost_integrates_to_one(d: int):
+    side = (np.arange(32) + 0.5) / 32  # exact: a smooth function of whole periods
+    grid = np.stack(np.meshgrid(*[side] * d), axis=-1).reshape(-1, d)
+    assert periodic(grid, np.full(d, 0.3)).mean() == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 4, 8])
+def test_periodic_cost_spans_e_to_the_fourth(d: int):
+    optimum = np.full(d, 0.3)
+    dearest, cheapest = periodic(np.array([optimum, optimum + 0.25]), optimum)
+    assert dearest / cheapest == pytest.approx(np.exp(4.0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "span"),
+    [("constant", 1.0), ("rising", np.exp(2)), ("falling", np.exp(-2)), ("wide", 1_000.0)],
+)
+def test_upper_corner_costs_so_many_times_the_lower_one(shape: str, span: float):
+    lower, upper = SHAPES[shape](np.array([[0.0] * 3, [1.0] * 3]), np.full(3, 0.5))
+    assert upper / lower == pytest.approx(span)
+
+
+def test_linear_cost_of_the_stopping_paper():
+    U = np.array([[0.0, 0.0], [0.5, 0.5], [1.0, 1.0]])
+    assert priced_problems.linear(U, U[0]) == pytest.approx([1 / 11, 1.0, 21 / 11])
+
+
+def test_draws_on_a_line_have_the_kernel_they_are_drawn_with():
+    # Over the three draws and all places: the correlation at one lengthscale is 0.524.
+    points = np.linspace(0.0, 0.9, 500)[:, None]
+    products = [line_draw(s).f(points) * line_draw(s).f(points + 0.1) for s in range(3)]
+    squares = [line_draw(s).f(points) ** 2 for s in range(3)]
+    assert np.mean(products) / np.mean(squares) == pytest.approx(0.524, abs=0.2)
+
+
+def test_draws_in_a_cube_have_the_kernel_they_are_drawn_with():
+    points, draw = random_cube(8, 4_000) * 0.9, cube_draw(0)
+    values = draw.f(points)
+    step = np.zeros(8)
+    step[2] = 0.1
+    assert np.mean(values) == pytest.approx(0.0, abs=0.1)
+    assert np.var(values) == pytest.approx(1.0, abs=0.15)
+    assert np.mean(values * draw.f(points + step)) == pytest.approx(0.524, abs=0.1)
+
+
+def test_names_are_unique_and_unknown_ones_are_refused():
+    assert len(set(names())) == len(names()) == 40
+    with pytest.raises(KeyError, match="branin-constant"):
+        load("synthetic/branin-free")
