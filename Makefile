@@ -9,13 +9,13 @@ SET_UP := .venv/.set-up
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint speed cost-to-target clean
+.PHONY: help demo test lint evidence speed cost-to-target clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' Makefile
 
 demo: $(SET_UP) ## tune a model on a budget of seconds and watch it decide
-	$(BIN)/python examples/demo.py
+	$(BIN)/farthing demo
 
 test: $(SET_UP) ## run every test
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --maxprocesses 4
@@ -24,6 +24,9 @@ lint: $(SET_UP) ## check style, format and types
 	$(BIN)/python -m ruff check $(CODE)
 	$(BIN)/python -m ruff format --check $(CODE)
 	$(BIN)/python -m mypy
+
+evidence: $(SET_UP) ## docs/evidence.md and its pictures from the results that are kept
+	$(BIN)/python -m benchmarks evidence
 
 speed: ## install the peers in .venv-peers and time one suggestion of each, side by side
 	$(PYTHON) benchmarks/install_peers.py
@@ -38,5 +41,5 @@ clean: ## remove the environments and every cache
 
 $(SET_UP): pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q -e '.[test,lint,demo]'
+	$(BIN)/python -m pip install -q -e '.[test,lint,demo,evidence]'
 	@touch $@

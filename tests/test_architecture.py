@@ -28,7 +28,10 @@ GROUND_FLOOR = (
 )
 WHAT_WE_BELIEVE = ("gp", "cost", "belief")
 WHAT_TO_DO = ("decision", "climb", "search", "acquisition", "front", "policies", "stopping")
-TIME_AND_MEMORY = ("optimizer", "loop", "replay", "storage", "study", "running")
+TIME_AND_MEMORY = (
+    *("plan", "optimizer", "loop", "replay"),
+    *("storage", "running", "meter", "clerk", "worker", "evaluations", "study"),
+)
 PEOPLE = ("report", "plots", "dashboard", "integrations", "cli")
 FRONT_DOOR = "__init__"
 

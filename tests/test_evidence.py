@@ -117,7 +117,7 @@ def test_the_choice_is_judged_on_the_family_left_out():
 
 def test_losing_a_family_to_random_is_said():
     assert comparison.beats_random(FINALS, "PBGI") == {"a": 1.0, "b": 0.0}
-    numbers = {"finals": FINALS, "methods": ["PBGI", "random", "EI"], "missing": []}
+    numbers = {"finals": FINALS, "methods": ["PBGI", "random", "EI"]}
     verdict = comparison._default_verdict(numbers)
     assert "loses to random search on 1 of 2 families (b)" in verdict
     assert "**PBGI**" in comparison._default_table(numbers)
@@ -136,7 +136,7 @@ def test_the_verdict_on_peers_follows_the_numbers():
     }
     verdict = comparison._peers_verdict(numbers)
     assert "against 1 of 1 peers." in verdict
-    assert "for 50 % of the budget" in verdict
+    assert "for 50 % of the budget in the median of the tables" in verdict
     table = comparison._peers_table(numbers)
     assert "Not run: ax." in table
     assert "100 %" in table

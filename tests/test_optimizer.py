@@ -98,7 +98,10 @@ def refuses(optimizer: Optimizer, call, match: str) -> None:
         ({"worth": 0.1}, "read by nothing"),
         ({"worth": 0.1, "budget": 9, "policy": EIPerCost()}, "read by nothing"),
         ({"worth": 0.1, "budget": 9, "policy": Gittins(worth=1.0)}, "read by nothing"),
-        ({"worth": 0.1, "budget": 9, "stop": NotWorthIt(worth=1.0)}, "read by nothing"),
+        (
+            {"worth": 0.1, "budget": 9, "policy": EI(), "stop": NotWorthIt(worth=1.0)},
+            "read by nothing",
+        ),
         # a worth that is needed, or makes no sense
         ({"budget": 9, "stop": NotWorthIt()}, "worth"),
         ({"budget": 9, "stop": any_of(MaxTrials(9), NotWorthIt())}, "worth"),
@@ -116,7 +119,7 @@ def test_settings_that_make_no_sense_are_refused(settings, match):
 def test_settings_that_make_sense_are_taken():
     assert isinstance(Optimizer(SPACE).policy, EI)
     assert isinstance(Optimizer(SPACE, "9 trials").policy, EI)
-    assert isinstance(Optimizer(SPACE, "2h").policy, CArBO)
+    assert isinstance(Optimizer(SPACE, "2h").policy, Gittins)
     assert Optimizer(SPACE, Budget(40, "usd")).ledger.limit == 40
     assert Optimizer({"a": Float(0, 1)}).space == Space({"a": Float(0, 1)})
     assert Optimizer(SPACE, 9, policy=Gittins(), worth=0.1).worth == 0.1

@@ -145,6 +145,16 @@ def test_a_run_that_raises_is_a_result(monkeypatch):
     assert (run.ended, run.error) == ("error", "RuntimeError: no such thing")
 
 
+def test_what_was_evaluated_before_an_error_is_kept(counting, monkeypatch):
+    def tell(params, evaluation):
+        if params["x"] > 0.25:
+            raise ValueError("enough")
+
+    monkeypatch.setattr(counting, "tell", tell)
+    run = replay.replay(problem(), Job("made/up", "counting", 0, budget=10))
+    assert (run.values, run.error) == ((0.1, 0.2, 0.3), "ValueError: enough")
+
+
 def test_ours_is_the_optimizer():
     """The method by name is the policy by class: same questions for the same answers."""
     from benchmarks.methods import make

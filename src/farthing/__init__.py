@@ -1,12 +1,17 @@
 """Cost-aware Bayesian optimisation: spend a budget where it buys most."""
 
+from typing import TYPE_CHECKING, Any
+
 from farthing import cost, policies, stopping
-from farthing.errors import FarthingError, InvalidInput, Stopped
+from farthing.errors import FarthingError, InvalidInput, Stopped, StorageError
 from farthing.history import History, Outcome, Trial
 from farthing.ledger import Budget, Ledger
 from farthing.loop import Result, minimize
 from farthing.optimizer import Optimizer
 from farthing.space import Categorical, Float, Int, Ordinal, Space
+
+if TYPE_CHECKING:
+    from farthing.study import Study
 
 __version__ = "0.1.0"
 
@@ -25,9 +30,20 @@ __all__ = [
     "Result",
     "Space",
     "Stopped",
+    "StorageError",
+    "Study",
     "Trial",
     "cost",
     "minimize",
     "policies",
     "stopping",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`Study` needs SQLAlchemy, which is loaded when it is first wanted."""
+    if name == "Study":
+        from farthing.study import Study
+
+        return Study
+    raise AttributeError(f"module 'farthing' has no attribute {name!r}")

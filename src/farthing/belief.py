@@ -102,7 +102,9 @@ class Belief:
     @cached_property
     def tried(self) -> Array:
         """(k, d) points not to be proposed again: none if repeating them would tell something."""
-        trials = self.history.running if self.noisy else self.history.trials
+        # A lost trial was never evaluated: its point may be proposed again.
+        told = self.history.having("running", "done", "failed", "killed")
+        trials = self.history.running if self.noisy else told
         return np.array([t.x for t in trials]).reshape(-1, self.space.d)
 
     @cached_property

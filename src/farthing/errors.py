@@ -1,6 +1,15 @@
 """The few exceptions a user can meet."""
 
-__all__ = ["FarthingError", "InvalidInput", "Stopped"]
+from typing import Any
+
+__all__ = [
+    "FarthingError",
+    "Infrastructure",
+    "Interrupted",
+    "InvalidInput",
+    "Stopped",
+    "StorageError",
+]
 
 
 class FarthingError(Exception):
@@ -13,3 +22,18 @@ class InvalidInput(FarthingError, ValueError):
 
 class Stopped(FarthingError):
     """`ask` was called after a verdict to stop; the sentence is the reason."""
+
+
+class Infrastructure(FarthingError):
+    """Raise it in an objective when the machine failed, not the parameters: nothing is learnt."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during an evaluation, which was killed; `finished` says what it had used by then."""
+
+    def __init__(self, finished: Any) -> None:
+        self.finished = finished
+
+
+class StorageError(FarthingError):
+    """The database cannot be used; the sentence says why, and what to do."""

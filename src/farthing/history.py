@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 __all__ = ["History", "Outcome", "State", "Trial"]
 
 Array = NDArray[np.float64]
-State = Literal["running", "done", "failed", "killed"]
+State = Literal["running", "done", "failed", "killed", "lost"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class Trial:
         number: 0, 1, 2, ... in the order of asking.
         params: what to evaluate.
         x: the same as a point of the unit cube, (d,).
-        state: running, done, failed, or killed (its cost is then a lower bound).
+        state: running, done, failed, killed (its cost is then a lower bound), or lost: its worker
+            disappeared or the machine failed it, from which nothing is learnt.
         value: what was told, in the user's units and direction.
         cost: what was paid, by resource.
         predicted: what it was expected to cost, by resource.
@@ -93,9 +97,20 @@ class History:
         trial = replace(self.trials[number], **changes)
         return History((*self.trials[:number], trial, *self.trials[number + 1 :]))
 
+    @cached_property
+    def _by_state(self) -> dict[State, tuple[Trial, ...]]:
+        """Sorted once: a thought looks at the same few states many times."""
+        found: dict[State, list[Trial]] = {}
+        for trial in self.trials:
+            found.setdefault(trial.state, []).append(trial)
+        return {state: tuple(trials) for state, trials in found.items()}
+
     def having(self, *states: State) -> tuple[Trial, ...]:
         """The trials in one of these states."""
-        return tuple(trial for trial in self.trials if trial.state in states)
+        parts = [self._by_state[state] for state in states if state in self._by_state]
+        if len(parts) <= 1:
+            return parts[0] if parts else ()
+        return tuple(sorted(chain(*parts), key=attrgetter("number")))
 
     @property
     def done(self) -> tuple[Trial, ...]:

@@ -241,6 +241,11 @@ class Ledger:
         """The exponent of the scarcest resource; 1 when nothing is limited."""
         return min(account.cooling for _, account in self._accounts)
 
+    @property
+    def holds(self) -> Mapping[int, Mapping[str, float]]:
+        """What each running trial holds."""
+        return {number: dict(held) for number, held in self._holds}
+
     def held(self, number: int) -> Mapping[str, float]:
         """What trial `number` holds; empty when it holds nothing."""
         return MappingProxyType(dict(dict(self._holds).get(number, ())))
@@ -283,6 +288,22 @@ class Ledger:
         """Pay for our own thought, which only an account in seconds can feel."""
         paid = {"s": _amount(seconds, "think")}
         return self._after(dict(self._holds), spent=paid, thinking=paid) if "s" in self else self
+
+    def pay(
+        self, amounts: Mapping[str, float], *, thought: float = 0.0, start: bool = False
+    ) -> "Ledger":
+        """Pay what belongs to no hold: time that passes for everybody, a bill that came late.
+
+        Args:
+            amounts: What was used.
+            thought: How many of these seconds were our own thinking.
+            start: Whether it belongs to the initial design.
+        """
+        paid = self._amounts(amounts)
+        thinking = {"s": _amount(thought, "thought")} if "s" in self else {}
+        return self._after(
+            dict(self._holds), spent=paid, thinking=thinking, start=paid if start else {}
+        )
 
     def _holding(self, number: int) -> bool:
         return any(trial == number for trial, _ in self._holds)

@@ -1,0 +1,106 @@
+"""Parameters in words: `float:1e-5:1e-1:log`, `int:1:16`, `choice:hinge,log`, `ordinal:16,32:log`.
+
+An item of a list may stand in double quotes, and then hold commas; `""` inside them is one quote.
+In a file a parameter may also be a table: {type = "float", low = 0, high = 1, when = {a = "b"}}.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from farthing.errors import InvalidInput
+from farthing.space import Categorical, Float, Int, Ordinal, Parameter
+
+__all__ = ["parameter_of", "split_parameter"]
+
+KINDS = {"float": Float, "int": Int, "ordinal": Ordinal, "choice": Categorical}
+ADVICE = (
+    "Write name=float:1e-5:1e-1:log, name=int:1:16, name=choice:hinge,log or "
+    "name=ordinal:16,32,64:log"
+)
+NAME = re.compile(r"[\w.-]+")
+ITEM = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|\Z)|([^,]*)(?:,|\Z)', re.DOTALL)
+
+
+def split_parameter(text: str) -> tuple[str, str]:
+    """The name and the description of `lr=float:1e-5:1e-1:log`."""
+    name, equals, described = text.partition("=")
+    if not equals or not described or NAME.fullmatch(name) is None:
+        raise InvalidInput(f"--param {text}: expected a name and what it may be. {ADVICE}.")
+    return name, described
+
+
+def parameter_of(name: str, described: Any) -> Parameter:
+    """The parameter that a text or a table describes."""
+    if isinstance(described, Mapping):
+        return _from_table(name, described)
+    if not isinstance(described, str):
+        raise InvalidInput(f"Parameter {name} = {described!r}: expected a text or a table.")
+    kind, _, rest = described.partition(":")
+    what = f"Parameter {name}={described}"
+    if kind in ("float", "int"):
+        return _range(kind, rest.split(":"), what)
+    if kind == "ordinal":
+        values, log = (rest[: -len(":log")], True) if rest.endswith(":log") else (rest, False)
+        return Ordinal(_as_numbers(_items(values, what)), log=log)
+    if kind == "choice":
+        return Categorical(_items(rest, what))
+    raise InvalidInput(f"{what}: {kind!r} is no kind of parameter. {ADVICE}.")
+
+
+def _range(kind: str, parts: list[str], what: str) -> Parameter:
+    low, high, *log = parts if len(parts) in (2, 3) else ("", "")
+    if log not in ([], ["log"]):
+        raise InvalidInput(f"{what}: expected nothing or log in the end. {ADVICE}.")
+    try:
+        if kind == "float":
+            return Float(float(low), float(high), log=bool(log))
+        return Int(int(low), int(high), log=bool(log))
+    except InvalidInput:
+        raise
+    except ValueError:
+        number = "a number" if kind == "float" else "a whole number"
+        raise InvalidInput(f"{what}: expected {number} for low and for high. {ADVICE}.") from None
+
+
+def _items(text: str, what: str) -> list[str]:
+    """The items of a list; quotes are taken off."""
+    if not text:
+        raise InvalidInput(f"{what}: the list is empty. {ADVICE}.")
+    items, at = [], 0
+    while at <= len(text):
+        match = ITEM.match(text, at)
+        assert match is not None  # its second half takes anything
+        quoted, bare = match.groups()
+        items.append(bare if quoted is None else quoted.replace('""', '"'))
+        at = match.end() if match.end() > at and match[0].endswith(",") else len(text) + 1
+    return items
+
+
+def _as_numbers(items: list[str]) -> list[Any]:
+    """Numbers if all of them are."""
+    for number in (int, float):
+        try:
+            return [number(item) for item in items]
+        except ValueError:
+            continue
+    return list(items)
+
+
+def _from_table(name: str, described: Mapping[str, Any]) -> Parameter:
+    settings = dict(described)
+    kind = settings.pop("type", None)
+    if kind not in KINDS:
+        raise InvalidInput(
+            f"Parameter {name}: type is {kind!r}, expected one of {', '.join(KINDS)}."
+        )
+    if "values" in settings and kind == "choice":
+        settings["options"] = settings.pop("values")
+    try:
+        parameter: Parameter = KINDS[kind](**settings)
+    except TypeError as error:
+        said = str(error).split(") ", 1)[-1].split("() ", 1)[-1]
+        raise InvalidInput(f"Parameter {name} of type {kind}: it {said}.") from None
+    return parameter

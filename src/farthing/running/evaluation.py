@@ -1,0 +1,216 @@
+"""One evaluation as the process sees it that watches over it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from io import FileIO
+from typing import Any, NoReturn, TypeVar
+
+from farthing.running.finished import Usage
+from farthing.running.guard import INVALID, UNSTARTED, Ending, Orders, stand_guard
+from farthing.running.output import Messages, Tail
+from farthing.running.plumbing import fork, pipe, socket_pair
+from farthing.running.task import Start
+from farthing.running.usage import Measured, measure
+
+__all__ = ["Evaluation"]
+
+End = TypeVar("End", socket.socket, FileIO)
+
+CHUNK = 1 << 16  # bytes read at once
+MAX_REST = 1 << 24  # bytes read after the end, when only a daemon can still be writing
+FRESH = 0.05  # seconds that a measurement is good for
+SAME = 1.02  # times the guard's own memory, which a program seems to have had before it began
+
+
+class Evaluation:
+    """From before its start until nothing of it is left: `start`, `watch`, and always `end`.
+
+    Attributes:
+        messages: what it said so far.
+        tail: the last lines of what else it wrote.
+        ending: how it ended; None while it runs, and for ever if its guard was killed.
+    """
+
+    def __init__(
+        self, metric: str, on_progress: Callable[[Mapping[str, Any], Usage], None] | None
+    ) -> None:
+        self.messages = Messages(metric)
+        self.tail = Tail()
+        self.ending: Ending | None = None
+        self._on_progress = on_progress
+        self._begun = time.monotonic()
+        self._guard: int | None = None  # None: before the start and after the end
+        self._leader: int | None = None
+        self._link: socket.socket | None = None  # None: the guard is gone
+        self._said = b""  # by the guard, up to the end of a line
+        self._measured = Measured(0.0, 0.0)
+        self._measured_at = -math.inf
+        self._open = ExitStack()
+        self._sources = selectors.PollSelector()
+
+    def start(self, start: Start, folder: str, *, timeout: float | None, grace: float) -> None:
+        """Fork the guard, which starts the evaluation.
+
+        Raises:
+            OSError: there was no process or no descriptor to be had.
+        """
+        with ExitStack() as theirs:
+            link, far_link = self._share(socket_pair(), theirs, self._hear)
+            _, far_messages = self._share(pipe(), theirs, self._read)
+            _, far_noise = self._share(pipe(), theirs, self._skim)
+            orders = Orders(
+                os.getpid(), far_messages.fileno(), far_noise.fileno(), timeout, grace, folder
+            )
+
+            def in_the_guard() -> NoReturn:
+                self._open.close()
+                stand_guard(far_link, start, orders)
+
+            def started(guard: int) -> None:
+                self._guard, self._link = guard, link
+
+            fork(in_the_guard, started)
+
+    def watch(self, tick: float, allow: Callable[[Usage], bool], grace: float) -> None:
+        """Listen, and ask every `tick` whether it may go on, until it is over."""
+        allowed, next_tick = True, time.monotonic() + tick
+        while self._link is not None:
+            self._listen(next_tick - time.monotonic() if allowed else None)
+            if allowed and self._link is not None and time.monotonic() >= next_tick:
+                allowed = allow(self.usage)
+                next_tick = time.monotonic() + tick
+                if not allowed:
+                    self._ask_to_end(grace)
+        self._read_the_rest()
+
+    def end(self, grace: float) -> None:
+        """Wait until nothing is left of it; ask it to end if it still runs."""
+        self._on_progress = None  # whoever leaves early has no use for more
+        interrupted = None
+        while self._guard is not None:
+            try:
+                self._ask_to_end(grace)
+                while self._link is not None:
+                    self._listen(None)
+                self._read_the_rest()
+                if self.ending is None and self._leader is not None:  # its guard was killed
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(self._leader, signal.SIGKILL)
+                with suppress(ChildProcessError):  # somebody else waits for all children
+                    os.waitpid(self._guard, 0)
+                self._guard = None
+            except KeyboardInterrupt as again:
+                interrupted, grace = again, 0.0
+        self._open.close()
+        self._sources.close()
+        if interrupted is not None:
+            raise interrupted
+
+    @property
+    def usage(self) -> Usage:
+        """What it has used so far, or in all."""
+        ending = self.ending
+        if ending is None:
+            cpu_s, peak_mb = self._measure()
+            wall_s = time.monotonic() - self._begun
+        else:
+            wall_s = ending.at - self._begun
+            cpu_s = max(ending.cpu_s, self._measured.cpu_s)
+            # A program counts as large as the process was that became it: then look at samples.
+            is_its_own = ending.peak_mb > SAME * ending.guard_mb or not self._measured.peak_mb
+            peak_mb = ending.peak_mb if is_its_own else self._measured.peak_mb
+        return Usage(wall_s, cpu_s, peak_mb, dict(self.messages.reported))
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether it ended before anybody told it to."""
+        return self.ending is not None and self.ending.why is None
+
+    @property
+    def invalid(self) -> str | None:
+        """Why no evaluation of this kind can ever start, if that is so."""
+        result = self.messages.result or {}
+        unstarted = self.ending is not None and self.ending.status == UNSTARTED << 8
+        return str(result["infrastructure"]) if unstarted and INVALID in result else None
+
+    # ── listening ──────────────────────────────────────────────────────────────────────────
+
+    def _share(
+        self, ends: tuple[End, End], theirs: ExitStack, read: Callable[[End], Any]
+    ) -> tuple[End, End]:
+        """One end is ours until the end, the other theirs."""
+        mine, other = ends
+        self._open.enter_context(mine)
+        theirs.enter_context(other)
+        self._sources.register(mine, selectors.EVENT_READ, read)
+        return ends
+
+    def _ask_to_end(self, grace: float) -> None:
+        if self._link is not None:
+            with suppress(OSError):  # it has just ended
+                self._link.sendall(f"{grace}\n".encode())
+
+    def _listen(self, timeout: float | None) -> None:
+        wait = None if timeout is None else max(0.0, timeout)
+        for key, _ in self._sources.select(wait):
+            key.data(key.fileobj)
+
+    def _hear(self, link: socket.socket) -> None:
+        try:
+            said = link.recv(CHUNK)
+        except ConnectionError:
+            said = b""
+        *lines, self._said = (self._said + said).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if "leader" in message:
+                self._guard, self._leader = message["guard"], message["leader"]
+            else:
+                self.ending = Ending(**message)
+        if not said or self.ending is not None:
+            self._sources.unregister(link)
+            self._link = None
+
+    def _read(self, messages: FileIO) -> int:
+        data = messages.read(CHUNK)
+        if data == b"":
+            self._sources.unregister(messages)
+        self._pass_on(self.messages.feed(data or b""))
+        return len(data or b"")
+
+    def _skim(self, noise: FileIO) -> int:
+        data = noise.read(CHUNK)
+        if data == b"":
+            self._sources.unregister(noise)
+        self.tail.feed(data or b"")
+        return len(data or b"")
+
+    def _read_the_rest(self) -> None:
+        """What was written before the end and not read yet."""
+        for key in tuple(self._sources.get_map().values()):
+            read = 0
+            while (more := key.data(key.fileobj)) and read < MAX_REST:
+                read += more
+        self._pass_on(self.messages.close())
+
+    def _pass_on(self, progress: list[Mapping[str, Any]]) -> None:
+        for message in progress:
+            if self._on_progress is not None:
+                self._on_progress(message, self.usage)
+
+    def _measure(self) -> Measured:
+        now = time.monotonic()
+        if self._leader is not None and self._guard is not None and now - self._measured_at > FRESH:
+            new = measure(self._guard)
+            self._measured = Measured(*map(max, self._measured, new))
+            self._measured_at = now
+        return self._measured

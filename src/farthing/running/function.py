@@ -1,0 +1,194 @@
+"""A Python callable as a task."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import importlib
+import os
+import pickle
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BufferedWriter, FileIO, TextIOWrapper
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NoReturn
+
+from farthing.errors import Infrastructure, InvalidInput
+from farthing.history import Outcome
+from farthing.running.reporting import listen_to, plain_cost, send
+from farthing.running.task import Job, Start
+
+__all__ = ["CallableTask"]
+
+Objective = Callable[[dict[str, Any]], float | Outcome]
+
+MAX_TRACEBACK = 20_000  # characters
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True)
+class CallableTask:
+    """A function of the parameters that returns a number or an `Outcome`.
+
+    What it prints is not shown; the last lines come with the error if there is one. An exception is
+    a failure of the parameters, unless it is `Infrastructure` or says that the disk is full.
+
+    Args:
+        objective: called with a dictionary of parameters, in a process of its own.
+        start: "fork" (Linux) takes the objective as it is, lambdas and closures too, with the
+            files it has open; "spawn" (elsewhere) pickles it for a fresh interpreter, which is
+            slower, but safe with libraries whose threads do not survive a fork (CUDA, OpenMP).
+    """
+
+    objective: Objective
+    start: Literal["fork", "spawn"] = "fork" if sys.platform == "linux" else "spawn"
+
+    metric: ClassVar[str] = "value"
+
+    def __post_init__(self) -> None:
+        if not callable(self.objective):
+            raise InvalidInput(
+                f"{self.objective!r} is not an objective: expected a function of the parameters, "
+                "or a CommandTask for a program."
+            )
+        if self.start not in ("fork", "spawn"):
+            raise InvalidInput(f'start={self.start!r}: expected "fork" or "spawn".')
+
+    def prepare(self, job: Job) -> Start:
+        """Nothing to prepare for a fork; a pickle for a fresh interpreter."""
+        return self._forked(job) if self.start == "fork" else _spawned(self.objective, job)
+
+    def _forked(self, job: Job) -> Start:
+        def start(messages: int, noise: int) -> NoReturn:
+            gc.freeze()  # what the parent had not collected yet is the parent's to finalise
+            # Held for ever: a stream that goes would write what the parent had not flushed yet.
+            _inherited = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
+            sys.stdout = sys.__stdout__ = _stream_to(noise, 1)  # type: ignore[misc]
+            sys.stderr = sys.__stderr__ = _stream_to(noise, 2)  # type: ignore[misc]
+            os.environ.update(job.environment)
+            _evaluate(self.objective, job.params, job.seed, messages)
+
+        return start
+
+
+def _stream_to(noise: int, descriptor: int) -> TextIOWrapper:
+    os.dup2(noise, descriptor)
+    raw = FileIO(descriptor, "w", closefd=False)
+    return TextIOWrapper(
+        BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True
+    )
+
+
+def _spawned(objective: Objective, job: Job) -> Start:
+    import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+
+    try:
+        payload = cloudpickle.dumps((objective, dict(job.params), job.seed))
+    except Exception as error:  # whatever a __reduce__ raises
+        raise InvalidInput(
+            f"The objective cannot be sent to another process: {error}. Keep open files, locks and "
+            'connections out of it, or use CallableTask(objective, start="fork") on Linux.'
+        ) from error
+    file = job.folder / "objective.pickle"
+    file.write_bytes(payload)
+    environment = {**os.environ, **job.environment}
+
+    def start(messages: int, noise: int) -> NoReturn:
+        os.dup2(noise, 1)
+        os.dup2(noise, 2)
+        os.set_inheritable(messages, True)
+        code = (
+            f"import sys; sys.path[:] = {sys.path!r}; "
+            "from farthing.running.function import evaluate_pickled; "
+            f"evaluate_pickled({os.fspath(file)!r}, {messages})"
+        )
+        os.execve(sys.executable, [sys.executable, "-c", code], environment)
+
+    return start
+
+
+def evaluate_pickled(file: str, messages: int) -> NoReturn:
+    """What a fresh interpreter does."""
+    os.set_inheritable(messages, False)
+    objective, params, seed = pickle.loads(Path(file).read_bytes())
+    _evaluate(objective, params, seed, messages)
+
+
+def _evaluate(
+    objective: Objective, params: Mapping[str, Any], seed: int, messages: int
+) -> NoReturn:
+    """Evaluate, send what came of it, and leave without the parent's exit handlers."""
+    listen_to(messages)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
+    _seed_global_state(seed)
+    try:
+        returned = objective(dict(params))
+    except BaseException as error:
+        send(_failure(error))
+    else:
+        send(_result(returned))
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # the objective may have closed or replaced it
+            stream.flush()
+    os._exit(0)
+
+
+def _seed_global_state(seed: int) -> None:
+    """Seed what objectives draw from when they forget to seed; all forks share it otherwise."""
+    # By name, because nothing else in this package may touch the global generators.
+    importlib.import_module("random").seed(seed)
+    importlib.import_module("numpy.random").seed(seed % 2**32)
+
+
+def _result(returned: Any) -> dict[str, Any]:
+    """What an objective returned, as a message."""
+    outcome = returned if isinstance(returned, Outcome) else Outcome(returned)
+    try:
+        message = {} if outcome.cost is None else {"cost": plain_cost(outcome.cost)}
+    except Exception:
+        return {"failed": f"its cost is {_short(outcome.cost)}: expected a number, or numbers"}
+    if outcome.failed is not None:
+        return {"failed": str(outcome.failed), **message}
+    value: Any = outcome.value
+    with suppress(Exception):  # whatever a __float__ raises
+        if value is not None and not isinstance(value, str | bytes | bool):
+            return {"value": float(value), **message}
+    wrong = f"the objective returned {_short(value)}: expected a number or an Outcome"
+    return {"failed": wrong, **message}
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    """What an objective raised, as a message."""
+    try:
+        if isinstance(error, Infrastructure):
+            return {"infrastructure": str(error) or "the objective raised Infrastructure"}
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            return {"infrastructure": str(error)}
+        if isinstance(error, SystemExit):
+            return {"failed": f"the objective called exit({error.code!r}): expected it to return"}
+        ours = error.__traceback__  # its first entry is the call above
+        shown = error.with_traceback(None if ours is None else ours.tb_next)
+        memory = "out of memory\n" if isinstance(error, MemoryError) else ""
+        return {"failed": memory + shortened("".join(traceback.format_exception(shown)))}
+    except Exception:  # a __str__ that raises, or no memory left to say that there is none
+        return {"failed": type(error).__name__}
+
+
+def _short(value: Any) -> str:
+    try:
+        shown = repr(value)
+    except Exception:
+        shown = f"a {type(value).__name__}"
+    return shown if len(shown) <= 200 else f"{shown[:200]}..."
+
+
+def shortened(text: str) -> str:
+    """A traceback without its middle: how it began and what went wrong are at its ends."""
+    if len(text) <= MAX_TRACEBACK:
+        return text
+    half = MAX_TRACEBACK // 2
+    return f"{text[:half]}\n[...]\n{text[-half:]}"

@@ -1,0 +1,103 @@
+"""What became of an evaluation, from how it ended and what it said."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from farthing.running.output import MAX_LINE, Messages, costs_of, message_in, number_of
+
+__all__ = ["Verdict", "read_result_file", "verdict_of"]
+
+State = Literal["done", "failed", "infrastructure"]
+
+_DISK_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+_SHELL_SIGNAL = 128  # a shell exits with this plus the signal that ended its command
+
+
+class Verdict(NamedTuple):
+    """How an evaluation that ended by itself is to be booked."""
+
+    state: State
+    value: float | None = None
+    cost: Mapping[str, float] = {}
+    error: str | None = None
+
+
+def verdict_of(status: int, messages: Messages, tail: str, result_file: str | None) -> Verdict:
+    """Judge an evaluation that nobody stopped.
+
+    Args:
+        status: how its process ended, as `os.wait` tells it.
+        messages: all that it said.
+        tail: the last lines of what else it wrote.
+        result_file: the contents of its result file, None if it wrote none.
+    """
+    code = os.waitstatus_to_exitcode(status)
+    result = messages.result if result_file is None else _result_in(result_file)
+    if result is None and result_file is None and code == 0:
+        result = next((m for m in reversed(messages.progress) if messages.metric in m), None)
+    try:
+        cost = costs_of(None if result is None else result.get("cost"))
+    except ValueError as wrong:
+        expected = "expected a number of at least 0, or {resource: amount}"
+        return Verdict("failed", error=_with(tail, f"{wrong}: {expected}"))
+    states: tuple[State, ...] = ("infrastructure", "failed")
+    for said in states if result is not None else ():
+        if why := (result or {}).get(said):  # not `"failed": false`
+            return Verdict(said, None, cost, str(why))
+    if code != 0:
+        disk_full = code > 0 and any(text in tail for text in _DISK_FULL)
+        state: State = "infrastructure" if disk_full else "failed"
+        return Verdict(state, None, cost, _with(tail, _ending(code)))
+    if result is None:
+        return Verdict("failed", None, cost, _with(tail, _no_result(messages, result_file)))
+    value = number_of(result.get(messages.metric))
+    if value is None:
+        shown = json.dumps(result.get(messages.metric))[:200]
+        what = f"its {messages.metric} is {shown}: expected a finite number"
+        return Verdict("failed", None, cost, _with(tail, what))
+    return Verdict("done", value, cost)
+
+
+def read_result_file(path: Path) -> str | None:
+    """What a command wrote as its result; None if it wrote nothing."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - MAX_LINE))
+            return file.read().decode("utf-8", errors="replace").strip() or None
+    except OSError:  # a pipe or a directory of that name is no result either
+        return None
+
+
+def _result_in(text: str) -> dict[str, Any] | None:
+    """A file with one object, or with several, one a line, of which the last counts."""
+    found = (message_in(line.strip().encode()) for line in (text, *reversed(text.splitlines())))
+    return next((message for message in found if message is not None), None)
+
+
+def _ending(code: int) -> str:
+    number = -code if code < 0 else code - _SHELL_SIGNAL
+    if number == signal.SIGKILL:
+        return "it was killed from outside (SIGKILL): it probably ran out of memory"
+    if code > 0:
+        return f"it ended with exit code {code}"
+    return f"it died of signal {number} ({signal.strsignal(number)})"
+
+
+def _no_result(messages: Messages, result_file: str | None) -> str:
+    example = f'{{"{messages.metric}": 0.5}}'
+    if result_file is not None:
+        return f"its result file holds {result_file[:200]!r}: expected {example}"
+    ended = f"; its last line was {messages.last_line[:200]!r}" if messages.last_line else ""
+    return f"it ended without a result: expected a line such as {example}{ended}"
+
+
+def _with(tail: str, what: str) -> str:
+    return f"{what}\n{tail}" if tail else what

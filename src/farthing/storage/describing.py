@@ -1,0 +1,125 @@
+"""Settings as text: a frozen dataclass is its class, by "module:name", and its fields.
+
+Policies, rules and cost models need no registry for this, and a user's own are kept like ours. A
+function is kept by its name where it can be imported; a lambda or one defined in a function cannot,
+and has to be given again when the study is opened.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from farthing.errors import InvalidInput
+from farthing.space import Space
+
+__all__ = ["MISSING", "describe", "describe_space", "restore", "restore_space"]
+
+KIND, FUNCTION = "__is__", "__function__"
+
+
+class _Missing:
+    """A part that was given but could not be kept."""
+
+    def __repr__(self) -> str:
+        return "a part that cannot be imported"
+
+
+MISSING = _Missing()
+
+
+def describe(value: Any) -> Any:
+    """A value made of dataclasses, functions and plain values, as plain values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        kept = [f for f in fields(value) if f.init and not f.name.startswith("_")]
+        return {KIND: _name_of(type(value))} | {
+            f.name: describe(getattr(value, f.name)) for f in kept
+        }
+    if isinstance(value, Mapping):
+        return {name: describe(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(describe(item) for item in value)
+    if not callable(value):
+        return value
+    if isinstance(value, type) or not hasattr(value, "__qualname__"):
+        raise InvalidInput(
+            f"{value!r} cannot be kept in a database. Make its class a frozen dataclass whose "
+            "fields are its settings."
+        )
+    return {FUNCTION: _name_of(value) if _is_importable(value) else None}
+
+
+def restore(described: Any) -> Any:
+    """What was described; MISSING in place of a function that could not be kept."""
+    if isinstance(described, list | tuple):
+        return type(described)(restore(item) for item in described)
+    if not isinstance(described, Mapping):
+        return described
+    if FUNCTION in described:
+        return MISSING if described[FUNCTION] is None else _find(described[FUNCTION])
+    parts = {name: restore(item) for name, item in described.items() if name != KIND}
+    if KIND not in described:
+        return parts
+    if any(part is MISSING for part in parts.values()):
+        return MISSING
+    kind = _find(described[KIND])
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        raise InvalidInput(
+            f"The study was made with {described[KIND]}, which is not a dataclass here. "
+            "Restore that class, or give the part again when you open the study."
+        )
+    return kind(**parts)
+
+
+def describe_space(space: Space) -> dict[str, Any]:
+    """The parameters, and the rows of a table."""
+    rows = None if space.rows is None else [space.decode(x) for x in space.rows]
+    parameters = {
+        name: {KIND: _name_of(type(parameter))}
+        | {f.name: getattr(parameter, f.name) for f in fields(parameter)}
+        for name, parameter in space.parameters.items()
+    }
+    return {"parameters": parameters, "rows": rows}
+
+
+def restore_space(described: Mapping[str, Any]) -> Space:
+    """The same space."""
+    parameters = restore(described["parameters"])
+    if described["rows"] is None:
+        return Space(parameters)
+    return Space.from_rows(described["rows"], parameters)
+
+
+def _name_of(thing: type | Callable[..., Any]) -> str:
+    return f"{thing.__module__}:{thing.__qualname__}"
+
+
+def _is_importable(function: Any) -> bool:
+    if function.__module__ == "__main__":
+        return False  # another process has another __main__
+    try:
+        return _find(_name_of(function)) is function
+    except InvalidInput:
+        return False
+
+
+def _find(name: str) -> Any:
+    module, _, path = name.partition(":")
+    try:
+        found: Any = sys.modules[module] if module in sys.modules else _import(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError):
+        raise InvalidInput(
+            f"The study was made with {name}, which cannot be imported here. "
+            "Make it importable, or give it again: Study.open(url, name, policy=..., stop=..., "
+            "cost=...)."
+        ) from None
+    return found
+
+
+def _import(module: str) -> Any:
+    return importlib.import_module(module)

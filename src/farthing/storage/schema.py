@@ -1,0 +1,136 @@
+"""The tables, and how a database made by an older version becomes one of this version.
+
+Structured values are JSON text (see `text`), the same on every database. Times ending in `_at` and
+leases are seconds of the database's own clock; durations ending in `_s` were measured by the worker
+on a clock that only goes forward. So clocks of different machines do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    inspect,
+    text,
+)
+
+from farthing.errors import StorageError
+
+__all__ = ["MIGRATIONS", "prepare", "prices", "studies", "trials"]
+
+metadata = MetaData()
+
+version = Table("farthing_schema", metadata, Column("version", Integer, nullable=False))
+
+studies = Table(
+    "farthing_studies",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("settings", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("revision", BigInteger, nullable=False),  # of the last change; a reader's cursor
+    Column("trials", Integer, nullable=False),  # how many there are: the next trial's number
+    Column("prices", Integer, nullable=False),  # how many costs came from elsewhere
+    Column("ledger", Text, nullable=False),
+    Column("clock_at", Double),  # until when wall clock time was charged
+    Column("thinker", Text),  # who thinks, where thoughts take long enough to wait for,
+    Column("thinker_until", Double),  # and when he must have died
+    Column("thought_s", Double, nullable=False),  # how long the last thought took
+    Column("failures", Integer, nullable=False),  # in a row
+    Column("first_error", Text),  # of these
+    Column("halted", Text),  # why nothing may start, though the verdict is to go on,
+    Column("halted_now", Integer, nullable=False),  # 1: and what is running ends
+    Column("stop_reason", Text),  # how the last run ended
+)
+
+trials = Table(
+    "farthing_trials",
+    metadata,
+    Column("study", ForeignKey(studies.c.id), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("revision", BigInteger, nullable=False),  # the study's at the last change
+    Column("state", Text, nullable=False),
+    Column("params", Text, nullable=False),
+    Column("x", Text, nullable=False),
+    Column("value", Double),
+    Column("cost", Text, nullable=False),  # by resource; so far, while it is running
+    Column("censored", Integer, nullable=False),  # 1: the cost is a lower bound
+    Column("predicted", Text, nullable=False),
+    Column("because", Text, nullable=False),
+    Column("notes", Text, nullable=False),
+    Column("error", Text),
+    Column("seed", BigInteger, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("retry", Integer, nullable=False),  # 1: waits to be tried again under a new number
+    Column("worker", Text),
+    Column("lease", Double),  # lost when this has passed; NULL: nobody promised to renew it
+    Column("asked_at", Double, nullable=False),
+    Column("told_at", Double),
+    Column("think_s", Double, nullable=False),
+    Column("queue_s", Double),
+    Column("run_s", Double),
+    Column("cpu_s", Double),
+    Column("peak_mb", Double),
+    Column("progress", Text),
+    Index("farthing_trials_by_revision", "study", "revision"),
+)
+
+# Costs from elsewhere without a value: they teach the cost model and are no trials.
+prices = Table(
+    "farthing_prices",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("study", ForeignKey(studies.c.id), nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("x", Text, nullable=False),
+    Column("cost", Text, nullable=False),
+    Index("farthing_prices_by_revision", "study", "revision"),
+)
+
+Migration = Callable[[Connection], None]
+
+
+def _first(connection: Connection) -> None:
+    metadata.create_all(connection)
+
+
+# Migration k makes version k + 1 of version k. Never change one that was released: add another,
+# and let the first create what the tables above say.
+MIGRATIONS: tuple[Migration, ...] = (_first,)
+
+
+def prepare(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Bring the database to this version; `connection` is in a transaction that nobody shares."""
+    found = read_version(connection)
+    if found == len(migrations):
+        return
+    if found > len(migrations):
+        raise StorageError(
+            f"The database has schema version {found}, this Farthing knows versions up to "
+            f"{len(migrations)}. It was written by a newer Farthing: upgrade this one."
+        )
+    if found == 0:
+        _first(connection)  # the tables as they are now, whatever the later migrations changed
+        connection.execute(version.insert().values(version=len(migrations)))
+        return
+    for migrate in migrations[found:]:
+        migrate(connection)
+    connection.execute(version.update().values(version=len(migrations)))
+
+
+def read_version(connection: Connection) -> int:
+    """The version of the schema; 0 where there is none yet."""
+    if not inspect(connection).has_table(version.name):
+        return 0
+    return int(connection.execute(text(f"SELECT version FROM {version.name}")).scalar_one())

@@ -1,0 +1,48 @@
+"""JSON that comes back as it went in: floats exact, tuples as tuples, NumPy scalars as numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from farthing.errors import InvalidInput
+
+__all__ = ["from_text", "to_text"]
+
+TUPLE = "__tuple__"
+
+
+def to_text(value: Any) -> str:
+    """The JSON of a value; two equal values have the same text."""
+    return json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
+
+
+def from_text(text: str) -> Any:
+    """The value of a text."""
+    return json.loads(text, object_hook=_untagged if TUPLE in text else None)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or type(value) in (str, float, int, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return {TUPLE: [_plain(item) for item in value]}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    raise InvalidInput(
+        f"{value!r} cannot be kept in a database: only numbers, strings, booleans, None, and lists "
+        "or dicts of them can. Use a name for it, and look it up in your own code."
+    )
+
+
+def _untagged(found: dict[str, Any]) -> Any:
+    return tuple(found[TUPLE]) if TUPLE in found else found

@@ -1,0 +1,257 @@
+"""Whatever goes wrong: one clear sentence, a defined exit code, nothing lost."""
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+X = ["--param", "x=float:0:1"]
+
+
+def is_one_sentence(said, *parts):
+    """A usage error: nothing on stdout, one line on stderr, no traceback."""
+    assert said.code == 2
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert said.err.startswith("Error: ")
+    return all(part in said.err for part in parts)
+
+
+def trials_of(farthing):
+    return json.loads(farthing("trials", "--format", "json").out)
+
+
+# ── what was typed ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--budget", "5m", "--", "true"], ["nothing to tune", "--param"]),
+        (["--budget", "5m", *X], ["no command", "farthing run ... --"]),
+        ([*X, "--", "true", "{x}"], ["never end", "--budget"]),
+        (["--budget", "5 parsecs", *X, "--", "true"], ["unknown unit 'parsecs'"]),
+        (["--budget", "5m", "--param", "x", "--", "true"], ["expected a name"]),
+        (["--budget", "5m", "--param", "x=float:1:0", "--", "true"], ["low"]),
+        (["--budget", "5m", *X, "--policy", "coling", "--", "true"], ["Did you mean cooling?"]),
+        (["--budget", "5m", *X, "--stop", "targe(1)", "--", "true"], ["Did you mean target?"]),
+        (["--budget", "5m", *X, "--worth", "1", "--", "true"], ["read by nothing"]),
+        (["--budget", "5m", *X, "--stop", "not_worth_it", "--", "true"], ["--worth"]),
+        (["--budget", "5m", *X, "--rate", "$3/h", "--", "true"], ["read by nothing", "usd"]),
+        (["--budget", "$5", *X, "--rate", "3", "--", "true"], ["price per time"]),
+        (["--budget", "5m", *X, "--cost", "cpu", "--", "true"], ["read by nothing", "worker_m"]),
+        (["--budget", "5m", *X, "--cost", "reported", "--", "true"], ["always counts"]),
+        (
+            ["--budget", "5m", *X, "--cost", "linear", "--cost", "log_gp", "--", "true"],
+            ["one model"],
+        ),
+        (["--budget", "5m", *X, "--timeout", "soon", "--", "true"], ["soon"]),
+        (["--budget", "5m", *X, "--timeout", "$5", "--", "true"], ["expected a time"]),
+        (["--budget", "5m", *X, "--lease", "0", "--", "true"], ["lease=0.0", "above 0"]),
+        (["--budget", "5m", *X, "--", "true", "{y}"], ["asks for {y}", "only x"]),
+        (["--budget", "5m", *X, "--", "no-such-program", "{x}"], ["no program 'no-such-program'"]),
+        (["--budget", "5m", *X, "--", "./no-such-file", "{x}"], ["There is no program"]),
+        (["--budget", "5m", *X, "--", "/etc/passwd", "{x}"], ["not an executable program"]),
+        (
+            ["--budget", "5m", *X, "--config", "none.toml", "--", "true"],
+            ["none.toml cannot be read"],
+        ),
+    ],
+)
+def test_a_run_that_cannot_begin(farthing, tmp_path, arguments, parts):
+    assert is_one_sentence(farthing("run", *arguments), *parts)
+    assert list(tmp_path.iterdir()) == []  # not even a database was made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["run", "--workers", "0"], "--workers"),
+        (["run", "--seed", "x"], "--seed"),
+        (["run", "--no-such-option"], "--no-such-option"),
+        (["no-such-command"], "no-such-command"),
+        (["trials", "--format", "xml"], "xml"),
+        (["explain", "one"], "one"),
+    ],
+)
+def test_what_click_refuses_is_a_usage_error(farthing, arguments, part):
+    said = farthing(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert part in said.err
+    assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("[run\n", "cannot be read"),
+        ("[runs]\n", "expected the tables [run] and [params], not runs"),
+        ("run = 3\n", "expected the tables"),
+        ("[run]\nbuget = '5m'\n", "no setting 'buget'"),
+        (
+            "[run]\nbudget='5m'\ncommand='true'\n[params]\nx='float:0:1'\n",
+            "expected a list of texts",
+        ),
+        ("[run]\ncommand=[1]\nbudget='5m'\n[params]\nx='float:0:1'\n", "a list of strings"),
+        ("[run]\nworkers='4'\n", "workers = '4': expected a whole number"),
+        ("[run]\nfailures-in-a-row=true\n", "failures_in_a_row = True: expected a whole"),
+    ],
+)
+def test_a_file_with_mistakes(farthing, tmp_path, text, part):
+    (tmp_path / "farthing.toml").write_text(text)
+    assert is_one_sentence(farthing("run"), part)
+
+
+def test_a_conditional_parameter_needs_a_question_mark(farthing, tmp_path):
+    (tmp_path / "farthing.toml").write_text(
+        "[params]\nk = 'choice:a,b'\nm = {type='float', low=0, high=1, when={k='a'}}\n"
+    )
+    run = ["run", "--budget", "1 trials", "--policy", "random", "--", "sh", "-c"]
+    echo = "echo '{\"value\": 1}'"
+    assert is_one_sentence(farthing(*run, echo, "{m}"), "--m={m?}")
+    assert farthing(*run, echo, "--m={m?}").code == 0
+
+
+# ── what the command does ──────────────────────────────────────────────────────────────────────
+
+
+def run_bad(farthing, code, *options):
+    """Three trials of a shell script."""
+    return farthing(
+        *("run", "--policy", "random", "--budget", "3 trials", "--failures-in-a-row", "3", *X),
+        *(*options, "--", "sh", "-c", code, "{x}"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "part"),
+    [
+        ("echo hello", "without a result"),
+        ("true", "without a result"),
+        ("echo '{\"value\": NaN}'", "expected a finite number"),
+        ('echo \'{"value": "good"}\'', "expected a finite number"),
+        ("echo '{\"loss\": 1}'", "without a result"),
+        ("echo oh dear >&2; exit 3", "exit code 3"),
+        ("kill -SEGV $$", "signal 11"),
+    ],
+)
+def test_a_command_without_a_result(farthing, code, part):
+    said = run_bad(farthing, code)
+    assert said.code == 1
+    assert "No trial succeeded." in said.err
+    assert part in said.out
+    assert {row["state"] for row in trials_of(farthing)} == {"failed"}
+    assert all(part in row["error"] for row in trials_of(farthing))
+
+
+def test_what_it_wrote_before_it_failed_is_shown(farthing):
+    said = run_bad(farthing, "echo oh dear >&2; exit 3")
+    assert "stopped: 3 trials in a row failed; the first of them:" in said.out
+    assert "oh dear" in said.out
+
+
+def test_a_command_that_prints_a_megabyte(farthing):
+    said = run_bad(
+        farthing, "head -c 1000000 /dev/zero | tr '\\0' 'x'; echo; echo '{\"value\": 1}'"
+    )
+    assert said.code == 0
+    assert len(said.out) < 10_000
+    assert [row["value"] for row in trials_of(farthing)] == [1.0] * 3
+
+
+def test_a_command_that_ignores_sigterm(farthing):
+    said = farthing(
+        *("run", "--policy", "random", "--budget", "1 trials", "--timeout", "0.2s"),
+        *("--grace", "0.1s", *X, "--", "sh", "-c", "trap '' TERM; sleep 60 & sleep 60", "{x}"),
+    )
+    assert said.code == 1
+    (row,) = trials_of(farthing)
+    assert (row["state"], row["censored"]) == ("killed", 1)
+    assert row["run_s"] < 30  # not the 60 it wanted; a busy machine may take seconds to notice
+    assert "timeout of 0.2 s" in said.out
+
+
+def test_a_parameter_in_no_argument_is_in_the_environment(farthing):
+    said = farthing(
+        *("run", "--policy", "random", "--budget", "1 trials", *X, "--"),
+        *("sh", "-c", 'echo "{\\"value\\": 1, \\"seen\\": $FARTHING_PARAMS}" | tee seen'),
+    )
+    assert said.code == 0
+    assert said.err == "No argument has {x}: the command finds it in FARTHING_PARAMS.\n"
+    (row,) = trials_of(farthing)
+    with open("seen") as file:
+        assert json.load(file)["seen"] == row["params"]
+
+
+# ── the database ───────────────────────────────────────────────────────────────────────────────
+
+
+def run_on(farthing, storage, name="new"):
+    return farthing(
+        *("run", "--policy", "random", "--budget", "1 trials", "--storage", storage),
+        *("--name", name, *X, "--"),
+        *("sh", "-c", "echo '{\"value\": 1}'", "{x}"),
+    )
+
+
+@pytest.mark.parametrize("command", ["status", "best", "trials", "export", "stop"])
+def test_looking_makes_no_database(farthing, tmp_path, command):
+    assert is_one_sentence(farthing(command), "no database 'farthing.db' here", "farthing run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_that_is_not_there(study):
+    assert is_one_sentence(study("best", "--name", "other"), "no study 'other'", "'default'")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_a_database_that_is_read_only(study):
+    os.chmod("farthing.db", 0o444)
+    os.chmod(".", 0o555)
+    try:
+        assert is_one_sentence(run_on(study, "farthing.db"), "cannot be written to")
+    finally:
+        os.chmod(".", 0o755)
+
+
+def test_a_database_opened_read_only(study):
+    # What root can test: SQLite itself is told to refuse.
+    said = run_on(study, "sqlite:///file:farthing.db?mode=ro&uri=true")
+    assert is_one_sentence(said, "cannot be written to")
+
+
+def test_a_database_that_is_locked(study, monkeypatch):
+    monkeypatch.setattr("farthing.storage.database.PATIENCE", 0.1)
+    with closing(sqlite3.connect("farthing.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert is_one_sentence(run_on(study, "farthing.db"), "was locked by another program")
+        other.execute("ROLLBACK")
+
+
+def test_a_database_that_is_unreachable(farthing):
+    pytest.importorskip("psycopg")
+    said = run_on(farthing, "postgresql://nobody:secret@127.0.0.1:1/none")
+    assert is_one_sentence(said, "cannot be reached")
+    assert "secret" not in said.err
+
+
+def test_a_database_of_a_newer_schema(study):
+    with closing(sqlite3.connect("farthing.db")) as database:
+        database.execute("UPDATE farthing_schema SET version = 99")
+        database.commit()
+    assert is_one_sentence(study("status"), "schema version 99", "upgrade")
+
+
+def test_a_file_that_is_no_database(farthing, tmp_path):
+    (tmp_path / "farthing.db").write_text("to be or not to be, " * 100)
+    assert is_one_sentence(farthing("status"), "not one that can be read")
+
+
+def test_a_folder_that_is_not_there(farthing):
+    assert is_one_sentence(run_on(farthing, "no/such/folder/x.db"), "does not exist")
+
+
+def test_a_url_of_another_kind(farthing):
+    assert is_one_sentence(run_on(farthing, "mysql://x/y"), "SQLite file or on a PostgreSQL")

@@ -1,0 +1,183 @@
+"""Looking at a study, explaining it, and moving its trials."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from farthing import Study
+
+
+def data(said):
+    assert said.code == 0, said.err
+    return json.loads(said.out)
+
+
+def test_trials_are_a_list_of_objects(study):
+    trials = data(study("trials", "--format", "json"))
+    assert [trial["number"] for trial in trials] == [0, 1, 2]
+    for trial in trials:
+        assert trial.keys() >= {"number", "state", "params", "value", "cost", "because"}
+        assert trial["value"] == trial["params"]["x"]
+        assert trial["cost"] == {"cost": 2.0}
+    assert data(study("trials", "--state", "failed", "--format", "json")) == []
+
+
+def test_trials_as_a_table_and_as_csv(study):
+    table = study("trials").out.splitlines()
+    assert table[0].split() == ["number", "state", "value", "cost", "expected", "params", "because"]
+    assert len(table) == 4
+    rows = list(csv.DictReader(io.StringIO(study("trials", "--format", "csv").out)))
+    trials = data(study("trials", "--format", "json"))
+    assert [float(row["param_x"]) for row in rows] == [t["params"]["x"] for t in trials]
+    assert [float(row["cost_cost"]) for row in rows] == [2.0, 2.0, 2.0]
+
+
+def test_best_is_the_best(study):
+    best = data(study("best", "--format", "json"))
+    trials = data(study("trials", "--format", "json"))
+    assert best == min(trials, key=lambda trial: trial["value"])
+    assert f"value:     {best['value']:.6g}" in study("best").out
+
+
+def test_best_of_nothing(farthing):
+    Study.create("farthing.db", name="default", space={"x": _float()}).close()
+    said = farthing("best")
+    assert (said.code, said.out) == (1, "")
+    assert "No trial has returned a value yet." in said.err
+
+
+def _float():
+    from farthing import Float
+
+    return Float(0, 1)
+
+
+def test_status_shows_budget_trials_and_what_is_running(study):
+    facts = data(study("status", "--format", "json"))
+    assert facts["trials"] == {"done": 3}
+    assert facts["budget"]["trials"] == {
+        **{"limit": 3.0, "spent": 3.0, "reserved": 0.0, "left": 0.0, "thinking": 0.0}
+    }
+    assert facts["state"] == "the budget of 3 trials is spent"
+    assert "3 trials of 3 trials spent" in study("status").out
+    other = Study.create("farthing.db", name="b", space={"x": _float()}, budget="9s")
+    trial = other.ask()
+    other.close()
+    facts = data(study("status", "--name", "b", "--format", "json"))
+    assert facts["state"] == "running"
+    assert [each["params"] for each in facts["running"]] == [trial.params]
+    assert "trial 0:" in study("status", "--name", "b").out
+    assert study("status", "--name", "b", "--format", "csv").code == 0
+
+
+def test_export_and_import(study, tmp_path):
+    study("export", "-o", "a.csv")
+    study("export", "--format", "json", "-o", "a.json")
+    exported = study("export").out
+    assert (tmp_path / "a.csv").read_text() == exported
+    for file in ("a.csv", "a.json"):
+        fresh = Study.create("b.db", name=file, space={"x": _float()}, budget="$9")
+        fresh.close()
+        said = study("import", file, "--storage", "b.db", "--name", file)
+        assert said.out == "3 evaluations taken in.\n"
+        taken = data(study("trials", "--storage", "b.db", "--name", file, "--format", "json"))
+        assert [t["value"] for t in taken] == [
+            t["value"] for t in data(study("trials", "--format", "json"))
+        ]
+
+
+def test_import_values_or_costs_alone(study, tmp_path):
+    rows = [
+        {"x": 0.1, "value": 1.0, "cost": 5.0, "state": "done"},
+        {"x": 0.2, "value": None, "cost": 7.0, "state": "killed"},  # a lower bound: not a price
+    ]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    counted = {"--no-values": [], "--no-costs": [{"x": 0.1}]}
+    for switch, params in counted.items():
+        Study.create("b.db", name=switch, space={"x": _float()}, budget="$9").close()
+        where = ["--storage", "b.db", "--name", switch]
+        assert study("import", "rows.json", switch, *where).out == "1 evaluations taken in.\n"
+        taken = data(study("trials", *where, "--format", "json"))
+        assert [trial["params"] for trial in taken] == params
+        assert all(trial["cost"] == {} for trial in taken)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [("[1, 2]", "a list of objects"), ("{", "cannot be read"), ("a,b\n1,2\n", "no parameter")],
+)
+def test_import_of_something_else(study, tmp_path, text, part):
+    (tmp_path / "bad").write_text(text)
+    said = study("import", "bad")
+    assert (said.code, said.out) == (2, "")
+    assert part in said.err
+    assert study("import", "none").code == 2
+    assert len(data(study("trials", "--format", "json"))) == 3
+
+
+def test_policies_and_rules_are_listed(farthing):
+    names = {row["name"] for row in data(farthing("policies", "--format", "json"))}
+    assert {"carbo", "cooling", "contextual", "gittins", "random"} <= names
+    assert "slack=0.3" in farthing("policies").out
+    assert "not_worth_it" in farthing("rules").out
+
+
+# ── why ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def priced(farthing):
+    """A study whose costs rise with x, of which the first five points are a start."""
+    study = Study.create("farthing.db", name="default", space={"x": _float()}, budget="$60")
+    for _ in range(9):
+        trial = study.ask()
+        study.tell(trial, (trial.params["x"] - 0.6) ** 2, cost=1 + 5 * trial.params["x"])
+    study.close()
+    return farthing
+
+
+def test_explain_a_point_of_the_start(priced):
+    facts = data(priced("explain", "0", "--format", "json"))
+    assert facts["because"].startswith("uniform point 1 of")
+    assert facts["best_before"] is None
+    assert "front" not in facts
+    assert "there was no model yet" in priced("explain", "0").out
+
+
+def test_explain_says_what_was_promised_and_what_came(priced):
+    trials = data(priced("trials", "--format", "json"))
+    facts = data(priced("explain", "8", "--format", "json"))
+    assert facts["best_before"] == min(trial["value"] for trial in trials[:8])
+    assert facts["predicted"] == trials[8]["predicted"]
+    assert facts["value"] == trials[8]["value"]
+    assert facts["improved_by"] == max(facts["best_before"] - trials[8]["value"], 0)
+    assert 0 < facts["share_of_the_most"] <= 1
+    assert facts["expected_improvement"] > 0
+    assert facts["running_then"] == []
+    # What is believed again is what was believed then: the sentence stored at the time says so.
+    said = float(re.search(r"expected improvement ([\d.e-]+)", facts["because"])[1])
+    assert facts["expected_improvement"] == pytest.approx(said, rel=0.02)
+    words = priced("explain", "8").out
+    assert "the front of improvement against cost" in words
+    assert "EI / cost^a" in words or "No exponent a" in words
+
+
+def test_explain_knows_who_was_running(farthing):
+    study = Study.create("farthing.db", name="default", space={"x": _float()}, budget="$60")
+    first, second = study.ask(), study.ask()
+    study.tell(first, 1.0, cost=1.0)
+    study.tell(second, 2.0, cost=1.0)
+    study.close()
+    facts = data(farthing("explain", "1", "--format", "json"))
+    assert facts["running_then"] == [0]
+    assert facts["best_before"] is None
+
+
+@pytest.mark.parametrize("number", ["3", "99"])
+def test_explain_a_trial_that_is_not_there(study, number):
+    said = study("explain", number)
+    assert (said.code, said.out) == (2, "")
+    assert f"There is no trial {number}: the study has 0 to 2." in said.err

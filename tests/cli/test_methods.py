@@ -1,0 +1,70 @@
+"""Policies, rules and cost models by name."""
+
+import re
+
+import pytest
+
+from farthing import cost, policies, stopping
+from farthing.cli.methods import make_method, methods_in
+from farthing.errors import InvalidInput
+
+
+def test_the_folder_is_the_list():
+    assert set(methods_in("policies").values()) == {
+        getattr(policies, name) for name in policies.__all__
+    }
+    assert methods_in("stopping")["not_worth_it"] is stopping.NotWorthIt
+    assert "model" not in methods_in("cost")  # the seam, not a method
+
+
+@pytest.mark.parametrize(
+    ("text", "folder", "expected"),
+    [
+        ("cooling", "policies", policies.Cooling()),
+        ("contextual(slack=0.5)", "policies", policies.ContextualEI(slack=0.5)),
+        ("contextual(0.5)", "policies", policies.ContextualEI(slack=0.5)),
+        ("gittins(worth=None)", "policies", policies.Gittins()),
+        (
+            "start_with([{'x': 1}], then=cooling)",
+            "policies",
+            policies.StartWith([{"x": 1}], then=policies.Cooling()),
+        ),
+        ("max_trials(7)", "stopping", stopping.MaxTrials(7)),
+        ("median(log_gp)", "cost", cost.Median(cost.LogGP())),
+        ("farthing.policies:Cooling", "policies", policies.Cooling()),
+        ("farthing.policies:ContextualEI(0.5)", "policies", policies.ContextualEI(0.5)),
+    ],
+)
+def test_a_name_makes_its_method(text, folder, expected):
+    assert make_method(text, folder, "--policy") == expected
+
+
+def test_a_function_is_taken_as_it_is():
+    assert make_method("math:sqrt", "cost", "--cost")(9) == 3
+
+
+def test_a_module_of_this_folder_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(__import__("sys").path))
+    (tmp_path / "own_price_list.py").write_text("def price(params): return params['n'] * 2\n")
+    assert make_method("own_price_list:price", "cost", "--cost")({"n": 3}) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("coolin", "there is no 'coolin'. Did you mean cooling?"),
+        ("", "expected a name such as cooling"),
+        ("cooling(", "expected a name such as cooling"),
+        ("1 + 1", "expected a name such as cooling"),
+        ("contextual(slack=open('x'))", "there is no 'open'"),
+        ("contextual(slack=[].append)", "expected a name such as cooling"),
+        ("contextual(slac=0.5)", "unexpected keyword argument 'slac'"),
+        ("contextual(slack=2)", "slack is a share"),
+        ("no_such_module:X", "X cannot be imported from no_such_module"),
+        ("math:no_such", "no_such cannot be imported from math"),
+    ],
+)
+def test_what_makes_nothing_says_why(text, sentence):
+    with pytest.raises(InvalidInput, match=re.escape(sentence)):
+        make_method(text, "policies", "--policy")

@@ -1,0 +1,70 @@
+"""Parameters in words."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farthing import Categorical, Float, Int, Ordinal
+from farthing.cli.parameters import parameter_of, split_parameter
+from farthing.errors import InvalidInput
+
+
+@pytest.mark.parametrize(
+    ("described", "expected"),
+    [
+        ("float:1e-5:1e-1:log", Float(1e-5, 1e-1, log=True)),
+        ("float:-1:1", Float(-1, 1)),
+        ("int:1:16", Int(1, 16)),
+        ("int:1:1024:log", Int(1, 1024, log=True)),
+        ("choice:hinge,log", Categorical(["hinge", "log"])),
+        ("choice:1,02", Categorical(["1", "02"])),  # as written: a program gets text anyway
+        ('choice:"a b",--x,"say ""hi"", please"', Categorical(["a b", "--x", 'say "hi", please'])),
+        ("choice:a\nb,http://x:1", Categorical(["a\nb", "http://x:1"])),
+        ("ordinal:16,32,64:log", Ordinal([16, 32, 64], log=True)),
+        ("ordinal:0.5,1", Ordinal([0.5, 1.0])),
+        ("ordinal:low,high", Ordinal(["low", "high"])),
+        ({"type": "float", "low": 0, "high": 1, "when": {"a": "b"}}, Float(0, 1, when={"a": "b"})),
+        ({"type": "choice", "values": [1, 2.5, "x"]}, Categorical([1, 2.5, "x"])),
+        ({"type": "ordinal", "values": [1, 2]}, Ordinal([1, 2])),
+    ],
+)
+def test_a_description_makes_its_parameter(described, expected):
+    assert parameter_of("p", described) == expected
+
+
+@given(st.lists(st.text(), min_size=2, max_size=5, unique=True))
+def test_any_text_can_be_quoted(options):
+    quoted = ",".join('"' + option.replace('"', '""') + '"' for option in options)
+    assert parameter_of("p", f"choice:{quoted}") == Categorical(options)
+
+
+@pytest.mark.parametrize(
+    ("described", "sentence"),
+    [
+        ("float:1", "expected a number for low and for high"),
+        ("float:a:b", "expected a number for low and for high"),
+        ("float:0:1:lin", "expected nothing or log in the end"),
+        ("float:0:1:log:log", "expected a number for low and for high"),
+        ("float:0:1:log", "log"),
+        ("float:1:0", "low"),
+        ("int:1.5:3", "expected a whole number"),
+        ("real:0:1", "'real' is no kind of parameter"),
+        ("choice:", "the list is empty"),
+        ("ordinal:2,1", "increase"),
+        (3, "expected a text or a table"),
+        ({"low": 0}, "type is None, expected one of float"),
+        ({"type": "float", "low": 0}, "missing 1 required positional argument: 'high'"),
+    ],
+)
+def test_what_describes_nothing_says_why(described, sentence):
+    with pytest.raises(InvalidInput, match=re.escape(sentence)):
+        parameter_of("p", described)
+
+
+@pytest.mark.parametrize("text", ["lr", "lr=", "=float:0:1", "l r=float:0:1", "{lr}=float:0:1"])
+def test_a_parameter_has_a_name_and_a_description(text):
+    with pytest.raises(InvalidInput, match="expected a name and what it may be"):
+        split_parameter(text)
+    assert split_parameter("a=choice:x=1,y") == ("a", "choice:x=1,y")

@@ -1,0 +1,223 @@
+"""Processes of their own: Ctrl-C, workers elsewhere, a requested stop, a terminal, the demo."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from processes import PATIENCE, Pids, wait_until
+
+import farthing
+from farthing import Float, Study
+from farthing.cli import main
+
+SLOW = 'echo $$ >> pids; sleep 600 & echo $! >> pids; wait; echo "{\\"value\\": $0}"'
+RUN = ["run", "--policy", "random", "--budget", "9m", "--grace", "0.2s", "--param", "x=float:0:1"]
+
+
+@pytest.fixture
+def pids(tmp_path):
+    noted = Pids(tmp_path / "pids")
+    yield noted
+    noted.kill()
+
+
+class Begun:
+    """The command line in a process of its own, a fork of this one: imports take seconds."""
+
+    def __init__(self, tmp_path, *arguments, terminal=False, **environment):
+        self.out, self.err = tmp_path / f"out-{id(self)}", tmp_path / f"err-{id(self)}"
+        self.pid, self._terminal = pty.fork() if terminal else (os.fork(), None)
+        self._code = None
+        if self.pid == 0:
+            try:
+                self._become(tmp_path, arguments, terminal, environment)
+            except SystemExit as exit:
+                sys.stdout.flush()
+                os._exit(exit.code)
+            finally:
+                os._exit(99)
+
+    def _become(self, tmp_path, arguments, terminal, environment):
+        os.chdir(tmp_path)
+        os.environ.update(environment)
+        if not terminal:
+            os.setsid()
+            os.dup2(os.open(self.out, os.O_WRONLY | os.O_CREAT), 1)
+        os.dup2(os.open(self.err, os.O_WRONLY | os.O_CREAT), 2)
+        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+        sys.argv = ["farthing", *arguments]
+        main()
+
+    def ended(self):
+        """(exit code, stdout, stderr) of a process that is about to end."""
+        seen = b""
+        if self._terminal is not None:
+            with suppress(OSError):  # the end of a terminal is an error
+                while chunk := os.read(self._terminal, 4096):
+                    seen += chunk
+            os.close(self._terminal)
+        assert wait_until(self._has_ended, PATIENCE * 3)
+        out = seen.decode() if seen else self.out.read_text()
+        return self._code, out, self.err.read_text()
+
+    def _has_ended(self):
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code is not None
+
+    def kill(self):
+        if not self._has_ended():
+            os.killpg(self.pid, signal.SIGKILL)
+            wait_until(self._has_ended)
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """`begin("run", ...)`: what is begun is gone afterwards, whatever happens."""
+    begun = []
+
+    def start(*arguments, **how):
+        begun.append(Begun(tmp_path, *arguments, **how))
+        return begun[-1]
+
+    yield start
+    for process in begun:
+        process.kill()
+
+
+def trials(tmp_path, name="default"):
+    study = Study.open(tmp_path / "farthing.db", name)
+    try:
+        return study.records()
+    finally:
+        study.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_kills_charges_and_leaves_a_study_to_go_on_with(begin, tmp_path, pids, workers):
+    arguments = [*RUN, "--workers", str(workers)]
+    run = begin(*arguments, "--", "sh", "-c", SLOW, "{x}")
+    assert wait_until(lambda: len(pids.all) == 2 * workers)
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does it
+    code, out, err = run.ended()
+    assert code == 130
+    assert "stopped: interrupted from the keyboard" in out
+    assert "Nothing is lost. Go on with: farthing run --policy random" in err
+    assert "Traceback" not in err
+    assert wait_until(lambda: pids.alive == [])
+    killed = trials(tmp_path)
+    assert [row["state"] for row in killed] == ["killed"] * workers
+    assert all(row["cost"]["s"] > 0 for row in killed)
+    # The same again goes on; its trials are quick now, and a rule that differs would be refused.
+    quick = 'echo "{\\"value\\": $0}"; echo $$ >> pids'
+    run = begin(*arguments, "--", "sh", "-c", quick, "{x}")
+    assert wait_until(lambda: len(pids.all) >= 2 * workers + 2)
+    os.kill(run.pid, signal.SIGINT)
+    code, out, _ = run.ended()
+    assert code == 130
+    assert f"Going on with study 'default' in farthing.db: {workers} trials" in out
+    assert [row["state"] for row in trials(tmp_path)][:workers] == ["killed"] * workers
+    assert "done" in [row["state"] for row in trials(tmp_path)]
+
+
+UNTIL_GO = 'echo $$ >> pids; while ! [ -e go ]; do sleep 0.05; done; echo "{\\"value\\": $0}"'
+
+
+@pytest.mark.parametrize("now", [False, True])
+def test_stop_is_heard_by_whoever_works(begin, tmp_path, pids, now):
+    run = begin(*RUN, "--", "sh", "-c", SLOW if now else UNTIL_GO, "{x}")
+    assert wait_until(lambda: bool(pids.all))
+    assert wait_until(lambda: trials(tmp_path)[0]["cost"] != {})  # its worker was heard of
+    said = begin(*(["stop", "--now"] if now else ["stop"])).ended()
+    (tmp_path / "go").touch()
+    code, out, err = run.ended()
+    assert said[0] == 0
+    assert ("is killed: trial 0" if now else "is let finish: trial 0") in said[1]
+    assert "stopped: a stop was requested" in out
+    (row,) = trials(tmp_path)
+    assert (code, row["state"]) == ((1, "killed") if now else (0, "done"))
+    assert row["cost"]["s"] > 0
+    assert "Traceback" not in err
+    assert wait_until(lambda: pids.alive == [])
+
+
+def test_a_worker_finds_the_command_in_the_study(farthing, printing):
+    run = ["run", "--policy", "random", "--budget", "6 trials", "--param", "x=float:0:1"]
+    said = farthing(*run, "--stop", "max_trials(6)", "--", *printing("{x}"))
+    assert said.code == 0
+    # A worker that comes late has nothing to do, and says so.
+    said = farthing("worker", "farthing.db", "default")
+    assert said.code == 0
+    assert "stopped: the budget of 6 trials is spent" in said.out
+
+
+def test_workers_of_several_processes(begin, tmp_path, farthing, printing):
+    study = Study.create(
+        tmp_path / "farthing.db", name="s", space={"x": Float(0, 1)}, budget="8 trials"
+    )
+    study.close()
+    said = farthing("worker", "farthing.db", "s")
+    assert (said.code, said.out) == (2, "")
+    assert "was not made with a command" in said.err
+    workers = [begin("worker", "farthing.db", "s", "--", *printing("{x}")) for _ in range(3)]
+    assert [worker.ended()[0] for worker in workers] == [0, 0, 0]
+    rows = trials(tmp_path, "s")
+    assert [row["number"] for row in rows] == list(range(8))
+    assert {row["state"] for row in rows} == {"done"}
+
+
+def test_a_terminal_sees_a_bar(begin):
+    sleeping = 'sleep 0.3; echo "{\\"value\\": $0}"'
+    arguments = ["run", "--policy", "random", "--budget", "1m, 3 trials", "--param", "x=float:0:1"]
+    look = {"TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    run = begin(*arguments, "--", "sh", "-c", sleeping, "{x}", terminal=True, **look)
+    code, seen, err = run.ended()
+    assert (code, err) == (0, "")
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen)
+    assert "━" * 40 in text
+    assert re.search(r"of 1 m 00 s spent.* of it thinking", text)
+    assert re.search(r"trial 1: (starting|\d+ ms)", text)  # while it was running
+    assert re.search(r"best \S+ +trial \d at x=", text)
+    assert "stopped: the budget of 3 trials is spent" in text
+
+
+def test_the_demo_works_without_a_terminal_and_leaves_nothing_behind(begin, tmp_path):
+    pytest.importorskip("sklearn")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    run = begin("demo", "--budget", "3s", TMPDIR=str(scratch))
+    code, out, err = run.ended()
+    assert (code, err) == (0, "")
+    assert re.search(r"^stopped: \w", out, re.MULTILINE)
+    assert re.search(r"errors: +[\d.]+% of the held-back digits", out)
+    assert re.search(r"go on\? +(yes|no): \w", out)
+    assert list(scratch.iterdir()) == []
+    assert {path.name for path in tmp_path.iterdir()} == {"scratch", run.out.name, run.err.name}
+
+
+def test_the_executable_is_installed_and_light():
+    script = shutil.which("farthing", path=str(Path(sys.executable).parent))
+    assert script is not None
+    said = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout == f"farthing, version {farthing.__version__}\n"
+    loaded = subprocess.run(
+        [
+            *(sys.executable, "-c"),
+            "import sys, json, farthing.cli; print(json.dumps(sorted(sys.modules)))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = {name.split(".")[0] for name in json.loads(loaded.stdout)}
+    assert "click" in names
+    assert not names & {"sqlalchemy", "rich", "cloudpickle", "sklearn", "pandas", "psycopg"}

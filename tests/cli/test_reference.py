@@ -1,0 +1,91 @@
+"""docs/command_line.md is made of the commands themselves: `python tests/cli/test_reference.py`."""
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+import click
+
+from farthing.cli import app
+from farthing.cli.config import SETTINGS, read_config
+from farthing.cli.parameters import parameter_of
+
+REPO = Path(__file__).resolve().parents[2]
+PAGE = REPO / "docs" / "command_line.md"
+MARK = "<!-- From here on made by tests/cli/test_reference.py -->"
+ORDER = (
+    *("run", "worker", "stop", "status", "best", "trials", "explain", "export", "import"),
+    *("policies", "rules", "demo"),
+)
+
+
+def reference() -> str:
+    """Every command, its words and its options."""
+    assert set(ORDER) == set(app.commands)
+    return "\n\n".join(_command(name, app.commands[name]) for name in ORDER) + "\n"
+
+
+def _command(name: str, command: click.Command) -> str:
+    arguments = [p.make_metavar(click.Context(command)) for p in _kind(command, "argument")]
+    head = " ".join(["farthing", name, "[OPTIONS]", *arguments])
+    parts = [f"### `{head}`", *map(_paragraph, inspect.cleandoc(command.help or "").split("\n\n"))]
+    rows = [f"| {_names(option)} | {_escaped(option)} |" for option in _kind(command, "option")]
+    if rows:
+        parts.append("\n".join(["| option | |", "|---|---|", *rows]))
+    return "\n\n".join(parts)
+
+
+def _kind(command: click.Command, kind: str) -> list[click.Parameter]:
+    return [parameter for parameter in command.params if parameter.param_type_name == kind]
+
+
+def _paragraph(text: str) -> str:
+    if text.startswith("\b"):
+        return f"```sh\n{inspect.cleandoc(text[1:])}\n```"
+    return " ".join(text.split())
+
+
+def _names(option: click.Parameter) -> str:
+    names = [*option.opts, *option.secondary_opts]
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _escaped(option: click.Parameter) -> str:
+    assert isinstance(option, click.Option)
+    choices = option.type.choices if isinstance(option.type, click.Choice) else []
+    said = " ".join((option.help or ", ".join(map(str, choices))).split())
+    default = f" [default: {option.default}]" if option.show_default else ""
+    return f"{said}{default}".replace("|", "\\|")
+
+
+def test_the_page_is_up_to_date():
+    written = PAGE.read_text(encoding="utf-8").partition(MARK)[2].lstrip("\n")
+    assert written == reference(), "run python tests/cli/test_reference.py"
+
+
+def test_every_command_and_option_says_what_it_is():
+    for name, command in app.commands.items():
+        assert command.help, name
+        assert len(command.get_short_help_str(limit=60)) < 60
+        assert not command.get_short_help_str(limit=60).endswith("..."), name
+        for option in _kind(command, "option"):
+            assert isinstance(option, click.Option)
+            assert option.help or isinstance(option.type, click.Choice) or option.show_default
+
+
+def test_the_file_on_the_page_is_one_that_is_read(tmp_path):
+    page = PAGE.read_text(encoding="utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "farthing.toml").write_text(text, encoding="utf-8")
+    config = read_config(str(tmp_path / "farthing.toml"))
+    assert tomllib.loads(text)["run"] == config.run
+    for name, described in config.params.items():
+        parameter_of(name, described)
+    for name in SETTINGS:
+        assert f"`{name}`" in page or name in config.run
+
+
+if __name__ == "__main__":
+    before = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+    PAGE.write_text(f"{before}{MARK}\n\n{reference()}", encoding="utf-8")

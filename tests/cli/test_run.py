@@ -1,0 +1,203 @@
+"""`farthing run`: what it runs, how it goes on, and how it ends."""
+
+import json
+import re
+
+import pytest
+
+
+def rows(farthing, *arguments):
+    said = farthing("trials", "--format", "json", *arguments)
+    assert said.code == 0, said.err
+    return json.loads(said.out)
+
+
+def test_the_issue_s_own_example(farthing, quick, tmp_path):
+    (tmp_path / "train.sh").write_text(
+        'echo "$2,$4,$6,$7" >> seen; echo "{\\"value\\": $2, \\"cost\\": $4}"\n'
+    )
+    said = farthing(
+        *("run", *quick, "--param", "lr=float:1e-5:1e-1:log", "--param", "depth=int:1:16"),
+        *("--param", "loss=choice:hinge,log", "--param", "batch=ordinal:16,32,64:log", "--"),
+        *("sh", "train.sh", "--lr", "{lr}", "--depth", "{depth}", "--loss", "{loss}", "-b{batch}"),
+    )
+    assert (said.code, said.err) == (0, "")
+    seen = [line.split(",") for line in (tmp_path / "seen").read_text().splitlines()]
+    assert len(seen) == 3
+    stored = rows(farthing)
+    expected = [{**row["params"], "batch": f"-b{row['params']['batch']}"} for row in stored]
+    assert seen == [[str(value) for value in params.values()] for params in expected]
+    assert [row["value"] for row in stored] == [row["params"]["lr"] for row in stored]
+    assert [row["cost"] for row in stored] == [{"cost": row["params"]["depth"]} for row in stored]
+    assert all(row["state"] == "done" and "uniform" in row["because"] for row in stored)
+
+
+def test_no_dashes_are_needed_before_the_command(farthing, quick, printing):
+    said = farthing("run", *quick, "--param", "x=float:0:1", *printing("{x}"))
+    assert said.code == 0
+    assert re.search(r"^best: +\S+ \(trial \d\) at x=", said.out, re.MULTILINE)
+
+
+def test_lines_for_a_file_and_only_the_result_when_quiet(farthing, quick, printing):
+    run = ["run", *quick, "--param", "x=float:0:1"]
+    lines = farthing(*run, "--", *printing("{x}")).out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        *("trial 0", "trial 1", "trial 2", "stopped", "best", "spent")
+    ]
+    quiet = farthing(*run, "--name", "q", "--quiet", "--", *printing("{x}")).out.splitlines()
+    assert [line.split(":")[0] for line in quiet] == ["stopped", "best", "spent"]
+    data = json.loads(farthing(*run, "--name", "j", "--format", "json", "--", *printing("{x}")).out)
+    assert data["trials"] == 3
+    assert data["best"]["value"] == data["best"]["params"]["x"]
+
+
+def test_the_same_command_goes_on(farthing, quick, printing):
+    run = ["run", "--policy", "random", "--param", "x=float:0:1", "--budget", "5 trials"]
+    limited = [*run, "--stop", "max_trials(2)", "--name", "a", "--", *printing("{x}")]
+    assert "Going on" not in farthing(*limited).out
+    before = rows(farthing, "--name", "a")
+    said = farthing(*limited)
+    assert said.code == 0
+    assert "Going on with study 'a' in farthing.db: 2 trials" in said.out
+    assert rows(farthing, "--name", "a") == before
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [
+        (["--budget", "4 trials"], "budget is"),
+        (["--param", "x=float:0:2"], "space is"),
+        (["--seed", "1"], "seed is"),
+        (["--maximize"], "direction is"),
+        (["--policy", "sobol"], "policy is"),
+    ],
+)
+def test_other_settings_under_one_name_are_refused(study, quick, printing, other, sentence):
+    again = ["run", *quick, "--param", "x=float:0:1"]
+    said = study(*again, *other, "--", *printing("{x}"))
+    assert (said.code, said.out) == (2, "")
+    assert (
+        f"There is already a study 'default' in sqlite:///farthing.db, and {sentence}" in said.err
+    )
+    assert len(said.err.splitlines()) == 1
+
+
+def test_another_command_on_the_same_study_is_said(study, quick, printing):
+    said = study("run", *quick, "--param", "x=float:0:1", "--", "true", "{x}")
+    assert said.code == 0
+    assert "The command was sh -c" in said.err
+
+
+def test_parameters_arrive_as_they_are(farthing, quick, tmp_path):
+    options = ["a b", "--x", 'it\'s "quoted"', "two\nlines", "$HOME `ls` *", "{x}", ""]
+    quoted = ",".join('"' + option.replace('"', '""') + '"' for option in options)
+    (tmp_path / "take.sh").write_text(
+        'printf \'%s\\0%s\\0\' "$1" "$2" >> seen; echo \'{"value": 1}\'\n'
+    )
+    said = farthing(
+        *("run", "--policy", "random", "--budget", "12 trials", "--param", f"x=choice:{quoted}"),
+        *("--param", "y=float:0:1", "--", "sh", "take.sh", "{x}", "<{x}>{{x}}"),
+    )
+    assert said.code == 0, said.err
+    seen = (tmp_path / "seen").read_text().split("\0")[:-1]
+    chosen = [row["params"]["x"] for row in rows(farthing)]
+    assert seen[::2] == chosen
+    assert seen[1::2] == [f"<{option}>{{x}}" for option in chosen]
+    assert len(set(chosen)) > 3  # of twelve draws from seven
+
+
+def test_metric_maximize_and_result_file(farthing, quick):
+    said = farthing(
+        *("run", *quick, "--param", "x=float:0:1", "--metric", "acc", "--maximize", "--"),
+        *("sh", "-c", 'echo "{\\"acc\\": $0}" > "$FARTHING_RESULT"; echo noise', "{x}"),
+    )
+    assert said.code == 0
+    stored = rows(farthing)
+    best = json.loads(farthing("best", "--format", "json").out)
+    assert best["value"] == max(row["value"] for row in stored) == best["params"]["x"]
+
+
+def test_a_rate_makes_dollars_of_seconds(farthing, quick):
+    said = farthing(
+        *("run", "--policy", "random", "--budget", "$1, 3 trials", "--rate", "$3.6/h"),
+        *("--param", "x=float:0:1", "--", "sh", "-c", 'echo "{\\"value\\": $0}"', "{x}"),
+    )
+    assert said.code == 0, said.err
+    for row in rows(farthing):
+        assert row["cost"]["usd"] == pytest.approx(row["run_s"] * 3.6 / 3600)
+
+
+def test_a_study_on_every_database(farthing, url, printing):
+    run = ["run", "--policy", "random", "--budget", "3 trials", "--param", "x=float:0:1"]
+    said = farthing(*run, "--storage", url, "--name", "a b", "--", *printing("{x}"))
+    assert said.code == 0, said.err
+    where = ["--storage", url, "--name", "a b"]
+    assert [row["state"] for row in rows(farthing, *where)] == ["done"] * 3
+    assert "3 trials of 3 trials spent" in farthing("status", *where).out
+    assert "Going on" in farthing(*run, *where, "--", *printing("{x}")).out
+    assert farthing("stop", *where).code == 0
+    assert farthing("worker", url, "a b").code == 0
+
+
+def test_several_workers_share_a_study(farthing, printing):
+    said = farthing(
+        *("run", "--policy", "random", "--budget", "6 trials", "--workers", "2"),
+        *("--param", "x=float:0:1", "--", *printing("{x}")),
+    )
+    assert said.code == 0, said.err
+    assert [row["number"] for row in rows(farthing)] == list(range(6))
+    assert sorted(re.findall(r"^trial (\d)", said.out, re.MULTILINE)) == list("012345")
+
+
+def test_a_file_says_what_options_do_not(farthing, tmp_path):
+    (tmp_path / "farthing.toml").write_text(
+        """
+        [run]
+        budget = "3 trials"
+        policy = "random"
+        name = "from-file"
+        failures-in-a-row = 2
+        command = ["sh", "-c", 'echo "{\\"value\\": $0}"', "{x}", "{m?}"]
+
+        [params]
+        x = "float:0:1"
+        kind = {type = "choice", values = ["a", "b"]}
+        m = {type = "float", low = 0, high = 1, when = {kind = "a"}}
+        """
+    )
+    assert farthing("run").code == 0
+    assert len(rows(farthing)) == 3  # found by the name in the file
+    assert {("m" in row["params"]) == (row["params"]["kind"] == "a") for row in rows(farthing)} == {
+        True
+    }
+    said = farthing("run", "--name", "mine", "--budget", "1 trials", "--param", "x=float:5:6")
+    assert said.code == 0
+    (only,) = rows(farthing, "--name", "mine")
+    assert 5 <= only["params"]["x"] <= 6
+
+
+def test_a_policy_of_this_folder(farthing, printing, tmp_path):
+    (tmp_path / "middle_policy.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from farthing.policies import Random\n"
+        "@dataclass(frozen=True)\n"
+        "class Mine:\n"
+        "    needs = reads = frozenset()\n"
+        "    models = False\n"
+        "    def propose(self, belief, rng): return Random().propose(belief, rng)\n"
+    )
+    said = farthing(
+        *("run", "--policy", "middle_policy:Mine", "--budget", "2 trials"),
+        *("--param", "x=float:0:1", "--", *printing("{x}")),
+    )
+    assert said.code == 0, said.err
+    assert len(rows(farthing)) == 2
+
+
+def test_the_rules_are_any_of(farthing, printing):
+    said = farthing(
+        *("run", "--policy", "random", "--stop", "max_trials(3)", "--stop", "target(-1)"),
+        *("--param", "x=float:0:1", "--", *printing("{x}")),
+    )
+    assert said.code == 0
+    assert "stopped: 3 of at most 3 trials" in said.out

@@ -1,0 +1,28 @@
+"""Databases to test on: an SQLite file, and a schema of its own on a PostgreSQL server."""
+
+import os
+import uuid
+from urllib.parse import quote
+
+import pytest
+
+SERVER = os.environ.get("FARTHING_TEST_POSTGRES")
+REASON = "FARTHING_TEST_POSTGRES does not name a server: .ci/postgres starts one"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    """The address of an empty database, of each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'study.db'}"
+        return
+    if SERVER is None:
+        pytest.skip(REASON)
+    import psycopg
+
+    schema = f"test_{uuid.uuid4().hex}"
+    server = SERVER.replace("+psycopg", "")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+        yield f"{SERVER}?options={quote(f'-csearch_path={schema}')}"
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")

@@ -1,0 +1,96 @@
+"""Looking at real processes: which are alive, and waiting for things to happen to them."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+# A busy machine may take seconds for what is a millisecond's work: nothing waits this long unless
+# it is broken.
+PATIENCE = 20.0
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def wait_until(happened: Callable[[], bool], patience: float = PATIENCE) -> bool:
+    """Wait for something that another process does."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if happened():
+            return True
+        time.sleep(0.01)
+    return happened()
+
+
+class Pids:
+    """A file in which processes of a test write their ids."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def note(self) -> None:
+        with self.path.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+    @property
+    def all(self) -> list[int]:
+        return [int(line) for line in self.path.read_text().split()] if self.path.exists() else []
+
+    @property
+    def alive(self) -> list[int]:
+        return [pid for pid in self.all if is_alive(pid)]
+
+    def kill(self) -> None:
+        for pid in self.alive:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def children_of(pid: int) -> set[int]:
+    """The processes a process has started and not waited for yet, zombies included."""
+    found = set()
+    for name in os.listdir("/proc"):
+        with suppress(OSError):
+            if name.isdigit():
+                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                if int(fields[1]) == pid:
+                    found.add(int(name))
+    return found
+
+
+def open_descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+def fork_off(run: Callable[[], object]) -> int:
+    """Run something in a copy of this process, which is ready for signals on return."""
+    ready, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.close(ready)
+            os.write(tell, b"!")
+            os.close(tell)
+            run()
+            os._exit(0)
+        finally:  # also when interrupted
+            os._exit(1)
+    os.close(tell)
+    os.read(ready, 1)
+    os.close(ready)
+    return pid
+
+
+def exit_code(pid: int) -> int:
+    """How a process that was forked off ended."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -1,0 +1,136 @@
+"""Judging how an evaluation ended."""
+
+import errno
+import os
+import signal
+
+import pytest
+
+from farthing.running.output import Messages
+from farthing.running.result import read_result_file, verdict_of
+
+CLEAN = 0
+
+
+def exited(code):
+    return code << 8
+
+
+def said(text, metric="value"):
+    messages = Messages(metric)
+    messages.feed(text.encode())
+    messages.close()
+    return messages
+
+
+def judge(text="", status=CLEAN, tail="", file=None, metric="value"):
+    return verdict_of(status, said(text, metric), tail, file)
+
+
+def test_done():
+    verdict = judge('{"value": 0.5, "cost": {"usd": 2}}')
+    assert verdict == ("done", 0.5, {"usd": 2.0}, None)
+
+
+def test_a_bare_cost():
+    assert judge('{"value": 1, "cost": 12.3}').cost == {"": 12.3}
+
+
+def test_the_file_wins():
+    assert judge('{"value": 1}', file='{"value": 2}').value == 2
+
+
+def test_the_file_may_have_several_lines():
+    assert judge(file='{\n  "value": 2\n}\n').value == 2
+    assert judge(file='{"value": 1}\n{"value": 2}\n').value == 2
+
+
+def test_progress_is_the_result_of_last_resort():
+    progress = '{"step": 1, "value": 4}\n{"step": 2, "value": 3}\n{"step": 3}\n'
+    assert judge(progress).value == 3
+    assert judge('{"value": 9}\n' + progress).value == 9
+    assert judge(progress, status=exited(1)).state == "failed"
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", '"0.5"', "null", "true", "[1]", "1e999"])
+def test_a_value_that_is_no_finite_number(value):
+    verdict = judge(f'{{"value": {value}, "cost": 2}}')
+    assert verdict.state == "failed"
+    assert verdict.value is None
+    assert verdict.cost == {"": 2.0}
+    assert "expected a finite number" in verdict.error
+
+
+def test_no_result_shows_what_was_expected_and_what_came():
+    verdict = judge("accuracy: 0.93\n", metric="accuracy")
+    assert verdict.state == "failed"
+    assert '{"accuracy": 0.5}' in verdict.error
+    assert "accuracy: 0.93" in verdict.error
+
+
+def test_no_result_in_the_file():
+    verdict = judge('{"value": 1}', file="oops")
+    assert verdict.state == "failed"
+    assert "oops" in verdict.error
+
+
+def test_a_cost_that_is_none():
+    verdict = judge('{"value": 1, "cost": "cheap"}')
+    assert verdict.state == "failed"
+    assert '"cheap"' in verdict.error
+
+
+@pytest.mark.parametrize("status", [CLEAN, exited(1)])
+def test_it_says_itself_what_went_wrong(status):
+    failed = judge('{"failed": "out of memory", "value": 3, "cost": 2}', status)
+    assert failed == ("failed", None, {"": 2.0}, "out of memory")
+    trouble = judge('{"infrastructure": "lost the GPU"}', status)
+    assert trouble == ("infrastructure", None, {}, "lost the GPU")
+
+
+def test_nothing_went_wrong_it_says():
+    assert judge('{"value": 3, "failed": false, "infrastructure": null}').value == 3
+
+
+def test_a_result_and_a_bad_exit_is_a_failure():
+    verdict = judge('{"value": 1, "cost": 4}', exited(3), tail="Traceback ...")
+    assert verdict.state == "failed"
+    assert verdict.value is None
+    assert verdict.cost == {"": 4.0}
+    assert "exit code 3" in verdict.error
+    assert "Traceback ..." in verdict.error
+
+
+@pytest.mark.parametrize("status", [signal.SIGKILL, exited(128 + signal.SIGKILL)])
+def test_killed_by_somebody_else_is_probably_out_of_memory(status):
+    verdict = judge(status=status)
+    assert verdict.state == "failed"
+    assert "out of memory" in verdict.error
+
+
+def test_another_signal_has_a_name():
+    verdict = judge(status=signal.SIGSEGV)
+    assert verdict.state == "failed"
+    assert signal.strsignal(signal.SIGSEGV) in verdict.error
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_infrastructure(number):
+    tail = f"cp: error writing 'model': {os.strerror(number)}"
+    assert judge(status=exited(1), tail=tail).state == "infrastructure"
+    assert judge('{"value": 1}', tail=tail).state == "done"  # it managed all the same
+
+
+@pytest.mark.parametrize("content", [b"", b" \n"])
+def test_an_empty_result_file_is_none(tmp_path, content):
+    (tmp_path / "result").write_bytes(content)
+    assert read_result_file(tmp_path / "result") is None
+    assert read_result_file(tmp_path / "nothing") is None
+    assert read_result_file(tmp_path) is None
+
+
+def test_only_the_end_of_a_huge_result_file_is_read(tmp_path):
+    (tmp_path / "result").write_bytes(b"x" * 5_000_000 + b'\n{"value": 4}\n')
+    text = read_result_file(tmp_path / "result")
+    assert len(text) < 2_000_000
+    assert judge(file=text).value == 4

@@ -1,0 +1,377 @@
+"""Watching over an evaluation until nothing of it is left."""
+
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+from processes import PATIENCE, children_of, exit_code, fork_off, open_descriptors, wait_until
+
+from farthing.errors import InvalidInput
+from farthing.running import CallableTask, CommandTask, Interrupted, report, supervise
+from farthing.running import guard as guards
+from farthing.running import supervisor as supervisors
+
+
+def when(condition):
+    return lambda usage: not condition()
+
+
+# ── limits ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_timeout_kills(evaluate, sleeps, pids):
+    finished = evaluate(sleeps(descendants=2), timeout=0.5)
+    assert finished.state == "killed"
+    assert "timeout of 0.5 s" in finished.error
+    assert finished.usage.wall_s >= 0.5
+    assert pids.alive == []
+
+
+def test_what_is_not_allowed_is_killed(evaluate, sleeps, pids):
+    asked = []
+
+    def allow(usage):
+        asked.append(usage)
+        return len(pids.all) < 3
+
+    finished = evaluate(sleeps(descendants=2), allow=allow, tick=0.05)
+    assert finished.state == "killed"
+    assert pids.alive == []
+    times = [usage.wall_s for usage in asked]
+    assert all(later - earlier >= 0.05 for earlier, later in pairwise(times))
+    assert finished.usage.wall_s >= times[-1]
+
+
+def test_sigterm_is_given_a_chance(evaluate, tmp_path):
+    ready, saved = tmp_path / "ready", tmp_path / "saved"
+
+    def objective(params):
+        def save(*_):
+            saved.touch()
+            os._exit(0)
+
+        signal.signal(signal.SIGTERM, save)
+        ready.touch()
+        time.sleep(60)
+
+    begun = time.monotonic()
+    finished = evaluate(CallableTask(objective), allow=when(ready.exists), tick=0.05, grace=30)
+    assert finished.state == "killed"
+    assert saved.exists()
+    assert time.monotonic() - begun < PATIENCE  # it did not wait for the grace period to end
+
+
+def test_who_ignores_sigterm_is_killed_after_the_grace_period(evaluate, sleeps, pids):
+    task = sleeps(ignoring=[signal.SIGTERM], descendants=2)
+    finished = evaluate(task, allow=lambda usage: len(pids.all) < 3, tick=0.05, grace=0.3)
+    assert finished.state == "killed"
+    assert pids.alive == []
+
+
+def test_descendants_have_the_grace_period_even_when_the_leader_has_gone(evaluate, tmp_path):
+    ready, saved = tmp_path / "ready", tmp_path / "saved"
+    code = '(trap "sleep 0.8; touch $2; exit" TERM; touch $1; sleep 60 & wait) & exec sleep 60'
+    task = CommandTask(["sh", "-c", code, "sh", str(ready), str(saved)])
+    assert evaluate(task, allow=when(ready.exists), tick=0.05, grace=30).state == "killed"
+    assert saved.exists()
+
+
+def test_a_result_that_comes_after_the_order_to_end_is_not_believed(evaluate, tmp_path):
+    ready = tmp_path / "ready"
+    code = (
+        'trap \'echo "{\\"value\\": 1, \\"cost\\": 5}"; exit 0\' TERM; touch "$1"; sleep 60 & wait'
+    )
+    task = CommandTask(["sh", "-c", code, "sh", str(ready)])
+    finished = evaluate(task, allow=when(ready.exists), tick=0.05)
+    assert (finished.state, finished.value) == ("killed", None)
+    assert finished.cost == {"": 5.0}
+
+
+def test_one_that_has_stopped_itself_can_obey(evaluate, sleeps, tmp_path, pids):
+    ready = tmp_path / "ready"
+
+    def stop():
+        ready.touch()
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    task = sleeps(before=stop)
+    begun = time.monotonic()
+    finished = evaluate(task, allow=when(ready.exists), tick=0.05, grace=60)
+    assert finished.state == "killed"
+    assert time.monotonic() - begun < PATIENCE
+
+
+def test_output_is_read_while_it_is_being_killed(evaluate, tmp_path):
+    ready = tmp_path / "ready"
+    code = (
+        "import signal, sys, time\n"
+        "def last_words(*_):\n  sys.stdout.write('x' * 2_000_000); print('done', file=sys.stderr);"
+        " sys.exit()\n"
+        "signal.signal(signal.SIGTERM, last_words); open(sys.argv[1], 'w'); time.sleep(60)"
+    )
+    task = CommandTask([sys.executable, "-c", code, str(ready)])
+    finished = evaluate(task, allow=when(ready.exists), tick=0.05, grace=30)
+    assert "done" in finished.error.splitlines()
+
+
+# ── ends ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_comes_back_when_it_ends_and_not_a_tick_later(evaluate):
+    begun = time.monotonic()
+    finished = evaluate(CallableTask(lambda params: 1.0), tick=60)
+    assert finished.value == 1.0
+    assert time.monotonic() - begun < PATIENCE  # a third of the tick
+
+
+def test_who_outlives_the_leader_is_killed_and_not_waited_for(evaluate, pids):
+    code = (
+        "import os, signal, sys, time\n"
+        "if os.fork() == 0:\n"
+        "  signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "  open(sys.argv[1], 'a').write(f'{os.getpid()}\\n'); time.sleep(60)\n"
+        "while not os.path.exists(sys.argv[1]) or not open(sys.argv[1]).read(): time.sleep(0.01)\n"
+        "print('{\"value\": 1}')"
+    )
+    begun = time.monotonic()
+    finished = evaluate(CommandTask([sys.executable, "-c", code, str(pids.path)]), grace=60)
+    assert finished.value == 1
+    assert len(pids.all) == 1
+    assert pids.alive == []
+    assert time.monotonic() - begun < PATIENCE
+
+
+def test_a_result_that_a_descendant_writes_just_after_the_leader_left(evaluate, monkeypatch):
+    monkeypatch.setattr(guards, "LINGER", PATIENCE)
+    task = CommandTask(["sh", "-c", '(sleep 0.1; echo "{\\"value\\": 1}") & exit 0'])
+    assert evaluate(task).value == 1
+
+
+def test_a_daemon_that_leaves_the_group_is_let_go(evaluate, pids):
+    def objective(params):
+        if os.fork() == 0:
+            os.setsid()
+            pids.note()
+            time.sleep(60)
+            os._exit(0)
+        wait_until(lambda: len(pids.all) == 1)
+        return 1.0
+
+    assert evaluate(CallableTask(objective)).value == 1.0
+    assert len(pids.alive) == 1
+    pids.kill()
+
+
+def test_one_that_closes_its_output_early_is_still_watched(evaluate):
+    code = "import os, sys, time; os.close(1); os.close(2); time.sleep(0.3); sys.exit(4)"
+    finished = evaluate(CommandTask([sys.executable, "-S", "-c", code]))
+    assert "exit code 4" in finished.error
+    assert finished.usage.wall_s >= 0.3
+
+
+def test_fifty_in_a_row_leave_nothing_behind(evaluate):
+    evaluate(CallableTask(lambda params: 1.0))
+    before = open_descriptors(), children_of(os.getpid()), threading.active_count()
+    for i in range(50):
+        finished = evaluate(CallableTask(lambda params, i=i: float(i)))
+        assert finished.value == i
+    assert (open_descriptors(), children_of(os.getpid()), threading.active_count()) == before
+
+
+def test_several_threads_at_once(evaluate):
+    values = {}
+
+    def work(i):
+        values[i] = [
+            evaluate(CallableTask(lambda p: float(i + p["j"])), {"j": j}).value for j in range(5)
+        ]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    before = open_descriptors()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert values == {i: [float(i + j) for j in range(5)] for i in range(4)}
+    assert open_descriptors() == before
+
+
+# ── when the supervising process is in trouble ─────────────────────────────────────────────
+
+
+def test_when_allow_raises_nothing_survives(evaluate, sleeps, pids):
+    def allow(usage):
+        if len(pids.all) == 3:
+            raise LookupError("the database is gone")
+        return True
+
+    before = open_descriptors()
+    task = sleeps(ignoring=[signal.SIGTERM], descendants=2)
+    with pytest.raises(LookupError):
+        evaluate(task, allow=allow, tick=0.05, grace=0.2)
+    assert pids.alive == []
+    assert open_descriptors() == before
+
+
+def test_an_error_of_the_system_in_allow_is_not_taken_for_a_failed_start(evaluate, sleeps, pids):
+    def allow(usage):
+        raise OSError("the network is down")
+
+    with pytest.raises(OSError, match="the network is down"):
+        evaluate(sleeps(), allow=allow, tick=0.05, grace=0.2)
+    assert pids.alive == []
+
+
+def test_when_on_progress_raises_nothing_survives(evaluate, pids):
+    def fail(message, usage):
+        raise LookupError
+
+    def objective(params):
+        pids.note()
+        report(1)
+        time.sleep(60)
+
+    with pytest.raises(LookupError):
+        evaluate(CallableTask(objective), on_progress=fail, grace=0.2)
+    assert pids.alive == []
+
+
+def test_ctrl_c_kills_and_says_what_was_used(evaluate, sleeps, pids):
+    def burn():
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+        pids.note()
+
+    def interrupt():
+        wait_until(lambda: len(pids.all) == 4)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    task = sleeps(ignoring=[signal.SIGTERM], descendants=2, before=burn)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    begun = time.monotonic()
+    with pytest.raises(Interrupted) as caught:
+        evaluate(task, grace=60, tick=60)
+    thread.join()
+    assert isinstance(caught.value, KeyboardInterrupt)
+    assert time.monotonic() - begun < 60  # the keyboard is not kept waiting for the grace period
+    finished = caught.value.finished
+    assert finished.state == "killed"
+    assert finished.usage.cpu_s >= 0.2
+    assert finished.usage.wall_s >= supervisors.IMPATIENT_GRACE
+    assert pids.alive == []
+
+
+def test_ctrl_c_before_the_start(evaluate, monkeypatch):
+    class Task:
+        metric = "value"
+
+        def prepare(self, job):
+            self.folder = job.folder
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        evaluate(task := Task())
+    assert caught.value.finished.state == "killed"
+    assert not task.folder.exists()
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_ctrl_c_at_any_moment(evaluate, sleeps, pids, times):
+    """Interrupted after longer and longer times; nothing is ever left."""
+
+    def run():
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(sleeps(), grace=0.2)
+
+    begun = time.monotonic()
+    for i in range(20):
+        process = fork_off(run)
+        time.sleep(0.003 * i)
+        for _ in range(times):
+            os.kill(process, signal.SIGINT)
+        exit_code(process)
+        assert wait_until(lambda: pids.alive == [])
+    assert time.monotonic() - begun < 60  # nobody has slept on
+
+
+# ── what cannot be started ─────────────────────────────────────────────────────────────────
+
+
+def test_no_process_to_be_had(evaluate, monkeypatch):
+    def fork():
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    before = open_descriptors()
+    monkeypatch.setattr(os, "fork", fork)
+    finished = evaluate(CallableTask(lambda params: 1.0))
+    assert finished.state == "infrastructure"
+    assert "unavailable" in finished.error
+    assert open_descriptors() == before
+
+
+def test_no_process_to_be_had_for_the_guard(evaluate, monkeypatch):
+    real, parent = os.fork, os.getpid()
+
+    def fork():
+        if os.getpid() == parent:
+            return real()
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", fork)
+    finished = evaluate(CallableTask(lambda params: 1.0))
+    assert finished.state == "infrastructure"
+    assert "unavailable" in finished.error
+
+
+def test_no_room_for_a_folder(evaluate, monkeypatch):
+    def mkdtemp(prefix):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(supervisors.tempfile, "mkdtemp", mkdtemp)
+    finished = evaluate(CallableTask(lambda params: 1.0))
+    assert finished.state == "infrastructure"
+    assert "No space left" in finished.error
+
+
+def test_no_descriptor_to_be_had(evaluate):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = open_descriptors()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, before)) + 10, hard))
+    taken = []
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        for _ in range(4):  # the second pipe finds no place
+            os.close(taken.pop())
+        finished = evaluate(CallableTask(lambda params: 1.0))
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert finished.state == "infrastructure"
+    assert open_descriptors() == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"timeout": 0}, {"timeout": -1}, {"timeout": float("nan")}, {"grace": -1}, {"tick": 0}],
+)
+def test_what_is_no_setting(evaluate, wrong):
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        evaluate(CallableTask(lambda params: 1.0), **wrong)
+
+
+def test_the_signature():
+    finished = supervise(
+        CallableTask(lambda params: 1.0), {}, number=0, seed=0, timeout=None, allow=lambda u: True
+    )
+    assert finished.state == "done"

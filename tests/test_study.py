@@ -1,0 +1,502 @@
+"""A study: what an Optimizer does, in a database, from any process, and after any interruption."""
+
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+from test_contract import PARAMETERS, POLICIES, value_of
+from test_contract import cost_of as price_of
+
+import farthing
+from farthing import (
+    Categorical,
+    Float,
+    Int,
+    InvalidInput,
+    Optimizer,
+    Space,
+    Stopped,
+    Study,
+)
+from farthing.cost import Known
+from farthing.policies import EI, CArBO, Cooling, EIPerCost, Gittins, Random, Sobol
+from farthing.stopping import MaxTrials, Target
+
+SPACE = Space(
+    {
+        "a": Float(-3, 5),
+        "b": Float(1e-4, 1, log=True),
+        "k": Int(1, 6),
+        "s": Categorical(["u", "v", ("w", 1)]),
+        "m": Float(2, 3, when={"s": "u"}),
+    }
+)
+
+
+def make(url, name="study", **settings):
+    settings = {"space": SPACE, "budget": 500.0, "policy": Random(), **settings}
+    return Study.create(url, name=name, **settings)
+
+
+def play(study, count):
+    """What a user does: the objective and the price of the contract tests."""
+    for _ in range(count):
+        trial = study.ask()
+        study.tell(trial, value_of(trial.params), cost=price_of(trial.params))
+
+
+def same(one, other):
+    assert one.number == other.number
+    assert dict(one.params) == dict(other.params)
+    np.testing.assert_allclose(one.x, other.x, rtol=0, atol=1e-9)
+    assert one.because == other.because
+    assert dict(one.predicted) == pytest.approx(dict(other.predicted), rel=1e-9)
+
+
+# ── making and finding ─────────────────────────────────────────────────────────────────────────
+
+
+def test_it_is_a_public_name():
+    assert farthing.Study is Study
+    with pytest.raises(AttributeError, match="Stduy"):
+        farthing.Stduy  # noqa: B018
+
+
+def test_making_it_again_with_the_same_settings_opens_it(url):
+    first = make(url, stop=MaxTrials(9), timeout="10m", retries=2, worth=None)
+    play(first, 3)
+    again = make(url, stop=MaxTrials(9), timeout=600.0, retries=2)
+    opened = Study.open(url, "study")
+    for study in (again, opened):
+        assert [dict(t.params) for t in study.history] == [dict(t.params) for t in first.history]
+        assert study.ledger == first.ledger
+        assert study.settings == first.settings
+        assert study.timeout == 600.0
+    assert opened.space == SPACE
+    make(url, "another", budget="$3")
+    assert Study.names(url) == ["study", "another"]
+    assert len(Study.open(url, "another").history) == 0
+    assert "study" in repr(opened)
+
+
+@pytest.mark.parametrize(
+    ("settings", "differs"),
+    [
+        ({"budget": "$3"}, r'budget is \{"cost":500.0\} there and \{"usd":3.0\} here'),
+        ({"budget": 501.0}, r'"cost":501.0'),
+        ({"space": {"a": Float(-3, 5)}}, "space is"),
+        ({"policy": Sobol()}, "policy is .*Random.* there and .*Sobol.* here"),
+        ({"stop": MaxTrials(3)}, "stop is null there"),
+        ({"seed": 1}, "seed is 0 there and 1 here"),
+        ({"direction": "maximize"}, "direction"),
+        ({"timeout": 5}, "timeout"),
+        ({"retries": 1}, "retries"),
+    ],
+)
+def test_a_study_with_other_settings_is_not_touched(tmp_path, settings, differs):
+    make(tmp_path / "study.db")
+    with pytest.raises(InvalidInput, match=f"already a study 'study'.*{differs}.*another name"):
+        make(tmp_path / "study.db", **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"name": ""}, "what to call the study"),
+        ({"retries": -1}, "retries=-1"),
+        ({"timeout": "$3"}, "expected seconds"),
+        ({"timeout": 0}, "positive"),
+        ({"space": {"a": Categorical([print, "b"])}}, "cannot be kept|Use a name"),
+        ({"policy": Random}, "give one that is made"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_settings_that_make_no_sense(tmp_path, settings, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        make(tmp_path / "study.db", **settings)
+
+
+def test_a_study_that_is_not_there(url):
+    with pytest.raises(InvalidInput, match=r"no study 'x' in .*It has none\. Make it with"):
+        Study.open(url, "x")
+
+
+def importable_price(params):
+    return 2.0 + params["a"] / 10
+
+
+def test_a_price_list_is_kept_by_name_or_given_again(tmp_path):
+    url = tmp_path / "study.db"
+    make(url, "named", cost=importable_price)
+    study = Study.open(url, "named")
+    study.tell(study.ask(), 1.0)
+    trial = study.history[0]
+    assert study.ledger.spent == importable_price(trial.params)
+    make(url, "lambda", cost={"cost": Known(lambda params: 2.0)})
+    with pytest.raises(InvalidInput, match=r"a function in cost= that cannot be imported.*cost="):
+        Study.open(url, "lambda")
+    study = Study.open(url, "lambda", cost=lambda params: 2.0)
+    study.tell(study.ask(), 1.0)
+    assert study.ledger.spent == 2.0
+
+
+def test_a_study_can_be_sent_to_another_process(url):
+    study = make(url)
+    play(study, 2)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        trial = pool.submit(Study.ask, study).result()  # pickled on its way
+    assert trial.number == 2
+    assert [t.state for t in study.history] == ["done", "done", "running"]
+    assert len(pickle.loads(pickle.dumps(study)).history) == 3
+
+
+# ── it thinks like an Optimizer, and resumes ───────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_resumed_study_proposes_what_the_uninterrupted_one_does(tmp_path, name):
+    """And what an Optimizer does; with trials running, a failure and a kill among the first."""
+    settings = {"budget": 500.0, "policy": POLICIES[name]("continuous", 1.0), "seed": 3}
+    url = tmp_path / "study.db"
+    space = Space(PARAMETERS["continuous"])
+    study = Study.create(url, name="s", space=space, **settings)
+    optimizer = Optimizer(space, **settings)
+    for k in range(8):
+        asked = [each.ask() for each in (study, optimizer)]
+        same(*asked)
+        for each, trial in zip((study, optimizer), asked, strict=True):
+            cost = price_of(trial.params)
+            if k == 2:
+                each.tell(trial, failed="out of memory", cost=cost)
+            elif k == 4:
+                each.tell(trial, killed=True, cost=cost)
+            elif k != 6:  # which is still running
+                each.tell(trial, value_of(trial.params), cost=cost)
+        if k in (3, 6):
+            assert study.ledger == optimizer.ledger
+            study = Study.open(url, "s")
+    reopened = Study.open(url, "s")
+    assert reopened.verdict == optimizer.verdict or np.isnan(reopened.verdict.number)
+    assert (reopened.best.number, study.best.value) == (optimizer.best.number, study.best.value)
+    same(reopened.ask(), optimizer.ask())
+
+
+@pytest.mark.parametrize("policy", [Cooling(), CArBO(), Gittins(0.01)])
+def test_thinking_in_a_budget_of_seconds_is_kept(tmp_path, policy):
+    """Cooling depends on what is left, and so on how long was thought: that is stored, too."""
+    url = tmp_path / "study.db"
+    study = Study.create(url, name="s", space=SPACE, budget="300s", policy=policy)
+    play(study, 7)
+    spent = sum(t.cost["s"] for t in study.history)
+    assert study.ledger.thinking > 0
+    assert study.ledger.spent == pytest.approx(spent + study.ledger.thinking, rel=1e-12)
+    assert Study.open(url, "s").ledger == study.ledger
+    proposed = [Study.open(url, "s")._clerk._think()[0].proposal for _ in range(2)]
+    proposed.append(study._clerk._think()[0].proposal)
+    for other in proposed[1:]:
+        np.testing.assert_array_equal(proposed[0].x, other.x)
+        assert proposed[0].because == other.because
+
+
+def test_a_rule_remembers_over_a_restart(tmp_path):
+    url = tmp_path / "study.db"
+    study = make(url, policy=EIPerCost(), stop=MaxTrials(4))
+    while not study.verdict.stop:
+        play(study, 1)
+        study = Study.open(url, "study")
+    assert study.verdict.because == "4 of at most 4 trials made"
+    with pytest.raises(Stopped, match="4 of at most 4"):
+        study.ask()
+    assert study.ask(anyway=True).number == 4
+    target = make(url, "target", stop=Target(0.5), budget=None)
+    target.tell(target.ask(), 0.1)
+    with pytest.raises(Stopped, match=r"0\.1 has reached"):
+        target.ask()
+
+
+def test_values_are_maximised_where_they_should_be(url):
+    study = make(url, direction="maximize", budget=None)
+    for value in (1.0, 3.0, 2.0):
+        study.tell(study.ask(), value)
+    assert study.best.value == 3.0
+    assert Study.open(url, "study").best.number == 1
+
+
+def test_noisy_values_have_a_best_by_the_model(tmp_path):
+    study = make(tmp_path / "s.db", policy=EI(), noisy=True, budget=None)
+    optimizer = Optimizer(SPACE, policy=EI(), noisy=True)
+    for _ in range(7):
+        for each in (study, optimizer):
+            trial = each.ask()
+            each.tell(trial, value_of(trial.params))
+    assert study.best.number == optimizer.best.number
+
+
+# ── asking and telling ─────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_asked_here_is_told_there(url):
+    one, other = make(url), Study.open(url, "study")
+    trials = [one.ask(), other.ask(), one.ask()]
+    assert [trial.number for trial in trials] == [0, 1, 2]
+    assert len({trial.x.tobytes() for trial in trials}) == 3
+    other.tell(trials[0], 1.0, cost=2.0)
+    one.tell(1, failed="out of memory", cost=1.0)
+    other.tell(2, killed=True, cost=5.0)
+    for study in (one, other):
+        assert [t.state for t in study.history] == ["done", "failed", "killed"]
+        assert study.history[1].error == "out of memory"
+        assert study.ledger.spent == 8.0
+        assert study.ledger.reserved == 0.0
+    assert [r["censored"] for r in one.records()] == [0, 0, 1]
+
+
+def test_the_ledger_is_kept_at_every_step(url):
+    study = make(url, budget={"cost": 200.0, "trials": 12})
+    play(study, 5)
+    held = study.ask()
+    assert study.ledger["trials"].reserved == 1
+    assert study.ledger.held(held.number)["cost"] > 0
+    while not study.verdict.stop:
+        trial = study.ask()
+        for resource in study.ledger:
+            account = study.ledger[resource]
+            assert account.spent + account.reserved + account.left == account.limit
+            assert account.left >= 0
+        study.tell(trial, 1.0, cost=study.ledger.held(trial.number)["cost"])
+    assert len(study.history) > 7
+    assert Study.open(url, "study").ledger == study.ledger
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ((7, 1.0), "never asked here"),
+        (("0", 1.0), "never asked here"),
+        ((0,), "exactly one of"),
+        ((0, float("nan")), "expected a finite number"),
+        ((0, "1.0"), "expected a finite number"),
+    ],
+)
+def test_what_cannot_be_told(tmp_path, told, sentence):
+    study = make(tmp_path / "s.db")
+    study.ask()
+    with pytest.raises(InvalidInput, match=sentence):
+        study.tell(*told, cost=1.0)
+    with pytest.raises(InvalidInput, match="cost in 'cost' is missing"):
+        study.tell(0, 1.0)
+    with pytest.raises(InvalidInput, match="counted here is cost"):
+        study.tell(0, 1.0, cost={"usd": 3.0})
+    assert study.history[0].state == "running"
+    study.tell(0, 1.0, cost=1.0)
+    with pytest.raises(InvalidInput, match=r"told already \(done\)"):
+        Study.open(tmp_path / "s.db", "study").tell(0, 1.0, cost=1.0)
+
+
+def test_a_trial_of_another_study_is_not_told(tmp_path):
+    one, other = make(tmp_path / "s.db", "one"), make(tmp_path / "s.db", "other", seed=1)
+    trial = one.ask()
+    other.ask()
+    with pytest.raises(InvalidInput, match="never asked here"):
+        other.tell(trial, 1.0, cost=1.0)
+
+
+def test_the_users_own_params_are_their_own(tmp_path):
+    study = make(tmp_path / "s.db")
+    trial = study.ask()
+    trial.params.clear()
+    assert study.history[0].params
+
+
+def test_a_stop_is_requested_from_anywhere_and_taken_back(url):
+    study = make(url)
+    Study.open(url, "study").request_stop()
+    assert (study.verdict.stop, study.verdict.because) == (True, "a stop was requested")
+    with pytest.raises(Stopped, match="a stop was requested"):
+        study.ask()
+    with pytest.raises(Stopped):
+        study.ask(anyway=False)
+    assert study.result().stop_reason == "a stop was requested"
+    Study.open(url, "study")._clerk.resume()
+    assert study.ask().number == 0
+
+
+# ── evaluations made elsewhere ─────────────────────────────────────────────────────────────────
+
+POINTS = [SPACE.decode(x) for x in SPACE.sample(8, np.random.default_rng(4))]
+
+
+def test_what_was_evaluated_elsewhere_takes_a_number_and_nothing_of_the_budget(url):
+    study, optimizer = make(url, policy=CArBO()), Optimizer(SPACE, 500.0, policy=CArBO())
+    for params in POINTS:
+        for each in (study, optimizer):
+            each.add(params, value_of(params), cost=price_of(params))
+    assert study.ledger.spent == 0
+    same(Study.open(url, "study").ask(), optimizer.ask())
+    with pytest.raises(InvalidInput, match="missing"):
+        study.add(POINTS[0], 1.0)
+    with pytest.raises(InvalidInput, match="Unknown parameter"):
+        study.add({"z": 1}, 1.0, cost=1.0)
+
+
+def rows(prefix=""):
+    return [
+        {f"{prefix}{name}": value for name, value in params.items()}
+        | {"value": value_of(params), "cost": price_of(params)}
+        for params in POINTS
+    ]
+
+
+def test_trials_are_imported_from_rows_frames_files_and_studies(tmp_path):
+    import pandas as pd
+
+    url = tmp_path / "study.db"
+    wanted = make(url, "wanted", policy=EIPerCost())
+    for params in POINTS:
+        wanted.add(params, value_of(params), cost=price_of(params))
+    elsewhere = make(url, "elsewhere")
+    elsewhere.import_trials(rows())
+    plain = [{**row, "s": str(row["s"])} for row in rows()]
+    frame = elsewhere.dataframe()
+    frame.to_csv(tmp_path / "ours.csv", index=False)
+    pd.DataFrame(plain).to_csv(tmp_path / "theirs.csv", index=False)
+    sources = {
+        "rows": rows(),
+        "prefixed": rows("param_"),
+        "frame": pd.DataFrame(rows()),
+        "our frame": frame,
+        "our file": str(tmp_path / "ours.csv"),
+        "their file": tmp_path / "theirs.csv",
+        "study": elsewhere,
+    }
+    proposal = wanted.ask()
+    for name, source in sources.items():
+        study = make(url, name, policy=EIPerCost())
+        assert study.import_trials(source) == 8
+        assert [t.params for t in study.history] == POINTS
+        assert study.ledger.spent == 0
+        same(study.ask(), proposal)
+
+
+def test_values_and_costs_have_switches_of_their_own(url):
+    values, costs, both = (make(url, n, policy=EIPerCost()) for n in ("v", "c", "b"))
+    values.import_trials(rows(), costs=False)
+    assert [dict(t.cost) for t in values.history] == [{}] * 8
+    assert values.ask().predicted == {}  # nothing is known about costs
+    assert costs.import_trials(rows(), values=False) == 8
+    both.import_trials(rows())
+    assert len(costs.history) == 0
+    assert costs.best is None
+    first = Study.open(url, "c").ask()
+    assert first.number == 0
+    assert first.predicted_cost == pytest.approx(price_of(first.params), rel=0.6)
+    # Where a cost is known but no value, the point may still be proposed.
+    table = Space.from_rows([{"x": 1.0}, {"x": 2.0}])
+    priced = make(url, "t", space=table, policy=EIPerCost())
+    priced.import_trials([{"x": 1.0, "cost": 3.0}, {"x": 2.0, "cost": 4.0}])
+    assert {priced.ask().params["x"], priced.ask().params["x"]} == {1.0, 2.0}
+    predicted = {t.params["x"]: t.predicted_cost for t in priced.history}
+    assert predicted == pytest.approx({1.0: 3.0, 2.0: 4.0}, rel=0.3)
+
+
+def test_only_what_another_study_knows_is_imported(tmp_path):
+    study = make(tmp_path / "s.db", "from")
+    trials = [study.ask() for _ in range(4)]
+    study.tell(trials[0], 1.0, cost=2.0)
+    study.tell(trials[1], failed="no", cost=3.0)
+    study.tell(trials[2], killed=True, cost=60.0)  # a lower bound
+    taken = make(tmp_path / "s.db", "to")
+    assert taken.import_trials(study) == 2
+    assert [t.value for t in taken.history] == [1.0]
+    assert [dict(p.cost) for p in taken._mirror.prices] == [{"cost": 3.0}]
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("nowhere.csv", r"'nowhere\.csv' cannot be read"),
+        ([{"colour": "red", "value": 1.0}], r"Row 0: no parameter is there"),
+        ([{**POINTS[0], "value": "high"}], r"Row 0: value is 'high'"),
+        ([{**POINTS[0], "a": 99.0, "value": 1.0}], "99"),
+        (42, "holds no evaluations"),
+        ({"a": 1}, "holds no evaluations"),
+        (["a"], "holds no evaluations"),
+    ],
+)
+def test_what_cannot_be_imported_changes_nothing(tmp_path, source, sentence):
+    study = make(tmp_path / "s.db")
+    with pytest.raises(InvalidInput, match=sentence):
+        study.import_trials(source)
+    with pytest.raises(InvalidInput, match="nothing would be imported"):
+        study.import_trials([], values=False, costs=False)
+    assert len(study.history) == 0
+
+
+# ── looking ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_result_says_what_was_found_and_paid(url):
+    study = make(url, stop=MaxTrials(3))
+    assert study.result().best is None
+    assert study.result().stop_reason == "it has not ended"
+    play(study, 3)
+    result = study.result()
+    assert result.best.value == min(t.value for t in study.history)
+    assert result.stop_reason == "3 of at most 3 trials made"
+    assert result.spent == study.ledger.spent
+    assert len(result.history) == 3
+
+
+def test_the_data_frame_and_the_records_have_everything(url):
+    study = make(url)
+    play(study, 2)
+    study.ask()
+    frame = study.dataframe()
+    assert list(frame["number"]) == [0, 1, 2]
+    assert {"param_a", "cost_cost", "state", "because", "think_s", "run_s"} <= set(frame.columns)
+    records = study.records()
+    assert [record["state"] for record in records] == ["done", "done", "running"]
+    wanted = {"number", "state", "params", "value", "cost", "because", "predicted", "censored"}
+    wanted |= {"worker", "attempt", "seed", "error", "notes", "think_s", "queue_s", "run_s"}
+    assert wanted <= set(records[0])
+    assert len({record["seed"] for record in records}) == 3
+    assert records[0]["params"] == dict(study.history[0].params)
+
+
+# ── many processes ─────────────────────────────────────────────────────────────────────────────
+
+
+def ask_and_tell(url):
+    """One of eight processes: asks and tells until the budget is spent, and audits the ledger."""
+    study, seen = Study.open(url, "study"), []
+    while True:
+        try:
+            trial = study.ask()
+        except Stopped:
+            return seen
+        ledger = study._mirror.book.ledger  # as this process's own transaction left it
+        assert ledger.spent + ledger.reserved + ledger.left == ledger.limit
+        assert ledger.spent + ledger.reserved <= ledger.limit * (1 + 1e-9)
+        study.tell(trial, value_of(trial.params), cost=0.5 + trial.params["k"] / 10)
+        seen.append(trial.number)
+
+
+def test_eight_processes_share_a_budget_and_never_the_same_trial(url):
+    """Costs are known, so that what is held is what is paid: the limit is never passed."""
+    study = make(url, budget=25.0, cost=eight_price)
+    with ProcessPoolExecutor(8, multiprocessing.get_context("fork")) as pool:
+        told = list(pool.map(ask_and_tell, [url] * 8))
+    numbers = sorted(number for part in told for number in part)
+    history = study.history
+    assert numbers == list(range(len(history)))
+    assert len({trial.x.tobytes() for trial in history}) == len(history)
+    assert {trial.state for trial in history} == {"done"}
+    assert 25 - 1.1 < study.ledger.spent <= 25 * (1 + 1e-9)
+    assert study.ledger.spent == pytest.approx(sum(t.cost["cost"] for t in history))
+    assert study.ledger.reserved == 0
+
+
+def eight_price(params):
+    return 0.5 + params["k"] / 10
