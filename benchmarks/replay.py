@@ -73,42 +73,57 @@ class Run:
 
 
 def replay(problem: Problem, job: Job) -> Run:
-    """Ask, evaluate, tell, until the budget is spent."""
+    """Ask, evaluate, tell, until the budget is spent; what a method raises ends its run."""
     limit = job.budget * problem.typical_cost
-    method: Method = make(job.method, problem.space, budget=limit, seed=job.seed, clock=job.clock)
-    rows = Rows(problem.space) if problem.space.rows is not None else None
     costs: list[float] = []
     values: list[float | None] = []
     thinking: list[float] = []
-    spent, ended = 0.0, "evaluations"
+    error = None
+    try:
+        ended = _play(problem, job, limit, costs, values, thinking)
+    except Exception as raised:
+        ended, error = "error", f"{type(raised).__name__}: {raised}"[:500]
+    return Run(job, limit, tuple(costs), tuple(values), tuple(thinking), ended, error)
+
+
+def _play(
+    problem: Problem,
+    job: Job,
+    limit: float,
+    costs: list[float],
+    values: list[float | None],
+    thinking: list[float],
+) -> str:
+    """Fill the three lists, evaluation by evaluation; why it ended."""
+    method: Method = make(job.method, problem.space, budget=limit, seed=job.seed, clock=job.clock)
+    rows = Rows(problem.space) if problem.space.rows is not None else None
+    spent = 0.0
     while len(costs) < job.most:
         begun = time.process_time()
         params = method.ask()
         thought = time.process_time() - begun
         if params is None:
-            ended = "nothing to ask"
-            break
+            return "nothing to ask"
         if rows is not None:
             params = rows.nearest(params)
         value, cost = problem.at(params)
         spent += thought if job.clock else 0.0
         left = limit - spent
         cut = cost > left
-        begun = time.process_time()
-        if not cut:
-            method.tell(params, Evaluation(value, cost))
-        thought += time.process_time() - begun
         costs.append(max(left, 0.0) if cut else cost)
         values.append(None if cut else value)
         thinking.append(thought)
         spent += cost
-        if cut or spent >= limit:
-            ended = "budget"
-            break
+        if cut:
+            return "budget"
+        begun = time.process_time()
+        method.tell(params, Evaluation(value, cost))
+        thinking[-1] += time.process_time() - begun
+        if spent >= limit:
+            return "budget"
         if sum(thinking) > PATIENCE:
-            ended = "too slow"
-            break
-    return Run(job, limit, tuple(costs), tuple(values), tuple(thinking), ended)
+            return "too slow"
+    return "evaluations"
 
 
 class Rows:
@@ -132,14 +147,8 @@ class Rows:
 
 
 def attempt(job: Job, folder: str | None) -> Run:
-    """A replay whose failure is a result, too."""
-    problem = problems.load(job.problem, folder)
-    try:
-        run = replay(problem, job)
-    except Exception as error:
-        limit = job.budget * problem.typical_cost
-        run = Run(job, limit, ended="error", error=f"{type(error).__name__}: {error}"[:500])
-    return run
+    """The run of a job."""
+    return replay(problems.load(job.problem, folder), job)
 
 
 # ── keeping ────────────────────────────────────────────────────────────────────────────────────
