@@ -93,7 +93,7 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize("part", PARTS, ids=repr)
+@pytest.mark.parametrize("part", PARTS, ids=range(len(PARTS)))
 def test_a_part_comes_back_from_its_description(part):
     assert restore(from_text(to_text(describe(part)))) == part
 
