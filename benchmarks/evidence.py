@@ -24,7 +24,7 @@ runs are made, what the measures are, and how to add a problem or a peer.
 
 def build(page: Path = PAGE, results: Path = RESULTS, pictures: Path = PICTURES) -> Path:
     """Write the page; an artefact that has never been run is listed as such."""
-    index, sections, missing = [], [], []
+    index, sections, missing, fewer = [], [], [], []
     for artefact in ARTEFACTS:
         path = results / f"{artefact.name}.json"
         if not path.exists():
@@ -36,9 +36,16 @@ def build(page: Path = PAGE, results: Path = RESULTS, pictures: Path = PICTURES)
             f"| [{artefact.name}](#{artefact.name}) | {artefact.verdict(kept['numbers'])} |"
         )
         sections.append(_section(artefact, kept, drawn.name))
+        if kept["about"]["seeds"] is not None:
+            fewer.append(f"{artefact.name} ({kept['about']['seeds']})")
     text = TOP + "\n".join(index) + "\n\n"
     if missing:
         text += f"Not run yet: {', '.join(missing)}.\n\n"
+    if fewer:
+        text += (
+            "Run so far with another number of seeds than planned (given in brackets; the same "
+            f"command without `--seeds` runs the rest): {', '.join(fewer)}.\n\n"
+        )
     page.write_text(text + "\n".join(sections))
     return page
 
@@ -47,11 +54,12 @@ def _section(artefact: Artefact, kept: dict[str, object], drawn: str) -> str:
     about, numbers = kept["about"], kept["numbers"]
     assert isinstance(about, dict)
     assert isinstance(numbers, dict)
+    seeds = "" if about["seeds"] is None else f" --seeds {about['seeds']}"
     made = f"{about['date']}, farthing {about['farthing']} at {about['commit']}, {about['cpu']}"
     quick = " **A quick run: no evidence.**" if about["quick"] else ""
     return (
         f"## {artefact.name}\n\n"
-        f"`python -m benchmarks {artefact.name}` ({made}){quick}\n\n"
+        f"`python -m benchmarks {artefact.name}{seeds}` ({made}){quick}\n\n"
         f"The question: {artefact.claim}.\n\n"
         f"**{artefact.verdict(numbers)}**\n\n"
         f"![{artefact.name}](evidence/{drawn})\n\n"

@@ -83,6 +83,7 @@ def about(settings: Settings) -> Json:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "quick": settings.quick,
+        "seeds": settings.seeds,  # None: as many as planned
     }
 
 
