@@ -611,7 +611,7 @@ def alphas_of(method: str, problem: str, seed: int, count: int) -> list[tuple[in
 
 def _implied(settings: Settings) -> Json:
     names, seeds = watched(settings), settings.count(2, quick=1)
-    drive = partial(alphas_of, count=8 if settings.quick else 60)
+    drive = partial(alphas_of, count=8 if settings.quick else 30)
     jobs = list(product(SLACKS, names, range(min(seeds, 2))))
     with ProcessPoolExecutor(settings.jobs, mp_context=get_context("fork")) as pool:
         driven = list(pool.map(drive, *zip(*jobs, strict=True)))

@@ -410,7 +410,9 @@ class Clerk:
     def request_stop(self, because: str = "a stop was requested", *, now: bool = False) -> None:
         """Start nothing any more, in whatever process; what is running is let finish, or ends."""
         with self.mirror.changing() as change:
-            change.book = replace(change.book, halted=because, halted_now=int(now))
+            first = change.book.halted or because  # two workers may see the same failures
+            at_once = max(change.book.halted_now, int(now))
+            change.book = replace(change.book, halted=first, halted_now=at_once)
 
     def resume(self) -> None:
         """Take back a requested stop, and a stop because of failures.
