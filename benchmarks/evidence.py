@@ -36,7 +36,7 @@ def build(page: Path = PAGE, results: Path = RESULTS, pictures: Path = PICTURES)
             f"| [{artefact.name}](#{artefact.name}) | {artefact.verdict(kept['numbers'])} |"
         )
         sections.append(_section(artefact, kept, drawn.name))
-        if kept["about"]["seeds"] is not None:
+        if kept["about"].get("seeds") is not None:
             fewer.append(f"{artefact.name} ({kept['about']['seeds']})")
     text = TOP + "\n".join(index) + "\n\n"
     if missing:
@@ -54,7 +54,7 @@ def _section(artefact: Artefact, kept: dict[str, object], drawn: str) -> str:
     about, numbers = kept["about"], kept["numbers"]
     assert isinstance(about, dict)
     assert isinstance(numbers, dict)
-    seeds = "" if about["seeds"] is None else f" --seeds {about['seeds']}"
+    seeds = "" if about.get("seeds") is None else f" --seeds {about['seeds']}"
     made = f"{about['date']}, farthing {about['farthing']} at {about['commit']}, {about['cpu']}"
     quick = " **A quick run: no evidence.**" if about["quick"] else ""
     return (
