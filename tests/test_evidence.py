@@ -142,3 +142,12 @@ def test_the_verdict_on_peers_follows_the_numbers():
     assert "100 %" in table
     numbers["finals"] = made_up({"a/1": {"PBGI": [3, 3], "optuna-tpe": [2, 2]}})
     assert "not against optuna-tpe" in comparison._peers_verdict(numbers)
+
+
+def test_what_is_kept_makes_the_page(tmp_path, monkeypatch):
+    """Every kept result still has its table and its verdict; pictures are drawn elsewhere."""
+    monkeypatch.setattr(evidence, "picture", lambda artefact, *_: tmp_path / artefact.name)
+    text = evidence.build(tmp_path / "page.md").read_text()
+    for name in BY_NAME:
+        assert f"## {name}\n" in text
+    assert "A quick run" not in text
