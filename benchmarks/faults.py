@@ -114,7 +114,10 @@ def kill(choose: Callable[[], list[int]]) -> int:
         for pid in new:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
-        while any(state_of(pid) not in "TtZX" for pid in new):  # it may still be forking
+        # It may still be forking. A parent whose vfork was stopped before it could exec waits for
+        # it and never stops itself: not for ever, then.
+        patience = time.monotonic() + 0.5
+        while any(state_of(p) not in "TtZX" for p in new) and time.monotonic() < patience:
             time.sleep(0.001)
         stopped |= new
     for pid in stopped:
