@@ -6,9 +6,13 @@ from farthing import cost, policies, stopping
 from farthing.errors import FarthingError, InvalidInput, Stopped, StorageError
 from farthing.history import History, Outcome, Trial
 from farthing.ledger import Budget, Ledger
-from farthing.loop import Result, minimize
+from farthing.facts import Result
+from farthing.loop import minimize
 from farthing.optimizer import Optimizer
+from farthing.settings import Settings
 from farthing.space import Categorical, Float, Int, Ordinal, Space
+from farthing.state import State
+from farthing.thinking import Thought, think
 
 if TYPE_CHECKING:
     from farthing.study import Study
@@ -28,15 +32,19 @@ __all__ = [
     "Ordinal",
     "Outcome",
     "Result",
+    "Settings",
     "Space",
+    "State",
     "Stopped",
     "StorageError",
     "Study",
+    "Thought",
     "Trial",
     "cost",
     "minimize",
     "policies",
     "stopping",
+    "think",
 ]
 
 

@@ -7,6 +7,7 @@ __all__ = [
     "Infrastructure",
     "Interrupted",
     "InvalidInput",
+    "Outdated",
     "Stopped",
     "StorageError",
 ]
@@ -22,6 +23,10 @@ class InvalidInput(FarthingError, ValueError):
 
 class Stopped(FarthingError):
     """`ask` was called after a verdict to stop; the sentence is the reason."""
+
+
+class Outdated(FarthingError):
+    """A thought was about a study that has changed since; another is needed. No user meets it."""
 
 
 class Infrastructure(FarthingError):

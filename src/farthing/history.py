@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["History", "Outcome", "State", "Trial"]
+__all__ = ["History", "Outcome", "PricePoint", "Run", "Trial", "TrialState"]
 
 Array = NDArray[np.float64]
-State = Literal["running", "done", "failed", "killed", "lost"]
+TrialState = Literal["running", "done", "failed", "killed", "lost"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,41 @@ class Outcome:
     value: float | None = None
     cost: float | Mapping[str, float] | None = None
     failed: str | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a trial is evaluated: by whom, under which lease, when, and what it has used.
+
+    Attributes:
+        seed: for the evaluation's own randomness.
+        worker: who evaluates it.
+        lease: it is lost when the memory's clock has passed this; None: nobody promised to renew.
+        attempt: 1, or one more than that of the lost trial that it repeats.
+        retry: it was lost, and waits to be tried again under a new number.
+        asked_at: on the memory's clock.
+        told_at: on the memory's clock.
+        think_s: seconds of thought that led to it.
+        queue_s: seconds between ask and tell in which it was not evaluated.
+        run_s: seconds it was evaluated.
+        cpu_s: CPU seconds of the evaluation.
+        peak_mb: the largest memory one of its processes held.
+        progress: what it reported on its way.
+    """
+
+    seed: int = 0
+    worker: str | None = None
+    lease: float | None = None
+    attempt: int = 1
+    retry: bool = False
+    asked_at: float = 0.0
+    told_at: float | None = None
+    think_s: float = 0.0
+    queue_s: float | None = None
+    run_s: float | None = None
+    cpu_s: float | None = None
+    peak_mb: float | None = None
+    progress: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,18 +84,20 @@ class Trial:
         because: why it was chosen.
         error: why it failed.
         notes: what the next thought needs to remember; plain JSON values.
+        run: how it is evaluated.
     """
 
     number: int
     params: Mapping[str, Any]
     x: Array
-    state: State = "running"
+    state: TrialState = "running"
     value: float | None = None
     cost: Mapping[str, float] = field(default_factory=dict)
     predicted: Mapping[str, float] = field(default_factory=dict)
     because: str = ""
     error: str | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    run: Run = Run()
 
     @property
     def predicted_cost(self) -> float | None:
@@ -71,6 +108,20 @@ class Trial:
     def is_start(self) -> bool:
         """Whether it belongs to the initial design."""
         return self.notes.get("phase") == "start"
+
+
+class PricePoint(NamedTuple):
+    """A cost from elsewhere, without a value: it teaches the cost models and is no trial.
+
+    Attributes:
+        x: (d,) a point of the cube.
+        cost: by resource.
+        at_least: whether it is a lower bound, because the evaluation was killed.
+    """
+
+    x: Array
+    cost: Mapping[str, float]
+    at_least: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,24 +139,24 @@ class History:
     def __getitem__(self, number: int) -> Trial:
         return self.trials[number]
 
-    def adding(self, trial: Trial) -> History:
-        """With one more trial."""
-        return History((*self.trials, trial))
+    def adding(self, *trials: Trial) -> History:
+        """With more trials."""
+        return History((*self.trials, *trials))
 
-    def replacing(self, number: int, **changes: Any) -> History:
-        """With some fields of one trial changed."""
-        trial = replace(self.trials[number], **changes)
-        return History((*self.trials[:number], trial, *self.trials[number + 1 :]))
+    def replacing(self, trial: Trial) -> History:
+        """With one trial as it is now."""
+        at = trial.number
+        return History((*self.trials[:at], trial, *self.trials[at + 1 :]))
 
     @cached_property
-    def _by_state(self) -> dict[State, tuple[Trial, ...]]:
+    def _by_state(self) -> dict[TrialState, tuple[Trial, ...]]:
         """Sorted once: a thought looks at the same few states many times."""
-        found: dict[State, list[Trial]] = {}
+        found: dict[TrialState, list[Trial]] = {}
         for trial in self.trials:
             found.setdefault(trial.state, []).append(trial)
         return {state: tuple(trials) for state, trials in found.items()}
 
-    def having(self, *states: State) -> tuple[Trial, ...]:
+    def having(self, *states: TrialState) -> tuple[Trial, ...]:
         """The trials in one of these states."""
         parts = [self._by_state[state] for state in states if state in self._by_state]
         if len(parts) <= 1:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from farthing.errors import InvalidInput
 
-__all__ = ["Account", "Budget", "Ledger", "format_amount", "worth_of"]
+__all__ = ["Account", "Budget", "Ledger", "format_amount", "rate_of", "worth_of"]
 
 _TIME = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1e-3),
@@ -119,6 +119,22 @@ def worth_of(worth: str | float, resource: str) -> float:
     return _positive(float(value), what, advice) / limits[resource]
 
 
+def rate_of(rate: str) -> dict[str, float]:
+    """What a second costs, by resource: `"$3.06/h"` -> {"usd": 3.06 / 3600}."""
+    price, slash, time = rate.partition("/")
+    advice = f'rate={rate!r}: expected a price per time, such as "$3.06/h".'
+    if not slash:
+        raise InvalidInput(advice)
+    try:
+        prices = Budget(price).limits
+        per = Budget(time if time.strip()[:1].isdigit() else f"1{time.strip()}").limits
+    except InvalidInput as error:
+        raise InvalidInput(f"{advice} {error}") from None
+    if tuple(per) != ("s",) or {"s", "worker_s", "trials"} & set(prices):
+        raise InvalidInput(advice)
+    return {resource: amount / per["s"] for resource, amount in prices.items()}
+
+
 def format_amount(resource: str, amount: float) -> str:
     """An amount in a person's words: `85 ms`, `2 m 05 s`, `$3.42`, `7 trials`, `3.42 kWh`."""
     if amount < 0:
@@ -144,24 +160,11 @@ class Account:
     spent: float = 0.0
     reserved: float = 0.0
     thinking: float = 0.0  # the part of `spent` that was our own thought
-    start: float = 0.0  # the part of `spent` that went into the initial design
 
     @property
     def left(self) -> float:
         """What may still be promised; negative after an overrun, because what was paid was paid."""
         return self.limit - (self.spent + self.reserved)
-
-    @property
-    def cooling(self) -> float:
-        """EI-cool's exponent `(tau - tau_k) / (tau - tau_init)`, held in [0, 1] (CArBO, eq. 3).
-
-        `tau` is the limit, `tau_k` all that is paid or promised, `tau_init` the initial design.
-        """
-        if math.isinf(self.limit):
-            return 1.0
-        if self.left <= 0:
-            return 0.0
-        return min(1.0, self.left / (self.limit - self.start))
 
 
 @dataclass(frozen=True)
@@ -237,11 +240,6 @@ class Ledger:
         )
 
     @property
-    def cooling(self) -> float:
-        """The exponent of the scarcest resource; 1 when nothing is limited."""
-        return min(account.cooling for _, account in self._accounts)
-
-    @property
     def holds(self) -> Mapping[int, Mapping[str, float]]:
         """What each running trial holds."""
         return {number: dict(held) for number, held in self._holds}
@@ -265,19 +263,16 @@ class Ledger:
         total = {name: held.get(name, 0.0) + more.get(name, 0.0) for name in {**held, **more}}
         return self._after({**dict(self._holds), number: tuple(total.items())})
 
-    def charge(
-        self, number: int | None, amounts: Mapping[str, float], *, start: bool = False
-    ) -> "Ledger":
+    def charge(self, number: int | None, amounts: Mapping[str, float]) -> "Ledger":
         """Pay `amounts`; whatever `number` held is released in the same step.
 
         Args:
             number: The trial, or None for an evaluation made elsewhere, for which nothing was held.
             amounts: What was really used. More than was held or is left is still paid.
-            start: Whether the trial belongs to the initial design (`tau_init` of the cooling).
         """
         holds = {trial: held for trial, held in self._holds if trial != number}
         paid = dict(self._whole_trial(amounts))
-        return self._after(holds, spent=paid, start=paid if start else {})
+        return self._after(holds, spent=paid)
 
     def release(self, number: int) -> "Ledger":
         """Give back what trial `number` holds; nothing is paid."""
@@ -289,21 +284,16 @@ class Ledger:
         paid = {"s": _amount(seconds, "think")}
         return self._after(dict(self._holds), spent=paid, thinking=paid) if "s" in self else self
 
-    def pay(
-        self, amounts: Mapping[str, float], *, thought: float = 0.0, start: bool = False
-    ) -> "Ledger":
+    def pay(self, amounts: Mapping[str, float], *, thought: float = 0.0) -> "Ledger":
         """Pay what belongs to no hold: time that passes for everybody, a bill that came late.
 
         Args:
             amounts: What was used.
             thought: How many of these seconds were our own thinking.
-            start: Whether it belongs to the initial design.
         """
         paid = self._amounts(amounts)
         thinking = {"s": _amount(thought, "thought")} if "s" in self else {}
-        return self._after(
-            dict(self._holds), spent=paid, thinking=thinking, start=paid if start else {}
-        )
+        return self._after(dict(self._holds), spent=paid, thinking=thinking)
 
     def _holding(self, number: int) -> bool:
         return any(trial == number for trial, _ in self._holds)
@@ -338,7 +328,6 @@ class Ledger:
         *,
         spent: Mapping[str, float] = MappingProxyType({}),
         thinking: Mapping[str, float] = MappingProxyType({}),
-        start: Mapping[str, float] = MappingProxyType({}),
     ) -> "Ledger":
         # Reserved is summed anew, not added to and subtracted from: all released is exactly 0.
         amounts = [dict(held) for held in holds.values()]
@@ -354,7 +343,6 @@ class Ledger:
                         account,
                         spent=account.spent + spent.get(resource, 0.0),
                         thinking=account.thinking + thinking.get(resource, 0.0),
-                        start=account.start + start.get(resource, 0.0),
                         reserved=math.fsum(held.get(resource, 0.0) for held in amounts),
                     ),
                 )

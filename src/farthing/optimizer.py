@@ -2,37 +2,62 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, NamedTuple, Unpack, overload
 
 import numpy as np
 
-from farthing.belief import Belief
 from farthing.decision import Policy, StoppingRule, Verdict
-from farthing.errors import InvalidInput, Stopped
-from farthing.history import History, Trial
-from farthing.ledger import Budget, Ledger
-from farthing.plan import (
-    Direction,
-    Learner,
+from farthing.errors import InvalidInput, Outdated, Stopped
+from farthing.history import History, Trial, TrialState
+from farthing.ledger import Budget, Ledger, format_amount
+from farthing.memory import Memory, OneProcess
+from farthing.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
+from farthing.space import Space
+from farthing.state import (
+    Added,
+    Asked,
+    AskedAgain,
+    Ended,
+    Event,
+    GivenUp,
+    Halted,
+    Moment,
+    Passed,
     Price,
-    Thought,
-    added_trial,
-    asked_trial,
-    best_trial,
-    bill,
-    make_plan,
-    one_thread,
+    Renewed,
+    Resumed,
+    State,
+    Told,
+    Turn,
+    apply,
+    foreign_trial,
     outcome_of,
-    think,
-    what_is_believed,
+    why_it_must_end,
 )
-from farthing.space import Parameter, Space
+from farthing.tabular import learnt_from, read_rows, row
+from farthing.thinking import Thought, best_trial, make_ready, one_thread, think
 
-__all__ = ["Learner", "Optimizer"]
+__all__ = ["Optimizer"]
+
+SLOW = 0.05  # seconds: from here on only one process thinks at a time
+POLL = (0.002, 0.02)  # seconds between looks whether another has finished thinking
+THINKER_LEASE = (10.0, 5.0)  # a thinker is dead after 10 s + 5 x the last thought
+LEASES_ARE_CHECKED = 1.0  # seconds between looks for workers that disappeared
+
+
+class _Kept(NamedTuple):
+    """A thought, what was known when it was thought, and the seconds it took."""
+
+    known: tuple[int, ...]
+    thought: Thought
+    seconds: float
 
 
 class Optimizer:
@@ -57,108 +82,332 @@ class Optimizer:
         seed: the same seed and the same answers give the same questions.
     """
 
+    @takes_settings(Choices)
     def __init__(
-        self,
-        space: Space | Mapping[str, Parameter],
-        budget: str | float | Mapping[str, float] | Budget | None = None,
-        *,
-        policy: Policy | None = None,
-        stop: StoppingRule | None = None,
-        cost: Learner | Mapping[str, Learner] | None = None,
-        worth: float | str | None = None,
-        direction: Direction = "minimize",
-        noisy: bool = False,
-        seed: int = 0,
+        self, space: AnySpace, budget: AnyBudget = None, **settings: Unpack[Choices]
     ) -> None:
-        self._plan = make_plan(
-            space,
-            budget,
-            policy=policy,
-            stop=stop,
-            cost=cost,
-            worth=worth,
-            direction=direction,
-            noisy=noisy,
-            seed=seed,
-        )
-        self.space = self._plan.space
-        self.budget = self._plan.budget
-        self.policy = self._plan.policy
-        self.stop = self._plan.stop
-        self.worth = self._plan.worth
-        self.noisy = self._plan.noisy
-        self.seed = self._plan.seed
-        self._ledger = Ledger.of(self.budget)
-        self._history = History()
-        self._thought: Thought | None = None  # kept until something new is known
-        self._best: Trial | None = None
+        made = Settings.of(space, budget, **settings)
+        self._remember(made, OneProcess(State(Ledger.of(made.budget))))
+
+    @classmethod
+    def made_with(cls, settings: Settings) -> Optimizer:
+        """An Optimizer from settings that are made already."""
+        optimizer = cls.__new__(cls)
+        optimizer._remember(settings, OneProcess(State(Ledger.of(settings.budget))))
+        return optimizer
+
+    def _remember(self, settings: Settings, memory: Memory) -> None:
+        """Begin, with a memory that may hold something already."""
+        self._settings = settings
+        self._memory = memory
+        self._name = uuid.uuid4().hex  # shared with the processes that are forked from this one
+        self._kept: _Kept | None = None  # until something new is known
+        self._best: tuple[tuple[int, ...], Trial | None] | None = None
+        self._unpaid = 0.0  # seconds of thinking that no event has charged yet
+        self._present: float | None = None  # when it was last charged for being here
+        self._checked = -math.inf  # when leases were last checked
+        make_ready(settings)
+
+    # ── what it was made with ──────────────────────────────────────────────────────────────
+
+    @property
+    def space(self) -> Space:
+        """The space that is searched."""
+        return self._settings.space
+
+    @property
+    def budget(self) -> Budget | None:
+        """What may be spent."""
+        return self._settings.budget
+
+    @property
+    def policy(self) -> Policy:
+        """How it chooses."""
+        return self._settings.policy
+
+    @property
+    def stop(self) -> StoppingRule | None:
+        """A reason to stop besides the budget."""
+        return self._settings.stop
+
+    @property
+    def worth(self) -> float | None:
+        """Objective units that one unit of cost is worth."""
+        return self._settings.exchange
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the same parameters may return different values."""
+        return self._settings.noisy
+
+    @property
+    def seed(self) -> int:
+        """The same seed and the same answers give the same questions."""
+        return self._settings.seed
 
     # ── thinking ───────────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def _thinking(self) -> Iterator[None]:
-        """Measure what happens inside and charge it."""
+        """Measure what happens inside, to be charged with the next event."""
         begun = time.perf_counter()
         try:
             with one_thread():
                 yield
-        finally:  # a thought that ends in Stopped took its time, too
-            self._ledger = self._ledger.think(time.perf_counter() - begun)
+        finally:  # a thought that ends in an error took its time, too
+            self._unpaid += time.perf_counter() - begun
 
-    def _think(self) -> Thought:
-        if self._thought is None:
-            self._thought = think(self._plan, self._history, self._ledger)
-        return self._thought
+    def _look(self) -> State:
+        """The state, as if the thinking that nobody has paid for yet had been charged."""
+        state = self._memory.look()
+        if not self._unpaid or self._present is not None:
+            return state
+        return replace(state, ledger=state.ledger.think(self._unpaid))
 
-    def _believe(self) -> Belief:
-        return what_is_believed(self._plan, self._history, self._ledger)
+    def _think(self, state: State) -> _Kept:
+        """One thought, kept until something new is known."""
+        known = state.known()
+        if self._kept is None or self._kept.known != known:
+            begun = time.perf_counter()
+            with self._thinking():
+                thought = think(self._settings, state)
+            self._kept = _Kept(known, thought, time.perf_counter() - begun)
+        return self._kept
 
     @property
     def verdict(self) -> Verdict:
         """Whether to stop now, and why."""
-        with self._thinking():
-            return self._think().verdict
+        state = self._look()
+        if state.halted is not None:
+            return Verdict(True, state.halted)
+        return self._think(state).thought.verdict
 
     # ── asking ─────────────────────────────────────────────────────────────────────────────
 
     @overload
-    def ask(self, count: None = None, *, anyway: bool = False) -> Trial: ...
+    def ask(
+        self,
+        count: None = None,
+        *,
+        anyway: bool = False,
+        worker: str | None = None,
+        lease: float | None = None,
+    ) -> Trial: ...
 
     @overload
-    def ask(self, count: int, *, anyway: bool = False) -> list[Trial]: ...
+    def ask(
+        self,
+        count: int,
+        *,
+        anyway: bool = False,
+        worker: str | None = None,
+        lease: float | None = None,
+    ) -> list[Trial]: ...
 
-    def ask(self, count: int | None = None, *, anyway: bool = False) -> Trial | list[Trial]:
+    def ask(
+        self,
+        count: int | None = None,
+        *,
+        anyway: bool = False,
+        worker: str | None = None,
+        lease: float | None = None,
+    ) -> Trial | list[Trial]:
         """The next trial, or a list of `count`; what is running takes part as fantasies.
 
         Args:
             count: how many to evaluate at the same time.
             anyway: ask although a rule said stop; the ledger cannot be overruled.
+            worker: who will evaluate it.
+            lease: seconds after which it is lost unless `renew` was called; None: never.
 
         Raises:
             Stopped: the verdict is to stop.
         """
         if count is None:
-            with self._thinking():
-                return self._ask(anyway)
+            return self._ask(anyway, worker, lease)
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise InvalidInput(f"ask({count!r}): expected how many trials, at least 1.")
-        with self._thinking():
-            trials = [self._ask(anyway)]
+        trials = [self._ask(anyway, worker, lease)]
+        try:
             while len(trials) < count:
-                if (self._think().verdict.stop and not anyway) or self._think().proposal.x is None:
-                    break  # a smaller batch than wanted, rather than an error after some were made
-                trials.append(self._ask(anyway))
-            return trials
+                trials.append(self._ask(anyway, worker, lease))
+        except Stopped:
+            pass  # a smaller batch than wanted, rather than an error after some were made
+        return trials
 
-    def _ask(self, anyway: bool) -> Trial:
-        thought = self._think()
-        if thought.proposal.x is None or (thought.verdict.stop and not anyway):
-            raise Stopped(thought.verdict.because)
-        trial, hold = asked_trial(self._plan, thought)
-        self._ledger = self._ledger.reserve(trial.number, hold)
-        self._history = self._history.adding(trial)
-        self._thought = None
-        return replace(trial, params=dict(trial.params))  # the user's own, to pop and change
+    def _ask(self, anyway: bool, worker: str | None, lease: float | None) -> Trial:
+        crowded = False  # whether a thought was in vain because another was quicker
+        while True:
+            state = self._look()
+            state = self._give_up_lost(state)
+            if state.halted is not None:
+                raise Stopped(state.halted)
+            self._stop_if_time_is_short(state)
+            try:
+                if state.waiting is not None:
+                    return self._again(state, anyway, worker, lease)
+                if self._may_think(state, crowded):
+                    return self._chosen(state, anyway, worker, lease)
+            except Outdated:
+                self._kept, crowded = None, True
+                continue
+            time.sleep(min(max(state.thought_s / 2, POLL[0]), POLL[1]))
+
+    def _chosen(
+        self, state: State, anyway: bool, worker: str | None, lease: float | None
+    ) -> Trial:
+        """The trial that a thought leads to."""
+        try:
+            kept = self._think(state)
+            proposal, verdict = kept.thought.proposal, kept.thought.verdict
+            if proposal.x is None or (verdict.stop and not anyway):
+                raise Stopped(verdict.because)
+        except BaseException:  # nobody waits for a thought that led to nothing
+            if self._memory.shared and self._memory.look().thinker == self._me():
+                self.forget(os.getpid())
+            raise
+        trial, hold = kept.thought.trial()
+        event = Asked(trial, hold, kept.seconds, self._me(), worker, lease)
+        thought = kept.seconds if self._present is not None else self._unpaid
+        after = self._commit(event, thought=thought, durable=False)
+        return _own(after.history[trial.number])
+
+    def _again(
+        self, state: State, anyway: bool, worker: str | None, lease: float | None
+    ) -> Trial:
+        """The oldest trial that was lost and is to be tried again, unless a rule says stop."""
+        if self._settings.stop is not None and not anyway:
+            verdict = self._think(state).thought.verdict
+            if verdict.stop:
+                raise Stopped(verdict.because)
+        after = self._commit(AskedAgain(worker, lease), durable=False)
+        return _own(after.history[len(after.history) - 1])
+
+    # ── thinking among others ──────────────────────────────────────────────────────────────
+
+    def _me(self, process: int | None = None) -> str:
+        """Who thinks."""
+        return f"{self._name}:{os.getpid() if process is None else process}"
+
+    def _may_think(self, state: State, crowded: bool) -> bool:
+        """Whether it is our turn; where thoughts are quick and thinkers few there are no turns."""
+        me = self._me()
+        if not self._memory.shared or state.thinker == me:
+            return True
+        if state.is_thinking(me, self._memory.now):
+            return False
+        if state.thought_s < SLOW and not crowded:
+            return True
+        patience, times = THINKER_LEASE
+        try:
+            self._commit(Turn(me, patience + times * state.thought_s), silent=True, durable=False)
+        except Outdated:
+            return False
+        return True
+
+    def forget(self, process: int | None) -> None:
+        """Nobody waits any more for a thought of this process, or of one forked from it."""
+        self._commit(Turn(self._me(process)), silent=True, durable=False)
+
+    def _stop_if_time_is_short(self, state: State) -> None:
+        """Begin no thought that would end after the budget, if it took as long as the last one."""
+        if self._present is None or "s" not in state.ledger:
+            return
+        here = Moment(self._memory.now, time.monotonic() - self._present)
+        account = apply(self._settings, state, Passed(), here).ledger["s"]
+        if account.left > state.thought_s:
+            return
+        account = state.ledger["s"]
+        if account.left > 0:  # beyond the limit, to wait for others is free
+            account = self._commit(Passed(), durable=False).ledger["s"]
+        because = f"the budget of {format_amount('s', account.limit)} is spent"
+        if account.left > 0:
+            left = format_amount("s", account.left)
+            because += f", but for the {left} that another thought would take"
+        raise Stopped(because)
+
+    # ── events ─────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def on_the_clock(self) -> Iterator[None]:
+        """While inside, wall clock time is charged as it passes, and not as it is told."""
+        self._present = time.monotonic()
+        try:
+            yield
+        finally:
+            self._present = None
+
+    def _commit(
+        self, event: Event, *, thought: float | None = None, silent: bool = False,
+        durable: bool = True,
+    ) -> State:
+        """Apply an event to the state as it is, and charge the time passed since the last one.
+
+        Args:
+            thought: how many of these seconds were spent thinking; off the clock, all that is
+                unpaid.
+            silent: it brings no time with it.
+        """
+        here, unpaid = time.monotonic(), self._unpaid
+        present = None if self._present is None or silent else here - self._present
+        if thought is None:
+            thought = 0.0 if self._present is not None else unpaid
+        brought = 0.0 if silent else thought
+
+        def change(state: State, now: float) -> State:
+            return apply(self._settings, state, event, Moment(now, present, brought))
+
+        state = self._memory.commit(change, durable=durable)
+        if not silent:
+            self._unpaid -= unpaid
+            if self._present is not None:
+                self._present = here
+        return state
+
+    def commit(self, event: Event) -> None:
+        """What an engine has to say of a trial, or a run of itself: see `farthing.state`."""
+        self._commit(event, silent=isinstance(event, Resumed | Ended | Halted | Added))
+
+    def renew(
+        self,
+        trial: Trial,
+        *,
+        lease: float,
+        cost: Mapping[str, float],
+        ahead: Mapping[str, float],
+        progress: Sequence[Mapping[str, Any]] = (),
+    ) -> str | None:
+        """Keep a running trial, and draw what it needs from what is left.
+
+        Args:
+            lease: seconds for which it is kept.
+            cost: what it has used so far.
+            ahead: what it will have used when this is called next.
+            progress: what it has reported.
+
+        Returns:
+            Why it must end now; None if it may go on.
+        """
+        self._give_up_lost(self._memory.look())  # what they held may be what this one needs
+        event = Renewed(trial.number, lease, cost, ahead, tuple(progress))
+        state = self._commit(event, durable=False)
+        on_clock = Moment(self._memory.now, None if self._present is None else 0.0)
+        return why_it_must_end(state, event, on_clock)
+
+    def _give_up_lost(self, state: State) -> State:
+        """Trials whose worker disappeared are lost; looked for once in a while."""
+        leases = [trial.run.lease for trial in state.history.running if trial.run.lease is not None]
+        if not leases or time.monotonic() - self._checked < LEASES_ARE_CHECKED:
+            return state
+        self._checked = time.monotonic()
+        if min(leases) >= self._memory.now:
+            return state
+        return self._commit(GivenUp(), silent=True)
+
+    def is_worked_on(self) -> bool:
+        """Whether a worker somewhere is running a trial."""
+        state = self._give_up_lost(self._memory.look())
+        return any(trial.run.lease is not None for trial in state.history.running)
 
     # ── telling ────────────────────────────────────────────────────────────────────────────
 
@@ -181,55 +430,98 @@ class Optimizer:
             failed: why there is no value. Such parameters are avoided from then on.
             killed: it was stopped before it had a value.
         """
-        begun = self._running(trial)
-        state, told = outcome_of(begun.number, value, failed, killed)
-        paid = bill(self._plan, cost, begun.x, required=True)
-        with self._thinking():
-            self._history = self._history.replacing(
-                begun.number, state=state, value=told, cost=paid, error=failed
-            )
-            self._ledger = self._ledger.charge(begun.number, paid, start=begun.is_start)
-            self._thought, self._best = None, None
-
-    def add(self, params: Mapping[str, Any], value: float, *, cost: Price = None) -> Trial:
-        """Learn from an evaluation made elsewhere; it takes a number, but nothing of the budget."""
-        number, required = len(self._history), self._plan.needs_cost
-        trial = added_trial(self._plan, number, params, value, cost=cost, cost_required=required)
-        self._history = self._history.adding(trial)
-        self._thought, self._best = None, None
-        return replace(trial, params=dict(trial.params))
-
-    def _running(self, trial: Trial | int) -> Trial:
         number = trial.number if isinstance(trial, Trial) else trial
-        known = isinstance(number, int | np.integer) and 0 <= number < len(self._history)
-        begun = self._history[int(number)] if known else None
-        if begun is None or (isinstance(trial, Trial) and not np.array_equal(trial.x, begun.x)):
+        state, told = outcome_of(value, failed, killed, f"trial {number}")
+        self._commit(Told(trial, state, told, cost, failed))
+
+    def add(
+        self,
+        params: Mapping[str, Any],
+        value: float | None = None,
+        *,
+        cost: Price = None,
+        failed: str | None = None,
+        killed: bool = False,
+        running: bool = False,
+    ) -> Trial:
+        """Learn from an evaluation made elsewhere; it takes a number, but nothing of the budget.
+
+        Args:
+            value, cost, failed, killed: as in `tell`.
+            running: it is still running elsewhere: it takes part as a fantasy until it is told.
+        """
+        state: TrialState = "running"
+        if not running:
+            state, value = outcome_of(value, failed, killed, "it")
+        elif value is not None or failed is not None or killed or cost is not None:
             raise InvalidInput(
-                f"Trial {number!r} was never asked here. Tell what ask() returned; "
-                "use add(params, value) for an evaluation made elsewhere."
+                "add(running=True): what is still running has no value and no cost yet. "
+                "Tell them when it has ended."
             )
-        if begun.state != "running":
-            raise InvalidInput(
-                f"Trial {number} was told already ({begun.state}). A trial is told once."
-            )
-        return begun
+        required = "cost" in self._settings.needs and state == "done"
+        trial = foreign_trial(
+            self._settings, params, state, value, cost=cost, error=failed, required=required
+        )
+        history = self._commit(Added((trial,)), silent=True).history
+        return _own(history[len(history) - 1])
+
+    def import_trials(self, source: Any, *, values: bool = True, costs: bool = True) -> int:
+        """Learn from many evaluations made elsewhere; how many were taken in.
+
+        Args:
+            source: the path of a CSV or JSON file, a data frame, a list of dicts, or another Study.
+            values: learn the objective from them, and what fails.
+            costs: learn the costs from them; of a killed trial, that it costs at least so much.
+                Without `values`, that is all that is learnt, and the same parameters may be
+                proposed again.
+        """
+        if not (values or costs):
+            raise InvalidInput("values=False and costs=False: nothing would be imported.")
+        found = source.history if isinstance(source, Optimizer) else None
+        rows = read_rows(source) if found is None else [row(trial) for trial in found]
+        trials, prices = learnt_from(rows, self._settings, values=values, costs=costs)
+        if trials or prices:
+            self._commit(Added(trials, prices), silent=True)
+        return len(trials) + len(prices)
 
     # ── looking ────────────────────────────────────────────────────────────────────────────
 
     @property
     def best(self) -> Trial | None:
         """The best trial so far, by posterior mean if `noisy`; None before the first value."""
-        if self._best is None and self._history.done:
-            with self._thinking() if self.noisy else nullcontext():
-                self._best = best_trial(self._plan, self._history, self._ledger)
-        return self._best
+        state = self._memory.look()
+        known = state.known()
+        if self._best is None or self._best[0] != known:
+            if self.noisy:
+                with self._thinking():
+                    found = best_trial(self._settings, state.history)
+            else:
+                found = best_trial(self._settings, state.history)
+            self._best = known, found
+        return self._best[1]
 
     @property
     def ledger(self) -> Ledger:
         """What was spent, what is held for running trials, what is left."""
-        return self._ledger
+        return self._look().ledger
 
     @property
     def history(self) -> History:
         """Every trial, in the user's units and direction."""
-        return self._history
+        return self._memory.look().history
+
+    # ── stopping ───────────────────────────────────────────────────────────────────────────
+
+    def request_stop(self, because: str = "a stop was requested", *, now: bool = False) -> None:
+        """Start nothing any more, in whatever process.
+
+        Args:
+            because: why.
+            now: whether workers kill what is running, and charge it; else it is let finish.
+        """
+        self._commit(Halted(because, now), silent=True)
+
+
+def _own(trial: Trial) -> Trial:
+    """The user's own, to pop and change."""
+    return replace(trial, params=dict(trial.params))

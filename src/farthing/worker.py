@@ -1,4 +1,4 @@
-"""A worker: ask, run, tell, until it is time to stop; and several of them on one machine."""
+"""A worker: ask, evaluate, tell, until it is time to stop; and several of them on one machine."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from farthing.clerk import Clerk
 from farthing.errors import FarthingError, Interrupted, InvalidInput, Stopped, StorageError
 from farthing.history import Trial
 from farthing.ledger import Ledger
-from farthing.meter import Meter
-from farthing.running import Finished, Task, Usage, supervise
+from farthing.optimizer import Optimizer
+from farthing.running import Allowance, Engine, Finished, Job, Pricing, Usage
+from farthing.settings import Settings
+from farthing.state import Ended, Resumed, Told
 
-__all__ = ["INTERRUPTED", "Terms", "run_workers", "work"]
+__all__ = ["INTERRUPTED", "run_workers", "until_stopped", "work"]
 
 INTERRUPTED = "interrupted from the keyboard"
 KEPT_PROGRESS = 1000  # lines of a trial
@@ -32,142 +32,116 @@ TICK = (0.05, 1.0)  # seconds between renewals: a hundredth of the time allowed,
 POLL = 0.1  # seconds between looks whether other workers have finished
 NOTHING_USED = Usage(0.0, 0.0, 0.0, {})
 
-
-@dataclass(frozen=True)
-class Terms:
-    """How trials are run.
-
-    Attributes:
-        timeout: seconds after which a trial is killed; None: when the budget is spent.
-        meter: how the use of the machine becomes a cost.
-        grace: seconds between SIGTERM and SIGKILL.
-        lease: seconds after which a trial is lost whose worker was not heard of.
-        failures_in_a_row: so many stop the study.
-    """
-
-    timeout: float | None = None
-    meter: Meter = Meter()
-    grace: float = 5.0
-    lease: float = 15.0
-    failures_in_a_row: float = 5
-
-    def __post_init__(self) -> None:
-        if not 0 < self.lease < math.inf:
-            raise InvalidInput(f"lease={self.lease!r}: expected seconds above 0, such as 15.")
-        if isinstance(self.failures_in_a_row, bool) or not self.failures_in_a_row >= 1:
-            raise InvalidInput(
-                f"failures_in_a_row={self.failures_in_a_row!r}: expected a number of at least 1, "
-                "or math.inf to go on whatever happens."
-            )
+Notice = Callable[[], None]
 
 
-def work(
-    clerk: Clerk,
-    task: Task,
-    terms: Terms = Terms(),
-    *,
-    on_change: Callable[[], None] | None = None,
+# ── one worker ─────────────────────────────────────────────────────────────────────────────────
+
+
+def until_stopped(
+    optimizer: Optimizer,
+    settings: Settings,
+    engine: Engine,
+    on_change: Notice,
+    must_end: Callable[[], bool] = lambda: False,
 ) -> str:
-    """Be one worker of a study until there is nothing more to do; why it ended."""
-    with _signals() as must_end, clerk.on_the_clock():
-        return _work(clerk, task, terms, must_end, on_change or (lambda: None))
-
-
-def _work(
-    clerk: Clerk,
-    task: Task,
-    terms: Terms,
-    must_end: Callable[[], bool],
-    on_change: Callable[[], None],
-) -> str:
+    """Ask, evaluate, tell; why it ended."""
     name = f"{socket.gethostname()}:{os.getpid()}"
+    lease = settings.lease if engine.kills else None
     while not must_end():
         try:
-            trial = clerk.ask(worker=name, lease=terms.lease)
+            trial = optimizer.ask(worker=name, lease=lease)
         except Stopped as stopped:
-            if not clerk.is_worked_on():
+            if not optimizer.is_worked_on():
                 return str(stopped)
             time.sleep(POLL)  # what another is running may leave something to do
             continue
         on_change()
         try:
-            _evaluate(clerk, task, trial, terms, must_end, on_change)
+            _evaluate(optimizer, settings, engine, trial, on_change, must_end)
         except Interrupted as interrupted:
-            cost = terms.meter.cost(interrupted.finished, clerk.ledger)
-            clerk.conclude(trial, interrupted.finished, cost, ())
+            _conclude(optimizer, settings, trial, interrupted.finished)
             return INTERRUPTED
         on_change()
-        count, first = clerk.failures
-        if count >= terms.failures_in_a_row:
-            clerk.request_stop(f"{count} trials in a row failed; the first of them:\n{first}")
     return INTERRUPTED
 
 
 def _evaluate(
-    clerk: Clerk,
-    task: Task,
+    optimizer: Optimizer,
+    settings: Settings,
+    engine: Engine,
     trial: Trial,
-    terms: Terms,
+    on_change: Notice,
     must_end: Callable[[], bool],
-    on_change: Callable[[], None],
 ) -> None:
-    ledger = clerk.ledger
-    tick = min(_tick(ledger), terms.lease / 3)
-    reasons, progress = list[str](), list[dict[str, Any]]()
-    heard = time.monotonic()  # when the database last answered
+    ledger, pricing = optimizer.ledger, Pricing.of(settings)
+    tick = min(_tick(ledger), settings.lease / 3)
+    progress = list[dict[str, Any]]()
+    heard = time.monotonic()  # when the memory last answered
 
-    def allow(usage: Usage) -> bool:
+    def may_go_on(usage: Usage) -> str | None:
         nonlocal heard
         if must_end():
-            reasons.append(INTERRUPTED)
-            return False
-        cost = terms.meter.cost(usage, ledger)
+            return INTERRUPTED
+        cost = pricing.cost(usage, {}, ledger)
         share = tick / max(usage.wall_s, tick)
         ahead = {resource: amount * (1 + share) for resource, amount in cost.items()}
         try:
-            reason = clerk.renew(
-                trial, lease=terms.lease, cost=cost, ahead=ahead, progress=progress
+            reason = optimizer.renew(
+                trial, lease=settings.lease, cost=cost, ahead=ahead, progress=progress
             )
-            heard = time.monotonic()
         except StorageError:
-            if time.monotonic() - heard > terms.lease:
+            if time.monotonic() - heard > settings.lease:
                 raise  # by now others have given the trial up
-            return True
+            return None
+        heard = time.monotonic()
         on_change()
-        reasons.extend([reason] if reason is not None else [])
-        return reason is None
+        return reason
 
     def on_progress(message: Mapping[str, Any], usage: Usage) -> None:
-        progress.append({**message, "cost": terms.meter.cost(usage, ledger)})
+        progress.append({**message, "cost": pricing.cost(usage, {}, ledger)})
         del progress[:-KEPT_PROGRESS]
 
+    job = Job(trial.params, trial.number, trial.run.seed)
     try:
-        finished = supervise(
-            task,
-            trial.params,
-            number=trial.number,
-            seed=clerk.seed_of(trial.number),
-            timeout=terms.timeout,
-            grace=terms.grace,
-            tick=tick,
-            allow=allow,
-            on_progress=on_progress,
-        )
+        finished = engine.run(job, Allowance(tick, may_go_on, on_progress))
     except InvalidInput as error:  # no other trial could be run either
-        unstarted = Finished("infrastructure", None, {}, str(error), NOTHING_USED)
-        clerk.conclude(trial, unstarted, {}, ())
+        unstarted = Finished("lost", None, {}, str(error), NOTHING_USED)
+        _conclude(optimizer, settings, trial, unstarted)
         raise
-    if finished.state == "killed" and reasons:
-        finished = Finished(
-            "killed", None, finished.cost, reasons[0], finished.usage, finished.progress
+    _conclude(optimizer, settings, trial, finished, progress)
+
+
+def _conclude(
+    optimizer: Optimizer,
+    settings: Settings,
+    trial: Trial,
+    finished: Finished,
+    progress: Iterable[Mapping[str, Any]] = (),
+) -> None:
+    """Tell what became of a trial, and what it used."""
+    usage = finished.usage
+    used = {"run_s": usage.wall_s, "cpu_s": usage.cpu_s, "peak_mb": usage.peak_mb}
+    cost = Pricing.of(settings).cost(usage, finished.cost, optimizer.ledger)
+    optimizer.commit(
+        Told(
+            *(trial, finished.state, finished.value, cost, finished.error),
+            certain=False,
+            run={**used, "progress": tuple(progress)},
         )
-    clerk.conclude(trial, finished, terms.meter.cost(finished, ledger), progress)
+    )
 
 
 def _tick(ledger: Ledger) -> float:
     shortest = min((ledger[r].limit for r in ("s", "worker_s") if r in ledger), default=math.inf)
     least, most = TICK
     return min(max(shortest / 100, least), most)
+
+
+def work(optimizer: Optimizer, settings: Settings, engine: Engine, on_change: Notice) -> str:
+    """Be one worker of a study until there is nothing more to do; why it ended."""
+    with _signals() as must_end, optimizer.on_the_clock():
+        return until_stopped(optimizer, settings, engine, on_change, must_end)
 
 
 @contextmanager
@@ -201,12 +175,11 @@ def _signals() -> Iterator[Callable[[], bool]]:
 
 
 def run_workers(
-    clerk: Clerk,
-    task: Task,
-    terms: Terms = Terms(),
-    *,
+    optimizer: Optimizer,
+    settings: Settings,
+    engine: Engine,
+    on_change: Notice,
     workers: int = 1,
-    on_change: Callable[[], None] | None = None,
 ) -> str:
     """Work on a study with several processes of this machine; why it ended.
 
@@ -219,17 +192,17 @@ def run_workers(
     """
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InvalidInput(f"workers={workers!r}: expected how many, at least 1.")
-    clerk.resume()
+    optimizer.commit(Resumed())
     if workers == 1:
-        reason = work(clerk, task, terms, on_change=on_change)
+        reason = work(optimizer, settings, engine, on_change)
     else:
-        reason = _run_pool(clerk, task, terms, workers, on_change or (lambda: None))
-    clerk.end(reason)
+        reason = _run_pool(optimizer, settings, engine, on_change, workers)
+    optimizer.commit(Ended(reason))
     return reason
 
 
 def _run_pool(
-    clerk: Clerk, task: Task, terms: Terms, workers: int, on_change: Callable[[], None]
+    optimizer: Optimizer, settings: Settings, engine: Engine, on_change: Notice, workers: int
 ) -> str:
     context = multiprocessing.get_context("fork")
     with _signals() as must_end:
@@ -238,7 +211,7 @@ def _run_pool(
         try:
             for _ in range(workers):
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_member, args=(theirs, clerk, task, terms))
+                process = context.Process(target=_member, args=(theirs, optimizer, settings, engine))
                 with warnings.catch_warnings():
                     # The threads it warns of are idle: those of BLAS.
                     warnings.simplefilter("ignore", DeprecationWarning)
@@ -255,7 +228,7 @@ def _run_pool(
                         said.append(heard.recv())
                     except EOFError:  # it has ended, or was killed before it could say anything
                         waiting.remove(heard)
-                        clerk.forget(pool[heard].pid)  # it may have been killed in thought
+                        optimizer.forget(pool[heard].pid)  # it may have been killed in thought
                 on_change()
         finally:
             _end(pool.values())
@@ -278,10 +251,12 @@ def _end(processes: Iterable[BaseProcess]) -> None:
             process.terminate()
 
 
-def _member(out: Connection, clerk: Clerk, task: Task, terms: Terms) -> None:
+def _member(
+    out: Connection, optimizer: Optimizer, settings: Settings, engine: Engine
+) -> None:
     """One worker of the pool: it says how it ended."""
     try:
-        out.send(work(clerk, task, terms))
+        out.send(work(optimizer, settings, engine, lambda: None))
     except FarthingError as error:
         out.send(error)
     except KeyboardInterrupt:

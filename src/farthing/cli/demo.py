@@ -49,7 +49,7 @@ def demo(budget: str, workers: int, storage: str | None, name: str, seed: int, q
     It reads handwritten digits, of which two fifths are held back. A network takes from a hundredth
     of a second to several seconds to train, depending on the parameters. Needs scikit-learn.
     """
-    from farthing.cli.display import watching
+    from farthing.display import watching
     from farthing.stopping import NotWorthIt
     from farthing.study import Study
 
@@ -68,8 +68,8 @@ def demo(budget: str, workers: int, storage: str | None, name: str, seed: int, q
         try:
             if not quiet:
                 click.echo(f"A neural network for handwritten digits, on a budget of {budget}.")
-            with watching(study, quiet=quiet) as progress:
-                result = study.run(objective, workers=workers, progress=progress)
+            with watching(study, quiet=quiet) as on_change:
+                result = study.run(objective, workers=workers, progress=lambda _: on_change())
             code = finish(result, "table", again="farthing demo --storage ...")
             if result.best is not None and result.best.value is not None:
                 click.echo(f"errors:  {10**result.best.value:.1%} of the held-back digits")

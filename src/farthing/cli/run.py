@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,10 @@ from farthing.cli.config import read_config
 from farthing.cli.options import where
 
 if TYPE_CHECKING:
-    from farthing.cli.recipe import Recipe
-    from farthing.loop import Result
+    from farthing.cli.request import Request
+    from farthing.facts import Result
+    from farthing.running import CommandTask
+    from farthing.space import Space
     from farthing.study import Study
 
 __all__ = ["finish", "run"]
@@ -86,70 +89,52 @@ def run(
     It ends with 0 when the budget is used or a rule stopped it, with 1 when no trial succeeded, and
     with 130 after Ctrl-C, which kills what is running, charges it, and loses nothing.
     """
-    from farthing.cli.recipe import read_recipe
+    from farthing.cli.request import read_request
+    from farthing.display import watching
+    from farthing.running import CommandTask
 
-    recipe = read_recipe(options, command, read_config(config))
+    request = read_request(options, command, read_config(config))
     quiet = quiet or kind != "table"
-    study = _start(recipe, quiet)
+    settings = request.settings
+    task = CommandTask(settings.command or (), metric=settings.metric)
+    _try_on_paper(task, settings.space)
+    study = _start(request, task, quiet)
     try:
-        result = _work(study, recipe, quiet)
+        with watching(study, quiet=quiet) as on_change:
+            result = study.run(task, workers=request.workers, progress=lambda _: on_change())
         return finish(result, kind, again=shlex.join(["farthing", *sys.argv[1:]]))
     finally:
         study.close()
 
 
-def _start(recipe: Recipe, quiet: bool) -> Study:
-    """Make the study, or go on with it; and say so."""
-    from farthing.cli.execution import keep_execution, kept_execution
-    from farthing.study import Study
+def _try_on_paper(task: CommandTask, space: Space) -> None:
+    """The command must be there, and find its parameters, in every branch of the space."""
+    import numpy as np
 
-    study = Study.create(
-        recipe.storage,
-        name=recipe.name,
-        space=recipe.space,
-        budget=recipe.budget,
-        policy=recipe.policy,
-        stop=recipe.stop,
-        cost=recipe.cost,
-        worth=recipe.worth,
-        direction=recipe.direction,
-        noisy=recipe.noisy,
-        seed=recipe.seed,
-        timeout=recipe.timeout,
-        retries=recipe.retries,
-    )
-    before = kept_execution(recipe.storage, recipe.name)
-    if before != recipe.execution:
-        keep_execution(recipe.storage, recipe.name, recipe.execution)
+    from farthing.running import Job
+
+    for x in space.sample(32, np.random.default_rng(0)):
+        task.prepare(Job(space.decode(x), 0, 0), Path())
+
+
+def _start(request: Request, task: CommandTask, quiet: bool) -> Study:
+    """Make the study, or go on with it; and say so."""
+    from farthing.study import Study
+    from farthing.words import spent
+
+    study = Study.made(request.storage, request.name, request.settings)
     if quiet:
         return study
     if study.history:
-        click.echo(f"Going on with study {recipe.name!r} in {recipe.storage}: {_so_far(study)}.")
-        if before is not None and list(before.command) != list(recipe.execution.command):
-            click.echo(f"The command was {shlex.join(before.command)} until now.", err=True)
-    unused = [name for name in recipe.space.names if name not in recipe.execution.task.placeholders]
+        so_far = f"{len(study.history)} trials, {spent(study.ledger) or 'nothing'} spent"
+        click.echo(f"Going on with study {request.name!r} in {request.storage}: {so_far}.")
+        if before := study.changed.get("command"):
+            click.echo(f"The command was {shlex.join(before)} until now.", err=True)
+    unused = [name for name in study.space.names if name not in task.placeholders]
     if unused:
         names = ", ".join(f"{{{name}}}" for name in unused)
         click.echo(f"No argument has {names}: the command finds it in FARTHING_PARAMS.", err=True)
     return study
-
-
-def _so_far(study: Study) -> str:
-    from farthing.cli.display import spent
-
-    return f"{len(study.history)} trials, {spent(study.ledger) or 'nothing'} spent"
-
-
-def _work(study: Study, recipe: Recipe, quiet: bool) -> Result:
-    from farthing.cli.display import watching
-
-    with watching(study, quiet=quiet) as progress:
-        return study.run(
-            recipe.execution.task,
-            workers=recipe.workers,
-            terms=recipe.execution.terms(recipe.timeout),
-            progress=progress,
-        )
 
 
 def finish(result: Result, kind: str, *, again: str) -> int:
@@ -158,27 +143,17 @@ def finish(result: Result, kind: str, *, again: str) -> int:
     Args:
         again: the command that goes on with it.
     """
-    from farthing.cli.display import shown_result
-    from farthing.cli.output import to_json
+    from farthing.facts import summary
+    from farthing.tabular import to_json
     from farthing.worker import INTERRUPTED as BY_KEYBOARD
 
     if kind == "json":
-        best = result.best
-        found = None if best is None else {"number": best.number, "params": dict(best.params)}
-        click.echo(
-            to_json(
-                {
-                    "best": None
-                    if found is None or best is None
-                    else {**found, "value": best.value},
-                    "stop_reason": result.stop_reason,
-                    "spent": {name: result.ledger[name].spent for name in result.ledger},
-                    "trials": len(result.history),
-                }
-            )
-        )
+        facts = summary("", result)
+        spent = {name: account["spent"] for name, account in facts["budget"].items()}
+        ended = {"best": facts["best"], "stop_reason": result.stop_reason, "spent": spent}
+        click.echo(to_json({**ended, "trials": len(result.history)}))
     else:
-        click.echo(shown_result(result))
+        click.echo(str(result))
     if result.stop_reason == BY_KEYBOARD:
         click.echo(f"Nothing is lost. Go on with: {again}", err=True)
         return INTERRUPTED

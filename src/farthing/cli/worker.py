@@ -27,22 +27,20 @@ def worker(url: str, name: str, quiet: bool, command: tuple[str, ...]) -> int:
     another is given after --. Start as many workers as you like, on all machines that reach the
     database; each runs one trial at a time.
     """
-    from farthing.cli.display import watching
-    from farthing.cli.execution import Execution, kept_execution
+    from farthing.display import watching
+    from farthing.running import CommandTask
 
     study = open_study(url, name)
     try:
-        execution = kept_execution(url, name)
-        if command:
-            execution = replace(execution or Execution(()), command=command)
-        if execution is None:
+        kept = study.settings
+        if not (command or kept["command"]):
             raise InvalidInput(
                 f"Study {name!r} was not made with a command. Give it after --, as in "
                 "farthing worker URL NAME -- python train.py --lr {lr}."
             )
-        with watching(study, quiet=quiet) as progress:
-            terms = execution.terms(study.timeout)
-            reason = study.work(execution.task, terms=terms, progress=progress)
+        task = CommandTask(command or kept["command"], metric=kept["metric"])
+        with watching(study, quiet=quiet) as on_change:
+            reason = study.work(task, progress=lambda _: on_change())
         result = replace(study.result(), stop_reason=reason)
         return finish(result, "table", again=shlex.join(["farthing", *sys.argv[1:]]))
     finally:

@@ -1,39 +1,27 @@
-"""The database: one write at ask, one at tell, the ledger and the lease in the same transaction."""
+"""The database: the rows of a study's state, and the settings it was made with."""
 
-from farthing.storage.book import Book, create_book, find_book, names_of
 from farthing.storage.database import Database
-from farthing.storage.lifecycle import begin, begin_again, finish, give_up, renew, to_hold
-from farthing.storage.mirror import Change, Mirror
-from farthing.storage.rows import Kept, PricePoint, expired, records
-from farthing.storage.settings import (
-    Settings,
-    difference,
-    make_settings,
-    restore_settings,
-    settings_text,
+from farthing.storage.json_text import to_text
+from farthing.storage.memory import DatabaseMemory
+from farthing.storage.settings_text import changed, described, difference, from_described, restored
+from farthing.storage.studies import (
+    create_study,
+    find_study,
+    names_of,
+    replace_settings,
 )
 
 __all__ = [
-    "Book",
-    "Change",
     "Database",
-    "Kept",
-    "Mirror",
-    "PricePoint",
-    "Settings",
-    "begin",
-    "begin_again",
-    "create_book",
+    "DatabaseMemory",
+    "changed",
+    "create_study",
+    "described",
     "difference",
-    "expired",
-    "find_book",
-    "finish",
-    "give_up",
-    "make_settings",
+    "find_study",
+    "from_described",
     "names_of",
-    "records",
-    "renew",
-    "restore_settings",
-    "settings_text",
-    "to_hold",
+    "replace_settings",
+    "restored",
+    "to_text",
 ]

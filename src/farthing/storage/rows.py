@@ -1,172 +1,148 @@
-"""The rows of trials: what is written at ask, at each renewal and at tell, and read by a cursor."""
+"""The rows of studies, trials and prices, and what they say."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, select
 
-from farthing.history import Trial
+from farthing.history import PricePoint, Run, Trial
+from farthing.ledger import Account, Ledger
+from farthing.state import State
 from farthing.storage.database import clock
-from farthing.storage.schema import prices, trials
-from farthing.storage.text import from_text, to_text
+from farthing.storage.json_text import from_text, to_text
+from farthing.storage.schema import prices, studies, trials
 
 __all__ = [
-    "Kept",
-    "PricePoint",
     "changed_prices",
     "changed_trials",
-    "expired",
-    "insert_prices",
-    "insert_trials",
-    "records",
-    "update_trial",
+    "ledger_text",
+    "read_study",
+    "state_of",
+    "write_prices",
+    "write_study",
+    "write_trials",
 ]
 
-JSON_COLUMNS = ("params", "cost", "predicted", "notes", "progress")
+Raw = Row[*tuple[Any, ...]]
+
+# ── a study ────────────────────────────────────────────────────────────────────────────────────
+
+# The columns of a study, and what they are called in a State; history and prices have rows of
+# their own, of which the study's row has the number.
+STATE = {
+    f.name: "clock_at" if f.name == "charged_until" else f.name
+    for f in fields(State)
+    if f.name not in ("history", "prices")
+}
+COLUMNS = [studies.c.id, studies.c.revision, *(studies.c[column] for column in STATE.values())]
+UPDATE = studies.update().where(studies.c.id == bindparam("which"))
 
 
-class Kept(NamedTuple):
-    """A trial, and what only the database needs to know of it."""
-
-    trial: Trial
-    leased: bool
-    retry: bool
-    attempt: int
-    worker: str | None
-    asked_at: float
-
-
-class PricePoint(NamedTuple):
-    """A cost from elsewhere, at a point of the cube."""
-
-    x: NDArray[np.float64]
-    cost: Mapping[str, float]
+@cache
+def _by_id(is_sqlite: bool, lock: bool, durable: bool) -> Select[Any]:
+    """Made once: to make a statement takes longer than to execute it."""
+    query = select(*COLUMNS, clock(is_sqlite).label("now"))
+    query = query.where(studies.c.id == bindparam("which"))
+    if not (is_sqlite or durable):  # in the same message: until the transaction ends
+        query = query.where(func.set_config("synchronous_commit", "off", True) == "off")
+    return query.with_for_update() if lock else query
 
 
-READ = (
-    *(trials.c.number, trials.c.params, trials.c.x, trials.c.state, trials.c.value, trials.c.cost),
-    *(trials.c.predicted, trials.c.because, trials.c.error, trials.c.notes),
-    *(trials.c.lease, trials.c.retry, trials.c.attempt, trials.c.worker),
-    trials.c.asked_at,
-)
+def read_study(
+    connection: Connection, is_sqlite: bool, id: int, *, lock: bool = False, durable: bool = True
+) -> Raw:
+    """The row of a study, and `now` on the database's clock.
+
+    Args:
+        lock: nobody else can change it until the transaction ends.
+        durable: whether what is then written must survive a crash of the server. SQLite may lose
+            the last moments in a power cut either way, but never a part of a transaction.
+    """
+    return connection.execute(_by_id(is_sqlite, lock, durable), {"which": id}).one()
+
+
+def state_of(row: Raw, before: State) -> State:
+    """What the row of a study says; its trials and prices are those of the state before."""
+    told = {name: getattr(row, column) for name, column in STATE.items()}
+    told["halted_now"] = bool(told["halted_now"])
+    return replace(before, **{**told, "ledger": _ledger_of(told["ledger"])})
+
+
+def write_study(
+    connection: Connection, id: int, revision: int, before: State, after: State
+) -> None:
+    """Store what differs, as a new revision."""
+    changes: dict[str, Any] = {
+        column: getattr(after, name)
+        for name, column in STATE.items()
+        if getattr(after, name) != getattr(before, name)
+    }
+    if "ledger" in changes:
+        changes["ledger"] = ledger_text(after.ledger)
+    if "halted_now" in changes:
+        changes["halted_now"] = int(after.halted_now)
+    counts = {"trials": len(after.history), "prices": len(after.prices)}
+    connection.execute(UPDATE, {"which": id, "revision": revision, **counts, **changes})
+
+
+def ledger_text(ledger: Ledger) -> str:
+    """The ledger, exactly."""
+    accounts = {
+        name: [ledger[name].limit, ledger[name].spent, ledger[name].thinking] for name in ledger
+    }
+    return to_text({"accounts": accounts, "holds": ledger.holds})
+
+
+def _ledger_of(text: str) -> Ledger:
+    """The same ledger; older versions kept what the initial design cost as a fourth number."""
+    stored = from_text(text)
+    holds = {int(number): held for number, held in stored["holds"].items()}
+    accounts = {
+        name: Account(
+            limit, spent, math.fsum(held.get(name, 0.0) for held in holds.values()), thinking
+        )
+        for name, (limit, spent, thinking, *_) in stored["accounts"].items()
+    }
+    return Ledger(
+        tuple(accounts.items()),
+        tuple((number, tuple(held.items())) for number, held in holds.items()),
+    )
+
+
+# ── trials ─────────────────────────────────────────────────────────────────────────────────────
+
+TRIAL = tuple(f.name for f in fields(Trial) if f.name != "run")
+RUN = tuple(f.name for f in fields(Run))
+JSON_COLUMNS = frozenset(("params", "x", "cost", "predicted", "notes", "progress"))
+READ = tuple(trials.c[name] for name in (*TRIAL, *RUN))
 CHANGED = (
     select(*READ)
     .where(trials.c.study == bindparam("which"), trials.c.revision > bindparam("since"))
     .order_by(trials.c.number)
 )
 INSERT = trials.insert()
-UPDATE = trials.update().where(
+UPDATE_TRIAL = trials.update().where(
     trials.c.study == bindparam("which"), trials.c.number == bindparam("at")
 )
 
 
-def changed_trials(connection: Connection, study: int, since: int) -> list[Kept]:
+def changed_trials(connection: Connection, study: int, since: int) -> list[Trial]:
     """The trials that changed after that revision, by number."""
     found = connection.execute(CHANGED, {"which": study, "since": since})
-    return [_kept(row) for row in found]
+    return [_trial_of(row) for row in found]
 
 
-def expired(connection: Connection, is_sqlite: bool, study: int) -> list[int]:
-    """The running trials whose worker has not been heard of in time."""
-    query = select(trials.c.number).where(
-        trials.c.study == study, trials.c.state == "running", trials.c.lease < clock(is_sqlite)
-    )
-    return list(connection.execute(query.order_by(trials.c.number)).scalars())
-
-
-def insert_trials(
-    connection: Connection,
-    study: int,
-    revision: int,
-    now: float,
-    new: Iterable[Trial],
-    **columns: Any,
-) -> None:
-    """New trials; `columns` are those a Trial does not have, the same for all of them."""
-    rows = [
-        {
-            "study": study,
-            "number": trial.number,
-            "revision": revision,
-            "state": trial.state,
-            "params": to_text(trial.params),
-            "x": to_text(trial.x),
-            "value": trial.value,
-            "cost": to_text(trial.cost),
-            "censored": int(trial.state == "killed"),
-            "predicted": to_text(trial.predicted),
-            "because": trial.because,
-            "notes": to_text(trial.notes),
-            "error": trial.error,
-            "seed": 0,
-            "attempt": 1,
-            "retry": 0,
-            "worker": None,
-            "lease": None,
-            "asked_at": now,
-            "told_at": None if trial.state == "running" else now,
-            "think_s": 0.0,
-            **columns,
-        }
-        for trial in new
-    ]
-    connection.execute(INSERT, rows)
-
-
-def update_trial(
-    connection: Connection, study: int, number: int, revision: int, **columns: Any
-) -> None:
-    """Change some columns of a trial."""
-    values = {
-        name: to_text(value) if name in JSON_COLUMNS and value is not None else value
-        for name, value in columns.items()
-    }
-    which = {"which": study, "at": number}
-    connection.execute(UPDATE, {"revision": revision, **values, **which})
-
-
-def insert_prices(
-    connection: Connection, study: int, revision: int, new: Iterable[PricePoint]
-) -> None:
-    """Costs from elsewhere."""
-    rows = [
-        {"study": study, "revision": revision, "x": to_text(p.x), "cost": to_text(p.cost)}
-        for p in new
-    ]
-    connection.execute(prices.insert(), rows)
-
-
-def changed_prices(connection: Connection, study: int, since: int) -> list[PricePoint]:
-    """Costs from elsewhere that came after that revision."""
-    query = select(prices.c.x, prices.c.cost).order_by(prices.c.id)
-    query = query.where(prices.c.study == study, prices.c.revision > since)
-    return [
-        PricePoint(np.array(from_text(x)), from_text(cost)) for x, cost in connection.execute(query)
-    ]
-
-
-def records(connection: Connection, study: int) -> list[dict[str, Any]]:
-    """Every column of every trial, as plain values."""
-    query = select(trials).where(trials.c.study == study).order_by(trials.c.number)
-    hidden = ("study", "revision", "x")
-    return [
-        {
-            name: from_text(value) if name in JSON_COLUMNS and value is not None else value
-            for name, value in row._mapping.items()
-            if name not in hidden
-        }
-        for row in connection.execute(query)
-    ]
-
-
-def _kept(row: Row[*tuple[Any, ...]]) -> Kept:
+def _trial_of(row: Raw) -> Trial:
     number, params, x, state, value, cost, predicted, because, error, notes, *rest = row
-    lease, retry, attempt, worker, asked_at = rest
-    trial = Trial(
+    seed, worker, lease, attempt, retry, *times, progress = rest
+    told = () if progress is None else tuple(from_text(progress))
+    return Trial(
         number,
         from_text(params),
         np.array(from_text(x)),
@@ -177,6 +153,68 @@ def _kept(row: Row[*tuple[Any, ...]]) -> Kept:
         because,
         error,
         from_text(notes),
+        Run(seed, worker, lease, attempt, bool(retry), *times, told),
     )
-    leased = state == "running" and lease is not None
-    return Kept(trial, leased, bool(retry), attempt, worker, asked_at)
+
+
+def write_trials(
+    connection: Connection, study: int, revision: int, before: State, after: State
+) -> None:
+    """Insert the trials that are new, and of those that changed, the columns that did."""
+    known = len(before.history)
+    for old, new in zip(before.history, after.history, strict=False):
+        if old is not new:
+            was, now = _columns_of(old), _columns_of(new)
+            changes = {name: now[name] for name in now if now[name] is not was[name]}
+            changes = {n: v for n, v in changes.items() if n == "x" or v != was[n]}
+            which = {"which": study, "at": new.number, "revision": revision}
+            connection.execute(UPDATE_TRIAL, {**_as_stored(changes), **which})
+    if len(after.history) > known:
+        rows = [_as_stored(_columns_of(trial)) for trial in after.history.trials[known:]]
+        connection.execute(INSERT, [{"study": study, "revision": revision, **r} for r in rows])
+
+
+def _columns_of(trial: Trial) -> dict[str, Any]:
+    """A trial as its columns, structured values as they are."""
+    columns = {name: getattr(trial, name) for name in TRIAL}
+    columns |= {name: getattr(trial.run, name) for name in RUN}
+    return columns | {"censored": int(trial.state == "killed"), "retry": int(trial.run.retry)}
+
+
+def _as_stored(columns: Mapping[str, Any]) -> dict[str, Any]:
+    stored = {
+        name: to_text(value) if name in JSON_COLUMNS else value for name, value in columns.items()
+    }
+    if "progress" in stored:
+        stored["progress"] = to_text(list(columns["progress"])) if columns["progress"] else None
+    return stored
+
+
+# ── prices ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def changed_prices(connection: Connection, study: int, since: int) -> list[PricePoint]:
+    """Costs from elsewhere that came after that revision."""
+    query = select(prices.c.x, prices.c.cost, prices.c.at_least).order_by(prices.c.id)
+    query = query.where(prices.c.study == study, prices.c.revision > since)
+    return [
+        PricePoint(np.array(from_text(x)), from_text(cost), bool(at_least))
+        for x, cost, at_least in connection.execute(query)
+    ]
+
+
+def write_prices(
+    connection: Connection, study: int, revision: int, new: Iterable[PricePoint]
+) -> None:
+    """Insert costs from elsewhere."""
+    rows = [
+        {
+            "study": study,
+            "revision": revision,
+            "x": to_text(price.x),
+            "cost": to_text(price.cost),
+            "at_least": int(price.at_least),
+        }
+        for price in new
+    ]
+    connection.execute(prices.insert(), rows)

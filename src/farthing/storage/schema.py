@@ -1,6 +1,6 @@
 """The tables, and how a database made by an older version becomes one of this version.
 
-Structured values are JSON text (see `text`), the same on every database. Times ending in `_at` and
+Structured values are JSON text (see `json_text`), the same on every database. Times ending in `_at` and
 leases are seconds of the database's own clock; durations ending in `_s` were measured by the worker
 on a clock that only goes forward. So clocks of different machines do not matter.
 """
@@ -95,6 +95,7 @@ prices = Table(
     Column("revision", BigInteger, nullable=False),
     Column("x", Text, nullable=False),
     Column("cost", Text, nullable=False),
+    Column("at_least", Integer, nullable=False),  # 1: the cost is a lower bound
     Index("farthing_prices_by_revision", "study", "revision"),
 )
 
@@ -105,9 +106,15 @@ def _first(connection: Connection) -> None:
     metadata.create_all(connection)
 
 
+def _price_bounds(connection: Connection) -> None:
+    connection.execute(
+        text(f"ALTER TABLE {prices.name} ADD COLUMN at_least INTEGER NOT NULL DEFAULT 0")
+    )
+
+
 # Migration k makes version k + 1 of version k. Never change one that was released: add another,
 # and let the first create what the tables above say.
-MIGRATIONS: tuple[Migration, ...] = (_first,)
+MIGRATIONS: tuple[Migration, ...] = (_first, _price_bounds)
 
 
 def prepare(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:

@@ -1,6 +1,6 @@
-"""Settings as text: a frozen dataclass is its class, by "module:name", and its fields.
+"""The settings of a study as text, kept with it: whoever opens it thinks alike.
 
-Policies, rules and cost models need no registry for this, and a user's own are kept like ours. A
+A frozen dataclass is its class, by "module:name", and its fields. Policies, rules and cost models need no registry for this, and a user's own are kept like ours. A
 function is kept by its name where it can be imported; a lambda or one defined in a function cannot,
 and has to be given again when the study is opened.
 """
@@ -8,17 +8,89 @@ and has to be given again when the study is opened.
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from farthing.errors import InvalidInput
+from farthing.settings import Settings
 from farthing.space import Space
+from farthing.storage.json_text import from_text, to_text
 
-__all__ = ["MISSING", "describe", "describe_space", "restore", "restore_space"]
+__all__ = ["changed", "described", "difference", "from_described", "restored"]
 
 KIND, FUNCTION = "__is__", "__function__"
+PARTS = ("policy", "stop", "cost")
+# How trials are run, which whoever runs them next may want otherwise.
+MAY_CHANGE = ("failures_in_a_row", "grace", "lease", "rate", "measure", "command", "metric")
+
+
+# ── settings ───────────────────────────────────────────────────────────────────────────────────
+
+
+def described(settings: Settings) -> dict[str, Any]:
+    """The settings as plain values."""
+    plain = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    return {
+        **plain,
+        "space": _describe_space(settings.space),
+        "budget": None if settings.budget is None else dict(settings.budget.limits),
+        **{name: describe(plain[name]) for name in PARTS},
+    }
+
+
+def from_described(text: str) -> dict[str, Any]:
+    """What was stored; older versions kept how a command is run in a place of its own."""
+    stored: dict[str, Any] = from_text(text)
+    execution = stored.pop("execution", None)
+    if execution is not None:
+        cpu, endless = execution.pop("cpu"), not execution["failures_in_a_row"]
+        stored |= execution | {"measure": "cpu" if cpu else "wall"}
+        stored |= {"failures_in_a_row": math.inf} if endless else {}
+    return stored
+
+
+def restored(text: str, **given: Any) -> Settings:
+    """The settings of a stored study; parts that cannot be imported here are given again."""
+    stored = from_described(text)
+    for name in PARTS:
+        stored[name] = given.get(name) or restore(stored[name])
+        part = stored[name]
+        if any(each is MISSING for each in (part.values() if isinstance(part, dict) else [part])):
+            raise InvalidInput(
+                f"The study was made with a function in {name}= that cannot be imported: a "
+                "lambda, or one defined in a script or in another function. "
+                f"Give it again: Study.open(url, name, {name}=...)."
+            )
+    return Settings.of(_restore_space(stored.pop("space")), stored.pop("budget"), **stored)
+
+
+def difference(text: str, wanted: Settings) -> str | None:
+    """The first setting in which two studies differ, in words; None if they are the same.
+
+    How trials are run may differ from one run to the next.
+    """
+    there, here = from_described(text), from_text(to_text(described(wanted)))
+    for name in here:
+        if name not in MAY_CHANGE and there.get(name) != here[name]:
+            return f"{name} is {_shown(there.get(name))} there and {_shown(here[name])} here"
+    return None
+
+
+def changed(before: str, after: str) -> dict[str, Any]:
+    """What was otherwise before, as it was."""
+    there, here = from_described(before), from_described(after)
+    return {name: was for name, was in there.items() if was != here.get(name)}
+
+
+def _shown(value: Any) -> str:
+    text = to_text(value)
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+# ── their parts ────────────────────────────────────────────────────────────────────────────────
 
 
 class _Missing:
@@ -74,7 +146,7 @@ def restore(described: Any) -> Any:
     return kind(**parts)
 
 
-def describe_space(space: Space) -> dict[str, Any]:
+def _describe_space(space: Space) -> dict[str, Any]:
     """The parameters, and the rows of a table."""
     rows = None if space.rows is None else [space.decode(x) for x in space.rows]
     parameters = {
@@ -85,7 +157,7 @@ def describe_space(space: Space) -> dict[str, Any]:
     return {"parameters": parameters, "rows": rows}
 
 
-def restore_space(described: Mapping[str, Any]) -> Space:
+def _restore_space(described: Mapping[str, Any]) -> Space:
     """The same space."""
     parameters = restore(described["parameters"])
     if described["rows"] is None:

@@ -1,0 +1,108 @@
+"""What is seen of a run while it goes on: a bar that is the budget, or a line for each trial."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from farthing.ledger import Ledger
+from farthing.optimizer import Optimizer
+from farthing.words import account_line, amounts, shown_params, spent, trial_line
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.text import Text
+
+__all__ = ["watching"]
+
+WIDTH = 40  # of the bar
+REFRESH = 0.1  # seconds
+
+
+@contextmanager
+def watching(optimizer: Optimizer, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
+    """What to call whenever something may have happened."""
+    if quiet:
+        yield lambda: None
+    elif sys.stdout.isatty():
+        with _live(optimizer) as show:
+            yield show
+    else:
+        yield _Lines(optimizer).show
+
+
+class _Lines:
+    """Every trial that has finished, once."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._optimizer = optimizer
+        self._shown = {t.number for t in optimizer.history if t.state != "running"}
+
+    def show(self) -> None:
+        """Print the trials that have finished since."""
+        for trial in self._optimizer.history:
+            if trial.state != "running" and trial.number not in self._shown:
+                self._shown.add(trial.number)
+                print(f"{trial_line(trial)}  [{spent(self._optimizer.ledger)}]", flush=True)
+
+
+@contextmanager
+def _live(optimizer: Optimizer) -> Iterator[Callable[[], None]]:
+    from rich.console import Console
+    from rich.live import Live
+
+    # Refreshed from here: a thread of its own would not survive the forks of a run.
+    console, last, running = Console(file=sys.stdout), -math.inf, list[int]()
+    with Live(_picture(optimizer), console=console, auto_refresh=False, transient=True) as live:
+
+        def show() -> None:
+            nonlocal last, running
+            before, running = running, [trial.number for trial in optimizer.history.running]
+            if running != before or time.monotonic() - last >= REFRESH:
+                live.update(_picture(optimizer), refresh=True)
+                last = time.monotonic()
+
+        yield show
+        live.update(_picture(optimizer), refresh=True)
+    ledger = optimizer.ledger
+    console.print(*[_bar(ledger, resource) for resource in ledger], sep="\n")
+
+
+def _picture(optimizer: Optimizer) -> Group:
+    from rich.console import Group
+    from rich.text import Text
+
+    ledger, best = optimizer.ledger, optimizer.best
+    lines = [_bar(ledger, resource) for resource in ledger]
+    if best is not None:
+        lines.append(Text(f"best {best.value:.6g}  trial {best.number} at ", style="bold"))
+        lines[-1].append(shown_params(best.params), style="not bold")
+    for trial in optimizer.history.running:
+        text = f"trial {trial.number}: {amounts(trial.cost) or 'starting'}"
+        text += f", about {amounts(trial.predicted)} expected" if trial.predicted else ""
+        lines.append(Text(f"{text}  {shown_params(trial.params)}", style="cyan"))
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(*lines)
+
+
+def _bar(ledger: Ledger, resource: str) -> Text:
+    """Thinking, other spending and what is held, as parts of the budget."""
+    from rich.text import Text
+
+    account, bar = ledger[resource], Text()
+    if math.isfinite(account.limit):
+        places, ends = 0, 0.0
+        parts = (account.thinking, account.spent - account.thinking, account.reserved)
+        for amount, style in zip(parts, ("blue", "green", "yellow"), strict=True):
+            ends += amount
+            until = min(round(WIDTH * ends / account.limit), WIDTH)
+            bar.append("━" * max(until - places, 0), style=style)
+            places = max(until, places)
+        bar.append("━" * (WIDTH - places) + " ", style="bright_black")
+    bar.append(account_line(ledger, resource))
+    return bar

@@ -1,0 +1,196 @@
+"""The facts of a study and of a trial, as plain values; the rooms of people render them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from farthing.acquisition import cheapness, log_ei_per_cost
+from farthing.belief import Belief
+from farthing.errors import InvalidInput
+from farthing.front import front, implied_alpha
+from farthing.history import History, Trial
+from farthing.ledger import Budget, Ledger, format_amount
+from farthing.search import sobol
+from farthing.settings import Settings
+from farthing.state import State
+from farthing.tabular import to_frame
+from farthing.thinking import believed, one_thread
+from farthing.words import best_line, counted, spent
+
+__all__ = ["Result", "explanation", "summary"]
+
+CANDIDATES = 2048  # points that a choice is compared with
+ON_THE_FRONT = 1e-6  # in ln EI: as good as the best for its price
+
+
+# ── a study ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run found, what it paid, and why it ended.
+
+    Attributes:
+        best: the best trial, with `.params` and `.value`; None if none returned a value.
+        stop_reason: one sentence.
+        ledger: `.spent`, `.left`, and `.thinking`, our own share of what was spent.
+        history: every trial.
+    """
+
+    best: Trial | None
+    stop_reason: str
+    ledger: Ledger
+    history: History
+
+    @property
+    def spent(self) -> float:
+        """What was paid in all, in the first resource of the budget."""
+        return self.ledger.spent
+
+    def dataframe(self) -> Any:
+        """One row per trial; needs pandas."""
+        return to_frame(self.history)
+
+    def __str__(self) -> str:
+        ledger, trials = self.ledger, f"{len(self.history)} trials"
+        thinking = ""
+        if "s" in ledger:
+            thinking = f", {format_amount('s', ledger['s'].thinking)} of it thinking"
+        if self.history:
+            trials += f" ({counted(self.history)})"
+        return "\n".join(
+            [
+                f"stopped: {self.stop_reason}",
+                f"best:    {best_line(self.best)}",
+                f"spent:   {spent(ledger) or 'nothing'}{thinking}; {trials}",
+            ]
+        )
+
+
+def summary(name: str, result: Result) -> dict[str, Any]:
+    """What was spent, what is running, and how far a study has come."""
+    ledger, best, running = result.ledger, result.best, result.history.running
+    return {
+        "name": name,
+        "state": "running" if running else result.stop_reason,
+        "trials": dict(Counter(trial.state for trial in result.history)),
+        "budget": {
+            resource: {
+                "limit": account.limit if math.isfinite(account.limit) else None,
+                "spent": account.spent,
+                "reserved": account.reserved,
+                "left": account.left if math.isfinite(account.limit) else None,
+                "thinking": account.thinking,
+            }
+            for resource in ledger
+            for account in [ledger[resource]]
+        },
+        "best": None
+        if best is None
+        else {"number": best.number, "value": best.value, "params": dict(best.params)},
+        "running": [
+            {
+                "number": trial.number,
+                "params": dict(trial.params),
+                "cost": dict(trial.cost),
+                "predicted": dict(trial.predicted),
+            }
+            for trial in running
+        ],
+    }
+
+
+# ── a trial ────────────────────────────────────────────────────────────────────────────────────
+
+
+def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]:
+    """Why a trial was chosen, what it was expected to buy, and what it did.
+
+    What was believed is worked out again from the trials before it.
+    """
+    history, sign = state.history, settings.sign
+    if not 0 <= number < len(history):
+        there = f"0 to {len(history) - 1}" if history else "none yet"
+        raise InvalidInput(f"There is no trial {number}: the study has {there}.")
+    trial = history[number]
+    before = replace(
+        state, history=_history_before(history, trial), ledger=_ledger_before(state, trial)
+    )
+    done = [sign * t.value for t in before.history.done if t.value is not None]
+    with one_thread():
+        belief = believed(settings, before, model=True)
+        promise = {} if belief.objective is None else _promise(belief, trial)
+    improved = None
+    if trial.value is not None and done:
+        improved = max(min(done) - sign * trial.value, 0.0)
+    return {
+        "number": number,
+        "params": dict(trial.params),
+        "because": trial.because,
+        "predicted": dict(trial.predicted),
+        "best_before": sign * min(done) if done else None,
+        "running_then": [t.number for t in before.history.running],
+        **promise,
+        "state": trial.state,
+        "value": trial.value,
+        "cost": dict(trial.cost),
+        "improved_by": improved,
+        "error": trial.error,
+        "think_s": trial.run.think_s,
+    }
+
+
+def _history_before(history: History, trial: Trial) -> History:
+    """What was known when a trial was asked: those told later were still running."""
+    known = []
+    for earlier in history.trials[: trial.number]:
+        told_at = earlier.run.told_at
+        if told_at is None or told_at > trial.run.asked_at:
+            earlier = replace(earlier, state="running", value=None, cost={}, error=None)
+        known.append(earlier)
+    return History(tuple(known))
+
+
+def _ledger_before(state: State, trial: Trial) -> Ledger:
+    """What was left then, as far as the trials tell: spent in proportion to what was paid."""
+    now = state.ledger
+    limits = {name: now[name].limit for name in now if math.isfinite(now[name].limit)}
+    told = [t for t in state.history if t.run.told_at is not None]
+    until = [t for t in told if t.run.told_at is not None and t.run.told_at <= trial.run.asked_at]
+    paid: dict[str, float] = {}
+    for resource in now:
+        total = sum(t.cost.get(resource, 0.0) for t in told)
+        if resource != "trials" and total > 0:
+            share = sum(t.cost.get(resource, 0.0) for t in until) / total
+            paid[resource] = now[resource].spent * share
+    return Ledger.of(Budget(limits) if limits else None).pay(paid)
+
+
+def _promise(belief: Belief, trial: Trial) -> dict[str, Any]:
+    """The place of a point among many others: improvement against cost."""
+    space = belief.space
+    X = space.rows if space.rows is not None else space.spread(sobol(CANDIDATES, space.d))
+    X = np.concatenate([trial.x[None], np.asarray(X)])
+    outlook = belief.outlook(X)
+    log_ei, log_cost = log_ei_per_cost(0.0)(outlook).score, -cheapness(outlook).score
+    fits = outlook.shortfall <= 0
+    fits[0] = True
+    log_ei, log_cost = log_ei[fits], log_cost[fits]
+    rows = front(log_ei, log_cost)
+    as_cheap = log_ei[log_cost <= log_cost[0]].max()
+    alpha = implied_alpha(log_ei, log_cost, 0)
+    return {
+        "expected_improvement": float(np.exp(log_ei[0])),
+        "share_of_the_most": float(np.exp(log_ei[0] - log_ei.max())),
+        "on_the_front": bool(log_ei[0] >= as_cheap - ON_THE_FRONT),
+        "cheaper_on_the_front": int(np.sum(log_cost[rows] < log_cost[0])),
+        "front": len(rows),
+        "alpha": [alpha.low, alpha.high if math.isfinite(alpha.high) else None]
+        if alpha.supported
+        else None,
+    }

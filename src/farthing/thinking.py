@@ -1,0 +1,182 @@
+"""From a state to a thought: what is believed, what to evaluate next, and whether to.
+
+Nothing here remembers anything: the next proposal is a function of the settings and the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from farthing.belief import Z_AFFORDABLE, Belief, believe
+from farthing.cost import CostLearner, CostModel, Evidence, Known
+from farthing.decision import Proposal, Verdict
+from farthing.history import History, PricePoint, Trial
+from farthing.ledger import Ledger
+from farthing.normal import expected_cost
+from farthing.search import Effort, sobol
+from farthing.settings import Settings
+from farthing.state import State
+from farthing.stopping import OutOfBudget
+
+__all__ = ["Thought", "believed", "best_trial", "make_ready", "one_thread", "think"]
+
+Array = NDArray[np.float64]
+
+NOTHING = Proposal(None, "the budget is spent")
+
+
+class Thought(NamedTuple):
+    """What was believed, proposed and judged."""
+
+    belief: Belief
+    proposal: Proposal
+    verdict: Verdict
+
+    def trial(self) -> tuple[Trial, dict[str, float]]:
+        """The trial it leads to, and what to hold for it of each limited resource."""
+        belief, proposal, verdict = self
+        x, predicted, hold = proposal.x, {}, {}
+        assert x is not None
+        for resource, (m, s) in belief.predicted(x).items():
+            left = max(belief.ledger[resource].left, 1e-300)
+            predicted[resource] = float(np.exp(expected_cost(m, s, left)[0]))
+            # The 80 % quantile is what affordable means, so it is what is put aside.
+            if np.isfinite(belief.ledger[resource].limit):
+                hold[resource] = min(float(np.exp(m[0] + Z_AFFORDABLE * s[0])), left)
+        trial = Trial(
+            number=belief.number,
+            params=belief.space.decode(x),
+            x=x,
+            predicted=predicted,
+            because=proposal.because,
+            notes={**belief.notes(), **verdict.notes, **proposal.notes},
+        )
+        return trial, hold
+
+
+def think(settings: Settings, state: State) -> Thought:
+    """What to evaluate next, and whether to."""
+    belief, number = believed(settings, state), len(state.history)
+    rng = np.random.default_rng([settings.seed, number])
+    if state.ledger.used_up:
+        return Thought(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
+    proposal = settings.policy.propose(belief, rng)
+    verdict = OutOfBudget()(belief, proposal, rng)
+    if not verdict.stop and settings.stop is not None:
+        rng = np.random.default_rng([settings.seed, number, 1])
+        verdict = settings.stop(belief, proposal, rng)
+    return Thought(belief, proposal, verdict)
+
+
+def believed(settings: Settings, state: State, *, model: bool | None = None) -> Belief:
+    """The models that policy and rule look at, fitted to what is known.
+
+    Args:
+        model: whether to fit the objective; None: where something looks at it.
+    """
+    poor = bool(state.ledger.used_up)
+    return believe(
+        settings.space,
+        state.history,
+        state.ledger,
+        learners={} if poor else _taught(settings.learners, state.prices),
+        sign=settings.sign,
+        noisy=settings.noisy,
+        worth=settings.exchange,
+        seed=settings.seed,
+        model=(settings.models if model is None else model) and not poor,
+    )
+
+
+def best_trial(settings: Settings, history: History) -> Trial | None:
+    """The best trial, by posterior mean if `noisy`; None before the first value."""
+    done = history.done
+    if not done:
+        return None
+    y = settings.sign * np.array([trial.value for trial in done])
+    if settings.noisy:
+        # Whatever the running ones may return: only what is done.
+        nothing_limited = Ledger.of(None)
+        belief = believe(
+            settings.space,
+            History(done),
+            nothing_limited,
+            learners={},
+            sign=settings.sign,
+            noisy=True,
+        )
+        if belief.objective is not None:
+            y = belief.objective.at(np.array([trial.x for trial in done])).mean
+    return done[int(np.argmin(y))]
+
+
+# ── costs from elsewhere ───────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _Taught:
+    """A cost learner that was also told of costs paid elsewhere."""
+
+    learner: CostLearner
+    X: Array
+    cost: Array
+    at_least: NDArray[np.bool_]
+
+    def fit(self, evidence: Evidence) -> CostModel | None:
+        return self.learner.fit(
+            evidence._replace(
+                X=np.concatenate([self.X, evidence.X]),
+                cost=np.concatenate([self.cost, evidence.cost]),
+                at_least=np.concatenate([self.at_least, evidence.at_least]),
+            )
+        )
+
+
+def _taught(
+    learners: Mapping[str, CostLearner], prices: Sequence[PricePoint]
+) -> Mapping[str, CostLearner]:
+    """The learners, told of what was paid elsewhere; what is known beforehand needs no telling."""
+    if not prices:
+        return learners
+
+    def teach(learner: CostLearner, resource: str) -> CostLearner:
+        told = [price for price in prices if resource in price.cost]
+        if not told or isinstance(learner, Known):
+            return learner
+        return _Taught(
+            learner,
+            np.array([price.x for price in told]),
+            np.array([price.cost[resource] for price in told]),
+            np.array([price.at_least for price in told], dtype=np.bool_),
+        )
+
+    return {resource: teach(learner, resource) for resource, learner in learners.items()}
+
+
+# ── the machine ────────────────────────────────────────────────────────────────────────────────
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """Finding the BLAS libraries takes milliseconds: once per process."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS on one thread: for matrices of a few hundred rows more are several times slower."""
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
+
+
+def make_ready(settings: Settings) -> None:
+    """Load what the first thought needs, so that it is not charged for it."""
+    sobol(Effort().screen, settings.space.d)  # scipy.stats
