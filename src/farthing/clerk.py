@@ -376,7 +376,7 @@ class Clerk:
                 change,
                 kept,
                 paid,
-                state="lost" if state == "infrastructure" else state,
+                state=state,
                 value=value,
                 error=error,
                 **columns,

@@ -22,7 +22,7 @@ from farthing.errors import FarthingError, Interrupted, InvalidInput, Stopped, S
 from farthing.history import Trial
 from farthing.ledger import Ledger
 from farthing.meter import Meter
-from farthing.running import Finished, Task, Usage, supervise
+from farthing.running import Allowance, Finished, Job, ProcessGroup, Task, Usage
 
 __all__ = ["INTERRUPTED", "Terms", "run_workers", "work"]
 
@@ -113,14 +113,13 @@ def _evaluate(
 ) -> None:
     ledger = clerk.ledger
     tick = min(_tick(ledger), terms.lease / 3)
-    reasons, progress = list[str](), list[dict[str, Any]]()
+    progress = list[dict[str, Any]]()
     heard = time.monotonic()  # when the database last answered
 
-    def allow(usage: Usage) -> bool:
+    def may_go_on(usage: Usage) -> str | None:
         nonlocal heard
         if must_end():
-            reasons.append(INTERRUPTED)
-            return False
+            return INTERRUPTED
         cost = terms.meter.cost(usage, ledger)
         share = tick / max(usage.wall_s, tick)
         ahead = {resource: amount * (1 + share) for resource, amount in cost.items()}
@@ -132,35 +131,23 @@ def _evaluate(
         except StorageError:
             if time.monotonic() - heard > terms.lease:
                 raise  # by now others have given the trial up
-            return True
+            return None
         on_change()
-        reasons.extend([reason] if reason is not None else [])
-        return reason is None
+        return reason
 
     def on_progress(message: Mapping[str, Any], usage: Usage) -> None:
         progress.append({**message, "cost": terms.meter.cost(usage, ledger)})
         del progress[:-KEPT_PROGRESS]
 
     try:
-        finished = supervise(
-            task,
-            trial.params,
-            number=trial.number,
-            seed=clerk.seed_of(trial.number),
-            timeout=terms.timeout,
-            grace=terms.grace,
-            tick=tick,
-            allow=allow,
-            on_progress=on_progress,
+        finished = ProcessGroup(task, terms.timeout, terms.grace).run(
+            Job(trial.params, trial.number, clerk.seed_of(trial.number)),
+            Allowance(tick, may_go_on, on_progress),
         )
     except InvalidInput as error:  # no other trial could be run either
-        unstarted = Finished("infrastructure", None, {}, str(error), NOTHING_USED)
+        unstarted = Finished("lost", None, {}, str(error), NOTHING_USED)
         clerk.conclude(trial, unstarted, {}, ())
         raise
-    if finished.state == "killed" and reasons:
-        finished = Finished(
-            "killed", None, finished.cost, reasons[0], finished.usage, finished.progress
-        )
     clerk.conclude(trial, finished, terms.meter.cost(finished, ledger), progress)
 
 

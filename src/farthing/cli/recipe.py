@@ -18,7 +18,7 @@ from farthing.errors import InvalidInput
 from farthing.ledger import Budget
 from farthing.meter import Meter
 from farthing.plan import Direction, Learner
-from farthing.running.task import Job
+from farthing.running import Job
 from farthing.space import Space
 
 __all__ = ["Recipe", "read_recipe"]
@@ -187,4 +187,4 @@ def _check_command(recipe: Recipe) -> None:
     import numpy as np
 
     for x in recipe.space.sample(32, np.random.default_rng(0)):
-        recipe.execution.task.prepare(Job(recipe.space.decode(x), 0, 0, Path()))
+        recipe.execution.task.prepare(Job(recipe.space.decode(x), 0, 0), Path())
