@@ -147,7 +147,7 @@ def test_a_running_worker_gives_up_what_others_left(url):
 def test_the_machines_fault_is_charged_tried_again_and_not_learnt_from(url):
     study, clerk = make(url, retries=1)
     trial = clerk.ask(worker="w", lease=60.0)
-    clerk.conclude(trial, Finished("infrastructure", None, {}, "no GPU", USED), {"usd": 0.5})
+    clerk.conclude(trial, Finished("lost", None, {}, "no GPU", USED), {"usd": 0.5})
     assert (study.history[0].state, study.history[0].error) == ("lost", "no GPU")
     assert study.ledger.spent == 0.5
     assert clerk.failures == (1, "no GPU")

@@ -4,9 +4,9 @@ import signal
 import time
 
 import pytest
-from processes import Pids, fork_off, wait_until
+from processes import FOREVER, PATIENCE, Pids, fork_off, wait_until
 
-from farthing.running import CallableTask, supervise
+from farthing.running import Allowance, CallableTask, Job, ProcessGroup
 
 
 @pytest.fixture
@@ -18,23 +18,34 @@ def pids(tmp_path):
 
 @pytest.fixture
 def evaluate():
-    def run(task, params=None, **settings):
-        defaults = {"number": 7, "seed": 3, "timeout": 60.0, "allow": lambda usage: True}
-        return supervise(task, params or {}, **{**defaults, **settings})
+    """Evaluates in a process group."""
+
+    def run(task, params=None, *, number=7, seed=3, timeout=PATIENCE, grace=5.0, **allowance):
+        allowed = {"tick": 0.5, "may_go_on": lambda usage: None, **allowance}
+        engine = ProcessGroup(task, timeout, grace)
+        return engine.run(Job(params or {}, number, seed), Allowance(**allowed))
 
     return run
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C is heard, even where these tests were started with SIGINT ignored, as by nohup."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
 def sleeps(pids):
     """Makes an objective that sleeps, and so do its children."""
 
-    def sleeping(*, ignoring=(), descendants=0, seconds=60.0, before=None):
+    def sleeping(*, ignoring=(), descendants=0, before=None):
         def sleep():
             for number in ignoring:
                 signal.signal(number, signal.SIG_IGN)
             pids.note()
-            time.sleep(seconds)
+            time.sleep(FOREVER)
 
         def objective(params):
             children = [pid for _ in range(descendants) if (pid := fork_off(sleep))]
@@ -42,7 +53,6 @@ def sleeps(pids):
             if before is not None:
                 before()
             sleep()
-            return 1.0
 
         return CallableTask(objective)
 

@@ -257,13 +257,13 @@ def test_the_path_is_that_of_the_command(evaluate, tmp_path):
 
 def test_a_working_directory_that_vanished(evaluate, tmp_path):
     finished = evaluate(script("", cwd=tmp_path / "gone"))
-    assert finished.state == "infrastructure"
+    assert finished.state == "lost"
     assert "gone" in finished.error
 
 
 def test_a_full_disk(evaluate):
     finished = evaluate(script("open('/dev/full', 'w').write('x' * 100_000)"))
-    assert finished.state == "infrastructure"
+    assert finished.state == "lost"
 
 
 def test_a_file_that_grows_past_its_limit_is_a_plain_failure(evaluate, tmp_path):

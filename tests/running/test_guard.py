@@ -7,9 +7,10 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 
 import pytest
-from processes import children_of, exit_code, fork_off, wait_until
+from processes import Lifeline, children_of, exit_code, fork_off, wait_until
 
 from farthing.running import CallableTask, CommandTask
 from farthing.running import guard as guards
@@ -48,58 +49,69 @@ def test_the_death_of_the_supervisor_is_the_end(
 
 @pytest.mark.parametrize("delay", [0.002 * i for i in range(10)])
 def test_the_supervisor_dies_at_any_moment(evaluate, sleeps, pids, delay):
+    lifeline = Lifeline()
     supervisor = fork_off(lambda: evaluate(sleeps(), grace=0.3))
     time.sleep(delay)
     os.kill(supervisor, signal.SIGKILL)
     assert exit_code(supervisor) == -signal.SIGKILL
-    time.sleep(0.2)  # whatever was just being started has started now
-    assert wait_until(lambda: pids.alive == [])
+    assert lifeline.is_cut()
+    assert pids.alive == []
 
 
 def test_the_death_of_the_guard_is_the_end_of_its_evaluation(evaluate, sleeps, pids):
-    def allow(usage):
+    def may_go_on(usage):
         if len(pids.all) == 3:
             for guard in children_of(os.getpid()) - before:
                 os.kill(guard, signal.SIGKILL)
-        return True
 
     before = children_of(os.getpid())
     task = sleeps(ignoring=[signal.SIGTERM], descendants=2)
-    finished = evaluate(task, allow=allow, tick=0.05)
-    assert finished.state == "infrastructure"
+    finished = evaluate(task, may_go_on=may_go_on, tick=0.05)
+    assert finished.state == "lost"
     assert "guard" in finished.error
     assert wait_until(lambda: pids.alive == [])
     assert children_of(os.getpid()) == before
 
 
-def test_a_guard_ignores_what_the_terminal_sends(evaluate, sleeps, pids):
-    def allow(usage):
+def test_a_guard_ignores_what_the_terminal_sends(evaluate, pids, tmp_path):
+    sent = tmp_path / "sent"
+
+    def objective(params):
+        pids.note()
+        return float(wait_until(sent.exists))
+
+    def may_go_on(usage):
         for guard in children_of(os.getpid()) - before if pids.all else ():
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 os.kill(guard, number)
-        return True
+            sent.touch()
 
     before = children_of(os.getpid())
-    finished = evaluate(sleeps(seconds=0.5), allow=allow, tick=0.05)
-    assert finished.state == "done"
+    finished = evaluate(CallableTask(objective), may_go_on=may_go_on, tick=0.05)
+    assert (finished.state, finished.value) == ("done", 1.0)
 
 
 def test_a_guard_holds_no_descriptors_of_ours(evaluate, sleeps, pids):
-    held = []
+    def held_by(guard):
+        held = []
+        for descriptor in os.listdir(f"/proc/{guard}/fd"):
+            with suppress(FileNotFoundError):  # it has just been closed
+                held.append(os.readlink(f"/proc/{guard}/fd/{descriptor}"))
+        return [link for link in held if link != os.devnull]
 
-    def allow(usage):
-        for guard in children_of(os.getpid()) - before if pids.all else ():
-            links = [
-                os.readlink(f"/proc/{guard}/fd/{fd}") for fd in os.listdir(f"/proc/{guard}/fd")
-            ]
-            held.append([link for link in links if link != os.devnull])
-        return not held
+    def may_go_on(usage):
+        if not pids.all:
+            return None
+        (guard,) = children_of(os.getpid()) - before
+        # The link, and the two ends of its alarm; it may still be closing what it inherited.
+        seen.append(wait_until(lambda: len(held_by(guard)) == 3))
+        seen.append(__file__ in held_by(guard))
+        return "seen"
 
-    before = children_of(os.getpid())
+    seen, before = [], children_of(os.getpid())
     with open(os.devnull), open(__file__):
-        evaluate(sleeps(), allow=allow, tick=0.1)
-    assert len(held[0]) == 3  # the link, and the two ends of its alarm
-    assert __file__ not in held[0]
+        evaluate(sleeps(), may_go_on=may_go_on, tick=0.1)
+    assert seen == [True, False]
 
 
 def test_children_that_somebody_else_waits_for(evaluate):
@@ -113,11 +125,13 @@ def test_children_that_somebody_else_waits_for(evaluate):
 
 def test_standard_descriptors_may_be_closed():
     code = (
-        "import os; from farthing.running import CallableTask, CommandTask, supervise\n"
+        "import os\n"
+        "from farthing.running import Allowance, CallableTask, CommandTask, Job, ProcessGroup\n"
         "for fd in (0, 1, 2): os.close(fd)\n"
-        "go = dict(number=0, seed=0, allow=lambda u: True)\n"
-        "one = supervise(CallableTask(lambda p: 1.0), {}, **go)\n"
-        "two = supervise(CommandTask(['sh', '-c', 'echo \"{\\\\\"value\\\\\": 2}\"']), {}, **go)\n"
+        "told = Job({}, 0, 0), Allowance(0.5, lambda usage: None)\n"
+        "one = ProcessGroup(CallableTask(lambda params: 1.0)).run(*told)\n"
+        "echo = CommandTask(['sh', '-c', 'echo \"{\\\\\"value\\\\\": 2}\"'])\n"
+        "two = ProcessGroup(echo).run(*told)\n"
         "os._exit(0 if (one.value, two.value) == (1.0, 2.0) else 1)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -127,6 +141,7 @@ def test_the_guard_gives_up_in_the_end(evaluate, sleeps, pids, monkeypatch):
     # A process that even SIGKILL does not end cannot be made here: one that is not sent it.
     monkeypatch.setattr(guards, "GIVE_UP", 0.2)
     monkeypatch.setattr(guards, "_signal", lambda leader, number: None)
-    finished = evaluate(sleeps(), timeout=0.2, grace=0.1)
+    has_begun = lambda usage: "it has begun" if pids.all else None  # noqa: E731
+    finished = evaluate(sleeps(), may_go_on=has_begun, tick=0.05, grace=0.1)
     assert finished.state == "killed"
     assert wait_until(lambda: pids.alive == [])  # it dies with the guard

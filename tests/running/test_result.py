@@ -6,10 +6,12 @@ import signal
 
 import pytest
 
+from farthing.running import Finished, Usage
 from farthing.running.output import Messages
-from farthing.running.result import read_result_file, verdict_of
+from farthing.running.result import ended, killed, lost, read_result_file
 
 CLEAN = 0
+USED = Usage(2.0, 1.0, 50.0)
 
 
 def exited(code):
@@ -24,12 +26,16 @@ def said(text, metric="value"):
 
 
 def judge(text="", status=CLEAN, tail="", file=None, metric="value"):
-    return verdict_of(status, said(text, metric), tail, file)
+    messages = said(text, metric)
+    finished = ended(messages, USED, status=status, tail=tail, result_file=file)
+    assert finished.usage is USED
+    assert finished.progress == tuple(messages.progress)
+    return finished
 
 
 def test_done():
-    verdict = judge('{"value": 0.5, "cost": {"usd": 2}}')
-    assert verdict == ("done", 0.5, {"usd": 2.0}, None)
+    finished = judge('{"value": 0.5, "cost": {"usd": 2}}')
+    assert finished == Finished("done", 0.5, {"usd": 2.0}, None, USED)
 
 
 def test_a_bare_cost():
@@ -54,38 +60,38 @@ def test_progress_is_the_result_of_last_resort():
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", '"0.5"', "null", "true", "[1]", "1e999"])
 def test_a_value_that_is_no_finite_number(value):
-    verdict = judge(f'{{"value": {value}, "cost": 2}}')
-    assert verdict.state == "failed"
-    assert verdict.value is None
-    assert verdict.cost == {"": 2.0}
-    assert "expected a finite number" in verdict.error
+    finished = judge(f'{{"value": {value}, "cost": 2}}')
+    assert finished.state == "failed"
+    assert finished.value is None
+    assert finished.cost == {"": 2.0}
+    assert "expected a finite number" in finished.error
 
 
 def test_no_result_shows_what_was_expected_and_what_came():
-    verdict = judge("accuracy: 0.93\n", metric="accuracy")
-    assert verdict.state == "failed"
-    assert '{"accuracy": 0.5}' in verdict.error
-    assert "accuracy: 0.93" in verdict.error
+    finished = judge("accuracy: 0.93\n", metric="accuracy")
+    assert finished.state == "failed"
+    assert '{"accuracy": 0.5}' in finished.error
+    assert "accuracy: 0.93" in finished.error
 
 
 def test_no_result_in_the_file():
-    verdict = judge('{"value": 1}', file="oops")
-    assert verdict.state == "failed"
-    assert "oops" in verdict.error
+    finished = judge('{"value": 1}', file="oops")
+    assert finished.state == "failed"
+    assert "oops" in finished.error
 
 
 def test_a_cost_that_is_none():
-    verdict = judge('{"value": 1, "cost": "cheap"}')
-    assert verdict.state == "failed"
-    assert '"cheap"' in verdict.error
+    finished = judge('{"value": 1, "cost": "cheap"}')
+    assert finished.state == "failed"
+    assert '"cheap"' in finished.error
 
 
 @pytest.mark.parametrize("status", [CLEAN, exited(1)])
 def test_it_says_itself_what_went_wrong(status):
-    failed = judge('{"failed": "out of memory", "value": 3, "cost": 2}', status)
-    assert failed == ("failed", None, {"": 2.0}, "out of memory")
+    failed = judge('{"failed": "out of memory", "value": 3, "cost": 2}', status, tail="and more")
+    assert failed == Finished("failed", None, {"": 2.0}, "out of memory", USED)
     trouble = judge('{"infrastructure": "lost the GPU"}', status)
-    assert trouble == ("infrastructure", None, {}, "lost the GPU")
+    assert trouble == Finished("lost", None, {}, "lost the GPU", USED)
 
 
 def test_nothing_went_wrong_it_says():
@@ -93,32 +99,45 @@ def test_nothing_went_wrong_it_says():
 
 
 def test_a_result_and_a_bad_exit_is_a_failure():
-    verdict = judge('{"value": 1, "cost": 4}', exited(3), tail="Traceback ...")
-    assert verdict.state == "failed"
-    assert verdict.value is None
-    assert verdict.cost == {"": 4.0}
-    assert "exit code 3" in verdict.error
-    assert "Traceback ..." in verdict.error
+    finished = judge('{"value": 1, "cost": 4}', exited(3), tail="Traceback ...")
+    assert finished.state == "failed"
+    assert finished.value is None
+    assert finished.cost == {"": 4.0}
+    assert "exit code 3" in finished.error
+    assert "Traceback ..." in finished.error
 
 
 @pytest.mark.parametrize("status", [signal.SIGKILL, exited(128 + signal.SIGKILL)])
 def test_killed_by_somebody_else_is_probably_out_of_memory(status):
-    verdict = judge(status=status)
-    assert verdict.state == "failed"
-    assert "out of memory" in verdict.error
+    finished = judge(status=status)
+    assert finished.state == "failed"
+    assert "out of memory" in finished.error
 
 
 def test_another_signal_has_a_name():
-    verdict = judge(status=signal.SIGSEGV)
-    assert verdict.state == "failed"
-    assert signal.strsignal(signal.SIGSEGV) in verdict.error
+    finished = judge(status=signal.SIGSEGV)
+    assert finished.state == "failed"
+    assert signal.strsignal(signal.SIGSEGV) in finished.error
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_infrastructure(number):
+def test_a_full_disk_is_not_the_fault_of_the_parameters(number):
     tail = f"cp: error writing 'model': {os.strerror(number)}"
-    assert judge(status=exited(1), tail=tail).state == "infrastructure"
+    assert judge(status=exited(1), tail=tail).state == "lost"
     assert judge('{"value": 1}', tail=tail).state == "done"  # it managed all the same
+
+
+def test_one_that_was_told_to_end_may_say_what_it_cost_but_not_its_value():
+    messages = said('{"step": 1}\n{"value": 3, "cost": 2}')
+    finished = killed(messages, USED, "too dear", tail="last words")
+    error = "too dear\nlast words"
+    assert finished == Finished("killed", None, {"": 2.0}, error, USED, ({"step": 1},))
+    assert killed(said('{"value": 3, "cost": "much"}'), USED, "too dear").cost == {}
+
+
+def test_one_that_was_lost():
+    finished = lost(said('{"step": 1}\n{"value": 3, "cost": 2}'), USED, "no memory")
+    assert finished == Finished("lost", None, {}, "no memory", USED, ({"step": 1},))
 
 
 @pytest.mark.parametrize("content", [b"", b" \n"])

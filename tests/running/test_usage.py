@@ -7,9 +7,11 @@ import sys
 import time
 
 import pytest
+from processes import FOREVER, is_reaped, wait_until
 
 from farthing.running import CallableTask, CommandTask
-from farthing.running.usage import measure
+from farthing.running.child import FRESH
+from farthing.running.measuring import measure
 
 BURN = "import time; e = time.process_time() + {s}\nwhile time.process_time() < e: pass\n"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -23,36 +25,38 @@ def burn(seconds):
 
 def test_measuring_a_family():
     code = (
-        "import os, sys, time\n" + BURN.format(s=0.2) + "if os.fork() == 0:\n"
-        "  block = bytearray(80_000_000); print('ready', flush=True); time.sleep(60)\nos.wait()"
+        "import os, sys, time\n" + BURN.format(s=0.25) + "if os.fork() == 0:\n"
+        "  block = bytearray(80_000_000); print(os.getpid(), flush=True)\n"
+        f"  time.sleep({FOREVER})\nos.wait()"
     )
     with subprocess.Popen(
         [sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, start_new_session=True
     ) as process:
         try:
-            process.stdout.readline()
+            large = int(process.stdout.readline())
             measured = measure(process.pid)
         finally:
             os.killpg(process.pid, 9)
-    assert measured.cpu_s >= 0.2
-    assert 80 < measured.peak_mb < 400
+    assert measured.cpu_s >= 0.2  # the kernel counts in ticks
+    assert measured.peak_mb.keys() == {large}
+    assert 80 < measured.peak_mb[large] < 400
 
 
 def test_nobody_uses_nothing():
-    assert measure(2**22 + 1) == (0.0, 0.0)
+    assert measure(2**22 + 1) == (0.0, {})
 
 
 def test_a_process_with_a_strange_name(tmp_path):
     program = tmp_path / ") R 1 (x y"
     program.symlink_to("/bin/sleep")
-    with subprocess.Popen([program, "60"]) as process:
+    with subprocess.Popen([program, str(FOREVER)]) as process:
         try:
             assert measure(os.getpid()).cpu_s > 0
         finally:
             process.kill()
 
 
-def test_cpu_seconds_of_descendants_count_while_it_runs_and_in_the_end(evaluate):
+def test_cpu_seconds_of_descendants_count_while_it_runs_and_in_the_end(evaluate, tmp_path):
     def objective(params):
         for _ in range(2):
             if os.fork() == 0:
@@ -61,17 +65,39 @@ def test_cpu_seconds_of_descendants_count_while_it_runs_and_in_the_end(evaluate)
         os.wait()
         os.wait()
         burn(0.3)
-        time.sleep(1.0)  # to be seen
-        return 1.0
+        return float(wait_until((tmp_path / "seen").exists))
 
     seen = []
-    finished = evaluate(
-        CallableTask(objective), tick=0.05, allow=lambda usage: seen.append(usage) or True
-    )
+
+    def may_go_on(usage):
+        seen.append(usage)
+        if usage.cpu_s > 0.85:  # the kernel counts in ticks
+            (tmp_path / "seen").touch()
+
+    finished = evaluate(CallableTask(objective), tick=0.05, may_go_on=may_go_on)
+    assert finished.value == 1.0
     assert finished.usage.cpu_s >= 0.9
-    assert 0.85 < seen[-1].cpu_s <= finished.usage.cpu_s + 0.05  # the kernel counts in ticks
-    assert [u.cpu_s for u in seen] == sorted(u.cpu_s for u in seen)
-    assert finished.usage.wall_s >= seen[-1].wall_s
+    for amounts in zip(*(usage[:2] for usage in [*seen, finished.usage]), strict=True):
+        assert list(amounts) == sorted(amounts)
+
+
+def test_what_was_told_is_never_taken_back(evaluate, pids):
+    """Progress may be read after the end and before the news of it."""
+    code = (
+        "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid()))\n"
+        'os.write(1, b\'{"step": 1}\\n{"step": 2}\\n{"value": 1}\\n\')'
+    )
+    told = []
+
+    def on_progress(message, usage):
+        told.append(usage)
+        assert wait_until(lambda: is_reaped(pids.all[0]))
+
+    task = CommandTask([sys.executable, "-S", "-c", code, str(pids.path)])
+    finished = evaluate(task, tick=FOREVER, on_progress=on_progress)
+    assert finished.value == 1
+    assert told[0].wall_s < told[1].wall_s <= finished.usage.wall_s
+    assert told[0].cpu_s <= told[1].cpu_s <= finished.usage.cpu_s
 
 
 def test_cpu_seconds_of_orphans_and_of_the_killed_count(evaluate, pids):
@@ -79,11 +105,9 @@ def test_cpu_seconds_of_orphans_and_of_the_killed_count(evaluate, pids):
         if os.fork() == 0:  # whose parent does not wait for it
             burn(0.3)
             pids.note()
-            time.sleep(60)
+            time.sleep(FOREVER)
             os._exit(0)
-        while not pids.all:
-            time.sleep(0.01)
-        return 1.0
+        return float(wait_until(lambda: pids.all))
 
     assert evaluate(CallableTask(objective)).usage.cpu_s >= 0.3
 
@@ -94,11 +118,22 @@ def test_peak_memory_of_a_callable(evaluate):
     assert large.usage.peak_mb - small > 80
 
 
-def test_peak_memory_of_a_command_is_its_own(evaluate):
+def test_peak_memory_of_a_command_is_its_own(evaluate, tmp_path):
     ours = bytearray(200_000_000)
     for i in range(0, len(ours), 4096):
         ours[i] = 1
-    finished = evaluate(CommandTask(["sh", "-c", "sleep 1; echo '{\"value\": 1}'"]), tick=0.1)
+    begun, seen = tmp_path / "begun", tmp_path / "seen"
+    code = 'touch "$1"; while [ ! -e "$2" ]; do sleep 0.05; done; echo "{\\"value\\": 1}"'
+    has_begun = []
+
+    def may_go_on(usage):  # it is measured once more after its beginning was seen
+        if any(has_begun):
+            seen.touch()
+        has_begun.append(begun.exists())
+
+    task = CommandTask(["sh", "-c", code, "sh", str(begun), str(seen)])
+    finished = evaluate(task, tick=2 * FRESH, may_go_on=may_go_on)
+    assert finished.value == 1
     assert 0 < finished.usage.peak_mb < 100
     # More than this process ever had: below that, a short command cannot be told from its parent.
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024 + 100
@@ -108,11 +143,20 @@ def test_peak_memory_of_a_command_is_its_own(evaluate):
     del ours
 
 
-def test_time_that_somebody_else_takes_is_not_charged(evaluate):
-    def allow(usage):
-        time.sleep(2.0)
-        return True
+def test_time_that_somebody_else_takes_is_not_charged(evaluate, pids, tmp_path):
+    asked, gone_at = tmp_path / "asked", []
+
+    def objective(params):
+        pids.note()
+        return float(wait_until(asked.exists))
+
+    def may_go_on(usage):  # it ends meanwhile, and nobody looks
+        asked.touch()
+        assert wait_until(lambda: pids.all and is_reaped(pids.all[0]))
+        gone_at.append(time.monotonic())
+        time.sleep(0.2)
 
     begun = time.monotonic()
-    finished = evaluate(CallableTask(lambda params: time.sleep(0.2) or 1.0), allow=allow, tick=0.1)
-    assert finished.usage.wall_s < time.monotonic() - begun - 1.0
+    finished = evaluate(CallableTask(objective), may_go_on=may_go_on, tick=0.05)
+    assert finished.value == 1.0
+    assert finished.usage.wall_s <= gone_at[0] - begun

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from farthing.errors import InvalidInput
-from farthing.running.task import Job, Start, plain
+from farthing.running.engine import Job, plain
+from farthing.running.task import RESULT_FILE, Start
 
 __all__ = ["CommandTask"]
 
@@ -82,10 +83,10 @@ class CommandTask:
         """
         return [text for part in self.argv if (text := _fill(part, params)) is not None]
 
-    def prepare(self, job: Job) -> Start:
+    def prepare(self, job: Job, folder: Path) -> Start:
         """Fill in the parameters and find the program."""
         argv = self.filled(job.params)
-        told = {**job.environment, "FARTHING_RESULT": os.fspath(job.result_file)}
+        told = {**job.environment, "FARTHING_RESULT": os.fspath(folder / RESULT_FILE)}
         environment = {**os.environ, **(self.env or {}), **told}
         # An absolute path, because the child looks at it from another directory.
         cwd = Path(self.cwd or ".").absolute()

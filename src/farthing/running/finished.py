@@ -36,7 +36,7 @@ class Finished:
 
     Attributes:
         state: done; failed (the parameters are to blame: learn from it); killed (at a limit, so its
-            cost is a lower bound); infrastructure (nobody's fault: learn nothing).
+            cost is a lower bound); lost (nobody's fault: learn nothing).
         value: the result, when done.
         cost: what its result said it has cost, by resource; a bare number, which is in the
             budget's first resource, is under "".
@@ -45,7 +45,7 @@ class Finished:
         progress: its last progress lines.
     """
 
-    state: Literal["done", "failed", "killed", "infrastructure"]
+    state: Literal["done", "failed", "killed", "lost"]
     value: float | None
     cost: Mapping[str, float]
     error: str | None

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import importlib
 import os
 import pickle
 import signal
 import sys
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn
 
-from farthing.errors import Infrastructure, InvalidInput
-from farthing.history import Outcome
-from farthing.running.reporting import listen_to, plain_cost, send
-from farthing.running.task import Job, Start
+from farthing.errors import InvalidInput
+from farthing.running.answer import METRIC, Objective, answer
+from farthing.running.engine import Job
+from farthing.running.reporting import listen_to, send
+from farthing.running.task import Start
 
 __all__ = ["CallableTask"]
-
-Objective = Callable[[dict[str, Any]], float | Outcome]
-
-MAX_TRACEBACK = 20_000  # characters
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,7 @@ class CallableTask:
     objective: Objective
     start: Literal["fork", "spawn"] = "fork" if sys.platform == "linux" else "spawn"
 
-    metric: ClassVar[str] = "value"
+    metric: ClassVar[str] = METRIC
 
     def __post_init__(self) -> None:
         if not callable(self.objective):
@@ -58,9 +53,11 @@ class CallableTask:
         if self.start not in ("fork", "spawn"):
             raise InvalidInput(f'start={self.start!r}: expected "fork" or "spawn".')
 
-    def prepare(self, job: Job) -> Start:
+    def prepare(self, job: Job, folder: Path) -> Start:
         """Nothing to prepare for a fork; a pickle for a fresh interpreter."""
-        return self._forked(job) if self.start == "fork" else _spawned(self.objective, job)
+        if self.start == "fork":
+            return self._forked(job)
+        return _spawned(self.objective, job, folder / "objective.pickle")
 
     def _forked(self, job: Job) -> Start:
         def start(messages: int, noise: int) -> NoReturn:
@@ -83,7 +80,7 @@ def _stream_to(noise: int, descriptor: int) -> TextIOWrapper:
     )
 
 
-def _spawned(objective: Objective, job: Job) -> Start:
+def _spawned(objective: Objective, job: Job, file: Path) -> Start:
     import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
     try:
@@ -93,7 +90,6 @@ def _spawned(objective: Objective, job: Job) -> Start:
             f"The objective cannot be sent to another process: {error}. Keep open files, locks and "
             'connections out of it, or use CallableTask(objective, start="fork") on Linux.'
         ) from error
-    file = job.folder / "objective.pickle"
     file.write_bytes(payload)
     environment = {**os.environ, **job.environment}
 
@@ -122,19 +118,19 @@ def _evaluate(
     objective: Objective, params: Mapping[str, Any], seed: int, messages: int
 ) -> NoReturn:
     """Evaluate, send what came of it, and leave without the parent's exit handlers."""
-    listen_to(messages)
+    listen_to(partial(_write, messages))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
     _seed_global_state(seed)
-    try:
-        returned = objective(dict(params))
-    except BaseException as error:
-        send(_failure(error))
-    else:
-        send(_result(returned))
+    send(answer(objective, params, catching=BaseException))
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # the objective may have closed or replaced it
             stream.flush()
     os._exit(0)
+
+
+def _write(messages: int, line: bytes) -> None:
+    while line:  # a pipe takes long messages in pieces
+        line = line[os.write(messages, line) :]
 
 
 def _seed_global_state(seed: int) -> None:
@@ -142,53 +138,3 @@ def _seed_global_state(seed: int) -> None:
     # By name, because nothing else in this package may touch the global generators.
     importlib.import_module("random").seed(seed)
     importlib.import_module("numpy.random").seed(seed % 2**32)
-
-
-def _result(returned: Any) -> dict[str, Any]:
-    """What an objective returned, as a message."""
-    outcome = returned if isinstance(returned, Outcome) else Outcome(returned)
-    try:
-        message = {} if outcome.cost is None else {"cost": plain_cost(outcome.cost)}
-    except Exception:
-        return {"failed": f"its cost is {_short(outcome.cost)}: expected a number, or numbers"}
-    if outcome.failed is not None:
-        return {"failed": str(outcome.failed), **message}
-    value: Any = outcome.value
-    with suppress(Exception):  # whatever a __float__ raises
-        if value is not None and not isinstance(value, str | bytes | bool):
-            return {"value": float(value), **message}
-    wrong = f"the objective returned {_short(value)}: expected a number or an Outcome"
-    return {"failed": wrong, **message}
-
-
-def _failure(error: BaseException) -> dict[str, Any]:
-    """What an objective raised, as a message."""
-    try:
-        if isinstance(error, Infrastructure):
-            return {"infrastructure": str(error) or "the objective raised Infrastructure"}
-        if isinstance(error, OSError) and error.errno in DISK_FULL:
-            return {"infrastructure": str(error)}
-        if isinstance(error, SystemExit):
-            return {"failed": f"the objective called exit({error.code!r}): expected it to return"}
-        ours = error.__traceback__  # its first entry is the call above
-        shown = error.with_traceback(None if ours is None else ours.tb_next)
-        memory = "out of memory\n" if isinstance(error, MemoryError) else ""
-        return {"failed": memory + shortened("".join(traceback.format_exception(shown)))}
-    except Exception:  # a __str__ that raises, or no memory left to say that there is none
-        return {"failed": type(error).__name__}
-
-
-def _short(value: Any) -> str:
-    try:
-        shown = repr(value)
-    except Exception:
-        shown = f"a {type(value).__name__}"
-    return shown if len(shown) <= 200 else f"{shown[:200]}..."
-
-
-def shortened(text: str) -> str:
-    """A traceback without its middle: how it began and what went wrong are at its ends."""
-    if len(text) <= MAX_TRACEBACK:
-        return text
-    half = MAX_TRACEBACK // 2
-    return f"{text[:half]}\n[...]\n{text[-half:]}"

@@ -29,8 +29,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NoReturn
 
 from farthing.errors import InvalidInput
+from farthing.running.measuring import megabytes
 from farthing.running.task import Start
-from farthing.running.usage import megabytes
 
 __all__ = ["INVALID", "UNSTARTED", "Ending", "Orders", "stand_guard"]
 

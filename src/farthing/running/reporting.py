@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 __all__ = ["report"]
 
-_channel: int | None = None  # of the callable that this process evaluates
+Hear = Callable[[bytes], None]
+
+# A process that evaluates one callable has one listener, for all its threads. A process that calls
+# objectives itself may do so in several threads, each with its own.
+_of_this_process: Hear | None = None
+_of_this_call: ContextVar[Hear | None] = ContextVar("_of_this_call", default=None)
 
 
 def report(
@@ -18,8 +24,8 @@ def report(
 ) -> None:
     """Say how far the evaluation has come, and what it has cost so far.
 
-    In a callable it goes to the process that watches over it; in a command it is printed as a line
-    of JSON, which is the same.
+    In a callable it goes to the engine that evaluates it; in a command it is printed as a line of
+    JSON, which is the same.
 
     Args:
         step: how far: epochs, folds, anything that grows.
@@ -41,19 +47,29 @@ def plain_cost(cost: float | Mapping[str, float]) -> float | dict[str, float]:
     return float(cost)
 
 
-def listen_to(channel: int) -> None:
-    """From now on messages of this process go to that descriptor."""
-    global _channel
-    _channel = channel
+def listen_to(hear: Hear) -> None:
+    """From now on that hears every message of this process."""
+    global _of_this_process
+    _of_this_process = hear
+    _of_this_call.set(None)  # whoever forked this process listens elsewhere
+
+
+@contextmanager
+def listening(hear: Hear) -> Iterator[None]:
+    """That hears every message of what is called within."""
+    before = _of_this_call.set(hear)
+    try:
+        yield
+    finally:
+        _of_this_call.reset(before)
 
 
 def send(message: Mapping[str, Any]) -> None:
-    """One message to whoever watches over this process."""
+    """One message to whoever listens."""
     line = json.dumps(message, default=float) + "\n"
-    if _channel is None:
+    hear = _of_this_call.get() or _of_this_process
+    if hear is not None:
+        hear(line.encode())
+    else:
         sys.stdout.write(line)
         sys.stdout.flush()
-        return
-    data = line.encode()
-    while data:  # a pipe takes long messages in pieces
-        data = data[os.write(_channel, data) :]

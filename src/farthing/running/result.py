@@ -7,62 +7,83 @@ import json
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from farthing.running.finished import Finished, Usage
 from farthing.running.output import MAX_LINE, Messages, costs_of, message_in, number_of
 
-__all__ = ["Verdict", "read_result_file", "verdict_of"]
+__all__ = ["ended", "killed", "lost", "read_result_file"]
 
-State = Literal["done", "failed", "infrastructure"]
-
+# What an evaluation may say of itself, and what that makes it.
+_WITHOUT_VALUE: Mapping[str, Literal["failed", "lost"]] = {
+    "infrastructure": "lost",
+    "failed": "failed",
+}
 _DISK_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 _SHELL_SIGNAL = 128  # a shell exits with this plus the signal that ended its command
 
 
-class Verdict(NamedTuple):
-    """How an evaluation that ended by itself is to be booked."""
-
-    state: State
-    value: float | None = None
-    cost: Mapping[str, float] = {}
-    error: str | None = None
-
-
-def verdict_of(status: int, messages: Messages, tail: str, result_file: str | None) -> Verdict:
-    """Judge an evaluation that nobody stopped.
+def ended(
+    messages: Messages,
+    usage: Usage,
+    *,
+    status: int = 0,
+    tail: str = "",
+    result_file: str | None = None,
+) -> Finished:
+    """An evaluation that nobody stopped.
 
     Args:
-        status: how its process ended, as `os.wait` tells it.
         messages: all that it said.
+        usage: what it has used in all.
+        status: how its process ended, as `os.wait` tells it.
         tail: the last lines of what else it wrote.
         result_file: the contents of its result file, None if it wrote none.
     """
+    progress, cost = tuple(messages.progress), dict[str, float]()
+
+    def without_value(state: Literal["failed", "lost"], why: str, tail: str = tail) -> Finished:
+        return Finished(state, None, cost, _with(tail, why), usage, progress)
+
     code = os.waitstatus_to_exitcode(status)
     result = messages.result if result_file is None else _result_in(result_file)
     if result is None and result_file is None and code == 0:
         result = next((m for m in reversed(messages.progress) if messages.metric in m), None)
+    said = result or {}
     try:
-        cost = costs_of(None if result is None else result.get("cost"))
+        cost = costs_of(said.get("cost"))
     except ValueError as wrong:
         expected = "expected a number of at least 0, or {resource: amount}"
-        return Verdict("failed", error=_with(tail, f"{wrong}: {expected}"))
-    states: tuple[State, ...] = ("infrastructure", "failed")
-    for said in states if result is not None else ():
-        if why := (result or {}).get(said):  # not `"failed": false`
-            return Verdict(said, None, cost, str(why))
+        return without_value("failed", f"{wrong}: {expected}")
+    for key, state in _WITHOUT_VALUE.items():
+        if why := said.get(key):  # not `"failed": false`
+            return without_value(state, str(why), tail="")
     if code != 0:
         disk_full = code > 0 and any(text in tail for text in _DISK_FULL)
-        state: State = "infrastructure" if disk_full else "failed"
-        return Verdict(state, None, cost, _with(tail, _ending(code)))
+        return without_value("lost" if disk_full else "failed", _ending(code))
     if result is None:
-        return Verdict("failed", None, cost, _with(tail, _no_result(messages, result_file)))
+        return without_value("failed", _no_result(messages, result_file))
     value = number_of(result.get(messages.metric))
     if value is None:
         shown = json.dumps(result.get(messages.metric))[:200]
-        what = f"its {messages.metric} is {shown}: expected a finite number"
-        return Verdict("failed", None, cost, _with(tail, what))
-    return Verdict("done", value, cost)
+        expected = f"its {messages.metric} is {shown}: expected a finite number"
+        return without_value("failed", expected)
+    return Finished("done", value, cost, None, usage, progress)
+
+
+def killed(messages: Messages, usage: Usage, why: str, *, tail: str = "") -> Finished:
+    """An evaluation that was told to end: what it says of its value may be half the work."""
+    cost: Mapping[str, float] = {}
+    with suppress(ValueError):  # what it may have said last
+        cost = costs_of((messages.result or {}).get("cost"))
+    return Finished("killed", None, cost, _with(tail, why), usage, tuple(messages.progress))
+
+
+def lost(messages: Messages, usage: Usage, why: str) -> Finished:
+    """An evaluation that ended, or never began, through no fault of its parameters."""
+    return Finished("lost", None, {}, why, usage, tuple(messages.progress))
 
 
 def read_result_file(path: Path) -> str | None:

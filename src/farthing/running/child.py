@@ -1,4 +1,4 @@
-"""One evaluation as the process sees it that watches over it."""
+"""An evaluation in another process, as seen from this one."""
 
 from __future__ import annotations
 
@@ -12,32 +12,36 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from io import FileIO
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from farthing.running.finished import Usage
 from farthing.running.guard import INVALID, UNSTARTED, Ending, Orders, stand_guard
+from farthing.running.measuring import measure
 from farthing.running.output import Messages, Tail
 from farthing.running.plumbing import fork, pipe, socket_pair
 from farthing.running.task import Start
-from farthing.running.usage import Measured, measure
 
-__all__ = ["Evaluation"]
+__all__ = ["Child"]
 
 End = TypeVar("End", socket.socket, FileIO)
 
 CHUNK = 1 << 16  # bytes read at once
 MAX_REST = 1 << 24  # bytes read after the end, when only a daemon can still be writing
 FRESH = 0.05  # seconds that a measurement is good for
+HEED = 1.0  # seconds at most until Ctrl-C is heeded that came just before a wait
+GONE = 0  # the processes that are no more
 SAME = 1.02  # times the guard's own memory, which a program seems to have had before it began
 
 
-class Evaluation:
+class Child:
     """From before its start until nothing of it is left: `start`, `watch`, and always `end`.
 
     Attributes:
         messages: what it said so far.
         tail: the last lines of what else it wrote.
         ending: how it ended; None while it runs, and for ever if its guard was killed.
+        told_to_end: why it may not go on, if that is so.
     """
 
     def __init__(
@@ -46,18 +50,20 @@ class Evaluation:
         self.messages = Messages(metric)
         self.tail = Tail()
         self.ending: Ending | None = None
+        self.told_to_end: str | None = None
         self._on_progress = on_progress
         self._begun = time.monotonic()
         self._guard: int | None = None  # None: before the start and after the end
         self._leader: int | None = None
         self._link: socket.socket | None = None  # None: the guard is gone
         self._said = b""  # by the guard, up to the end of a line
-        self._measured = Measured(0.0, 0.0)
+        self._wall_s = self._cpu_s = 0.0
+        self._peak_mb = {GONE: 0.0}  # by process
         self._measured_at = -math.inf
         self._open = ExitStack()
         self._sources = selectors.PollSelector()
 
-    def start(self, start: Start, folder: str, *, timeout: float | None, grace: float) -> None:
+    def start(self, start: Start, folder: Path, *, timeout: float | None, grace: float) -> None:
         """Fork the guard, which starts the evaluation.
 
         Raises:
@@ -68,7 +74,12 @@ class Evaluation:
             _, far_messages = self._share(pipe(), theirs, self._read)
             _, far_noise = self._share(pipe(), theirs, self._skim)
             orders = Orders(
-                os.getpid(), far_messages.fileno(), far_noise.fileno(), timeout, grace, folder
+                supervisor=os.getpid(),
+                messages=far_messages.fileno(),
+                noise=far_noise.fileno(),
+                timeout=timeout,
+                grace=grace,
+                folder=os.fspath(folder),
             )
 
             def in_the_guard() -> NoReturn:
@@ -80,15 +91,16 @@ class Evaluation:
 
             fork(in_the_guard, started)
 
-    def watch(self, tick: float, allow: Callable[[Usage], bool], grace: float) -> None:
+    def watch(self, tick: float, may_go_on: Callable[[Usage], str | None], grace: float) -> None:
         """Listen, and ask every `tick` whether it may go on, until it is over."""
-        allowed, next_tick = True, time.monotonic() + tick
+        next_tick = time.monotonic() + tick
         while self._link is not None:
-            self._listen(next_tick - time.monotonic() if allowed else None)
-            if allowed and self._link is not None and time.monotonic() >= next_tick:
-                allowed = allow(self.usage)
+            asking = self.told_to_end is None
+            self._listen(next_tick - time.monotonic() if asking else HEED)
+            if asking and self._link is not None and time.monotonic() >= next_tick:
+                self.told_to_end = may_go_on(self.usage)
                 next_tick = time.monotonic() + tick
-                if not allowed:
+                if self.told_to_end is not None:
                     self._ask_to_end(grace)
         self._read_the_rest()
 
@@ -100,7 +112,7 @@ class Evaluation:
             try:
                 self._ask_to_end(grace)
                 while self._link is not None:
-                    self._listen(None)
+                    self._listen(HEED)
                 self._read_the_rest()
                 if self.ending is None and self._leader is not None:  # its guard was killed
                     with suppress(ProcessLookupError, PermissionError):
@@ -120,15 +132,17 @@ class Evaluation:
         """What it has used so far, or in all."""
         ending = self.ending
         if ending is None:
-            cpu_s, peak_mb = self._measure()
-            wall_s = time.monotonic() - self._begun
-        else:
-            wall_s = ending.at - self._begun
-            cpu_s = max(ending.cpu_s, self._measured.cpu_s)
+            self._measure()
+        # It may be asked after the end and before the news of it: what was told stays true.
+        at = time.monotonic() if ending is None else ending.at
+        self._wall_s = max(self._wall_s, at - self._begun)
+        peak_mb = max(self._peak_mb.values())
+        if ending is not None:
+            self._cpu_s = max(self._cpu_s, ending.cpu_s)
             # A program counts as large as the process was that became it: then look at samples.
-            is_its_own = ending.peak_mb > SAME * ending.guard_mb or not self._measured.peak_mb
-            peak_mb = ending.peak_mb if is_its_own else self._measured.peak_mb
-        return Usage(wall_s, cpu_s, peak_mb, dict(self.messages.reported))
+            if ending.peak_mb > SAME * ending.guard_mb or not peak_mb:
+                peak_mb = ending.peak_mb
+        return Usage(self._wall_s, self._cpu_s, peak_mb, dict(self.messages.reported))
 
     @property
     def ended_by_itself(self) -> bool:
@@ -159,9 +173,8 @@ class Evaluation:
             with suppress(OSError):  # it has just ended
                 self._link.sendall(f"{grace}\n".encode())
 
-    def _listen(self, timeout: float | None) -> None:
-        wait = None if timeout is None else max(0.0, timeout)
-        for key, _ in self._sources.select(wait):
+    def _listen(self, timeout: float) -> None:
+        for key, _ in self._sources.select(min(max(0.0, timeout), HEED)):
             key.data(key.fileobj)
 
     def _hear(self, link: socket.socket) -> None:
@@ -207,10 +220,12 @@ class Evaluation:
             if self._on_progress is not None:
                 self._on_progress(message, self.usage)
 
-    def _measure(self) -> Measured:
+    def _measure(self) -> None:
         now = time.monotonic()
         if self._leader is not None and self._guard is not None and now - self._measured_at > FRESH:
-            new = measure(self._guard)
-            self._measured = Measured(*map(max, self._measured, new))
+            measured = measure(self._guard)
+            self._cpu_s = max(self._cpu_s, measured.cpu_s)
+            gone = (mb for pid, mb in self._peak_mb.items() if pid not in measured.peak_mb)
+            # The last of each, because a process that becomes a new program begins anew.
+            self._peak_mb = {GONE: max(gone, default=0.0), **measured.peak_mb}
             self._measured_at = now
-        return self._measured

@@ -11,20 +11,20 @@ __all__ = ["Measured", "measure", "megabytes"]
 
 
 class Measured(NamedTuple):
-    """CPU seconds of all, memory of the largest."""
+    """CPU seconds of all, the peak memory of each that is alive."""
 
     cpu_s: float
-    peak_mb: float
+    peak_mb: dict[int, float]
 
 
 def measure(root: int) -> Measured:
-    """Of the descendants of a process, those it has waited for included; Linux only, else zeros.
+    """Of the descendants of a process, those it has waited for included; Linux only, else nothing.
 
     The root adopts orphans (see `guard`), so the CPU time of no descendant is lost: it is either
     alive, or in the account of the ancestor that waited for it.
     """
     if sys.platform != "linux":
-        return Measured(0.0, 0.0)
+        return Measured(0.0, {})
     ticks: dict[int, int] = {}
     children = defaultdict(list)
     for name in os.listdir("/proc"):
@@ -39,7 +39,7 @@ def measure(root: int) -> Measured:
         family.extend(children[pid])
     return Measured(
         sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK"),
-        max((_peak_mb(pid) for pid in family[1:]), default=0.0),
+        {pid: peak for pid in family[1:] if (peak := _peak_mb(pid))},
     )
 
 

@@ -1,0 +1,89 @@
+"""The engine that calls an objective in this very process."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from farthing.errors import Interrupted, InvalidInput
+from farthing.running.answer import METRIC, Objective, answer
+from farthing.running.engine import Allowance, Job
+from farthing.running.finished import Finished, Usage
+from farthing.running.measuring import megabytes
+from farthing.running.output import Messages
+from farthing.running.reporting import listening, send
+from farthing.running.result import ended, killed
+
+__all__ = ["InProcess"]
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """Each trial as a call of a function; one that has begun is let finish.
+
+    The process is the caller's: its randomness is not seeded, and what ends it, such as
+    `SystemExit`, ends it.
+
+    Args:
+        objective: called with a dictionary of parameters.
+    """
+
+    objective: Objective
+
+    kills: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.objective):
+            raise InvalidInput(
+                f"{self.objective!r} is not an objective: expected a function of the parameters."
+            )
+
+    def run(self, job: Job, allowance: Allowance) -> Finished:
+        """Evaluate one trial, as `Engine.run` says."""
+        messages, used, broken = Messages(METRIC), _meter(), list[Exception]()
+
+        def usage() -> Usage:
+            return used()._replace(reported=dict(messages.reported))
+
+        def hear(line: bytes) -> None:
+            for progress in messages.feed(line):
+                if allowance.on_progress is not None:
+                    try:
+                        allowance.on_progress(progress, usage())
+                    except Exception as error:  # not the objective's, which may catch it
+                        broken.append(error)
+                        raise
+
+        try:
+            with listening(hear):
+                send(answer(self.objective, job.params))
+            total = usage()
+        except KeyboardInterrupt as interrupt:
+            if messages.result is None:
+                finished = killed(messages, usage(), "interrupted from the keyboard")
+            else:  # it had just ended
+                finished = ended(messages, usage())
+            raise Interrupted(finished) from interrupt
+        if broken:
+            raise broken[0]
+        return ended(messages, total)
+
+
+def _meter() -> Callable[[], Usage]:
+    """What this process uses from now on, its children included once they were waited for."""
+
+    def clocks() -> tuple[float, float]:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.perf_counter(), time.process_time() + children.ru_utime + children.ru_stime
+
+    wall_s, cpu_s = clocks()
+
+    def used() -> Usage:
+        wall_now, cpu_now = clocks()
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        return Usage(wall_now - wall_s, cpu_now - cpu_s, megabytes(own.ru_maxrss))
+
+    return used
