@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from farthing.belief import Belief
 from farthing.errors import InvalidInput
+from farthing.gp import Normal
 
 __all__ = ["Policy", "Proposal", "StoppingRule", "Verdict", "all_of", "any_of"]
 
@@ -26,12 +27,14 @@ class Proposal:
         score: what the policy maximised, or NaN where it maximised nothing.
         because: one sentence.
         notes: what the policy needs to remember; plain JSON values.
+        predicted: ln c at x by resource, mean and std of shape (1,); a policy leaves it empty.
     """
 
     x: Array | None
     because: str
     score: float = np.nan
     notes: Mapping[str, Any] = field(default_factory=dict)
+    predicted: Mapping[str, Normal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

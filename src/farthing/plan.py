@@ -241,6 +241,8 @@ def think(plan: Plan, history: History, ledger: Ledger) -> Thought:
     if ledger.used_up:
         return Thought(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
     proposal = plan.policy.propose(belief, rng)
+    if proposal.x is not None:
+        proposal = replace(proposal, predicted=belief.predicted(proposal.x))
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and plan.stop is not None:
         rng = np.random.default_rng([plan.seed, len(history), 1])
@@ -289,7 +291,7 @@ def asked_trial(plan: Plan, thought: Thought) -> tuple[Trial, dict[str, float]]:
     belief, proposal, verdict = thought
     x, predicted, hold = proposal.x, {}, {}
     assert x is not None
-    for resource, (m, s) in belief.predicted(x).items():
+    for resource, (m, s) in proposal.predicted.items():
         left = max(belief.ledger[resource].left, 1e-300)
         predicted[resource] = float(np.exp(expected_cost(m, s, left)[0]))
         # The 80 % quantile is what affordable means, so it is what is put aside.
