@@ -53,7 +53,9 @@ class Policy(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What must be given besides a space: "budget", "cost" (told with each value), "worth"."""
+        """What must be there besides a space: "budget", "cost" (told with each value), "worth",
+        "model" (of the objective: until there is one, the start is made for it, see `start.py`).
+        """
 
     @property
     def reads(self) -> frozenset[str]:
@@ -72,7 +74,7 @@ class StoppingRule(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What must be given besides a space."""
+        """What must be there besides a space; without a "model" that it needs it says go on."""
 
     @property
     def reads(self) -> frozenset[str]:

@@ -26,6 +26,7 @@ from farthing.normal import expected_cost
 from farthing.policies import EI, Gittins
 from farthing.search import Effort, sobol
 from farthing.space import Parameter, Space
+from farthing.start import propose
 from farthing.stopping import OutOfBudget
 
 __all__ = [
@@ -240,9 +241,7 @@ def think(plan: Plan, history: History, ledger: Ledger) -> Thought:
     rng = np.random.default_rng([plan.seed, len(history)])
     if ledger.used_up:
         return Thought(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
-    proposal = plan.policy.propose(belief, rng)
-    if proposal.x is not None:
-        proposal = replace(proposal, predicted=belief.predicted(proposal.x))
+    proposal = propose(plan.policy, belief, rng)
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and plan.stop is not None:
         rng = np.random.default_rng([plan.seed, len(history), 1])
