@@ -13,7 +13,7 @@ from farthing.belief import Belief
 from farthing.errors import InvalidInput
 from farthing.gp import Normal
 
-__all__ = ["Policy", "Proposal", "StoppingRule", "Verdict", "all_of", "any_of"]
+__all__ = ["Policy", "Proposal", "StoppingRule", "Verdict", "all_of", "any_of", "judge"]
 
 Array = NDArray[np.float64]
 
@@ -88,6 +88,15 @@ class StoppingRule(Protocol):
         """Whether to stop before this proposal is evaluated."""
 
 
+def judge(
+    rule: StoppingRule, belief: Belief, proposal: Proposal, rng: np.random.Generator
+) -> Verdict:
+    """The rule's verdict; to go on, while there is no model of the objective that it needs."""
+    if "model" in rule.needs and belief.objective is None:
+        return Verdict(False, "too few values to judge yet")
+    return rule(belief, proposal, rng)
+
+
 @dataclass(frozen=True)
 class _Several:
     """Several rules as one."""
@@ -97,7 +106,8 @@ class _Several:
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset().union(*(rule.needs for rule in self.rules))
+        # Each part is judged by itself: one that needs no model does not wait for the others.
+        return frozenset().union(*(rule.needs for rule in self.rules)) - {"model"}
 
     @property
     def reads(self) -> frozenset[str]:
@@ -108,7 +118,7 @@ class _Several:
         return any(rule.models for rule in self.rules)
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
-        verdicts = [rule(belief, proposal, rng) for rule in self.rules]
+        verdicts = [judge(rule, belief, proposal, rng) for rule in self.rules]
         stop = (all if self.everyone else any)(verdict.stop for verdict in verdicts)
         # The reasons that decided: those who said what was then done.
         deciding = [verdict for verdict in verdicts if verdict.stop == stop]

@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from farthing.belief import Z_AFFORDABLE, Belief, believe
 from farthing.cost import CostLearner, CostModel, Evidence, Known, LogGP
-from farthing.decision import Policy, Proposal, StoppingRule, Verdict
+from farthing.decision import Policy, Proposal, StoppingRule, Verdict, judge
 from farthing.errors import InvalidInput
 from farthing.history import History, State, Trial
 from farthing.ledger import Budget, Ledger, worth_of
@@ -245,7 +245,7 @@ def think(plan: Plan, history: History, ledger: Ledger) -> Thought:
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and plan.stop is not None:
         rng = np.random.default_rng([plan.seed, len(history), 1])
-        verdict = plan.stop(belief, proposal, rng)
+        verdict = judge(plan.stop, belief, proposal, rng)
     return Thought(belief, proposal, verdict)
 
 

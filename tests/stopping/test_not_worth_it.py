@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from beliefs import NOTHING, done, known, line, pool, random_pool, toy, two_points
+from beliefs import NOTHING, done, pool, random_pool, toy, two_points
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 
 from farthing import Float, History, InvalidInput, Optimizer, Space
@@ -61,9 +61,9 @@ def test_the_optimizers_worth_is_taken_where_it_has_none():
     assert judge(NotWorthIt(), toy(worth=0.02)).stop
     assert not judge(NotWorthIt(), toy(worth=0.005)).stop
     assert not judge(NotWorthIt(worth=0.005), toy(worth=0.02)).stop  # its own comes first
-    assert NotWorthIt().needs == {"cost", "worth"}
+    assert NotWorthIt().needs == {"model", "cost", "worth"}
     assert NotWorthIt().reads == {"worth"}
-    assert NotWorthIt(worth=1).needs == {"cost"}
+    assert NotWorthIt(worth=1).needs == {"model", "cost"}
     assert NotWorthIt(worth=1).reads == frozenset()
 
 
@@ -85,15 +85,7 @@ def test_tried_and_dear_rows_do_not_count():
     assert verdict.number == -np.inf
 
 
-# ---------------------------------------------------------------- when not to judge
-def test_too_few_values():
-    verdict = judge(NotWorthIt(worth=0.5), known(line(3)))
-    assert not verdict.stop
-    assert np.isnan(verdict.number)
-    assert verdict.threshold == np.log(0.5)
-    assert "too few values" in verdict.because
-
-
+# ---------------------------------------------------------------- while trials are running
 def test_running_trials_come_first():
     running = History((done(0, [0.0], 0.0, state="running"),))
     verdict = judge(NotWorthIt(worth=0.5), toy(history=running, y=np.array([0.25])))

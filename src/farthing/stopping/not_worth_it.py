@@ -53,8 +53,8 @@ class NotWorthIt:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Costs, and a worth from somewhere."""
-        return frozenset({"cost"} if self.worth is not None else {"cost", "worth"})
+        """A model, costs, and a worth from somewhere."""
+        return frozenset({"cost", "model"} | ({"worth"} if self.worth is None else set()))
 
     @property
     def reads(self) -> frozenset[str]:
@@ -66,8 +66,6 @@ class NotWorthIt:
         worth = self.worth if self.worth is not None else belief.worth
         assert worth is not None
         threshold = float(np.log(worth))
-        if belief.objective is None:
-            return Verdict(False, "too few values to judge what is worth it", np.nan, threshold)
         if belief.history.running:
             return Verdict(False, "trials are running: their results come first", np.nan, threshold)
         most = _most_improvement_per_cost(belief.in_one_unit(), proposal, threshold, rng)
