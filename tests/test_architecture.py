@@ -27,7 +27,10 @@ GROUND_FLOOR = (
     *("ledger", "history", "normal"),
 )
 WHAT_WE_BELIEVE = ("gp", "cost", "belief")
-WHAT_TO_DO = ("decision", "climb", "search", "acquisition", "front", "policies", "stopping")
+WHAT_TO_DO = (
+    *("decision", "climb", "search", "acquisition", "front", "start"),
+    *("policies", "stopping"),
+)
 TIME_AND_MEMORY = (
     *("plan", "optimizer", "loop", "replay"),
     *("storage", "running", "meter", "clerk", "worker", "evaluations", "study"),

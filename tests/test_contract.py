@@ -78,9 +78,10 @@ def test_the_folders_are_the_list():
 @pytest.mark.parametrize("name", [*POLICIES, *RULES])
 def test_a_method_says_what_it_needs(name):
     method = {**POLICIES, **RULES}[name]("mixed", 1.0)
-    assert method.needs <= {"budget", "cost", "worth"}
+    assert method.needs <= {"budget", "cost", "worth", "model"}
     assert method.reads <= {"worth"}
     assert isinstance(method.models, bool)
+    assert method.models or "model" not in method.needs
     with pytest.raises(AttributeError):  # a value, not an object with a memory
         method.needs = frozenset()
 
@@ -491,7 +492,9 @@ def test_verdicts_on_hard_histories(name, case):
     assert verdict.stop in (True, False)
     if len(points) > 1:
         assert not np.isnan(verdict.number)
-    if name != "OutOfBudget":
+    waits = "model" in rule.needs and len(points) < 2
+    assert (verdict.because == "too few values to judge yet") == waits
+    if name != "OutOfBudget" and not waits:
         assert np.isfinite(verdict.threshold)
 
 

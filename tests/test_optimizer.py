@@ -15,6 +15,7 @@ from farthing import Budget, Categorical, Float, Int, Optimizer, Ordinal, Space
 from farthing.cost import LogGP
 from farthing.errors import FarthingError, InvalidInput, Stopped
 from farthing.policies import EI, CArBO, EIPerCost, Gittins, Random, Sobol
+from farthing.start import propose
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
 
 SPACE = Space({"a": Float(0, 1), "b": Float(1e-3, 1, log=True)})
@@ -310,7 +311,7 @@ class Counting:
 
     def propose(self, belief, rng):
         self.calls.append(belief.number)
-        return EI().propose(belief, rng)
+        return propose(EI(), belief, rng)
 
 
 def test_verdict_and_ask_share_one_thought():

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from farthing.belief import Belief
 from farthing.errors import InvalidInput
+from farthing.gp import Normal
 
-__all__ = ["Policy", "Proposal", "StoppingRule", "Verdict", "all_of", "any_of"]
+__all__ = ["Policy", "Proposal", "StoppingRule", "Verdict", "all_of", "any_of", "judge"]
 
 Array = NDArray[np.float64]
 
@@ -26,12 +27,14 @@ class Proposal:
         score: what the policy maximised, or NaN where it maximised nothing.
         because: one sentence.
         notes: what the policy needs to remember; plain JSON values.
+        predicted: ln c at x by resource, mean and std of shape (1,); a policy leaves it empty.
     """
 
     x: Array | None
     because: str
     score: float = np.nan
     notes: Mapping[str, Any] = field(default_factory=dict)
+    predicted: Mapping[str, Normal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,9 @@ class Policy(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What must be given besides a space: "budget", "cost" (told with each value), "worth"."""
+        """What must be there besides a space: "budget", "cost" (told with each value), "worth",
+        "model" (of the objective: until there is one, the start is made for it, see `start.py`).
+        """
 
     @property
     def reads(self) -> frozenset[str]:
@@ -69,7 +74,7 @@ class StoppingRule(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What must be given besides a space."""
+        """What must be there besides a space; without a "model" that it needs it says go on."""
 
     @property
     def reads(self) -> frozenset[str]:
@@ -83,6 +88,15 @@ class StoppingRule(Protocol):
         """Whether to stop before this proposal is evaluated."""
 
 
+def judge(
+    rule: StoppingRule, belief: Belief, proposal: Proposal, rng: np.random.Generator
+) -> Verdict:
+    """The rule's verdict; to go on, while there is no model of the objective that it needs."""
+    if "model" in rule.needs and belief.objective is None:
+        return Verdict(False, "too few values to judge yet")
+    return rule(belief, proposal, rng)
+
+
 @dataclass(frozen=True)
 class _Several:
     """Several rules as one."""
@@ -92,7 +106,8 @@ class _Several:
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset().union(*(rule.needs for rule in self.rules))
+        # Each part is judged by itself: one that needs no model does not wait for the others.
+        return frozenset().union(*(rule.needs for rule in self.rules)) - {"model"}
 
     @property
     def reads(self) -> frozenset[str]:
@@ -103,7 +118,7 @@ class _Several:
         return any(rule.models for rule in self.rules)
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
-        verdicts = [rule(belief, proposal, rng) for rule in self.rules]
+        verdicts = [judge(rule, belief, proposal, rng) for rule in self.rules]
         stop = (all if self.everyone else any)(verdict.stop for verdict in verdicts)
         # The reasons that decided: those who said what was then done.
         deciding = [verdict for verdict in verdicts if verdict.stop == stop]

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from beliefs import chosen, known, letter, pool, random_pool, toy, two_points
+from beliefs import chosen, letter, pool, random_pool, toy, two_points
 
-from farthing import Float, Space
 from farthing.normal import log_ei
 from farthing.policies import EI
 
@@ -52,9 +51,3 @@ def test_affordable_is_four_in_five(left, row):
 def test_of_equals_the_cheapest():
     belief = pool([2.0, 1.0, 1.0, 1.0], [0.3] * 4, [1.0, 9.0, 4.0, 6.0], 1.5)
     assert chosen(EI(), belief) == 2
-
-
-def test_before_there_is_a_model_it_starts():
-    proposal = EI().propose(known(Space({"x": Float(2, 3)})), np.random.default_rng(0))
-    assert proposal.notes == {"phase": "start"}
-    assert proposal.because == "uniform point 1 of the 5 a model starts from"

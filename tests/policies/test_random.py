@@ -1,12 +1,10 @@
 import numpy as np
-import pytest
 from beliefs import Given, done, known, line, toy
 from scipy import stats
 
 from farthing import Budget, Categorical, Float, History, Int, Space
 from farthing.cost import Known
 from farthing.policies import Random
-from farthing.policies.random import start
 
 SPACE = Space({"x": Float(2, 5), "k": Int(1, 3), "kind": Categorical(["a", "b", "c", "d"])})
 
@@ -63,17 +61,3 @@ def test_the_chance_of_affording_it_is_four_in_five():
     cost = {"cost": Given(space.rows, np.zeros(2), np.array([0.5, 0.6]))}
     belief = known(space, cost=cost, budget=Budget(np.exp(0.55 * 0.8416)))
     assert set(draws(belief, 20)[:, 0]) == {0.0}
-
-
-@pytest.mark.parametrize("number", [0, 3, 4])
-def test_the_start(number):
-    history = History(tuple(done(i, [i / 9, 0.5, 0.125], 1.0) for i in range(number)))
-    proposal = start(known(SPACE, history=history), np.random.default_rng(0))
-    assert proposal.because == f"uniform point {number + 1} of the 5 a model starts from"
-    assert proposal.notes == {"phase": "start"}
-
-
-def test_a_start_that_goes_on_says_so():
-    history = History(tuple(done(i, [i / 9, 0.5, 0.125], 1.0) for i in range(6)))
-    proposal = start(known(SPACE, history=history), np.random.default_rng(0))
-    assert "too little to learn from" in proposal.because

@@ -1,14 +1,16 @@
 import numpy as np
 import pytest
-from beliefs import NOTHING, done, known, line, pool, random_pool, toy, two_points
+from beliefs import NOTHING, done, pool, random_pool, toy, two_points
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 
-from farthing import Float, History, InvalidInput, Optimizer, Space
+from farthing import Float, History, InvalidInput, Ledger, Optimizer, Space, Trial
+from farthing.belief import believe
+from farthing.cost import Known
 from farthing.decision import Proposal
 from farthing.normal import gittins, log_ei
 from farthing.policies import EIPerCost
 from farthing.search import Found
-from farthing.stopping import NotWorthIt, not_worth_it
+from farthing.stopping import MaxTrials, NotWorthIt, all_of, any_of, not_worth_it
 
 MOST = 0.01133397354  # max EI / c over P
 
@@ -61,9 +63,9 @@ def test_the_optimizers_worth_is_taken_where_it_has_none():
     assert judge(NotWorthIt(), toy(worth=0.02)).stop
     assert not judge(NotWorthIt(), toy(worth=0.005)).stop
     assert not judge(NotWorthIt(worth=0.005), toy(worth=0.02)).stop  # its own comes first
-    assert NotWorthIt().needs == {"cost", "worth"}
+    assert NotWorthIt().needs == {"model", "cost", "worth"}
     assert NotWorthIt().reads == {"worth"}
-    assert NotWorthIt(worth=1).needs == {"cost"}
+    assert NotWorthIt(worth=1).needs == {"model", "cost"}
     assert NotWorthIt(worth=1).reads == frozenset()
 
 
@@ -85,20 +87,79 @@ def test_tried_and_dear_rows_do_not_count():
     assert verdict.number == -np.inf
 
 
-# ---------------------------------------------------------------- when not to judge
-def test_too_few_values():
-    verdict = judge(NotWorthIt(worth=0.5), known(line(3)))
-    assert not verdict.stop
-    assert np.isnan(verdict.number)
-    assert verdict.threshold == np.log(0.5)
-    assert "too few values" in verdict.because
+# ---------------------------------------------------------------- while trials are running
+LINE = Space({"x": Float(2, 3)})
 
 
-def test_running_trials_come_first():
-    running = History((done(0, [0.0], 0.0, state="running"),))
-    verdict = judge(NotWorthIt(worth=0.5), toy(history=running, y=np.array([0.25])))
-    assert not verdict.stop
-    assert "running" in verdict.because
+def explored(running):
+    """Eleven values on a line, known costs, and trials running between some of them."""
+    history = History()
+    for x in np.linspace(0, 1, 11):
+        value = np.sin(5 * x) + x
+        history = history.adding(done(len(history), [x], value, space=LINE))
+    for x in np.linspace(0.25, 0.75, running):
+        trial = Trial(len(history), LINE.decode(np.array([x])), np.array([x]))
+        history = history.adding(trial)
+    cost = {"cost": Known(lambda p: p["x"])}
+    return believe(LINE, history, Ledger.of(None), learners=cost, seed=3)
+
+
+@pytest.mark.parametrize("running", [0, 1, 3])
+def test_it_stops_or_goes_on_whatever_is_running(running):
+    """The statistic is max ln mean EI - ln c, the mean over the fantasies, each with its best."""
+    belief = explored(running)
+    assert len(belief.history.running) == running
+    grid = np.linspace(0, 1, 4001)[:, None]
+    mean, std = belief.objective.at(grid)
+    mean = mean.reshape(len(grid), -1)
+    best = np.broadcast_to(belief.best, mean.shape[1])
+    ei = [np.exp(log_ei(column, std, b)) for column, b in zip(mean.T, best, strict=True)]
+    rate = np.mean(ei, axis=0) / (2 + grid[:, 0])
+    most = np.log(rate[np.abs(grid - belief.tried[:, 0]).min(axis=1) > 1e-6].max())
+    for log_worth, stop in ((most - 0.05, False), (most + 0.05, True), (9.0, True)):
+        verdict = judge(NotWorthIt(worth=np.exp(log_worth)), belief)
+        assert verdict.stop == stop
+        assert verdict.number == pytest.approx(most, abs=1e-4)
+        assert verdict.notes == {"not_worth_it": int(stop)}
+    assumed = {
+        0: "",
+        1: " (averaged over what the running trial may return)",
+        3: " (averaged over what the 3 running trials may return)",
+    }
+    assert f"by {np.exp(verdict.number):.3g}{assumed[running]}, at most" in verdict.because
+
+
+def run_with(workers, stop, at_most=60):
+    """How many trials are made with so many asked at a time until the rule says stop."""
+    optimizer = Optimizer(LINE, cost=lambda p: p["x"], policy=EIPerCost(), stop=stop, seed=1)
+    running = []
+    while len(optimizer.history) < at_most:
+        while len(running) < workers and not optimizer.verdict.stop:
+            running.append(optimizer.ask())
+        if not running:
+            break
+        trial = running.pop(0)
+        optimizer.tell(trial, float(np.sin(9 * trial.params["x"]) + trial.params["x"]))
+    return len(optimizer.history)
+
+
+@pytest.mark.parametrize("join", [lambda rule: rule, any_of, lambda r: all_of(r, MaxTrials(1))])
+def test_several_workers_stop_about_when_one_does(join):
+    alone, two, four = (run_with(n, join(NotWorthIt(worth=1e-3))) for n in (1, 2, 4))
+    assert 6 < alone < 20
+    assert abs(two - alone) <= 3
+    assert abs(four - alone) <= 6
+
+
+def test_patience_counts_on_while_trials_are_running():
+    stop = any_of(MaxTrials(50), NotWorthIt(worth=100.0, patience=3))
+    optimizer = Optimizer(LINE, cost=lambda p: p["x"], stop=stop)
+    for x in np.linspace(2, 3, 6):
+        optimizer.add({"x": x}, (x - 2.2) ** 2)
+    assert len(optimizer.ask(5)) == 2
+    assert [t.notes["not_worth_it"] for t in optimizer.history.running] == [1, 2]
+    assert optimizer.verdict.notes == {"not_worth_it": 3}
+    assert "(averaged over what the 2 running trials may return)" in optimizer.verdict.because
 
 
 # ---------------------------------------------------------------- an unlucky search

@@ -17,7 +17,6 @@ from farthing.decision import Proposal
 from farthing.errors import InvalidInput
 from farthing.policies.cheap_cover import CheapCover
 from farthing.policies.cooling import Cooling
-from farthing.policies.random import start
 
 __all__ = ["CArBO"]
 
@@ -29,7 +28,7 @@ class CArBO:
     share: float = 1 / 8
     greedy: bool = False
 
-    needs: ClassVar[frozenset[str]] = frozenset({"budget", "cost"})
+    needs: ClassVar[frozenset[str]] = frozenset({"budget", "cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
     models: ClassVar[bool] = True
 
@@ -41,9 +40,7 @@ class CArBO:
             )
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """Start, cover, or cool, by what has been spent."""
-        if belief.objective is None:
-            return start(belief, rng)
+        """Cover or cool, by what has been spent."""
         if _used(belief) < self.share:
             return CheapCover(greedy=self.greedy).propose(belief, rng)
         return Cooling().propose(belief, rng)

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.gp import embed
-from farthing.policies.random import start
 from farthing.search import is_among, sobol
+from farthing.start import start
 
 __all__ = ["CheapCover"]
 

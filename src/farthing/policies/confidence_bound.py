@@ -16,7 +16,6 @@ from farthing.acquisition import lower_bound, maximise_score, proposal
 from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.errors import InvalidInput
-from farthing.policies.random import start
 
 __all__ = ["ConfidenceBound"]
 
@@ -32,7 +31,7 @@ class ConfidenceBound:
 
     delta: float = 0.1
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
     models: ClassVar[bool] = True
 
@@ -45,8 +44,6 @@ class ConfidenceBound:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin mean - sqrt(beta) std."""
-        if belief.objective is None:
-            return start(belief, rng)
         t = max(1, sum(not trial.is_start for trial in belief.history) + 1)
         root = float(np.sqrt(beta(belief.space.d, t, self.delta)))
         origin = float(np.mean(belief.best))  # the search sees the same numbers in any units

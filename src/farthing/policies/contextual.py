@@ -26,7 +26,6 @@ from farthing.acquisition import (
 from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.errors import InvalidInput
-from farthing.policies.random import start
 from farthing.search import Effort, Found, Rated, is_among, maximise
 
 __all__ = ["ContextualEI"]
@@ -68,7 +67,7 @@ class ContextualEI:
 
     slack: float = 0.3
 
-    needs: ClassVar[frozenset[str]] = frozenset({"cost"})
+    needs: ClassVar[frozenset[str]] = frozenset({"cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
     models: ClassVar[bool] = True
 
@@ -81,8 +80,6 @@ class ContextualEI:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin c among the points with enough EI."""
-        if belief.objective is None:
-            return start(belief, rng)
         found = maximise_score(belief, log_ei_per_cost(0.0), rng)
         if self.slack == 0 or not len(found.X):
             return proposal(belief, found, "most improvement to be expected")

@@ -15,7 +15,6 @@ import numpy as np
 from farthing.acquisition import log_ei_per_cost, maximise_score, proposal
 from farthing.belief import Belief
 from farthing.decision import Proposal
-from farthing.policies.random import start
 
 __all__ = ["Cooling"]
 
@@ -24,14 +23,12 @@ __all__ = ["Cooling"]
 class Cooling:
     """Thrifty while the budget is full, bold when it runs out."""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"budget", "cost"})
+    needs: ClassVar[frozenset[str]] = frozenset({"budget", "cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
     models: ClassVar[bool] = True
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI - a_k ln c."""
-        if belief.objective is None:
-            return start(belief, rng)
         alpha = belief.ledger.cooling
         found = maximise_score(belief, log_ei_per_cost(alpha), rng)
         why = f"most improvement per cost^{alpha:.2f} to be expected, cooling with what is left"

@@ -10,7 +10,6 @@ import numpy as np
 from farthing.acquisition import log_ei_per_cost, maximise_score, proposal
 from farthing.belief import Belief
 from farthing.decision import Proposal
-from farthing.policies.random import start
 
 __all__ = ["EI"]
 
@@ -21,14 +20,12 @@ OF_EQUALS_THE_CHEAPEST = 1e-12  # an exponent that decides between equal EI and 
 class EI:
     """Most expected improvement, whatever it costs, among what is affordable."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
     models: ClassVar[bool] = True
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI."""
-        if belief.objective is None:
-            return start(belief, rng)
         alpha = OF_EQUALS_THE_CHEAPEST if belief.cost else 0.0
         found = maximise_score(belief, log_ei_per_cost(alpha), rng)
         return proposal(belief, found, "most improvement to be expected")

@@ -14,7 +14,6 @@ from farthing.acquisition import log_ei_per_cost, maximise_score, proposal
 from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.errors import InvalidInput
-from farthing.policies.random import start
 
 __all__ = ["EIPerCost"]
 
@@ -25,7 +24,7 @@ class EIPerCost:
 
     alpha: float = 1.0
 
-    needs: ClassVar[frozenset[str]] = frozenset({"cost"})
+    needs: ClassVar[frozenset[str]] = frozenset({"cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
     models: ClassVar[bool] = True
 
@@ -38,8 +37,6 @@ class EIPerCost:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI - alpha ln c."""
-        if belief.objective is None:
-            return start(belief, rng)
         found = maximise_score(belief, log_ei_per_cost(self.alpha), rng)
         power = "" if self.alpha == 1 else f"^{self.alpha:g}"
         return proposal(belief, found, f"most improvement per cost{power} to be expected")

@@ -19,7 +19,6 @@ from farthing.acquisition import gittins_index, log_ei_per_cost, maximise_score,
 from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.errors import InvalidInput
-from farthing.policies.random import start
 from farthing.search import Found
 
 __all__ = ["Gittins"]
@@ -34,7 +33,7 @@ class Gittins:
 
     worth: float | None = None
 
-    needs: ClassVar[frozenset[str]] = frozenset({"cost"})
+    needs: ClassVar[frozenset[str]] = frozenset({"cost", "model"})
     models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -54,8 +53,6 @@ class Gittins:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin g."""
-        if belief.objective is None:
-            return start(belief, rng)
         belief = belief.in_one_unit()
         fixed = self.worth if self.worth is not None else belief.worth
         if fixed is not None:

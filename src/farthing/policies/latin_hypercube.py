@@ -10,7 +10,7 @@ import numpy as np
 from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.errors import InvalidInput
-from farthing.policies.random import DRAWS, first_allowed
+from farthing.start import DRAWS, first_allowed
 
 __all__ = ["LatinHypercube"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from farthing.belief import Belief
 from farthing.decision import Proposal
-from farthing.policies.random import DRAWS, first_allowed
+from farthing.start import DRAWS, first_allowed
 
 __all__ = ["Sobol"]
 

@@ -12,6 +12,7 @@ from farthing.belief import Belief
 from farthing.decision import Policy, Proposal
 from farthing.errors import InvalidInput
 from farthing.search import is_among
+from farthing.start import propose
 
 __all__ = ["StartWith"]
 
@@ -32,8 +33,8 @@ class StartWith:
 
     @property
     def needs(self) -> frozenset[str]:
-        """What the policy after the points needs."""
-        return self.then.needs
+        """What the policy after the points needs, but no model: the points need none."""
+        return self.then.needs - {"model"}
 
     @property
     def reads(self) -> frozenset[str]:
@@ -55,4 +56,4 @@ class StartWith:
             k = int(np.argmax(allowed))
             because = f"point {k + 1} of the {len(X)} given to start with"
             return Proposal(X[k], because, notes={"phase": "start"})
-        return self.then.propose(belief, rng)
+        return propose(self.then, belief, rng)

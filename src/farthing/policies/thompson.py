@@ -23,7 +23,6 @@ from farthing.acquisition import proposal
 from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.gp import GP
-from farthing.policies.random import start
 from farthing.search import Rated, maximise
 
 __all__ = ["Thompson"]
@@ -94,14 +93,12 @@ def draw(belief: Belief, rng: np.random.Generator) -> _Path:
 class Thompson:
     """The minimum of one function drawn from the posterior, among the affordable points."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
     models: ClassVar[bool] = True
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin of a path."""
-        if belief.objective is None:
-            return start(belief, rng)
         path = draw(belief, rng)
         found = maximise(
             path,

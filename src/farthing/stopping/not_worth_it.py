@@ -3,8 +3,10 @@
     stop when  EI(x) <= worth c(x) for every x not yet evaluated
           <=>  max_x [ln EI - ln c] <= ln worth      <=>  min_x g(x) >= best
 
-c is E[min(c, cap)], the same number as in the acquisition. The maximum is found by an optimiser, so
-an unlucky search must not end a run: a stop is certified by a second, independent search.
+c is E[min(c, cap)], the same number as in the acquisition. While trials are running, EI is the mean
+over what they may return, as in the acquisition, too; what they do return is judged anew. The
+maximum is found by an optimiser, so an unlucky search must not end a run: a stop is certified by a
+second, independent search.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class NotWorthIt:
 
     Attributes:
         worth: objective units that one unit of cost is worth; None takes the Optimizer's.
-        patience: how many times in a row it must be so.
+        patience: how many proposals in a row it must be so for.
     """
 
     worth: float | None = None
@@ -53,8 +55,8 @@ class NotWorthIt:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Costs, and a worth from somewhere."""
-        return frozenset({"cost"} if self.worth is not None else {"cost", "worth"})
+        """A model, costs, and a worth from somewhere."""
+        return frozenset({"cost", "model"} | ({"worth"} if self.worth is None else set()))
 
     @property
     def reads(self) -> frozenset[str]:
@@ -66,22 +68,27 @@ class NotWorthIt:
         worth = self.worth if self.worth is not None else belief.worth
         assert worth is not None
         threshold = float(np.log(worth))
-        if belief.objective is None:
-            return Verdict(False, "too few values to judge what is worth it", np.nan, threshold)
-        if belief.history.running:
-            return Verdict(False, "trials are running: their results come first", np.nan, threshold)
         most = _most_improvement_per_cost(belief.in_one_unit(), proposal, threshold, rng)
         below = most <= threshold
         streak = (belief.history.last_note("not_worth_it") or 0) + 1 if below else 0
         stop = below and streak >= self.patience
         relation = "at most" if below else "more than"
         because = (
-            f"one unit of cost is expected to improve the objective by {np.exp(most):.3g}, "
-            f"{relation} the {worth:.3g} it is worth"
+            f"one unit of cost is expected to improve the objective by {np.exp(most):.3g}"
+            f"{_assumed(belief)}, {relation} the {worth:.3g} it is worth"
         )
         if below and not stop:
             because += f" ({streak} of {self.patience} times in a row)"
         return Verdict(stop, because, most, threshold, {"not_worth_it": streak})
+
+
+def _assumed(belief: Belief) -> str:
+    """What the expectation is taken over besides the model."""
+    running = len(belief.history.running)
+    if not running:
+        return ""
+    trials = "the running trial" if running == 1 else f"the {running} running trials"
+    return f" (averaged over what {trials} may return)"
 
 
 def _most_improvement_per_cost(
