@@ -200,7 +200,7 @@ def test_a_trial_is_told_once_and_only_if_it_was_asked():
         ({"a": "x", "b": 0.1}, 1.0, 1.0, "number"),
         (None, 1.0, 1.0, "dict"),
         ({"a": 0.5, "b": 0.1}, math.inf, 1.0, "finite"),
-        ({"a": 0.5, "b": 0.1}, None, 1.0, "finite"),
+        ({"a": 0.5, "b": 0.1}, None, 1.0, "exactly one of a value"),
         ({"a": 0.5, "b": 0.1}, 1.0, None, "missing"),
         ({"a": 0.5, "b": 0.1}, 1.0, -1.0, "positive"),
     ],

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from farthing import cost, policies, stopping
 from farthing.errors import FarthingError, InvalidInput, Stopped, StorageError
+from farthing.facts import Result
 from farthing.history import History, Outcome, Trial
 from farthing.ledger import Budget, Ledger
-from farthing.facts import Result
 from farthing.loop import minimize
 from farthing.optimizer import Optimizer
 from farthing.settings import Settings

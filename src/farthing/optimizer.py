@@ -253,9 +253,7 @@ class Optimizer:
                 continue
             time.sleep(min(max(state.thought_s / 2, POLL[0]), POLL[1]))
 
-    def _chosen(
-        self, state: State, anyway: bool, worker: str | None, lease: float | None
-    ) -> Trial:
+    def _chosen(self, state: State, anyway: bool, worker: str | None, lease: float | None) -> Trial:
         """The trial that a thought leads to."""
         try:
             kept = self._think(state)
@@ -272,9 +270,7 @@ class Optimizer:
         after = self._commit(event, thought=thought, durable=False)
         return _own(after.history[trial.number])
 
-    def _again(
-        self, state: State, anyway: bool, worker: str | None, lease: float | None
-    ) -> Trial:
+    def _again(self, state: State, anyway: bool, worker: str | None, lease: float | None) -> Trial:
         """The oldest trial that was lost and is to be tried again, unless a rule says stop."""
         if self._settings.stop is not None and not anyway:
             verdict = self._think(state).thought.verdict
@@ -338,7 +334,11 @@ class Optimizer:
             self._present = None
 
     def _commit(
-        self, event: Event, *, thought: float | None = None, silent: bool = False,
+        self,
+        event: Event,
+        *,
+        thought: float | None = None,
+        silent: bool = False,
         durable: bool = True,
     ) -> State:
         """Apply an event to the state as it is, and charge the time passed since the last one.

@@ -103,9 +103,7 @@ class Settings:
     metric: str = "value"
 
     @classmethod
-    def of(
-        cls, space: AnySpace, budget: AnyBudget = None, **given: Unpack[Conditions]
-    ) -> Settings:
+    def of(cls, space: AnySpace, budget: AnyBudget = None, **given: Unpack[Conditions]) -> Settings:
         """Settings from what a person writes: "2h", {"lr": Float(0, 1)}, timeout="10m"."""
         limits = None if budget is None else Budget(budget)
         command = given.pop("command", None)

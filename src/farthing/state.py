@@ -358,9 +358,7 @@ def _begin(
     )
 
 
-def _to_hold(
-    ledger: Ledger, amounts: Mapping[str, float], moment: Moment
-) -> dict[str, float]:
+def _to_hold(ledger: Ledger, amounts: Mapping[str, float], moment: Moment) -> dict[str, float]:
     """The part of `amounts` that a trial holds of what is limited.
 
     On the clock nothing is held of the seconds, because trials pass time together.
@@ -448,9 +446,7 @@ def _tell(settings: Settings, state: State, event: Told, moment: Moment) -> Stat
     run = replace(run, run_s=run_s)
     return _with(
         state,
-        replace(
-            begun, state=event.state, value=event.value, cost=paid, error=event.error, run=run
-        ),
+        replace(begun, state=event.state, value=event.value, cost=paid, error=event.error, run=run),
     )
 
 
@@ -525,8 +521,7 @@ def bill(settings: Settings, cost: Price, x: Array, *, required: bool) -> dict[s
     for resource, amount in told.items():
         if resource not in priced:
             raise InvalidInput(
-                f"A cost in {resource!r} was told, but what is counted here is "
-                f"{', '.join(priced)}."
+                f"A cost in {resource!r} was told, but what is counted here is {', '.join(priced)}."
             )
         what, advice = f"The cost in {resource!r}", "Tell what the evaluation really used."
         paid[resource] = _finite(amount, what, advice)

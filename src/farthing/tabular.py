@@ -4,11 +4,11 @@ Written, a row has the number and state of a trial, a column `param_<name>` for 
 value, `cost_<resource>`, `censored` (1: the cost is a lower bound), `predicted_<resource>`, and how
 it was run. JSON keeps params and costs as objects.
 
-Read, a row has a column for each parameter, under its own name or as `param_<name>`; the value under
-`value`; costs under `cost` (the primary resource) or `cost_<resource>`; perhaps a `state`, an
-`error`, `censored`. A cell that is empty, None or NaN is not there. A row without a state is done if
-it has a value, and only a price if it has not. What a killed trial cost is a lower bound, and of one
-that was running or lost only a part, from which nothing is learnt.
+Read, a row has a column for each parameter, under its own name or as `param_<name>`; the value
+under `value`; costs under `cost` (the primary resource) or `cost_<resource>`; perhaps a `state`, an
+`error`, `censored`. A cell that is empty, None or NaN is not there. A row without a state is done
+if it has a value, and only a price if it has not. What a killed trial cost is a lower bound, and of
+one that was running or lost only a part, from which nothing is learnt.
 """
 
 from __future__ import annotations

@@ -17,12 +17,13 @@ from threadpoolctl import ThreadpoolController
 
 from farthing.belief import Z_AFFORDABLE, Belief, believe
 from farthing.cost import CostLearner, CostModel, Evidence, Known
-from farthing.decision import Proposal, Verdict
+from farthing.decision import Proposal, Verdict, judge
 from farthing.history import History, PricePoint, Trial
 from farthing.ledger import Ledger
 from farthing.normal import expected_cost
 from farthing.search import Effort, sobol
 from farthing.settings import Settings
+from farthing.start import propose
 from farthing.state import State
 from farthing.stopping import OutOfBudget
 
@@ -45,7 +46,7 @@ class Thought(NamedTuple):
         belief, proposal, verdict = self
         x, predicted, hold = proposal.x, {}, {}
         assert x is not None
-        for resource, (m, s) in belief.predicted(x).items():
+        for resource, (m, s) in proposal.predicted.items():
             left = max(belief.ledger[resource].left, 1e-300)
             predicted[resource] = float(np.exp(expected_cost(m, s, left)[0]))
             # The 80 % quantile is what affordable means, so it is what is put aside.
@@ -68,11 +69,11 @@ def think(settings: Settings, state: State) -> Thought:
     rng = np.random.default_rng([settings.seed, number])
     if state.ledger.used_up:
         return Thought(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
-    proposal = settings.policy.propose(belief, rng)
+    proposal = propose(settings.policy, belief, rng)
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and settings.stop is not None:
         rng = np.random.default_rng([settings.seed, number, 1])
-        verdict = settings.stop(belief, proposal, rng)
+        verdict = judge(settings.stop, belief, proposal, rng)
     return Thought(belief, proposal, verdict)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from farthing.errors import FarthingError, Interrupted, InvalidInput, Stopped, StorageError
 from farthing.history import Trial
-from farthing.ledger import Ledger
+from farthing.ledger import Ledger, rate_of
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Pricing, Usage
 from farthing.settings import Settings
@@ -74,7 +74,7 @@ def _evaluate(
     on_change: Notice,
     must_end: Callable[[], bool],
 ) -> None:
-    ledger, pricing = optimizer.ledger, Pricing.of(settings)
+    ledger, pricing = optimizer.ledger, _pricing(settings)
     tick = min(_tick(ledger), settings.lease / 3)
     progress = list[dict[str, Any]]()
     heard = time.monotonic()  # when the memory last answered
@@ -122,7 +122,7 @@ def _conclude(
     """Tell what became of a trial, and what it used."""
     usage = finished.usage
     used = {"run_s": usage.wall_s, "cpu_s": usage.cpu_s, "peak_mb": usage.peak_mb}
-    cost = Pricing.of(settings).cost(usage, finished.cost, optimizer.ledger)
+    cost = _pricing(settings).cost(usage, finished.cost, optimizer.ledger)
     optimizer.commit(
         Told(
             *(trial, finished.state, finished.value, cost, finished.error),
@@ -130,6 +130,11 @@ def _conclude(
             run={**used, "progress": tuple(progress)},
         )
     )
+
+
+def _pricing(settings: Settings) -> Pricing:
+    rate = {} if settings.rate is None else rate_of(settings.rate)
+    return Pricing(rate, cpu=settings.measure == "cpu")
 
 
 def _tick(ledger: Ledger) -> float:
@@ -211,7 +216,9 @@ def _run_pool(
         try:
             for _ in range(workers):
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_member, args=(theirs, optimizer, settings, engine))
+                process = context.Process(
+                    target=_member, args=(theirs, optimizer, settings, engine)
+                )
                 with warnings.catch_warnings():
                     # The threads it warns of are idle: those of BLAS.
                     warnings.simplefilter("ignore", DeprecationWarning)
@@ -251,9 +258,7 @@ def _end(processes: Iterable[BaseProcess]) -> None:
             process.terminate()
 
 
-def _member(
-    out: Connection, optimizer: Optimizer, settings: Settings, engine: Engine
-) -> None:
+def _member(out: Connection, optimizer: Optimizer, settings: Settings, engine: Engine) -> None:
     """One worker of the pool: it says how it ended."""
     try:
         out.send(work(optimizer, settings, engine, lambda: None))

@@ -29,7 +29,19 @@ class Cooling:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI - a_k ln c."""
-        alpha = belief.ledger.cooling
+        alpha = _exponent(belief)
         found = maximise_score(belief, log_ei_per_cost(alpha), rng)
         why = f"most improvement per cost^{alpha:.2f} to be expected, cooling with what is left"
         return proposal(belief, found, why, notes={"alpha": alpha})
+
+
+def _exponent(belief: Belief) -> float:
+    """The smallest of a_k over the limited resources."""
+    alphas = [1.0]
+    start = [t for t in belief.history.having("done", "failed", "killed") if t.is_start]
+    for resource in belief.ledger:
+        account = belief.ledger[resource]
+        if np.isfinite(account.limit):
+            first = min(sum(t.cost.get(resource, 0.0) for t in start), account.spent)
+            alphas.append(max(account.left, 0.0) / (account.limit - first))
+    return float(min(alphas))

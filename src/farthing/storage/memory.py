@@ -1,4 +1,4 @@
-"""The memory of a study that is a database: one transaction an event, and only what changed is read.
+"""The memory that is a database: one transaction an event, and only what changed is read.
 
 Every change of a study has a revision, and the rows it touched have it, too. A process holds a copy
 of the state and reads the rows with a later revision than the last it has seen.

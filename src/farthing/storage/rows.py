@@ -140,8 +140,9 @@ def changed_trials(connection: Connection, study: int, since: int) -> list[Trial
 
 def _trial_of(row: Raw) -> Trial:
     number, params, x, state, value, cost, predicted, because, error, notes, *rest = row
-    seed, worker, lease, attempt, retry, *times, progress = rest
-    told = () if progress is None else tuple(from_text(progress))
+    run: dict[str, Any] = dict(zip(RUN, rest, strict=True))
+    run["retry"] = bool(run["retry"])
+    run["progress"] = () if run["progress"] is None else tuple(from_text(run["progress"]))
     return Trial(
         number,
         from_text(params),
@@ -153,7 +154,7 @@ def _trial_of(row: Raw) -> Trial:
         because,
         error,
         from_text(notes),
-        Run(seed, worker, lease, attempt, bool(retry), *times, told),
+        Run(**run),
     )
 
 

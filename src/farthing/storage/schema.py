@@ -1,8 +1,8 @@
 """The tables, and how a database made by an older version becomes one of this version.
 
-Structured values are JSON text (see `json_text`), the same on every database. Times ending in `_at` and
-leases are seconds of the database's own clock; durations ending in `_s` were measured by the worker
-on a clock that only goes forward. So clocks of different machines do not matter.
+Structured values are JSON text (see `json_text`), the same on every database. Times ending in `_at`
+and leases are seconds of the database's own clock; durations ending in `_s` were measured by the
+worker on a clock that only goes forward. So clocks of different machines do not matter.
 """
 
 from __future__ import annotations

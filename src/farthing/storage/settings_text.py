@@ -1,8 +1,9 @@
 """The settings of a study as text, kept with it: whoever opens it thinks alike.
 
-A frozen dataclass is its class, by "module:name", and its fields. Policies, rules and cost models need no registry for this, and a user's own are kept like ours. A
-function is kept by its name where it can be imported; a lambda or one defined in a function cannot,
-and has to be given again when the study is opened.
+A frozen dataclass is its class, by "module:name", and its fields. Policies, rules and cost models
+need no registry for this, and a user's own are kept like ours. A function is kept by its name where
+it can be imported; a lambda or one defined in a function cannot, and has to be given again when the
+study is opened.
 """
 
 from __future__ import annotations

@@ -45,6 +45,7 @@ def create_study(database: Database, name: str, settings: str, ledger: Ledger) -
                 halted_now=0,
             )
         )
+        assert made.inserted_primary_key is not None
     return Found(made.inserted_primary_key[0], settings)
 
 
