@@ -249,40 +249,6 @@ def test_a_wrong_worth_is_one_clear_error(worth, says):
         worth_of(worth, "usd")
 
 
-# ---------------------------------------------------------------- Account
-@pytest.mark.parametrize(
-    ("spent", "reserved", "cooling"),
-    [
-        (12.5, 0, 1),
-        (40, 0, 0.6857142857),
-        (30, 10, 0.6857142857),  # what is promised counts as used
-        (100, 0, 0),
-        (110, 0, 0),  # raw -0.1142857143
-        (5, 0, 1),  # less than the design: held at 1
-    ],
-)
-def test_cooling(spent, reserved, cooling):  # [O-9]
-    account = Account(limit=100, spent=spent, reserved=reserved, start=12.5)
-    assert account.cooling == pytest.approx(cooling, abs=5e-11)
-    assert (account.cooling == 0) == (spent >= 100)
-
-
-def test_cooling_where_nothing_or_only_the_design_was_affordable():
-    assert Account(limit=math.inf, spent=1e9).cooling == 1.0
-    assert Account(limit=10, spent=10, start=10).cooling == 0.0
-    assert Account(limit=10, spent=12, start=12).cooling == 0.0
-
-
-def test_the_ledger_cools_by_its_scarcest_resource():
-    ledger = Ledger.of(Budget({"s": 100, "usd": 10}))
-    assert ledger.cooling == 1.0
-    ledger = ledger.charge(None, {"s": 20, "usd": 1}, start=True)
-    assert ledger.cooling == 1.0
-    ledger = ledger.charge(None, {"s": 20, "usd": 6})
-    assert ledger["s"].cooling == pytest.approx(60 / 80)
-    assert ledger.cooling == ledger["usd"].cooling == pytest.approx(3 / 9)
-
-
 # ---------------------------------------------------------------- Ledger
 def test_the_life_of_a_trial():
     empty = Ledger.of(Budget("$40, 2h"))
@@ -296,18 +262,12 @@ def test_the_life_of_a_trial():
     assert (done.spent, done.reserved, done.left, done["s"].spent) == (4.5, 0, 35.5, 80)
     assert dict(done.held(0)) == {}
     assert (empty.spent, running.reserved) == (0, 3)  # events make new ledgers
-    assert running.release(0) == empty
     assert pickle.loads(pickle.dumps(longer)) == longer
 
 
 def test_an_overrun_is_paid_and_shown():
     ledger = Ledger.of(Budget(10)).charge(None, {"cost": 12})
-    assert (ledger.spent, ledger.left, ledger.cooling) == (12, -2, 0)
-
-
-def test_only_the_part_of_the_start_is_start():
-    ledger = Ledger.of(Budget(10)).charge(None, {"cost": 1}, start=True)
-    assert ledger.charge(None, {"cost": 2})["cost"] == Account(limit=10, spent=3, start=1)
+    assert (ledger.spent, ledger.left) == (12, -2)
 
 
 def test_thinking_is_charged_where_there_are_seconds():
@@ -325,14 +285,13 @@ def test_trials_count_themselves():
     assert ledger["trials"].reserved == 1
     ledger = ledger.charge(0, {"usd": 1}).charge(None, {})
     assert (ledger["trials"].spent, ledger["trials"].reserved) == (2, 0)
-    assert ledger.reserve(1, {}).release(1)["trials"].left == 1
 
 
 def test_without_a_budget_everything_is_kept_and_nothing_limited():
     ledger = Ledger.of(None)
     assert (ledger.resources, ledger.limit, ledger.left) == (("cost",), math.inf, math.inf)
     ledger = ledger.reserve(0, {"cost": 2}).charge(0, {"cost": 3, "usd": 1})
-    assert (ledger.spent, ledger.left, ledger.cooling) == (3, math.inf, 1)
+    assert (ledger.spent, ledger.left) == (3, math.inf)
     assert ledger["usd"] == Account(limit=math.inf, spent=1)
 
 
@@ -361,8 +320,6 @@ def test_impossible_events_are_refused():
         ledger.reserve(0, {"s": 1})
     with pytest.raises(InvalidInput, match="Trial 1 holds nothing"):
         ledger.extend(1, {"s": 1})
-    with pytest.raises(InvalidInput, match="Trial 1 holds nothing"):
-        ledger.release(1)
     with pytest.raises(InvalidInput, match="'usd' is not in the budget, which limits s, trials"):
         ledger.charge(0, {"usd": 1})
     with pytest.raises(InvalidInput, match="trials are counted here"):
@@ -372,10 +329,9 @@ def test_impossible_events_are_refused():
 amounts = st.fixed_dictionaries({}, optional=dict.fromkeys(["s", "usd"], st.floats(0, 1e6)))
 events = st.lists(
     st.tuples(
-        st.sampled_from(["reserve", "extend", "charge", "elsewhere", "release", "think"]),
+        st.sampled_from(["reserve", "extend", "charge", "elsewhere", "think"]),
         st.integers(0, 4),
         amounts,
-        st.booleans(),
     ),
     max_size=40,
 )
@@ -385,19 +341,16 @@ events = st.lists(
 def test_every_sequence_of_events_balances(sequence, limit, trials):
     """Against a plain list of what was paid and a plain dict of what is held."""
     ledger = Ledger.of(Budget({"usd": limit, "s": 3 * limit, "trials": trials}))
-    paid, thought, designed, holds = [], [], [], {}
-    for event, number, given_amounts, start in sequence:
+    paid, thought, holds = [], [], {}
+    for event, number, given_amounts in sequence:
         if event == "think":
             seconds = given_amounts.get("s", 0.0)
             ledger = ledger.think(seconds)
             thought.append(seconds)
             paid.append({"s": seconds})
         elif event in ("charge", "elsewhere"):
-            ledger = ledger.charge(
-                number if event == "charge" else None, given_amounts, start=start
-            )
+            ledger = ledger.charge(number if event == "charge" else None, given_amounts)
             paid.append({**given_amounts, "trials": 1})
-            designed += [paid[-1]] if start else []
             if event == "charge":
                 holds.pop(number, None)
         elif event == "reserve" and number not in holds:
@@ -406,24 +359,18 @@ def test_every_sequence_of_events_balances(sequence, limit, trials):
         elif event == "extend" and number in holds:
             ledger = ledger.extend(number, given_amounts)
             holds[number].append(given_amounts)
-        elif event == "release" and number in holds:
-            ledger = ledger.release(number)
-            del holds[number]
 
         for resource in ledger:
             account = ledger[resource]
             held = [part.get(resource, 0) for parts in holds.values() for part in parts]
             assert account.spent == pytest.approx(sum(p.get(resource, 0) for p in paid))
             assert account.reserved == pytest.approx(sum(held))
-            assert account.start == pytest.approx(sum(p.get(resource, 0) for p in designed))
             scale = max(account.limit, account.spent, account.reserved)
             total = account.spent + account.reserved + account.left
             assert total == pytest.approx(account.limit, abs=1e-15 * 4 * scale)
             assert 0 <= account.thinking <= account.spent
-            assert 0 <= account.start <= account.spent
-            assert 0 <= account.cooling <= 1
         assert ledger["s"].thinking == pytest.approx(sum(thought))
 
     for number in list(holds):
-        ledger = ledger.release(number)
+        ledger = ledger.charge(number, {})
     assert [ledger[resource].reserved for resource in ledger] == [0, 0, 0]  # exactly

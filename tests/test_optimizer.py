@@ -17,6 +17,7 @@ from farthing.errors import FarthingError, InvalidInput, Stopped
 from farthing.policies import EI, CArBO, EIPerCost, Gittins, Random, Sobol
 from farthing.start import propose
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
+from farthing.thinking import believed
 
 SPACE = Space({"a": Float(0, 1), "b": Float(1e-3, 1, log=True)})
 MIXED = Space(
@@ -474,7 +475,8 @@ def test_a_killed_trial_has_a_lower_bound_for_a_cost():
             else:
                 optimizer.tell(trial, 1.0, cost=cost)
         assert optimizer.ledger.spent == sum(t.cost["cost"] for t in optimizer.history)
-        return float(optimizer._believe().predicted(np.array([0.7]))["cost"].mean[0])
+        belief = believed(optimizer._settings, optimizer._look())
+        return float(belief.predicted(np.array([0.7]))["cost"].mean[0])
 
     assert predicted(killed=True) > predicted(value=1.0) + 0.05  # of ln c
 

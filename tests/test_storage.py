@@ -7,31 +7,36 @@ import sqlite3
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from farthing import Budget, Categorical, Float, Int, Ledger, Ordinal, Space, policies, stopping
 from farthing.cost import Known, LogGP
 from farthing.errors import InvalidInput, StorageError
-from farthing.history import Trial
+from farthing.history import History, PricePoint, Run, Trial
 from farthing.policies import EI, CArBO, Random, StartWith
+from farthing.settings import Settings
+from farthing.state import State
 from farthing.stopping import MaxTrials, Target, any_of
-from farthing.storage import Database, Mirror, book, create_book, database, find_book, schema
-from farthing.storage.book import ledger_from_text, ledger_text
-from farthing.storage.describing import (
-    MISSING,
-    describe,
-    describe_space,
-    restore,
-    restore_space,
+from farthing.storage import (
+    Database,
+    DatabaseMemory,
+    create_study,
+    database,
+    described,
+    difference,
+    find_study,
+    restored,
+    schema,
 )
-from farthing.storage.text import from_text, to_text
+from farthing.storage.json_text import from_text, to_text
+from farthing.storage.rows import _ledger_of, ledger_text
+from farthing.storage.settings_text import MISSING, describe, restore
 
 # ── text ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -119,82 +124,64 @@ PARAMETERS = {
 }
 
 
-def test_a_space_comes_back_from_its_description():
+def test_settings_come_back_from_their_text():
     rows = [{"a": 0.1, "s": "u"}, {"a": 0.2, "s": None}, {"a": 1 / 3, "s": "v"}]
     for space in (Space(PARAMETERS), Space.from_rows(rows)):
-        back = restore_space(from_text(to_text(describe_space(space))))
-        assert back == space
+        settings = Settings.of(
+            space,
+            "2h, $40",
+            stop=any_of(MaxTrials(3), stopping.NotWorthIt()),
+            worth="0.01 = 1h",
+            cost={"usd": a_price},
+            direction="maximize",
+            timeout="10m",
+            failures_in_a_row=math.inf,
+            command=["python", "train.py"],
+        )
+        back = restored(to_text(described(settings)))
+        assert to_text(described(back)) == to_text(described(settings))
+        assert back.space == space
         X = space.sample(20, np.random.default_rng(0))
-        assert [back.decode(x) for x in X] == [space.decode(x) for x in X]
+        assert [back.space.decode(x) for x in X] == [space.decode(x) for x in X]
+        assert (back.timeout, back.exchange) == (600.0, settings.exchange)
+        assert difference(to_text(described(settings)), back) is None
+        other = replace(back, retries=1)
+        assert difference(to_text(described(settings)), other) == "retries is 0 there and 1 here"
+        assert difference(to_text(described(settings)), replace(back, grace=1.0)) is None
 
 
-# ── the ledger and the clock ───────────────────────────────────────────────────────────────────
+def test_how_a_command_was_run_is_found_where_older_versions_kept_it():
+    now = described(Settings.of(PARAMETERS, "$9", command=["a", "{k}"], measure="wall"))
+    execution = {name: now.pop(name) for name in ("command", "metric", "rate", "grace", "lease")}
+    now.pop("measure")
+    execution |= {"cpu": True, "rate": "$1/h", "failures_in_a_row": 0}
+    now.pop("failures_in_a_row")
+    back = restored(to_text({**now, "execution": execution}))
+    assert (back.command, back.measure, back.rate) == (("a", "{k}"), "cpu", "$1/h")
+    assert back.failures_in_a_row == math.inf
+
+
+# ── the ledger ──────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_ledger_comes_back_exactly():
     ledger = Ledger.of(Budget({"s": 10, "usd": 1 / 3, "trials": 9}))
     ledger = ledger.reserve(0, {"usd": 0.1}).reserve(3, {"s": 0.2, "usd": 0.1})
-    ledger = ledger.charge(0, {"usd": 0.07}, start=True).think(0.125).extend(3, {"usd": 0.01})
-    assert ledger_from_text(ledger_text(ledger)) == ledger
-    assert ledger_from_text(ledger_text(Ledger.of(None))) == Ledger.of(None)
+    ledger = ledger.charge(0, {"usd": 0.07}).think(0.125).extend(3, {"usd": 0.01})
+    assert _ledger_of(ledger_text(ledger)) == ledger
+    assert _ledger_of(ledger_text(Ledger.of(None))) == Ledger.of(None)
 
 
 def test_what_belongs_to_no_trial_is_paid_without_one():
     ledger = Ledger.of(Budget({"s": 10, "usd": 5, "trials": 9})).reserve(2, {"usd": 1.0})
-    paid = ledger.pay({"s": 2.0, "usd": 0.5}, thought=0.75, start=True)
-    assert (paid["s"].spent, paid["s"].thinking, paid["s"].start) == (2.0, 0.75, 2.0)
+    paid = ledger.pay({"s": 2.0, "usd": 0.5}, thought=0.75)
+    assert (paid["s"].spent, paid["s"].thinking) == (2.0, 0.75)
     assert (paid["usd"].spent, paid["usd"].reserved, paid["usd"].thinking) == (0.5, 1.0, 0.0)
     assert paid["trials"].spent == 0
     assert paid.holds == ledger.holds == {2: {"usd": 1.0, "trials": 1.0}}
     assert Ledger.of(Budget("$5")).pay({}, thought=3.0).thinking == 0.0
     with pytest.raises(InvalidInput, match="not in the budget"):
         ledger.pay({"kWh": 1.0})
-
-
-def a_book(**changes):
-    empty = book.Book(
-        *(1, "{}", 0, 0, 0, Ledger.of(Budget("100s")), None, None, None, 0.0, 0),
-        *(None, None, 0, None, 1000.0),
-    )
-    return replace(empty, **changes)
-
-
-@given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 9)), min_size=1, max_size=12), st.data())
-def test_the_clock_charges_the_time_that_somebody_was_there(shifts, data):
-    """Against brute force: the length of the union of all intervals of presence."""
-    cuts = []  # (when an event happens, since when its worker has been there)
-    for arrives, stays in shifts:
-        ticks = data.draw(st.lists(st.floats(0, 1), max_size=4))
-        moments = sorted(arrives + stays * share for share in [0.0, *ticks, 1.0])
-        cuts += [(now, before) for before, now in pairwise(moments)]
-    kept = a_book()
-    for now, since in sorted(cuts):
-        kept = replace(kept, now=1000.0 + now).elapsed(now - since)
-    covered, reached = 0.0, -math.inf
-    for arrives, stays in sorted(shifts):
-        covered += max(arrives + stays - max(arrives, reached), 0.0)
-        reached = max(reached, arrives + stays)
-    account = kept.ledger["s"]
-    # What one did while another's event came first, and then died, is forgiven: never more.
-    assert account.spent <= covered + 1e-6
-    if len(shifts) == 1:
-        assert account.spent == pytest.approx(covered, abs=1e-6)
-
-
-def test_time_together_is_charged_once_and_downtime_never():
-    kept = a_book(now=1000.0).elapsed(0.0)
-    for now in (1001.0, 1001.5, 1002.0):  # four workers tick, all there since the beginning
-        for _ in range(4):
-            kept = replace(kept, now=now).elapsed(now - 1000.0)
-    assert kept.ledger.spent == pytest.approx(2.0)
-    kept = replace(kept, now=5000.0).elapsed(0.25, thought=0.25)  # back after a long night
-    assert kept.ledger.spent == pytest.approx(2.25)
-    assert kept.ledger.thinking == pytest.approx(0.25)
-    kept = replace(kept, now=4000.0).elapsed(7.0)  # the database's clock was set back
-    assert kept.ledger.spent == pytest.approx(2.25)
-    assert kept.clock_at == 5000.0
-    free = replace(kept, ledger=Ledger.of(Budget("$5"))).elapsed(7.0, thought=1.0)
-    assert free.ledger.spent == 0
 
 
 # ── schema ─────────────────────────────────────────────────────────────────────────────────────
@@ -208,8 +195,9 @@ def versions(where):
 def test_a_new_database_has_this_version_and_opens_again(url):
     first = Database(url)
     assert versions(first) == len(schema.MIGRATIONS)
-    assert create_book(first, "a", "{}", Ledger.of(None))
-    assert not create_book(Database(url), "a", "{}", Ledger.of(None))
+    made = create_study(first, "a", "{}", Ledger.of(None))
+    assert made.settings == "{}"
+    assert create_study(Database(url), "a", "[]", Ledger.of(None)) == made
     assert Database(url).is_sqlite == url.startswith("sqlite")
     first.close()
 
@@ -217,7 +205,7 @@ def test_a_new_database_has_this_version_and_opens_again(url):
 def test_an_older_database_is_migrated_and_keeps_what_it_has(url):
     """A hand-made version 1 without one of the columns, and the migration that adds it."""
     where = Database(url)
-    create_book(where, "kept", "{}", Ledger.of(Budget("$3")))
+    create_study(where, "kept", "{}", Ledger.of(Budget("$3")))
     with where.writing() as connection:
         connection.execute(text("ALTER TABLE farthing_trials DROP COLUMN peak_mb"))
     calls = []
@@ -232,11 +220,9 @@ def test_an_older_database_is_migrated_and_keeps_what_it_has(url):
             schema.prepare(connection, migrations)
     assert calls == ["adds_a_column"]
     assert versions(where) == len(migrations)
-    kept = find_book(where, "kept")
-    assert kept.ledger.limit == 3
-    mirror = Mirror(where, kept)
-    with mirror.changing() as change:
-        change.insert([Trial(0, {"a": 1}, np.array([0.5]))], peak_mb=12.5)
+    memory = DatabaseMemory(where, find_study(where, "kept").id)
+    assert memory.look().ledger.limit == 3
+    memory.commit(adding(Trial(0, {"a": 1}, np.array([0.5]), run=Run(peak_mb=12.5))))
     with where.reading() as connection:
         assert connection.execute(text("SELECT peak_mb FROM farthing_trials")).scalar() == 12.5
     where.close()
@@ -252,13 +238,13 @@ def test_a_newer_database_is_refused_in_a_sentence(url):
 
 
 def make_a(url):
-    return create_book(Database(url), "a", "{}", Ledger.of(None))
+    return create_study(Database(url), "a", str(os.getpid()), Ledger.of(None))
 
 
 def test_many_processes_make_one_database(url):
     with ProcessPoolExecutor(6, multiprocessing.get_context("fork")) as pool:
         made = list(pool.map(make_a, [url] * 6))
-    assert sorted(made) == [False] * 5 + [True]
+    assert len(set(made)) == 1
 
 
 # ── errors ─────────────────────────────────────────────────────────────────────────────────────
@@ -299,11 +285,13 @@ def test_a_file_that_is_no_database_is_named(tmp_path):
 def test_a_read_only_database_is_a_sentence(tmp_path):
     path = tmp_path / "study.db"
     where = Database(path)
-    create_book(where, "a", "{}", Ledger.of(None))
+    create_study(where, "a", "{}", Ledger.of(None))
     where.close()
     # Root may write any file, so SQLite itself is told not to.
     with pytest.raises(StorageError, match=r"cannot be written to.*right to write"):
-        create_book(Database(f"sqlite:///file:{path}?mode=ro&uri=true"), "b", "{}", Ledger.of(None))
+        create_study(
+            Database(f"sqlite:///file:{path}?mode=ro&uri=true"), "b", "{}", Ledger.of(None)
+        )
 
 
 def test_a_locked_database_is_a_sentence(tmp_path, monkeypatch):
@@ -333,11 +321,23 @@ def test_a_missing_driver_is_a_sentence(monkeypatch):
         Database("postgresql://me@localhost/tune")
 
 
-# ── the mirror ─────────────────────────────────────────────────────────────────────────────────
+# ── the memory ─────────────────────────────────────────────────────────────────────────────────
 
 
 def a_trial(number, **fields):
     return Trial(number, {"a": number / 7, "t": (1, "x")}, np.array([number / 7, 0.5]), **fields)
+
+
+def adding(*trials):
+    return lambda state, now: replace(state, history=state.history.adding(*trials))
+
+
+def replacing(number, **fields):
+    def change(state, now):
+        trial = replace(state.history[number], **fields)
+        return replace(state, history=state.history.replacing(trial))
+
+    return change
 
 
 def same(one, other):
@@ -347,79 +347,103 @@ def same(one, other):
     ]
 
 
-def test_two_mirrors_show_the_same_and_read_only_what_changed(url, monkeypatch):
-    where = Database(url)
-    create_book(where, "a", "{}", Ledger.of(None))
-    one, other = (Mirror(where, find_book(where, "a")) for _ in range(2))
-    notes = {"memories": {"objective": {"hyper": [0.1, 1 / 3, -1e-300], "n": 3}}, "bad": math.inf}
-    with one.changing() as change:
-        change.insert([a_trial(k, notes=notes, because="why 'not' ü") for k in range(50)])
-        change.book = replace(change.book, trials=50)
-    other.look()
-    for mine, theirs in zip(one.history, other.history, strict=True):
-        same(mine, theirs)
-    read = []
-    monkeypatch.setattr(
-        "farthing.storage.mirror.changed_trials",
-        lambda *given: read.append(found := original(*given)) or found,
+def statements(where):
+    """What is said to a database from now on."""
+    said = []
+    event.listen(
+        where._engine, "before_cursor_execute", lambda *given: said.append((given[2], given[3]))
     )
-    with one.changing() as change:
-        change.update(7, state="done", value=0.1 + 0.2, cost={"s": 1 / 3}, lease=None)
-    other.look()
-    assert [[kept.trial.number for kept in found] for found in read] == [[7]]
-    same(one.history[7], other.history[7])
-    assert other.history[7].value == 0.1 + 0.2
+    return said
+
+
+def test_two_processes_see_the_same_and_read_only_what_changed(url):
+    where = Database(url)
+    id = create_study(where, "a", "{}", Ledger.of(None)).id
+    one, other = DatabaseMemory(where, id), DatabaseMemory(where, id)
+    notes = {"memories": {"objective": {"hyper": [0.1, 1 / 3, -1e-300], "n": 3}}, "bad": math.inf}
+    run = Run(seed=7, worker="w", lease=3.5, attempt=2, asked_at=1 / 3, progress=({"step": 1},))
+    trials = [a_trial(k, notes=notes, because="why 'not' ü", run=run) for k in range(50)]
+    one.commit(adding(*trials))
+    for mine, theirs in zip(one.look().history, other.look().history, strict=True):
+        same(mine, theirs)
+    known = other.look().history
+    said = statements(where)
+    one.commit(replacing(7, state="done", value=0.1 + 0.2, cost={"s": 1 / 3}))
+    written = [text for text, _ in said if text.startswith("UPDATE farthing_trials")]
+    assert len(written) == 1
+    assert not any(column in written[0] for column in ("params", "notes", "because", "progress"))
+    told = other.look().history
+    assert [a is b for a, b in zip(told, known, strict=True)] == [k != 7 for k in range(50)]
+    same(one.look().history[7], told[7])
+    assert told[7].value == 0.1 + 0.2
+    del said[:]
     one.look()
     other.look()
-    assert len(read) == 1  # nothing changed, and one's own writes need not be read
+    read = [text for text, _ in said if text.startswith("SELECT")]
+    assert len(read) == 2  # nothing changed, and one's own writes need not be read
     where.close()
 
 
-original = __import__("farthing.storage.mirror", fromlist=["x"]).changed_trials
+def test_everything_that_is_known_of_a_study_is_kept(url):
+    where = Database(url)
+    id = create_study(where, "a", "{}", Ledger.of(Budget("$3"))).id
+    kept = State(
+        Ledger.of(Budget("$3")).reserve(0, {"usd": 1.0}),
+        History((a_trial(0),)),
+        (PricePoint(np.array([0.1, 0.2]), {"usd": 1 / 3}, True),),
+        *(1.5, "me", 2.5, 0.25, 3, "first", "halted", True, "ended"),
+    )
+    assert None not in vars(kept).values()  # a field that is new has to be given here, too
+    DatabaseMemory(where, id).commit(lambda state, now: kept)
+    back = DatabaseMemory(where, id).look()
+    for name in (n for n in vars(kept) if n not in ("history", "prices")):
+        assert getattr(back, name) == getattr(kept, name), name
+    same(back.history[0], kept.history[0])
+    assert np.array_equal(back.prices[0].x, kept.prices[0].x)
+    assert back.prices[0][1:] == kept.prices[0][1:]
+    where.close()
 
 
 def test_a_transaction_that_fails_changes_nothing(url):
     where = Database(url)
-    create_book(where, "a", "{}", Ledger.of(None))
-    mirror = Mirror(where, find_book(where, "a"))
+    memory = DatabaseMemory(where, create_study(where, "a", "{}", Ledger.of(None)).id)
+    before = memory.look()
 
-    def change_and_fail():
-        with mirror.changing() as change:
-            change.insert([a_trial(0)])
-            change.book = replace(change.book, trials=1)
-            raise KeyboardInterrupt
+    def change_and_fail(state, now):
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        change_and_fail()
-    mirror.look()
-    assert (len(mirror.history), mirror.book.trials, mirror.book.revision) == (0, 0, 0)
-    with mirror.changing():
-        pass
-    assert mirror.book.revision == 0  # where nothing changes, nothing is written
+        memory.commit(change_and_fail)
+    with pytest.raises(InvalidInput, match="cannot be kept"):  # in the middle of writing
+        memory.commit(adding(a_trial(0), a_trial(1, notes={"odd": object()})))
+    assert memory.look() == before
+    said = statements(where)
+    memory.commit(lambda state, now: replace(state))
+    assert not any(text.startswith(("UPDATE", "INSERT")) for text, _ in said)
     where.close()
 
 
 def test_a_forked_process_has_connections_of_its_own(url):
     where = Database(url)
-    create_book(where, "a", "{}", Ledger.of(None))
+    create_study(where, "a", "{}", Ledger.of(None))
     child = os.fork()
     if child == 0:
         try:
-            create_book(where, "b", "{}", Ledger.of(None))
+            create_study(where, "b", "{}", Ledger.of(None))
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert find_book(where, "b").trials == 0
+    assert find_study(where, "b").settings == "{}"
     with pytest.raises(InvalidInput, match=r"There is no study 'c' in .* It has 'a', 'b'"):
-        find_book(where, "c")
+        find_study(where, "c")
     where.close()
 
 
 def test_an_idle_connection_is_made_anew(url, monkeypatch):
     where = Database(url)
-    create_book(where, "a", "{}", Ledger.of(None))
+    create_study(where, "a", "{}", Ledger.of(None))
     monkeypatch.setattr(database, "IDLE", -1.0)
-    assert find_book(where, "a").trials == 0
+    assert find_study(where, "a").settings == "{}"
     where.close()
 
 

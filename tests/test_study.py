@@ -22,6 +22,7 @@ from farthing import (
 )
 from farthing.cost import Known
 from farthing.policies import EI, CArBO, Cooling, EIPerCost, Gittins, Random, Sobol
+from farthing.state import Resumed
 from farthing.stopping import MaxTrials, Target
 
 SPACE = Space(
@@ -107,7 +108,7 @@ def test_a_study_with_other_settings_is_not_touched(tmp_path, settings, differs)
         ({"name": ""}, "what to call the study"),
         ({"retries": -1}, "retries=-1"),
         ({"timeout": "$3"}, "expected seconds"),
-        ({"timeout": 0}, "positive"),
+        ({"timeout": 0}, "timeout=0: expected seconds above 0"),
         ({"space": {"a": Categorical([print, "b"])}}, "cannot be kept|Use a name"),
         ({"policy": Random}, "give one that is made"),
         ({"seed": -1}, "seed"),
@@ -193,8 +194,8 @@ def test_thinking_in_a_budget_of_seconds_is_kept(tmp_path, policy):
     assert study.ledger.thinking > 0
     assert study.ledger.spent == pytest.approx(spent + study.ledger.thinking, rel=1e-12)
     assert Study.open(url, "s").ledger == study.ledger
-    proposed = [Study.open(url, "s")._clerk._think()[0].proposal for _ in range(2)]
-    proposed.append(study._clerk._think()[0].proposal)
+    studies = [Study.open(url, "s"), Study.open(url, "s"), study]
+    proposed = [each._think(each._look()).thought.proposal for each in studies]
     for other in proposed[1:]:
         np.testing.assert_array_equal(proposed[0].x, other.x)
         assert proposed[0].because == other.because
@@ -319,7 +320,7 @@ def test_a_stop_is_requested_from_anywhere_and_taken_back(url):
     with pytest.raises(Stopped):
         study.ask(anyway=False)
     assert study.result().stop_reason == "a stop was requested"
-    Study.open(url, "study")._clerk.resume()
+    Study.open(url, "study").commit(Resumed())
     assert study.ask().number == 0
 
 
@@ -408,9 +409,19 @@ def test_only_what_another_study_knows_is_imported(tmp_path):
     study.tell(trials[1], failed="no", cost=3.0)
     study.tell(trials[2], killed=True, cost=60.0)  # a lower bound
     taken = make(tmp_path / "s.db", "to")
-    assert taken.import_trials(study) == 2
-    assert [t.value for t in taken.history] == [1.0]
-    assert [dict(p.cost) for p in taken._mirror.prices] == [{"cost": 3.0}]
+    assert taken.import_trials(study) == 3
+    assert [t.state for t in taken.history] == ["done", "failed", "killed"]
+    assert [t.value for t in taken.history] == [1.0, None, None]
+    assert [dict(t.cost) for t in taken.history] == [{"cost": c} for c in (2.0, 3.0, 60.0)]
+    assert taken.history[1].error == "no"
+    prices = make(tmp_path / "s.db", "prices")
+    assert prices.import_trials(study, values=False) == 3
+    found = prices._memory.look().prices
+    assert [(dict(p.cost), p.at_least) for p in found] == [
+        ({"cost": 2.0}, False),
+        ({"cost": 3.0}, False),
+        ({"cost": 60.0}, True),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -476,7 +487,7 @@ def ask_and_tell(url):
             trial = study.ask()
         except Stopped:
             return seen
-        ledger = study._mirror.book.ledger  # as this process's own transaction left it
+        ledger = study._memory._state.ledger  # as this process's own transaction left it
         assert ledger.spent + ledger.reserved + ledger.left == ledger.limit
         assert ledger.spent + ledger.reserved <= ledger.limit * (1 + 1e-9)
         study.tell(trial, value_of(trial.params), cost=0.5 + trial.params["k"] / 10)

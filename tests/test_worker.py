@@ -1,6 +1,5 @@
 """Workers: real child processes on a real database, and what is left when somebody is killed."""
 
-import math
 import multiprocessing
 import os
 import signal
@@ -16,19 +15,20 @@ from processes import children_of, is_alive
 
 from farthing import Float, InvalidInput, Outcome, Space, StorageError, Study
 from farthing.cost import Known
-from farthing.meter import Meter
+from farthing.ledger import rate_of
 from farthing.policies import Random
-from farthing.running import CommandTask, Finished, Usage
+from farthing.running import CommandTask
+from farthing.settings import Settings
 from farthing.stopping import MaxTrials
-from farthing.worker import INTERRUPTED, Terms
+from farthing.worker import INTERRUPTED
 
 SPACE = Space({"a": Float(2, 3)})
 DEADLINE = 60.0  # seconds a busy machine may take for what takes a second or two
-QUICK = Terms(grace=0.2, lease=2.0)
+QUICK = {"grace": 0.2, "lease": 2.0}
 
 
 def make(url, **settings):
-    settings = {"space": SPACE, "policy": Random(), "stop": MaxTrials(4), **settings}
+    settings = {"space": SPACE, "policy": Random(), "stop": MaxTrials(4), **QUICK, **settings}
     return Study.create(url, name="study", **settings)
 
 
@@ -67,9 +67,8 @@ class Sleeper:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_study_runs_until_it_is_time_to_stop(url, workers):
-    study, seen = make(url, budget="$5", stop=MaxTrials(6)), []
-    terms = Terms(meter=Meter.at("$3.6/h"))
-    result = study.run(square, workers=workers, terms=terms, progress=lambda s: seen.append(s.name))
+    study, seen = make(url, budget="$5", stop=MaxTrials(6), rate="$3.6/h"), []
+    result = study.run(square, workers=workers, progress=lambda s: seen.append(s.name))
     assert [trial.state for trial in result.history] == ["done"] * 6
     assert all(trial.value == trial.params["a"] ** 2 for trial in result.history)
     assert result.stop_reason == "6 of at most 6 trials made"
@@ -88,7 +87,7 @@ def test_a_budget_of_seconds_is_wall_clock_for_all_workers(url):
     """Three workers, three seconds: as long as it really took, and not three times that."""
     study = make(url, budget="3s", stop=None)
     begun = time.monotonic()
-    result = study.run(lambda params: time.sleep(0.05) or 1.0, workers=3, terms=QUICK)
+    result = study.run(lambda params: time.sleep(0.05) or 1.0, workers=3)
     took = time.monotonic() - begun
     assert took >= 2.5
     assert 2.5 <= result.spent <= took
@@ -99,7 +98,7 @@ def test_a_trial_of_unknown_length_ends_with_the_budget(url, tmp_path):
     folder = tmp_path / "pids"
     folder.mkdir()
     sleeper, study = Sleeper(folder, 1000.0), make(url, budget="2s", stop=None)
-    result = study.run(sleeper, workers=2, terms=QUICK)
+    result = study.run(sleeper, workers=2)
     assert {trial.state for trial in result.history} == {"killed"}
     assert result.history[0].error == "the budget of 2.0 s is spent"
     assert result.ledger.reserved == 0
@@ -110,9 +109,8 @@ def test_a_trial_of_unknown_length_ends_with_the_budget(url, tmp_path):
 
 
 def test_a_trial_is_killed_at_its_timeout_and_its_cost_is_a_lower_bound(tmp_path):
-    study = make(tmp_path / "s.db", budget="$1", stop=MaxTrials(1), timeout=0.3)
-    terms = Terms(grace=0.2, meter=Meter({"usd": 0.1}))
-    study.run(lambda params: time.sleep(1000.0), terms=terms)
+    study = make(tmp_path / "s.db", budget="$1", stop=MaxTrials(1), timeout=0.3, rate="$0.1/s")
+    study.run(lambda params: time.sleep(1000.0))
     record = study.records()[0]
     assert (record["state"], record["censored"]) == ("killed", 1)
     assert "timeout of 0.3 s" in record["error"]
@@ -125,8 +123,8 @@ def test_failures_in_a_row_end_the_run_with_the_first_of_them(url, workers):
     def fails(params):
         raise ValueError("never any good")
 
-    study = make(url, budget={"worker_s": 100}, stop=None)
-    result = study.run(fails, workers=workers, terms=Terms(failures_in_a_row=3))
+    study = make(url, budget={"worker_s": 100}, stop=None, failures_in_a_row=3)
+    result = study.run(fails, workers=workers)
     assert 3 <= len(result.history) <= 2 + workers
     assert " trials in a row failed; the first of them:\n" in result.stop_reason
     assert 'raise ValueError("never any good")' in result.stop_reason
@@ -135,12 +133,12 @@ def test_failures_in_a_row_end_the_run_with_the_first_of_them(url, workers):
 
 
 def test_a_run_takes_back_the_stop_of_an_earlier_one(tmp_path):
-    study = make(tmp_path / "s.db")
+    study = make(tmp_path / "s.db", failures_in_a_row=2)
 
     def fails(params):
         raise ValueError
 
-    study.run(fails, terms=Terms(failures_in_a_row=2))
+    study.run(fails)
     assert len(study.history) == 2
     study.request_stop()
     result = study.run(square)
@@ -152,7 +150,7 @@ def test_one_worker_among_others_respects_a_requested_stop(tmp_path):
     study = make(tmp_path / "s.db")
     study.request_stop()
     assert study.work(square) == "a stop was requested"
-    assert study._mirror.book.stop_reason == "a stop was requested"
+    assert study._memory.look().stop_reason == "a stop was requested"
     assert len(study.history) == 0
 
 
@@ -187,16 +185,16 @@ def test_workers_that_make_no_sense(tmp_path, settings, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         make(tmp_path / "s.db").run(square, **settings)
     with pytest.raises(InvalidInput, match="failures_in_a_row=0"):
-        Terms(failures_in_a_row=0)
+        Settings.of(SPACE, failures_in_a_row=0)
     with pytest.raises(InvalidInput, match="lease=0: expected seconds above 0"):
-        Terms(lease=0)
+        Settings.of(SPACE, lease=0)
     with pytest.raises(InvalidInput, match="not an objective"):
         make(tmp_path / "s.db").run("train.py")
 
 
 def test_a_database_that_is_away_for_a_moment_ends_nothing(tmp_path, monkeypatch):
     study = make(tmp_path / "s.db", budget="20s", stop=MaxTrials(1))
-    renew, away = type(study._clerk).renew, []
+    renew, away = type(study).renew, []
 
     def flaky(self, *given, **named):
         if len(away) < 2:
@@ -204,19 +202,20 @@ def test_a_database_that_is_away_for_a_moment_ends_nothing(tmp_path, monkeypatch
             raise StorageError("away")
         return renew(self, *given, **named)
 
-    monkeypatch.setattr(type(study._clerk), "renew", flaky)
+    monkeypatch.setattr(type(study), "renew", flaky)
     result = study.run(lambda params: time.sleep(0.8) or 1.0)
     assert len(away) == 2
     assert result.history[0].state == "done"
     away[:] = []
-    monkeypatch.setattr(type(study._clerk), "renew", lambda *_, **__: flaky_for_ever())
-    study = Study.create(tmp_path / "s.db", name="b", space=SPACE, policy=Random(), budget="20s")
+    monkeypatch.setattr(type(study), "renew", lambda *_, **__: flaky_for_ever())
+    settings = {"space": SPACE, "policy": Random(), "budget": "20s", "grace": 0.2, "lease": 0.5}
+    study = Study.create(tmp_path / "s.db", name="b", **settings)
 
     def flaky_for_ever():
         raise StorageError("gone")
 
     with pytest.raises(StorageError, match="gone"):
-        study.run(lambda params: time.sleep(1000) or 1.0, terms=Terms(grace=0.2, lease=0.5))
+        study.run(lambda params: time.sleep(1000) or 1.0)
 
 
 # ── interruptions ──────────────────────────────────────────────────────────────────────────────
@@ -237,7 +236,7 @@ def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(url, tmp_path,
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    result = study.run(sleeper, workers=workers, terms=QUICK)
+    result = study.run(sleeper, workers=workers)
     thread.join()
     assert result.stop_reason == INTERRUPTED
     assert signal.getsignal(number) == before
@@ -252,7 +251,7 @@ def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(url, tmp_path,
 
 def run_in_a_process(url, folder):
     os.setsid()
-    Study.open(url, "study").run(Sleeper(folder, 1000.0), workers=2, terms=QUICK)
+    Study.open(url, "study").run(Sleeper(folder, 1000.0), workers=2)
 
 
 @pytest.fixture
@@ -283,7 +282,7 @@ def test_when_the_parent_is_killed_everything_ends(runner):
     within(DEADLINE, lambda: not any(map(is_alive, [*workers, *sleeper.pids])))
     assert [trial.state for trial in study.history] == ["killed", "killed"]
     assert study.ledger.reserved == 0
-    assert len(study.run(square, terms=QUICK).history) == 6
+    assert len(study.run(square).history) == 6
 
 
 def test_when_a_worker_is_killed_its_trial_is_lost_and_tried_again(runner):
@@ -296,7 +295,7 @@ def test_when_a_worker_is_killed_its_trial_is_lost_and_tried_again(runner):
     assert process.exitcode == 0
     lost = next(trial for trial in study.history if trial.state == "lost")
     assert sleeper.survivors() == []
-    result = study.run(square, terms=QUICK)
+    result = study.run(square)
     because = f"trial {lost.number} again, which was lost"
     again = next(trial for trial in result.history if trial.because == because)
     assert (again.state, again.params) == ("done", lost.params)
@@ -332,7 +331,7 @@ class Ponders:
 def test_workers_of_one_machine_do_not_think_the_same_thought(url, tmp_path):
     policy = Ponders(str(tmp_path / "thoughts"), 0.1)
     study = make(url, policy=policy, budget={"worker_s": 100}, stop=MaxTrials(8))
-    study.run(square, workers=2, terms=QUICK)
+    study.run(square, workers=2)
     times = sorted((float(begun), float(ended)) for begun, ended in policy.lines("ends"))
     # Before the first is over nobody knows how long they take.
     begun = next(k for k, (begins, _) in enumerate(times) if begins > times[0][1])
@@ -341,7 +340,7 @@ def test_workers_of_one_machine_do_not_think_the_same_thought(url, tmp_path):
 
 
 def test_nobody_waits_for_a_worker_that_was_killed_in_thought(url, tmp_path, monkeypatch):
-    monkeypatch.setattr("farthing.clerk.THINKER_LEASE", (10 * DEADLINE, 0.0))
+    monkeypatch.setattr("farthing.optimizer.THINKER_LEASE", (10 * DEADLINE, 0.0))
     policy = Ponders(str(tmp_path / "thoughts"), 0.5)
     study = make(url, policy=policy, budget={"worker_s": 100}, stop=MaxTrials(5))
 
@@ -352,7 +351,7 @@ def test_nobody_waits_for_a_worker_that_was_killed_in_thought(url, tmp_path, mon
     thread = threading.Thread(target=kill)
     thread.start()
     begun = time.monotonic()
-    result = study.run(square, workers=2, terms=QUICK)
+    result = study.run(square, workers=2)
     thread.join()
     assert len(result.history) == 5
     assert time.monotonic() - begun < DEADLINE
@@ -364,7 +363,7 @@ def test_when_the_whole_tree_is_killed_the_study_goes_on(runner):
         os.kill(pid, signal.SIGKILL)
     process.join()
     within(DEADLINE, lambda: sleeper.survivors() == [])
-    result = study.run(square, terms=QUICK)
+    result = study.run(square)
     states = [trial.state for trial in result.history]
     assert states == ["lost", "lost", *["done"] * 4]
     assert result.ledger.reserved == 0
@@ -372,40 +371,18 @@ def test_when_the_whole_tree_is_killed_the_study_goes_on(runner):
     assert account.spent + account.reserved + account.left == account.limit
 
 
-# ── the meter ──────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_meter_counts_seconds_rates_and_what_is_reported():
-    usage = Usage(10.0, 25.0, 1.0, {"usd": 0.5, "": 7.0})
-    resources = ("kWh", "s", "worker_s", "usd", "trials")
-    rated = Meter.at("0.72 kWh/h")
-    assert rated.cost(Usage(10.0, 25.0, 1.0, {}), resources) == pytest.approx(
-        {"kWh": 0.002, "s": 10.0, "worker_s": 10.0}
-    )
-    assert rated.cost(usage, resources) == {"kWh": 7.0, "s": 10.0, "worker_s": 10.0, "usd": 0.5}
-    cpu = Meter(rate={"usd": 0.1}, cpu=True)
-    assert cpu.cost(usage._replace(reported={}), ("usd", "worker_s", "s")) == {
-        **{"usd": 2.5, "worker_s": 25.0, "s": 10.0}
-    }
-    told = Finished("done", 1.0, {"usd": 0.75}, None, usage)
-    assert cpu.cost(told, ("usd",)) == {"usd": 0.75}
-    assert Meter().cost(Usage(0.0, 0.0, 0.0, {}), ("s",))["s"] > 0
-    assert Meter().cost(usage._replace(reported={}), ("usd",)) == {}
+# ── rates ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("rate", ["$3.06/h", "3.06 usd/h", "$3.06 / 1h", "$0.051/m", "$6.12/2h"])
 def test_a_rate_is_a_price_per_time(rate):
-    assert Meter.at(rate).rate == pytest.approx({"usd": 3.06 / 3600})
+    assert rate_of(rate) == pytest.approx({"usd": 3.06 / 3600})
 
 
 @pytest.mark.parametrize("rate", ["$3", "3.06/h/h", "h/$3", "$3/kWh", "2s/h", "", "$/h"])
 def test_a_rate_that_makes_no_sense(rate):
     with pytest.raises(InvalidInput, match="price per time"):
-        Meter.at(rate)
-
-
-def test_money_without_a_meter_is_not_guessed():
-    assert math.isclose(Meter.at("€1/s").rate["eur"], 1.0)
+        rate_of(rate)
 
 
 def test_an_outcome_says_its_own_cost(tmp_path):

@@ -252,7 +252,7 @@ class Ledger:
         """Hold `amounts` for trial `number`, which starts now."""
         if self._holding(number):
             raise InvalidInput(
-                f"Trial {number} already holds a reservation. Extend it, or charge or release it."
+                f"Trial {number} already holds a reservation. Extend it, or charge it."
             )
         return self._after({**dict(self._holds), number: self._whole_trial(amounts)})
 
@@ -273,11 +273,6 @@ class Ledger:
         holds = {trial: held for trial, held in self._holds if trial != number}
         paid = dict(self._whole_trial(amounts))
         return self._after(holds, spent=paid)
-
-    def release(self, number: int) -> "Ledger":
-        """Give back what trial `number` holds; nothing is paid."""
-        self._require_hold(number)
-        return self._after({trial: held for trial, held in self._holds if trial != number})
 
     def think(self, seconds: float) -> "Ledger":
         """Pay for our own thought, which only an account in seconds can feel."""

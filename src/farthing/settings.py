@@ -230,7 +230,7 @@ def _seconds(time: float | str, name: str) -> float:
             return limits["s"]
     elif not isinstance(time, bool) and math.isfinite(time) and (time > 0 or name == "grace"):
         return float(time)
-    raise InvalidInput(f'{name}={time!r}: expected seconds, or a time such as "10m".')
+    raise InvalidInput(f'{name}={time!r}: expected seconds above 0, or a time such as "10m".')
 
 
 def _check_made(part: Any, name: str, example: str, does: str) -> None:

@@ -190,6 +190,8 @@ def _learnt_from(
         return None
     cost = _cost(told, priced[0]) if costs else {}
     cost = {resource: amount for resource, amount in cost.items() if resource in priced}
+    if state == "killed" and not cost:
+        return None  # neither a value nor a bound
     if values and state is not None:
         value = _number(told["value"], "value") if state == "done" else None
         error = str(told.get("error", "it failed elsewhere")) if state == "failed" else None

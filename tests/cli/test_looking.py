@@ -92,14 +92,15 @@ def test_export_and_import(study, tmp_path):
 def test_import_values_or_costs_alone(study, tmp_path):
     rows = [
         {"x": 0.1, "value": 1.0, "cost": 5.0, "state": "done"},
-        {"x": 0.2, "value": None, "cost": 7.0, "state": "killed"},  # a lower bound: not a price
+        {"x": 0.2, "value": None, "cost": 7.0, "state": "killed"},  # a lower bound, and no value
     ]
     (tmp_path / "rows.json").write_text(json.dumps(rows))
-    counted = {"--no-values": [], "--no-costs": [{"x": 0.1}]}
-    for switch, params in counted.items():
+    counted = {"--no-values": (2, []), "--no-costs": (1, [{"x": 0.1}])}
+    for switch, (count, params) in counted.items():
         Study.create("b.db", name=switch, space={"x": _float()}, budget="$9").close()
         where = ["--storage", "b.db", "--name", switch]
-        assert study("import", "rows.json", switch, *where).out == "1 evaluations taken in.\n"
+        said = study("import", "rows.json", switch, *where).out
+        assert said == f"{count} evaluations taken in.\n"
         taken = data(study("trials", *where, "--format", "json"))
         assert [trial["params"] for trial in taken] == params
         assert all(trial["cost"] == {} for trial in taken)

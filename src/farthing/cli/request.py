@@ -19,7 +19,8 @@ from farthing.space import Space
 __all__ = ["Request", "read_request"]
 
 METERS = ("wall", "cpu")
-AS_THEY_ARE = ("timeout", "retries", "grace", "lease", "rate", "metric", "seed", "noisy")
+AS_THEY_ARE = ("retries", "rate", "metric", "seed", "noisy")
+NUMBERS_OR_TEXTS = ("timeout", "grace", "lease", "worth")
 OPTION = re.compile(rf"\b({'|'.join(f.name for f in fields(Settings))})=")
 
 
@@ -71,8 +72,9 @@ def _settings(told: Mapping[str, Any]) -> Any:
     """The settings that were told, under the names of `Settings`."""
     rules = [make_method(text, "stopping", "--stop") for text in _several(told.get("stop", ()))]
     meters, models = _costs(_several(told.get("cost", ())))
-    settings = {name: _number_or_text(told[name]) for name in AS_THEY_ARE if name in told}
-    settings |= {"command": told["command"]}
+    settings = {name: told[name] for name in AS_THEY_ARE if name in told}
+    settings |= {name: _number_or_text(told[name]) for name in NUMBERS_OR_TEXTS if name in told}
+    settings["command"] = told["command"]
     if "policy" in told:
         settings["policy"] = make_method(told["policy"], "policies", "--policy")
     if rules:
@@ -81,8 +83,6 @@ def _settings(told: Mapping[str, Any]) -> Any:
         settings["cost"] = models[0]
     if meters:
         settings["measure"] = meters[0]
-    if "worth" in told:
-        settings["worth"] = _number_or_text(told["worth"])
     if told.get("maximize"):
         settings["direction"] = "maximize"
     if "failures_in_a_row" in told:  # 0: however many
