@@ -7,7 +7,7 @@ import math
 
 from farthing import Categorical, Float, Int, Ordinal, Outcome, Space
 from farthing.cost import LogGP, Median
-from farthing.policies import CArBO, EIPerCost, StartWith
+from farthing.policies import CArBO, EIPerCost, Random, StartWith
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
 
 
@@ -57,6 +57,12 @@ SETTINGS = {
         "cost": price_of_row,
         "seed": 5,
     },
+    "drawn": {
+        "space": Space({"x": Float(0, 1), "n": Int(1, 1000, log=True)}),
+        "budget": "9 trials",
+        "policy": Random(),
+        "seed": 2,
+    },
 }
 
 SHELL = [
@@ -67,7 +73,7 @@ SHELL = [
     'while [ -e wait-$FARTHING_TRIAL ]; do sleep 0.05; done; echo "{\\"loss\\": ${0#-}}"',
     *("{x}", "{y}"),
 ]
-NAMES = ["mixed", "shell", "noisy", "table"]
+NAMES = ["mixed", "shell", "noisy", "table", "drawn"]
 
 
 def mixed(params):
@@ -78,11 +84,15 @@ def mixed(params):
 def noisy(params):
     wobble = math.sin(1e4 * params["rate"]) / 10
     value = -((math.log10(params["rate"]) + 1.5) ** 2) - abs(params["depth"] - 4) / 4
-    return Outcome(value + wobble, cost=0.2 * params["depth"] + params["rate"])
+    return Outcome(value + wobble, cost=0.05 * params["depth"] + 6 * params["rate"] ** 0.5)
 
 
 def table(params):
     return abs(math.log2(params["width"]) - 6.2) + len(params["solver"]) / 10
 
 
-OBJECTIVES = {"mixed": mixed, "noisy": noisy, "table": table}
+def drawn(params):
+    return Outcome(params["x"] + params["n"], cost=2.0)
+
+
+OBJECTIVES = {"mixed": mixed, "noisy": noisy, "table": table, "drawn": drawn}

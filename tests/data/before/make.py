@@ -3,7 +3,7 @@
     git worktree add /tmp/first 2212a9a
     PYTHONPATH=/tmp/first/src:$PWD/tests python tests/data/before/make.py
 
-`studies.db` and `postgres.sql` hold the same four studies, in SQLite and as SQL for PostgreSQL;
+`studies.db` and `postgres.sql` hold the same five studies, in SQLite and as SQL for PostgreSQL;
 `expected.json` is what the first release said of them, and what it did next. Proposals come out the
 same every time; the times that are stored do not.
 """
@@ -56,8 +56,8 @@ def make_mixed(url: str) -> None:
     """Trials in every state, costs and an evaluation from elsewhere."""
     study = Study.create(url, name="mixed", **SETTINGS["mixed"])
     paid = [
-        {"a": 0.0, "b": 0.01, "k": 6, "s": "v", "cost": 2.1},
-        {"a": 4.0, "b": 0.5, "k": 1, "s": ("w", 1), "cost": 0.8},
+        {"a": 0.0, "b": 0.01, "k": 6, "s": "v", "cost": 5.5},
+        {"a": 4.0, "b": 0.5, "k": 1, "s": ("w", 1), "cost": 2.8},
     ]
     study.import_trials(paid, values=False)
     study.add({"a": -1.0, "b": 0.003, "k": 2, "s": "u", "m": 2.5}, 8.0, cost=1.1)
@@ -125,7 +125,8 @@ def expected(url: str, name: str, folder: Path) -> dict[str, Any]:
         again = Study.open(copy, name)
         asked = [again.ask() for _ in range(NEXT)]
     again.close()
-    after = [{"number": t.number, "params": t.params, "predicted": t.predicted} for t in asked]
+    shown = ("number", "params", "predicted", "because")
+    after = [{key: getattr(trial, key) for key in shown} for trial in asked]
     return {**seen, "next": after}
 
 
@@ -176,7 +177,7 @@ def main() -> None:
         url = f"sqlite:///{folder / 'studies.db'}"
         make_mixed(url)
         make_shell(url, folder)
-        for name, count in (("noisy", 13), ("table", 7)):
+        for name, count in (("noisy", 16), ("table", 7), ("drawn", 2)):
             play(Study.create(url, name=name, **SETTINGS[name]), count)
         time.sleep(WHILE)
         pack(folder / "studies.db")
