@@ -435,12 +435,14 @@ def _tell(settings: Settings, state: State, event: Told, moment: Moment) -> Stat
         if not event.certain and state.failures >= settings.failures_in_a_row:
             state = replace(state, halted=state.halted or _failed_in_a_row(state))
     run_s = event.run.get("run_s", paid.get("s", 0.0))
+    # A clock may count in milliseconds; what was asked before is still before.
+    asked_last = state.history[len(state.history) - 1].run.asked_at
     run = replace(
         begun.run,
         **{**event.run, "progress": event.run.get("progress") or begun.run.progress},
         lease=None,
         retry=event.state == "lost" and begun.run.attempt <= settings.retries,
-        told_at=moment.now,
+        told_at=max(moment.now, math.nextafter(asked_last, math.inf)),
         queue_s=max(moment.now - begun.run.asked_at - run_s, 0.0),
     )
     run = replace(run, run_s=run_s)

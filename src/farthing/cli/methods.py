@@ -59,14 +59,15 @@ def _made(tree: ast.expr, text: str, folder: str, option: str) -> Any:
     if not isinstance(name, ast.Name):
         raise _unclear(text, option)
     known = methods_in(folder)
-    if name.id not in known:
+    known_as = {**{method.__name__: method for method in known.values()}, **known}
+    if name.id not in known_as:
         close = difflib.get_close_matches(name.id, known, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise InvalidInput(
             f"{option} {text}: there is no {name.id!r}.{hint} There are {', '.join(known)}; your "
             "own is my_module:MyName."
         )
-    return _called(known[name.id], call, text, folder, option)
+    return _called(known_as[name.id], call, text, folder, option)
 
 
 def _called(kind: Any, call: ast.Call | None, text: str, folder: str, option: str) -> Any:
