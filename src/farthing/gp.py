@@ -50,7 +50,7 @@ MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`)
 
 
 class Normal(NamedTuple):
-    """Mean, (m,) or (m, f), and standard deviation, (m,), at m points."""
+    """Mean, (m, f) of a GP and (m,) of a cost, and standard deviation, (m,), at m points."""
 
     mean: Array
     std: Array
@@ -143,7 +143,6 @@ class GP:
     shift: float  # y = shift + scale * target
     scale: float
     L: Array  # (n, n)
-    several: bool  # whether `at` answers with a column per fantasy
 
     @property
     def lengthscales(self) -> Array:
@@ -170,8 +169,12 @@ class GP:
         return 1.0 / self.lengthscales[_columns(self.options)]  # (e,)
 
     @cached_property
+    def _has_categoricals(self) -> bool:
+        return bool(self.options.any())
+
+    @cached_property
     def _Z(self) -> Array:
-        return embed(self.X, self.options) * self._weight
+        return self.embedded(self.X)
 
     @cached_property
     def _A(self) -> Array:
@@ -185,7 +188,8 @@ class GP:
 
     def embedded(self, X: Array) -> Array:
         """(m, e): X embedded and divided by the lengthscales, where the kernel is isotropic."""
-        return embed(np.asarray(X, dtype=np.float64), self.options) * self._weight
+        X = np.asarray(X, dtype=np.float64)
+        return (embed(X, self.options) if self._has_categoricals else X) * self._weight
 
     def correct(self, Z: Array, weights: Array) -> tuple[Array, Array]:
         """k(Z, X) weights, (m,), and its gradient in the cube, (m, d), for embedded points Z."""
@@ -197,7 +201,7 @@ class GP:
 
     def to_cube(self, gradient: Array) -> Array:
         """Gradient in embedded coordinates (m, e) -> in the cube (m, d); none for categoricals."""
-        if not self.options.any():
+        if not self._has_categoricals:
             return gradient * self._weight
         columns = _columns(self.options)
         out = np.zeros((len(gradient), len(self.options)))
@@ -209,16 +213,16 @@ class GP:
         mean = self.shift + self.scale * (self.mean + mean)
         floor = VARIANCE_FLOOR * self.variance
         std = self.scale * np.sqrt(np.maximum(variance, floor))
-        return Normal(mean if self.several else mean[:, 0], std)
+        return Normal(mean, std)
 
     def at(self, X: Array) -> Normal:
-        """Posterior of the latent function at X (m, d), in the user's units."""
+        """Posterior of the latent function at X (m, d), in the user's units; f means per point."""
         k = _matern(_q(self.embedded(X), self._Z), self.variance)  # (m, n)
         half = k @ self._L_inverse.T  # for many points faster than a triangular solve
         return self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
 
     def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
-        """`at(X)`, the gradient of its mean, (m, d) or (m, d, f), and of its std, (m, d).
+        """`at(X)`, the gradient of its mean, (m, d, f), and of its std, (m, d).
 
         dk/dz = -(5/3) v (1 + q) exp(-q) (z - z_i), so every gradient is a product of matrices.
         """
@@ -246,7 +250,7 @@ class GP:
             pulled = q * self._A[:, f]
             d_mean[:, :, f] = self.to_cube(pulled @ self._Z - pulled.sum(1, keepdims=True) * Z)
         d_mean *= self.scale
-        return normal, d_mean if self.several else d_mean[:, :, 0], d_std
+        return normal, d_mean, d_std
 
     def covariance(self, X: Array) -> Array:
         """Joint posterior covariance (m, m) of the latent function at X."""
@@ -261,9 +265,9 @@ class GP:
 
     def sample(self, X: Array, size: int, rng: np.random.Generator) -> Array:
         """(size, m) joint draws of the latent function: mean + chol(covariance) z (dossier 12)."""
-        mean = self.at(X).mean
-        if self.several:
+        if self.targets.shape[1] > 1:
             raise ValueError("sample() wants one target column; this posterior holds fantasies")
+        mean = self.at(X).mean[:, 0]
         covariance = self._covariance(X)
         covariance[np.diag_indices_from(covariance)] += 1e-9 * self.variance
         root = _factor(covariance, self.variance)
@@ -289,7 +293,6 @@ class GP:
             X=np.vstack([self.X, x]),
             targets=np.vstack([targets, np.broadcast_to(target, targets.shape[1:])]),
             L=L,
-            several=self.several or np.ndim(y) > 0,
         )
 
 
@@ -347,7 +350,7 @@ def _posterior(
     L = _factor(K, hyper.variance)
     if hyper.mean is None:
         hyper = hyper._replace(mean=_generalised_mean(L, targets))
-    return GP(X, targets, options, hyper, shift, scale, L, several=False)
+    return GP(X, targets, options, hyper, shift, scale, L)
 
 
 def _no_categoricals(X: Array) -> Ints:

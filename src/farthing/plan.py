@@ -389,7 +389,7 @@ def best_trial(plan: Plan, history: History, ledger: Ledger) -> Trial | None:
         # Whatever the running ones may return: only what is done.
         belief = believe(plan.space, History(done), ledger, learners={}, sign=plan.sign, noisy=True)
         if belief.objective is not None:
-            y = belief.objective.at(np.array([trial.x for trial in done])).mean
+            y = belief.objective.at(np.array([trial.x for trial in done])).mean[:, 0]
     return done[int(np.argmin(y))]
 
 
