@@ -8,6 +8,7 @@ from scipy.stats import lognorm, norm
 
 from farthing import gp
 from farthing.gp import GP, Hyper
+from farthing.kernel import columns, embed
 
 GRID = np.array([[0.0], [0.25], [0.5], [0.75], [1.0]])
 MIXED = np.array([0, 3, 0, 2])  # options of a space of two numbers and two categoricals
@@ -42,7 +43,7 @@ def loss(theta, X, targets, options, *, noisy=False):
     """What learning minimises, and its gradient."""
     prior = gp.NOISE_PRIOR if noisy else gp.NUGGET_PRIOR
     return gp._negative_posterior(
-        np.asarray(theta), gp.embed(X, options), gp._columns(options), targets, prior
+        np.asarray(theta), embed(X, options), columns(options), targets, prior
     )
 
 
