@@ -249,40 +249,6 @@ def test_a_wrong_worth_is_one_clear_error(worth, says):
         worth_of(worth, "usd")
 
 
-# ---------------------------------------------------------------- Account
-@pytest.mark.parametrize(
-    ("spent", "reserved", "cooling"),
-    [
-        (12.5, 0, 1),
-        (40, 0, 0.6857142857),
-        (30, 10, 0.6857142857),  # what is promised counts as used
-        (100, 0, 0),
-        (110, 0, 0),  # raw -0.1142857143
-        (5, 0, 1),  # less than the design: held at 1
-    ],
-)
-def test_cooling(spent, reserved, cooling):  # [O-9]
-    account = Account(limit=100, spent=spent, reserved=reserved, start=12.5)
-    assert account.cooling == pytest.approx(cooling, abs=5e-11)
-    assert (account.cooling == 0) == (spent >= 100)
-
-
-def test_cooling_where_nothing_or_only_the_design_was_affordable():
-    assert Account(limit=math.inf, spent=1e9).cooling == 1.0
-    assert Account(limit=10, spent=10, start=10).cooling == 0.0
-    assert Account(limit=10, spent=12, start=12).cooling == 0.0
-
-
-def test_the_ledger_cools_by_its_scarcest_resource():
-    ledger = Ledger.of(Budget({"s": 100, "usd": 10}))
-    assert ledger.cooling == 1.0
-    ledger = ledger.charge(None, {"s": 20, "usd": 1}, start=True)
-    assert ledger.cooling == 1.0
-    ledger = ledger.charge(None, {"s": 20, "usd": 6})
-    assert ledger["s"].cooling == pytest.approx(60 / 80)
-    assert ledger.cooling == ledger["usd"].cooling == pytest.approx(3 / 9)
-
-
 # ---------------------------------------------------------------- Ledger
 def test_the_life_of_a_trial():
     empty = Ledger.of(Budget("$40, 2h"))
@@ -302,7 +268,7 @@ def test_the_life_of_a_trial():
 
 def test_an_overrun_is_paid_and_shown():
     ledger = Ledger.of(Budget(10)).charge(None, {"cost": 12})
-    assert (ledger.spent, ledger.left, ledger.cooling) == (12, -2, 0)
+    assert (ledger.spent, ledger.left) == (12, -2)
 
 
 def test_only_the_part_of_the_start_is_start():
@@ -332,7 +298,7 @@ def test_without_a_budget_everything_is_kept_and_nothing_limited():
     ledger = Ledger.of(None)
     assert (ledger.resources, ledger.limit, ledger.left) == (("cost",), math.inf, math.inf)
     ledger = ledger.reserve(0, {"cost": 2}).charge(0, {"cost": 3, "usd": 1})
-    assert (ledger.spent, ledger.left, ledger.cooling) == (3, math.inf, 1)
+    assert (ledger.spent, ledger.left) == (3, math.inf)
     assert ledger["usd"] == Account(limit=math.inf, spent=1)
 
 
@@ -421,7 +387,6 @@ def test_every_sequence_of_events_balances(sequence, limit, trials):
             assert total == pytest.approx(account.limit, abs=1e-15 * 4 * scale)
             assert 0 <= account.thinking <= account.spent
             assert 0 <= account.start <= account.spent
-            assert 0 <= account.cooling <= 1
         assert ledger["s"].thinking == pytest.approx(sum(thought))
 
     for number in list(holds):

@@ -151,18 +151,6 @@ class Account:
         """What may still be promised; negative after an overrun, because what was paid was paid."""
         return self.limit - (self.spent + self.reserved)
 
-    @property
-    def cooling(self) -> float:
-        """EI-cool's exponent `(tau - tau_k) / (tau - tau_init)`, held in [0, 1] (CArBO, eq. 3).
-
-        `tau` is the limit, `tau_k` all that is paid or promised, `tau_init` the initial design.
-        """
-        if math.isinf(self.limit):
-            return 1.0
-        if self.left <= 0:
-            return 0.0
-        return min(1.0, self.left / (self.limit - self.start))
-
 
 @dataclass(frozen=True)
 class Ledger:
@@ -237,11 +225,6 @@ class Ledger:
         )
 
     @property
-    def cooling(self) -> float:
-        """The exponent of the scarcest resource; 1 when nothing is limited."""
-        return min(account.cooling for _, account in self._accounts)
-
-    @property
     def holds(self) -> Mapping[int, Mapping[str, float]]:
         """What each running trial holds."""
         return {number: dict(held) for number, held in self._holds}
@@ -273,7 +256,7 @@ class Ledger:
         Args:
             number: The trial, or None for an evaluation made elsewhere, for which nothing was held.
             amounts: What was really used. More than was held or is left is still paid.
-            start: Whether the trial belongs to the initial design (`tau_init` of the cooling).
+            start: Whether the trial belongs to the initial design.
         """
         holds = {trial: held for trial, held in self._holds if trial != number}
         paid = dict(self._whole_trial(amounts))

@@ -328,7 +328,7 @@ def added_trial(
         value=told,
         cost=paid,
         because="evaluated elsewhere",
-        notes={"phase": "start"},
+        notes={"phase": "start", "elsewhere": True},
     )
 
 
