@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from farthing.belief import Z_AFFORDABLE, Belief, believe
-from farthing.cost import CostLearner, CostModel, Evidence, Known, LogGP
+from farthing.cost import CostLearner, CostModel, Evidence, Known, KnownBeforehand, LogGP
 from farthing.decision import Policy, Proposal, StoppingRule, Verdict, judge
 from farthing.errors import InvalidInput
 from farthing.history import History, State, Trial
@@ -273,7 +273,7 @@ def informed(plan: Plan, prices: Sequence[tuple[Array, Mapping[str, float]]]) ->
 
     def teach(learner: CostLearner, resource: str) -> CostLearner:
         known = [(x, cost[resource]) for x, cost in prices if resource in cost]
-        if not known or isinstance(learner, Known):
+        if not known or isinstance(learner, KnownBeforehand):
             return learner
         X, cost = zip(*known, strict=True)
         return _Informed(learner, np.array(X), np.array(cost))
@@ -369,8 +369,8 @@ def bill(plan: Plan, cost: Price, x: Array, *, required: bool) -> dict[str, floa
         if resource in paid:
             continue
         learner = plan.learners[resource]
-        if isinstance(learner, Known):
-            paid[resource] = learner.bind(plan.space).price(x)
+        if isinstance(learner, KnownBeforehand):
+            paid[resource] = learner.price_at(plan.space, x)
         elif required:
             raise InvalidInput(
                 f"The cost in {resource!r} is missing, which the budget or the policy needs. "
