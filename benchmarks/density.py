@@ -123,7 +123,7 @@ def _farthing(U: Array, y: Array, V: Array, *, noisy: bool, clip: bool) -> tuple
 
     model = gp.fit(U, y, noisy=noisy, clip=clip)
     mean, std = model.at(V)
-    return mean, std**2 + model.noise * model.scale**2
+    return mean[:, 0], std**2 + model.noise * model.scale**2
 
 
 def botorch(U: Array, y: Array, V: Array, noisy: bool) -> tuple[Array, Array]:

@@ -51,7 +51,7 @@ def compare(problem: Problem, n: int, *, seed: int) -> dict[str, Any]:
     twin = common_posterior(model)
     disagreement = check(model, twin, np.random.default_rng(seed).random((200, problem.d)))
     rival = maximise(twin, best=float((y.min() - model.shift) / model.scale), seed=seed)
-    ours, theirs = (float(log_ei(*model.at(x), y.min())[0]) for x in (chosen, rival))
+    ours, theirs = (float(log_ei(*model.at(x), y.min())[0, 0]) for x in (chosen, rival))
     return {
         "problem": problem.name,
         "n": n,
@@ -96,7 +96,7 @@ def check(model: Any, twin: Any, X: Array) -> float:
     std = model.scale * posterior.variance.sqrt().numpy()[:, 0]
     ours = model.at(X)
     worst = max(
-        float(np.abs(ours.mean - mean).max() / model.scale),
+        float(np.abs(ours.mean[:, 0] - mean).max() / model.scale),
         float((np.abs(ours.std - std) / ours.std).max()),
     )
     if worst > AGREE:

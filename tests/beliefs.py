@@ -16,7 +16,9 @@ NOTHING = Proposal(None, "nothing was proposed")
 
 @dataclass(frozen=True)
 class Given:
-    """A posterior with the given mean and std at the rows of a table, flat between them."""
+    """A posterior with the given mean and std at the rows of a table, of an objective (`at`) or of
+    a cost (`log_at`).
+    """
 
     rows: np.ndarray
     mean: np.ndarray
@@ -28,14 +30,20 @@ class Given:
     def lengthscales(self):
         return np.ones(self.rows.shape[1])
 
-    def at(self, X):
+    def log_at(self, X):
         row = np.array([int(np.flatnonzero((self.rows == x).all(axis=1))[0]) for x in X], dtype=int)
         return Normal(self.mean[row], self.std[row])
 
-    log_at = at
+    def at(self, X):
+        mean, std = self.log_at(X)
+        return Normal(mean[:, None], std)
 
-    def slopes(self, X):
-        return self.at(X), np.zeros(np.shape(X)), np.zeros(np.shape(X))
+
+def one_column(model, X):
+    """The posterior at X of a process without fantasies: its one mean (m,), and its std."""
+    mean, std = model.at(X)
+    assert mean.shape == (len(X), 1)
+    return Normal(mean[:, 0], std)
 
 
 def line(count):
@@ -52,7 +60,7 @@ def known(space, **settings):
         "cost": {},
         "success": None,
         "y": np.array([t.value for t in history.done], dtype=float),
-        "best": np.array(np.inf),
+        "best": np.array([np.inf]),
         "number": len(history),
         "seed": 0,
         "noisy": False,
@@ -73,7 +81,7 @@ def pool(mean, std, cost, best, *, cost_std=None, limit=None, **settings):
         objective=Given(space.rows, mean, std),
         cost={"cost": Given(space.rows, np.log(cost), cost_std)},
         budget=None if limit is None else Budget(limit),
-        best=np.array(best),
+        best=np.array([best]),
         **settings,
     )
 
@@ -124,6 +132,6 @@ def two_points(cost=None, **settings):
         objective=gp,
         cost={} if cost is None else {"cost": Known(lambda p: cost(p["x"])).bind(space)},
         history=history,
-        best=np.array(-0.1),
+        best=np.array([-0.1]),
         **settings,
     )

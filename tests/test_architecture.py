@@ -26,7 +26,7 @@ GROUND_FLOOR = (
     *("errors", "parameters", "coordinates", "table", "space"),
     *("ledger", "history", "normal"),
 )
-WHAT_WE_BELIEVE = ("gp", "cost", "belief")
+WHAT_WE_BELIEVE = ("kernel", "gp", "cost", "belief")
 WHAT_TO_DO = (
     *("decision", "climb", "search", "acquisition", "front", "start"),
     *("policies", "stopping"),
@@ -77,7 +77,7 @@ IMPURE_BUILTINS = {"breakpoint", "eval", "exec", "input", "open", "print"}
 RANDOM_WITH_A_SEED = {"BitGenerator", "Generator", "PCG64", "SeedSequence", "default_rng"}
 LOADED_BY_IMPORT = {"farthing", "numpy", "scipy", "threadpoolctl"}
 NAMES_THAT_SAY_NOTHING = ("utils.py", "helpers.py", "base.py")
-MAX_LINES = 520  # gp.py; a longer file is more than one concept
+MAX_LINES = 520  # a longer file is more than one concept
 
 
 @dataclass(frozen=True)

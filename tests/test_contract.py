@@ -475,7 +475,7 @@ def test_the_stop_of_ei_per_cost_and_of_gittins_agree(kind):
     most = maximise_score(belief, log_ei_per_cost(1.0), rng).score[0]
     for log_worth, stop in ((most - 0.05, False), (most + 0.05, True)):
         worth = float(np.exp(log_worth))
-        index = gittins_index(worth, belief.scale, origin=float(belief.best))
+        index = gittins_index(worth, belief.scale, origin=float(belief.best[0]))
         assert (maximise_score(belief, index, rng).score[0] <= 0) == stop
         verdict = AS_IT_IS.optimizer(kind, EIPerCost(), stop=NotWorthIt(worth)).verdict
         assert verdict.stop == stop

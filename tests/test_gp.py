@@ -2,11 +2,13 @@ import json
 
 import numpy as np
 import pytest
+from beliefs import one_column
 from oracles import dense_gp, dense_lml, dense_mean, differences, matern52
 from scipy.stats import lognorm, norm
 
 from farthing import gp
 from farthing.gp import GP, Hyper
+from farthing.kernel import columns, embed
 
 GRID = np.array([[0.0], [0.25], [0.5], [0.75], [1.0]])
 MIXED = np.array([0, 3, 0, 2])  # options of a space of two numbers and two categoricals
@@ -41,7 +43,7 @@ def loss(theta, X, targets, options, *, noisy=False):
     """What learning minimises, and its gradient."""
     prior = gp.NOISE_PRIOR if noisy else gp.NUGGET_PRIOR
     return gp._negative_posterior(
-        np.asarray(theta), gp.embed(X, options), gp._columns(options), targets, prior
+        np.asarray(theta), embed(X, options), columns(options), targets, prior
     )
 
 
@@ -74,7 +76,7 @@ def learnt_from(monkeypatch):
 
 # ---------------------------------------------------------------- the posterior
 def test_posterior_oracle():  # [O-1]
-    mean, std = two_points().at(GRID)
+    mean, std = one_column(two_points(), GRID)
     expected = [0.3729467222, 0.4815213932, 0.1840737526, -0.07579633818, -0.100287935]
     np.testing.assert_allclose(mean, expected, rtol=1e-9)
     expected = [0.4675506345, 0.04267902143, 0.5177321903, 0.04267902143, 0.4675506345]
@@ -105,7 +107,7 @@ def test_posterior_by_dense_algebra(options):
         slow_mean, slow_covariance = dense_gp(
             X, y, Xs, lengthscales, 3.0, 1e-3, constant, options > 0
         )
-        np.testing.assert_allclose(model.at(Xs).mean, slow_mean, rtol=1e-9)
+        np.testing.assert_allclose(one_column(model, Xs).mean, slow_mean, rtol=1e-9)
         np.testing.assert_allclose(model.at(Xs).std ** 2, np.diag(slow_covariance), rtol=1e-8)
         np.testing.assert_allclose(model.covariance(Xs), slow_covariance, atol=1e-9)
 
@@ -121,7 +123,7 @@ def test_posterior_as_scikit_learn_has_it():
     theirs = GaussianProcessRegressor(kernel, alpha=1e-4, optimizer=None).fit(X, smooth(X) - 40.0)
     mean, covariance = theirs.predict(Xs, return_cov=True)
     ours = gp.build(X, smooth(X), Hyper(lengthscales, 2.5, 1e-4, 40.0))
-    np.testing.assert_allclose(ours.at(Xs).mean, mean + 40.0, rtol=1e-9)
+    np.testing.assert_allclose(one_column(ours, Xs).mean, mean + 40.0, rtol=1e-9)
     np.testing.assert_allclose(ours.covariance(Xs), covariance, atol=1e-9)
     likelihood = dense_lml(X, smooth(X), lengthscales, 2.5, 1e-4, 40.0)
     assert theirs.log_marginal_likelihood_value_ == pytest.approx(likelihood, rel=1e-9)
@@ -131,7 +133,7 @@ def test_posterior_goes_through_the_data_and_back_to_the_mean():
     rng = np.random.default_rng(6)
     X = rng.random((12, 2)) * 0.4
     model = gp.fit(X, smooth(X))
-    here, far = model.at(X), model.at(np.array([[80.0, -90.0]]))
+    here, far = one_column(model, X), one_column(model, np.array([[80.0, -90.0]]))
     np.testing.assert_allclose(here.mean, smooth(X), atol=0.05 * model.scale)
     assert here.std.max() < 0.05 * far.std[0]
     assert far.mean[0] == pytest.approx(model.shift + model.scale * model.mean, rel=1e-12)
@@ -145,6 +147,7 @@ def test_slopes_are_the_differences_of_the_posterior(d, noise):
     X, Xs = rng.random((15, d)), rng.random((10, d))
     model = gp.build(X, smooth(X), Hyper(rng.uniform(0.3, 2.0, d), 4.0, noise))
     normal, d_mean, d_std = model.slopes(Xs)
+    assert d_mean.shape == (*Xs.shape, 1)
     np.testing.assert_allclose(normal.mean, model.at(Xs).mean, rtol=1e-10)
     np.testing.assert_allclose(normal.std, model.at(Xs).std, rtol=1e-7)
     tolerance = {"rtol": 2e-6, "atol": 2e-6 * np.abs(d_mean).max()}
@@ -214,7 +217,8 @@ def test_fantasies_are_separate_processes():
     assert together.at(Xs).std.shape == (25,)
     for f in range(4):
         alone = model.condition(Xs[0], fantasies[0, f]).condition(Xs[1], fantasies[1, f])
-        np.testing.assert_allclose(together.at(Xs).mean[:, f], alone.at(Xs).mean, rtol=1e-10)
+        mean = one_column(alone, Xs).mean
+        np.testing.assert_allclose(together.at(Xs).mean[:, f], mean, rtol=1e-10)
         np.testing.assert_allclose(together.at(Xs).std, alone.at(Xs).std, rtol=1e-10)
     again = together.condition(Xs[2], 40.0)  # one value, the same in every fantasy
     np.testing.assert_allclose(again.at(Xs[2:3]).mean, 40.0, atol=0.1)
@@ -247,7 +251,7 @@ def test_samples_have_the_posteriors_moments():
     model = gp.fit(X, 50.0 * smooth(X))
     draws = model.sample(Xs, 40_000, rng)
     assert draws.shape == (40_000, 4)
-    mean, std = model.at(Xs)
+    mean, std = one_column(model, Xs)
     covariance = model.covariance(Xs)
     np.testing.assert_allclose(np.diag(covariance), std**2, rtol=1e-8)
     assert np.all(np.abs(draws.mean(0) - mean) < 4.5 * std / 200)
@@ -386,7 +390,7 @@ def test_all_other_options_are_equally_far():
     options = np.array([5])
     X = ((np.arange(5) + 0.5) / 5)[:, None]
     model = gp.build(X[:1], [1.0], Hyper(np.array([0.7]), 1.0, 1e-6, 0.0), options=options)
-    mean = model.at(X).mean
+    mean = one_column(model, X).mean
     q = np.sqrt(5) / 0.7
     np.testing.assert_allclose(mean[1:], (1 + q + q**2 / 3) * np.exp(-q), rtol=1e-5)
     assert mean[0] == pytest.approx(1.0, rel=1e-5)

@@ -718,7 +718,8 @@ def _persistence(settings: Settings) -> Json:
                 was, was_rows, line = old
                 kept = persistence(was_rows, rows)
                 because_of = improvement_split(
-                    *(was.mean, was.std, was.best), *(outlook.mean, outlook.std, outlook.best)
+                    *(was.mean[:, 0], was.std, was.best),
+                    *(outlook.mean[:, 0], outlook.std, outlook.best),
                 )
                 lasts["iteration"].append(number)
                 lasts["survival"].append(kept.survival)

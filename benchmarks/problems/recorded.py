@@ -106,7 +106,7 @@ def cross_validated(name: str) -> tuple[float, float]:
         predicted = np.empty(len(y))
         for k in range(FOLDS):
             model = _fit(recording, y, fold != k)
-            predicted[fold == k] = model.at(recording.X[fold == k]).mean
+            predicted[fold == k] = model.at(recording.X[fold == k]).mean[:, 0]
         found.append(round(1.0 - float(np.mean((y - predicted) ** 2) / np.var(y)), 3))
     return found[0], found[1]
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from farthing.belief import Belief, Outlook, OutlookSlopes
 from farthing.decision import Proposal
@@ -48,7 +47,7 @@ LEAST_LOG_P = -20.0  # a chance of 2e-9 is none; its inverse as a price is still
 
 
 class Graded(NamedTuple):
-    """A score (m,) and its partials in mean ((m,) or (m, f)), std, cost mean, cost std, success."""
+    """A score (m,) and its partials in mean (m, f), std, cost mean, cost std, success (m,)."""
 
     score: Array
     to_mean: Array
@@ -63,12 +62,13 @@ Score = Callable[[Outlook], Graded]
 
 def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
     """ln of EI averaged over fantasies, each with its own incumbent; partials (dossier 15)."""
-    if outlook.mean.ndim == 1:
-        return log_ei_slopes(outlook.mean, outlook.std, outlook.best)
     value, to_mean, to_std = log_ei_slopes(outlook.mean, outlook.std[:, None], outlook.best)
-    share = np.exp(value - logsumexp(value, axis=1, keepdims=True))  # (m, f)
-    total = logsumexp(value, axis=1) - np.log(value.shape[1])
-    return np.asarray(total), share * to_mean, (share * to_std).sum(axis=1)
+    most = value.max(axis=1, keepdims=True)
+    share = np.exp(value - most)  # (m, f)
+    total = share.sum(axis=1, keepdims=True)
+    mean = most + np.log(total / value.shape[1])
+    share /= total
+    return mean[:, 0], share * to_mean, (share * to_std).sum(axis=1)
 
 
 def _log_fits(outlook: Outlook) -> tuple[Array, Array, Array]:
@@ -92,9 +92,9 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
 
     def score(outlook: Outlook) -> Graded:
         value, to_mean, to_std = _log_improvement(outlook)
-        one = np.ones_like(value)
+        one = np.ones(len(value))
         if alpha == 0.0 and np.isinf(outlook.cap):
-            none = np.zeros_like(value)
+            none = np.zeros(len(value))
             return Graded(value + outlook.log_success, to_mean, to_std, none, none, one)
         cost, cost_m, cost_s = expected_cost_slopes(*outlook.cost, outlook.cap)
         fits, fits_m, fits_s = _log_fits(outlook)
@@ -123,14 +123,12 @@ def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> S
         log_success = np.maximum(outlook.log_success, LEAST_LOG_P)
         log_price = np.log(worth) - np.log(scale) + cost - fits - log_success
         # z depends on std and price alone, so averaging over fantasies averages the means.
-        mean = outlook.mean if outlook.mean.ndim == 1 else outlook.mean.mean(axis=1)
         g, _, to_std, to_price = gittins_slopes(
-            (mean - origin) / scale, outlook.std / scale, log_price
+            (outlook.mean.mean(axis=1) - origin) / scale, outlook.std / scale, log_price
         )
-        count = outlook.mean.size // len(mean)
         return Graded(
             -g,
-            np.full_like(outlook.mean, -1.0 / (scale * count)),
+            np.full_like(outlook.mean, -1.0 / (scale * outlook.mean.shape[1])),
             -to_std / scale,
             -to_price * (cost_m - fits_m),
             -to_price * (cost_s - fits_s),
@@ -144,13 +142,11 @@ def lower_bound(root_beta: float, scale: float, *, origin: float = 0.0) -> Score
     """(origin - (mean - sqrt(beta) std)) / scale + ln P(success); GP-LCB."""
 
     def score(outlook: Outlook) -> Graded:
-        several = outlook.mean.ndim > 1
-        mean = outlook.mean.mean(axis=1) if several else outlook.mean
+        mean = outlook.mean.mean(axis=1)
         none = np.zeros_like(mean)
-        count = outlook.mean.shape[1] if several else 1
         return Graded(
             (origin - mean + root_beta * outlook.std) / scale + outlook.log_success,
-            np.full_like(outlook.mean, -1.0 / (scale * count)),
+            np.full_like(outlook.mean, -1.0 / (scale * outlook.mean.shape[1])),
             np.full_like(mean, root_beta / scale),
             none,
             none,
@@ -175,22 +171,14 @@ def differenced(function: Callable[[Outlook], Array], step: float = 1e-6) -> Sco
             return (function(raised) - function(lowered)) / width
 
         unit = step * outlook.std
-        wide = unit if outlook.mean.ndim == 1 else unit[:, None]
-        if outlook.mean.ndim == 1:
-            to_mean = change(
-                outlook._replace(mean=outlook.mean + wide),
-                outlook._replace(mean=outlook.mean - wide),
-                2.0 * unit,
+        to_mean = np.empty_like(outlook.mean)
+        for f in range(outlook.mean.shape[1]):
+            raised, lowered = outlook.mean.copy(), outlook.mean.copy()
+            raised[:, f] += unit
+            lowered[:, f] -= unit
+            to_mean[:, f] = change(
+                outlook._replace(mean=raised), outlook._replace(mean=lowered), 2.0 * unit
             )
-        else:
-            to_mean = np.empty_like(outlook.mean)
-            for f in range(outlook.mean.shape[1]):
-                raised, lowered = outlook.mean.copy(), outlook.mean.copy()
-                raised[:, f] += unit
-                lowered[:, f] -= unit
-                to_mean[:, f] = change(
-                    outlook._replace(mean=raised), outlook._replace(mean=lowered), 2.0 * unit
-                )
         to_std = change(
             outlook._replace(std=outlook.std + unit),
             outlook._replace(std=outlook.std - unit),
@@ -240,10 +228,7 @@ class ScoreSurface:
 
 def chained(graded: Graded, d: OutlookSlopes) -> Array:
     """Gradient of a score in the cube, (m, d)."""
-    if d.d_mean.ndim == 2:
-        gradient = graded.to_mean[:, None] * d.d_mean
-    else:
-        gradient = np.einsum("mf,mdf->md", graded.to_mean, d.d_mean)
+    gradient: Array = np.matmul(d.d_mean, graded.to_mean[:, :, None])[:, :, 0]
     gradient += graded.to_std[:, None] * d.d_std
     for partial, slope in (
         (graded.to_cost_mean, d.d_cost_mean),

@@ -1,6 +1,6 @@
 """What is known at one moment: models of the objective and of the costs, the ledger, the history.
 
-f    fantasies: posterior draws of the trials still running; they share one factor
+f    fantasies: posterior draws of the trials still running; they share one factor; 1 without any
 eta  = 0.2: a point is affordable if P(c <= left) >= 1 - eta for every resource (dossier 19)
 shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable iff <= 0
 """
@@ -38,11 +38,11 @@ class Outlook(NamedTuple):
     """What is believed of m points: everything a score may depend on.
 
     Attributes:
-        mean: of the objective, (m,), or (m, f) with f fantasies; lower is better.
+        mean: of the objective, (m, f) with f fantasies; lower is better.
         std: (m,).
         cost: ln c, the one number per point of the scarcest resource, (m,) each.
         log_success: ln P(the evaluation returns a value), (m,).
-        best: the incumbent, a number or (f,).
+        best: the incumbent, (f,).
         cap: nobody pays more than this; inf without a budget.
         shortfall: affordable where <= 0, (m,).
     """
@@ -57,7 +57,7 @@ class Outlook(NamedTuple):
 
 
 class OutlookSlopes(NamedTuple):
-    """Gradients in the cube, (m, d), of the numbers of an Outlook; d_mean is (m, d, f) with f."""
+    """Gradients in the cube, (m, d), of the numbers of an Outlook; d_mean is (m, d, f)."""
 
     d_mean: Array
     d_std: Array
@@ -76,7 +76,7 @@ class Belief:
         cost: a model of ln c for each resource that something depends on.
         success: a GP on +1 (returned a value) and -1 (failed); None until a failure was seen.
         y: (n,) values to minimise, of the trials done.
-        best: the incumbent; one per fantasy while trials are running.
+        best: the incumbent, (f,): one per fantasy.
         number: of the trial to be proposed.
         worth: objective units one unit of cost is worth, or None.
         sign: +1, or -1 where the user maximises; only for words and thresholds a user wrote.
@@ -253,15 +253,15 @@ class Belief:
 
 def _log_success(latent: Normal) -> Array:
     """ln P = ln Phi(mean / sqrt(std^2 + 0.1)): least-squares classification of +1 and -1."""
-    return np.asarray(log_ndtr(latent.mean / np.sqrt(latent.std**2 + LABEL_VARIANCE)))
+    return np.asarray(log_ndtr(latent.mean[:, 0] / np.sqrt(latent.std**2 + LABEL_VARIANCE)))
 
 
 def _log_success_slopes(latent: Normal, d_mean: Array, d_std: Array) -> tuple[Array, Array]:
     value = _log_success(latent)
     spread = np.sqrt(latent.std**2 + LABEL_VARIANCE)
-    t = latent.mean / spread
+    t = latent.mean[:, 0] / spread
     ratio = np.exp(-0.5 * t * t - LOG_SQRT_2PI - value) / spread
-    return value, ratio[:, None] * (d_mean - (t * latent.std / spread)[:, None] * d_std)
+    return value, ratio[:, None] * (d_mean[:, :, 0] - (t * latent.std / spread)[:, None] * d_std)
 
 
 # ── trials still running ───────────────────────────────────────────────────────────────────────
@@ -287,7 +287,8 @@ def _discourage(objective: GP, history: History, y: Array) -> GP:
     X = np.array([trial.x for trial in history.having("failed")])
     if len(X):
         # Expected by the posterior before any of them: asking it once is one solve, not one each.
-        for x, value in zip(X, np.maximum(objective.at(X).mean, np.median(y)), strict=True):
+        expected = objective.at(X).mean[:, 0]
+        for x, value in zip(X, np.maximum(expected, np.median(y)), strict=True):
             objective = objective.condition(x, value)
     return objective
 
@@ -348,9 +349,9 @@ def believe(
             cost[resource] = fitted
             if fitted.memory is not None:
                 memories[f"cost:{resource}"] = fitted.memory
-    best = np.array(y.min() if len(y) else np.inf)
+    best = np.array([y.min() if len(y) else np.inf])
     if noisy and objective is not None:
-        best = np.array(objective.at(X).mean.min())
+        best = objective.at(X).mean.min(axis=0)
     if objective is not None:
         objective = _discourage(objective, history, y)
     if history.running and objective is not None:

@@ -1,14 +1,13 @@
 """A Gaussian process with a Matern-5/2 kernel and one lengthscale per coordinate.
 
-    X (n, d)   observed points of the unit cube          Z (n, e)   embedded, over lengthscales
+    X (n, d)   observed points of the unit cube          Z (n, e)   embedded, see kernel.py
     y (n, f)   f target columns (fantasies share X)      L (n, n)   L L' = K + noise I
-    k(r)       v (1 + q + q^2/3) exp(-q), q = sqrt(5) r  A (n, f)   (K + noise I)^-1 (y - mean)
-    r^2        sum_j (x_j - x'_j)^2 / l_j^2; a categorical coordinate adds [x_j != x'_j] / l_j^2
+    K (n, n)   the kernel between observed points        A (n, f)   (K + noise I)^-1 (y - mean)
 
-Categoricals are embedded as one-hot / sqrt(2), which makes the mismatch a squared distance. The
-model lives on standardised targets; `at` and `slopes` answer in the user's units. Hyperparameters
-are the maximum a posteriori under the dimension-scaled prior ln l ~ N(sqrt 2 + ln(d)/2, 3).
-A GP never changes: `condition` returns a new one with one more row in its factor.
+The model lives on standardised targets; `at` and `slopes` answer in the user's units.
+Hyperparameters are the maximum a posteriori under the dimension-scaled prior
+ln l ~ N(sqrt 2 + ln(d)/2, 3). A GP never changes: `condition` returns a new one with one more row
+in its factor.
 """
 
 from __future__ import annotations
@@ -23,7 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack, solve_triangular
 from scipy.optimize import minimize
 
-__all__ = ["GP", "Hyper", "Memory", "Normal", "build", "embed", "fit", "refit"]
+from farthing.kernel import columns, distances, embed, matern, matern_slopes, pulled
+
+__all__ = ["GP", "Hyper", "Memory", "Normal", "build", "fit", "refit"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,7 +51,7 @@ MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`)
 
 
 class Normal(NamedTuple):
-    """Mean, (m,) or (m, f), and standard deviation, (m,), at m points."""
+    """Mean, (m, f) of a GP and (m,) of a cost, and standard deviation, (m,), at m points."""
 
     mean: Array
     std: Array
@@ -72,50 +73,6 @@ class Hyper(NamedTuple):
     def from_list(numbers: list[float]) -> Hyper:
         """The inverse of `to_list`."""
         return Hyper(np.asarray(numbers[:-2]), numbers[-2], numbers[-1])
-
-
-# ── the kernel ─────────────────────────────────────────────────────────────────────────────────
-
-
-def _columns(options: Ints) -> Ints:
-    """Coordinate of each embedded column: one for a number, one per option for a categorical."""
-    return np.repeat(np.arange(len(options)), np.maximum(options, 1))
-
-
-def embed(X: Array, options: Ints) -> Array:
-    """(m, d) -> (m, e): numbers as they are, categoricals as one-hot / sqrt(2)."""
-    if not options.any():
-        return X
-    parts = []
-    for j, count in enumerate(options):
-        column = X[:, j : j + 1]
-        if count:
-            index = np.minimum((column * count).astype(np.int64), count - 1)
-            column = (index == np.arange(count)) / np.sqrt(2.0)
-        parts.append(column)
-    return np.hstack(parts)
-
-
-def _q(Z1: Array, Z2: Array) -> Array:
-    """q = sqrt(5) r between rows; the expanded square is safe because k is smooth in r^2."""
-    q = Z1 @ Z2.T
-    q *= -2.0
-    q += np.einsum("ij,ij->i", Z1, Z1)[:, None]
-    q += np.einsum("ij,ij->i", Z2, Z2)
-    np.maximum(q, 0.0, out=q)
-    q *= 5.0
-    return np.sqrt(q, out=q)
-
-
-def _matern(q: Array, variance: float) -> Array:
-    """v (1 + q + q^2/3) exp(-q)."""
-    k = q / 3.0
-    k += 1.0
-    k *= q
-    k += 1.0
-    k *= np.exp(-q)
-    k *= variance
-    return k
 
 
 def _factor(K: Array, variance: float) -> Array:
@@ -143,7 +100,6 @@ class GP:
     shift: float  # y = shift + scale * target
     scale: float
     L: Array  # (n, n)
-    several: bool  # whether `at` answers with a column per fantasy
 
     @property
     def lengthscales(self) -> Array:
@@ -167,11 +123,15 @@ class GP:
 
     @cached_property
     def _weight(self) -> Array:
-        return 1.0 / self.lengthscales[_columns(self.options)]  # (e,)
+        return 1.0 / self.lengthscales[columns(self.options)]  # (e,)
+
+    @cached_property
+    def _has_categoricals(self) -> bool:
+        return bool(self.options.any())
 
     @cached_property
     def _Z(self) -> Array:
-        return embed(self.X, self.options) * self._weight
+        return self.embedded(self.X)
 
     @cached_property
     def _A(self) -> Array:
@@ -185,68 +145,51 @@ class GP:
 
     def embedded(self, X: Array) -> Array:
         """(m, e): X embedded and divided by the lengthscales, where the kernel is isotropic."""
-        return embed(np.asarray(X, dtype=np.float64), self.options) * self._weight
+        X = np.asarray(X, dtype=np.float64)
+        return (embed(X, self.options) if self._has_categoricals else X) * self._weight
 
     def correct(self, Z: Array, weights: Array) -> tuple[Array, Array]:
         """k(Z, X) weights, (m,), and its gradient in the cube, (m, d), for embedded points Z."""
-        q = _q(Z, self._Z)
-        decay = np.exp(-q)
-        value = (self.variance * (1.0 + q + q * q / 3.0) * decay) @ weights
-        slope = (5.0 / 3.0 * self.variance * (1.0 + q) * decay) * weights
-        return value, self.to_cube(slope @ self._Z - slope.sum(1, keepdims=True) * Z)
+        k, slope = matern_slopes(distances(Z, self._Z), self.variance)
+        return k @ weights, self.to_cube(pulled(slope * weights, Z, self._Z))
 
     def to_cube(self, gradient: Array) -> Array:
         """Gradient in embedded coordinates (m, e) -> in the cube (m, d); none for categoricals."""
-        if not self.options.any():
+        if not self._has_categoricals:
             return gradient * self._weight
-        columns = _columns(self.options)
+        source = columns(self.options)
         out = np.zeros((len(gradient), len(self.options)))
-        numbers = self.options[columns] == 0
-        out[:, columns[numbers]] = gradient[:, numbers] * self._weight[numbers]
+        numbers = self.options[source] == 0
+        out[:, source[numbers]] = gradient[:, numbers] * self._weight[numbers]
         return out
 
     def _answer(self, mean: Array, variance: Array) -> Normal:
         mean = self.shift + self.scale * (self.mean + mean)
         floor = VARIANCE_FLOOR * self.variance
         std = self.scale * np.sqrt(np.maximum(variance, floor))
-        return Normal(mean if self.several else mean[:, 0], std)
+        return Normal(mean, std)
 
     def at(self, X: Array) -> Normal:
-        """Posterior of the latent function at X (m, d), in the user's units."""
-        k = _matern(_q(self.embedded(X), self._Z), self.variance)  # (m, n)
+        """Posterior of the latent function at X (m, d), in the user's units; f means per point."""
+        k = matern(distances(self.embedded(X), self._Z), self.variance)  # (m, n)
         half = k @ self._L_inverse.T  # for many points faster than a triangular solve
         return self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
 
     def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
-        """`at(X)`, the gradient of its mean, (m, d) or (m, d, f), and of its std, (m, d).
-
-        dk/dz = -(5/3) v (1 + q) exp(-q) (z - z_i), so every gradient is a product of matrices.
-        """
+        """`at(X)`, the gradient of its mean, (m, d, f), and of its std, (m, d)."""
         Z = self.embedded(X)
-        q = _q(Z, self._Z)
-        decay = np.exp(-q)
-        decay *= self.variance
-        k = q / 3.0
-        k += 1.0
-        k *= q
-        k += 1.0
-        k *= decay
-        q += 1.0
-        q *= decay
-        q *= 5.0 / 3.0  # now the slope
+        k, slope = matern_slopes(distances(Z, self._Z), self.variance)
         half = k @ self._L_inverse.T  # (m, n)
         both = half @ self._L_inverse
         normal = self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
-        pulled = q * both
-        d_variance = self.to_cube(pulled @ self._Z - pulled.sum(1, keepdims=True) * Z)
+        d_variance = self.to_cube(pulled(slope * both, Z, self._Z))
         # Not scale^2 / std: the square of a large scale overflows.
         d_std = d_variance * (-self.scale / (normal.std / self.scale))[:, None]
         d_mean = np.empty((*np.shape(X), self._A.shape[1]))
         for f in range(self._A.shape[1]):
-            pulled = q * self._A[:, f]
-            d_mean[:, :, f] = self.to_cube(pulled @ self._Z - pulled.sum(1, keepdims=True) * Z)
+            d_mean[:, :, f] = self.to_cube(pulled(slope * self._A[:, f], Z, self._Z))
         d_mean *= self.scale
-        return normal, d_mean if self.several else d_mean[:, :, 0], d_std
+        return normal, d_mean, d_std
 
     def covariance(self, X: Array) -> Array:
         """Joint posterior covariance (m, m) of the latent function at X."""
@@ -255,15 +198,15 @@ class GP:
     def _covariance(self, X: Array) -> Array:
         """The same, standardised: finite where the square of `scale` is not."""
         Z = self.embedded(X)
-        k = _matern(_q(Z, self._Z), self.variance)
+        k = matern(distances(Z, self._Z), self.variance)
         half = solve_triangular(self.L, k.T, lower=True, check_finite=False)
-        return np.asarray(_matern(_q(Z, Z), self.variance) - half.T @ half)
+        return np.asarray(matern(distances(Z, Z), self.variance) - half.T @ half)
 
     def sample(self, X: Array, size: int, rng: np.random.Generator) -> Array:
         """(size, m) joint draws of the latent function: mean + chol(covariance) z (dossier 12)."""
-        mean = self.at(X).mean
-        if self.several:
+        if self.targets.shape[1] > 1:
             raise ValueError("sample() wants one target column; this posterior holds fantasies")
+        mean = self.at(X).mean[:, 0]
         covariance = self._covariance(X)
         covariance[np.diag_indices_from(covariance)] += 1e-9 * self.variance
         root = _factor(covariance, self.variance)
@@ -273,7 +216,7 @@ class GP:
         """The posterior after y, one value or one per fantasy, was seen at x: one more row of L."""
         x = np.asarray(x, dtype=np.float64).reshape(1, -1)
         target = (np.atleast_1d(np.asarray(y, dtype=np.float64)) - self.shift) / self.scale
-        k = _matern(_q(self.embedded(x), self._Z), self.variance)[0]
+        k = matern(distances(self.embedded(x), self._Z), self.variance)[0]
         row = solve_triangular(self.L, k, lower=True, check_finite=False)
         n = len(self.L)
         L = np.zeros((n + 1, n + 1), order="F")
@@ -289,7 +232,6 @@ class GP:
             X=np.vstack([self.X, x]),
             targets=np.vstack([targets, np.broadcast_to(target, targets.shape[1:])]),
             L=L,
-            several=self.several or np.ndim(y) > 0,
         )
 
 
@@ -340,14 +282,13 @@ def _generalised_mean(L: Array, targets: Array) -> float:
 def _posterior(
     X: Array, targets: Array, hyper: Hyper, *, options: Ints, shift: float, scale: float
 ) -> GP:
-    weight = 1.0 / hyper.lengthscales[_columns(options)]
-    Z = embed(X, options) * weight
-    K = _matern(_q(Z, Z), hyper.variance)
+    Z = embed(X, options) / hyper.lengthscales[columns(options)]
+    K = matern(distances(Z, Z), hyper.variance)
     K[np.diag_indices_from(K)] = hyper.variance + hyper.noise
     L = _factor(K, hyper.variance)
     if hyper.mean is None:
         hyper = hyper._replace(mean=_generalised_mean(L, targets))
-    return GP(X, targets, options, hyper, shift, scale, L, several=False)
+    return GP(X, targets, options, hyper, shift, scale, L)
 
 
 def _no_categoricals(X: Array) -> Ints:
@@ -433,10 +374,10 @@ def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper
     if start is None or len(X) <= BOTH_STARTS_UP_TO:
         starts.append(_default_start(d))
     E = embed(X, options)
-    columns = _columns(options)
+    source = columns(options)
 
     def loss(theta: Array) -> tuple[float, Array]:
-        return _negative_posterior(theta, E, columns, targets, noise_prior)
+        return _negative_posterior(theta, E, source, targets, noise_prior)
 
     results = [
         minimize(
@@ -454,26 +395,17 @@ def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper
 
 
 def _negative_posterior(
-    theta: Array, E: Array, columns: Ints, targets: Array, noise_prior: tuple[float, float]
+    theta: Array, E: Array, source: Ints, targets: Array, noise_prior: tuple[float, float]
 ) -> tuple[float, Array]:
     """-ln p(y | theta) - ln p(theta) and its gradient, the constant mean profiled out.
 
     With r = y - mean, a = K^-1 r:  -ln p = r'a/2 + sum ln L_ii + n/2 ln 2 pi,
-    d(-ln p) = -tr((a a' - K^-1) dK)/2,  dK/d ln l_j = (5/3) v (1 + q) exp(-q) (z_j - z'_j)^2.
+    d(-ln p) = -tr((a a' - K^-1) dK)/2,  dK/d ln l_j = s (z_j - z'_j)^2.
     """
     n, d = len(E), len(theta) - 2
     variance, noise = float(np.exp(theta[d])), float(np.exp(theta[d + 1]))
-    Z = E * np.exp(-theta[:d])[columns]
-    q = _q(Z, Z)
-    decay = np.exp(-q)
-    decay *= variance
-    slope = 1.0 + q
-    slope *= decay
-    K = q  # (1 + q + q^2/3) decay, in place
-    K *= q / 3.0 + 1.0
-    K += 1.0
-    K *= decay
-    slope *= 5.0 / 3.0
+    Z = E * np.exp(-theta[:d])[source]
+    K, slope = matern_slopes(distances(Z, Z), variance)
     K[np.diag_indices_from(K)] = variance + noise
     L = _factor(K, variance)
     inverse, _ = lapack.dpotri(L, lower=1)
@@ -490,7 +422,7 @@ def _negative_posterior(
     # sum_ij P_ij (z_i - z_j)^2 = 2 sum_i z_i^2 (P 1)_i - 2 sum_i z_i (P z)_i
     squares = 2.0 * (np.einsum("ij,ij,i->j", Z, Z, pull.sum(0)) - (Z * (pull @ Z)).sum(0))
     gradient = np.empty(d + 2)
-    gradient[:d] = -0.5 * np.bincount(columns, squares, minlength=d)
+    gradient[:d] = -0.5 * np.bincount(source, squares, minlength=d)
     gradient[d] = -0.5 * (residual @ a - n - noise * trace)
     gradient[d + 1] = -0.5 * noise * trace
     prior, d_prior = _log_prior(theta, d, noise_prior)

@@ -66,14 +66,15 @@ def _log_h_slope(u: Array) -> tuple[Array, Array]:
     high = np.maximum(u, DIRECT_ABOVE)
     cdf = ndtr(high)
     h = np.exp(-0.5 * high * high) * PHI_AT_0 + high * cdf
-    if u.size == 0 or u.min() > DIRECT_ABOVE:
+    least = u.min() if u.size else 0.0
+    if least > DIRECT_ABOVE:
         return np.log(h), cdf / h
     low = np.minimum(u, DIRECT_ABOVE)
     middle = np.maximum(low, SERIES_BELOW)
     ratio = _mills(middle)
     over = 1.0 + middle * ratio
     tail, slope = np.log(over), ratio / over
-    if u.min() < SERIES_BELOW:
+    if least < SERIES_BELOW:
         far = np.minimum(low, SERIES_BELOW)
         is_far = u < SERIES_BELOW
         tail = np.where(is_far, np.log1p(-3.0 / (far * far)) - 2.0 * np.log(-far), tail)

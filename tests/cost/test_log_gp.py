@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from beliefs import one_column
 from oracles import differences
 from scipy.integrate import quad
 from scipy.stats import norm
@@ -36,7 +37,7 @@ def told(model):
 
 def test_oracle():  # [O-28]
     model = gp.build([[0.2], [0.8]], np.log([2.0, 9.0]), Hyper(np.array([0.3]), 1.0, 1e-6))
-    m, s = model.at(np.array([[0.5], [0.75]]))
+    m, s = one_column(model, np.array([[0.5], [0.75]]))
     np.testing.assert_allclose(m, [1.445185879, 2.143726714], rtol=1e-9)
     np.testing.assert_allclose(s**2, [0.5177321903, 0.04267902143], rtol=1e-9)
     np.testing.assert_allclose(np.exp(expected_cost(m, 0.0)), [4.242640687, 8.531171701], rtol=1e-9)

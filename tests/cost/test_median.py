@@ -1,7 +1,13 @@
-import numpy as np
+import pickle
 
-from farthing.cost import Evidence, Linear, LogGP, Median
+import numpy as np
+import pytest
+
+from farthing import InvalidInput, Optimizer
+from farthing.cost import Evidence, Known, KnownBeforehand, Linear, LogGP, Median
 from farthing.normal import expected_cost
+from farthing.plan import informed
+from farthing.policies import Random
 from farthing.space import Categorical, Float, Space
 
 SPACE = Space({"a": Float(2, 50, log=True), "kind": Categorical(["x", "y"])})
@@ -47,3 +53,42 @@ def test_it_learns_and_remembers_as_the_other_does():
 def test_where_the_other_has_no_model_there_is_none():
     assert Median().fit(evidence(1)) is None
     assert Median(Linear()).fit(evidence(1)) is not None
+
+
+def twice(params):
+    return 2 * params["a"]
+
+
+def test_it_knows_beforehand_what_the_other_knows():
+    x = SPACE.encode({"a": 10.0, "kind": "x"})
+    for learner in (Known(twice), Median(Known(twice)), Median(Median(Known(twice)))):
+        for same in (learner, pickle.loads(pickle.dumps(learner))):
+            assert isinstance(same, KnownBeforehand)
+            assert same.price_at(SPACE, x) == pytest.approx(20.0)
+    assert Median(Known(twice)) == Median(Known(twice))
+    for learner in (LogGP(), Linear(), Median(), Median(Linear()), Median(Median())):
+        assert not isinstance(learner, KnownBeforehand)
+
+
+@pytest.mark.parametrize("cost", [Known(twice), Median(Known(twice)), twice])
+def test_a_cost_that_is_known_beforehand_need_not_be_told(cost):
+    optimizer = Optimizer(SPACE, 100.0, policy=Random(), cost=cost)
+    trial = optimizer.ask()
+    optimizer.tell(trial, 1.0)
+    assert optimizer.ledger.spent == pytest.approx(2 * trial.params["a"])
+
+
+def test_a_learnt_cost_has_to_be_told():
+    optimizer = Optimizer(SPACE, 100.0, policy=Random(), cost=Median())
+    trial = optimizer.ask()
+    with pytest.raises(InvalidInput, match="cost in 'cost' is missing"):
+        optimizer.tell(trial, 1.0)
+
+
+@pytest.mark.parametrize("learner", [Known(twice), Median(Known(twice))])
+def test_costs_paid_elsewhere_do_not_teach_what_is_known(learner):
+    plan = Optimizer(SPACE, 100.0, cost=learner)._plan
+    x = SPACE.encode({"a": 10.0, "kind": "x"})
+    assert informed(plan, [(x, {"cost": 3.0})]).learners == {"cost": learner}
+    plan = Optimizer(SPACE, 100.0, cost=Median())._plan
+    assert informed(plan, [(x, {"cost": 3.0})]).learners != plan.learners

@@ -10,7 +10,7 @@ from farthing.policies import CArBO, CheapCover, Cooling
 
 def spent(share, limit=1e6):
     ledger = Ledger.of(Budget(limit))
-    return ledger.charge(None, {"cost": share * limit}, start=True) if share else ledger
+    return ledger.charge(None, {"cost": share * limit}) if share else ledger
 
 
 def proposed(policy, belief):

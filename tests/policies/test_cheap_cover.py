@@ -135,7 +135,7 @@ class _Uncertain:
 
     def log_at(self, X):
         near = np.array([min(_mismatch(x, p) for p in self.design) for x in X])
-        return Given(X, np.full(len(X), 2.0), 0.05 + near).at(X)
+        return Given(X, np.full(len(X), 2.0), 0.05 + near).log_at(X)
 
 
 def _mismatch(a, b):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from beliefs import chosen, done, line, pool, random_pool
+from beliefs import chosen, done, line, one_column, pool, random_pool
 
 from farthing import History, InvalidInput
 from farthing.policies import ConfidenceBound
@@ -47,7 +47,7 @@ def test_a_smaller_delta_is_bolder():
 @pytest.mark.parametrize("seed", range(5))
 def test_it_is_the_lowest_bound_among_the_affordable(seed):
     belief = random_pool(np.random.default_rng(seed), limit=3.0)
-    mean, std = belief.objective.at(belief.space.rows)
+    mean, std = one_column(belief.objective, belief.space.rows)
     bound = mean - np.sqrt(beta(1, 1, 0.1)) * std
     dear = belief.cost["cost"].mean > np.log(3.0)
     assert dear.any()

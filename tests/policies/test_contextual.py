@@ -2,7 +2,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from beliefs import chosen, done, known, letter, pool, random_pool, toy, two_points
+from beliefs import chosen, done, known, letter, one_column, pool, random_pool, toy, two_points
 
 from farthing import Budget, Categorical, Float, History, Int, InvalidInput, Space
 from farthing.acquisition import log_ei_per_cost, maximise_score
@@ -54,7 +54,7 @@ def test_the_constraint_holds():
     rng = np.random.default_rng(0)
     found = maximise_score(belief, log_ei_per_cost(0.0), rng)
     cheapest = cheapest_within(belief, found, 0.3, rng).X[:1]
-    ei = log_ei(*belief.objective.at(cheapest), -0.1)
+    ei = log_ei(*one_column(belief.objective, cheapest), -0.1)
     assert ei >= np.log(0.7 * 0.2729314449) - 2e-9
     assert ei == pytest.approx(np.log(0.7 * 0.2729314449), abs=1e-6)  # and is used up
 
@@ -63,8 +63,8 @@ def test_the_constraint_holds():
 def test_the_choice_is_the_cheapest_with_enough_and_on_the_front(seed):
     belief = random_pool(np.random.default_rng(seed))
     rows = belief.space.rows
-    ei = log_ei(*belief.objective.at(rows), 2.6)
-    cost = belief.cost["cost"].at(rows).mean
+    ei = log_ei(*one_column(belief.objective, rows), 2.6)
+    cost = belief.cost["cost"].log_at(rows).mean
     for slack in (0.02, 0.3, 0.7, 0.95):
         row = chosen(ContextualEI(slack), belief)
         enough = np.flatnonzero(ei >= ei.max() + np.log(1 - slack))
@@ -137,7 +137,7 @@ def mixed(limit=None):
         cost={"cost": Known(price).bind(space)},
         budget=None if limit is None else Budget(limit),
         history=history,
-        best=np.array(y.min()),
+        best=np.array([y.min()]),
     )
     fine = np.linspace(0, 1, 41)
     grid = np.stack(
@@ -151,7 +151,7 @@ def mixed(limit=None):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_in_a_mixed_space_it_is_no_dearer_than_a_fine_grid(limit, slack, seed):
     belief, grid = mixed(limit)
-    ei = log_ei(*belief.objective.at(grid), belief.best)
+    ei = log_ei(*one_column(belief.objective, grid), belief.best)
     cost, shortfall = belief.costs(grid)
     ei = np.where(shortfall <= 0, ei, -np.inf)
     proposal = ContextualEI(slack).propose(belief, np.random.default_rng(seed))
@@ -162,4 +162,4 @@ def test_in_a_mixed_space_it_is_no_dearer_than_a_fine_grid(limit, slack, seed):
     # And it keeps to the constraints.
     x = proposal.x[None]
     assert belief.costs(x)[1] <= 0
-    assert log_ei(*belief.objective.at(x), belief.best) >= best + np.log(1 - slack) - 2e-9
+    assert log_ei(*one_column(belief.objective, x), belief.best) >= best + np.log(1 - slack) - 2e-9

@@ -1,15 +1,23 @@
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from beliefs import chosen, letter, pool, random_pool, toy
+from beliefs import chosen, done, known, letter, line, pool, random_pool, toy
 
-from farthing import Budget, Ledger
+from farthing import Budget, Float, History, Ledger, Optimizer, Space
 from farthing.policies import EI, Cooling, EIPerCost
+from farthing.policies.cooling import exponent
 
 
 def spent(limit, start, more=0.0):
-    """A ledger after an initial design that cost `start` and trials that cost `more`."""
-    ledger = Ledger.of(Budget(limit)).charge(None, {"cost": start}, start=True)
-    return ledger.charge(None, {"cost": more}) if more else ledger
+    """After a start that cost `start` and trials that cost `more`: a ledger and a history."""
+    ledger = Ledger.of(Budget(limit)).charge(None, {"cost": start})
+    first = done(0, [0.1], 1.0, cost=start, notes={"phase": "start"})
+    return {
+        "ledger": ledger.charge(None, {"cost": more}) if more else ledger,
+        "history": History((first, done(1, [0.2], 1.0, cost=more)) if more else (first,)),
+    }
 
 
 def cooled_to(alpha, limit=1e6):
@@ -17,13 +25,78 @@ def cooled_to(alpha, limit=1e6):
     return spent(limit, start, (1 - alpha) * (limit - start))
 
 
+# ---------------------------------------------------------------- the exponent
 @pytest.mark.parametrize(
-    ("more", "alpha"), [(0.0, 1.0), (27.5, 0.6857142857), (87.5, 0.0), (97.5, 0.0)]
+    ("more", "reserved", "alpha"),
+    [
+        (0.0, 0.0, 1.0),
+        (27.5, 0.0, 0.6857142857),
+        (17.5, 10.0, 0.6857142857),  # what is promised counts as used
+        (87.5, 0.0, 0.0),
+        (97.5, 0.0, 0.0),  # raw -0.1142857143
+    ],
 )
-def test_the_exponent(more, alpha):  # [O-9]
-    assert spent(100.0, 12.5, more).cooling == pytest.approx(alpha, abs=1e-10)
+def test_the_exponent(more, reserved, alpha):  # [O-9]
+    settings = spent(100.0, 12.5, more)
+    if reserved:
+        settings["ledger"] = settings["ledger"].reserve(7, {"cost": reserved})
+    assert exponent(toy(**settings)) == pytest.approx(alpha, abs=1e-10)
 
 
+def test_without_a_limit_it_does_not_cool():
+    assert exponent(toy(ledger=Ledger.of(None).charge(None, {"cost": 1e9}))) == 1.0
+
+
+def test_the_start_is_at_most_what_was_spent():
+    """Workers that share the clock pay for it once: three starts of 10 s each, 12 s spent."""
+    ledger = Ledger.of(Budget("100s")).pay({"s": 12.0})
+    start = [done(i, [0.1], 1.0, cost=None, notes={"phase": "start"}) for i in range(3)]
+    history = History(tuple(replace(trial, cost={"s": 10.0}) for trial in start))
+    assert exponent(known(line(3), ledger=ledger, history=history)) == 1.0
+    ledger = ledger.pay({"s": 28.0})
+    expected = (100 - 40) / (100 - 30)
+    assert exponent(known(line(3), ledger=ledger, history=history)) == pytest.approx(expected)
+
+
+def test_where_only_the_start_was_affordable_it_is_cold():
+    for paid in (10.0, 12.0):
+        assert exponent(toy(**spent(10.0, paid))) == 0.0
+
+
+def test_it_is_that_of_the_bills():
+    """A run with failed, killed, running and imported trials, three limits: bills kept by hand."""
+    space = Space({"x": Float(2, 5), "k": Float(1, 2)})
+    budget = {"usd": 200.0, "kWh": 90.0, "trials": 40}
+    optimizer = Optimizer(space, budget, policy=Cooling(), seed=2)
+    rng, totals, start = np.random.default_rng(0), Counter(), Counter()
+    for x in (2.5, 4.5):
+        optimizer.add({"x": x, "k": 1.5}, x, cost={"usd": 70.0, "kWh": 1.0})
+    scarcest = set()
+    for _ in range(14):
+        trial, waiting = optimizer.ask(2)
+        bill = {"usd": rng.uniform(1, 8), "kWh": rng.uniform(0.5, 5)}
+        kind = rng.integers(6)
+        told = {"failed": "as it goes"} if kind == 0 else {"killed": True} if kind == 1 else {}
+        optimizer.tell(trial, **(told or {"value": trial.params["x"] ** 2}), cost=bill)
+        ledger = optimizer.ledger
+        for counts in (totals, start) if trial.is_start else (totals,):
+            counts.update(bill | {"trials": 1})
+        alphas = {
+            name: (limit - totals[name] - ledger[name].reserved) / (limit - start[name])
+            for name, limit in budget.items()
+        }
+        scarcest.add(min(alphas, key=alphas.get))
+        alpha = exponent(optimizer._believe())
+        assert alpha == pytest.approx(min(alphas.values()), rel=1e-12)
+        optimizer.tell(waiting, waiting.params["x"] ** 2, cost=bill)
+        for counts in (totals, start) if waiting.is_start else (totals,):
+            counts.update(bill | {"trials": 1})
+    assert alpha < 0.5
+    assert len(scarcest) > 1
+    assert start["trials"] > 2
+
+
+# ---------------------------------------------------------------- the choices
 @pytest.mark.parametrize(
     ("alpha", "row"),
     [
@@ -38,7 +111,7 @@ def test_the_exponent(more, alpha):  # [O-9]
     ],
 )
 def test_choices_on_the_toy_pool(alpha, row):  # [O-9]
-    belief = toy(ledger=cooled_to(alpha))
+    belief = toy(**cooled_to(alpha))
     assert letter(Cooling(), belief) == row
     proposal = Cooling().propose(belief, np.random.default_rng(0))
     assert proposal.notes["alpha"] == pytest.approx(alpha, abs=1e-9)
@@ -47,7 +120,7 @@ def test_choices_on_the_toy_pool(alpha, row):  # [O-9]
 @pytest.mark.parametrize("seed", range(5))
 def test_it_begins_as_ei_per_cost_and_ends_as_ei(seed):
     hot, cold = (
-        random_pool(np.random.default_rng(seed), ledger=cooled_to(alpha, limit=1e12))
+        random_pool(np.random.default_rng(seed), **cooled_to(alpha, limit=1e12))
         for alpha in (1.0, 1e-8)
     )
     assert chosen(Cooling(), hot) == chosen(EIPerCost(), hot)
@@ -55,18 +128,19 @@ def test_it_begins_as_ei_per_cost_and_ends_as_ei(seed):
 
 
 def test_what_is_reserved_cools_too():
-    ledger = spent(1e6, 1e6 / 8)
-    assert letter(Cooling(), toy(ledger=ledger)) == "D"
-    assert letter(Cooling(), toy(ledger=ledger.reserve(3, {"cost": 0.5e6}))) == "C"
+    settings = spent(1e6, 1e6 / 8)
+    assert letter(Cooling(), toy(**settings)) == "D"
+    settings["ledger"] = settings["ledger"].reserve(3, {"cost": 0.5e6})
+    assert letter(Cooling(), toy(**settings)) == "C"
 
 
 def test_when_all_is_spent_nothing_is_proposed():
-    belief = toy(ledger=spent(100.0, 12.5, 87.5))
+    belief = toy(**spent(100.0, 12.5, 87.5))
     assert Cooling().propose(belief, np.random.default_rng(0)).x is None
 
 
 def test_the_last_of_the_budget_is_not_overspent():
     # Cold, it would take row 0; but what is left pays only for row 1.
-    ledger = spent(1e6, 1.0, 1e6 - 6.0)
-    belief = pool([1.0, 1.2], [0.5, 0.5], [10.0, 4.0], 1.5, ledger=ledger)
+    settings = spent(1e6, 1.0, 1e6 - 6.0)
+    belief = pool([1.0, 1.2], [0.5, 0.5], [10.0, 4.0], 1.5, **settings)
     assert chosen(Cooling(), belief) == 1

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from beliefs import chosen, letter, pool, random_pool, toy, two_points
+from beliefs import chosen, letter, one_column, pool, random_pool, toy, two_points
 
 from farthing.normal import log_ei
 from farthing.policies import EI
@@ -13,7 +13,7 @@ def test_choice_on_the_toy_pool():  # [O-5]
 @pytest.mark.parametrize("seed", range(5))
 def test_it_is_the_largest_expected_improvement(seed):
     belief = random_pool(np.random.default_rng(seed))
-    scores = log_ei(*belief.objective.at(belief.space.rows), 2.6)
+    scores = log_ei(*one_column(belief.objective, belief.space.rows), 2.6)
     assert chosen(EI(), belief) == np.argmax(scores)
     proposal = EI().propose(belief, np.random.default_rng(0))
     assert proposal.score == pytest.approx(scores.max(), abs=1e-9)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from beliefs import chosen, letter, pool, random_pool, toy, two_points
+from beliefs import chosen, letter, one_column, pool, random_pool, toy, two_points
 
 from farthing import InvalidInput
 from farthing.front import front
@@ -53,8 +53,8 @@ def test_bang_bang_on_the_line(alpha):  # [O-8]
 def test_the_choice_is_on_the_front(seed):
     belief = random_pool(np.random.default_rng(seed))
     rows = belief.space.rows
-    ei = log_ei(*belief.objective.at(rows), 2.6)
-    on_front = set(front(ei, belief.cost["cost"].at(rows).mean).tolist())
+    ei = log_ei(*one_column(belief.objective, rows), 2.6)
+    on_front = set(front(ei, belief.cost["cost"].log_at(rows).mean).tolist())
     assert len(on_front) < len(rows)
     for alpha in (0.1, 0.5, 1.0, 3.0):
         assert chosen(EIPerCost(alpha), belief) in on_front

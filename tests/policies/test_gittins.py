@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from beliefs import chosen, done, letter, pool, random_pool, toy
+from beliefs import chosen, done, letter, one_column, pool, random_pool, toy
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 from scipy.stats import norm
 
@@ -114,8 +114,8 @@ def test_it_is_the_smallest_index(seed):
     belief = random_pool(np.random.default_rng(seed))
     rows = belief.space.rows
     for worth in (1.0, 1e-2, 1e-5):
-        price = np.log(worth) + belief.cost["cost"].at(rows).mean
-        index = gittins(*belief.objective.at(rows), price)
+        price = np.log(worth) + belief.cost["cost"].log_at(rows).mean
+        index = gittins(*one_column(belief.objective, rows), price)
         assert chosen(Gittins(worth), belief) == np.argmin(index)
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from beliefs import done, known, two_points
+from beliefs import done, known, one_column, two_points
 from oracles import differences
 
 from farthing import Budget, Categorical, Float, History, Space
@@ -16,7 +16,7 @@ def on_the_grid():
     """The GP of [O-1] on a table of five points."""
     belief = two_points()
     space = Space.from_rows([{"x": x} for x in GRID[:, 0].tolist()])
-    return known(space, objective=belief.objective, best=np.array(-0.1))
+    return known(space, objective=belief.objective, best=np.array([-0.1]))
 
 
 def paths(belief, X, count):
@@ -27,7 +27,7 @@ def test_paths_have_the_posterior_mean_and_covariance():
     belief = on_the_grid()
     count = 1000
     f = paths(belief, GRID, count)
-    mean, std = belief.objective.at(GRID)
+    mean, std = one_column(belief.objective, GRID)
     assert np.all(np.abs(f.mean(0) - mean) < 4.5 * std / np.sqrt(count))
     covariance = belief.objective.covariance(GRID)
     error = np.sqrt((np.outer(std**2, std**2) + covariance**2) / count)
@@ -63,7 +63,7 @@ def mixed(limit=None):
         cost={"cost": Known(lambda p: p["x"]).bind(space)},
         budget=None if limit is None else Budget(limit),
         history=history,
-        best=np.array(y.min()),
+        best=np.array([y.min()]),
     )
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from beliefs import NOTHING, done, pool, random_pool, toy, two_points
+from beliefs import NOTHING, done, one_column, pool, random_pool, toy, two_points
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 
 from farthing import Float, History, InvalidInput, Ledger, Optimizer, Space, Trial
@@ -51,10 +51,10 @@ def test_it_is_the_gittins_stop_too(seed):
     rng = np.random.default_rng(seed)
     belief = random_pool(rng)
     rows = belief.space.rows
-    log_cost = belief.cost["cost"].at(rows).mean
-    statistic = (log_ei(*belief.objective.at(rows), 2.6) - log_cost).max()
+    log_cost = belief.cost["cost"].log_at(rows).mean
+    statistic = (log_ei(*one_column(belief.objective, rows), 2.6) - log_cost).max()
     for log_worth in statistic + np.array([-5.0, -0.1, -1e-6, 1e-6, 0.1, 5.0]):
-        index = gittins(*belief.objective.at(rows), log_worth + log_cost)
+        index = gittins(*one_column(belief.objective, rows), log_worth + log_cost)
         verdict = judge(NotWorthIt(worth=np.exp(log_worth)), belief)
         assert verdict.stop == (index.min() >= 2.6) == (statistic <= log_worth)
 
@@ -110,10 +110,8 @@ def test_it_stops_or_goes_on_whatever_is_running(running):
     belief = explored(running)
     assert len(belief.history.running) == running
     grid = np.linspace(0, 1, 4001)[:, None]
-    mean, std = belief.objective.at(grid)
-    mean = mean.reshape(len(grid), -1)
-    best = np.broadcast_to(belief.best, mean.shape[1])
-    ei = [np.exp(log_ei(column, std, b)) for column, b in zip(mean.T, best, strict=True)]
+    mean, std = belief.objective.at(grid)  # (m, f)
+    ei = np.exp([log_ei(m, std, best) for m, best in zip(mean.T, belief.best, strict=True)])
     rate = np.mean(ei, axis=0) / (2 + grid[:, 0])
     most = np.log(rate[np.abs(grid - belief.tried[:, 0]).min(axis=1) > 1e-6].max())
     for log_worth, stop in ((most - 0.05, False), (most + 0.05, True), (9.0, True)):
@@ -229,7 +227,7 @@ def test_on_the_line_the_maximum_is_found(seed):  # [O-8]
     # EI / c on the GP of [O-1] with c = 1 + 9 x has its maximum at x = 0.
     belief = two_points(lambda x: 1 + 9 * x)
     grid = np.linspace(0, 1, 5001)[:, None]
-    most = (log_ei(*belief.objective.at(grid), -0.1) - np.log(1 + 9 * grid[:, 0])).max()
+    most = (log_ei(*one_column(belief.objective, grid), -0.1) - np.log(1 + 9 * grid[:, 0])).max()
     number = judge(NotWorthIt(worth=10.0), belief, seed=seed).number
     assert number == pytest.approx(most, abs=1e-6)
 

@@ -109,7 +109,7 @@ def test_nothing_starts_that_may_well_not_fit(policy):
             return self
 
         def log_at(self, X):
-            return Given(X, 1.0 + X[:, 0], np.full(len(X), 0.5)).at(X)
+            return Given(X, 1.0 + X[:, 0], np.full(len(X), 0.5)).log_at(X)
 
         def slopes(self, X):
             slope = np.zeros(X.shape)

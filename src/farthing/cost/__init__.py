@@ -4,6 +4,15 @@ from farthing.cost.known import Known
 from farthing.cost.linear import Linear
 from farthing.cost.log_gp import LogGP
 from farthing.cost.median import Median
-from farthing.cost.model import CostLearner, CostModel, Evidence
+from farthing.cost.model import CostLearner, CostModel, Evidence, KnownBeforehand
 
-__all__ = ["CostLearner", "CostModel", "Evidence", "Known", "Linear", "LogGP", "Median"]
+__all__ = [
+    "CostLearner",
+    "CostModel",
+    "Evidence",
+    "Known",
+    "KnownBeforehand",
+    "Linear",
+    "LogGP",
+    "Median",
+]

@@ -97,3 +97,7 @@ class Known:
     def fit(self, evidence: Evidence) -> _KnownCost:
         """The same function, whatever was paid so far."""
         return self.bind(evidence.space)
+
+    def price_at(self, space: Space, x: Array) -> float:
+        """The function's value at a snapped point."""
+        return self.bind(space).price(x)

@@ -34,14 +34,17 @@ class _LogGPCost:
     def _noise(self) -> float:
         return self.gp.noise * self.gp.scale**2
 
+    def _bill(self, latent: Normal) -> Normal:
+        """The one column of the process, with the noise."""
+        return Normal(latent.mean[:, 0], np.sqrt(latent.std**2 + self._noise))
+
     def log_at(self, X: Array) -> Normal:
-        mean, std = self.gp.at(X)
-        return Normal(mean, np.sqrt(std**2 + self._noise))
+        return self._bill(self.gp.at(X))
 
     def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
-        (mean, std), d_mean, d_std = self.gp.slopes(X)
-        total = np.sqrt(std**2 + self._noise)
-        return Normal(mean, total), d_mean, d_std * (std / total)[:, None]
+        latent, d_mean, d_std = self.gp.slopes(X)
+        bill = self._bill(latent)
+        return bill, d_mean[:, :, 0], d_std * (latent.std / bill.std)[:, None]
 
     def condition(self, x: Array, cost: float) -> _LogGPCost:
         return replace(self, gp=self.gp.condition(x, np.log(cost)))

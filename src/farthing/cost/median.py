@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.cost.log_gp import LogGP
-from farthing.cost.model import CostLearner, CostModel, Evidence
+from farthing.cost.model import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.gp import Memory, Normal
 
 __all__ = ["Median"]
@@ -43,6 +43,11 @@ class Median:
     """Trust another model's mean: acquisition, stopping and budget then all use exp(mean)."""
 
     learner: CostLearner = LogGP()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.learner, KnownBeforehand):
+            # Of the made one and not of the class: a Median of a learnt cost knows no price.
+            object.__setattr__(self, "price_at", self.learner.price_at)
 
     def fit(self, evidence: Evidence) -> _MedianCost | None:
         """The other learner's model without its spread."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from farthing.gp import Memory, Normal
 from farthing.space import Space
 
-__all__ = ["CostLearner", "CostModel", "Evidence"]
+__all__ = ["CostLearner", "CostModel", "Evidence", "KnownBeforehand"]
 
 Array = NDArray[np.float64]
 
@@ -53,3 +53,11 @@ class CostLearner(Protocol):
 
     def fit(self, evidence: Evidence) -> CostModel | None:
         """A model, or None while there is too little evidence for any."""
+
+
+@runtime_checkable
+class KnownBeforehand(Protocol):
+    """What a learner may also say: the bill, before it is paid. It need not be told then."""
+
+    def price_at(self, space: Space, x: Array) -> float:
+        """What an evaluation at x (d,) will cost."""

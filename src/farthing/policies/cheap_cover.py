@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from farthing.belief import Belief
 from farthing.decision import Proposal
-from farthing.gp import embed
+from farthing.kernel import embed
 from farthing.search import is_among, sobol
 from farthing.start import start
 

@@ -1,8 +1,10 @@
-"""EI-cool (CArBO, section 4; dossier 6): EI / c^a, the exponent falling from 1 to 0.
+"""EI-cool (Lee et al. 2020, eq. 3): EI / c^a, the exponent falling from 1 to 0.
 
     a_k = (tau - tau_k) / (tau - tau_init),  clamped to [0, 1]
 
-tau is the budget, tau_k what is spent and reserved, tau_init what the initial design cost.
+tau is the budget, tau_k what is spent and reserved, tau_init what the trials of the start cost, at
+most what was spent: time that workers share is paid once. Of several resources the scarcest counts,
+that of the smallest a_k.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 from farthing.acquisition import log_ei_per_cost, maximise_score, proposal
 from farthing.belief import Belief
 from farthing.decision import Proposal
+from farthing.ledger import Account
 
 __all__ = ["Cooling"]
 
@@ -29,19 +32,29 @@ class Cooling:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI - a_k ln c."""
-        alpha = _exponent(belief)
+        alpha = exponent(belief)
         found = maximise_score(belief, log_ei_per_cost(alpha), rng)
         why = f"most improvement per cost^{alpha:.2f} to be expected, cooling with what is left"
         return proposal(belief, found, why, notes={"alpha": alpha})
 
 
-def _exponent(belief: Belief) -> float:
-    """The smallest of a_k over the limited resources."""
-    alphas = [1.0]
-    start = [t for t in belief.history.having("done", "failed", "killed") if t.is_start]
-    for resource in belief.ledger:
-        account = belief.ledger[resource]
-        if np.isfinite(account.limit):
-            first = min(sum(t.cost.get(resource, 0.0) for t in start), account.spent)
-            alphas.append(max(account.left, 0.0) / (account.limit - first))
-    return float(min(alphas))
+def exponent(belief: Belief) -> float:
+    """a_k of the scarcest resource; 1 where nothing is limited."""
+    ledger = belief.ledger
+    return min(_exponent(ledger[name], _start_cost(belief, name)) for name in ledger)
+
+
+def _exponent(account: Account, start: float) -> float:
+    """(tau - tau_k) / (tau - tau_init) in [0, 1]."""
+    if np.isinf(account.limit):
+        return 1.0
+    if account.left <= 0:
+        return 0.0
+    return float(min(1.0, account.left / (account.limit - min(start, account.spent))))
+
+
+def _start_cost(belief: Belief, resource: str) -> float:
+    """What the trials of the start cost of a resource; those made elsewhere were paid elsewhere."""
+    ended = belief.history.having("done", "failed", "killed", "lost")
+    paid = [trial for trial in ended if trial.is_start and not trial.notes.get("elsewhere")]
+    return sum(1.0 if resource == "trials" else trial.cost.get(resource, 0.0) for trial in paid)
