@@ -26,6 +26,7 @@ from farthing.running.engine import Allowance, Engine, Job
 from farthing.running.finished import Finished, Usage
 from farthing.running.function import CallableTask
 from farthing.running.in_process import InProcess
+from farthing.running.pricing import Pricing
 from farthing.running.process_group import ProcessGroup
 from farthing.running.reporting import report
 from farthing.running.task import Task
@@ -40,6 +41,7 @@ __all__ = [
     "Infrastructure",
     "Interrupted",
     "Job",
+    "Pricing",
     "ProcessGroup",
     "Task",
     "Usage",
