@@ -64,7 +64,7 @@ def test_what_it_is_called_with_and_what_comes_back():
         *map(returns, [Outcome(), Outcome(1, cost="much"), Outcome(1, cost=-1), "x" * 10_000]),
         *map(returns, [Outcome(1, cost={"usd": float("nan")}), Outcome(1, cost=3, failed="no")]),
         *map(raises, [ValueError("x"), MemoryError(), Unspeakable(), ValueError("x" * 100_000)]),
-        *map(raises, [Infrastructure("no GPU"), Infrastructure()]),
+        *map(raises, [Infrastructure("no GPU"), Infrastructure(), Infrastructure("x" * 2**21)]),
         *map(raises, [OSError(errno.ENOSPC, "No space left"), OSError(errno.ENOENT, "gone")]),
     ],
 )
@@ -72,7 +72,17 @@ def test_both_engines_agree(evaluate, objective):
     here, there = call(objective), evaluate(CallableTask(objective))
     assert (here.state, here.value, here.cost) == (there.state, there.value, there.cost)
     assert here.error == there.error
-    assert here.state != "done" or here.value is not None
+
+
+@pytest.mark.parametrize("engine", ["here", "there"])
+def test_progress_is_no_value_however_long_the_reason_that_there_is_none(evaluate, engine):
+    def objective(params):
+        report(1, 0.5)
+        return Outcome(failed="x" * 2**21)
+
+    finished = call(objective) if engine == "here" else evaluate(CallableTask(objective))
+    assert (finished.state, finished.value) == ("failed", None)
+    assert set(finished.error.splitlines()[0]) == {"x"}
 
 
 @pytest.mark.parametrize(
