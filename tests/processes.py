@@ -10,8 +10,8 @@ from pathlib import Path
 
 # Nothing takes this long, however busy the machine is, unless it is broken.
 PATIENCE = 300.0
-# What is never waited for: a test that did would run into the limit of pyproject.toml.
-FOREVER = 3600.0
+# What is never waited for: a test that did would run into its limit, which pyproject.toml sets.
+FOREVER = 1800.0
 
 
 def is_alive(pid: int) -> bool:

@@ -16,7 +16,7 @@ from processes import wait_until
 from farthing import Outcome
 from farthing.errors import Infrastructure, InvalidInput
 from farthing.running import CallableTask, report
-from farthing.running.answer import MAX_TRACEBACK
+from farthing.running.answer import MAX_TEXT
 
 
 class Unspeakable(Exception):
@@ -115,7 +115,7 @@ def test_what_is_raised(evaluate, error, state, text):
     finished = evaluate(CallableTask(raises(error)))
     assert finished.state == state
     assert text in finished.error
-    assert len(finished.error) < MAX_TRACEBACK + 1000
+    assert len(finished.error) < MAX_TEXT + 1000
 
 
 def test_an_objective_that_leaves_by_itself(evaluate):

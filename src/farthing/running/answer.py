@@ -17,7 +17,7 @@ __all__ = ["METRIC", "Objective", "answer"]
 Objective = Callable[[dict[str, Any]], float | Outcome]
 
 METRIC = "value"  # the key of the value in the answer
-MAX_TRACEBACK = 20_000  # characters
+MAX_TEXT = 20_000  # characters
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -46,7 +46,7 @@ def _result(returned: Any) -> dict[str, Any]:
     except Exception:
         return {"failed": f"its cost is {_short(outcome.cost)}: expected a number, or numbers"}
     if outcome.failed is not None:
-        return {"failed": str(outcome.failed), **cost}
+        return {"failed": _ends(str(outcome.failed)), **cost}
     value: Any = outcome.value
     with suppress(Exception):  # whatever a __float__ raises
         if value is not None and not isinstance(value, str | bytes | bool):
@@ -58,7 +58,8 @@ def _result(returned: Any) -> dict[str, Any]:
 def _failure(error: BaseException) -> dict[str, Any]:
     try:
         if isinstance(error, Infrastructure):
-            return {"infrastructure": str(error) or "the objective raised Infrastructure"}
+            why = str(error) or "the objective raised Infrastructure"
+            return {"infrastructure": _ends(why)}
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             return {"infrastructure": str(error)}
         if isinstance(error, SystemExit):
@@ -80,8 +81,8 @@ def _short(value: Any) -> str:
 
 
 def _ends(text: str) -> str:
-    """A traceback without its middle: how it began and what went wrong are at its ends."""
-    if len(text) <= MAX_TRACEBACK:
+    """A text without its middle; of a traceback what went wrong is at its ends."""
+    if len(text) <= MAX_TEXT:
         return text
-    half = MAX_TRACEBACK // 2
+    half = MAX_TEXT // 2
     return f"{text[:half]}\n[...]\n{text[-half:]}"

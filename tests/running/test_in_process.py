@@ -1,0 +1,253 @@
+"""Objectives that are called in this process: what they say counts as it would in another."""
+
+import errno
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from processes import PATIENCE
+
+from farthing import Outcome
+from farthing.errors import Infrastructure, InvalidInput
+from farthing.running import Allowance, CallableTask, InProcess, Interrupted, Job, report
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def raises(error):
+    def objective(params):
+        raise error.with_traceback(None)  # it is raised twice
+
+    return objective
+
+
+def returns(value):
+    return lambda params: value
+
+
+def never(usage):
+    raise AssertionError("it cannot be ended, so nobody is to be asked")
+
+
+def call(objective, params=None, *, on_progress=None):
+    engine = InProcess(objective)
+    assert not engine.kills
+    return engine.run(Job(params or {}, number=7, seed=3), Allowance(0.01, never, on_progress))
+
+
+def test_what_it_is_called_with_and_what_comes_back():
+    params = {"x": 2}
+
+    def objective(given):
+        assert given == params
+        given["x"] = "changed"
+        return Outcome(6, cost={"usd": 1})
+
+    finished = call(objective, params)
+    assert (finished.state, finished.value, finished.error) == ("done", 6.0, None)
+    assert finished.cost == {"usd": 1.0}
+    assert params == {"x": 2}
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        *map(returns, [2, np.float32(0.5), np.array(1.5), Outcome(np.float64(4), cost=2)]),
+        *map(returns, [None, "0.5", True, np.zeros(3), (1, 2), float("nan"), float("-inf")]),
+        *map(returns, [Outcome(), Outcome(1, cost="much"), Outcome(1, cost=-1), "x" * 10_000]),
+        *map(returns, [Outcome(1, cost={"usd": float("nan")}), Outcome(1, cost=3, failed="no")]),
+        *map(raises, [ValueError("x"), MemoryError(), Unspeakable(), ValueError("x" * 100_000)]),
+        *map(raises, [Infrastructure("no GPU"), Infrastructure(), Infrastructure("x" * 2**21)]),
+        *map(raises, [OSError(errno.ENOSPC, "No space left"), OSError(errno.ENOENT, "gone")]),
+    ],
+)
+def test_both_engines_agree(evaluate, objective):
+    here, there = call(objective), evaluate(CallableTask(objective))
+    assert (here.state, here.value, here.cost) == (there.state, there.value, there.cost)
+    assert here.error == there.error
+
+
+@pytest.mark.parametrize("engine", ["here", "there"])
+def test_progress_is_no_value_however_long_the_reason_that_there_is_none(evaluate, engine):
+    def objective(params):
+        report(1, 0.5)
+        return Outcome(failed="x" * 2**21)
+
+    finished = call(objective) if engine == "here" else evaluate(CallableTask(objective))
+    assert (finished.state, finished.value) == ("failed", None)
+    assert set(finished.error.splitlines()[0]) == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("objective", "state", "text"),
+    [
+        (raises(ZeroDivisionError("by zero")), "failed", "ZeroDivisionError: by zero"),
+        (raises(MemoryError()), "failed", "out of memory"),
+        (raises(Infrastructure("no GPU")), "lost", "no GPU"),
+        (raises(OSError(errno.EDQUOT, "quota")), "lost", "quota"),
+        (returns(float("nan")), "failed", "NaN"),
+        (returns(Outcome(failed="diverged")), "failed", "diverged"),
+    ],
+)
+def test_what_is_no_value(objective, state, text):
+    finished = call(objective)
+    assert (finished.state, finished.value) == (state, None)
+    assert text in finished.error
+    assert "farthing/running" not in finished.error
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit()])
+def test_what_ends_the_process_is_let_through(error):
+    with pytest.raises(type(error)):
+        call(raises(error))
+
+
+def test_what_it_uses():
+    def burn(seconds):
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            pass
+
+    def objective(params):
+        if os.fork() == 0:
+            burn(0.2)
+            os._exit(0)
+        os.wait()
+        burn(0.2)
+        time.sleep(0.1)
+        return 1.0
+
+    begun = time.perf_counter()
+    usage = call(objective).usage
+    assert usage.cpu_s >= 0.4
+    assert 0.1 <= usage.wall_s <= time.perf_counter() - begun
+    assert (
+        call(lambda params: 1.0).usage.cpu_s < usage.cpu_s / 2
+    )  # not what was used before it began
+    assert usage.peak_mb > 10
+
+
+def test_progress_is_passed_on_and_kept():
+    def objective(params):
+        for step in range(3):
+            report(step, np.float32(step / 2), cost={"usd": step})
+        report(3)
+        return 1.0
+
+    seen = []
+    finished = call(objective, on_progress=lambda message, usage: seen.append((message, usage)))
+    assert [message["step"] for message, _ in seen] == [0, 1, 2, 3]
+    assert [usage.reported["usd"] for _, usage in seen] == [0.0, 1.0, 2.0, 2.0]
+    times = [usage.wall_s for _, usage in seen] + [finished.usage.wall_s]
+    assert times == sorted(times)
+    assert finished.progress == tuple(message for message, _ in seen)
+    assert finished.usage.reported == {"usd": 2.0}
+    assert finished.cost == {}
+
+
+def test_nothing_is_printed_and_later_reports_are(capsys):
+    call(lambda params: report(1) or 1.0)
+    assert capsys.readouterr().out == ""
+    report(2)
+    assert capsys.readouterr().out == '{"step": 2}\n'
+
+
+@pytest.mark.parametrize("caught", [False, True])
+def test_an_error_of_the_listener_is_not_the_objectives(caught):
+    def objective(params):
+        with suppress(LookupError if caught else KeyError):
+            report(1)
+        return 1.0
+
+    def on_progress(message, usage):
+        raise LookupError("the database is gone")
+
+    with pytest.raises(LookupError, match="the database is gone"):
+        call(objective, on_progress=on_progress)
+
+
+def test_each_thread_hears_its_own():
+    both = threading.Barrier(2)
+
+    def objective(params):
+        both.wait(PATIENCE)  # until the other listens, too
+        report(params["x"])
+        both.wait(PATIENCE)
+        return float(params["x"])
+
+    heard = {}
+
+    def run(x):
+        heard[x] = call(objective, {"x": x}).progress
+
+    threads = [threading.Thread(target=run, args=(x,)) for x in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert heard == {0: ({"step": 0},), 1: ({"step": 1},)}
+
+
+def test_one_engine_inside_the_other(evaluate):
+    def inner(params):
+        report(2)
+        return params["x"] + 1.0
+
+    def outer(params):
+        report(1)
+        finished = params["run"](params)
+        report(3)
+        return finished.value + len(finished.progress)
+
+    there = lambda params: evaluate(CallableTask(inner), params)  # noqa: E731
+    here = lambda params: call(inner, params)  # noqa: E731
+    for run, engine in [
+        (here, call),
+        (there, call),
+        (here, lambda task, p: evaluate(CallableTask(task), p)),
+    ]:
+        finished = engine(outer, {"x": 1.0, "run": run})
+        assert finished.value == 3.0, finished.error
+        assert finished.progress == ({"step": 1}, {"step": 3})
+
+
+def test_ctrl_c_says_what_was_used(ctrl_c):
+    def objective(params):
+        report(1, cost=4)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted) as caught:
+        call(objective)
+    assert isinstance(caught.value, KeyboardInterrupt)
+    finished = caught.value.finished
+    assert (finished.state, finished.value) == ("killed", None)
+    assert finished.error == "interrupted from the keyboard"
+    assert finished.usage.wall_s > 0
+    assert finished.usage.reported == {"": 4.0}
+    assert finished.progress == ({"step": 1, "cost": 4.0},)
+
+
+def test_global_randomness_is_left_alone():
+    import random
+
+    random.seed(11)
+    expected = random.random()
+    random.seed(11)
+    assert call(lambda params: random.random()).value == expected
+
+
+def test_what_it_prints_is_shown(capsys):
+    call(lambda params: print("hello") or 1.0)
+    assert capsys.readouterr().out == "hello\n"
+
+
+def test_what_is_no_objective():
+    with pytest.raises(InvalidInput, match="not an objective"):
+        InProcess(3)

@@ -1,0 +1,78 @@
+"""From what a trial used and said to what it costs."""
+
+import pytest
+
+from farthing.errors import InvalidInput
+from farthing.running import Pricing, Usage
+
+USED = Usage(wall_s=10.0, cpu_s=30.0, peak_mb=99.0)
+HOUR = Usage(wall_s=3600.0, cpu_s=7200.0, peak_mb=99.0)
+DOLLARS = Pricing({"usd": 0.1})
+CPU_DOLLARS = Pricing({"usd": 0.1}, cpu=True)
+
+
+def reporting(**amounts):
+    return USED._replace(reported=amounts)
+
+
+@pytest.mark.parametrize(
+    ("pricing", "usage", "told", "resources", "cost"),
+    [
+        # the machine's clocks
+        (Pricing(), USED, {}, ("s",), {"s": 10.0}),
+        (Pricing(), USED, {}, ("worker_s",), {"worker_s": 10.0}),
+        (Pricing(cpu=True), USED, {}, ("s", "worker_s"), {"s": 10.0, "worker_s": 30.0}),
+        (Pricing(), USED, {}, ("usd",), {}),
+        # a rate
+        (DOLLARS, USED, {}, ("usd",), {"usd": 1.0}),
+        (CPU_DOLLARS, USED, {}, ("usd",), {"usd": 3.0}),
+        (DOLLARS, USED, {}, ("s", "usd"), {"s": 10.0, "usd": 1.0}),
+        (DOLLARS, USED, {}, ("kWh",), {}),
+        (Pricing.at("$3.06/h"), HOUR, {}, ("usd",), {"usd": 3.06}),
+        (Pricing.at("$3.06/h", cpu=True), HOUR, {}, ("usd",), {"usd": 6.12}),
+        (Pricing.at("0.72 kWh/2h"), HOUR, {}, ("kWh",), {"kWh": 0.36}),
+        # what progress reports
+        (Pricing(), reporting(usd=2.0), {}, ("usd",), {"usd": 2.0}),
+        (DOLLARS, reporting(usd=2.0), {}, ("usd",), {"usd": 2.0}),
+        (DOLLARS, reporting(kWh=2.0), {}, ("usd", "kWh"), {"usd": 1.0, "kWh": 2.0}),
+        (Pricing(), reporting(s=2.0), {}, ("s",), {"s": 2.0}),
+        (Pricing(), reporting(kWh=2.0), {}, ("s",), {"s": 10.0}),
+        # what the result says
+        (DOLLARS, reporting(usd=2.0), {"usd": 5.0}, ("usd",), {"usd": 5.0}),
+        (DOLLARS, reporting(usd=2.0), {"kWh": 5.0}, ("usd", "kWh"), {"usd": 2.0, "kWh": 5.0}),
+        (Pricing(), USED, {"usd": 5.0}, ("s",), {"s": 10.0}),
+        # a bare number
+        (DOLLARS, USED, {"": 7.0}, ("usd", "s"), {"usd": 7.0, "s": 10.0}),
+        (DOLLARS, USED, {"": 7.0}, ("trials", "s", "usd"), {"s": 7.0, "usd": 1.0}),
+        (Pricing(), USED._replace(reported={"": 4.0}), {}, ("usd",), {"usd": 4.0}),
+        (Pricing(), USED._replace(reported={"": 4.0}), {"usd": 5.0}, ("usd",), {"usd": 5.0}),
+        (Pricing(), USED._replace(reported={"usd": 4.0}), {"": 5.0}, ("usd",), {"usd": 5.0}),
+        # trials are counted, not priced
+        (Pricing(), USED, {"": 7.0}, ("trials",), {}),
+        (Pricing(), USED, {"trials": 7.0}, ("trials", "s"), {"s": 10.0}),
+        # nothing is for nothing
+        (Pricing(), Usage(0.0, 0.0, 0.0), {}, ("s", "worker_s"), {"s": 1e-9, "worker_s": 1e-9}),
+        (DOLLARS, Usage(0.0, 0.0, 0.0), {}, ("usd",), {"usd": 1e-9}),
+        (DOLLARS, USED, {"usd": 0.0}, ("usd",), {"usd": 1e-9}),
+    ],
+)
+def test_the_cost(pricing, usage, told, resources, cost):
+    assert pricing.cost(usage, told, resources) == pytest.approx(cost, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("rate", ["$3.06/h", "3.06 usd/h", "$3.06 / 1h", "$0.051/m", "$73.44/24h"])
+def test_a_rate_in_words(rate):
+    assert Pricing.at(rate).rate == pytest.approx({"usd": 3.06 / 3600}, rel=1e-12)
+
+
+def test_a_rate_of_a_budget_without_a_unit():
+    pricing = Pricing.at("3.6/h")
+    assert pricing.cost(USED, {}, ("cost",)) == pytest.approx({"cost": 0.01}, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "rate", ["$3", "3.06/h/h", "h/$3", "$3/kWh", "2h/h", "$1/", "$/h", "/h", "9 trials/h", ""]
+)
+def test_what_is_no_rate(rate):
+    with pytest.raises(InvalidInput, match="expected a price per time"):
+        Pricing.at(rate)
