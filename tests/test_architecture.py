@@ -8,6 +8,7 @@ import ast
 import builtins
 import graphlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,26 +21,23 @@ import pytest
 REPO = Path(__file__).resolve().parents[1]
 PACKAGE = REPO / "src" / "farthing"
 
+PAGE = REPO / "docs" / "architecture.md"
+
+
+def rooms_by_floor() -> dict[str, list[str]]:
+    """The rooms as docs/architecture.md lists them, in their order."""
+    found: dict[str, list[str]] = {}
+    for floor, room in re.findall(r"^\| ([a-z ]+) \| `(\w+)` \|", PAGE.read_text("utf-8"), re.M):
+        found.setdefault(floor, []).append(room)
+    return found
+
+
 # A room may import only from rooms above it. Down to `stopping` there is no clock, disk, process,
 # screen or global randomness.
-GROUND_FLOOR = (
-    *("errors", "parameters", "coordinates", "table", "space"),
-    *("ledger", "history", "normal"),
-)
-WHAT_WE_BELIEVE = ("kernel", "gp", "cost", "belief")
-WHAT_TO_DO = (
-    *("decision", "climb", "search", "acquisition", "front", "start"),
-    *("policies", "stopping"),
-)
-TIME_AND_MEMORY = (
-    *("plan", "optimizer", "loop", "replay"),
-    *("storage", "running", "meter", "clerk", "worker", "evaluations", "study"),
-)
-PEOPLE = ("report", "plots", "dashboard", "integrations", "cli")
+FLOORS = rooms_by_floor()
 FRONT_DOOR = "__init__"
-
-NUMERICS = GROUND_FLOOR + WHAT_WE_BELIEVE + WHAT_TO_DO
-ROOMS = (*NUMERICS, *TIME_AND_MEMORY, *PEOPLE, FRONT_DOOR)
+NUMERICS = (*FLOORS["values"], *FLOORS["beliefs"], *FLOORS["decisions"])
+ROOMS = (*(room for rooms in FLOORS.values() for room in rooms), FRONT_DOOR)
 
 ONE_METHOD_A_FILE = ("policies", "stopping")
 FOLDERS_THAT_ARE_LISTS = ("cost", *ONE_METHOD_A_FILE)
@@ -160,7 +158,7 @@ def lives_in_a_known_room(module: Module) -> list[str]:
     if module.room in ROOMS:
         return []
     return [
-        f"the room {module.room!r} is new: give it its place in the table of rooms in this test"
+        f"the room {module.room!r} is new: give it its place in the rooms of docs/architecture.md"
     ]
 
 
@@ -348,7 +346,7 @@ def test_check_sees_what_is_planted(check, name, source):
         (imports_only_rooms_above, "farthing.policies.carbo", "from ..belief import Belief"),
         (imports_only_rooms_above, "farthing.optimizer", "from farthing import policies, stopping"),
         (numerics_are_pure, "farthing.gp", "import math\nfrom scipy.linalg import cho_solve"),
-        (numerics_are_pure, "farthing.loop", "import time"),
+        (numerics_are_pure, "farthing.worker", "import time"),
         (randomness_is_seeded, "farthing.study", "rng = np.random.default_rng([seed, 3])"),
         (randomness_is_seeded, "farthing.study", "def draw(rng: np.random.Generator): ..."),
         (asks_no_policy_what_it_is, "farthing.optimizer", "isinstance(stop, (list, tuple))"),
@@ -360,6 +358,12 @@ def test_check_lets_good_code_pass(check, name, source):
 
 
 # -- checks on the whole house ----------------------------------------------------------------
+
+
+def test_the_page_lists_every_room_and_no_other():
+    assert list(FLOORS) == ["values", "beliefs", "decisions", "time and memory", "people"]
+    there = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert set(ROOMS) == there
 
 
 def file_of(target: str) -> str:

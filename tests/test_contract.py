@@ -27,6 +27,7 @@ from farthing.policies import (
 )
 from farthing.search import maximise
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
+from farthing.thinking import believed
 
 # ---------------------------------------------------------------- the methods
 ARGUMENTS = {
@@ -470,7 +471,7 @@ def test_the_cases_stop_and_go_on():
 def test_the_stop_of_ei_per_cost_and_of_gittins_agree(kind):
     """NotWorthIt stops if and only if no index is below the incumbent (stopping paper, 4 and 5)."""
     optimizer = AS_IT_IS.optimizer(kind, EIPerCost())
-    belief = optimizer._believe()
+    belief = believed(optimizer._settings, optimizer._look())
     rng = np.random.default_rng(0)
     most = maximise_score(belief, log_ei_per_cost(1.0), rng).score[0]
     for log_worth, stop in ((most - 0.05, False), (most + 0.05, True)):

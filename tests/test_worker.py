@@ -15,7 +15,6 @@ from processes import children_of, is_alive
 
 from farthing import Float, InvalidInput, Outcome, Space, StorageError, Study
 from farthing.cost import Known
-from farthing.ledger import rate_of
 from farthing.policies import Random
 from farthing.running import CommandTask
 from farthing.settings import Settings
@@ -369,20 +368,6 @@ def test_when_the_whole_tree_is_killed_the_study_goes_on(runner):
     assert result.ledger.reserved == 0
     account = result.ledger["worker_s"]
     assert account.spent + account.reserved + account.left == account.limit
-
-
-# ── rates ──────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("rate", ["$3.06/h", "3.06 usd/h", "$3.06 / 1h", "$0.051/m", "$6.12/2h"])
-def test_a_rate_is_a_price_per_time(rate):
-    assert rate_of(rate) == pytest.approx({"usd": 3.06 / 3600})
-
-
-@pytest.mark.parametrize("rate", ["$3", "3.06/h/h", "h/$3", "$3/kWh", "2s/h", "", "$/h"])
-def test_a_rate_that_makes_no_sense(rate):
-    with pytest.raises(InvalidInput, match="price per time"):
-        rate_of(rate)
 
 
 def test_an_outcome_says_its_own_cost(tmp_path):

@@ -12,9 +12,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["History", "Outcome", "PricePoint", "Run", "Trial", "TrialState"]
+__all__ = ["ELSEWHERE", "History", "Outcome", "PricePoint", "Run", "Trial", "TrialState"]
 
 Array = NDArray[np.float64]
+ELSEWHERE = "evaluated elsewhere"  # why a trial is there that was not asked
 TrialState = Literal["running", "done", "failed", "killed", "lost"]
 
 
@@ -103,6 +104,11 @@ class Trial:
     def predicted_cost(self) -> float | None:
         """Expected cost in the first resource; None while nothing is known about costs."""
         return next(iter(self.predicted.values()), None)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it was evaluated, and paid, elsewhere."""
+        return self.because == ELSEWHERE
 
     @property
     def is_start(self) -> bool:

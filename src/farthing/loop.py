@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Unpack
 
+from farthing.bills import unpriced
 from farthing.display import watching
 from farthing.errors import InvalidInput
 from farthing.facts import Result
@@ -12,7 +13,6 @@ from farthing.history import Outcome
 from farthing.optimizer import Optimizer
 from farthing.running import InProcess
 from farthing.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
-from farthing.state import unpriced
 from farthing.worker import INTERRUPTED, until_stopped
 
 __all__ = ["minimize"]

@@ -7,12 +7,13 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple, Unpack, overload
 
 import numpy as np
 
+from farthing.bills import foreign_trial, outcome_of
 from farthing.decision import Policy, StoppingRule, Verdict
 from farthing.errors import InvalidInput, Outdated, Stopped
 from farthing.history import History, Trial, TrialState
@@ -36,13 +37,10 @@ from farthing.state import (
     State,
     Told,
     Turn,
-    apply,
-    foreign_trial,
-    outcome_of,
-    why_it_must_end,
 )
 from farthing.tabular import learnt_from, read_rows, row
 from farthing.thinking import Thought, best_trial, make_ready, one_thread, think
+from farthing.transition import apply, time_is_short, why_it_must_end
 
 __all__ = ["Optimizer"]
 
@@ -307,11 +305,8 @@ class Optimizer:
 
     def _stop_if_time_is_short(self, state: State) -> None:
         """Begin no thought that would end after the budget, if it took as long as the last one."""
-        if self._present is None or "s" not in state.ledger:
-            return
-        here = Moment(self._memory.now, time.monotonic() - self._present)
-        account = apply(self._settings, state, Passed(), here).ledger["s"]
-        if account.left > state.thought_s:
+        present = None if self._present is None else time.monotonic() - self._present
+        if not time_is_short(state, Moment(self._memory.now, present)):
             return
         account = state.ledger["s"]
         if account.left > 0:  # beyond the limit, to wait for others is free
@@ -492,12 +487,8 @@ class Optimizer:
         state = self._memory.look()
         known = state.known()
         if self._best is None or self._best[0] != known:
-            if self.noisy:
-                with self._thinking():
-                    found = best_trial(self._settings, state.history)
-            else:
-                found = best_trial(self._settings, state.history)
-            self._best = known, found
+            with self._thinking() if self.noisy else nullcontext():
+                self._best = known, best_trial(self._settings, state.history)
         return self._best[1]
 
     @property

@@ -21,11 +21,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from farthing.bills import bill, foreign_trial, outcome_of
 from farthing.errors import InvalidInput
 from farthing.history import PricePoint, Trial, TrialState
 from farthing.settings import Settings
 from farthing.space import Categorical, Float, Int, Parameter, Space
-from farthing.state import bill, foreign_trial, outcome_of
 
 __all__ = ["learnt_from", "parsed", "read_rows", "record", "row", "to_csv", "to_frame", "to_json"]
 

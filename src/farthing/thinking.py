@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from farthing.belief import Z_AFFORDABLE, Belief, believe
-from farthing.cost import CostLearner, CostModel, Evidence, Known
+from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.decision import Proposal, Verdict, judge
 from farthing.history import History, PricePoint, Trial
 from farthing.ledger import Ledger
@@ -150,7 +150,7 @@ def _taught(
 
     def teach(learner: CostLearner, resource: str) -> CostLearner:
         told = [price for price in prices if resource in price.cost]
-        if not told or isinstance(learner, Known):
+        if not told or isinstance(learner, KnownBeforehand):
             return learner
         return _Taught(
             learner,

@@ -37,7 +37,10 @@ def trials_of(farthing):
         (["--budget", "5m", "--param", "x=float:1:0", "--", "true"], ["low"]),
         (["--budget", "5m", *X, "--policy", "coling", "--", "true"], ["Did you mean cooling?"]),
         (["--budget", "5m", *X, "--stop", "targe(1)", "--", "true"], ["Did you mean target?"]),
-        (["--budget", "5m", *X, "--policy", "ei", "--worth", "1", "--", "true"], ["read by nothing"]),
+        (
+            ["--budget", "5m", *X, "--policy", "ei", "--worth", "1", "--", "true"],
+            ["read by nothing"],
+        ),
         (["--budget", "5m", *X, "--stop", "not_worth_it", "--", "true"], ["--worth"]),
         (["--budget", "5m", *X, "--rate", "$3/h", "--", "true"], ["read by nothing", "usd"]),
         (["--budget", "$5", *X, "--rate", "3", "--", "true"], ["price per time"]),
@@ -48,7 +51,10 @@ def trials_of(farthing):
             ["one model"],
         ),
         (["--budget", "5m", *X, "--timeout", "soon", "--", "true"], ["soon"]),
-        (["--budget", "5m", *X, "--timeout", "$5", "--", "true"], ["--timeout '$5'", "a time such as"]),
+        (
+            ["--budget", "5m", *X, "--timeout", "$5", "--", "true"],
+            ["--timeout '$5'", "a time"],
+        ),
         (["--budget", "5m", *X, "--lease", "0", "--", "true"], ["--lease 0.0", "above 0"]),
         (["--budget", "5m", *X, "--", "true", "{y}"], ["asks for {y}", "only x"]),
         (["--budget", "5m", *X, "--", "no-such-program", "{x}"], ["no program 'no-such-program'"]),

@@ -5,10 +5,11 @@ import pytest
 
 from farthing import InvalidInput, Optimizer
 from farthing.cost import Evidence, Known, KnownBeforehand, Linear, LogGP, Median
+from farthing.history import PricePoint
 from farthing.normal import expected_cost
-from farthing.plan import informed
 from farthing.policies import Random
 from farthing.space import Categorical, Float, Space
+from farthing.thinking import _taught
 
 SPACE = Space({"a": Float(2, 50, log=True), "kind": Categorical(["x", "y"])})
 
@@ -87,8 +88,8 @@ def test_a_learnt_cost_has_to_be_told():
 
 @pytest.mark.parametrize("learner", [Known(twice), Median(Known(twice))])
 def test_costs_paid_elsewhere_do_not_teach_what_is_known(learner):
-    plan = Optimizer(SPACE, 100.0, cost=learner)._plan
+    learners = Optimizer(SPACE, 100.0, cost=learner)._settings.learners
     x = SPACE.encode({"a": 10.0, "kind": "x"})
-    assert informed(plan, [(x, {"cost": 3.0})]).learners == {"cost": learner}
-    plan = Optimizer(SPACE, 100.0, cost=Median())._plan
-    assert informed(plan, [(x, {"cost": 3.0})]).learners != plan.learners
+    assert _taught(learners, [PricePoint(x, {"cost": 3.0})]) == {"cost": learner}
+    learners = Optimizer(SPACE, 100.0, cost=Median())._settings.learners
+    assert _taught(learners, [PricePoint(x, {"cost": 3.0})]) != learners

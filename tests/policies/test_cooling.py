@@ -8,6 +8,7 @@ from beliefs import chosen, done, known, letter, line, pool, random_pool, toy
 from farthing import Budget, Float, History, Ledger, Optimizer, Space
 from farthing.policies import EI, Cooling, EIPerCost
 from farthing.policies.cooling import exponent
+from farthing.thinking import believed
 
 
 def spent(limit, start, more=0.0):
@@ -86,7 +87,7 @@ def test_it_is_that_of_the_bills():
             for name, limit in budget.items()
         }
         scarcest.add(min(alphas, key=alphas.get))
-        alpha = exponent(optimizer._believe())
+        alpha = exponent(believed(optimizer._settings, optimizer._look()))
         assert alpha == pytest.approx(min(alphas.values()), rel=1e-12)
         optimizer.tell(waiting, waiting.params["x"] ** 2, cost=bill)
         for counts in (totals, start) if waiting.is_start else (totals,):

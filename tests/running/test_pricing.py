@@ -3,6 +3,7 @@
 import pytest
 
 from farthing.errors import InvalidInput
+from farthing.ledger import rate_of
 from farthing.running import Pricing, Usage
 
 USED = Usage(wall_s=10.0, cpu_s=30.0, peak_mb=99.0)
@@ -28,9 +29,9 @@ def reporting(**amounts):
         (CPU_DOLLARS, USED, {}, ("usd",), {"usd": 3.0}),
         (DOLLARS, USED, {}, ("s", "usd"), {"s": 10.0, "usd": 1.0}),
         (DOLLARS, USED, {}, ("kWh",), {}),
-        (Pricing.at("$3.06/h"), HOUR, {}, ("usd",), {"usd": 3.06}),
-        (Pricing.at("$3.06/h", cpu=True), HOUR, {}, ("usd",), {"usd": 6.12}),
-        (Pricing.at("0.72 kWh/2h"), HOUR, {}, ("kWh",), {"kWh": 0.36}),
+        (Pricing(rate_of("$3.06/h")), HOUR, {}, ("usd",), {"usd": 3.06}),
+        (Pricing(rate_of("$3.06/h"), cpu=True), HOUR, {}, ("usd",), {"usd": 6.12}),
+        (Pricing(rate_of("0.72 kWh/2h")), HOUR, {}, ("kWh",), {"kWh": 0.36}),
         # what progress reports
         (Pricing(), reporting(usd=2.0), {}, ("usd",), {"usd": 2.0}),
         (DOLLARS, reporting(usd=2.0), {}, ("usd",), {"usd": 2.0}),
@@ -62,11 +63,11 @@ def test_the_cost(pricing, usage, told, resources, cost):
 
 @pytest.mark.parametrize("rate", ["$3.06/h", "3.06 usd/h", "$3.06 / 1h", "$0.051/m", "$73.44/24h"])
 def test_a_rate_in_words(rate):
-    assert Pricing.at(rate).rate == pytest.approx({"usd": 3.06 / 3600}, rel=1e-12)
+    assert rate_of(rate) == pytest.approx({"usd": 3.06 / 3600}, rel=1e-12)
 
 
 def test_a_rate_of_a_budget_without_a_unit():
-    pricing = Pricing.at("3.6/h")
+    pricing = Pricing(rate_of("3.6/h"))
     assert pricing.cost(USED, {}, ("cost",)) == pytest.approx({"cost": 0.01}, rel=1e-12)
 
 
@@ -75,4 +76,4 @@ def test_a_rate_of_a_budget_without_a_unit():
 )
 def test_what_is_no_rate(rate):
     with pytest.raises(InvalidInput, match="expected a price per time"):
-        Pricing.at(rate)
+        rate_of(rate)

@@ -1,0 +1,105 @@
+"""What a trial is said to be and to have cost, checked: the door for outcomes and bills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farthing.cost import KnownBeforehand
+from farthing.errors import InvalidInput
+from farthing.history import ELSEWHERE, Trial, TrialState
+from farthing.settings import Settings
+from farthing.state import Price
+
+__all__ = ["bill", "foreign_trial", "outcome_of", "unpriced"]
+
+Array = NDArray[np.float64]
+
+
+def bill(settings: Settings, cost: Price, x: Array, *, required: bool) -> dict[str, float]:
+    """What was paid by resource; what is known beforehand need not be told."""
+    priced = settings.priced
+    told = {} if cost is None else dict(cost) if isinstance(cost, Mapping) else {priced[0]: cost}
+    paid = {}
+    for resource, amount in told.items():
+        if resource not in priced:
+            raise InvalidInput(
+                f"A cost in {resource!r} was told, but what is counted here is {', '.join(priced)}."
+            )
+        what, advice = f"The cost in {resource!r}", "Tell what the evaluation really used."
+        paid[resource] = _finite(amount, what, advice)
+        if not paid[resource] > 0:
+            raise InvalidInput(f"{what} is {amount!r}: expected a positive number. {advice}")
+    for resource, learner in settings.learners.items():
+        if resource not in paid and isinstance(learner, KnownBeforehand):
+            paid[resource] = learner.price_at(settings.space, x)
+    if required and (missing := unpriced(settings, paid)):
+        raise InvalidInput(
+            f"The cost in {missing!r} is missing, which the budget or the policy needs. "
+            "Say tell(trial, value, cost=...), or return Outcome(value, cost=...)."
+        )
+    return paid
+
+
+def unpriced(settings: Settings, paid: Mapping[str, float]) -> str | None:
+    """A resource whose cost is needed and not known."""
+    return next((resource for resource in settings.needed if resource not in paid), None)
+
+
+def outcome_of(
+    value: float | None, failed: str | None, killed: bool, what: str
+) -> tuple[TrialState, float | None]:
+    """The state a trial ends in, and its value; `what` names the trial."""
+    given = (value is not None, failed is not None, bool(killed))
+    if sum(given) != 1:
+        raise InvalidInput(
+            "Tell exactly one of a value, failed='why', or killed=True; "
+            f"got value={value!r}, failed={failed!r}, killed={killed!r}."
+        )
+    if failed is not None and not (isinstance(failed, str) and failed):
+        raise InvalidInput(f"failed={failed!r}: say in words why, such as failed='out of memory'.")
+    if not given[0]:
+        return "failed" if given[1] else "killed", None
+    advice = "If the evaluation went wrong, say failed='why' instead."
+    return "done", _finite(value, f"The value of {what}", advice)
+
+
+def _finite(value: object, what: str, advice: str) -> float:
+    """A number, also one of NumPy or of a tensor library, but not a text that looks like one."""
+    try:
+        if isinstance(value, bool | str | bytes):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{what} is {value!r}: expected a finite number. {advice}") from None
+    if not np.isfinite(number):
+        raise InvalidInput(f"{what} is {number}: expected a finite number. {advice}")
+    return number
+
+
+def foreign_trial(
+    settings: Settings,
+    params: Mapping[str, Any],
+    state: TrialState,
+    value: float | None = None,
+    *,
+    cost: Price = None,
+    error: str | None = None,
+    required: bool = False,
+) -> Trial:
+    """An evaluation made elsewhere, as a trial that has no number yet."""
+    x = settings.space.encode(params)
+    return Trial(
+        number=-1,
+        params=settings.space.decode(x) if settings.space.rows is not None else dict(params),
+        x=x,
+        state=state,
+        value=value,
+        cost={} if state == "running" else bill(settings, cost, x, required=required),
+        because=ELSEWHERE,
+        error=error,
+        notes={"phase": "start"},
+    )
