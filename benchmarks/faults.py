@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -40,9 +40,11 @@ from benchmarks.speed import commit, cpu_model
 from benchmarks.storage import databases
 from farthing.cli import main as farthing
 from farthing.errors import FarthingError
-from farthing.history import History
+from farthing.history import Trial
 from farthing.ledger import Account
-from farthing.storage import Book, Database, Mirror, find_book, records
+from farthing.state import State
+from farthing.storage import Database, DatabaseMemory, find_study
+from farthing.tabular import record
 from farthing.worker import TICK
 
 RESULTS = Path(__file__).parent / "results" / "faults.json"
@@ -193,43 +195,45 @@ class Auditor:
     stall: float = 0.0  # seconds: the latest that a look was, so busy was the machine
     overspend: float = 0.0  # seconds beyond the limit, the most that was seen
     thought: float = 0.0  # seconds: the longest, which is not broken off
-    _mirror: Mirror | None = None
+    _memory: DatabaseMemory | None = None
+    _database: Database | None = None
+    _seen: State | None = None
     _done: dict[int, float | None] = field(default_factory=dict)
     _accounts: dict[str, Account] = field(default_factory=dict)
 
-    def look(self) -> Book | None:
+    def look(self) -> State | None:
         """The study as it is; None before it is made."""
-        if self._mirror is None:
-            self._mirror = self._find()
+        if self._memory is None:
+            self._memory = self._find()
             return None
-        before = self._mirror.book.revision
-        self._mirror.look()
-        book, history = self._mirror.book, self._mirror.history
-        if book.revision != before or self.commits == 0:
+        state = self._memory.look()
+        if state is not self._seen:
+            self._seen = state
             self.commits += 1
-            self.faults += [f"commit {book.revision}: {f}" for f in self._check(book, history)]
-        return book
+            self.faults += [f"commit {self.commits}: {fault}" for fault in self._check(state)]
+        return state
 
-    def _find(self) -> Mirror | None:
+    def _find(self) -> DatabaseMemory | None:
         file = Path(self.url.removeprefix("sqlite:///"))
         if self.url.startswith("sqlite") and not file.exists():
             return None
-        database = Database(self.url)
+        self._database = Database(self.url)
         try:
-            return Mirror(database, find_book(database, STUDY))
+            return DatabaseMemory(self._database, find_study(self._database, STUDY).id)
         except FarthingError:  # not made yet
-            database.close()
+            self._database.close()
             return None
 
-    def _check(self, book: Book, history: History) -> Iterator[str]:
+    def _check(self, state: State) -> Iterator[str]:
+        history, ledger = state.history, state.ledger
         numbers = [trial.number for trial in history]
-        if numbers != list(range(book.trials)):
-            yield f"{book.trials} trials are booked, there are {numbers}"
+        if numbers != list(range(len(history))):
+            yield f"there are the trials {numbers}"
         running = {trial.number for trial in history if trial.state == "running"}
-        if set(book.ledger.holds) != running:
-            yield f"{sorted(book.ledger.holds)} hold something, {sorted(running)} run"
-        for name in book.ledger:
-            account = book.ledger[name]
+        if set(ledger.holds) != running:
+            yield f"{sorted(ledger.holds)} hold something, {sorted(running)} run"
+        for name in ledger:
+            account = ledger[name]
             # Time passes for all trials together, and is not the sum of theirs.
             spent = account.spent if name == "s" else paid(history, name)
             if not math.isclose(spent + account.reserved + account.left, account.limit):
@@ -245,11 +249,11 @@ class Auditor:
                 yield f"trial {number} was done ({value}) and is {history[number].state}"
         self._done = {t.number: t.value for t in history if t.state == "done"}
 
-    def wait(self, happened: Callable[[Book | None], bool], patience: float = PATIENCE) -> bool:
+    def wait(self, happened: Callable[[State | None], bool], patience: float = PATIENCE) -> bool:
         """Look until something has happened; how the machine keeps us waiting is noted."""
         deadline = time.monotonic() + patience
         while True:
-            begun, is_found = time.monotonic(), self._mirror is not None
+            begun, is_found = time.monotonic(), self._memory is not None
             if happened(self.look()):
                 return True
             if begun > deadline:
@@ -260,16 +264,15 @@ class Auditor:
 
     def records(self) -> list[dict[str, Any]]:
         """Everything that is stored of the trials."""
-        assert self._mirror is not None
-        with self._mirror.database.reading() as connection:
-            return records(connection, self._mirror.book.id)
+        assert self._memory is not None
+        return [record(trial) for trial in self._memory.look().history]
 
     def close(self) -> None:
-        if self._mirror is not None:
-            self._mirror.database.close()
+        if self._database is not None:
+            self._database.close()
 
 
-def paid(history: History, resource: str) -> float:
+def paid(history: Iterable[Trial], resource: str) -> float:
     """What the trials that are over have cost."""
     return math.fsum(t.cost.get(resource, 0.0) for t in history if t.state != "running")
 

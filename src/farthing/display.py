@@ -44,10 +44,11 @@ class _Lines:
 
     def show(self) -> None:
         """Print the trials that have finished since."""
-        for trial in self._optimizer.history:
+        state = self._optimizer.seen
+        for trial in state.history:
             if trial.state != "running" and trial.number not in self._shown:
                 self._shown.add(trial.number)
-                print(f"{trial_line(trial)}  [{spent(self._optimizer.ledger)}]", flush=True)
+                print(f"{trial_line(trial)}  [{spent(state.ledger)}]", flush=True)
 
 
 @contextmanager
@@ -61,7 +62,8 @@ def _live(optimizer: Optimizer) -> Iterator[Callable[[], None]]:
 
         def show() -> None:
             nonlocal last, running
-            before, running = running, [trial.number for trial in optimizer.history.running]
+            before = running
+            running = [trial.number for trial in optimizer.seen.history.running]
             if running != before or time.monotonic() - last >= REFRESH:
                 live.update(_picture(optimizer), refresh=True)
                 last = time.monotonic()
@@ -76,12 +78,13 @@ def _picture(optimizer: Optimizer) -> Group:
     from rich.console import Group
     from rich.text import Text
 
-    ledger, best = optimizer.ledger, optimizer.best
+    state, best = optimizer.seen, optimizer.best
+    ledger = state.ledger
     lines = [_bar(ledger, resource) for resource in ledger]
     if best is not None:
         lines.append(Text(f"best {best.value:.6g}  trial {best.number} at ", style="bold"))
         lines[-1].append(shown_params(best.params), style="not bold")
-    for trial in optimizer.history.running:
+    for trial in state.history.running:
         text = f"trial {trial.number}: {amounts(trial.cost) or 'starting'}"
         text += f", about {amounts(trial.predicted)} expected" if trial.predicted else ""
         lines.append(Text(f"{text}  {shown_params(trial.params)}", style="cyan"))

@@ -25,8 +25,8 @@ class Memory(Protocol):
     def now(self) -> float:
         """The memory's clock, in seconds, when it was last looked at or changed."""
 
-    def look(self) -> State:
-        """The state as it is."""
+    def look(self, at_most: float = 0.0) -> State:
+        """The state as it is, or as it was at most so many seconds ago."""
 
     def commit(self, change: Change, *, durable: bool = True) -> State:
         """The state after a change, which happens as a whole or not at all.
@@ -49,7 +49,7 @@ class OneProcess:
         """A clock that only goes forward."""
         return time.monotonic()
 
-    def look(self) -> State:
+    def look(self, at_most: float = 0.0) -> State:
         """The state."""
         return self._state
 

@@ -47,6 +47,7 @@ __all__ = ["Optimizer"]
 SLOW = 0.05  # seconds: from here on only one process thinks at a time
 POLL = (0.002, 0.02)  # seconds between looks whether another has finished thinking
 THINKER_LEASE = (10.0, 5.0)  # a thinker is dead after 10 s + 5 x the last thought
+FRESH = 0.02  # seconds that a look is good for; what was overlooked makes a thought outdated
 LEASES_ARE_CHECKED = 1.0  # seconds between looks for workers that disappeared
 
 
@@ -155,9 +156,9 @@ class Optimizer:
         finally:  # a thought that ends in an error took its time, too
             self._unpaid += time.perf_counter() - begun
 
-    def _look(self) -> State:
+    def _look(self, at_most: float = 0.0) -> State:
         """The state, as if the thinking that nobody has paid for yet had been charged."""
-        state = self._memory.look()
+        state = self._memory.look(at_most)
         if not self._unpaid or self._present is not None:
             return state
         return replace(state, ledger=state.ledger.think(self._unpaid))
@@ -185,21 +186,16 @@ class Optimizer:
     @overload
     def ask(
         self,
-        count: None = None,
+        count: None = ...,
         *,
-        anyway: bool = False,
-        worker: str | None = None,
-        lease: float | None = None,
+        anyway: bool = ...,
+        worker: str | None = ...,
+        lease: float | None = ...,
     ) -> Trial: ...
 
     @overload
     def ask(
-        self,
-        count: int,
-        *,
-        anyway: bool = False,
-        worker: str | None = None,
-        lease: float | None = None,
+        self, count: int, *, anyway: bool = ..., worker: str | None = ..., lease: float | None = ...
     ) -> list[Trial]: ...
 
     def ask(
@@ -236,8 +232,7 @@ class Optimizer:
     def _ask(self, anyway: bool, worker: str | None, lease: float | None) -> Trial:
         crowded = False  # whether a thought was in vain because another was quicker
         while True:
-            state = self._look()
-            state = self._give_up_lost(state)
+            state = self._give_up_lost(self._look(FRESH))
             if state.halted is not None:
                 raise Stopped(state.halted)
             self._stop_if_time_is_short(state)
@@ -248,6 +243,7 @@ class Optimizer:
                     return self._chosen(state, anyway, worker, lease)
             except Outdated:
                 self._kept, crowded = None, True
+                self._memory.look()
                 continue
             time.sleep(min(max(state.thought_s / 2, POLL[0]), POLL[1]))
 
@@ -383,7 +379,7 @@ class Optimizer:
         Returns:
             Why it must end now; None if it may go on.
         """
-        self._give_up_lost(self._memory.look())  # what they held may be what this one needs
+        self._give_up_lost(self._memory.look(FRESH))  # what they held may be what this one needs
         event = Renewed(trial.number, lease, cost, ahead, tuple(progress))
         state = self._commit(event, durable=False)
         on_clock = Moment(self._memory.now, None if self._present is None else 0.0)
@@ -490,6 +486,11 @@ class Optimizer:
             with self._thinking() if self.noisy else nullcontext():
                 self._best = known, best_trial(self._settings, state.history)
         return self._best[1]
+
+    @property
+    def seen(self) -> State:
+        """What is known, as it was a moment ago: for those who look often."""
+        return self._look(FRESH)
 
     @property
     def ledger(self) -> Ledger:

@@ -164,9 +164,14 @@ class Settings:
         return self.policy.models or (self.stop is not None and self.stop.models)
 
     @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """The accounts of the ledger, the primary one first."""
+        return Ledger.of(self.budget).resources
+
+    @cached_property
     def priced(self) -> tuple[str, ...]:
         """The resources in which a cost may be told, the primary one first."""
-        return tuple(name for name in Ledger.of(self.budget).resources if name != "trials")
+        return tuple(name for name in self.resources if name != "trials")
 
     @cached_property
     def needed(self) -> tuple[str, ...]:

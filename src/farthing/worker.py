@@ -18,7 +18,7 @@ from typing import Any
 
 from farthing.errors import FarthingError, Interrupted, InvalidInput, Stopped, StorageError
 from farthing.history import Trial
-from farthing.ledger import Ledger, rate_of
+from farthing.ledger import Budget, rate_of
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Pricing, Usage
 from farthing.settings import Settings
@@ -74,8 +74,8 @@ def _evaluate(
     on_change: Notice,
     must_end: Callable[[], bool],
 ) -> None:
-    ledger, pricing = optimizer.ledger, _pricing(settings)
-    tick = min(_tick(ledger), settings.lease / 3)
+    pricing = _pricing(settings)
+    tick = min(_tick(settings.budget), settings.lease / 3)
     progress = list[dict[str, Any]]()
     heard = time.monotonic()  # when the memory last answered
 
@@ -83,7 +83,7 @@ def _evaluate(
         nonlocal heard
         if must_end():
             return INTERRUPTED
-        cost = pricing.cost(usage, {}, ledger)
+        cost = pricing.cost(usage, {}, settings.resources)
         share = tick / max(usage.wall_s, tick)
         ahead = {resource: amount * (1 + share) for resource, amount in cost.items()}
         try:
@@ -99,7 +99,7 @@ def _evaluate(
         return reason
 
     def on_progress(message: Mapping[str, Any], usage: Usage) -> None:
-        progress.append({**message, "cost": pricing.cost(usage, {}, ledger)})
+        progress.append({**message, "cost": pricing.cost(usage, {}, settings.resources)})
         del progress[:-KEPT_PROGRESS]
 
     job = Job(trial.params, trial.number, trial.run.seed)
@@ -122,7 +122,7 @@ def _conclude(
     """Tell what became of a trial, and what it used."""
     usage = finished.usage
     used = {"run_s": usage.wall_s, "cpu_s": usage.cpu_s, "peak_mb": usage.peak_mb}
-    cost = _pricing(settings).cost(usage, finished.cost, optimizer.ledger)
+    cost = _pricing(settings).cost(usage, finished.cost, settings.resources)
     optimizer.commit(
         Told(
             *(trial, finished.state, finished.value, cost, finished.error),
@@ -137,8 +137,9 @@ def _pricing(settings: Settings) -> Pricing:
     return Pricing(rate, cpu=settings.measure == "cpu")
 
 
-def _tick(ledger: Ledger) -> float:
-    shortest = min((ledger[r].limit for r in ("s", "worker_s") if r in ledger), default=math.inf)
+def _tick(budget: Budget | None) -> float:
+    limits = {} if budget is None else budget.limits
+    shortest = min(limits.get("s", math.inf), limits.get("worker_s", math.inf))
     least, most = TICK
     return min(max(shortest / 100, least), most)
 

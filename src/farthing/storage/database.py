@@ -64,7 +64,8 @@ class Database:
             self._engine = create_engine(self.url, connect_args={"timeout": PATIENCE})
             event.listen(self._engine, "connect", _set_up_sqlite)
             event.listen(self._engine, "begin", _begin_sqlite)
-            self._reader = self._glancer = self._engine
+            self._reader = self._engine
+            self._glancer = self._engine.execution_options(glances=True)
         else:
             self._engine = _postgres(self.url)
             self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ")
@@ -200,5 +201,6 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("writes")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get("glances"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")

@@ -6,6 +6,8 @@ of the state and reads the rows with a later revision than the last it has seen.
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 from typing import ClassVar
 
@@ -44,14 +46,17 @@ class DatabaseMemory:
         self._id = id
         self._state = State(Ledger.of(None))
         self._revision = -1  # the last that was seen
+        self._seen_at = -math.inf  # on the clock of this process
         self.now = 0.0
 
-    def look(self) -> State:
-        """The state as it is."""
+    def look(self, at_most: float = 0.0) -> State:
+        """The state as it is, or as it was at most so many seconds ago."""
         database = self._database
+        if time.monotonic() - self._seen_at < at_most:
+            return self._state
         with database.glancing() as connection:
             row = read_study(connection, database.is_sqlite, self._id)
-        self.now = row.now
+        self.now, self._seen_at = row.now, time.monotonic()
         if row.revision != self._revision:
             with database.reading() as connection:  # rows of one moment
                 row = read_study(connection, database.is_sqlite, self._id)
@@ -74,7 +79,7 @@ class DatabaseMemory:
             if new := after.prices[len(before.prices) :]:
                 write_prices(connection, id, revision, new)
         # It is committed. What came from here need not be read again.
-        self._state, self._revision = after, revision
+        self._state, self._revision, self._seen_at = after, revision, time.monotonic()
         return after
 
     def _take_in(self, connection: Connection, row: Raw) -> None:
