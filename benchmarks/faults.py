@@ -419,12 +419,12 @@ def _inject(
 ) -> Found:
     run = start()
     codes: list[int | None] = []
-    auditor.wait(lambda book: run.has_ended() or _is_time(run, book, injection))
+    auditor.wait(lambda state: run.has_ended() or _is_time(run, state, injection))
     auditor.wait(lambda _: False, patience=injection.delay)
     killed = 0 if run.has_ended() else kill(lambda: run.of(injection.target))
     at, survived = time.monotonic(), 0.0
 
-    def ended(_: Book | None) -> bool:
+    def ended(_: State | None) -> bool:
         nonlocal survived
         if orphans(folder, None if run.code is not None else run.pid):
             survived = time.monotonic() - at
@@ -443,7 +443,7 @@ def _inject(
     too_late = GRACE + LEASE + auditor.stall
     auditor.wait(lambda _: ended(_) and not orphans(folder, None), patience=too_late)
     survivors = orphans(folder, None)
-    book, rows = auditor.look(), auditor.records()
+    state, rows = auditor.look(), auditor.records()
     finished = 0 if any(row["state"] == "done" for row in rows) else 1
     if codes[-1:] != [finished]:
         faults.append(f"exit codes {codes}: {(folder / 'said').read_text()[-500:]}")
@@ -457,8 +457,8 @@ def _inject(
         faults.append(f"{len(survivors)} processes left, the last seen after {survived:.2f} s")
     if auditor.overspend > allowed:
         faults.append(f"{auditor.overspend:.2f} s were overspent, {allowed:.2f} s are allowed")
-    if book is not None and "s" in book.ledger and book.ledger["s"].spent > took:
-        faults.append(f"{book.ledger['s'].spent:.2f} s were charged for {took:.2f} s of work")
+    if state is not None and "s" in state.ledger and state.ledger["s"].spent > took:
+        faults.append(f"{state.ledger['s'].spent:.2f} s were charged for {took:.2f} s of work")
     return Found(
         injection,
         killed,
@@ -477,13 +477,13 @@ def _inject(
     )
 
 
-def _is_time(run: Run, book: Book | None, injection: Injection) -> bool:
+def _is_time(run: Run, state: State | None, injection: Injection) -> bool:
     """Whether as much is spent as was drawn, and there is somebody to kill."""
     if injection.share is None:
         return True
-    if book is None or not run.of(injection.target):
+    if state is None or not run.of(injection.target):
         return False
-    spent = max(book.ledger[name].spent / book.ledger[name].limit for name in book.ledger)
+    spent = max(state.ledger[name].spent / state.ledger[name].limit for name in state.ledger)
     return spent >= injection.share
 
 

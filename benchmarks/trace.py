@@ -163,8 +163,9 @@ def watch(tree: Path, out: Path) -> None:
     sys.argv[:] = ["farthing", *ARGUMENTS]
     sys.setprofile(watcher.profile)
     try:
-        from farthing import cli
+        from farthing import cli, optimizer
 
+        optimizer.FRESH = 3600.0  # what a worker saw last is fresh, on however busy a machine
         cli.main()
     except SystemExit as exit:
         if exit.code:

@@ -47,7 +47,7 @@ __all__ = ["Optimizer"]
 SLOW = 0.05  # seconds: from here on only one process thinks at a time
 POLL = (0.002, 0.02)  # seconds between looks whether another has finished thinking
 THINKER_LEASE = (10.0, 5.0)  # a thinker is dead after 10 s + 5 x the last thought
-FRESH = 0.02  # seconds that a look is good for; what was overlooked makes a thought outdated
+FRESH = 0.05  # seconds that a look is good for, where many workers tell at any moment
 LEASES_ARE_CHECKED = 1.0  # seconds between looks for workers that disappeared
 
 
@@ -232,7 +232,8 @@ class Optimizer:
     def _ask(self, anyway: bool, worker: str | None, lease: float | None) -> Trial:
         crowded = False  # whether a thought was in vain because another was quicker
         while True:
-            state = self._give_up_lost(self._look(FRESH))
+            # A worker has just looked, when it told of its last trial.
+            state = self._give_up_lost(self._look(0.0 if lease is None else FRESH))
             if state.halted is not None:
                 raise Stopped(state.halted)
             self._stop_if_time_is_short(state)
