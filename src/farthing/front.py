@@ -1,8 +1,8 @@
 """The EI-cost Pareto front, the exponent a choice implies, and how long a front lasts.
 
-"Pareto-efficient acquisition functions for cost-aware Bayesian optimization", section 3, figures 1,
-5 and 7. Everything is in (ln c, ln EI), where EI / c^alpha is a family of straight lines of slope
-alpha: an alpha can reach exactly the points on the upper hull (dossier section 8).
+Guinet et al. 2020, section 3.1 and figures 1, 5 and 7. Everything is in (ln c, ln EI), where
+EI / c^alpha is a family of straight lines of slope alpha: an alpha can reach exactly the points on
+the upper hull.
 
     log_ei, log_cost   (m,)   ln EI and ln c of one finite set of candidates
     index sets         (k,)   rows of that set
@@ -109,7 +109,9 @@ def improvement_split(
     new_std: ArrayLike,
     new_best: ArrayLike,
 ) -> tuple[Array, Array]:
-    """The change of EI from one iteration to the next, split exactly in two (dossier section 8).
+    """The change of EI from one iteration to the next, split in two.
+
+    Exactly, where Guinet et al. 2020, appendix B, approximate.
 
     global = EI(mean', std', best') - EI(mean', std', best)    because the best value moved
     local  = EI(mean', std', best)  - EI(mean, std, best)      because the posterior moved
