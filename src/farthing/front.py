@@ -22,7 +22,6 @@ __all__ = [
     "front",
     "implied_alpha",
     "improvement_split",
-    "local_alpha",
     "persistence",
 ]
 
@@ -79,20 +78,6 @@ def implied_alpha(log_ei: ArrayLike, log_cost: ArrayLike, chosen: int) -> Implie
         return ImpliedAlpha(low, high, True, low if np.isinf(high) else 0.5 * (low + high), 0.0)
     alpha = _slope_above(dearness, gain)
     return ImpliedAlpha(low, high, False, alpha, float(np.max(gain - alpha * dearness)))
-
-
-def local_alpha(
-    d_log_ei: ArrayLike,  # (..., d)
-    d_log_cost: ArrayLike,  # (..., d)
-) -> Array:  # (...)
-    """alpha = (grad ln EI . grad ln c) / |grad ln c|^2, where EI / c^alpha is stationary.
-
-    Only first order: where no alpha is supported it is no maximum. NaN where the cost is flat.
-    """
-    to_ei = np.asarray(d_log_ei, dtype=np.float64)
-    to_cost = np.asarray(d_log_cost, dtype=np.float64)
-    squared = np.sum(to_cost * to_cost, axis=-1)
-    return np.asarray(np.sum(to_ei * to_cost, axis=-1) / np.where(squared > 0, squared, np.nan))
 
 
 def persistence(before: ArrayLike, after: ArrayLike) -> Persistence:

@@ -24,7 +24,6 @@ __all__ = [
     "gittins",
     "gittins_slopes",
     "h_inverse",
-    "harmonic_cost",
     "log_affordable",
     "log_affordable_slopes",
     "log_ei",
@@ -179,11 +178,6 @@ def expected_cost_slopes(
     t = (log_cap - m) / safe
     at_cap = np.where(s < 1e-12, 0.0, np.exp(log_cap - 0.5 * t * t - LOG_SQRT_2PI - value))
     return value, to_m, s * to_m - at_cap
-
-
-def harmonic_cost(log_mean: ArrayLike, log_std: ArrayLike) -> Array:
-    """ln 1/E[1/c] = m - s^2/2: rewards an uncertain cost; kept for comparison with other tuners."""
-    return expected_cost(log_mean, log_std) - np.square(np.asarray(log_std, dtype=np.float64))
 
 
 def log_affordable(log_mean: ArrayLike, log_std: ArrayLike, cap: float) -> Array:
