@@ -280,7 +280,7 @@ def _generalised_mean(L: Array, targets: Array) -> float:
 def _posterior(
     X: Array, targets: Array, hyper: Hyper, *, options: Ints, shift: float, scale: float
 ) -> GP:
-    Z = embed(X, options) / hyper.lengthscales[columns(options)]
+    Z = embed(X, options) * (1.0 / hyper.lengthscales[columns(options)])
     K = matern(distances(Z, Z), hyper.variance)
     K[np.diag_indices_from(K)] = hyper.variance + hyper.noise
     L = _factor(K, hyper.variance)
