@@ -165,7 +165,8 @@ def watch(tree: Path, out: Path) -> None:
     try:
         from farthing import cli, optimizer
 
-        optimizer.FRESH = 3600.0  # what a worker saw last is fresh, on however busy a machine
+        # On however busy a machine: what a worker saw last is fresh, and its thoughts are quick.
+        optimizer.FRESH = optimizer.SLOW = 3600.0
         cli.main()
     except SystemExit as exit:
         if exit.code:

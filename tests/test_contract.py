@@ -1,84 +1,58 @@
-"""What every policy and every stopping rule found in the folders must do.
+"""What every policy and every stopping rule found in the folders must do; see `methods.py`."""
 
-A method that needs arguments has them in one of the two tables below: of the kind of space, and of
-what one unit of value per unit of cost has become where the objective or the costs were rescaled.
-"""
-
-import inspect
+import sys
 from dataclasses import dataclass, field
 from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from methods import Circumstances, classes_in, examples_in, examples_of
 
 from farthing import Categorical, Float, Int, Optimizer, Ordinal, Space, Stopped, policies, stopping
 from farthing.acquisition import gittins_index, log_ei_per_cost, maximise_score
-from farthing.policies import (
-    EI,
-    CArBO,
-    CheapCover,
-    ContextualEI,
-    Cooling,
-    EIPerCost,
-    Gittins,
-    Random,
-    StartWith,
-)
+from farthing.policies import EI, CArBO, ContextualEI, Cooling, EIPerCost, Gittins, Random
 from farthing.search import maximise
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
 from farthing.thinking import believed
 
 # ---------------------------------------------------------------- the methods
-ARGUMENTS = {
-    "StartWith": lambda kind, unit: StartWith(POINTS[kind][:1], then=EI()),
-    "MaxTrials": lambda kind, unit: MaxTrials(12),
-    "Target": lambda kind, unit: Target(4.5),
-    "NotWorthIt": lambda kind, unit: NotWorthIt(worth=0.02 * unit),
-}
-OTHER_ARGUMENTS = {
-    "CArBO, cooling": lambda kind, unit: CArBO(share=0),
-    "CheapCover, greedy": lambda kind, unit: CheapCover(greedy=True),
-    "EIPerCost(0.3)": lambda kind, unit: EIPerCost(alpha=0.3),
-    "Gittins(0.02)": lambda kind, unit: Gittins(worth=0.02 * unit),
-}
-
-
-def found_in(folder, verb):
-    return {
-        name: method
-        for name, method in vars(folder).items()
-        if inspect.isclass(method) and hasattr(method, verb)
-    }
-
-
-def with_arguments(found):
-    return {
-        name: ARGUMENTS.get(name, lambda kind, unit, make=make: make())
-        for name, make in found.items()
-    }
-
-
-POLICIES = with_arguments(found_in(policies, "propose")) | OTHER_ARGUMENTS
-RULES = with_arguments(found_in(stopping, "__call__"))
+POLICIES = examples_in(policies)
+RULES = examples_in(stopping)
+FIRST = [next(iter(examples_of(kind))) for kind in classes_in(policies).values()]
 DESIGNS = {"Random", "Sobol", "LatinHypercube"}
 POLICY = pytest.mark.parametrize("name", POLICIES)
-CLASS_OF_POLICY = pytest.mark.parametrize("name", found_in(policies, "propose"))
+CLASS_OF_POLICY = pytest.mark.parametrize("name", FIRST)
+RULE = pytest.mark.parametrize("name", RULES)
 
 
 def test_the_folders_are_the_list():
-    assert set(found_in(policies, "propose")) == set(policies.__all__)
-    assert set(RULES) == set(stopping.__all__) - {"any_of", "all_of"}
-    for method in (
-        *found_in(policies, "propose").values(),
-        *found_in(stopping, "__call__").values(),
-    ):
+    assert set(classes_in(policies)) == set(policies.__all__)
+    assert set(classes_in(stopping)) == set(stopping.__all__) - {"any_of", "all_of"}
+    for method in (*classes_in(policies).values(), *classes_in(stopping).values()):
         assert method.__doc__
+
+
+def test_a_new_file_in_a_folder_is_found(tmp_path, monkeypatch):
+    """And one that cannot be made says so."""
+    (tmp_path / "more_rules").mkdir()
+    for name in ("__init__", "easy", "hard"):
+        code = f"class {name.title()}:\n    def __init__(self, {'limit' * (name == 'hard')}): ..."
+        text = f"__all__ = [{name.title()!r}]\n{code}\n" if name != "__init__" else ""
+        (tmp_path / "more_rules" / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    import more_rules
+
+    found = examples_in(more_rules)
+    assert list(found) == ["Easy", "Hard"]
+    assert type(found["Easy"](Circumstances())).__name__ == "Easy"
+    with pytest.raises(pytest.fail.Exception, match=r"Hard cannot be made .* EXAMPLES of tests/"):
+        found["Hard"](Circumstances())
 
 
 @pytest.mark.parametrize("name", [*POLICIES, *RULES])
 def test_a_method_says_what_it_needs(name):
-    method = {**POLICIES, **RULES}[name]("mixed", 1.0)
+    method = {**POLICIES, **RULES}[name](Circumstances())
     assert method.needs <= {"budget", "cost", "worth", "model"}
     assert method.reads <= {"worth"}
     assert isinstance(method.models, bool)
@@ -150,11 +124,23 @@ class World:
     unit: float = 1.0  # what a unit of value per unit of cost has become
     settings: dict = field(default_factory=dict)
 
+    def line(self, value):
+        """What a value has become: the line through two of them."""
+        one, two = POINTS["mixed"][:2]
+        slope = (self.value(one) - self.value(two)) / (value_of(one) - value_of(two))
+        return self.value(one) + slope * (value - value_of(one))
+
+    def made(self, name, kind):
+        """A policy or a rule in the terms of this world."""
+        given = Circumstances(tuple(POINTS[kind]), self.unit, self.line)
+        return {**POLICIES, **RULES}[name](given)
+
     def optimizer(self, kind, policy, *, points=None, **settings):
+        """With some evaluations made; `policy` is one, or the name of an example."""
         made = Optimizer(
             space_of(kind, permuted=self.permuted),
             budget=settings.pop("budget", 500.0 * self.money),
-            policy=policy,
+            policy=self.made(policy, kind) if isinstance(policy, str) else policy,
             direction=self.direction,
             **(self.settings | settings),
         )
@@ -194,9 +180,7 @@ def check(trial, space):
 @POLICY
 @pytest.mark.parametrize("kind", KINDS)
 def test_proposals_are_valid_different_and_decided_by_the_seed(name, kind):
-    optimizer, again = (
-        AS_IT_IS.optimizer(kind, POLICIES[name](kind, 1.0), seed=3) for _ in range(2)
-    )
+    optimizer, again = (AS_IT_IS.optimizer(kind, name, seed=3) for _ in range(2))
     trials = optimizer.ask(2)
     for trial in trials:
         check(trial, optimizer.space)
@@ -236,16 +220,14 @@ HARD = hard_cases()
 @pytest.mark.parametrize("case", HARD)
 def test_hard_histories_get_valid_proposals(name, case):
     points, world, settings = HARD[case]
-    optimizer = World(**world).optimizer(
-        "mixed", POLICIES[name]("mixed", 1.0), points=points, **settings
-    )
+    optimizer = World(**world).optimizer("mixed", name, points=points, **settings)
     check(optimizer.ask(), optimizer.space)
 
 
 @CLASS_OF_POLICY
 @pytest.mark.parametrize("kind", ["continuous", "table"])
 def test_failures_and_running_trials_get_valid_proposals(name, kind):
-    optimizer = AS_IT_IS.optimizer(kind, POLICIES[name](kind, 1.0), points=POINTS[kind][:7])
+    optimizer = AS_IT_IS.optimizer(kind, name, points=POINTS[kind][:7])
     told = optimizer.ask(4)
     optimizer.tell(told[0], failed="out of memory", cost=2.0)
     optimizer.tell(told[1], killed=True, cost=60.0)
@@ -257,7 +239,7 @@ def test_failures_and_running_trials_get_valid_proposals(name, kind):
 
 @CLASS_OF_POLICY
 def test_everything_failed(name):
-    optimizer = AS_IT_IS.optimizer("mixed", POLICIES[name]("mixed", 1.0), points=[])
+    optimizer = AS_IT_IS.optimizer("mixed", name, points=[])
     for _ in range(6):
         trial = optimizer.ask()
         check(trial, optimizer.space)
@@ -278,7 +260,7 @@ def test_a_table_is_used_up_and_no_row_twice(name):
 
 
 def _without_points(name):
-    return EI() if name == "StartWith" else POLICIES[name]("", 1.0)
+    return EI() if name == "StartWith" else POLICIES[name](Circumstances())
 
 
 @CLASS_OF_POLICY
@@ -287,7 +269,7 @@ def test_nothing_starts_that_is_not_affordable(name, kind):
     """With the cost known: nothing dearer than what is left, and nothing when all is dearer."""
     cheapest = min(map(cost_of, ROWS[12:] if kind == "table" else [{"a": -3.0}]))
     optimizer, nothing = (
-        AS_IT_IS.optimizer(kind, POLICIES[name](kind, 1.0), budget=budget, cost=cost_of)
+        AS_IT_IS.optimizer(kind, name, budget=budget, cost=cost_of)
         for budget in (2 * cheapest, 0.99 * cheapest)
     )
     assert cost_of(optimizer.ask().params) <= 2 * cheapest * (1 + 1e-8)
@@ -301,10 +283,11 @@ def proposed(name, kind):
     """The proposal as things are, and the surface that was searched last, if any was."""
     surfaces = []
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("acquisition", "policies.contextual", "policies.thompson"):
-            path = f"farthing.{module}.maximise"
-            patch.setattr(path, _spy(surfaces))
-        optimizer = AS_IT_IS.optimizer(kind, POLICIES[name](kind, 1.0))
+        ours = [module for name, module in sys.modules.items() if name.startswith("farthing.")]
+        for module in ours:
+            if vars(module).get("maximise") is maximise:
+                patch.setattr(module, "maximise", _spy(surfaces))
+        optimizer = AS_IT_IS.optimizer(kind, name)
         trial = optimizer.ask()
     return SimpleNamespace(
         trial=trial,
@@ -331,7 +314,7 @@ def _spy(surfaces):
 def test_the_same_choice_in_other_words(name, kind, world):
     """Negated, in other units, moved: 1e-3 in the cube, the same row of a table."""
     there = {**WORLDS, **FAR_WORLDS}[world]
-    x = there.optimizer(kind, POLICIES[name](kind, there.unit)).ask().x
+    x = there.optimizer(kind, name).ask().x
     here = proposed(name, kind).trial.x
     if kind == "table":
         np.testing.assert_array_equal(x, here)
@@ -343,7 +326,7 @@ def test_the_same_choice_in_other_words(name, kind, world):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_choice_with_permuted_parameters(name, kind):
     """The same row of a table; elsewhere as good to 0.01 nats where something was maximised."""
-    trial = PERMUTED.optimizer(kind, POLICIES[name](kind, 1.0)).ask()
+    trial = PERMUTED.optimizer(kind, name).ask()
     here = proposed(name, kind)
     x = here.space.encode(trial.params)
     if kind == "table" or here.surface is None:
@@ -400,71 +383,33 @@ def test_the_worth_of_the_optimizer_is_as_good_as_ones_own(kind):
 
 
 # ---------------------------------------------------------------- verdicts
-def rule_of(name, world, worth=0.02, target=4.5):
-    if name == "Target":
-        scale, shift = _line(world)
-        return Target(scale * target + shift)
-    if name == "NotWorthIt":
-        return NotWorthIt(worth=worth * world.unit)
-    return RULES[name]("", world.unit)
-
-
-def _line(world):
-    """value = scale * what it was + shift."""
-    one, two = POINTS["mixed"][:2]
-    scale = (world.value(one) - world.value(two)) / (value_of(one) - value_of(two))
-    return scale, world.value(one) - scale * value_of(one)
-
-
-CASES = {
-    "NotWorthIt, worth it": ("NotWorthIt", {"worth": 1e-6}),
-    "NotWorthIt, not worth it": ("NotWorthIt", {"worth": 1e3}),
-    "Target, reached": ("Target", {"target": 9.0}),
-    "Target, not reached": ("Target", {"target": 1.0}),
-    "MaxTrials": ("MaxTrials", {}),
-    "OutOfBudget": ("OutOfBudget", {}),
-}
-
-
-def test_every_rule_is_in_a_case():
-    assert {name for name, _ in CASES.values()} == set(RULES)
-
-
-@pytest.mark.parametrize("case", CASES)
+@RULE
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("world", [*WORLDS, "permuted"])
-def test_the_same_verdict_in_other_words(case, kind, world):
-    name, settings = CASES[case]
+def test_the_same_verdict_in_other_words(name, kind, world):
     there = WORLDS.get(world, PERMUTED)
-    here = verdict_as_it_is(case, kind)
-    verdict = there.optimizer(kind, Random(), stop=rule_of(name, there, **settings)).verdict
+    here = verdict_as_it_is(name, kind)
+    rule = there.made(name, kind)
+    verdict = there.optimizer(kind, Random(), stop=rule).verdict
     assert verdict.stop == here.stop
     assert verdict.because
-    if name == "NotWorthIt" and verdict.stop:  # else any point that is worth it will do
+    if isinstance(rule, NotWorthIt) and verdict.stop:  # else any point that is worth it will do
         surplus = verdict.number - verdict.threshold
         assert surplus == pytest.approx(here.number - here.threshold, abs=0.01)
-    if name == "Target":
-        scale, shift = _line(there)
-        assert verdict.number == pytest.approx(scale * here.number + shift, rel=1e-9)
+    if isinstance(rule, Target):
+        assert verdict.number == pytest.approx(there.line(here.number), rel=1e-9)
 
 
 @cache
-def verdict_as_it_is(case, kind):
-    name, settings = CASES[case]
-    rule = rule_of(name, AS_IT_IS, **settings)
-    return AS_IT_IS.optimizer(kind, Random(), stop=rule).verdict
+def verdict_as_it_is(name, kind):
+    return AS_IT_IS.optimizer(kind, Random(), stop=AS_IT_IS.made(name, kind)).verdict
 
 
-def test_the_cases_stop_and_go_on():
-    stops = {case: verdict_as_it_is(case, "mixed").stop for case in CASES}
-    assert stops == {
-        "NotWorthIt, worth it": False,
-        "NotWorthIt, not worth it": True,
-        "Target, reached": True,
-        "Target, not reached": False,
-        "MaxTrials": True,
-        "OutOfBudget": False,
-    }
+@pytest.mark.parametrize("name", [name for name in RULES if ", " in name])
+def test_the_examples_stop_and_go_on_as_they_say(name):
+    says = name.partition(", ")[2]
+    assert says in ("stops", "goes on")
+    assert verdict_as_it_is(name, "mixed").stop == (says == "stops")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -482,11 +427,11 @@ def test_the_stop_of_ei_per_cost_and_of_gittins_agree(kind):
         assert verdict.stop == stop
 
 
-@pytest.mark.parametrize("name", RULES)
+@RULE
 @pytest.mark.parametrize("case", ["nothing yet", "one value", "a constant", "an outlier", "noise"])
 def test_verdicts_on_hard_histories(name, case):
     points, world, settings = HARD[case]
-    rule = rule_of(name, AS_IT_IS)
+    rule = AS_IT_IS.made(name, "mixed")
     optimizer = World(**world).optimizer("mixed", EI(), points=points, stop=rule, **settings)
     verdict = optimizer.verdict
     assert verdict.because
@@ -495,8 +440,7 @@ def test_verdicts_on_hard_histories(name, case):
         assert not np.isnan(verdict.number)
     waits = "model" in rule.needs and len(points) < 2
     assert (verdict.because == "too few values to judge yet") == waits
-    if name != "OutOfBudget" and not waits:
-        assert np.isfinite(verdict.threshold)
+    assert np.isfinite(verdict.threshold) == (not waits)
 
 
 @CLASS_OF_POLICY

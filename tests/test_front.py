@@ -14,7 +14,7 @@ from oracles import (
     dense_gp,
 )
 
-from farthing.front import front, implied_alpha, improvement_split, local_alpha, persistence
+from farthing.front import front, implied_alpha, improvement_split, persistence
 from farthing.normal import log_ei
 
 LOG_COST = np.log(POOL_COST)
@@ -122,7 +122,6 @@ def test_implied_alpha_is_where_the_choice_wins(pool, data):
             assert regret(alpha * step) >= implied.regret * (1 - 1e-6) - 1e-9
 
 
-# ---------------------------------------------------------------- local alpha
 def gp_log_ei(x):
     """ln EI of the two-point process of [O-1] at x, best = -0.1."""
     X, y = np.array([[0.2], [0.8]]), np.array([0.5, -0.1])
@@ -131,31 +130,12 @@ def gp_log_ei(x):
 
 
 @pytest.mark.parametrize(
-    ("x", "alpha"),
-    [
-        (0.9833161868, 3.646215),
-        (0.9417675937, 5.358896),
-        (0.9187191163, 6.779164),
-        (0.5184061325, 1.290681),
-        (0.4486076358, 2.940904),
-    ],
+    "x", [0.9833161868, 0.9417675937, 0.9187191163, 0.5184061325, 0.4486076358]
 )
-def test_local_alpha_where_contextual_ei_chose(x, alpha):  # [O-8], the end of [O-7]
-    step = 1e-5
-    d_log_ei = (gp_log_ei(x + step) - gp_log_ei(x - step)) / (2 * step)
-    d_log_cost = 9 / (1 + 9 * x)
-    assert local_alpha([d_log_ei], [d_log_cost]) == pytest.approx(alpha, rel=1e-6)
-
+def test_no_alpha_reaches_what_contextual_ei_chose(x):  # [O-8], the end of [O-7]
     grid = np.append(np.linspace(0, 1, 101), x)
     implied = implied_alpha([gp_log_ei(z) for z in grid], np.log(1 + 9 * grid), 101)
-    assert not implied.supported  # a first-order number: no alpha reaches the point
-
-
-def test_local_alpha_is_a_projection():
-    to_cost = np.array([[3.0, -4.0], [0.1, 0.2]])
-    across = np.array([[4.0, 3.0], [-0.2, 0.1]])
-    np.testing.assert_allclose(local_alpha(0.7 * to_cost + 5 * across, to_cost), [0.7, 0.7])
-    assert np.isnan(local_alpha([1.0, 2.0], [0.0, 0.0]))
+    assert not implied.supported
 
 
 # ---------------------------------------------------------------- persistence

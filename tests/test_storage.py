@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from methods import Circumstances, examples_in
 from sqlalchemy import event, text
 
 from farthing import Budget, Categorical, Float, Int, Ledger, Ordinal, Space, policies, stopping
@@ -87,7 +88,7 @@ def a_price(params):
 
 
 PARTS = [
-    *(getattr(policies, name)() for name in policies.__all__ if name != "StartWith"),
+    *(make(Circumstances()) for make in examples_in(policies, stopping).values()),
     StartWith([{"a": 0.25, "layers": (50, 20)}], then=CArBO(share=0.3)),
     any_of(MaxTrials(12), Target(0.1)),
     stopping.NotWorthIt(worth=0.02, patience=3),

@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
-from test_contract import PARAMETERS, POLICIES, value_of
+from test_contract import AS_IT_IS, PARAMETERS, POLICIES, value_of
 from test_contract import cost_of as price_of
 
 import farthing
@@ -159,7 +159,7 @@ def test_a_study_can_be_sent_to_another_process(url):
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_resumed_study_proposes_what_the_uninterrupted_one_does(tmp_path, name):
     """And what an Optimizer does; with trials running, a failure and a kill among the first."""
-    settings = {"budget": 500.0, "policy": POLICIES[name]("continuous", 1.0), "seed": 3}
+    settings = {"budget": 500.0, "policy": AS_IT_IS.made(name, "continuous"), "seed": 3}
     url = tmp_path / "study.db"
     space = Space(PARAMETERS["continuous"])
     study = Study.create(url, name="s", space=space, **settings)

@@ -61,7 +61,9 @@ Score = Callable[[Outlook], Graded]
 
 
 def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
-    """ln of EI averaged over fantasies, each with its own incumbent; partials (dossier 15)."""
+    """ln of EI averaged over fantasies, each with its own incumbent (Lee et al. 2020, algorithm 3),
+    and its partials.
+    """
     value, to_mean, to_std = log_ei_slopes(outlook.mean, outlook.std[:, None], outlook.best)
     most = value.max(axis=1, keepdims=True)
     share = np.exp(value - most)  # (m, f)
@@ -87,7 +89,8 @@ def _log_fits(outlook: Outlook) -> tuple[Array, Array, Array]:
 def log_ei_per_cost(alpha: float = 1.0) -> Score:
     """ln EI + ln P(c <= cap) + ln P(success) - alpha ln E[min(c, cap)].
 
-    alpha = 0 is EI, 1 is EIpu and LogEIPC, between are EI_alpha (Pareto paper) and EI-cool.
+    alpha = 0 is EI, 1 is EIpu and LogEIPC (Xie et al. 2025, eq. 2), between are EI_alpha (Guinet et
+    al. 2020, eq. 1) and EI-cool (Lee et al. 2020, eq. 3).
     """
 
     def score(outlook: Outlook) -> Graded:
@@ -111,7 +114,7 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
 
 
 def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> Score:
-    """How far the Gittins index g is below `origin`, (origin - g) / scale; PBGI.
+    """How far the Gittins index g is below `origin`, (origin - g) / scale (Xie et al. 2025, eq. 3).
 
     EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]. With the incumbent for an origin the search
     sees the same numbers in whatever units the objective is.
@@ -139,7 +142,7 @@ def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> S
 
 
 def lower_bound(root_beta: float, scale: float, *, origin: float = 0.0) -> Score:
-    """(origin - (mean - sqrt(beta) std)) / scale + ln P(success); GP-LCB."""
+    """(origin - (mean - sqrt(beta) std)) / scale + ln P(success) (Srinivas et al. 2010)."""
 
     def score(outlook: Outlook) -> Graded:
         mean = outlook.mean.mean(axis=1)

@@ -1,7 +1,7 @@
 """What is known at one moment: models of the objective and of the costs, the ledger, the history.
 
 f    fantasies: posterior draws of the trials still running; they share one factor; 1 without any
-eta  = 0.2: a point is affordable if P(c <= left) >= 1 - eta for every resource (dossier 19)
+eta  = 0.2: a point is affordable if P(c <= left) >= 1 - eta for every resource
 shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable iff <= 0
 """
 
@@ -27,8 +27,8 @@ __all__ = ["Belief", "Outlook", "OutlookSlopes", "believe"]
 
 Array = NDArray[np.float64]
 
-START = 5  # uniform points before any model, as in CArBO, lookahead and GPyOpt
-FANTASIES = 10  # CArBO section 5
+START = 5  # uniform points before any model (Lee et al. 2020, section 3)
+FANTASIES = 10  # Lee et al. 2020, appendix A
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
 LABEL_VARIANCE = 0.1  # of +1 and -1 about the latent: where something failed, P is 8e-4 and not 0
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to what is left is affordable
@@ -146,7 +146,7 @@ class Belief:
         return self._left(self._limited[0]) if self._limited else np.inf
 
     def _one_cost(self, costs: list[Normal]) -> tuple[Normal, NDArray[np.int64]]:
-        """ln c of the scarcest resource at each point, and which one that is (dossier 19)."""
+        """ln c of the scarcest resource at each point, max_j ln (c_j / left_j), and which it is."""
         if len(costs) == 1 or self.unit is not None:
             k = list(self.cost).index(self.unit) if self.unit is not None else 0
             return costs[k], np.full(len(costs[k].mean), k)
@@ -252,7 +252,10 @@ class Belief:
 
 
 def _log_success(latent: Normal) -> Array:
-    """ln P = ln Phi(mean / sqrt(std^2 + 0.1)): least-squares classification of +1 and -1."""
+    """ln P = ln Phi(mean / sqrt(std^2 + 0.1)): least-squares classification of +1 and -1.
+
+    Rasmussen and Williams 2006, section 6.5; as the chance to be feasible in Gelbart et al. 2014.
+    """
     return np.asarray(log_ndtr(latent.mean[:, 0] / np.sqrt(latent.std**2 + LABEL_VARIANCE)))
 
 
@@ -268,7 +271,10 @@ def _log_success_slopes(latent: Normal, d_mean: Array, d_std: Array) -> tuple[Ar
 
 
 def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -> tuple[GP, Array]:
-    """Joint posterior draws at the running points X, each with its own incumbent (dossier 15)."""
+    """Joint posterior draws at the running points X, each with its own incumbent.
+
+    Snoek et al. 2012, section 3.3; Lee et al. 2020, algorithm 3.
+    """
     draws = objective.sample(X, FANTASIES, rng)  # (f, k)
     for x, y in zip(X, draws.T, strict=True):
         objective = objective.condition(x, y)

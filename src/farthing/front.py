@@ -1,8 +1,8 @@
 """The EI-cost Pareto front, the exponent a choice implies, and how long a front lasts.
 
-"Pareto-efficient acquisition functions for cost-aware Bayesian optimization", section 3, figures 1,
-5 and 7. Everything is in (ln c, ln EI), where EI / c^alpha is a family of straight lines of slope
-alpha: an alpha can reach exactly the points on the upper hull (dossier section 8).
+Guinet et al. 2020, section 3.1 and figures 1, 5 and 7. Everything is in (ln c, ln EI), where
+EI / c^alpha is a family of straight lines of slope alpha: an alpha can reach exactly the points on
+the upper hull.
 
     log_ei, log_cost   (m,)   ln EI and ln c of one finite set of candidates
     index sets         (k,)   rows of that set
@@ -22,7 +22,6 @@ __all__ = [
     "front",
     "implied_alpha",
     "improvement_split",
-    "local_alpha",
     "persistence",
 ]
 
@@ -81,20 +80,6 @@ def implied_alpha(log_ei: ArrayLike, log_cost: ArrayLike, chosen: int) -> Implie
     return ImpliedAlpha(low, high, False, alpha, float(np.max(gain - alpha * dearness)))
 
 
-def local_alpha(
-    d_log_ei: ArrayLike,  # (..., d)
-    d_log_cost: ArrayLike,  # (..., d)
-) -> Array:  # (...)
-    """alpha = (grad ln EI . grad ln c) / |grad ln c|^2, where EI / c^alpha is stationary.
-
-    Only first order: where no alpha is supported it is no maximum. NaN where the cost is flat.
-    """
-    to_ei = np.asarray(d_log_ei, dtype=np.float64)
-    to_cost = np.asarray(d_log_cost, dtype=np.float64)
-    squared = np.sum(to_cost * to_cost, axis=-1)
-    return np.asarray(np.sum(to_ei * to_cost, axis=-1) / np.where(squared > 0, squared, np.nan))
-
-
 def persistence(before: ArrayLike, after: ArrayLike) -> Persistence:
     """Survival and Jaccard index of two fronts of the same candidates (figure 7)."""
     both = np.intersect1d(before, after).size
@@ -109,7 +94,9 @@ def improvement_split(
     new_std: ArrayLike,
     new_best: ArrayLike,
 ) -> tuple[Array, Array]:
-    """The change of EI from one iteration to the next, split exactly in two (dossier section 8).
+    """The change of EI from one iteration to the next, split in two.
+
+    Exactly, where Guinet et al. 2020, appendix B, approximate.
 
     global = EI(mean', std', best') - EI(mean', std', best)    because the best value moved
     local  = EI(mean', std', best)  - EI(mean, std, best)      because the posterior moved

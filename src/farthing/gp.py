@@ -6,8 +6,8 @@
 
 The model lives on standardised targets; `at` and `slopes` answer in the user's units.
 Hyperparameters are the maximum a posteriori under the dimension-scaled prior
-ln l ~ N(sqrt 2 + ln(d)/2, 3). A GP never changes: `condition` returns a new one with one more row
-in its factor.
+ln l ~ N(sqrt 2 + ln(d)/2, 3) (Hvarfner et al. 2024). A GP never changes: `condition` returns a new
+one with one more row in its factor. Rasmussen and Williams 2006, algorithm 2.1.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Memory = Mapping[str, Any]  # {"hyper": [...], "n": rows they were learnt from}, plain JSON values
 
-LENGTHSCALE_PRIOR = (
-    np.sqrt(2.0),
-    np.sqrt(3.0),
-)  # mean (plus ln(d)/2) and sd of ln l; dossier [O-2]
+# Mean (plus ln(d)/2) and sd of ln l (Hvarfner et al. 2024, as BoTorch has it).
+LENGTHSCALE_PRIOR = (np.sqrt(2.0), np.sqrt(3.0))
 VARIANCE_PRIOR = (0.0, 1.0)  # mean and sd of ln v, for standardised targets
-NOISE_PRIOR = (-4.0, 1.0)  # of ln noise when the objective is noisy; dossier [O-2]
+NOISE_PRIOR = (-4.0, 1.0)  # of ln noise when the objective is noisy; BoTorch's
 NUGGET_PRIOR = (-5.0, 1.5)  # when it is not: what smoothness cannot explain (docs/decisions.md)
 LENGTHSCALE_BOX = (np.log(0.02), np.log(300.0))
 VARIANCE_BOX = (np.log(0.02), np.log(100.0))
@@ -203,7 +201,7 @@ class GP:
         return np.asarray(matern(distances(Z, Z), self.variance) - half.T @ half)
 
     def sample(self, X: Array, size: int, rng: np.random.Generator) -> Array:
-        """(size, m) joint draws of the latent function: mean + chol(covariance) z (dossier 12)."""
+        """(size, m) joint draws of the latent function: mean + chol(covariance) z."""
         if self.targets.shape[1] > 1:
             raise ValueError("sample() wants one target column; this posterior holds fantasies")
         mean = self.at(X).mean[:, 0]
@@ -282,7 +280,7 @@ def _generalised_mean(L: Array, targets: Array) -> float:
 def _posterior(
     X: Array, targets: Array, hyper: Hyper, *, options: Ints, shift: float, scale: float
 ) -> GP:
-    Z = embed(X, options) / hyper.lengthscales[columns(options)]
+    Z = embed(X, options) * (1.0 / hyper.lengthscales[columns(options)])
     K = matern(distances(Z, Z), hyper.variance)
     K[np.diag_indices_from(K)] = hyper.variance + hyper.noise
     L = _factor(K, hyper.variance)
@@ -399,6 +397,7 @@ def _negative_posterior(
 ) -> tuple[float, Array]:
     """-ln p(y | theta) - ln p(theta) and its gradient, the constant mean profiled out.
 
+    Rasmussen and Williams 2006, eq. 5.8 and 5.9.
     With r = y - mean, a = K^-1 r:  -ln p = r'a/2 + sum ln L_ii + n/2 ln 2 pi,
     d(-ln p) = -tr((a a' - K^-1) dK)/2,  dK/d ln l_j = s (z_j - z'_j)^2.
     """

@@ -6,6 +6,7 @@
     g        : EI(g) = price                            Gittins index (Pandora's box)
     ln c     ~ N(log_mean, log_std^2)                   a cost known up to a log-normal
 
+EI: Jones et al. 1998, eq. 15; ln EI: Ament et al. 2023; g: Weitzman 1979, Xie et al. 2025, eq. 3.
 Everything is elementwise and in logarithms: EI itself underflows at u = -38. `*_slopes` give the
 value followed by its partial derivatives, in the order of the arguments.
 """
@@ -23,7 +24,6 @@ __all__ = [
     "gittins",
     "gittins_slopes",
     "h_inverse",
-    "harmonic_cost",
     "log_affordable",
     "log_affordable_slopes",
     "log_ei",
@@ -101,9 +101,9 @@ def log_ei_slopes(mean: ArrayLike, std: ArrayLike, best: ArrayLike) -> tuple[Arr
 
 
 def h_inverse(log_r: ArrayLike, *, steps: int = 60) -> Array:
-    """z with h(z) = r, given ln r: bracketed Newton on ln h(z) - ln r, vectorised (dossier 10).
+    """z with h(z) = r, given ln r: bracketed Newton on ln h(z) - ln r, vectorised.
 
-    Bracket: r < phi(0): [-sqrt(-2 ln(r sqrt(2 pi))), 0]; otherwise [r - phi(0), r].
+    Bracket: r < phi(0): [-sqrt(-2 ln(r sqrt(2 pi))), 0], as h <= phi; otherwise [r - phi(0), r].
     ln h is concave and increasing, so Newton from the left converges monotonically.
     """
     log_r = np.asarray(log_r, dtype=np.float64)
@@ -136,7 +136,7 @@ def gittins(mean: ArrayLike, std: ArrayLike, log_price: ArrayLike) -> Array:
 def gittins_slopes(
     mean: ArrayLike, std: ArrayLike, log_price: ArrayLike
 ) -> tuple[Array, Array, Array, Array]:
-    """g and its partials: 1, -(phi/Phi)(z), std (h/Phi)(z) (dossier 10, D4)."""
+    """g and its partials: 1, -(phi/Phi)(z), std (h/Phi)(z), those of EI(mean, std; g) = price."""
     std = np.asarray(std, dtype=np.float64)
     z = h_inverse(np.asarray(log_price) - np.log(std))
     to_std = -np.exp(-0.5 * z * z - LOG_SQRT_2PI - log_ndtr(z))
@@ -144,7 +144,7 @@ def gittins_slopes(
 
 
 def expected_cost(log_mean: ArrayLike, log_std: ArrayLike, cap: float = np.inf) -> Array:
-    """ln E[min(c, cap)] of a log-normal cost (dossier 17); ln E[c] = m + s^2/2 without a cap.
+    """ln E[min(c, cap)] of a log-normal cost; ln E[c] = m + s^2/2 without a cap.
 
     E[min(c, cap)] = exp(m + s^2/2) Phi((ln cap - m - s^2)/s) + cap Phi((m - ln cap)/s)
     """
@@ -178,11 +178,6 @@ def expected_cost_slopes(
     t = (log_cap - m) / safe
     at_cap = np.where(s < 1e-12, 0.0, np.exp(log_cap - 0.5 * t * t - LOG_SQRT_2PI - value))
     return value, to_m, s * to_m - at_cap
-
-
-def harmonic_cost(log_mean: ArrayLike, log_std: ArrayLike) -> Array:
-    """ln 1/E[1/c] = m - s^2/2: rewards an uncertain cost; kept for comparison with other tuners."""
-    return expected_cost(log_mean, log_std) - np.square(np.asarray(log_std, dtype=np.float64))
 
 
 def log_affordable(log_mean: ArrayLike, log_std: ArrayLike, cap: float) -> Array:

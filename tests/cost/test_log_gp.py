@@ -8,7 +8,7 @@ from scipy.stats import norm
 from farthing import gp
 from farthing.cost import Evidence, LogGP
 from farthing.gp import Hyper
-from farthing.normal import expected_cost, harmonic_cost
+from farthing.normal import expected_cost
 from farthing.space import Float, Space
 
 SPACE = Space({"a": Float(2, 5), "b": Float(1e-3, 1.0, log=True)})
@@ -42,7 +42,6 @@ def test_oracle():  # [O-28]
     np.testing.assert_allclose(s**2, [0.5177321903, 0.04267902143], rtol=1e-9)
     np.testing.assert_allclose(np.exp(expected_cost(m, 0.0)), [4.242640687, 8.531171701], rtol=1e-9)
     np.testing.assert_allclose(np.exp(expected_cost(m, s)), [5.496172682, 8.715179061], rtol=1e-9)
-    assert np.exp(harmonic_cost(m, s))[0] == pytest.approx(3.275006271, rel=1e-9)
 
 
 def test_nothing_is_believed_before_two_costs():

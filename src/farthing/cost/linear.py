@@ -1,11 +1,11 @@
-"""The low-variance cost model: linear in log features (Pareto paper, cost models; dossier 16.2).
+"""The low-variance cost model: linear in log features (Guinet et al. 2020, section 3.2).
 
     ln c = b_0 + sum_k b_k phi_k,   phi_k = ln of a positive parameter, or the coordinate itself,
                                     or [option] of a categorical
     var  = s^2 (1 + phi' (F'F)^-1 phi),   s^2 = RSS / (n - k - 1)
 
-At most three features, chosen forward by PRESS = sum (r_i / (1 - H_ii))^2, the closed-form
-leave-one-out error, for as long as it drops and n >= k + 3.
+At most three features, chosen forward by PRESS = sum (r_i / (1 - H_ii))^2 (Allen 1974), the
+closed-form leave-one-out error, for as long as it drops and n >= k + 3.
 """
 
 from __future__ import annotations

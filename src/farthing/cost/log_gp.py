@@ -1,4 +1,4 @@
-"""The warped cost model: a Gaussian process on ln c (CArBO section 3; dossier 16.1).
+"""The warped cost model: a Gaussian process on ln c (Lee et al. 2020, section 3).
 
     ln c(x) ~ GP, so c(x) is log-normal and never negative.
 

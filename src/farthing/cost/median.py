@@ -1,4 +1,4 @@
-"""The papers' cost: exp(mean of ln c), however uncertain it is (dossier 4 and 17)."""
+"""The papers' cost: exp(mean of ln c), however uncertain it is (Lee et al. 2020, section 3)."""
 
 from __future__ import annotations
 

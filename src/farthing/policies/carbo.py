@@ -1,8 +1,8 @@
-"""CArBO (CArBO Algorithms 1 and 2; dossier 6.1): a cheap cover, then EI-cool.
+"""CArBO (Lee et al. 2020, algorithms 1 to 3): a cheap cover, then EI-cool.
 
 Five uniform points, then the cost-effective initial design until an eighth of the budget is spent
 (the five included), then EI / c^a with the exponent cooling as the rest is spent. Trials still
-running are fantasised (Algorithm 3), so a batch is several asks.
+running are fantasised (algorithm 3), so a batch is several asks.
 """
 
 from __future__ import annotations

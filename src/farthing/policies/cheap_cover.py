@@ -1,12 +1,12 @@
-"""The cost-effective initial design (CArBO Algorithm 1 as resolved in dossier 14).
+"""The cost-effective initial design (Lee et al. 2020, algorithm 1).
 
 On a discretisation, alternately drop the dearest candidate and the one closest to the design until
 one is left; evaluate it; repeat. Ties in cost drop the closest first, ties in distance the dearest,
-then the lower index: with constant cost this is greedy farthest-point.
+then the lower index: with constant cost this is greedy farthest-point (Gonzalez 1985).
 
 The greedy variant takes instead the candidate with the largest decrease of the fill distance
 
-    fill(X) = sup over the domain of the distance to X
+    fill(X) = sup over the domain of the distance to X    (eq. 2)
 
 per cost, or, where no single point lowers the supremum, of the mean distance per cost.
 
@@ -37,7 +37,7 @@ DIGITS = 9  # of a distance or a rate: equal to these is equal, rounding must no
 
 
 def last_standing(cost: Array, distance: Array | None) -> int:
-    """Index that survives Algorithm 1's inner loop; no distances (empty design): the cheapest."""
+    """Index that survives algorithm 1's inner loop; no distances (empty design): the cheapest."""
     count = len(cost)
     index = np.arange(count)
     if distance is None:
@@ -84,7 +84,7 @@ class CheapCover:
     models: ClassVar[bool] = False
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """What Algorithm 1's inner loop, or the greedy rule, leaves."""
+        """What algorithm 1's inner loop, or the greedy rule, leaves."""
         if not belief.cost:
             return start(belief, rng)  # nothing is known of costs yet
         space = belief.space

@@ -1,8 +1,9 @@
-"""The lower confidence bound, GP-LCB (dossier 11).
+"""The lower confidence bound, GP-LCB: GP-UCB of Srinivas et al. 2010 for minimising.
 
     minimise  mean - sqrt(beta_t) std,   beta_t = (2/5) ln(d t^2 pi^2 / (6 delta))
 
-t counts the trials after the start. Blind to cost by design: no reference divides a bound by it.
+That is their theorem 1 with d for the number of points, divided by 5 as in their section 6. t
+counts the trials after the start. Blind to cost by design: no reference divides a bound by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Contextual EI, CEI_lambda (Pareto paper; dossier 7).
+"""Contextual EI, CEI_lambda (Guinet et al. 2020, eq. 2).
 
     minimise c(x)  subject to  EI(x) >= (1 - lambda) max_z EI(z)
 
@@ -113,7 +113,7 @@ class _Enough:
 
 
 def cheapest_within(belief: Belief, found: Found, slack: float, rng: np.random.Generator) -> Found:
-    """Steps 2 to 4 of dossier 7, given the local maxima of ln EI."""
+    """The points with enough EI, cheapest first, given the local maxima of ln EI."""
     if belief.space.rows is not None:
         return _pick(_rate(belief, found.X), found.score[0] + np.log1p(-slack))
     assert belief.objective is not None

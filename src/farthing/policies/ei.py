@@ -1,4 +1,4 @@
-"""Expected improvement (dossier 2): argmax ln EI."""
+"""Expected improvement (Jones et al. 1998, eq. 15): argmax ln EI (Ament et al. 2023)."""
 
 from __future__ import annotations
 

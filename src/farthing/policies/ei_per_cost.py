@@ -1,6 +1,6 @@
-"""EI per cost to a power: EI_alpha = EI / c^alpha (Pareto paper; dossier 4, 5, 9).
+"""EI per cost to a power: EI_alpha = EI / c^alpha (Guinet et al. 2020, eq. 1).
 
-alpha = 1 is EIpu and, in logs, LogEIPC; alpha = 0 is EI.
+alpha = 1 is EIpu (Snoek et al. 2012, section 3.2) and, in logs, LogEIPC; alpha = 0 is EI.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The Pandora's-box Gittins index, PBGI (stopping paper; dossier 10).
+"""The Pandora's-box Gittins index, PBGI (Xie et al. 2024; Xie et al. 2025, eq. 3).
 
     g(x) solves  EI(x; g) = worth c(x);   choose the smallest g
 
-With a fixed `worth` (objective units per unit of cost), or dynamically (PBGI-D): from a tenth of
-the data's own scale, sd(y) per mean cost, halved whenever stopping would be right, min g >= best,
-that is worth >= max EI / c.
+Optimal for independent boxes (Weitzman 1979). With a fixed `worth` (objective units per unit of
+cost), or dynamically (PBGI-D, Xie et al. 2024): from a tenth of the data's own scale, sd(y) per
+mean cost, halved whenever stopping would be right, min g >= best, that is worth >= max EI / c.
 """
 
 from __future__ import annotations

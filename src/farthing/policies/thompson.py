@@ -1,6 +1,7 @@
-"""Thompson sampling (dossier 12): draw one posterior path, minimise it.
+"""Thompson sampling (Thompson 1933): draw one posterior path, minimise it.
 
-A path by Matheron's rule: a draw from the prior by random features, corrected by the data,
+A path by Matheron's rule (Wilson et al. 2020): a draw from the prior by random features (Rahimi and
+Recht 2007), corrected by the data,
 
     f(x) = sqrt(2 v / F) sum_i w_i cos(omega_i . z + b_i)  +  k(x, X) K^-1 (y - f(X) - noise)
 

@@ -1,4 +1,4 @@
-"""The cost-aware stopping rule, PBGI/LogEIPC (stopping paper, eq. 4 and 5; dossier 9, 10, 18.1).
+"""The cost-aware stopping rule, PBGI/LogEIPC (Xie et al. 2025, eq. 4 to 6).
 
     stop when  EI(x) <= worth c(x) for every x not yet evaluated
           <=>  max_x [ln EI - ln c] <= ln worth      <=>  min_x g(x) >= best

@@ -1,4 +1,4 @@
-"""The ledger's own rule: the budget is spent, or nothing affordable is left (dossier 19)."""
+"""The ledger's own rule: the budget is spent, or nothing affordable is left."""
 
 from __future__ import annotations
 
