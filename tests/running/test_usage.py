@@ -81,21 +81,24 @@ def test_cpu_seconds_of_descendants_count_while_it_runs_and_in_the_end(evaluate,
         assert list(amounts) == sorted(amounts)
 
 
-def test_what_was_told_is_never_taken_back(evaluate, pids):
+def test_what_was_told_is_never_taken_back(evaluate, pids, tmp_path):
     """Progress may be read after the end and before the news of it."""
+    go = tmp_path / "go"
     code = (
-        "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid()))\n"
-        'os.write(1, b\'{"step": 1}\\n{"step": 2}\\n{"value": 1}\\n\')'
+        "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid()))\n"
+        'os.write(1, b\'{"step": 1, "value": 5}\\n{"step": 2}\\n\')  # read at once\n'
+        "while not os.path.exists(sys.argv[2]): time.sleep(0.01)"
     )
     told = []
 
     def on_progress(message, usage):
         told.append(usage)
+        go.touch()
         assert wait_until(lambda: is_reaped(pids.all[0]))
 
-    task = CommandTask([sys.executable, "-S", "-c", code, str(pids.path)])
+    task = CommandTask([sys.executable, "-S", "-c", code, str(pids.path), str(go)])
     finished = evaluate(task, tick=FOREVER, on_progress=on_progress)
-    assert finished.value == 1
+    assert finished.value == 5
     assert told[0].wall_s < told[1].wall_s <= finished.usage.wall_s
     assert told[0].cpu_s <= told[1].cpu_s <= finished.usage.cpu_s
 
