@@ -321,8 +321,10 @@ def _give_up(settings: Settings, state: State, moment: Moment) -> State:
     for trial in state.history.running:
         if trial.run.lease is None or trial.run.lease >= moment.now:
             continue
-        # Its seconds were charged as they passed, or will be by those who are still there.
-        state = _charge(state, trial, trial.cost, moment._replace(present=0.0))
+        # On the clock its seconds were charged as they passed, or will be by those who are still
+        # there; one that was not on it holds some.
+        present = None if "s" in state.ledger.held(trial.number) else 0.0
+        state = _charge(state, trial, trial.cost, moment._replace(present=present))
         retry = trial.run.attempt <= settings.retries
         run = replace(trial.run, lease=None, retry=retry, told_at=moment.now)
         error = f"its worker ({trial.run.worker}) disappeared"
@@ -334,12 +336,12 @@ def _charge(state: State, trial: Trial, paid: Mapping[str, float], moment: Momen
     """Release what a trial holds and pay its bill; on the clock, seconds are charged as they pass,
     and what a trial says it took of them teaches the cost model only.
     """
+    if trial.is_foreign:
+        return state
     amounts = {r: a for r, a in paid.items() if not (moment.on_clock and r == "s")}
     if trial.state == "lost":  # charged when it was given up; the rest is due now
         rest = {r: a - trial.cost.get(r, 0.0) for r, a in amounts.items()}
         return replace(state, ledger=state.ledger.pay({r: a for r, a in rest.items() if a > 0}))
-    if trial.is_foreign:
-        return state
     return replace(state, ledger=state.ledger.charge(trial.number, amounts))
 
 
