@@ -17,7 +17,7 @@ from farthing.history import History, Trial
 from farthing.ledger import Budget, Ledger, format_amount
 from farthing.search import sobol
 from farthing.settings import Settings
-from farthing.state import State
+from farthing.state import ELSEWHERE, State
 from farthing.tabular import to_frame
 from farthing.thinking import believed, one_thread
 from farthing.words import best_line, counted, spent
@@ -160,7 +160,8 @@ def _ledger_before(state: State, trial: Trial) -> Ledger:
     """What was left then, as far as the trials tell: spent in proportion to what was paid."""
     now = state.ledger
     limits = {name: now[name].limit for name in now if math.isfinite(now[name].limit)}
-    told = [t for t in state.history if t.run.told_at is not None]
+    ours = [t for t in state.history if t.run.worker != ELSEWHERE]
+    told = [t for t in ours if t.run.told_at is not None]
     until = [t for t in told if t.run.told_at is not None and t.run.told_at <= trial.run.asked_at]
     paid: dict[str, float] = {}
     for resource in now:

@@ -33,6 +33,7 @@ from farthing.ledger import Ledger, format_amount
 from farthing.settings import Settings
 
 __all__ = [
+    "ELSEWHERE",
     "Added",
     "Asked",
     "AskedAgain",
@@ -578,7 +579,7 @@ def _finite(value: object, what: str, advice: str) -> float:
 
 # ── elsewhere ──────────────────────────────────────────────────────────────────────────────────
 
-ELSEWHERE = "elsewhere"
+ELSEWHERE = "elsewhere"  # the worker of an evaluation that is not ours to pay
 
 
 def foreign_trial(
@@ -603,7 +604,7 @@ def foreign_trial(
         because="evaluated elsewhere",
         error=error,
         notes={"phase": "start"},
-        run=Run(worker=ELSEWHERE if state == "running" else None),
+        run=Run(worker=ELSEWHERE),
     )
 
 
