@@ -26,7 +26,7 @@ from benchmarks.artefacts.curves import (
     recorded_errors,
 )
 from benchmarks.problems import load, recorded
-from benchmarks.replay import Job, Run, carry_out
+from benchmarks.replay import MOST, Job, Run, carry_out
 from farthing import Float, Optimizer, Space
 from farthing.policies import CheapCover
 
@@ -40,6 +40,7 @@ RIVALS = ("EI", "EIpu", "random")
 METHODS = (*RIVALS, "CArBO")
 SEEDS = 30
 SUITE = "carbo"
+MEAN_COSTS = 60.0
 GOAL = 32.5  # percent: the net saving the paper prints for sequential CArBO
 
 
@@ -47,13 +48,19 @@ def replays(names: Sequence[str], methods: Sequence[str], settings: Settings) ->
     """Runs of these methods on these problems."""
     chosen = names[:1] if settings.quick else names
     jobs = [
-        Job(problem, method, seed, most=12 if settings.quick else 200)
+        Job(problem, method, seed, budget_of(problem), most=12 if settings.quick else MOST)
         for seed in range(settings.count(SEEDS))
         for problem in chosen
         for method in methods
     ]
     suite = f"{SUITE}-quick" if settings.quick else SUITE
     return carry_out(jobs, suite, processes=settings.jobs, folder=settings.data)
+
+
+def budget_of(problem: str) -> float:
+    """60 mean costs, in typical ones."""
+    box = load(problem)
+    return float(f"{MEAN_COSTS * box.mean_cost / box.typical_cost:.6g}")
 
 
 def problems(model: str | None = None) -> list[str]:
