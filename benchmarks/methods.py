@@ -2,7 +2,6 @@
 
 EI, EIpu, EI_0.2, cooling, CArBO, CEI_0.7, ...    ours, the log-GP cost model
 EIpu+linear, ...                                  ours, another cost model
-default                                           ours, as a user gets it who says nothing
 optuna-tpe, flaml-cfo, ...                        a peer, see benchmarks/peers
 """
 

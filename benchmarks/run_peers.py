@@ -4,8 +4,8 @@
     python -m benchmarks.run_peers --peers optuna-tpe,flaml-cfo --problems ... --seeds 5
 
 Needs `python3 benchmarks/install_peers.py` first. Options it does not know are those of
-`benchmarks.replay`. Every run is kept in one suite: environments take turns, so that one process
-writes at a time. A peer whose library could not be installed is named with pip's error.
+`benchmarks.replay`. Every environment has a suite of its own. A peer whose library could not be
+installed is named with pip's error.
 """
 
 from __future__ import annotations
@@ -39,11 +39,15 @@ def environments(
     return pythons, missing
 
 
+def suite_of(python: str) -> str:
+    """`peers-shared`, or `peers-<library>` of a private environment."""
+    return f"peers-{Path(python).parts[0].removeprefix('.venv-peers').strip('-') or 'shared'}"
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run_peers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--peers", default=",".join(peers.NAMES), help=", ".join(peers.NAMES))
-    parser.add_argument("--suite", default="peers", help="name of the file that keeps the runs")
     asked, rest = parser.parse_known_args(arguments)
     names = asked.peers.split(",")
     if unknown := set(names) - set(peers.NAMES):
@@ -53,11 +57,11 @@ def main(arguments: list[str]) -> int:
         print(f"{name}: not installed: {error}")
     status = 0
     for python, methods in pythons.items():
-        command = [str(REPO / python), "-m", "benchmarks.replay", asked.suite]
+        command = [str(REPO / python), "-m", "benchmarks.replay", suite_of(python)]
         done = subprocess.run(
             [*command, "--methods", ",".join(methods), *rest],
             cwd=REPO,
-            env={**os.environ, "PYTHONPATH": str(REPO)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(REPO / "src"), str(REPO)))},
         )
         status = max(status, done.returncode)  # one environment's trouble is not another's
     return status

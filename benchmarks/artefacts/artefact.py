@@ -36,6 +36,9 @@ class Settings:
     jobs: int = 2
     quick: bool = False  # a smoke test: the smallest run that exercises every step
     data: str | None = None
+    budgets: tuple[float, ...] | None = None  # None: the artefact's own
+    more: bool = True  # False: from the runs that are kept, however many
+    any_source: bool = False  # whether the comparisons take runs that another source of ours made
 
     def count(self, usual: int, quick: int = 2) -> int:
         """Seeds to run."""
@@ -84,6 +87,7 @@ def about(settings: Settings) -> Json:
         "python": platform.python_version(),
         "quick": settings.quick,
         "seeds": settings.seeds,  # None: as many as planned
+        "kept_only": not settings.more,
     }
 
 
