@@ -213,7 +213,7 @@ def _figure_2_verdict(kept: Json) -> str:
     cheap = {m: float(np.median(numbers(kept["costs"][m]))) for m in ("EI", "EIpu")}
     return (
         f"On {_short(kept['problem'])} the optimum costs "
-        f"{kept['cost_of_optimum'] / kept['typical_cost']:.2g} mean costs; EIpu's median "
+        f"{kept['cost_of_optimum'] / kept['mean_cost']:.2g} mean costs; EIpu's median "
         f"evaluation costs {cheap['EIpu']:.2g} s against EI's {cheap['EI']:.2g} s and it ends "
         f"{side} EI ({pu:.4g} against {ei:.4g})."
     )
