@@ -243,12 +243,13 @@ def _digits(number: float, digits: int) -> float:
 
 
 def kept(suite: str) -> dict[Job, Run]:
-    """Every run of a suite, the later of two equal jobs: first what is packed, then what is new."""
-    runs = [run_of(line) for line in _lines(suite)]
+    """Every run of a suite, the later of two equal jobs."""
+    runs = [run_of(line) for line in lines(suite)]
     return {run.job: run for run in runs}
 
 
-def _lines(suite: str) -> Iterator[str]:
+def lines(suite: str) -> Iterator[str]:
+    """The lines of a suite: first what is packed, then what is new."""
     packed, fresh = FOLDER / f"{suite}.jsonl.gz", FOLDER / f"{suite}.jsonl"
     if packed.exists():
         with gzip.open(packed, "rt") as file:
@@ -264,10 +265,14 @@ def pack(suite: str) -> Path:
     """Put every run of a suite into its compressed file, in order."""
     runs = kept(suite)
     order = sorted(runs, key=lambda job: tuple(asdict(job).values()))
+    return write_packed(suite, [line_of(runs[job]) + "\n" for job in order])
+
+
+def write_packed(suite: str, order: Iterable[str]) -> Path:
+    """These lines, and no others, as the compressed file of a suite."""
     path = FOLDER / f"{suite}.jsonl.gz"
-    text = "".join(line_of(runs[job]) + "\n" for job in order)
-    path.write_bytes(gzip.compress(text.encode(), mtime=0))  # no date: equal runs, equal file
-    (FOLDER / f"{suite}.jsonl").unlink(missing_ok=True)
+    path.write_bytes(gzip.compress("".join(order).encode(), mtime=0))  # no date: equal runs,
+    (FOLDER / f"{suite}.jsonl").unlink(missing_ok=True)  # equal file
     return path
 
 

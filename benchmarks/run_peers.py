@@ -39,6 +39,11 @@ def environments(
     return pythons, missing
 
 
+def import_path() -> str:
+    """Where another environment finds this farthing and these benchmarks."""
+    return os.pathsep.join((str(REPO / "src"), str(REPO)))
+
+
 def suite_of(python: str) -> str:
     """`peers-shared`, or `peers-<library>` of a private environment."""
     return f"peers-{Path(python).parts[0].removeprefix('.venv-peers').strip('-') or 'shared'}"
@@ -61,7 +66,7 @@ def main(arguments: list[str]) -> int:
         done = subprocess.run(
             [*command, "--methods", ",".join(methods), *rest],
             cwd=REPO,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(REPO / "src"), str(REPO)))},
+            env={**os.environ, "PYTHONPATH": import_path()},
         )
         status = max(status, done.returncode)  # one environment's trouble is not another's
     return status
