@@ -44,6 +44,8 @@ def test_the_page_is_built_from_what_is_kept(tmp_path):
     assert "## carbo-figure-4" in text
     assert (tmp_path / "pictures" / "carbo-figure-4.png").exists()
     assert "Not run yet: default" in text
+    assert "1. Not yet run: default." in text
+    assert "| control |" in text
 
 
 # ── recordings ─────────────────────────────────────────────────────────────────────────────────
@@ -227,10 +229,36 @@ def test_default_and_peers_have_every_family():
     assert {*comparison.SLOW_PROBLEMS} <= {*comparison.problems(2, Settings())}
 
 
-def test_what_is_kept_makes_the_page(tmp_path, monkeypatch):
-    """Every kept result still has its table and its verdict; pictures are drawn elsewhere."""
-    monkeypatch.setattr(evidence, "picture", lambda artefact, *_: tmp_path / artefact.name)
+def test_the_page_is_what_the_kept_results_give(tmp_path, monkeypatch):
+    """To the letter; pictures are drawn elsewhere."""
+    monkeypatch.setattr(evidence, "picture", lambda artefact, *_: tmp_path / f"{artefact.name}.png")
     text = evidence.build(tmp_path / "page.md").read_text()
     for name in BY_NAME:
         assert f"## {name}\n" in text
+        assert (evidence.PICTURES / f"{name}.png").exists()
     assert "A quick run" not in text
+    assert text == evidence.PAGE.read_text()
+
+
+def test_a_finding_follows_its_numbers():
+    def said(mean, low, high):
+        kept = {
+            "methods": ["random", "EI", "PBGI"],
+            "budgets": {"60": {"groups": 9}},
+            "families": {"a": {}},
+            **{"mean": mean, "low": low, "high": high},
+        }
+        return evidence.findings({"default": kept})[0]
+
+    assert said([3, 2, 1], [2.5, 1.5, 0.5], [3.5, 2.5, 1.2]).startswith("**PBGI is our best policy")
+    assert said([3, 2, 1], [2.5, 1.1, 0.5], [3.5, 2.5, 1.2]).startswith("**No policy")
+    assert evidence.findings({})[3] == "Not yet run: carbo-table-2, carbo-surrogates."
+    exponents = {
+        "pairs": 9,
+        "evaluations": 100,
+        "methods": {
+            "EIpu": {"pairs": 9, "gain": {"mean": [50, 40, 60]}, "loss": {"mean": [5, 2, 8]}}
+        },
+    }
+    worse = evidence.findings({"pareto-figure-5": exponents})[4]
+    assert worse.startswith("**EI per cost is cheaper than EI and is worse, as in the paper.**")

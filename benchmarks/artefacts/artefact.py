@@ -56,6 +56,7 @@ class Artefact:
         table: the numbers -> Markdown.
         verdict: the numbers -> one sentence, whichever way it falls.
         draw: the numbers -> a figure.
+        seeds: as many as are planned; None where nothing is random, or one run is looked into.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Artefact:
     table: Callable[[Json], str]
     verdict: Callable[[Json], str]
     draw: Callable[[Json], Figure]
+    seeds: int | None = None
 
 
 def run(artefact: Artefact, settings: Settings, folder: Path = RESULTS) -> Path:

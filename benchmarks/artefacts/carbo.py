@@ -561,8 +561,9 @@ def _nets(parts: Mapping[str, Json]) -> dict[str, list[float]]:
     }
 
 
-def _with_bounds(net: Sequence[float]) -> str:
-    return f"{net[0]:.1f} % [{net[1]:.1f}, {net[2]:.1f}]"
+def _with_bounds(net: Sequence[float | None]) -> str:
+    middle_, low, high = numbers(net)
+    return f"{middle_:.1f} % [{low:.1f}, {high:.1f}]" if np.isfinite(middle_) else "-"
 
 
 def _saving_table(kept: Json) -> str:
@@ -696,7 +697,7 @@ def _kinds_table(kept: Json) -> str:
         if not part["pairs"]:
             rows.append([name, f"0 of {part['planned']}", *["not yet run"] * 6])
             continue
-        nets = {what: [np.nan if x is None else x for x in part["nets"][what]] for what in _WHAT}
+        nets = part["nets"]
         won = "; ".join(f"{m} {part['tied'][m]} / {part['alone'][m]}" for m in METHODS)
         count = f"{part['pairs']} of {part['planned']}"
         rows.append([name, count, part["problems"], won, *(_with_bounds(nets[w]) for w in _WHAT)])
@@ -846,6 +847,7 @@ ARTEFACTS = (
         _knn_table,
         _figure_2_verdict,
         _draw_knn,
+        SEEDS,
     ),
     Artefact(
         "carbo-figure-3",
@@ -854,6 +856,7 @@ ARTEFACTS = (
         _schedule_table,
         _schedule_verdict,
         _draw_schedule,
+        SEEDS,
     ),
     Artefact(
         "carbo-figure-4",
@@ -870,6 +873,7 @@ ARTEFACTS = (
         _error_table,
         _figure_5_verdict,
         _draw_comparison,
+        SEEDS,
     ),
     Artefact(
         "carbo-figure-7",
@@ -878,6 +882,7 @@ ARTEFACTS = (
         _lines_table,
         _share_verdict,
         _draw_lines,
+        SEEDS,
     ),
     Artefact(
         "carbo-figure-8",
@@ -886,6 +891,7 @@ ARTEFACTS = (
         _lines_table,
         _parts_verdict,
         _draw_lines,
+        SEEDS,
     ),
     Artefact(
         "carbo-figure-11",
@@ -894,6 +900,7 @@ ARTEFACTS = (
         _knn_table,
         _figure_11_verdict,
         _draw_knn,
+        SEEDS,
     ),
     Artefact(
         "carbo-figure-12",
@@ -902,6 +909,7 @@ ARTEFACTS = (
         _schedule_table,
         _schedule_verdict,
         _draw_schedule,
+        SEEDS,
     ),
     Artefact(
         "carbo-table-1",
@@ -910,6 +918,7 @@ ARTEFACTS = (
         _error_table,
         _error_verdict,
         _draw_errors,
+        SEEDS,
     ),
     Artefact(
         "carbo-table-2",
@@ -918,6 +927,7 @@ ARTEFACTS = (
         _saving_table,
         _saving_verdict,
         _draw_savings,
+        SEEDS,
     ),
     Artefact(
         "carbo-surrogates",
@@ -926,5 +936,6 @@ ARTEFACTS = (
         _kinds_table,
         _kinds_verdict,
         _draw_kinds,
+        KIND_SEEDS,
     ),
 )

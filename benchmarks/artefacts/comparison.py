@@ -729,6 +729,7 @@ ARTEFACTS = (
         _default_table,
         _default_verdict,
         _draw_ranks,
+        SEEDS,
     ),
     Artefact(
         "peers",
@@ -737,6 +738,7 @@ ARTEFACTS = (
         _peers_table,
         _peers_verdict,
         _draw_peers,
+        SEEDS,
     ),
     Artefact(
         "rows-known",
@@ -745,5 +747,6 @@ ARTEFACTS = (
         _rows_table,
         _rows_verdict,
         _draw_rows,
+        SEEDS,
     ),
 )

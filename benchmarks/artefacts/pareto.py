@@ -945,6 +945,7 @@ def _by_cost(cost: str) -> Iterator[Artefact]:
             _if_run(table),
             _if_run(verdict),
             _if_drawn(draw),
+            SEEDS,
         )
 
 

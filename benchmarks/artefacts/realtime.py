@@ -205,5 +205,6 @@ ARTEFACTS = (
         _table,
         _verdict,
         _draw,
+        SEEDS,
     ),
 )
