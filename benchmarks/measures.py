@@ -175,16 +175,12 @@ def mean_of_medians(groups: Sequence[ArrayLike], *, draws: int = DRAWS) -> list[
     if not arrays:
         return [float("nan")] * 3
     rng = np.random.default_rng(0)
-    drawn = [
-        np.mean(
-            [
-                np.median(rng.choice(arrays[p], size=len(arrays[p])))
-                for p in rng.integers(len(arrays), size=len(arrays))
-            ]
-        )
-        for _ in range(draws)
-    ]
-    low, high = np.percentile(drawn, [2.5, 97.5])
+    problem = rng.integers(len(arrays), size=(draws, len(arrays)))
+    median = np.empty(problem.shape)
+    for p, array in enumerate(arrays):
+        seeds = rng.integers(len(array), size=(int((problem == p).sum()), len(array)))
+        median[problem == p] = np.median(array[seeds], axis=1)
+    low, high = np.percentile(median.mean(axis=1), [2.5, 97.5])
     return [float(np.mean([np.median(array) for array in arrays])), float(low), float(high)]
 
 

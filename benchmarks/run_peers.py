@@ -4,8 +4,8 @@
     python -m benchmarks.run_peers --peers optuna-tpe,flaml-cfo --problems ... --seeds 5
 
 Needs `python3 benchmarks/install_peers.py` first. Options it does not know are those of
-`benchmarks.replay`. Every environment has a suite of its own. A peer whose library could not be
-installed is named with pip's error.
+`benchmarks.replay`. Every library has a suite of its own, `peers-<file>`, wherever it is installed.
+A peer whose library could not be installed is named with pip's error.
 """
 
 from __future__ import annotations
@@ -44,11 +44,6 @@ def import_path() -> str:
     return os.pathsep.join((str(REPO / "src"), str(REPO)))
 
 
-def suite_of(python: str) -> str:
-    """`peers-shared`, or `peers-<library>` of a private environment."""
-    return f"peers-{Path(python).parts[0].removeprefix('.venv-peers').strip('-') or 'shared'}"
-
-
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run_peers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -62,13 +57,15 @@ def main(arguments: list[str]) -> int:
         print(f"{name}: not installed: {error}")
     status = 0
     for python, methods in pythons.items():
-        command = [str(REPO / python), "-m", "benchmarks.replay", suite_of(python)]
-        done = subprocess.run(
-            [*command, "--methods", ",".join(methods), *rest],
-            cwd=REPO,
-            env={**os.environ, "PYTHONPATH": import_path()},
-        )
-        status = max(status, done.returncode)  # one environment's trouble is not another's
+        for library in dict.fromkeys(peers.NAMES[method] for method in methods):
+            some = [method for method in methods if peers.NAMES[method] == library]
+            command = [str(REPO / python), "-m", "benchmarks.replay", f"peers-{library}"]
+            done = subprocess.run(
+                [*command, "--methods", ",".join(some), *rest],
+                cwd=REPO,
+                env={**os.environ, "PYTHONPATH": import_path()},
+            )
+            status = max(status, done.returncode)  # one library's trouble is not another's
     return status
 
 

@@ -326,6 +326,8 @@ def _schedule_verdict(kept: Json) -> str:
 
 
 def _draw_schedule(kept: Json) -> Figure:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     figure, axes = _figure(len(kept["problems"]))
     for axis, (problem, lines) in zip(axes[0], kept["problems"].items(), strict=True):
         for method, line in lines.items():
@@ -334,6 +336,9 @@ def _draw_schedule(kept: Json) -> Figure:
         if "CArBO" in lines:
             axis.axvspan(0, lines["CArBO"]["eighth"], color=colour("CArBO"), alpha=0.12)
         axis.set(title=_short(problem), xlabel="evaluation")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(NullFormatter())
     axes[0][0].set_ylabel("median CPU seconds")
     axes[0][0].legend()
     return figure
@@ -411,11 +416,12 @@ def _draw_designs(kept: Json) -> Figure:
     x, y = np.meshgrid(side, side)
     for line, variant in zip(axes, VARIANTS, strict=True):
         shown = [("grid", kept["grid"])]
-        shown += [(f"{variant}, span {s}", part[variant]) for s, part in kept["spans"].items()]
+        shown += [(f"{variant},\nspan {s}", part[variant]) for s, part in kept["spans"].items()]
         for axis, (title, design) in zip(line, shown, strict=True):
             axis.contourf(x, y, x + y, levels=12, cmap="Blues")
             axis.plot(*np.array(design).T, "o", color="#d55e00", markeredgecolor="w", clip_on=False)
-            axis.set(title=f"{title}\n{len(design)} points", aspect="equal")
+            axis.set_title(f"{title}: {len(design)} points", fontsize=8.5)
+            axis.set(aspect="equal")
             axis.set(xlim=(0, 1), ylim=(0, 1))
     return figure
 

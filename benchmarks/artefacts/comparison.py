@@ -355,17 +355,19 @@ def _draw_ranks(kept_: Json) -> Figure:
         return plt.subplots(figsize=(4, 1))[0]
     figure, axes = plt.subplots(1, 2, figsize=(10, 0.3 * len(order) + 2.0), width_ratios=(1, 1.4))
     left, right = axes
+    several = kept_["budgets"] if len(kept_["budgets"]) > 1 else {}
     for place, i in enumerate(order):
         hue = colour(methods[i])
         left.plot([kept_["low"][i], kept_["high"][i]], [place, place], color=hue, lw=2)
         left.plot(kept_["mean"][i], place, "o", color=hue)
-        for (_budget, part), mark in zip(kept_["budgets"].items(), "<d>", strict=False):
+        for part, mark in zip(several.values(), "<d>", strict=False):
             left.plot(part["mean"][i], place, mark, mfc="none", mec=hue, ms=5)
-    for budget, mark in zip(kept_["budgets"], "<d>", strict=False):
+    for budget, mark in zip(several, "<d>", strict=False):
         left.plot([], [], mark, mfc="none", mec="black", ms=5, label=f"budget {budget}")
     left.set_yticks(range(len(order)), [methods[i] for i in order])
     left.set(xlabel="mean rank, 95 % interval", title="all families")
-    left.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3)
+    if several:
+        left.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3)
     families = kept_["families"]
     grid = np.array([[families[f]["ranks"][i] for f in families] for i in order])
     shade = right.imshow(grid, aspect="auto", cmap="RdYlBu_r", origin="lower")

@@ -59,6 +59,7 @@ EVALUATIONS = 100
 NO_LIMIT = 1e9  # typical costs: more than any run can spend
 
 CONTROL = "EI, another seed"
+FEW = 3  # problems of two seeds that a control needs
 
 GOAL_LOSS, GOAL_GAIN = 1.0, 50.0  # percent: EI's accuracy within 1 % for at most half of its cost
 
@@ -244,8 +245,6 @@ def trade_off(pairs: Pairs, method: str) -> Json:
             target = final(other) + 0.01 * GOAL_LOSS * abs(final(other))
             paid, own = (measures.cost_to_reach(*clock_and_values(r), target) for r in (run, other))
             reach.append(100.0 * paid / own)
-    if not gain:
-        return {}
     return {
         "gain": summary(list(gain.values())),
         "loss": summary(list(loss.values())),
@@ -256,10 +255,11 @@ def trade_off(pairs: Pairs, method: str) -> Json:
 
 def _trade_offs(methods: Sequence[str], settings: Settings, cost: str = "") -> Json:
     pairs = side_by_side(replays(methods, settings, cost))
-    found = {method: trade_off(pairs, method) for method in (*methods, CONTROL)}
+    twice = {problem: seeds for problem, seeds in pairs.items() if len(seeds) > 1}
+    shown = (*methods, CONTROL) if len(twice) >= FEW else methods
     return {
         **_about(pairs, settings, cost),
-        "methods": {method: part for method, part in found.items() if part},
+        "methods": {method: trade_off(pairs, method) for method in shown} if pairs else {},
     }
 
 
@@ -291,7 +291,8 @@ def _trade_off_table(kept: Json) -> str:
     control = (
         f" {CONTROL} is the control: what chance gains and loses."
         if CONTROL in kept["methods"]
-        else " The control, EI against another seed of itself, needs two seeds: not yet run."
+        else f" The control, EI against another seed of itself, needs two seeds of {FEW} problems: "
+        "not yet run."
     )
     return markdown(header, rows) + "\n\n" + _footnote(kept) + control
 
@@ -349,34 +350,36 @@ def goal(kept: Json) -> str:
     )
 
 
-def _draw_trade_off(
-    axis: Axes, kept: Json, methods: Mapping[str, float], of: str, hue: str
-) -> None:
-    """Loss over gain along one family of methods, mean or median, each named by its parameter."""
-    shown = {m: level for m, level in methods.items() if m in kept["methods"]}
-    gain, loss = (np.array([numbers(kept["methods"][m][w][of]) for m in shown]) for w in _WHAT)
-    bars = [np.abs(part[:, 1:] - part[:, :1]).T for part in (gain, loss)]
-    axis.errorbar(
-        *(gain[:, 0], loss[:, 0], bars[1], bars[0]),
-        **{"color": hue, "ecolor": hue, "elinewidth": 0.6, "lw": 1.2, "ms": 5},
-        fmt="o-" if of == "mean" else "x-",
-        label="EI per cost$^{\\alpha}$" if methods is ALPHAS else "CEI, slack",
-    )
-    for level, x, y in zip(shown.values(), gain[:, 0], loss[:, 0], strict=True):
-        place = (4, -9) if methods is SLACKS else (-6, 5)
-        options = {"textcoords": "offset points", "fontsize": 7.5, "color": hue}
-        axis.annotate(f"{level:g}", (x, y), place, **options)
-    axis.set(xlabel="time gain over EI (%)", title=of)
-    axis.axhline(0, color="black", lw=0.6)
-    axis.axvline(0, color="black", lw=0.6)
+def _draw_trade_off(axes: Sequence[Axes], kept: Json) -> None:
+    """Gain and loss of each method, one line each: the mean with its interval, and the median."""
+    shown = [m for m in kept["methods"] if m != "EI"]
+    for axis, what, label in zip(
+        axes, _WHAT, ("time gain over EI (%)", "performance loss against EI (%)"), strict=True
+    ):
+        for place, method in enumerate(shown):
+            part = kept["methods"][method][what]
+            hue = colour("EI") if method in SLACKS else colour("CArBO")
+            hue = colour("random") if method == CONTROL else hue
+            middle, low, high = numbers(part["mean"])
+            axis.plot([low, high], [place, place], color=hue, lw=1.2)
+            axis.plot(middle, place, "o", color=hue, ms=5)
+            axis.plot(numbers(part["median"])[0], place, "|", color="black", ms=10, mew=1.5)
+        axis.axvline(0, color="black", lw=0.6)
+        axis.set(xlabel=label, ylim=(len(shown) - 0.5, -0.5))
+        axis.set_yticks(range(len(shown)), [""] * len(shown))
+    axes[0].set_yticks(range(len(shown)), [_label(m) for m in shown])
+    axes[0].plot([], [], "o-", color=colour("CArBO"), label="mean, 95 % interval")
+    axes[0].plot([], [], "|", color="black", ms=10, label="median")
+    axes[0].legend(fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
+
+
+def _height(kept: Json) -> float:
+    return 0.22 * len(kept["methods"]) + 1.3
 
 
 def _draw_figure_3(kept: Json) -> Figure:
-    figure, axes = _subplots(2, width=3.8)
-    for axis, of in zip(axes[0], ("mean", "median"), strict=True):
-        _draw_trade_off(axis, kept, ALPHAS, of, colour("CArBO"))
-    axes[0][0].set_ylabel("performance loss against EI (%)")
-    axes[0][0].legend()
+    figure, axes = _subplots(2, width=3.8, height=_height(kept))
+    _draw_trade_off(axes[0], kept)
     return figure
 
 
@@ -633,7 +636,7 @@ def _front_verdict(kept: Json) -> str:
 
 def _draw_fronts(kept: Json) -> Figure:
     panels = [(p, n, part) for p, at in kept["fronts"].items() for n, part in at.items()]
-    figure, axes = _subplots(len(panels))
+    figure, axes = _subplots(len(panels), height=3.3)
     sizes = np.linspace(14, 6, len(SQUARES))  # those that choose the same stay visible
     for axis, (problem, number, part) in zip(axes[0], panels, strict=True):
         _draw_line(axis, part["before"], "--", color="#d62728", lw=1.2, label="front at t - 1")
@@ -646,7 +649,8 @@ def _draw_fronts(kept: Json) -> Figure:
         _frame_front(axis, part, f"{_short(problem)}, t = {number}")
         axis.set_xlabel("expected cost (s)")
     axes[0][0].set_ylabel("log10 EI")
-    axes[0][-1].legend(fontsize=7.5)
+    handles = axes[0][0].get_legend_handles_labels()
+    figure.legend(*handles, fontsize=7.5, loc="outside lower center", ncols=len(handles[0]))
     return figure
 
 
@@ -752,14 +756,12 @@ def _figure_5_verdict(kept: Json) -> str:
 
 
 def _draw_figure_5(kept: Json) -> Figure:
-    figure, axes = _subplots(3 if "implied" in kept else 2, width=3.6)
-    for axis, of in zip(axes[0], ("mean", "median"), strict=False):
-        _draw_trade_off(axis, kept, ALPHAS, of, colour("CArBO"))
-        _draw_trade_off(axis, kept, SLACKS, of, colour("EI"))
-    axes[0][0].set_ylabel("performance loss against EI (%)")
-    axes[0][0].legend()
-    axes[0][1].axvline(GOAL_GAIN, color="black", lw=0.8, ls=":")  # the goal: right of it and
-    axes[0][1].axhline(GOAL_LOSS, color="black", lw=0.8, ls=":")  # below it
+    figure, axes = _subplots(
+        3 if "implied" in kept else 2, width=3.8, height=max(3.0, _height(kept))
+    )
+    _draw_trade_off(axes[0][:2], kept)
+    for axis, level in zip(axes[0], (GOAL_GAIN, GOAL_LOSS), strict=False):
+        axis.axvline(level, color="black", lw=0.8, ls=":")  # the goal: right of one, left of other
     if "implied" not in kept:
         return figure
     right = axes[0][2]
