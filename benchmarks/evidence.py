@@ -14,11 +14,12 @@ from benchmarks.artefacts.duels import Duel
 PAGE = REPO / "docs" / "evidence.md"
 TOP = """# Evidence
 
-Most experiments of two papers, sequential ones on our own recordings, and the tuners people use, on
-recorded tables of others. Every section is made by the command in it from the runs kept in
-`benchmarks/results`; losses are in the tables with the rest, and what has not been run says so.
-`make evidence` writes this page and its pictures; [benchmarks/README.md](../benchmarks/README.md)
-says how runs are made and how to add a problem or a peer.
+Most experiments of two papers, CArBO's (sequential only) and the Pareto one, on our own recordings,
+and the tuners people use, on recorded tables of others. Every section is made by the command in it
+from the runs kept in `benchmarks/results`; losses are in the tables with the rest, and what has not
+been run says so. `make evidence` writes this page and its pictures;
+[benchmarks/README.md](../benchmarks/README.md) says how runs are made, which experiments are
+missing, and how to add a problem or a peer.
 
 ## Five findings
 
