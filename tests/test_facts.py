@@ -264,9 +264,9 @@ def test_a_promise_is_the_improvement_that_the_model_expects():
     state = optimizer._memory.look()
     facts = explain(optimizer, trial.number)
     belief = believed(optimizer._settings, State(state.ledger, History(state.history.trials[:6])))
-    mean, std = belief.objective.at(trial.x[None])
-    draws = np.linspace(mean[0] - 12 * std[0], mean[0] + 12 * std[0], 200_001)
-    density = np.exp(-0.5 * ((draws - mean[0]) / std[0]) ** 2) / (std[0] * math.sqrt(2 * math.pi))
-    gain = np.maximum(float(belief.best) - draws, 0.0) * density
+    mean, std = (part[0] for part in belief.objective.at(trial.x[None]))
+    draws = mean[0] + np.linspace(-12 * std, 12 * std, 200_001)
+    density = np.exp(-0.5 * ((draws - mean[0]) / std) ** 2) / (std * math.sqrt(2 * math.pi))
+    gain = np.maximum(belief.best[0] - draws, 0.0) * density
     expected = float(np.sum(gain) * (draws[1] - draws[0]))
     assert facts["expected_improvement"] == pytest.approx(expected, rel=1e-4)

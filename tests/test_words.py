@@ -107,6 +107,6 @@ def test_what_was_paid_of_each_budget():
 def test_one_budget():
     ledger = Ledger.of(Budget({"s": 60, "usd": 10})).reserve(0, {"usd": 4.0})
     assert account_line(ledger, "usd") == "$0.00 of $10.00 spent, $4.00 reserved"
-    assert account_line(ledger.release(0), "usd") == "$0.00 of $10.00 spent"
+    assert account_line(ledger.charge(0, {}), "usd") == "$0.00 of $10.00 spent"
     assert account_line(ledger.think(1.5), "s") == "1.5 s of 1 m 00 s spent, 1.5 s of it thinking"
     assert account_line(Ledger.of(None), "cost") == "0 spent"
