@@ -27,7 +27,8 @@ __all__ = ["Belief", "Outlook", "OutlookSlopes", "believe"]
 
 Array = NDArray[np.float64]
 
-START = 5  # uniform points before any model (Lee et al. 2020, section 3)
+START = 5  # points before any model, as many as Lee et al. 2020 begin with,
+START_SHARE = 1 / 5  # or as many as this share of the budget buys
 FANTASIES = 10  # Lee et al. 2020, appendix A
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
 LABEL_VARIANCE = 0.1  # of +1 and -1 about the latent: where something failed, P is 8e-4 and not 0
@@ -325,7 +326,9 @@ def believe(
     X = history.points("done").reshape(-1, space.d)
     y = sign * np.array([t.value for t in done], dtype=np.float64)
     objective, success = None, None
-    if model and len(finished) >= START and len(done) >= 2:
+    # A start that has used its share of the budget has to do, as soon as two have returned a value.
+    started = len(finished) >= START or ledger.used >= START_SHARE
+    if model and started and len(done) >= 2:
         objective, memories["objective"] = refit(
             X, y, memories.get("objective"), options=space.options, noisy=noisy
         )

@@ -106,6 +106,12 @@ class Trial:
         return next(iter(self.predicted.values()), None)
 
     @property
+    def limit(self) -> Mapping[str, float]:
+        """The most it may cost by resource: whoever can kill it does so there, and tells it."""
+        most: Mapping[str, float] = self.notes.get("limit", {})
+        return most
+
+    @property
     def is_foreign(self) -> bool:
         """Whether it was evaluated, and paid, elsewhere."""
         return self.because == ELSEWHERE

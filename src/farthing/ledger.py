@@ -240,6 +240,12 @@ class Ledger:
         )
 
     @property
+    def used(self) -> float:
+        """The share of the scarcest limit that is paid or held; 0 where nothing is limited."""
+        limited = (account for _, account in self._accounts if math.isfinite(account.limit))
+        return max(((a.spent + a.reserved) / a.limit for a in limited), default=0.0)
+
+    @property
     def holds(self) -> Mapping[int, Mapping[str, float]]:
         """What each running trial holds."""
         return {number: dict(held) for number, held in self._holds}

@@ -24,11 +24,13 @@ __all__ = [
     "gittins",
     "gittins_slopes",
     "h_inverse",
+    "leash",
     "log_affordable",
     "log_affordable_slopes",
     "log_ei",
     "log_ei_slopes",
     "log_h",
+    "mean_residual_cost",
 ]
 
 Array = NDArray[np.float64]
@@ -206,3 +208,34 @@ def log_affordable_slopes(
     to_m = np.where(known, 0.0, -ratio / safe)
     to_s = np.where(known, 0.0, -ratio * t / safe)
     return np.where(known, np.where(t >= 0.0, 0.0, -np.inf), value), to_m, to_s
+
+
+def mean_residual_cost(log_mean: float, log_std: float, log_paid: float) -> float:
+    """ln E[c - t | c > t] of a log-normal cost of which ln t is paid already.
+
+    E[c - t | c > t] = exp(m + s^2/2) Phi(s - a) / Phi(-a) - t,   a = (ln t - m)/s
+    """
+    a = (log_paid - log_mean) / log_std
+    ahead = log_mean + 0.5 * log_std**2 + log_ndtr(log_std - a) - log_ndtr(-a)
+    return float(ahead + np.log(-np.expm1(min(log_paid - ahead, -1e-15))))
+
+
+def leash(log_mean: float, log_std: float, margin: float) -> float:
+    """ln of the cost from which on a trial is expected to cost, still, more than margin E[c].
+
+    The largest t with E[c - t | c > t] <= margin E[c]. The mean residual of a log-normal falls at
+    first and then grows for ever, so beyond t going on is never again worth what it was.
+    """
+    wanted = np.log(margin) + log_mean + 0.5 * log_std**2
+    low, high = log_mean, log_mean + 1.0
+    while mean_residual_cost(log_mean, log_std, high) <= wanted:
+        low, high = high, high + 1.0
+    if mean_residual_cost(log_mean, log_std, low) > wanted:
+        return low  # so uncertain that the median is far enough
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        if mean_residual_cost(log_mean, log_std, middle) <= wanted:
+            low = middle
+        else:
+            high = middle
+    return low

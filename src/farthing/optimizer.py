@@ -79,6 +79,10 @@ class Optimizer:
         direction: "minimize" or "maximize".
         noisy: whether the same parameters may return different values.
         seed: the same seed and the same answers give the same questions.
+        start: configurations to evaluate first, {"width": 16} or a list; the rest is filled in.
+        leash: kill a running trial that is expected to cost this many times more, still, than it
+            was expected to cost in all; None: it is let run while the budget pays.
+        thinking: with a budget of seconds, the share of what trials cost that thinking may add.
     """
 
     @takes_settings(Choices)
@@ -259,7 +263,7 @@ class Optimizer:
             if self._memory.shared and self._memory.look().thinker == self._me():
                 self.forget(os.getpid())
             raise
-        trial, hold = kept.thought.trial()
+        trial, hold = kept.thought.trial(self._settings.leash)
         event = Asked(trial, hold, kept.seconds, self._me(), worker, lease)
         thought = kept.seconds if self._present is not None else self._unpaid
         after = self._commit(event, thought=thought, durable=False)

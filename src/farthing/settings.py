@@ -43,6 +43,9 @@ class Choices(TypedDict, total=False):
     direction: Direction
     noisy: bool
     seed: int
+    start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+    leash: float | None
+    thinking: float
 
 
 class Conditions(Choices, total=False):
@@ -74,6 +77,10 @@ class Settings:
         direction: "minimize" or "maximize".
         noisy: whether the same parameters may return different values.
         seed: the same seed and the same answers give the same questions.
+        start: configurations to evaluate first, what is missing completed: one, or a list of them.
+        leash: a running trial is killed when it is expected to cost this many times more, still,
+            than it was expected to cost in all; None: it is let run while the budget pays.
+        thinking: the share of what trials cost that a budget of seconds is also spent thinking.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how many times a trial is tried again whose worker disappeared.
         failures_in_a_row: so many stop the study; math.inf: it goes on whatever happens.
@@ -94,6 +101,9 @@ class Settings:
     direction: Direction = "minimize"
     noisy: bool = False
     seed: int = 0
+    start: tuple[Mapping[str, Any], ...] = ()
+    leash: float | None = None
+    thinking: float = 0.05
     timeout: float | None = None
     retries: int = 0
     failures_in_a_row: float = 5
@@ -113,6 +123,8 @@ class Settings:
         for name in ("timeout", "grace", "lease"):
             if name in named and (name, named[name]) != ("timeout", None):
                 named[name] = _seconds(named[name], name)
+        begin = named.pop("start", None)
+        named["start"] = (begin,) if isinstance(begin, Mapping) else tuple(begin or ())
         if isinstance(command := named.get("command"), list):
             named["command"] = tuple(command)
         return cls(
@@ -149,6 +161,18 @@ class Settings:
             )
         if not _are_texts((self.metric,)):
             raise InvalidInput(f"metric={self.metric!r}: expected a key such as 'value'.")
+        if self.leash is not None and not (_is_number(self.leash) and 0 < self.leash < math.inf):
+            raise InvalidInput(
+                f"leash={self.leash!r}: expected a number above 0, or None for none."
+            )
+        if not (_is_number(self.thinking) and 0 < self.thinking <= 1):
+            raise InvalidInput(f"thinking={self.thinking!r}: expected a share such as 0.05.")
+        for params in self.start:
+            if not isinstance(params, Mapping):
+                raise InvalidInput(
+                    f"start={params!r}: expected parameters such as {{'width': 16}}."
+                )
+            self.space.completed(params, np.full(self.space.d, 0.5))
         _check_made(self.policy, "policy", "EI()", "propose")
         if self.stop is not None:
             _check_made(self.stop, "stop", "MaxTrials(50)", "__call__")

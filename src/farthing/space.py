@@ -186,6 +186,18 @@ class Space:
                 x[j] = encode_value(name, self._axes[j], params[name])
         return np.array(x)
 
+    def completed(self, params: Mapping[str, Any], x: Array) -> Array:
+        """The valid point (d,) with these values, and what is not among them as at x (d,)."""
+        point = np.array(x, dtype=np.float64)
+        for name, value in params.items():
+            if name not in self.parameters:
+                raise InvalidInput(
+                    f"Unknown parameter {name!r}; the parameters are {list(self.names)}."
+                )
+            j = self.names.index(name)
+            point[j] = encode_value(name, self._axes[j], value)
+        return np.asarray(self.snap(point[None])[0])
+
     def decode(self, x: ArrayLike) -> Params:
         """Return the params at the valid point nearest to x (d,); inactive ones are absent."""
         point = np.asarray(x, dtype=np.float64)

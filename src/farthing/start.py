@@ -1,45 +1,131 @@
 """The start: what is evaluated while there is no model yet, and how a policy is asked.
 
-A policy that needs a model of the objective is not asked before there is one: START uniform points
-come first, and more of them while too few have returned a value.
+Nothing is known of costs at first, and they may span decades. So the start begins in the middle of
+the space, or on the side that is said to be cheap (`Float(..., cost="increases")`), goes on next to
+it, and prefers what is predicted to be cheap as soon as two costs are known. A trial of the start
+may cost at most a twentieth of the budget, and twice as much each time one was killed there before
+any has returned a value. What the user gives (`start=`) comes before all of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.belief import START, Belief
+from farthing.belief import START, Z_AFFORDABLE, Belief
 from farthing.decision import Policy, Proposal
 from farthing.search import Rated, is_among, maximise
+from farthing.space import Space
 
-__all__ = ["DRAWS", "first_allowed", "propose", "start"]
+__all__ = ["DRAWS", "cap", "first_allowed", "first_given", "propose", "start"]
 
 Array = NDArray[np.float64]
 
 DRAWS = 64  # points looked at before anything cleverer is done to find an affordable one
+CAP = 1 / 20  # of the budget: the most that a trial of the start may cost
+CHEAP_SIDE = 0.1  # of the cube: where it is said to be cheap
+REACH = 0.1  # half the box around the first point that the second is in; it doubles with each
+CHEAPEST_OF = 5  # drawn uniformly, once something is known of costs
 
 
-def propose(policy: Policy, belief: Belief, rng: np.random.Generator) -> Proposal:
-    """What the policy proposes, or the start if it needs a model; with what it will cost."""
-    if "model" in policy.needs and belief.objective is None:
-        proposal = start(belief, rng)
-    else:
-        proposal = policy.propose(belief, rng)
+def propose(
+    policy: Policy,
+    belief: Belief,
+    rng: np.random.Generator,
+    given: Sequence[Mapping[str, Any]] = (),
+) -> Proposal:
+    """What was given, the start if the policy needs a model, or its proposal; with its cost."""
+    proposal = first_given(belief, given)
+    if proposal is None:
+        waits = "model" in policy.needs and belief.objective is None
+        proposal = start(belief, rng) if waits else policy.propose(belief, rng)
     if proposal.x is None:
         return proposal
     return replace(proposal, predicted=belief.predicted(proposal.x))
 
 
 def start(belief: Belief, rng: np.random.Generator) -> Proposal:
-    """One of the first uniform points: a model needs something to learn from."""
-    x = first_allowed(belief, belief.space.sample(DRAWS, rng), rng)
-    because = f"uniform point {belief.number + 1} of the {START} a model starts from"
-    if belief.number >= START:
-        because = "uniform point: there is too little to learn from yet"
-    return Proposal(x, because, notes={"phase": "start"})
+    """One of the first points: a model needs something to learn from."""
+    number, space, most = len(belief.history), belief.space, cap(belief)
+    first = first_point(space)
+    if not number and not is_among(first[None], belief.tried).any():
+        because, X = "the middle of the space", first[None]
+        if any(getattr(p, "cost", None) for p in space.parameters.values()):
+            because = "the side of the space that is said to be cheap"
+    elif not belief.cost:
+        because = "near the first point, because nothing is known of costs yet"
+        X = around(space, first, min(REACH * 2.0 ** (number - 1), 1.0), rng)
+    else:
+        because = f"the cheapest of {CHEAPEST_OF} that were drawn"
+        X = _cheapest_first(belief, space.sample(DRAWS, rng), most)
+    x = first_allowed(belief, X, rng)
+    because += f" (point {number + 1} of the {START} a model starts from)" * (number < START)
+    notes: dict[str, Any] = {"phase": "start"}
+    return Proposal(x, because, notes=notes | ({"limit": most} if most else {}))
+
+
+def cap(belief: Belief) -> dict[str, float]:
+    """The most that a trial of the start may cost, by limited resource."""
+    returned = [trial.number for trial in belief.history.done]
+    since = max(returned, default=-1)
+    killed = sum(trial.number > since for trial in belief.history.having("killed"))
+    share = min(CAP * 2.0**killed, 1.0)
+    accounts = {name: belief.ledger[name] for name in belief.ledger if name != "trials"}
+    return {
+        name: min(share * account.limit, max(account.left, 0.0))
+        for name, account in accounts.items()
+        if np.isfinite(account.limit)
+    }
+
+
+def first_point(space: Space) -> Array:
+    """The middle (d,), or where it is said to be cheap."""
+    side = {None: 0.5, "increases": CHEAP_SIDE, "decreases": 1.0 - CHEAP_SIDE}
+    x = [side[getattr(parameter, "cost", None)] for parameter in space.parameters.values()]
+    return np.asarray(space.snap(np.array([x]))[0])
+
+
+def around(space: Space, x: Array, reach: float, rng: np.random.Generator) -> Array:
+    """(DRAWS, d) points in a box around x; the wider, the more often an option is another one."""
+    X = x + reach * rng.uniform(-1.0, 1.0, (DRAWS, space.d))
+    changed = space.categorical & (rng.random((DRAWS, space.d)) < reach)
+    return space.snap(
+        np.where(changed, rng.random((DRAWS, space.d)), np.where(space.categorical, x, X))
+    )
+
+
+def _cheapest_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Array:
+    """X, the first few that are allowed in front by their cost, those within the cap first."""
+    allowed = np.flatnonzero((belief.costs(X)[1] <= 0) & ~is_among(X, belief.tried))
+    few = X[allowed[:CHEAPEST_OF]]
+    if not len(few):
+        return X
+    cost, over = belief.costs(few)[0].mean, np.zeros(len(few), dtype=bool)
+    for resource, model in belief.cost.items():
+        if resource in most:
+            mean, std = model.log_at(few)
+            over |= mean + Z_AFFORDABLE * std > np.log(max(most[resource], 1e-300))
+    return np.concatenate([few[np.lexsort((cost, over))], X])
+
+
+def first_given(belief: Belief, given: Sequence[Mapping[str, Any]]) -> Proposal | None:
+    """The first of the given configurations, completed, that is affordable and was never asked."""
+    if not given:
+        return None
+    base = first_point(belief.space)
+    X = np.array([belief.space.completed(params, base) for params in given])
+    # Not `belief.tried`: where values are noisy it leaves out what may be worth repeating.
+    asked = belief.history.X.reshape(-1, belief.space.d)
+    allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, asked)
+    if not allowed.any():
+        return None
+    k = int(np.argmax(allowed))
+    because = f"point {k + 1} of the {len(X)} given to start with"
+    return Proposal(X[k], because, notes={"phase": "start"})
 
 
 def first_allowed(belief: Belief, X: Array, rng: np.random.Generator) -> Array | None:

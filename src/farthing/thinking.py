@@ -20,7 +20,7 @@ from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.decision import Proposal, Verdict, judge
 from farthing.history import History, PricePoint, Trial
 from farthing.ledger import Ledger
-from farthing.normal import expected_cost
+from farthing.normal import expected_cost, leash
 from farthing.search import Effort, sobol
 from farthing.settings import Settings
 from farthing.start import propose
@@ -31,6 +31,9 @@ __all__ = ["Thought", "believed", "best_trial", "make_ready", "one_thread", "thi
 
 Array = NDArray[np.float64]
 
+# Of ln c, at least: a model that is sure of itself promises that what took twenty times as long as
+# expected ends at once.
+LEASH_SPREAD = 0.7
 NOTHING = Proposal(None, "the budget is spent")
 
 
@@ -41,24 +44,37 @@ class Thought(NamedTuple):
     proposal: Proposal
     verdict: Verdict
 
-    def trial(self) -> tuple[Trial, dict[str, float]]:
-        """The trial it leads to, and what to hold for it of each limited resource."""
+    def trial(self, margin: float | None = None) -> tuple[Trial, dict[str, float]]:
+        """The trial it leads to, and what to hold for it of each limited resource.
+
+        Args:
+            margin: of its leash: see `normal.leash`; None: it has none.
+        """
         belief, proposal, verdict = self
         x, predicted, hold = proposal.x, {}, {}
         assert x is not None
+        limit = dict(proposal.notes.get("limit", {}))
         for resource, (m, s) in proposal.predicted.items():
             left = max(belief.ledger[resource].left, 1e-300)
             predicted[resource] = float(np.exp(expected_cost(m, s, left)[0]))
             # The 80 % quantile is what affordable means, so it is what is put aside.
             if np.isfinite(belief.ledger[resource].limit):
                 hold[resource] = min(float(np.exp(m[0] + Z_AFFORDABLE * s[0])), left)
+            if margin is not None:
+                end = float(np.exp(leash(float(m[0]), max(float(s[0]), LEASH_SPREAD), margin)))
+                limit[resource] = min(limit.get(resource, np.inf), end)
         trial = Trial(
             number=belief.number,
             params=belief.space.decode(x),
             x=x,
             predicted=predicted,
             because=proposal.because,
-            notes={**belief.notes(), **verdict.notes, **proposal.notes},
+            notes={
+                **belief.notes(),
+                **verdict.notes,
+                **proposal.notes,
+                **({"limit": limit} if limit else {}),
+            },
         )
         return trial, hold
 
@@ -69,7 +85,7 @@ def think(settings: Settings, state: State) -> Thought:
     rng = np.random.default_rng([settings.seed, number])
     if state.ledger.used_up:
         return Thought(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
-    proposal = propose(settings.policy, belief, rng)
+    proposal = propose(settings.policy, belief, rng, settings.start)
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and settings.stop is not None:
         rng = np.random.default_rng([settings.seed, number, 1])

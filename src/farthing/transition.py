@@ -231,6 +231,9 @@ def why_it_must_end(state: State, event: Renewed, moment: Moment) -> str | None:
     if not _is_running(state, event.number):
         return "its worker had not been heard of for too long, so it was given up"
     ledger, held = state.ledger, state.ledger.held(event.number)
+    for resource, most in state.history[event.number].limit.items():
+        if event.cost.get(resource, 0.0) >= most:
+            return f"it had cost {format_amount(resource, most)}, the most that was allowed for it"
     for resource in (r for r in event.ahead if r in ledger):
         account = ledger[resource]
         if moment.on_clock and resource == "s":
