@@ -234,7 +234,7 @@ def test_four_workers_share_the_wall_clock(url):
     workers = [another(study) for _ in range(4)]
     begun = time.monotonic()
     for worker in workers:
-        worker._present = time.monotonic()
+        worker._time._charged = time.monotonic()
     trials = [worker.ask(worker="w", lease=60.0) for worker in workers]
     assert study.ledger.reserved == 0
     for _ in range(3):

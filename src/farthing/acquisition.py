@@ -24,7 +24,7 @@ from farthing.normal import (
     log_affordable_slopes,
     log_ei_slopes,
 )
-from farthing.search import Found, Rated, maximise
+from farthing.search import Effort, Found, Rated, maximise
 
 __all__ = [
     "Graded",
@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+LITTLE = Effort(screen=96, around=48, starts=3, steps=(4, 12), flips=1)  # where time is short
 
 KNOWN = 1e-12  # spread of ln c
 LEAST_LOG_P = -20.0  # a chance of 2e-9 is none; its inverse as a price is still a number
@@ -253,6 +255,7 @@ def maximise_score(belief: Belief, score: Score, rng: np.random.Generator) -> Fo
         tried=belief.tried,
         near=belief.top,
         lengths=belief.objective.lengthscales,
+        effort=LITTLE if belief.light else Effort(),
     )
 
 

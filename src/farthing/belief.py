@@ -82,6 +82,7 @@ class Belief:
         worth: objective units one unit of cost is worth, or None.
         sign: +1, or -1 where the user maximises; only for words and thresholds a user wrote.
         unit: the resource that "cost as one number" means; None: the scarcest at each point.
+        light: there is little time to search it.
     """
 
     space: Space
@@ -99,6 +100,7 @@ class Belief:
     sign: float
     memories: Mapping[str, Memory]
     unit: str | None = None
+    light: bool = False
 
     @cached_property
     def tried(self) -> Array:
@@ -314,12 +316,14 @@ def believe(
     worth: float | None = None,
     seed: int = 0,
     model: bool = True,
+    light: bool = False,
 ) -> Belief:
     """Fit what is worth fitting: the models remember their hyperparameters in the trials' notes.
 
     Args:
         learners: a cost learner for each resource that something depends on.
         model: False for policies that need no model of the objective.
+        light: there is little time: learn hyperparameters seldom, and search less.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
@@ -330,7 +334,7 @@ def believe(
     started = len(finished) >= START or ledger.used >= START_SHARE
     if model and started and len(done) >= 2:
         objective, memories["objective"] = refit(
-            X, y, memories.get("objective"), options=space.options, noisy=noisy
+            X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
         )
         returned = history.having("done", "failed")
         if len(returned) > len(done):
@@ -342,6 +346,7 @@ def believe(
                 options=space.options,
                 noisy=True,
                 clip=False,
+                seldom=light,
             )
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
@@ -382,4 +387,5 @@ def believe(
         worth=worth,
         sign=sign,
         memories=memories,
+        light=light,
     )

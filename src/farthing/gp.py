@@ -42,6 +42,7 @@ JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # relative to v
 VARIANCE_FLOOR = 1e-12  # relative to v: a posterior variance is never quite zero
 ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt anew at every n up to this,
 RELEARN_GROWTH = 1.1  # then whenever n has grown by a tenth
+RELEARN_SELDOM = 1.5
 START_NOISE = 1e-3
 BOTH_STARTS_UP_TO = 15  # rows up to which the last optimum is not yet trusted as the only start
 LEARN_AT_MOST = 400  # hyperparameters are learnt on at most this many rows
@@ -343,11 +344,15 @@ def refit(
     options: Ints | None = None,
     noisy: bool = False,
     clip: bool = True,
+    seldom: bool = False,
 ) -> tuple[GP, Memory]:
-    """`fit` on a schedule: relearn at every n up to 30, then when n has grown by a tenth."""
+    """`fit` on a schedule: relearn at every n up to 30, then when n has grown by a tenth; or, where
+    there is little time, whenever n has grown by a half.
+    """
     n = len(np.asarray(y))
     start = Hyper.from_list(memory["hyper"]) if memory else None
-    due = memory is None or n <= ALWAYS_RELEARN_UP_TO or n >= RELEARN_GROWTH * memory["n"]
+    growth = RELEARN_SELDOM if seldom else RELEARN_GROWTH if n > ALWAYS_RELEARN_UP_TO else 0.0
+    due = memory is None or n >= growth * memory["n"]
     model = fit(X, y, options=options, noisy=noisy, clip=clip, start=start, learn=due)
     if memory is not None and not due:
         return model, memory

@@ -154,6 +154,8 @@ class History:
     def adding(self, *trials: Trial) -> History:
         """With more trials."""
         more = History((*self.trials, *trials))
+        if "_by_state" in vars(self) and len(trials) == 1:
+            vars(more)["_by_state"] = _moved(self._by_state, None, trials[0])
         if "X" in vars(self):  # stacked already: an ask adds a row
             new = np.array([trial.x for trial in trials])
             vars(more)["X"] = np.concatenate([self.X, new]) if len(self.X) else new
@@ -163,6 +165,8 @@ class History:
         """With one trial as it is now, at the point where it was."""
         at = trial.number
         changed = History((*self.trials[:at], trial, *self.trials[at + 1 :]))
+        if "_by_state" in vars(self):
+            vars(changed)["_by_state"] = _moved(self._by_state, self.trials[at], trial)
         if "X" in vars(self):
             vars(changed)["X"] = self.X
         return changed
@@ -206,3 +210,17 @@ class History:
         return next(
             (trial.notes[key] for trial in reversed(self.trials) if key in trial.notes), None
         )
+
+
+def _moved(
+    sorted_: Mapping[TrialState, tuple[Trial, ...]], old: Trial | None, new: Trial
+) -> dict[TrialState, tuple[Trial, ...]]:
+    """Trials by state after one of them changed: sorting all of them again takes longer."""
+    found = dict(sorted_)
+    if old is not None:
+        found[old.state] = tuple(trial for trial in found[old.state] if trial is not old)
+    there = found.get(new.state, ())
+    found[new.state] = (*there, new)
+    if there and there[-1].number > new.number:
+        found[new.state] = tuple(sorted(found[new.state], key=attrgetter("number")))
+    return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from farthing.belief import Z_AFFORDABLE, Belief, believe
+from farthing.belief import START, Z_AFFORDABLE, Belief, believe
 from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.decision import Proposal, Verdict, judge
 from farthing.history import History, PricePoint, Trial
@@ -26,6 +26,7 @@ from farthing.settings import Settings
 from farthing.start import propose
 from farthing.state import State
 from farthing.stopping import OutOfBudget
+from farthing.thrift import Depth, depth, step
 
 __all__ = ["Thought", "believed", "best_trial", "make_ready", "one_thread", "think"]
 
@@ -81,11 +82,18 @@ class Thought(NamedTuple):
 
 def think(settings: Settings, state: State) -> Thought:
     """What to evaluate next, and whether to."""
-    belief, number = believed(settings, state), len(state.history)
+    deep, number = depth(state.ledger, state.thought_s, settings.thinking), len(state.history)
+    belief = believed(settings, state, depth=deep)
     rng = np.random.default_rng([settings.seed, number])
     if state.ledger.used_up:
         return Thought(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
-    proposal = propose(settings.policy, belief, rng, settings.start)
+    if deep == "none" and len(state.history) >= START:
+        proposal = step(belief, rng)
+    else:
+        proposal = propose(settings.policy, belief, rng, settings.start)
+    if deep == "light" and belief.objective is not None:
+        because = f"{proposal.because}; with little time to think"
+        proposal = replace(proposal, because=because)
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and settings.stop is not None:
         rng = np.random.default_rng([settings.seed, number, 1])
@@ -93,13 +101,16 @@ def think(settings: Settings, state: State) -> Thought:
     return Thought(belief, proposal, verdict)
 
 
-def believed(settings: Settings, state: State, *, model: bool | None = None) -> Belief:
+def believed(
+    settings: Settings, state: State, *, model: bool | None = None, depth: Depth = "whole"
+) -> Belief:
     """The models that policy and rule look at, fitted to what is known.
 
     Args:
         model: whether to fit the objective; None: where something looks at it.
+        depth: how much of a thought there is time for.
     """
-    poor = bool(state.ledger.used_up)
+    poor = bool(state.ledger.used_up) or depth == "none"
     return believe(
         settings.space,
         state.history,
@@ -110,6 +121,7 @@ def believed(settings: Settings, state: State, *, model: bool | None = None) -> 
         worth=settings.exchange,
         seed=settings.seed,
         model=(settings.models if model is None else model) and not poor,
+        light=depth == "light",
     )
 
 

@@ -142,7 +142,9 @@ def _ask(settings: Settings, before: State, state: State, event: Asked, moment: 
     # Before its own thinking is charged: that was not known when it thought.
     if before.ledger.used_up or any(before.ledger[r].left < a for r, a in hold.items()):
         raise Outdated("less is left than was thought")
-    state = replace(state, thought_s=event.think_s, thinker=None, thinker_until=None)
+    # How long a thought takes is known from the last one that was worth the name.
+    thought_s = state.thought_s if event.trial.notes.get("thought") == "none" else event.think_s
+    state = replace(state, thought_s=thought_s, thinker=None, thinker_until=None)
     run = Run(think_s=event.think_s)
     return _begin(settings, state, replace(event.trial, run=run), hold, event, moment)
 

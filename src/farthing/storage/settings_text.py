@@ -31,15 +31,8 @@ NEWER: dict[str, Any] = {
 }
 # How trials are run, which whoever runs them next may want otherwise.
 MAY_CHANGE = (
-    "leash",
-    "thinking",
-    "failures_in_a_row",
-    "grace",
-    "lease",
-    "rate",
-    "measure",
-    "command",
-    "metric",
+    *("leash", "thinking", "failures_in_a_row", "grace", "lease", "rate", "measure"),
+    *("command", "metric"),
 )
 
 
