@@ -45,11 +45,12 @@ from benchmarks import peers, problems
 from benchmarks.methods import Method, make
 from benchmarks.problems import recorded
 from benchmarks.problems.problem import Evaluation, Problem
-from farthing import Space
+from farthing import Float, Space
 
 FOLDER = Path(__file__).with_name("results") / "replays"
 BUDGET = 60.0  # typical costs
 MOST = 200  # evaluations of a run, or twice the budget where that is more
+WARM_UP = 12  # evaluations: more than the initial design of anybody
 PATIENCE = 600.0  # CPU seconds of thinking after which a run is given up
 
 
@@ -96,7 +97,8 @@ def replay(problem: Problem, job: Job) -> Run:
         ended = _play(problem, job, limit, costs, values, thinking)
     except Exception as raised:
         ended, error = "error", f"{type(raised).__name__}: {raised}"[:500]
-    return Run(job, limit, tuple(costs), tuple(values), tuple(thinking), ended, error)
+    lists = tuple(costs), tuple(values), tuple(thinking)
+    return Run(job, limit, *lists, ended, error, versions())
 
 
 def _play(
@@ -109,6 +111,8 @@ def _play(
 ) -> str:
     """Fill the three lists, evaluation by evaluation; why it ended."""
     table = problem.table
+    if job.clock:
+        warm_up(job.method)
     method: Method = make(
         job.method,
         table if table is not None and job.rows else problem.space,
@@ -147,6 +151,17 @@ def _play(
         if sum(thinking) > PATIENCE:
             return "too slow"
     return "evaluations"
+
+
+@cache
+def warm_up(name: str) -> None:
+    """Let a method import what it imports: no suggestion is charged for that."""
+    method = make(name, Space({"x": Float(0.0, 1.0)}), budget=100.0, seed=0, evaluations=30)
+    for _ in range(WARM_UP):
+        params = method.ask()
+        if params is None:
+            return
+        method.tell(params, Evaluation((params["x"] - 0.3) ** 2, 1.0))
 
 
 class Rows:
@@ -202,7 +217,7 @@ def line_of(run: Run) -> str:
         "thinking": [_digits(seconds, 2) for seconds in run.thinking],
         "ended": run.ended,
         "error": run.error,
-        **(run.versions or {"farthing": version("farthing"), "source": source()}),
+        **(run.versions or versions()),
     }
     return json.dumps(record, separators=(",", ":"))
 
@@ -221,6 +236,11 @@ def run_of(line: str) -> Run:
         record["error"],
         {"farthing": record["farthing"], "source": record.get("source", "")},
     )
+
+
+def versions() -> dict[str, str]:
+    """What this process runs."""
+    return {"farthing": version("farthing"), "source": source()}
 
 
 @cache
