@@ -350,11 +350,7 @@ def carry_out(
         cores: SimpleQueue[int] = SimpleQueue()
         for core in sorted(os.sched_getaffinity(0))[: max(1, processes)]:
             cores.put(core)
-        replay.FOLDER.mkdir(parents=True, exist_ok=True)
-        with (
-            ThreadPoolExecutor(max(1, processes)) as pool,
-            (replay.FOLDER / f"{SUITE}.jsonl").open("a") as file,
-        ):
+        with ThreadPoolExecutor(max(1, processes)) as pool, replay.appending(SUITE) as file:
             futures = {
                 pool.submit(_in_a_process, job, pythons[job.method], cores): job
                 for job in todo

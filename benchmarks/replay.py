@@ -36,7 +36,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -51,6 +51,7 @@ FOLDER = Path(__file__).with_name("results") / "replays"
 BUDGET = 60.0  # typical costs
 MOST = 200  # evaluations of a run, or twice the budget where that is more
 WARM_UP = 12  # evaluations: more than the initial design of anybody
+AROUND = ("cli", "clerk", "evaluations", "loop", "meter", "running", "storage", "study", "worker")
 PATIENCE = 600.0  # CPU seconds of thinking after which a run is given up
 
 
@@ -245,10 +246,13 @@ def versions() -> dict[str, str]:
 
 @cache
 def source() -> str:
-    """A mark of the code that decides: the same where only comments, docstrings or form differ."""
+    """A mark of the code that decides: the same where only comments, docstrings or form differ.
+
+    What carries a decision out, and where it is kept, is no part of it.
+    """
     folder, marks = Path(farthing.__file__).parent, []
     for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0] in ("cli", "running", "storage"):
+        if path.relative_to(folder).parts[0].removesuffix(".py") in AROUND:
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -275,10 +279,22 @@ def lines(suite: str) -> Iterator[str]:
         with gzip.open(packed, "rt") as file:
             yield from file
     if fresh.exists():
-        with fresh.open() as file, suppress(json.JSONDecodeError):
+        with fresh.open() as file:
             for line in file:
-                if line.endswith("\n"):  # the last one may have been interrupted
+                with suppress(json.JSONDecodeError):  # a kill may have cut one short
+                    json.loads(line)
                     yield line
+
+
+def appending(suite: str) -> TextIO:
+    """The file of a suite, open for more lines; one that a kill cut short is ended first."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"{suite}.jsonl"
+    there = path.read_bytes() if path.exists() else b""
+    file = path.open("a")
+    if there and not there.endswith(b"\n"):
+        file.write("\n")
+    return file
 
 
 def pack(suite: str) -> Path:
@@ -320,12 +336,11 @@ def carry_out(
     todo = [job for job in wanted if job not in have]
     if not make_more or not todo:
         return {job: have[job] for job in wanted if job in have}
-    FOLDER.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     context = multiprocessing.get_context("fork")
     with (
         ProcessPoolExecutor(max(1, processes), mp_context=context) as pool,
-        (FOLDER / f"{suite}.jsonl").open("a") as file,
+        appending(suite) as file,
     ):
         futures = [pool.submit(attempt, job, folder) for job in todo]
         for i, future in enumerate(as_completed(futures), 1):

@@ -235,12 +235,17 @@ def test_runs_are_kept_at_once_and_not_made_again(tmp_path, monkeypatch):
     found = replay.carry_out(more, "suite", quiet=True)
     assert [job.seed for job in made] == [0, 1, 2, 3, 4]
     assert [run.values[0] for run in found.values()] == [0, 1, 2, 3, 4]
-    # An interrupted line is not a run; a packed suite holds the same runs.
+    # An interrupted line is not a run, and does not spoil the next one.
     with (tmp_path / "suite.jsonl").open("a") as file:
         file.write('{"problem": "a/b", "meth')
-    replay.pack("suite")
+    assert set(replay.kept("suite")) == set(more)
+    more.append(Job("a/b", "EI", 5))
+    replay.carry_out(more, "suite", quiet=True)
+    assert [job.seed for job in made] == [0, 1, 2, 3, 4, 5]
+    assert set(replay.kept("suite")) == set(more)
+    replay.pack("suite")  # a packed suite holds the same runs
     lines = gzip.decompress((tmp_path / "suite.jsonl.gz").read_bytes()).decode().splitlines()
-    assert [json.loads(line)["seed"] for line in lines] == [0, 1, 2, 3, 4]
+    assert [json.loads(line)["seed"] for line in lines] == [0, 1, 2, 3, 4, 5]
     assert set(replay.kept("suite")) == set(more)
 
 
