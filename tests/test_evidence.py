@@ -168,6 +168,9 @@ def test_losing_a_family_to_random_is_said():
     verdict = comparison._default_verdict(kept)
     assert "ahead on 1 of 2 families, undecided on 0, behind on 1" in verdict
     assert "Not yet run: budgets of 15, 240." in verdict
+    many["60"]["c/1"] = {m: {"0": [1.0] * 3} for m in METHODS}
+    assert comparison.choice(many, METHODS)["few"] == {"c": 1}  # one group is no family yet
+    assert list(comparison.choice(many, METHODS)["families"]) == ["a", "b"]
     table = comparison._default_table(kept)
     assert "27 groups on 3 problems at 60" in table
     assert "81 of 180 planned runs" in table
