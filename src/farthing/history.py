@@ -156,7 +156,7 @@ class History:
         more = History((*self.trials, *trials))
         if "_by_state" in vars(self) and len(trials) == 1:
             vars(more)["_by_state"] = _moved(self._by_state, None, trials[0])
-        if "X" in vars(self):  # stacked already: an ask adds a row
+        if "X" in vars(self) and trials:  # stacked already: an ask adds a row
             new = np.array([trial.x for trial in trials])
             vars(more)["X"] = np.concatenate([self.X, new]) if len(self.X) else new
         return more

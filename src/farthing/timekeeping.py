@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from farthing.errors import InvalidInput
+
 __all__ = ["Timekeeper"]
 
 
@@ -41,11 +43,17 @@ class Timekeeper:
         if self._measuring:
             yield
             return
-        begun, self._measuring = time.perf_counter(), True
+        begun, before, self._measuring = time.perf_counter(), self.unpaid, True
         try:
             yield
-        finally:  # a thought that ends in an error took its time, too
             self.unpaid += time.perf_counter() - begun
+        except InvalidInput:  # what was refused is as if it had never been said
+            self.unpaid = before
+            raise
+        except BaseException:  # a thought that ends in `Stopped` took its time, too
+            self.unpaid += time.perf_counter() - begun
+            raise
+        finally:
             self._measuring = False
 
     def paid(self, present: float | None, thought: float) -> None:
