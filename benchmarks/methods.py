@@ -7,6 +7,7 @@ optuna-tpe, flaml-cfo, ...                        a peer, see benchmarks/peers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -107,16 +108,22 @@ class Ours:
             return None
         return self.trial.params
 
+    @property
+    def limit(self) -> float:
+        """The most that what was asked last may cost; it is killed there."""
+        return min(self.trial.limit.values(), default=math.inf)
+
+    def killed(self, cost: float) -> None:
+        """What was asked last was killed at its limit."""
+        self.optimizer.tell(self.trial, killed=True, cost=cost)
+
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """A value, of another configuration if need be, or that it failed."""
+        """A value, or that it failed; a table's nearest free row answers for what was asked."""
         value, cost = evaluation
         if value is None:
             self.optimizer.tell(self.trial, failed="no value", cost=cost)
-        elif params == self.trial.params:
+        else:
             self.optimizer.tell(self.trial, value, cost=cost)
-        else:  # paid for, without a value where it was asked: that is the row's
-            self.optimizer.tell(self.trial, killed=True, cost=cost)
-            self.optimizer.add(params, value, cost=cost)
 
 
 def make(

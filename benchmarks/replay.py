@@ -4,6 +4,7 @@
 
     clock     the recorded costs; with --charge-thinking the CPU seconds of ask and tell, too
     budget    so many typical costs of the problem, several budgets separated by commas
+    limits    where ours would have a trial killed it is, and pays what it had cost by then
     the end   an evaluation that would end after the budget is cut off there and has no value;
               a run also ends after `--most` evaluations, and when the method has nothing to ask
     tables    whatever is asked of a sampled table becomes the nearest row that is free, for every
@@ -26,6 +27,7 @@ import ast
 import gzip
 import hashlib
 import json
+import math
 import multiprocessing
 import sys
 import time
@@ -135,6 +137,14 @@ def _play(
         value, cost = problem.at(params)
         spent += thought if job.clock else 0.0
         left = limit - spent
+        most = getattr(method, "limit", math.inf)  # where it would have a trial killed: ours
+        if cost > most and most < left:
+            costs.append(most)
+            values.append(None)
+            thinking.append(thought)
+            spent += most
+            method.killed(most)  # type: ignore[attr-defined]
+            continue
         cut = cost > left
         costs.append(max(left, 0.0) if cut else cost)
         values.append(None if cut else value)

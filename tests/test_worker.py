@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -15,8 +17,8 @@ from processes import children_of, is_alive
 
 from farthing import Float, InvalidInput, Outcome, Space, StorageError, Study
 from farthing.cost import Known
-from farthing.policies import Random
-from farthing.running import CommandTask
+from farthing.policies import EIPerCost, Random
+from farthing.running import CommandTask, report
 from farthing.settings import Settings
 from farthing.stopping import MaxTrials
 from farthing.worker import INTERRUPTED
@@ -374,3 +376,24 @@ def test_an_outcome_says_its_own_cost(tmp_path):
     study = make(tmp_path / "s.db", budget="$5", stop=MaxTrials(1))
     study.run(lambda params: Outcome(1.0, cost={"usd": 0.5}))
     assert study.ledger.spent == 0.5
+
+
+def test_a_trial_that_costs_far_more_than_expected_is_killed_by_its_leash(url):
+    """Eight trials that cost a dollar, then one that never ends: part of the budget is lost."""
+
+    def runs_away(params):
+        if len(list(folder.iterdir())) >= 8:
+            for k in range(10_000):
+                report(step=k, cost=0.5 * k)
+                time.sleep(0.01)
+        (folder / str(time.monotonic_ns())).touch()
+        return Outcome(params["a"], cost=1.0)
+
+    folder = Path(tempfile.mkdtemp())
+    study = make(url, budget="$1000", stop=MaxTrials(9), policy=EIPerCost(), leash=4.0)
+    result = study.run(runs_away)
+    last = result.history[8]
+    assert (last.state, last.run.attempt) == ("killed", 1)
+    assert "the most that was allowed for it" in last.error
+    assert last.limit["usd"] < last.cost["usd"] < 200
+    assert last.limit["usd"] > 4 * last.predicted["usd"]

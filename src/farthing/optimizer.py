@@ -475,7 +475,7 @@ class Optimizer:
         state = self._memory.look()
         known = state.known()
         if self._best is None or self._best[0] != known:
-            with self._time.thinking(), one_thread() if self.noisy else nullcontext():
+            with self._time.thinking() if self.noisy else nullcontext():
                 self._best = known, best_trial(self._settings, state.history)
         return self._best[1]
 

@@ -26,7 +26,8 @@ __all__ = ["DRAWS", "cap", "first_allowed", "first_given", "propose", "start"]
 Array = NDArray[np.float64]
 
 DRAWS = 64  # points looked at before anything cleverer is done to find an affordable one
-CAP = 1 / 20  # of the budget: the most that a trial of the start may cost
+CAP = 1 / 20  # of the budget: the most that a trial of the start may cost,
+ALL = 1 / 4  # and, where that is doubled, all of them together
 CHEAP_SIDE = 0.1  # of the cube: where it is said to be cheap
 REACH = 0.1  # half the box around the first point that the second is in; it doubles with each
 CHEAPEST_OF = 5  # drawn uniformly, once something is known of costs
@@ -73,7 +74,7 @@ def cap(belief: Belief) -> dict[str, float]:
     returned = [trial.number for trial in belief.history.done]
     since = max(returned, default=-1)
     killed = sum(trial.number > since for trial in belief.history.having("killed"))
-    share = min(CAP * 2.0**killed, 1.0)
+    share = min(CAP * 2.0**killed, max(ALL - belief.ledger.used, CAP))
     accounts = {name: belief.ledger[name] for name in belief.ledger if name != "trials"}
     return {
         name: min(share * account.limit, max(account.left, 0.0))
@@ -104,11 +105,13 @@ def _cheapest_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Arra
     few = X[allowed[:CHEAPEST_OF]]
     if not len(few):
         return X
-    cost, over = belief.costs(few)[0].mean, np.zeros(len(few), dtype=bool)
+    # The upper end of what it may cost: far from what is known it is far up.
+    mean, std = belief.costs(few)[0]
+    cost, over = mean + Z_AFFORDABLE * std, np.zeros(len(few), dtype=bool)
     for resource, model in belief.cost.items():
         if resource in most:
-            mean, std = model.log_at(few)
-            over |= mean + Z_AFFORDABLE * std > np.log(max(most[resource], 1e-300))
+            one = model.log_at(few)
+            over |= one.mean + Z_AFFORDABLE * one.std > np.log(max(most[resource], 1e-300))
     return np.concatenate([few[np.lexsort((cost, over))], X])
 
 

@@ -30,8 +30,8 @@ NO_SUCCESS, INTERRUPTED = 1, 130
     "--param",
     multiple=True,
     metavar="NAME=KIND",
-    help="float:LOW:HIGH[:log], int:LOW:HIGH[:log], choice:A,B,... or ordinal:1,2,...[:log]; a range "
-    "ends in :increases or :decreases where a larger value costs more or less.",
+    help="float:LOW:HIGH[:log], int:LOW:HIGH[:log], choice:A,B,... or ordinal:1,2,...[:log]; a "
+    "range ends in :increases or :decreases where a larger value costs more or less.",
 )
 @where
 @click.option("--metric", help="The key of the value in the result.  [default: value]")
