@@ -3,8 +3,8 @@
 Nothing is known of costs at first, and they may span decades. So the start begins in the middle of
 the space, or on the side that is said to be cheap (`Float(..., cost="increases")`), goes on next to
 it, and prefers what is predicted to be cheap as soon as two costs are known. A trial of the start
-may cost at most a twentieth of the budget, and twice as much each time one was killed there before
-any has returned a value. What the user gives (`start=`) comes before all of it.
+may cost at most a tenth of the budget, twice as much each time one was killed there before any has
+returned a value, and all of them together a quarter. What the user gives (`start=`) comes before all of it.
 """
 
 from __future__ import annotations
@@ -22,22 +22,14 @@ from farthing.normal import log_ei
 from farthing.search import Rated, is_among, maximise
 from farthing.space import Space
 
-__all__ = [
-    "DRAWS",
-    "cap",
-    "explore",
-    "first_allowed",
-    "first_given",
-    "is_spent",
-    "propose",
-    "start",
-]
+__all__ = ["DRAWS", "first_allowed", "first_given", "propose", "start"]
 
 Array = NDArray[np.float64]
 
 DRAWS = 64  # points looked at before anything cleverer is done to find an affordable one
-CAP = 1 / 20  # of the budget: the most that a trial of the start may cost,
-ALL = 1 / 4  # and, where that is doubled, all of them together
+CAP = 1 / 10  # of the budget: the most that a trial of the start may cost,
+LEAST_CAP = 1 / 20  # or half of that,
+ALL = 1 / 4  # where all of them together would cost more
 CHEAP_SIDE = 0.1  # of the cube: where it is said to be cheap
 REACH = 0.1  # half the box around the first point that the second is in; it doubles with each
 NOTHING = 1e-3  # of the data's scale: an expected improvement below this is next to nothing
@@ -120,7 +112,7 @@ def cap(belief: Belief) -> dict[str, float]:
     returned = [trial.number for trial in belief.history.done]
     since = max(returned, default=-1)
     killed = sum(trial.number > since for trial in belief.history.having("killed"))
-    share = min(CAP * 2.0**killed, max(ALL - belief.ledger.used, CAP))
+    share = min(CAP * 2.0**killed, max(ALL - belief.ledger.used, LEAST_CAP))
     accounts = {name: belief.ledger[name] for name in belief.ledger if name != "trials"}
     return {
         name: min(share * account.limit, max(account.left, 0.0))
@@ -151,9 +143,7 @@ def _cheapest_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Arra
     few = X[allowed[:CHEAPEST_OF]]
     if not len(few):
         return X
-    # The upper end of what it may cost: far from what is known it is far up.
-    mean, std = belief.costs(few)[0]
-    cost, over = mean + Z_AFFORDABLE * std, np.zeros(len(few), dtype=bool)
+    cost, over = belief.costs(few)[0].mean, np.zeros(len(few), dtype=bool)
     for resource, model in belief.cost.items():
         if resource in most:
             one = model.log_at(few)
