@@ -138,7 +138,8 @@ def test_ctrl_c_kills_charges_and_leaves_a_study_to_go_on_with(begin, tmp_path, 
     code, out, _ = run.ended()
     assert code == 130
     assert f"Going on with study 'default' in farthing.db: {workers} trials" in out
-    assert [row["state"] for row in trials(tmp_path)][: workers + 1].count("killed") >= workers
+    assert [row["state"] for row in trials(tmp_path)][:workers] == ["killed"] * workers
+    assert "done" in [row["state"] for row in trials(tmp_path)]
 
 
 UNTIL_GO = 'echo $$ >> pids; while ! [ -e go ]; do sleep 0.05; done; echo "{\\"value\\": $0}"'
@@ -173,10 +174,8 @@ def test_a_worker_finds_the_command_in_the_study(farthing, printing):
 
 
 def test_workers_of_several_processes(begin, tmp_path, farthing, printing):
-    study = Study.create(
-        tmp_path / "farthing.db", name="s", space={"x": Float(0, 1)}, budget="8 trials"
-    )
-    study.close()
+    settings = {"space": {"x": Float(0, 1)}, "budget": "8 trials", "lease": FOREVER}
+    Study.create(tmp_path / "farthing.db", name="s", **settings).close()
     said = farthing("worker", "farthing.db", "s")
     assert (said.code, said.out) == (2, "")
     assert "was not made with a command" in said.err
