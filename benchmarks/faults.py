@@ -509,6 +509,7 @@ def overrun(
         "took": run.took,
         "overspend": auditor.overspend,
         "stall": auditor.stall,
+        "thought": auditor.thought,
         "states": dict(Counter(row["state"] for row in rows)),
         "left": left,
         "faults": auditor.faults,

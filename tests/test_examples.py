@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 LONGEST = {"ask_tell.py": 40}  # lines; 50 for the others
@@ -17,7 +18,7 @@ def run(name: str, *arguments: str) -> str:
         [sys.executable, "-W", "error", EXAMPLES / name, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

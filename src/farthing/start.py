@@ -4,7 +4,8 @@ Nothing is known of costs at first, and they may span decades. So the start begi
 the space, or on the side that is said to be cheap (`Float(..., cost="increases")`), goes on next to
 it, and prefers what is predicted to be cheap as soon as two costs are known. A trial of the start
 may cost at most a tenth of the budget, twice as much each time one was killed there before any has
-returned a value, and all of them together a quarter. What the user gives (`start=`) comes before all of it.
+returned a value, and all of them together a quarter. What the user gives (`start=`) comes before
+all of it.
 """
 
 from __future__ import annotations

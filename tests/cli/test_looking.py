@@ -63,7 +63,7 @@ def test_status_shows_budget_trials_and_what_is_running(study):
     }
     assert facts["state"] == "the budget of 3 trials is spent"
     assert "3 trials of 3 trials spent" in study("status").out
-    other = Study.create("farthing.db", name="b", space={"x": _float()}, budget="9s")
+    other = Study.create("farthing.db", name="b", space={"x": _float()}, budget="9m")
     trial = other.ask()
     other.close()
     facts = data(study("status", "--name", "b", "--format", "json"))
