@@ -31,9 +31,11 @@ def test_the_toy_pool_stops_from_its_best_rate_on(worth, stop):  # [O-14]
     assert verdict.threshold == pytest.approx(np.log(worth))
     assert verdict.notes == {"not_worth_it": int(stop)}
     relation = "at most" if stop else "more than"
+    ending = "" if stop else "; what going on will cost has no bound: "
     assert verdict.because == (
         "one unit of cost is expected to improve the objective by 0.0113, "
-        f"{relation} the {worth:.3g} it is worth"
+        f"{relation} the {worth:.3g} it is worth{ending}"
+        + ("" if stop else "the policy does not choose at this rate")
     )
 
 
