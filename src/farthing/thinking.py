@@ -21,6 +21,7 @@ from farthing.decision import Proposal, Verdict, judge
 from farthing.history import History, PricePoint, Trial
 from farthing.ledger import Ledger
 from farthing.normal import expected_cost
+from farthing.pandora import with_rate_of_budget
 from farthing.search import Effort, sobol
 from farthing.settings import Settings
 from farthing.start import propose
@@ -84,7 +85,7 @@ def believed(settings: Settings, state: State, *, model: bool | None = None) -> 
         model: whether to fit the objective; None: where something looks at it.
     """
     poor = bool(state.ledger.used_up)
-    return believe(
+    belief = believe(
         settings.space,
         state.history,
         state.ledger,
@@ -95,6 +96,7 @@ def believed(settings: Settings, state: State, *, model: bool | None = None) -> 
         seed=settings.seed,
         model=(settings.models if model is None else model) and not poor,
     )
+    return with_rate_of_budget(belief) if settings.spends else belief
 
 
 def best_trial(settings: Settings, history: History) -> Trial | None:
