@@ -75,8 +75,7 @@ class Optimizer:
         stop: a reason to stop besides the budget, such as `stopping.NotWorthIt(worth=0.01)`.
         cost: what evaluations cost: a function of the parameters where it is known, else a learner
             from `farthing.cost`; {resource: either} where several resources are limited.
-        worth: objective units that one unit of cost is worth, or "0.01 = $20"; "budget": so many
-            that what is left after the start would be spent.
+        worth: objective units that one unit of cost is worth, "0.01 = $20", or "budget".
         direction: "minimize" or "maximize".
         noisy: whether the same parameters may return different values.
         seed: the same seed and the same answers give the same questions.
@@ -132,11 +131,8 @@ class Optimizer:
 
     @property
     def worth(self) -> float | None:
-        """Objective units that one unit of cost is worth; None while it has to be found."""
-        if not self._settings.spends:
-            return self._settings.exchange
-        found = (self.history.last_note("memories") or {}).get("worth")
-        return None if found is None else float(found["rate"])
+        """Objective units that one unit of cost is worth."""
+        return self._settings.exchange
 
     @property
     def noisy(self) -> bool:

@@ -57,7 +57,9 @@ class Gittins:
         fixed = self.worth if self.worth is not None else belief.worth
         if fixed is not None:
             found = _smallest_index(belief, fixed, rng)
-            chosen = proposal(belief, found, "smallest Gittins index")
+            chosen = proposal(
+                belief, found, f"smallest Gittins index at {fixed:.3g} a unit of cost"
+            )
             return replace(chosen, rates=(fixed, fixed))
         first = _first_worth(belief)
         worth = belief.history.last_note("worth") or first
