@@ -31,7 +31,8 @@ def replay(
     log: str | None,
     maximize: bool,
 ) -> None:
-    """Where a rule would have stopped, and what that would have saved and lost.
+    """Where a rule would have stopped: what is saved, and lost.
+
 
     FILE has a column for each parameter (or param_NAME), `value`, and `cost` or cost_RESOURCE.
     """
