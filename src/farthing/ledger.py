@@ -121,10 +121,10 @@ def worth_of(worth: str | float, resource: str) -> float:
 
 def rate_of(rate: str) -> dict[str, float]:
     """What a second costs, by resource: `"$3.06/h"` -> {"usd": 3.06 / 3600}."""
-    price, slash, time = rate.partition("/")
     advice = f'rate={rate!r}: expected a price per time, such as "$3.06/h".'
-    if not slash:
+    if not isinstance(rate, str) or "/" not in rate:
         raise InvalidInput(advice)
+    price, _, time = rate.partition("/")
     try:
         prices = Budget(price).limits
         per = Budget(time if time.strip()[:1].isdigit() else f"1{time.strip()}").limits

@@ -9,9 +9,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from functools import cached_property, wraps
+from numbers import Real
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
 
 import numpy as np
 
@@ -107,17 +109,17 @@ class Settings:
     def of(cls, space: AnySpace, budget: AnyBudget = None, **given: Unpack[Conditions]) -> Settings:
         """Settings from what a person writes: "2h", {"lr": Float(0, 1)}, timeout="10m"."""
         limits = None if budget is None else Budget(budget)
-        command = given.pop("command", None)
         policy = given.pop("policy", None)
         named: dict[str, Any] = {**given}
         for name in ("timeout", "grace", "lease"):
-            if named.get(name) is not None:
+            if name in named and (name, named[name]) != ("timeout", None):
                 named[name] = _seconds(named[name], name)
+        if isinstance(command := named.get("command"), list):
+            named["command"] = tuple(command)
         return cls(
             space if isinstance(space, Space) else Space(space),
             limits,
             (Gittins() if _limited(limits) else EI()) if policy is None else policy,
-            command=None if command is None else tuple(command),
             **named,
         )
 
@@ -136,11 +138,18 @@ class Settings:
             raise InvalidInput(f"lease={self.lease!r}: expected seconds above 0, such as 15.")
         if not 0 <= self.grace < math.inf:
             raise InvalidInput(f"grace={self.grace!r}: expected seconds of at least 0.")
-        if isinstance(self.failures_in_a_row, bool) or not self.failures_in_a_row >= 1:
+        if not (_is_number(self.failures_in_a_row) and self.failures_in_a_row >= 1):
             raise InvalidInput(
                 f"failures_in_a_row={self.failures_in_a_row!r}: expected a number of at least 1, "
                 "or math.inf to go on whatever happens."
             )
+        if self.command is not None and not _are_texts(self.command):
+            raise InvalidInput(
+                f"command={self.command!r}: expected a program and its arguments, a list of texts "
+                'such as ["python", "train.py"].'
+            )
+        if not _are_texts((self.metric,)):
+            raise InvalidInput(f"metric={self.metric!r}: expected a key such as 'value'.")
         _check_made(self.policy, "policy", "EI()", "propose")
         if self.stop is not None:
             _check_made(self.stop, "stop", "MaxTrials(50)", "__call__")
@@ -215,7 +224,7 @@ class Settings:
 
 
 def takes_settings(choices: type) -> Callable[[Taker], Taker]:
-    """Show the settings that a function takes as `**settings` one by one in its signature."""
+    """Show the settings that a function takes as `**settings` one by one, and refuse others."""
     defaults = {f.name: f.default for f in fields(Settings)} | {"policy": None}
 
     def shown(taker: Taker) -> Taker:
@@ -225,8 +234,15 @@ def takes_settings(choices: type) -> Callable[[Taker], Taker]:
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name])
             for name in choices.__annotations__
         ]
-        taker.__signature__ = signature.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
-        return taker
+        signature = signature.replace(parameters=[*named, *more])
+
+        @wraps(taker)
+        def checked(*given: Any, **settings: Any) -> Any:
+            signature.bind(*given, **settings)
+            return taker(*given, **settings)
+
+        checked.__signature__ = signature  # type: ignore[attr-defined]
+        return cast(Taker, checked)
 
     return shown
 
@@ -235,15 +251,26 @@ def _limited(budget: Budget | None) -> tuple[str, ...]:
     return () if budget is None else tuple(r for r in budget.limits if r != "trials")
 
 
-def _seconds(time: float | str, name: str) -> float:
+def _seconds(time: Any, name: str) -> float:
     """A time in words, or a number of seconds."""
     if isinstance(time, str):
-        limits = Budget(time).limits
-        if tuple(limits) == ("s",):
-            return limits["s"]
-    elif not isinstance(time, bool) and math.isfinite(time) and (time > 0 or name == "grace"):
+        with suppress(InvalidInput):
+            limits = Budget(time).limits
+            if tuple(limits) == ("s",):
+                return limits["s"]
+    elif _is_number(time) and math.isfinite(time) and (time > 0 or name == "grace"):
         return float(time)
-    raise InvalidInput(f'{name}={time!r}: expected seconds above 0, or a time such as "10m".')
+    least = "of at least 0" if name == "grace" else "above 0"
+    raise InvalidInput(f'{name}={time!r}: expected seconds {least}, or a time such as "10m".')
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, Real) and not isinstance(given, bool)
+
+
+def _are_texts(given: Any) -> bool:
+    """A tuple of texts, of which the first says something."""
+    return isinstance(given, tuple) and all(isinstance(t, str) for t in given) and any(given[:1])
 
 
 def _check_made(part: Any, name: str, example: str, does: str) -> None:

@@ -6,9 +6,10 @@ it was run. JSON keeps params and costs as objects.
 
 Read, a row has a column for each parameter, under its own name or as `param_<name>`; the value
 under `value`; costs under `cost` (the primary resource) or `cost_<resource>`; perhaps a `state`, an
-`error`, `censored`. A cell that is empty, None or NaN is not there. A row without a state is done
-if it has a value, and only a price if it has not. What a killed trial cost is a lower bound, and of
-one that was running or lost only a part, from which nothing is learnt.
+`error`, `censored`. A cell that is empty, None or NaN is not there, unless that is an option of its
+parameter. A row without a state is done if it has a value, and only a price if it has not. What a
+killed trial cost is a lower bound, and of one that was running or lost only a part, from which
+nothing is learnt.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def read_rows(source: Any) -> list[Row]:
     """The rows of a CSV or JSON file, a data frame, or a list of dicts."""
     if isinstance(source, str | Path):
         try:
-            text = Path(source).read_text(encoding="utf-8-sig")
+            text = Path(source).read_bytes().decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput(
                 f"{str(source)!r} cannot be read: {error}. Give the path of a CSV or JSON file."
@@ -182,8 +183,8 @@ def _learnt_from(
 ) -> Trial | PricePoint | None:
     space, priced = settings.space, settings.priced
     flat = {str(name): cell for name, cell in _flat(nested, lists=True).items()}
+    params, used = _params(nested, flat, space)
     cells = {name: cell for name, cell in flat.items() if not _is_empty(cell)}
-    params, used = _params(cells, space)
     told = {name: cell for name, cell in cells.items() if name not in used}
     state = _state(told)
     if state in ("running", "lost"):
@@ -204,18 +205,28 @@ def _learnt_from(
     return PricePoint(x, bill(settings, cost, x, required=False), at_least)
 
 
-def _params(cells: Row, space: Space) -> tuple[dict[str, Any], set[str]]:
+def _params(nested: Row, flat: Row, space: Space) -> tuple[dict[str, Any], set[str]]:
     """The parameters of a row, and the columns they stand in."""
+    given = nested.get("params")
+    cells = given if isinstance(given, Mapping) else flat
+    # All have the prefix or none: a parameter that is not there may be called like a column.
+    prefixed = cells is flat and any(f"param_{name}" in flat for name in space.names)
     params, used = {}, set()
     for name, parameter in space.parameters.items():
-        for column in (f"param_{name}", name):
-            if column in cells:
-                params[name] = _typed(cells[column], parameter)
-                used.add(column)
-                break
+        column = f"param_{name}" if prefixed else name
+        if column not in cells:
+            continue
+        cell = cells[column]
+        if _is_empty(cell):
+            empty = [option for option in _options(parameter) if _is_empty(option)]
+            if not empty or (cells is flat and parameter.when is not None):
+                continue
+            cell = cell if cell in empty else empty[0]
+        params[name] = _typed(cell, parameter, name)
+        used |= {column} if cells is flat else set()
     if not params:
         raise InvalidInput(
-            f"no parameter is there; the columns are {', '.join(cells)}, the parameters "
+            f"no parameter is there; the columns are {', '.join(flat)}, the parameters "
             f"{', '.join(space.names)}."
         )
     return params, used
@@ -240,17 +251,29 @@ def _cost(told: Row, primary: str) -> dict[str, float]:
     }
 
 
-def _typed(cell: Any, parameter: Parameter) -> Any:
-    """A text, which is all a CSV file has, as the value it stands for."""
-    if not isinstance(cell, str):
-        return cell.item() if hasattr(cell, "item") else cell
-    if isinstance(parameter, Float):
-        return float(cell)
-    if isinstance(parameter, Int):
-        number = float(cell)
-        return int(number) if number.is_integer() else number
-    options = parameter.options if isinstance(parameter, Categorical) else parameter.values
-    return next((option for option in options if str(option) == cell), cell)
+def _options(parameter: Parameter) -> Sequence[Any]:
+    if isinstance(parameter, Float | Int):
+        return ()
+    return parameter.options if isinstance(parameter, Categorical) else parameter.values
+
+
+def _typed(cell: Any, parameter: Parameter, name: str) -> Any:
+    """A cell as the value it stands for: CSV has only texts, JSON no tuples, a frame no whole
+    numbers where some are missing.
+    """
+    cell = cell.item() if hasattr(cell, "item") else cell
+    if options := _options(parameter):
+        same = [option for option in options if cell in (option, _listed(option))]
+        alike = [option for option in options if str(option) == cell]
+        return (*same, *alike, cell)[0]
+    number = _number(cell, name) if isinstance(cell, str) else cell
+    is_whole = isinstance(number, float) and number.is_integer()
+    return int(number) if is_whole and isinstance(parameter, Int) else number
+
+
+def _listed(option: Any) -> Any:
+    """An option as JSON has it."""
+    return [_listed(item) for item in option] if isinstance(option, tuple) else option
 
 
 def _number(cell: Any, column: str) -> float:
@@ -263,7 +286,7 @@ def _number(cell: Any, column: str) -> float:
 def _is_empty(cell: Any) -> bool:
     return (
         cell is None
-        or cell == ""
+        or type(cell).__name__ in ("NAType", "NaTType")  # first: NA is not even unequal to ""
         or (isinstance(cell, float) and math.isnan(cell))
-        or type(cell).__name__ in ("NAType", "NaTType")
+        or (isinstance(cell, str) and not cell)
     )

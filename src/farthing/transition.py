@@ -156,7 +156,6 @@ def _ask_again(settings: Settings, state: State, event: AskedAgain, moment: Mome
     if ledger.used_up:
         raise Stopped("the budget is spent")
     state = _with(state, replace(lost, run=replace(lost.run, retry=False)))
-    left = {r: min(a, max(ledger[r].left, 0.0)) for r, a in lost.predicted.items() if r in ledger}
     trial = Trial(
         number=len(state.history),
         params=lost.params,
@@ -166,7 +165,7 @@ def _ask_again(settings: Settings, state: State, event: AskedAgain, moment: Mome
         notes={"phase": "start"} if lost.is_start else {},
         run=Run(attempt=lost.run.attempt + 1),
     )
-    return _begin(settings, state, trial, _to_hold(ledger, left, moment), event, moment)
+    return _begin(settings, state, trial, _to_hold(ledger, lost.predicted, moment), event, moment)
 
 
 def _begin(
@@ -321,8 +320,10 @@ def _give_up(settings: Settings, state: State, moment: Moment) -> State:
     for trial in state.history.running:
         if trial.run.lease is None or trial.run.lease >= moment.now:
             continue
-        # Its seconds were charged as they passed, or will be by those who are still there.
-        state = _charge(state, trial, trial.cost, moment._replace(present=0.0))
+        # On the clock its seconds were charged as they passed, or will be by those who are still
+        # there; one that was not on it holds some.
+        present = None if "s" in state.ledger.held(trial.number) else 0.0
+        state = _charge(state, trial, trial.cost, moment._replace(present=present))
         retry = trial.run.attempt <= settings.retries
         run = replace(trial.run, lease=None, retry=retry, told_at=moment.now)
         error = f"its worker ({trial.run.worker}) disappeared"
@@ -334,12 +335,12 @@ def _charge(state: State, trial: Trial, paid: Mapping[str, float], moment: Momen
     """Release what a trial holds and pay its bill; on the clock, seconds are charged as they pass,
     and what a trial says it took of them teaches the cost model only.
     """
+    if trial.is_foreign:
+        return state
     amounts = {r: a for r, a in paid.items() if not (moment.on_clock and r == "s")}
     if trial.state == "lost":  # charged when it was given up; the rest is due now
         rest = {r: a - trial.cost.get(r, 0.0) for r, a in amounts.items()}
         return replace(state, ledger=state.ledger.pay({r: a for r, a in rest.items() if a > 0}))
-    if trial.is_foreign:
-        return state
     return replace(state, ledger=state.ledger.charge(trial.number, amounts))
 
 
