@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 MOST_BOXES = 128
 MOST_ROWS = 1024  # of a table that are looked at
 LOWEST = 1e-6  # of max EI / c: a budget that pays for more at this rate pays for everything
+EXACT = 1e-11  # to which the logarithm of a rate is found
 
 
 class Boxes(NamedTuple):
@@ -57,14 +58,12 @@ def expected_spending(boxes: Boxes, best: float, worth: float) -> float:
 
 def rate_of(boxes: Boxes, best: float, budget: float) -> float:
     """The least exchange rate at which the boxes are expected to cost at most the budget."""
-    high = float((log_ei(boxes.mean, boxes.std, best) - np.log(boxes.cost)).max())
+    high = float((log_ei(boxes.mean, boxes.std, best) - np.log(boxes.cost)).max()) + EXACT
     low = high + float(np.log(LOWEST))
     if expected_spending(boxes, best, np.exp(low)) <= budget:
         return float(np.exp(low))
-    while high - low > 1e-13 * max(1.0, abs(low)):
+    while high - low > EXACT:
         middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
         if expected_spending(boxes, best, np.exp(middle)) > budget:
             low = middle
         else:
