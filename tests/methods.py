@@ -13,7 +13,15 @@ import pytest
 
 from farthing.errors import InvalidInput
 from farthing.policies import EI, CArBO, CheapCover, EIPerCost, Gittins, StartWith
-from farthing.stopping import MaxTrials, NotWorthIt, Target
+from farthing.stopping import (
+    Insignificant,
+    MaxTrials,
+    NotWorthIt,
+    ProbableRegret,
+    RegretGap,
+    Stalled,
+    Target,
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,11 @@ class Circumstances:
     points: tuple = ({"x": 0.5},)  # configurations of the space
     unit: float = 1.0  # what a unit of value per unit of cost has become
     value: Callable = float  # what a value has become
+
+    @property
+    def scale(self):
+        """What a difference of one has become, as a distance."""
+        return abs(self.value(1.0) - self.value(0.0))
 
 
 # {class: {label: how it is made}}. A rule's label says whether it stops the contract's problem.
@@ -36,6 +49,19 @@ EXAMPLES = {
     "Target": {
         "stops": lambda c: Target(c.value(9.0)),
         "goes on": lambda c: Target(c.value(1.0)),
+    },
+    "Stalled": {"stops": lambda c: Stalled(3), "goes on": lambda c: Stalled(12)},
+    "Insignificant": {
+        "stops": lambda c: Insignificant(share=9.0),
+        "goes on": lambda c: Insignificant(share=1e-9, window=12),
+    },
+    "RegretGap": {
+        "stops": lambda c: RegretGap(within=100 * c.scale),
+        "goes on": lambda c: RegretGap(within=1e-3 * c.scale),
+    },
+    "ProbableRegret": {
+        "stops": lambda c: ProbableRegret(within=100 * c.scale, delta=0.5),
+        "goes on": lambda c: ProbableRegret(within=1e-3 * c.scale),
     },
     "NotWorthIt": {
         "stops": lambda c: NotWorthIt(worth=1e3 * c.unit),

@@ -19,6 +19,7 @@ from farthing.thinking import believed
 # ---------------------------------------------------------------- the methods
 POLICIES = examples_in(policies)
 RULES = examples_in(stopping)
+JOINTS = {"after", "all_of", "any_of", "in_a_row"}
 FIRST = [next(iter(examples_of(kind))) for kind in classes_in(policies).values()]
 DESIGNS = {"Random", "Sobol", "LatinHypercube"}
 POLICY = pytest.mark.parametrize("name", POLICIES)
@@ -28,7 +29,7 @@ RULE = pytest.mark.parametrize("name", RULES)
 
 def test_the_folders_are_the_list():
     assert set(classes_in(policies)) == set(policies.__all__)
-    assert set(classes_in(stopping)) == set(stopping.__all__) - {"any_of", "all_of"}
+    assert set(classes_in(stopping)) == set(stopping.__all__) - JOINTS
     for method in (*classes_in(policies).values(), *classes_in(stopping).values()):
         assert method.__doc__
 

@@ -234,6 +234,18 @@ class Belief:
             OutlookSlopes(d_mean, d_std, d_cost_mean, d_cost_std, d_success, d_shortfall),
         )
 
+    def without_running(self) -> Belief:
+        """The same without what the running trials may return: no fantasies."""
+        gp, running = self.objective, len(self.history.running)
+        if gp is None or not running:
+            return self
+        n = len(gp.X) - running
+        gp = replace(gp, X=gp.X[:n], targets=gp.targets[:n, :1], L=gp.L[:n, :n])
+        best = np.array([self.y.min()])
+        if self.noisy:
+            best = gp.at(np.array([t.x for t in self.history.done])).mean.min(axis=0)
+        return replace(self, objective=gp, best=best)
+
     def imagine(self, x: Array, y: float, cost: float) -> Belief:
         """What would be believed after y was seen at x, at a cost in the first priced resource."""
         assert self.objective is not None

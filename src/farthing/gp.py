@@ -147,11 +147,6 @@ class GP:
         X = np.asarray(X, dtype=np.float64)
         return (embed(X, self.options) if self._has_categoricals else X) * self._weight
 
-    def correct(self, Z: Array, weights: Array) -> tuple[Array, Array]:
-        """k(Z, X) weights, (m,), and its gradient in the cube, (m, d), for embedded points Z."""
-        k, slope = matern_slopes(distances(Z, self._Z), self.variance)
-        return k @ weights, self.to_cube(pulled(slope * weights, Z, self._Z))
-
     def to_cube(self, gradient: Array) -> Array:
         """Gradient in embedded coordinates (m, e) -> in the cube (m, d); none for categoricals."""
         if not self._has_categoricals:

@@ -76,7 +76,7 @@ class Optimizer:
         stop: a reason to stop besides the budget, such as `stopping.NotWorthIt(worth=0.01)`.
         cost: what evaluations cost: a function of the parameters where it is known, else a learner
             from `farthing.cost`; {resource: either} where several resources are limited.
-        worth: objective units that one unit of cost is worth, or "0.01 = $20".
+        worth: objective units that one unit of cost is worth, "0.01 = $20", or "budget".
         direction: "minimize" or "maximize".
         noisy: whether the same parameters may return different values.
         seed: the same seed and the same answers give the same questions.

@@ -73,7 +73,8 @@ class Settings:
         stop: a reason to stop besides the budget.
         cost: what evaluations cost: a function of the parameters where it is known, else a learner
             from `farthing.cost`; {resource: either} where several resources are limited.
-        worth: objective units that one unit of cost is worth, or "0.01 = $20".
+        worth: objective units that one unit of cost is worth, or "0.01 = $20"; "budget": so many
+            that what is left after the start would be spent.
         direction: "minimize" or "maximize".
         noisy: whether the same parameters may return different values.
         seed: the same seed and the same answers give the same questions.
@@ -231,8 +232,15 @@ class Settings:
 
     @cached_property
     def exchange(self) -> float | None:
-        """`worth` as objective units per one unit of the primary resource."""
-        return None if self.worth is None else worth_of(self.worth, self.priced[0])
+        """`worth` as objective units per one unit of the primary resource; None: not given."""
+        if self.worth is None or self.spends:
+            return None
+        return worth_of(self.worth, self.priced[0])
+
+    @property
+    def spends(self) -> bool:
+        """Whether the exchange rate is to be found from the budget."""
+        return self.worth == "budget"
 
     def seed_of(self, number: int) -> int:
         """For the randomness of trial `number` itself: a function of the study's seed and it."""
@@ -309,12 +317,18 @@ def _check_together(settings: Settings) -> None:
     if "worth" in needs and worth is None:
         raise InvalidInput(
             "The stopping rule needs to know what a unit of cost is worth. "
-            'Give worth=..., in objective units per unit of cost, or a sentence: "0.01 = $20".'
+            'Give worth=..., in objective units per unit of cost, or a sentence: "0.01 = $20"; '
+            'or worth="budget", to have it found from what may be spent.'
         )
     if worth is not None and "worth" not in reads:
         raise InvalidInput(
             f"worth={worth!r} would be read by nothing: neither {name} nor the stopping rule "
             "uses it. Add stop=NotWorthIt() or policy=Gittins(), or leave worth out."
+        )
+    if settings.spends and settings.priced[0] not in _limited(settings.budget):
+        raise InvalidInput(
+            'worth="budget" needs a budget of something that is paid, such as "2h" or "$40": '
+            "the exchange rate is found from it. Or give worth=... as a number or a sentence."
         )
     limits = {} if settings.budget is None else settings.budget.limits
     if settings.rate is not None:

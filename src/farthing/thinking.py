@@ -21,6 +21,7 @@ from farthing.decision import Proposal, Verdict, judge
 from farthing.history import History, PricePoint, Trial
 from farthing.ledger import Ledger
 from farthing.normal import expected_cost, leash
+from farthing.pandora import with_rate_of_budget
 from farthing.search import Effort, sobol
 from farthing.settings import Settings
 from farthing.start import propose
@@ -111,7 +112,7 @@ def believed(
         depth: how much of a thought there is time for.
     """
     poor = bool(state.ledger.used_up) or depth == "none"
-    return believe(
+    belief = believe(
         settings.space,
         state.history,
         state.ledger,
@@ -123,6 +124,7 @@ def believed(
         model=(settings.models if model is None else model) and not poor,
         light=depth == "light",
     )
+    return with_rate_of_budget(belief) if settings.spends else belief
 
 
 def best_trial(settings: Settings, history: History) -> Trial | None:

@@ -44,7 +44,9 @@ NO_SUCCESS, INTERRUPTED = 1, 130
 @click.option(
     "--stop", multiple=True, help="A reason to stop from `farthing rules`; any of several."
 )
-@click.option("--worth", help="What cost is worth: '0.01 = $20', or objective units per unit.")
+@click.option(
+    "--worth", help="What cost is worth: '0.01 = $20', objective units per unit, or budget."
+)
 @click.option("--rate", help="What the machine costs: '$3.06/h'.")
 @click.option(
     "--cost",

@@ -9,7 +9,7 @@ mean cost, halved whenever stopping would be right, min g >= best, that is worth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import ClassVar
 
@@ -57,7 +57,10 @@ class Gittins:
         fixed = self.worth if self.worth is not None else belief.worth
         if fixed is not None:
             found = _smallest_index(belief, fixed, rng)
-            return proposal(belief, found, "smallest Gittins index")
+            chosen = proposal(
+                belief, found, f"smallest Gittins index at {fixed:.3g} a unit of cost"
+            )
+            return replace(chosen, rates=(fixed, fixed))
         first = _first_worth(belief)
         worth = belief.history.last_note("worth") or first
         found = _smallest_index(belief, worth, rng)
