@@ -4,7 +4,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from farthing.regression import designed, hazard, least_squares, press, select
+from farthing.regression import designed, hazard, huber, least_squares, optimism, press, select
 
 
 def data(n, seed, k=2, noise=0.4):
@@ -145,13 +145,85 @@ def test_a_feature_that_only_censored_rows_have_is_not_chosen():
 def test_the_selection_is_that_of_trying_every_one():
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        F = rng.normal(2.0, 1.0, (14, 6))
-        t = F @ rng.normal(0.0, 1.0, 6) + rng.standard_normal(14)
+        F = rng.normal(2.0, 1.0, (5 + seed, 6))
+        t = F @ rng.normal(0.0, 1.0, 6) + rng.standard_normal(5 + seed)
         chosen, error = [], press(F[:, []], t)
-        while len(chosen) < 3:
+        while len(chosen) < 3 and len(t) >= max(len(chosen) + 4, 3 * len(chosen) + 3):
             tries = {k: press(F[:, [*chosen, k]], t) for k in range(6) if k not in chosen}
             best = min(tries, key=tries.get)
             if tries[best] >= error:
                 break
             chosen, error = [*chosen, best], tries[best]
         assert select(F, t, 3) == chosen
+
+
+def test_optimism_is_the_error_of_choosing_again():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        F = rng.normal(2.0, 1.0, (9, 6))
+        t = 0.5 * F[:, 2] + rng.standard_normal(9)
+        nobody = np.zeros(9, dtype=bool)
+        chosen = select(F, t, 3)
+        errors = []
+        for i in range(9):
+            others = np.arange(9) != i
+            again = select(F[others], t[others], 3)
+            fitted = least_squares(designed(F[others][:, again]), t[others], nobody[others])
+            errors.append(t[i] - designed(F[:, again])[i] @ fitted.beta)
+        D = designed(F[:, chosen])
+        kept = least_squares(D, t, nobody)
+        ratio = np.sqrt(np.mean(np.square(errors)) / np.mean(kept.left_out(D).std ** 2))
+        most = t.std(ddof=1) / kept.sigma
+        expected = max(1.0, min(ratio, most)) if chosen else 1.0
+        assert optimism(F, t, chosen, 3, nobody) == pytest.approx(expected, rel=1e-9)
+
+
+# ---------------------------------------------------------------- robustly
+QUAD = np.array([2.0, 0.5, 8.0, 3.0, 1.0, 6.0])
+LINEAR = np.array([1.0, 0.6, 2.0, 1.2, 0.8, 1.7])
+TIMES = np.array([2.3, 0.9, 8.4, 3.4, 1.4, 20.0])
+WORK = np.column_stack([QUAD, LINEAR, np.ones(6)])
+
+
+def huber_loss(beta, D, t, delta):
+    r = np.abs(t - D @ beta)
+    return np.where(r <= delta, 0.5 * r * r, delta * (r - 0.5 * delta)).sum()
+
+
+def test_huber_oracle():  # [O-32]
+    beta = huber(WORK, TIMES, delta=1.0, nonnegative=False).beta
+    np.testing.assert_allclose(beta, [0.8210909091, 1.496363636, -0.5770909091], rtol=1e-6)
+    assert huber_loss(beta, WORK, TIMES, 1.0) == pytest.approx(12.86643636, rel=1e-8)
+    ols = np.linalg.lstsq(WORK, TIMES, rcond=None)[0]
+    np.testing.assert_allclose(ols, [-1.012379808, 15.61117788, -9.46796875], rtol=1e-8)
+
+
+def test_the_scale_of_the_columns_does_not_matter():
+    once = huber(WORK, TIMES, delta=1.0).beta
+    again = huber(WORK * np.array([1e6, 1e-3, 1.0]), TIMES, delta=1.0).beta
+    np.testing.assert_allclose(again * np.array([1e6, 1e-3, 1.0]), once, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weights_that_are_not_negative_minimise_the_loss(seed):
+    rng = np.random.default_rng(seed)
+    D = np.column_stack([rng.random((20, 3)), np.ones(20)])
+    t = D @ np.array([3.0, 0.5, -1.0, 0.2]) + 0.2 * rng.standard_t(2, 20)
+    beta = huber(D, t, delta=0.3).beta
+    assert np.all(beta >= 0)
+    slow = minimize(
+        huber_loss,
+        np.ones(4),
+        args=(D, t, 0.3),
+        bounds=[(0, None)] * 4,
+        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000},
+    )
+    assert huber_loss(beta, D, t, 0.3) == pytest.approx(slow.fun, rel=1e-6)
+
+
+def test_an_outlier_is_bounded_by_a_delta_found_from_the_rows():
+    beta = huber(WORK, TIMES).beta
+    without = huber(WORK[:5], TIMES[:5]).beta
+    here = np.array([6.0, 1.7, 1.0])
+    assert abs(here @ beta - here @ without) < 2.5  # it is 13.6 off by least squares
+    assert abs(here @ np.linalg.lstsq(WORK, TIMES, rcond=None)[0] - here @ without) > 4

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from farthing.cost import CostLearner, CostModel, Evidence
+from farthing.cost import CostLearner, CostModel, Evidence, Explained
 from farthing.gp import GP, Memory, Normal, refit
 from farthing.history import History
 from farthing.ledger import Ledger
@@ -193,6 +193,11 @@ class Belief:
         shortfall, short = self._shortfall(costs)
         d_shortfall = d_means[short, rows] + Z_AFFORDABLE * d_stds[short, rows]
         return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
+
+    def about_costs(self) -> str:
+        """What the cost models say of themselves, such as why one is simpler than asked for."""
+        models = [model for model in self.cost.values() if isinstance(model, Explained)]
+        return "; ".join(dict.fromkeys(model.because for model in models if model.because))
 
     def predicted(self, x: Array) -> dict[str, Normal]:
         """ln c at one point for every resource with a model."""

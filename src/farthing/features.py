@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.parameters import INACTIVE
-from farthing.space import Categorical, Ordinal, Parameter, Space
+from farthing.space import Categorical, Float, Ordinal, Parameter, Space
 
-__all__ = ["LogFeatures", "is_positive", "log_features"]
+__all__ = ["LogFeatures", "around", "is_positive", "log_features"]
 
 Array = NDArray[np.float64]
+
+STEP = 1e-5  # of the cube, for differences on continuous coordinates
+LEAP = 1e-3  # on those of an Int with too many values to list: to its next value at least
 
 
 class LogFeatures(NamedTuple):
@@ -76,3 +79,13 @@ def log_features(space: Space, X: Array) -> LogFeatures:
         np.column_stack([none, *gradients]),
         np.array(source, dtype=np.int64),
     )
+
+
+def around(space: Space, j: int, x: Array) -> tuple[Array, Array]:
+    """Coordinates after and before x (m,) of coordinate j: the next values, or a small step."""
+    levels = space.levels[j]
+    if levels is None:
+        step = STEP if isinstance(space.parameters[space.names[j]], Float) else LEAP
+        return np.minimum(x + step, 1.0), np.maximum(x - step, 0.0)
+    here = np.searchsorted(levels, x)
+    return levels[np.minimum(here + 1, len(levels) - 1)], levels[np.maximum(here - 1, 0)]

@@ -212,22 +212,26 @@ class GP:
         root = _factor(covariance, self.variance)
         return np.asarray(mean + self.scale * rng.standard_normal((size, len(mean))) @ root.T)
 
-    def left_out(self) -> Normal:
+    def left_out(self, moved: Array | None = None) -> Normal:
         """Each row as the others predict it, (n,), mean estimated from them, their noise included.
 
         y_i - [Q y]_i / Q_ii and 1 / Q_ii, Q = K^-1 - K^-1 1 1' K^-1 / 1' K^-1 1 (Rasmussen and
         Williams 2006, eq. 5.12, with the constant mean projected out); less what noise the row
         alone has, so that it is a row like any other.
+
+        Args:
+            moved: (n, n) how far each row's y goes down where another (column) is left out.
         """
         inverse = self._L_inverse.T @ self._L_inverse
         ones = inverse.sum(axis=0)
-        total = ones.sum()
-        precision = np.diag(inverse) - ones**2 / total
-        target = self.targets[:, 0]
-        pull = inverse @ target - ones * (ones @ target) / total
+        Q = inverse - np.outer(ones, ones / ones.sum())
+        precision = np.diag(Q)
+        pull = Q @ self.targets[:, 0]
+        if moved is not None:
+            pull -= np.einsum("ij,ji->i", Q, moved / self.scale)
         own = np.einsum("ij,ij->i", self.L, self.L) - self.variance - self.noise
         variance = np.maximum(1.0 / precision - own, self.noise)
-        mean = self.shift + self.scale * (target - pull / precision)
+        mean = self.shift + self.scale * (self.targets[:, 0] - pull / precision)
         return Normal(mean, self.scale * np.sqrt(variance))
 
     def condition(self, x: Array, y: ArrayLike) -> GP:

@@ -30,7 +30,8 @@ def propose(policy: Policy, belief: Belief, rng: np.random.Generator) -> Proposa
         proposal = policy.propose(belief, rng)
     if proposal.x is None:
         return proposal
-    return replace(proposal, predicted=belief.predicted(proposal.x))
+    because = "; ".join(filter(None, [proposal.because, belief.about_costs()]))
+    return replace(proposal, because=because, predicted=belief.predicted(proposal.x))
 
 
 def start(belief: Belief, rng: np.random.Generator) -> Proposal:

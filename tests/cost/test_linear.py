@@ -78,14 +78,37 @@ def test_prediction_oracle():  # [O-29]
     model = Linear().fit(boosting())
     assert model.chosen == (0, 1)
     x = BOOSTING.encode({"rounds": 100, "depth": 4, "rate": 0.7})
-    mean, std = model.log_at(x[None])
+    mean, hopeful = model.log_at(x[None])
     assert mean[0] == pytest.approx(0.9955311488, rel=1e-9)
     assert np.exp(mean[0]) == pytest.approx(2.706161334, rel=1e-9)
+    fixed = Linear(features=["rounds", "depth"]).fit(boosting())
+    mean, std = fixed.log_at(x[None])
+    assert mean[0] == pytest.approx(0.9955311488, rel=1e-9)
     # The variance of a new bill: s^2 (1 + phi' (F'F)^-1 phi), by solving the normal equations.
     design = np.column_stack([np.ones(6), F[:, :2]])
     phi = np.array([1.0, np.log(100), np.log(4)])
     spread = 1 + phi @ np.linalg.solve(design.T @ design, phi)
     assert std[0] == pytest.approx(np.sqrt(0.03332521515 / 3 * spread), rel=1e-9)
+    # What was chosen by the bills themselves is known less well.
+    assert hopeful[0] == pytest.approx(model.optimism * std[0], rel=1e-9)
+    assert model.optimism > 2.0
+
+
+def test_a_chosen_model_knows_that_it_was_chosen():
+    """Ten candidates, one that counts, eight bills: the bands hold on what was not seen."""
+    space = Space({f"p{k}": Float(1, 2) for k in range(10)})
+    inside, naive = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = space.sample(208, rng)
+        cost = np.exp(2.0 * X[:, 0] + 0.3 * rng.standard_normal(208))
+        model = Linear().fit(evidence(space, X[:8], cost[:8]))
+        mean, std = model.log_at(X[8:])
+        off = np.abs(mean - np.log(cost[8:]))
+        inside.append(np.mean(off < 1.2816 * std))
+        naive.append(np.mean(off < 1.2816 * std / model.optimism))
+    assert np.mean(naive) < 0.6
+    assert 0.7 < np.mean(inside) < 0.9
 
 
 # ---------------------------------------------------------------- selection

@@ -20,7 +20,7 @@ from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
 from farthing.errors import InvalidInput
 from farthing.features import log_features
 from farthing.gp import Memory, Normal
-from farthing.regression import Fitted, designed, least_squares, select, settled
+from farthing.regression import Fitted, designed, least_squares, optimism, select, settled
 from farthing.space import Space
 
 __all__ = ["Linear"]
@@ -41,6 +41,7 @@ class _LinearCost:
     source: NDArray[np.int64]  # (k,) coordinate of each feature
     chosen: tuple[int, ...]
     fitted: Fitted
+    optimism: float = 1.0
     because: str = ""
     memory: Memory | None = None
 
@@ -52,19 +53,22 @@ class _LinearCost:
     @property
     def noise(self) -> float:
         """Standard deviation of a bill about the plane."""
-        return self.fitted.sigma
+        return self.optimism * self.fitted.sigma
 
     def trend(self, X: Array) -> Normal:
         """The plane, with the uncertainty of its coefficients alone."""
-        return self.fitted.plane(designed(log_features(self.space, X).F[:, list(self.chosen)]))
+        D = designed(log_features(self.space, X).F[:, list(self.chosen)])
+        mean, std = self.fitted.plane(D)
+        return Normal(mean, self.optimism * std)
 
     def trend_slopes(self, X: Array) -> Slopes:
         """`trend` with gradients: d std = s phi' (D'WD)^-1 d phi / sqrt(phi' (D'WD)^-1 phi)."""
         chosen = list(self.chosen)
         F, slopes, _ = log_features(self.space, X)
         D = designed(F[:, chosen])
-        plane = self.fitted.plane(D)
-        scaled = self.fitted.sigma**2 * (D @ self.fitted.inverse)[:, 1:]
+        mean, std = self.fitted.plane(D)
+        plane = Normal(mean, self.optimism * std)
+        scaled = self.noise**2 * (D @ self.fitted.inverse)[:, 1:]
         to_std = np.divide(scaled, plane.std[:, None], where=scaled != 0, out=np.zeros_like(scaled))
         d_mean, d_std = np.zeros(np.shape(X)), np.zeros(np.shape(X))
         for k, feature in enumerate(chosen):
@@ -81,6 +85,10 @@ class _LinearCost:
 
     def left_out(self) -> Normal:
         return self.fitted.left_out(designed(self.F[:, list(self.chosen)]))
+
+    def moved(self) -> Array:
+        """-d_i' (D'WD)^-1 d_j g_j / (1 - w_j q_j), as in `Fitted.left_out`."""
+        return self.fitted.moved(designed(self.F[:, list(self.chosen)]))
 
     def condition(self, x: Array, cost: float) -> _LinearCost:
         F = np.vstack([self.F, log_features(self.space, np.atleast_2d(x)).F])
@@ -122,16 +130,13 @@ class Linear:
         F, _, source = log_features(evidence.space, evidence.X)
         log_cost = evidence.log_cost()
         chosen, because = self._choose(evidence, F, log_cost, source, asked)
-        fitted = least_squares(designed(F[:, chosen]), log_cost, evidence.at_least)
+        at_least = evidence.at_least
+        fitted = least_squares(designed(F[:, chosen]), log_cost, at_least)
+        hopeful = 1.0
+        if asked is None:
+            hopeful = optimism(F, log_cost, chosen, self.at_most, at_least)
         return _LinearCost(
-            evidence.space,
-            F,
-            log_cost,
-            evidence.at_least,
-            source,
-            tuple(chosen),
-            fitted,
-            because,
+            evidence.space, F, log_cost, at_least, source, tuple(chosen), fitted, hopeful, because
         )
 
     def _asked(self, space: Space) -> set[int] | None:

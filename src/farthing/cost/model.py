@@ -11,7 +11,16 @@ from farthing.errors import InvalidInput
 from farthing.gp import Memory, Normal
 from farthing.space import Space
 
-__all__ = ["CostLearner", "CostModel", "Evidence", "Explained", "KnownBeforehand", "LeavesOut"]
+__all__ = [
+    "CostLearner",
+    "CostModel",
+    "Evidence",
+    "Explained",
+    "KnownBeforehand",
+    "LeavesOut",
+    "Trend",
+    "TrendLearner",
+]
 
 Array = NDArray[np.float64]
 Slopes = tuple[Normal, Array, Array]  # of m points, and the gradients (m, d) of mean and std
@@ -60,11 +69,42 @@ class CostModel(Protocol):
         """The model after one more cost."""
 
 
+class Trend(CostModel, Protocol):
+    """A cost model of few coefficients: a curve, and the noise of a bill about it."""
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of ln c about the curve."""
+
+    @property
+    def optimism(self) -> float:
+        """By how much its residuals are too small, because it was chosen by them; at least 1."""
+
+    def trend(self, X: Array) -> Normal:
+        """The curve at X (m, d), with the uncertainty of its coefficients alone."""
+
+    def trend_slopes(self, X: Array) -> Slopes:
+        """`trend` with gradients."""
+
+    def moved(self) -> Array:
+        """(n, n) how far the curve at row i moves if row j of the evidence is left out."""
+
+    def condition(self, x: Array, cost: float) -> Trend:
+        """The model after one more cost."""
+
+
 class CostLearner(Protocol):
     """What a user hands over as `cost=`."""
 
     def fit(self, evidence: Evidence) -> CostModel | None:
         """A model, or None while there is too little evidence for any."""
+
+
+class TrendLearner(Protocol):
+    """A learner of a curve of few coefficients: `Linear`, `Flops`, `Transfer`."""
+
+    def fit(self, evidence: Evidence) -> Trend | None:
+        """A curve, or None while there is too little evidence for any."""
 
 
 @runtime_checkable
