@@ -27,8 +27,10 @@ __all__ = [
     "log_affordable",
     "log_affordable_slopes",
     "log_ei",
+    "log_ei_rate",
     "log_ei_slopes",
     "log_h",
+    "shrunk_correlation",
 ]
 
 Array = NDArray[np.float64]
@@ -183,6 +185,37 @@ def expected_cost_slopes(
 def harmonic_cost(log_mean: ArrayLike, log_std: ArrayLike) -> Array:
     """ln 1/E[1/c] = m - s^2/2: rewards an uncertain cost; kept for comparison with other tuners."""
     return expected_cost(log_mean, log_std) - np.square(np.asarray(log_std, dtype=np.float64))
+
+
+def log_ei_rate(
+    mean: ArrayLike,
+    std: ArrayLike,
+    best: ArrayLike,
+    log_mean: ArrayLike,
+    log_std: ArrayLike,
+    *,
+    alpha: float = 1.0,
+    rho: ArrayLike = 0.0,
+) -> Array:
+    """ln E[(best - f)+ c^-alpha] where corr(f, ln c) = rho.
+
+    f | c^-alpha-weighted is normal with its mean moved by -alpha rho std s:
+    -alpha m + alpha^2 s^2 / 2 + ln EI(mean - alpha rho std s, std).
+    """
+    m, s = np.asarray(log_mean, dtype=np.float64), np.asarray(log_std, dtype=np.float64)
+    moved = np.asarray(mean) - alpha * np.asarray(rho) * np.asarray(std) * s
+    return np.asarray(log_ei(moved, std, best) - alpha * m + 0.5 * alpha**2 * s * s)
+
+
+def shrunk_correlation(one: ArrayLike, other: ArrayLike, *, weight: float = 10.0) -> float:
+    """Correlation of n pairs of residuals, times n / (n + weight): 0 without evidence.
+
+    Of the left-out residuals of an objective and of ln c it is the rho of `log_ei_rate`.
+    """
+    a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    a, b = a - a.mean() if len(a) else a, b - b.mean() if len(b) else b
+    length = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / length * len(a) / (len(a) + weight) if length > 0 else 0.0
 
 
 def log_affordable(log_mean: ArrayLike, log_std: ArrayLike, cap: float) -> Array:

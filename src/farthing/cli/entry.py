@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 
+from farthing.cli.costs import costs
 from farthing.cli.demo import demo
 from farthing.cli.exchange import export, import_
 from farthing.cli.explain import explain
@@ -30,7 +31,7 @@ def app() -> None:
 
 
 COMMANDS = (
-    *(run, worker, stop, status, best, trials, explain, export, import_),
+    *(run, worker, stop, status, best, trials, explain, costs, export, import_),
     *(policies, rules, demo),
 )
 for command in COMMANDS:

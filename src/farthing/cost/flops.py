@@ -17,7 +17,7 @@ again with the fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -296,6 +296,7 @@ class Flops:
     """
 
     features: Feature | Sequence[Feature]
+    _bound: dict[int, _Counted] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         given = (self.features,) if callable(self.features) else tuple(self.features)
@@ -306,14 +307,20 @@ class Flops:
             )
         object.__setattr__(self, "features", given)
 
+    def _bind(self, space: Space) -> _Counted:
+        """The counts of a space, the same ones each time so that they are remembered."""
+        assert isinstance(self.features, tuple)
+        if id(space) not in self._bound or self._bound[id(space)].space is not space:
+            self._bound[id(space)] = _Counted(space, self.features, {})
+        return self._bound[id(space)]
+
     def fit(self, evidence: Evidence) -> _FlopsCost | None:
         """A model of c, or None while nothing was paid."""
-        assert isinstance(self.features, tuple)
         n = len(evidence.cost)
         if not n:
             return None
         evidence.log_cost()  # refuses what is not positive
-        counted = _Counted(evidence.space, self.features, {})
+        counted = self._bind(evidence.space)
         D = counted.at(evidence.X)
         chosen, because = _usable(D, int((~evidence.at_least).sum()))
         none = np.zeros(0)
