@@ -128,6 +128,45 @@ def test_the_spread_covers_new_bills():
     assert 0.7 < np.mean(inside) < 0.9
 
 
+def test_a_feature_is_asked_once_for_what_it_looks_at():
+    seen = []
+
+    def work(params):
+        seen.append((params["epochs"], params.get("width_1")))
+        return params["epochs"] * params["width_1"]
+
+    learner = Flops(work)
+    model = learner.fit(evidence(20))
+    X = SPACE.sample(200, np.random.default_rng(1))
+    _, d_mean, _ = model.slopes(X)
+    many = len(seen)
+    assert many == len(set(seen)) + 1  # once, and the first again: nothing was known then
+    moved = X.copy()
+    moved[:, 4] = 0.123  # the rate, which it does not look at
+    np.testing.assert_array_equal(model.log_at(moved).mean, model.log_at(X).mean)
+    learner.fit(evidence(20)).log_at(X)
+    assert len(seen) == many
+    np.testing.assert_array_equal(d_mean[:, [1, 2, 4]], 0.0)
+    assert np.all(d_mean[:, [0, 3]] > 0)
+
+
+def test_a_feature_that_looks_at_more_later_on():
+    def work(params):
+        return params["width_2"] if params["layers"] == 2 else params["width_1"]
+
+    given = evidence(40)
+    truth = np.array([work(SPACE.decode(x)) for x in given.X], dtype=float)
+    model = Flops(work).fit(given._replace(cost=3.0 * truth))
+    X = SPACE.sample(100, np.random.default_rng(1))
+    expected = [3.0 * work(SPACE.decode(x)) for x in X]
+    np.testing.assert_allclose(np.exp(model.log_at(X).mean), expected, rtol=1e-6)
+
+
+def test_a_feature_may_look_at_all():
+    model = Flops(lambda params: sum(v for v in params.values())).fit(evidence(20))
+    assert model.counted.read == set(SPACE.names)
+
+
 # ---------------------------------------------------------------- bad input
 def test_fewer_bills_than_counts_fall_back_and_say_so():
     model = Flops(WORK).fit(evidence(3))

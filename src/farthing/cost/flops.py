@@ -16,7 +16,7 @@ again with the fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,28 +117,66 @@ class CNNFlops:
         return convolution, pooled, *behind(params)
 
 
+class _Read(Mapping[str, Any]):
+    """Params that note which of them are looked at."""
+
+    def __init__(self, params: Params, read: set[str]) -> None:
+        self.params = params
+        self.read = read
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return self.params[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self.read.update(self.params)
+        return iter(self.params)
+
+    def __len__(self) -> int:
+        return len(self.params)
+
+    def __repr__(self) -> str:
+        return repr(dict(self.params))
+
+
 @dataclass(frozen=True)
 class _Counted:
-    """The features of a space: asked once for every configuration."""
+    """The features of a space: asked once for every setting of the parameters they look at."""
 
     space: Space
     features: tuple[Feature, ...]
     memo: dict[bytes, tuple[float, ...]]
+    read: set[str]
+
+    @property
+    def moving(self) -> list[int]:
+        """The numeric coordinates on which they depend, as far as is known."""
+        names = self.space.names
+        numeric = map(int, np.flatnonzero(self.space.options == 0))
+        return [j for j in numeric if names[j] in self.read]
 
     def at(self, X: Array) -> Array:
         """(m, k + 1) at the nearest valid points, ones last."""
-        snapped = np.ascontiguousarray(self.space.snap(X))
-        return np.array([self._row(x) for x in snapped]).reshape(len(snapped), -1)
+        snapped = self.space.snap(X)
+        looked_at = np.array([name in self.read for name in self.space.names])
+        keys = np.ascontiguousarray(np.where(looked_at, snapped, 0.0))
+        rows = []
+        for x, key in zip(snapped, map(bytes, keys), strict=True):
+            if key not in self.memo:
+                known = len(self.read)
+                row = self._row(x)
+                if len(self.read) > known:  # what was the same so far may differ in this
+                    self.memo.clear()
+                    return self.at(X)
+                if len(self.memo) >= REMEMBER:
+                    self.memo.clear()
+                self.memo[key] = row
+            rows.append(self.memo[key])
+        return np.array(rows).reshape(len(snapped), -1)
 
     def _row(self, x: Array) -> tuple[float, ...]:
-        key = x.tobytes()
-        if key not in self.memo:
-            if len(self.memo) >= REMEMBER:
-                self.memo.clear()
-            params = self.space.decode(x)
-            counts = [c for feature in self.features for c in _count(feature, params)]
-            self.memo[key] = (*counts, 1.0)
-        return self.memo[key]
+        params = _Read(self.space.decode(x), self.read)
+        return (*(c for feature in self.features for c in _count(feature, params)), 1.0)
 
 
 def _count(feature: Feature, params: Params) -> list[float]:
@@ -202,14 +240,18 @@ class _FlopsCost:
         space = self.counted.space
         X = space.snap(X)
         d_mean, d_std = np.zeros(X.shape), np.zeros(X.shape)
-        for j in np.flatnonzero(space.options == 0):
-            ahead, behind = X.copy(), X.copy()
-            ahead[:, j], behind[:, j] = around(space, int(j), X[:, j])
-            width = ahead[:, j] - behind[:, j]
-            high, low = self.trend(ahead), self.trend(behind)
-            for slope, rise in ((d_mean, high.mean - low.mean), (d_std, high.std - low.std)):
+        here = self.trend(X)
+        moving = self.counted.moving
+        ends = np.repeat(X[None, None], len(moving), axis=0).repeat(2, axis=1)  # (c, 2, m, d)
+        for i, j in enumerate(moving):
+            ends[i, 0, :, j], ends[i, 1, :, j] = around(space, int(j), X[:, j])
+        mean, std = (part.reshape(ends.shape[:3]) for part in self.trend(ends.reshape(-1, space.d)))
+        for i, j in enumerate(moving):
+            width = ends[i, 0, :, j] - ends[i, 1, :, j]
+            for slope, part in ((d_mean, mean[i]), (d_std, std[i])):
+                rise = part[0] - part[1]
                 slope[:, j] = np.divide(rise, width, where=width > 0, out=np.zeros(len(X)))
-        return self.trend(X), d_mean, d_std
+        return here, d_mean, d_std
 
     def log_at(self, X: Array) -> Normal:
         return billed(self.trend(X), self.noise)
@@ -311,7 +353,7 @@ class Flops:
         """The counts of a space, the same ones each time so that they are remembered."""
         assert isinstance(self.features, tuple)
         if id(space) not in self._bound or self._bound[id(space)].space is not space:
-            self._bound[id(space)] = _Counted(space, self.features, {})
+            self._bound[id(space)] = _Counted(space, self.features, {}, set())
         return self._bound[id(space)]
 
     def fit(self, evidence: Evidence) -> _FlopsCost | None:
