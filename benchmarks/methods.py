@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.problems.problem import Evaluation
 from farthing import Optimizer, Space, Stopped
 from farthing.belief import Belief
-from farthing.cost import CostLearner, Linear, LogGP, Median
+from farthing.cost import Choose, CostLearner, Flops, Linear, LogGP, Median, MLPFlops
 from farthing.decision import Policy, Proposal
 from farthing.policies import (
     EI,
@@ -74,9 +74,24 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     **{f"CEI_{s}": lambda s=s: ContextualEI(slack=s) for s in (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)},
     "PBGI": Gittins,
 }
+WIDTHS = tuple(f"width_{i}" for i in (1, 2, 3, 4))  # of the recorded perceptrons
+
+
+def first_layer(params: Params) -> float:
+    """The data's columns, whatever they are, times the first width."""
+    return float(params["width_1"])
+
+
+def perceptron_flops() -> Flops:
+    """What training a recorded perceptron takes (CArBO section 6)."""
+    return Flops([MLPFlops(WIDTHS, layers="layers"), first_layer])
+
+
 COST_MODELS: dict[str, Callable[[], CostLearner]] = {
     "linear": Linear,
     "median": lambda: Median(LogGP()),
+    "choose": Choose,
+    "flops": perceptron_flops,
 }
 
 

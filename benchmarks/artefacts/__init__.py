@@ -1,11 +1,12 @@
 """Every figure and table, in the order of the page."""
 
-from benchmarks.artefacts import carbo, comparison, pareto, realtime, stopping
+from benchmarks.artefacts import carbo, comparison, cost_models, pareto, realtime, stopping
 
 ARTEFACTS = (
     *comparison.ARTEFACTS,
     *realtime.ARTEFACTS,
     *carbo.ARTEFACTS,
     *pareto.ARTEFACTS,
+    *cost_models.ARTEFACTS,
     *stopping.ARTEFACTS,
 )

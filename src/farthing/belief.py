@@ -7,7 +7,7 @@ shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable if
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from farthing.cost import CostLearner, CostModel, Evidence
+from farthing.cost import CostLearner, CostModel, Evidence, Explained
 from farthing.gp import GP, Memory, Normal, refit
-from farthing.history import History, TrialState
+from farthing.history import History, Trial, TrialState
 from farthing.ledger import Ledger
 from farthing.normal import LOG_SQRT_2PI
 from farthing.space import Space
 
-__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe"]
+__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe", "evidence_of", "paid"]
 
 Array = NDArray[np.float64]
 
@@ -197,6 +197,11 @@ class Belief:
         d_shortfall = d_means[short, rows] + Z_AFFORDABLE * d_stds[short, rows]
         return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
 
+    def about_costs(self) -> str:
+        """What the cost models say of themselves, such as why one is simpler than asked for."""
+        models = [model for model in self.cost.values() if isinstance(model, Explained)]
+        return "; ".join(dict.fromkeys(model.because for model in models if model.because))
+
     def predicted(self, x: Array) -> dict[str, Normal]:
         """ln c at one point for every resource with a model."""
         return {resource: model.log_at(x[None]) for resource, model in self.cost.items()}
@@ -314,6 +319,24 @@ def _discourage(objective: GP, history: History, y: Array) -> GP:
     return objective
 
 
+# ── costs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def paid(history: History, resource: str) -> list[Trial]:
+    """The trials whose bill in a resource is learnt from: also those that failed or were killed."""
+    return [t for t in history.having("done", "failed", "killed") if resource in t.cost]
+
+
+def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidence:
+    """Their bills."""
+    return Evidence(
+        space,
+        np.array([t.x for t in trials]).reshape(-1, space.d),
+        np.array([t.cost[resource] for t in trials], dtype=np.float64),
+        np.array([t.state == "killed" for t in trials], dtype=np.bool_),
+    )
+
+
 # ── believing ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -362,15 +385,8 @@ def believe(
             )
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
-        paid = [t for t in finished if resource in t.cost]
-        evidence = Evidence(
-            space,
-            np.array([t.x for t in paid]).reshape(-1, space.d),
-            np.array([t.cost[resource] for t in paid], dtype=np.float64),
-            np.array([t.state == "killed" for t in paid], dtype=np.bool_),
-            memories.get(f"cost:{resource}"),
-        )
-        fitted = learner.fit(evidence)
+        evidence = evidence_of(space, paid(history, resource), resource)
+        fitted = learner.fit(evidence._replace(memory=memories.get(f"cost:{resource}")))
         if fitted is not None:
             cost[resource] = fitted
             if fitted.memory is not None:

@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 
 from farthing.kernel import columns, distances, embed, matern, matern_slopes, pulled
 
-__all__ = ["GP", "Hyper", "Memory", "Normal", "build", "fit", "refit"]
+__all__ = ["GP", "Hyper", "Memory", "Normal", "build", "fit", "is_due", "kept", "refit"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -206,6 +206,28 @@ class GP:
         root = _factor(covariance, self.variance)
         return np.asarray(mean + self.scale * rng.standard_normal((size, len(mean))) @ root.T)
 
+    def left_out(self, moved: Array | None = None) -> Normal:
+        """Each row as the others predict it, (n,), mean estimated from them, their noise included.
+
+        y_i - [Q y]_i / Q_ii and 1 / Q_ii, Q = K^-1 - K^-1 1 1' K^-1 / 1' K^-1 1 (Rasmussen and
+        Williams 2006, eq. 5.12, with the constant mean projected out); less what noise the row
+        alone has, so that it is a row like any other.
+
+        Args:
+            moved: (n, n) how far each row's y goes down where another (column) is left out.
+        """
+        inverse = self._L_inverse.T @ self._L_inverse
+        ones = inverse.sum(axis=0)
+        Q = inverse - np.outer(ones, ones / ones.sum())
+        precision = np.diag(Q)
+        pull = Q @ self.targets[:, 0]
+        if moved is not None:
+            pull -= np.einsum("ij,ji->i", Q, moved / self.scale)
+        own = np.einsum("ij,ij->i", self.L, self.L) - self.variance - self.noise
+        variance = np.maximum(1.0 / precision - own, self.noise)
+        mean = self.shift + self.scale * (self.targets[:, 0] - pull / precision)
+        return Normal(mean, self.scale * np.sqrt(variance))
+
     def condition(self, x: Array, y: ArrayLike) -> GP:
         """The posterior after y, one value or one per fantasy, was seen at x: one more row of L."""
         x = np.asarray(x, dtype=np.float64).reshape(1, -1)
@@ -254,6 +276,11 @@ def _standardise(y: Array) -> tuple[Array, float, float]:
     return (z - mean) / std, middle + mean * reach, std * reach
 
 
+def kept(y: Array) -> Ints:
+    """The rows that the posterior uses, where nothing is clipped."""
+    return _subset(y, MODEL_AT_MOST)
+
+
 def _subset(y: Array, limit: int) -> Ints:
     """At most `limit` rows, in order: the better half of them the lowest y, the rest every k-th."""
     if len(y) <= limit:
@@ -274,11 +301,18 @@ def _generalised_mean(L: Array, targets: Array) -> float:
 
 
 def _posterior(
-    X: Array, targets: Array, hyper: Hyper, *, options: Ints, shift: float, scale: float
+    X: Array,
+    targets: Array,
+    hyper: Hyper,
+    *,
+    options: Ints,
+    shift: float,
+    scale: float,
+    extra: Array | float = 0.0,
 ) -> GP:
     Z = embed(X, options) * (1.0 / hyper.lengthscales[columns(options)])
     K = matern(distances(Z, Z), hyper.variance)
-    K[np.diag_indices_from(K)] = hyper.variance + hyper.noise
+    K[np.diag_indices_from(K)] = hyper.variance + hyper.noise + extra
     L = _factor(K, hyper.variance)
     if hyper.mean is None:
         hyper = hyper._replace(mean=_generalised_mean(L, targets))
@@ -306,6 +340,7 @@ def fit(
     clip: bool = True,
     start: Hyper | None = None,
     learn: bool = True,
+    extra: Array | None = None,
 ) -> GP:
     """The posterior after (X, y) with maximum a posteriori hyperparameters.
 
@@ -315,6 +350,7 @@ def fit(
         clip: whether to pull in bad outliers; not for costs, which must not be underrated.
         start: hyperparameters to start from.
         learn: False keeps `start` as it is and only computes the posterior.
+        extra: (n,) variance that each y has besides the noise of all.
     """
     X = np.asarray(X, dtype=np.float64)
     options = _no_categoricals(X) if options is None else options
@@ -323,12 +359,23 @@ def fit(
     keep = _subset(clipped, MODEL_AT_MOST)
     X, clipped = X[keep], clipped[keep]
     targets, shift, scale = _standardise(clipped)
+    own = np.zeros(len(X)) if extra is None else extra[keep] / scale / scale
     if learn or start is None:
         some = _subset(clipped, LEARN_AT_MOST)
-        hyper = _learn(X[some], targets[some], options, noisy=noisy, start=start)
+        hyper = _learn(X[some], targets[some], options, noisy=noisy, start=start, extra=own[some])
     else:
         hyper = start._replace(mean=None)
-    return _posterior(X, targets[:, None], hyper, options=options, shift=shift, scale=scale)
+    return _posterior(
+        X, targets[:, None], hyper, options=options, shift=shift, scale=scale, extra=own
+    )
+
+
+def is_due(memory: Memory | None, n: int, *, seldom: bool = False) -> bool:
+    """Whether to relearn: at every n up to 30, then when n has grown by a tenth; or, where there is
+    little time, whenever n has grown by a half.
+    """
+    growth = RELEARN_SELDOM if seldom else RELEARN_GROWTH if n > ALWAYS_RELEARN_UP_TO else 0.0
+    return memory is None or bool(n >= growth * memory["n"])
 
 
 def refit(
@@ -341,13 +388,10 @@ def refit(
     clip: bool = True,
     seldom: bool = False,
 ) -> tuple[GP, Memory]:
-    """`fit` on a schedule: relearn at every n up to 30, then when n has grown by a tenth; or, where
-    there is little time, whenever n has grown by a half.
-    """
+    """`fit` on a schedule: hyperparameters are learnt anew when it `is_due`."""
     n = len(np.asarray(y))
     start = Hyper.from_list(memory["hyper"]) if memory else None
-    growth = RELEARN_SELDOM if seldom else RELEARN_GROWTH if n > ALWAYS_RELEARN_UP_TO else 0.0
-    due = memory is None or n >= growth * memory["n"]
+    due = is_due(memory, n, seldom=seldom)
     model = fit(X, y, options=options, noisy=noisy, clip=clip, start=start, learn=due)
     if memory is not None and not due:
         return model, memory
@@ -360,7 +404,15 @@ def _default_start(d: int) -> Array:
     return np.concatenate([np.full(d, mode), [0.0, np.log(START_NOISE)]])
 
 
-def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper | None) -> Hyper:
+def _learn(
+    X: Array,
+    targets: Array,
+    options: Ints,
+    *,
+    noisy: bool,
+    start: Hyper | None,
+    extra: Array | float = 0.0,
+) -> Hyper:
     """Maximise likelihood x prior in (ln l, ln v, ln noise) by L-BFGS-B, best of the starts."""
     d = X.shape[1]
     noise_prior = NOISE_PRIOR if noisy else NUGGET_PRIOR
@@ -375,7 +427,7 @@ def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper
     source = columns(options)
 
     def loss(theta: Array) -> tuple[float, Array]:
-        return _negative_posterior(theta, E, source, targets, noise_prior)
+        return _negative_posterior(theta, E, source, targets, noise_prior, extra)
 
     results = [
         minimize(
@@ -393,7 +445,12 @@ def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper
 
 
 def _negative_posterior(
-    theta: Array, E: Array, source: Ints, targets: Array, noise_prior: tuple[float, float]
+    theta: Array,
+    E: Array,
+    source: Ints,
+    targets: Array,
+    noise_prior: tuple[float, float],
+    extra: Array | float = 0.0,
 ) -> tuple[float, Array]:
     """-ln p(y | theta) - ln p(theta) and its gradient, the constant mean profiled out.
 
@@ -405,7 +462,7 @@ def _negative_posterior(
     variance, noise = float(np.exp(theta[d])), float(np.exp(theta[d + 1]))
     Z = E * np.exp(-theta[:d])[source]
     K, slope = matern_slopes(distances(Z, Z), variance)
-    K[np.diag_indices_from(K)] = variance + noise
+    K[np.diag_indices_from(K)] = variance + noise + extra
     L = _factor(K, variance)
     inverse, _ = lapack.dpotri(L, lower=1)
     inverse += np.tril(inverse, -1).T
@@ -416,14 +473,14 @@ def _negative_posterior(
     value = 0.5 * residual @ a + np.log(np.diag(L)).sum() + 0.5 * n * np.log(2.0 * np.pi)
     pull = np.multiply.outer(a, a)
     pull -= inverse
-    trace = float(np.trace(pull))
+    diagonal = np.diag(pull).copy()
     pull *= slope
     # sum_ij P_ij (z_i - z_j)^2 = 2 sum_i z_i^2 (P 1)_i - 2 sum_i z_i (P z)_i
     squares = 2.0 * (np.einsum("ij,ij,i->j", Z, Z, pull.sum(0)) - (Z * (pull @ Z)).sum(0))
     gradient = np.empty(d + 2)
     gradient[:d] = -0.5 * np.bincount(source, squares, minlength=d)
-    gradient[d] = -0.5 * (residual @ a - n - noise * trace)
-    gradient[d + 1] = -0.5 * noise * trace
+    gradient[d] = -0.5 * (residual @ a - n - float(np.sum((noise + extra) * diagonal)))
+    gradient[d + 1] = -0.5 * noise * float(diagonal.sum())
     prior, d_prior = _log_prior(theta, d, noise_prior)
     return float(value - prior), gradient - d_prior
 

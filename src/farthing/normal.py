@@ -28,9 +28,11 @@ __all__ = [
     "log_affordable",
     "log_affordable_slopes",
     "log_ei",
+    "log_ei_rate",
     "log_ei_slopes",
     "log_h",
     "mean_residual_cost",
+    "shrunk_correlation",
 ]
 
 Array = NDArray[np.float64]
@@ -180,6 +182,37 @@ def expected_cost_slopes(
     t = (log_cap - m) / safe
     at_cap = np.where(s < 1e-12, 0.0, np.exp(log_cap - 0.5 * t * t - LOG_SQRT_2PI - value))
     return value, to_m, s * to_m - at_cap
+
+
+def log_ei_rate(
+    mean: ArrayLike,
+    std: ArrayLike,
+    best: ArrayLike,
+    log_mean: ArrayLike,
+    log_std: ArrayLike,
+    *,
+    alpha: float = 1.0,
+    rho: ArrayLike = 0.0,
+) -> Array:
+    """ln E[(best - f)+ c^-alpha] where corr(f, ln c) = rho.
+
+    f | c^-alpha-weighted is normal with its mean moved by -alpha rho std s:
+    -alpha m + alpha^2 s^2 / 2 + ln EI(mean - alpha rho std s, std).
+    """
+    m, s = np.asarray(log_mean, dtype=np.float64), np.asarray(log_std, dtype=np.float64)
+    moved = np.asarray(mean) - alpha * np.asarray(rho) * np.asarray(std) * s
+    return np.asarray(log_ei(moved, std, best) - alpha * m + 0.5 * alpha**2 * s * s)
+
+
+def shrunk_correlation(one: ArrayLike, other: ArrayLike, *, weight: float = 10.0) -> float:
+    """Correlation of n pairs of residuals, times n / (n + weight): 0 without evidence.
+
+    Of the left-out residuals of an objective and of ln c it is the rho of `log_ei_rate`.
+    """
+    a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    a, b = a - a.mean() if len(a) else a, b - b.mean() if len(b) else b
+    length = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(a @ b) / length * len(a) / (len(a) + weight) if length > 0 else 0.0
 
 
 def log_affordable(log_mean: ArrayLike, log_std: ArrayLike, cap: float) -> Array:

@@ -256,6 +256,16 @@ class Space:
         columns = [axis.natural(X[:, j]) for j, axis in enumerate(self._axes)]
         return np.where(self.active(X), np.stack(columns, axis=1), np.nan)
 
+    def between(self, X: Array) -> tuple[Array, Array]:
+        """Return `natural` without its steps at any points, and its slopes; NaN where it is."""
+        numbers, slopes = np.full(X.shape, np.nan), np.full(X.shape, np.nan)
+        for j, axis in enumerate(self._axes):
+            if axis.scale is not None:
+                numbers[:, j] = axis.scale.value(X[:, j])
+                slopes[:, j] = axis.scale.width * (numbers[:, j] if axis.scale.log else 1.0)
+        there = self.active(self.snap(X) if self._conditions else X)
+        return np.where(there, numbers, np.nan), np.where(there, slopes, np.nan)
+
     def _row(self, params: Mapping[str, Any], table: Table) -> int:
         key = key_of(params, self.names, with_none(self.parameters))
         try:

@@ -52,7 +52,8 @@ def propose(
             proposal = explore(belief, rng) or proposal
     if proposal.x is None:
         return proposal
-    return replace(proposal, predicted=belief.predicted(proposal.x))
+    because = "; ".join(filter(None, [proposal.because, belief.about_costs()]))
+    return replace(proposal, because=because, predicted=belief.predicted(proposal.x))
 
 
 def is_spent(belief: Belief, proposal: Proposal) -> bool:

@@ -29,7 +29,15 @@ from farthing.state import State
 from farthing.stopping import OutOfBudget
 from farthing.thrift import Depth, depth, step
 
-__all__ = ["Thought", "believed", "best_trial", "make_ready", "one_thread", "think"]
+__all__ = [
+    "Thought",
+    "believed",
+    "best_trial",
+    "cost_learners",
+    "make_ready",
+    "one_thread",
+    "think",
+]
 
 Array = NDArray[np.float64]
 
@@ -116,7 +124,7 @@ def believed(
         settings.space,
         state.history,
         state.ledger,
-        learners={} if poor else _taught(settings.learners, state.prices),
+        learners={} if poor else cost_learners(settings, state),
         sign=settings.sign,
         noisy=settings.noisy,
         worth=settings.exchange,
@@ -150,6 +158,11 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
 
 
 # ── costs from elsewhere ───────────────────────────────────────────────────────────────────────
+
+
+def cost_learners(settings: Settings, state: State) -> Mapping[str, CostLearner]:
+    """The settings' learners by resource, told of what was paid elsewhere."""
+    return _taught(settings.learners, state.prices)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import click
 
+from farthing.cli.costs import costs
 from farthing.cli.demo import demo
 from farthing.cli.exchange import export, import_
 from farthing.cli.explain import explain
@@ -31,7 +32,7 @@ def app() -> None:
 
 
 COMMANDS = (
-    *(run, worker, stop, status, best, trials, explain, replay, export, import_),
+    *(run, worker, stop, status, best, trials, explain, replay, costs, export, import_),
     *(policies, rules, demo),
 )
 for command in COMMANDS:
