@@ -1,4 +1,6 @@
-"""A Gaussian process on what a low-variance model leaves (Guinet et al. 2020, GP-LV; Lee et al. 2020, figure 9).
+"""A Gaussian process on what a low-variance model leaves (Guinet et al. 2020, GP-LV).
+
+Lee et al. 2020 draw it in figure 9.
 
     ln c(x) = trend(x) + r(x),  r ~ GP fitted to ln c_i - trend(x_i)
     var     = var r(x) + the variance of the trend's coefficients + the noise of a bill

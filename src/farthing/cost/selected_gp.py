@@ -1,4 +1,4 @@
-"""A Gaussian process on the selected parameters only (Guinet et al. 2020, figure 2: limited features).
+"""A Gaussian process on the selected parameters only (Guinet et al. 2020, figure 2).
 
 ln c(x) ~ GP on the coordinates of x whose features `Linear` selects
 """
