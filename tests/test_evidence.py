@@ -20,7 +20,7 @@ def test_every_artefact_of_the_issue_is_there():
     tables = {"carbo-table-1", "carbo-table-2"}
     pareto = {f"pareto-figure-{k}" for k in (1, 3, 4, 5, 6, 7)}
     pareto |= {f"pareto-figure-{k}-linear" for k in (3, 4, 5, 6)}
-    ours = {"default", "peers", "rows-known", "realtime", "carbo-surrogates"}
+    ours = {"default", "peers", "rows-known", "realtime", "carbo-surrogates", "stopping-figure-1"}
     assert carbo | tables | pareto | ours == set(BY_NAME)
     assert len(BY_NAME) == len(ARTEFACTS)
 
