@@ -7,7 +7,8 @@
     a run        16 (NATS 12) uniform points, the same for all, then 200 choices; what the first
                  ones cost is nobody's choice and is left out
     rates        three for each table: hindsight stops a LogEIPC run after about 20, 60 and 150
-                 choices, by the median of runs whose seeds are not used otherwise
+                 choices, in the mean of pilots whose seeds are not used otherwise; where these
+                 find the best row sooner, after as large shares of what they need
     measure      regret of what was best by validation + rate (cost of the choices)
 
 Every rule watches the run it is scored on; before choice 20 it is not listened to, as in the
@@ -276,14 +277,32 @@ def hindsight(costs: Sequence[float], regrets: Sequence[float], rate: float) -> 
     return int(np.argmin(cost_adjusted_regret(costs, regrets, optimum=0.0, worth=rate)))
 
 
-def rate_for(runs: Sequence[tuple[Sequence[float], Sequence[float]]], choices: int) -> float:
-    """The rate at which hindsight stops the median run after so many choices, by bisection."""
-    low, high = -30.0, 10.0  # of ln rate: lower rates stop later
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        stops = [hindsight(costs, regrets, np.exp(middle)) for costs, regrets in runs]
-        low, high = (middle, high) if np.median(stops) > choices else (low, middle)
-    return float(f"{np.exp(high):.3g}")
+Trace = tuple[Any, Any]  # costs and regrets of a run
+
+
+def mean_of(runs: Sequence[Trace]) -> Trace:
+    """Costs and regrets of the mean run, choice by choice."""
+    costs, regrets = (np.mean([run[k] for run in runs], axis=0) for k in (0, 1))
+    return costs, regrets
+
+
+def rate_for(run: Trace, choices: float) -> float:
+    """A rate at which hindsight stops a run as near as can be to so many choices.
+
+    Where it stops is a step function of the rate: the middle of the step, or half of its highest
+    rate if that is more.
+    """
+    log_rates = np.linspace(-30.0, 10.0, 4001)
+    stops = np.array([hindsight(*run, rate) for rate in np.exp(log_rates)])
+    apart = np.abs(np.log((stops + 1) / (choices + 1)))
+    step = log_rates[stops == stops[np.argmin(apart)]]
+    return float(f"{np.exp(max(step.mean(), step.max() - np.log(2.0))):.3g}")
+
+
+def targets(run: Trace, choices: int) -> tuple[float, ...]:
+    """20, 60 and 150 choices, or as large shares of what the run needs to find the best."""
+    most = min(hindsight(*run, 0.0), 0.75 * choices)
+    return tuple(at / HINDSIGHT[-1] * most for at in HINDSIGHT)
 
 
 def rates_of(case: str, path: Path, settings: Settings) -> tuple[float, ...]:
@@ -295,8 +314,8 @@ def rates_of(case: str, path: Path, settings: Settings) -> tuple[float, ...]:
     if not runs:
         return ()
     least = float(read(case, settings.data).scored.min())
-    traces = [(run["costs"], np.array(run["scores"]) - least) for run in runs.values()]
-    return tuple(rate_for(traces, at * choices // CHOICES) for at in HINDSIGHT)
+    run = mean_of([(run["costs"], np.array(run["scores"]) - least) for run in runs.values()])
+    return tuple(rate_for(run, at) for at in targets(run, choices))
 
 
 def _choices(settings: Settings) -> int:
