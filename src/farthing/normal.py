@@ -23,6 +23,7 @@ __all__ = [
     "expected_cost_slopes",
     "gittins",
     "gittins_slopes",
+    "h",
     "h_inverse",
     "log_affordable",
     "log_affordable_slopes",
@@ -45,6 +46,11 @@ SERIES_BELOW = (
 def _mills(u: Array) -> Array:
     """R(u) = Phi(u) / phi(u), for u <= 0."""
     return np.asarray(SQRT_HALF_PI * erfcx(-u / np.sqrt(2.0)))
+
+
+def h(u: Array) -> Array:
+    """h(u) itself: full precision down to u = -38, where it underflows; quicker than ln h."""
+    return np.asarray(np.exp(-0.5 * u * u) * PHI_AT_0 + u * ndtr(u))
 
 
 def log_h(u: ArrayLike) -> Array:
@@ -143,14 +149,14 @@ def gittins_slopes(
     return np.asarray(mean) + std * z, np.ones_like(z), to_std, std / d_log_h(z)
 
 
-def expected_cost(log_mean: ArrayLike, log_std: ArrayLike, cap: float = np.inf) -> Array:
+def expected_cost(log_mean: ArrayLike, log_std: ArrayLike, cap: ArrayLike = np.inf) -> Array:
     """ln E[min(c, cap)] of a log-normal cost; ln E[c] = m + s^2/2 without a cap.
 
     E[min(c, cap)] = exp(m + s^2/2) Phi((ln cap - m - s^2)/s) + cap Phi((m - ln cap)/s)
     """
     m = np.asarray(log_mean, dtype=np.float64)
     s = np.asarray(log_std, dtype=np.float64)
-    if np.isinf(cap):
+    if np.isinf(cap).all():
         return np.asarray(m + 0.5 * s * s)
     log_cap = np.log(cap)
     safe = np.maximum(s, 1e-12)
@@ -180,19 +186,19 @@ def expected_cost_slopes(
     return value, to_m, s * to_m - at_cap
 
 
-def log_affordable(log_mean: ArrayLike, log_std: ArrayLike, cap: float) -> Array:
+def log_affordable(log_mean: ArrayLike, log_std: ArrayLike, cap: ArrayLike) -> Array:
     """ln P(c <= cap) = ln Phi((ln cap - m)/s)."""
     return log_affordable_slopes(log_mean, log_std, cap)[0]
 
 
 def log_affordable_slopes(
-    log_mean: ArrayLike, log_std: ArrayLike, cap: float
+    log_mean: ArrayLike, log_std: ArrayLike, cap: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """ln P(c <= cap) and its partials in m and s."""
     m = np.asarray(log_mean, dtype=np.float64)
     s = np.asarray(log_std, dtype=np.float64)
-    if np.isinf(cap):
-        zero = np.zeros(np.broadcast_shapes(m.shape, s.shape))
+    if np.isinf(cap).all():
+        zero = np.zeros(np.broadcast_shapes(m.shape, s.shape, np.shape(cap)))
         return zero, zero, zero
     safe = np.maximum(s, 1e-12)
     # A known cost equal to the cap is affordable: give equality the benefit of a rounding error.
