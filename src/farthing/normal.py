@@ -186,19 +186,19 @@ def expected_cost_slopes(
     return value, to_m, s * to_m - at_cap
 
 
-def log_affordable(log_mean: ArrayLike, log_std: ArrayLike, cap: ArrayLike) -> Array:
+def log_affordable(log_mean: ArrayLike, log_std: ArrayLike, cap: float) -> Array:
     """ln P(c <= cap) = ln Phi((ln cap - m)/s)."""
     return log_affordable_slopes(log_mean, log_std, cap)[0]
 
 
 def log_affordable_slopes(
-    log_mean: ArrayLike, log_std: ArrayLike, cap: ArrayLike
+    log_mean: ArrayLike, log_std: ArrayLike, cap: float
 ) -> tuple[Array, Array, Array]:
     """ln P(c <= cap) and its partials in m and s."""
     m = np.asarray(log_mean, dtype=np.float64)
     s = np.asarray(log_std, dtype=np.float64)
-    if np.isinf(cap).all():
-        zero = np.zeros(np.broadcast_shapes(m.shape, s.shape, np.shape(cap)))
+    if np.isinf(cap):
+        zero = np.zeros(np.broadcast_shapes(m.shape, s.shape))
         return zero, zero, zero
     safe = np.maximum(s, 1e-12)
     # A known cost equal to the cap is affordable: give equality the benefit of a rounding error.
