@@ -27,7 +27,8 @@ REPO = Path(__file__).resolve().parent.parent
 PEERS = Path(__file__).with_name("peers")
 SHARED = REPO / ".venv-peers"
 RECORD = SHARED / "peers.json"
-ALWAYS = ("pandas", "pyarrow", f"-e {REPO}")  # farthing, and what reads the tables
+# Farthing, what reads the tables, and what `python -m benchmarks realtime` trains.
+ALWAYS = ("pandas", "pyarrow", "scikit-learn", "xgboost", f"-e {REPO}")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # 2.13.0+cpu sorts above PyPI's CUDA 2.13.0
 ERROR_LINES = 12
 

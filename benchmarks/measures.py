@@ -11,11 +11,13 @@ an improvement counts from the moment it was paid for; nothing is interpolated o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 DRAWS = 2_000
 
@@ -56,10 +58,12 @@ def normalised(curves: Mapping[str, ArrayLike]) -> dict[str, Array]:
 def saving(
     ours: tuple[ArrayLike, ArrayLike], rival: tuple[ArrayLike, ArrayLike], budget: float
 ) -> float:
-    """100 (budget - what we paid to reach the rival's final best) / budget, in percent.
+    """100 (budget - what we paid to reach the rival's final best) / budget, in percent (CArBO).
 
     If we never reach it, the same from the rival's side with a minus: -100 (budget - what the rival
     paid to reach our final best) / budget; the paper does not say what its negative figures are.
+    The rival itself is there before the budget is spent, and scores more than 0 against itself:
+    to be read beside `another_seed`, or not at all. See `time_saved`.
     """
     final = [best_at(*run, [budget])[0] for run in (ours, rival)]
     if np.isnan(final[1]) or (not np.isnan(final[0]) and final[0] <= final[1]):
@@ -70,12 +74,54 @@ def saving(
     return float(-100.0 * (budget - min(cost_to_reach(*rival, target), budget)) / budget)
 
 
-def ranks(values: ArrayLike) -> Array:
-    """Ranks along the last axis, 1 the lowest, ties averaged, NaN the worst."""
-    from scipy.stats import rankdata
+def time_saved(
+    ours: tuple[ArrayLike, ArrayLike],
+    rival: tuple[ArrayLike, ArrayLike],
+    budget: float,
+    *,
+    tie: float = 0.0,
+) -> float:
+    """100 (t_rival - t_ours) / max(t_rival, t_ours), percent: against the rival's own time.
 
+    t is what each paid to come within `tie` of the worse of the two final values, which both reach.
+    Changing sides changes the sign, so a method saves nothing over itself. Without a value: 100.
+    """
+    final = np.array([best_at(*run, [budget])[0] for run in (ours, rival)])
+    if np.isnan(final).any():
+        return 100.0 * float(np.isnan(final[1])) - 100.0 * float(np.isnan(final[0]))
+    target = float(final.max()) + tie
+    mine, theirs = (cost_to_reach(*run, target) for run in (ours, rival))
+    return 100.0 * (theirs - mine) / max(theirs, mine)
+
+
+def another_seed(runs: Sequence[T]) -> list[tuple[T, T]]:
+    """Each run with the next one of the same method: the control of every saving."""
+    return [(runs[i], runs[(i + 1) % len(runs)]) for i in range(len(runs)) if len(runs) > 1]
+
+
+def ranks(values: ArrayLike, *, tie: float = 0.0) -> Array:
+    """1 + duels lost + 1/2 duels tied, along the last axis; NaN loses to every number.
+
+    A duel is tied where two values differ by no more than `tie`; with 0 these are the usual ranks,
+    1 the lowest, ties averaged.
+    """
     array = np.asarray(values, dtype=np.float64)
-    return np.asarray(rankdata(np.where(np.isnan(array), np.inf, array), axis=-1))
+    array = np.where(np.isnan(array), np.inf, array)
+    one, other = array[..., :, None], array[..., None, :]
+    with np.errstate(invalid="ignore"):  # inf - inf
+        tied = (one == other) | (np.abs(one - other) <= tie)
+    lost = ~tied & (one > other)
+    return np.asarray(0.5 + lost.sum(axis=-1) + 0.5 * tied.sum(axis=-1))
+
+
+def wilson(won: float, duels: int, z: float = 1.959963984540054) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share `won` of so many duels; everything where there are none."""
+    if duels == 0:
+        return 0.0, 1.0
+    shrunk = 1.0 + z * z / duels
+    middle = (won + z * z / (2 * duels)) / shrunk
+    half = z / shrunk * np.sqrt(won * (1 - won) / duels + (z / (2 * duels)) ** 2)
+    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
 def time_gain(cost: ArrayLike, cost_of_ei: ArrayLike) -> Array:
@@ -121,6 +167,21 @@ def bootstrap(
         drawn[i] = statistic(np.array(means))
     low, high = np.percentile(drawn, [50 * (1 - share), 50 * (1 + share)])
     return float(low), float(high)
+
+
+def mean_of_medians(groups: Sequence[ArrayLike], *, draws: int = DRAWS) -> list[float]:
+    """[mean over problems of the median over seeds, its 95 % bounds], resampled in two stages."""
+    arrays = [np.asarray(group, dtype=np.float64) for group in groups if len(np.atleast_1d(group))]
+    if not arrays:
+        return [float("nan")] * 3
+    rng = np.random.default_rng(0)
+    problem = rng.integers(len(arrays), size=(draws, len(arrays)))
+    median = np.empty(problem.shape)
+    for p, array in enumerate(arrays):
+        seeds = rng.integers(len(array), size=(int((problem == p).sum()), len(array)))
+        median[problem == p] = np.median(array[seeds], axis=1)
+    low, high = np.percentile(median.mean(axis=1), [2.5, 97.5])
+    return [float(np.mean([np.median(array) for array in arrays])), float(low), float(high)]
 
 
 def better_on_problems(ours: ArrayLike, theirs: ArrayLike) -> tuple[int, int, float, float]:

@@ -2,7 +2,6 @@
 
 EI, EIpu, EI_0.2, cooling, CArBO, CEI_0.7, ...    ours, the log-GP cost model
 EIpu+linear, ...                                  ours, another cost model
-default                                           ours, as a user gets it who says nothing
 optuna-tpe, flaml-cfo, ...                        a peer, see benchmarks/peers
 """
 
@@ -109,17 +108,23 @@ class Ours:
         return self.trial.params
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """A value, or that it failed."""
-        if evaluation.value is None:
-            self.optimizer.tell(self.trial, failed="no value", cost=evaluation.cost)
-        else:
-            self.optimizer.tell(self.trial, evaluation.value, cost=evaluation.cost)
+        """A value, of another configuration if need be, or that it failed."""
+        value, cost = evaluation
+        if value is None:
+            self.optimizer.tell(self.trial, failed="no value", cost=cost)
+        elif params == self.trial.params:
+            self.optimizer.tell(self.trial, value, cost=cost)
+        else:  # paid for, without a value where it was asked: that is the row's
+            self.optimizer.tell(self.trial, killed=True, cost=cost)
+            self.optimizer.add(params, value, cost=cost)
 
 
-def make(name: str, space: Space, *, budget: float, seed: int, clock: bool = False) -> Method:
-    """A method ready to be asked."""
+def make(
+    name: str, space: Space, *, budget: float, seed: int, clock: bool = False, evaluations: int = 60
+) -> Method:
+    """A method ready to be asked; so many `evaluations` at random is what the budget buys."""
     if split(name)[0] in POLICIES:
         return Ours(name, space, budget=budget, seed=seed, clock=clock)
     from benchmarks import peers
 
-    return peers.make(name, space, budget=budget, seed=seed)
+    return peers.make(name, space, budget=budget, seed=seed, evaluations=evaluations)

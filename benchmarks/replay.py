@@ -3,13 +3,15 @@
     python -m benchmarks.replay tables --methods EI,EIpu --problems lcbench/higgs --seeds 10
 
     clock     the recorded costs; with --charge-thinking the CPU seconds of ask and tell, too
-    budget    so many typical costs of the problem (see `--budget`)
+    budget    so many typical costs of the problem, several budgets separated by commas
     the end   an evaluation that would end after the budget is cut off there and has no value;
               a run also ends after `--most` evaluations, and when the method has nothing to ask
+    tables    whatever is asked of a sampled table becomes the nearest row that is free, for every
+              method; with --rows ours is told the rows and asks for those
 
-Every run is one JSON line of `benchmarks/results/replays/<suite>.jsonl.gz`; runs that are there are
-not made again, so a run that was interrupted goes on where it was. `benchmarks/README.md` has the
-fields.
+Every run is one JSON line of `benchmarks/results/replays/<suite>.jsonl`, written when it ends and
+packed by `python -m benchmarks pack`; runs that are there are not made again, so a kill loses only
+what was running. `benchmarks/README.md` has the fields.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")  # before numpy is loaded
 
 import argparse
+import ast
 import gzip
+import hashlib
 import json
 import multiprocessing
 import sys
@@ -29,20 +33,23 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import problems
+import farthing
+from benchmarks import peers, problems
 from benchmarks.methods import Method, make
+from benchmarks.problems import recorded
 from benchmarks.problems.problem import Evaluation, Problem
 from farthing import Space
 
 FOLDER = Path(__file__).with_name("results") / "replays"
 BUDGET = 60.0  # typical costs
-MOST = 200  # evaluations of a run
+MOST = 200  # evaluations of a run, or twice the budget where that is more
 PATIENCE = 600.0  # CPU seconds of thinking after which a run is given up
 
 
@@ -56,6 +63,12 @@ class Job:
     budget: float = BUDGET  # typical costs
     most: int = MOST
     clock: bool = False  # whether thinking is charged
+    rows: bool = False  # whether ours is told the rows of a sampled table
+
+
+def most_of(budget: float) -> int:
+    """Evaluations that a run of so many typical costs may make."""
+    return max(MOST, round(2 * budget))
 
 
 @dataclass(frozen=True)
@@ -69,7 +82,7 @@ class Run:
     thinking: tuple[float, ...] = ()
     ended: str = ""
     error: str | None = None
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)  # farthing's, and of its source
 
 
 def replay(problem: Problem, job: Job) -> Run:
@@ -95,8 +108,16 @@ def _play(
     thinking: list[float],
 ) -> str:
     """Fill the three lists, evaluation by evaluation; why it ended."""
-    method: Method = make(job.method, problem.space, budget=limit, seed=job.seed, clock=job.clock)
-    rows = Rows(problem.space) if problem.space.rows is not None else None
+    table = problem.table
+    method: Method = make(
+        job.method,
+        table if table is not None and job.rows else problem.space,
+        budget=limit,
+        seed=job.seed,
+        clock=job.clock,
+        evaluations=round(limit / problem.mean_cost),
+    )
+    rows = Rows(table) if table is not None else None
     spent = 0.0
     while len(costs) < job.most:
         begun = time.process_time()
@@ -118,7 +139,9 @@ def _play(
             return "budget"
         begun = time.process_time()
         method.tell(params, Evaluation(value, cost))
-        thinking[-1] += time.process_time() - begun
+        thought = time.process_time() - begun
+        thinking[-1] += thought
+        spent += thought if job.clock else 0.0
         if spent >= limit:
             return "budget"
         if sum(thinking) > PATIENCE:
@@ -146,6 +169,21 @@ class Rows:
         return self.table.decode(self.rows[i])
 
 
+def job_of(
+    problem: str,
+    method: str,
+    seed: int,
+    budget: float,
+    *,
+    most: int | None = None,
+    clock: bool = False,
+    rows: bool = False,
+) -> Job:
+    """The job of a comparison: thinking is charged where costs are seconds of this machine."""
+    measured = problem.partition("/")[0] in recorded.FAMILIES
+    return Job(problem, method, seed, budget, most or most_of(budget), clock or measured, rows)
+
+
 def attempt(job: Job, folder: str | None) -> Run:
     """The run of a job."""
     return replay(problems.load(job.problem, folder), job)
@@ -164,7 +202,7 @@ def line_of(run: Run) -> str:
         "thinking": [_digits(seconds, 2) for seconds in run.thinking],
         "ended": run.ended,
         "error": run.error,
-        "farthing": version("farthing"),
+        **(run.versions or {"farthing": version("farthing"), "source": source()}),
     }
     return json.dumps(record, separators=(",", ":"))
 
@@ -172,7 +210,7 @@ def line_of(run: Run) -> str:
 def run_of(line: str) -> Run:
     """The run of a line."""
     record = json.loads(line)
-    job = Job(**{name: record[name] for name in Job.__dataclass_fields__})
+    job = Job(**{name: record[name] for name in Job.__dataclass_fields__ if name in record})
     return Run(
         job,
         record["limit"],
@@ -181,8 +219,23 @@ def run_of(line: str) -> Run:
         tuple(record["thinking"]),
         record["ended"],
         record["error"],
-        {"farthing": record["farthing"]},
+        {"farthing": record["farthing"], "source": record.get("source", "")},
     )
+
+
+@cache
+def source() -> str:
+    """A mark of the code that decides: the same where only comments, docstrings or form differ."""
+    folder, marks = Path(farthing.__file__).parent, []
+    for path in sorted(folder.rglob("*.py")):
+        if path.relative_to(folder).parts[0] in ("cli", "running", "storage"):
+            continue
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                node.body = node.body[ast.get_docstring(node) is not None :]
+        marks.append(f"{path.name}: {ast.dump(tree)}")
+    return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
 
 
 def _digits(number: float, digits: int) -> float:
@@ -190,12 +243,13 @@ def _digits(number: float, digits: int) -> float:
 
 
 def kept(suite: str) -> dict[Job, Run]:
-    """Every run of a suite, the later of two equal jobs: first what is packed, then what is new."""
-    runs = [run_of(line) for line in _lines(suite)]
+    """Every run of a suite, the later of two equal jobs."""
+    runs = [run_of(line) for line in lines(suite)]
     return {run.job: run for run in runs}
 
 
-def _lines(suite: str) -> Iterator[str]:
+def lines(suite: str) -> Iterator[str]:
+    """The lines of a suite: first what is packed, then what is new."""
     packed, fresh = FOLDER / f"{suite}.jsonl.gz", FOLDER / f"{suite}.jsonl"
     if packed.exists():
         with gzip.open(packed, "rt") as file:
@@ -210,11 +264,15 @@ def _lines(suite: str) -> Iterator[str]:
 def pack(suite: str) -> Path:
     """Put every run of a suite into its compressed file, in order."""
     runs = kept(suite)
-    order = sorted(runs, key=lambda job: (job.problem, job.method, job.budget, job.most, job.seed))
+    order = sorted(runs, key=lambda job: tuple(asdict(job).values()))
+    return write_packed(suite, [line_of(runs[job]) + "\n" for job in order])
+
+
+def write_packed(suite: str, order: Iterable[str]) -> Path:
+    """These lines, and no others, as the compressed file of a suite."""
     path = FOLDER / f"{suite}.jsonl.gz"
-    text = "".join(line_of(runs[job]) + "\n" for job in order)
-    path.write_bytes(gzip.compress(text.encode(), mtime=0))  # no date: equal runs, equal file
-    (FOLDER / f"{suite}.jsonl").unlink(missing_ok=True)
+    path.write_bytes(gzip.compress("".join(order).encode(), mtime=0))  # no date: equal runs,
+    (FOLDER / f"{suite}.jsonl").unlink(missing_ok=True)  # equal file
     return path
 
 
@@ -225,11 +283,23 @@ def carry_out(
     processes: int = 2,
     folder: str | None = None,
     quiet: bool = False,
+    make_more: bool = True,
+    same_source: bool = False,
 ) -> dict[Job, Run]:
-    """Every job's run: those that are kept, and the others made now, each kept at once."""
+    """Every job's run: those that are kept, and the others made now, each kept at once.
+
+    With `make_more` off, only those that are kept; with `same_source`, runs of ours that another
+    source of farthing made do not count.
+    """
     wanted = list(jobs)
-    have = kept(suite)
+    have = {
+        job: run
+        for job, run in kept(suite).items()
+        if not same_source or job.method in peers.NAMES or run.versions["source"] == source()
+    }
     todo = [job for job in wanted if job not in have]
+    if not make_more or not todo:
+        return {job: have[job] for job in wanted if job in have}
     FOLDER.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     context = multiprocessing.get_context("fork")
@@ -260,15 +330,25 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--methods", required=True, help="names, separated by commas")
     parser.add_argument("--problems", required=True, help="names, separated by commas")
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--budget", type=float, default=BUDGET, help="typical costs (default 60)")
-    parser.add_argument("--most", type=int, default=MOST, help="evaluations of a run")
-    parser.add_argument("--charge-thinking", action="store_true")
+    parser.add_argument("--budgets", default=str(BUDGET), help="typical costs (default 60)")
+    parser.add_argument("--most", type=int, help="evaluations of a run (default 200 and more)")
+    parser.add_argument("--charge-thinking", action="store_true", help="(recordings: always)")
+    parser.add_argument("--rows", action="store_true", help="tell ours the rows of a table")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")
     asked = parser.parse_args(arguments)
     jobs = [
-        Job(problem, method, seed, asked.budget, asked.most, asked.charge_thinking)
+        job_of(
+            problem,
+            method,
+            seed,
+            budget,
+            most=asked.most,
+            clock=asked.charge_thinking,
+            rows=asked.rows,
+        )
         for seed in range(asked.seeds)
+        for budget in map(float, asked.budgets.split(","))
         for problem in asked.problems.split(",")
         for method in asked.methods.split(",")
     ]

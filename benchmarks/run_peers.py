@@ -4,8 +4,8 @@
     python -m benchmarks.run_peers --peers optuna-tpe,flaml-cfo --problems ... --seeds 5
 
 Needs `python3 benchmarks/install_peers.py` first. Options it does not know are those of
-`benchmarks.replay`. Every run is kept in one suite: environments take turns, so that one process
-writes at a time. A peer whose library could not be installed is named with pip's error.
+`benchmarks.replay`. Every library has a suite of its own, `peers-<file>`, wherever it is installed.
+A peer whose library could not be installed is named with pip's error.
 """
 
 from __future__ import annotations
@@ -39,11 +39,15 @@ def environments(
     return pythons, missing
 
 
+def import_path() -> str:
+    """Where another environment finds this farthing and these benchmarks."""
+    return os.pathsep.join((str(REPO / "src"), str(REPO)))
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run_peers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--peers", default=",".join(peers.NAMES), help=", ".join(peers.NAMES))
-    parser.add_argument("--suite", default="peers", help="name of the file that keeps the runs")
     asked, rest = parser.parse_known_args(arguments)
     names = asked.peers.split(",")
     if unknown := set(names) - set(peers.NAMES):
@@ -53,13 +57,15 @@ def main(arguments: list[str]) -> int:
         print(f"{name}: not installed: {error}")
     status = 0
     for python, methods in pythons.items():
-        command = [str(REPO / python), "-m", "benchmarks.replay", asked.suite]
-        done = subprocess.run(
-            [*command, "--methods", ",".join(methods), *rest],
-            cwd=REPO,
-            env={**os.environ, "PYTHONPATH": str(REPO)},
-        )
-        status = max(status, done.returncode)  # one environment's trouble is not another's
+        for library in dict.fromkeys(peers.NAMES[method] for method in methods):
+            some = [method for method in methods if peers.NAMES[method] == library]
+            command = [str(REPO / python), "-m", "benchmarks.replay", f"peers-{library}"]
+            done = subprocess.run(
+                [*command, "--methods", ",".join(some), *rest],
+                cwd=REPO,
+                env={**os.environ, "PYTHONPATH": import_path()},
+            )
+            status = max(status, done.returncode)  # one library's trouble is not another's
     return status
 
 

@@ -69,7 +69,7 @@ class Lifeline:
         self._reading, self._writing = os.pipe()
 
     def is_cut(self) -> bool:
-        """Whether all of them go; guards, which close what they inherit, are not counted."""
+        """Whether all of them have closed it and so are ending; but for guards, who close it."""
         os.close(self._writing)
         ready, _, _ = select.select([self._reading], [], [], PATIENCE)
         os.close(self._reading)

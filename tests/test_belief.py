@@ -152,7 +152,7 @@ def test_points_tried_are_not_proposed_again_unless_repeating_tells_something():
 def test_a_lost_trial_was_not_tried():
     """Its worker disappeared: nobody knows what it would have returned."""
     history = trials(6)
-    lost = history.replacing(2, state="lost", value=None)
+    lost = history.replacing(replace(history[2], state="lost", value=None))
     kept = [trial.x for trial in history if trial.number != 2]
     np.testing.assert_array_equal(belief_of(lost).tried, kept)
 

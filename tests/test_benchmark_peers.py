@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from benchmarks import install_peers, peers
-from benchmarks.peers._terms import Penalties, from_indexed, indexed, plain
+from benchmarks.peers._terms import Penalties, from_indexed, indexed, initial, plain
 from benchmarks.problems.problem import Evaluation
 from benchmarks.run_peers import environments
 from farthing import Categorical, Float, Int, Ordinal, Space
@@ -53,7 +53,7 @@ def test_listing_the_peers_imports_no_library():
 
 def test_unknown_peer():
     with pytest.raises(KeyError, match="optuna-tpe"):
-        peers.make("optuna", SPACE, budget=1.0, seed=0)
+        peers.make("optuna", SPACE, budget=1.0, seed=0, evaluations=60)
 
 
 def test_every_peer_says_why_it_is_set_so():
@@ -108,6 +108,12 @@ def test_params_become_plain_and_stay_in_range():
     assert [type(value) for value in found.values()] == [float, int, int, str]
 
 
+def test_an_initial_design_leaves_room_for_a_model():
+    """A fifth of what the budget buys, from 5 to 10; a model has its turn from 6 evaluations on."""
+    assert [initial(n) for n in (6, 15, 30, 60, 240)] == [5, 5, 6, 10, 10]
+    assert [initial(n, most=18) for n in (15, 60, 240)] == [5, 12, 18]
+
+
 def test_a_failure_is_the_worst_value_and_waits_for_one():
     penalties = Penalties()
     assert penalties.tell({"x": 1}, Evaluation(None, 2.0)) == []
@@ -122,7 +128,7 @@ def test_a_failure_is_the_worst_value_and_waits_for_one():
 def test_a_peer_asks_valid_params_and_takes_failures_and_rows(name):
     if not available(name):
         pytest.skip(f"{peers.NAMES[name]} is not installed: see benchmarks/install_peers.py")
-    method = peers.make(name, SPACE, budget=100.0, seed=0)
+    method = peers.make(name, SPACE, budget=100.0, seed=0, evaluations=30)
     for i in range(12):
         params = method.ask()
         SPACE.encode(params)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks import evidence, methods, replay
-from benchmarks.artefacts import ARTEFACTS, comparison
+from benchmarks.artefacts import ARTEFACTS, comparison, duels
 from benchmarks.artefacts.artefact import Settings, picture, run
-from benchmarks.problems import recorded
+from benchmarks.problems import recorded, tables
 from benchmarks.problems.training import RECORDED
 from farthing import Float, Optimizer
 
@@ -19,7 +19,9 @@ def test_every_artefact_of_the_issue_is_there():
     carbo = {f"carbo-figure-{k}" for k in (1, 2, 3, 4, 5, 7, 8, 11, 12)}
     tables = {"carbo-table-1", "carbo-table-2"}
     pareto = {f"pareto-figure-{k}" for k in (1, 3, 4, 5, 6, 7)}
-    assert carbo | tables | pareto | {"peers", "default"} == set(BY_NAME)
+    pareto |= {f"pareto-figure-{k}-linear" for k in (3, 4, 5, 6)}
+    ours = {"default", "peers", "rows-known", "realtime", "carbo-surrogates"}
+    assert carbo | tables | pareto | ours == set(BY_NAME)
     assert len(BY_NAME) == len(ARTEFACTS)
 
 
@@ -42,6 +44,8 @@ def test_the_page_is_built_from_what_is_kept(tmp_path):
     assert "## carbo-figure-4" in text
     assert (tmp_path / "pictures" / "carbo-figure-4.png").exists()
     assert "Not run yet: default" in text
+    assert "1. Not yet run: default." in text
+    assert "| control |" in text
 
 
 # ── recordings ─────────────────────────────────────────────────────────────────────────────────
@@ -74,16 +78,19 @@ def test_what_is_called_the_default_is_the_default():
     assert made == methods.POLICIES[comparison.DEFAULT]()
 
 
-# ── ranks ──────────────────────────────────────────────────────────────────────────────────────
+# ── ranks and duels ────────────────────────────────────────────────────────────────────────────
 
 
-def made_up(values):
-    """{problem: {method: {seed: three equal values}}}"""
+def made_up(values, budget="60"):
+    """{budget: {problem: {method: {seed: three equal values}}}}"""
     return {
-        problem: {
-            method: {str(s): [v, v, v] for s, v in enumerate(seeds)} for method, seeds in by.items()
+        budget: {
+            problem: {
+                method: {str(s): [v, v, v] for s, v in enumerate(seeds)}
+                for method, seeds in by.items()
+            }
+            for problem, by in values.items()
         }
-        for problem, by in values.items()
     }
 
 
@@ -94,60 +101,164 @@ FINALS = made_up(
         "b/1": {"PBGI": [2, 2], "random": [1, 1], "EI": [3, 3]},
     }
 )
+METHODS = ["PBGI", "random", "EI"]
 
 
 def test_every_family_counts_the_same():
-    ranks = comparison.ranks_by_table(FINALS, ["PBGI", "random", "EI"])
-    mean = comparison.mean_ranks(comparison.families(ranks))
+    mean = duels.mean(duels.ranked(FINALS, METHODS))
     np.testing.assert_allclose(mean, [[1.5, 2.0, 2.5]] * 3)
 
 
 def test_only_seeds_that_all_have_run_are_ranked():
     uneven = made_up({"a/1": {"PBGI": [1, 1, 1], "EI": [2, 2]}})
-    assert comparison.ranks_by_table(uneven, ["PBGI", "EI"])["a/1"].shape == (2, 3, 2)
-    assert comparison.ranks_by_table(uneven, ["PBGI", "cooling"]) == {}
+    cells = duels.ranked(uneven, ["PBGI", "EI"])
+    assert cells["a"]["a/1"]["60"].shape == (2, 3, 2)
+    assert (duels.count(cells), duels.count_problems(cells)) == (2, 1)
+    assert duels.ranked(uneven, ["PBGI", "cooling"]) == {}
 
 
 def test_the_choice_is_judged_on_the_family_left_out():
-    ranks = comparison.families(comparison.ranks_by_table(FINALS, ["PBGI", "random", "EI"]))
-    found = comparison.leave_one_out(ranks, ["PBGI", "random", "EI"])
+    found = duels.leave_one_out(duels.ranked(FINALS, METHODS), METHODS)
     # Without a, random is best (on b) and comes last on a; without b, the default, second on b.
-    assert found == [("a", "random", 3.0), ("b", "PBGI", 2.0)]
+    assert [(p["family"], p["chosen"], p["rank"]) for p in found] == [
+        ("a", "random", 3.0),
+        ("b", "PBGI", 2.0),
+    ]
+    assert [(p["best"], p["best_rank"]) for p in found] == [("PBGI", 1.0), ("random", 1.0)]
+
+
+def test_a_few_duels_decide_nothing_and_many_do():
+    few = made_up({f"{f}/1": {"PBGI": [1], "EI": [2]} for f in "abc"})
+    met = duels.duel(few, "PBGI", "EI")
+    assert (met.won[-1], met.duels, met.verdict()) == (1.0, 3, "undecided")
+    many = made_up({f"{f}/1": {"PBGI": [1] * 5, "EI": [2] * 5} for f in "abc"})
+    assert duels.duel(many, "PBGI", "EI").verdict() == "ahead"
+    assert duels.duel(many, "EI", "PBGI").verdict() == "behind"
+    assert duels.duel(many, "EI", "cooling") is None
+
+
+def test_seeds_of_one_table_do_not_stand_for_other_tables():
+    """Two families that disagree leave it open, however many seeds each has."""
+    split = made_up({"a/1": {"PBGI": [1] * 99, "EI": [2] * 99}, "b/1": {"PBGI": [2], "EI": [1]}})
+    met = duels.duel(split, "PBGI", "EI")
+    assert (met.won[-1], met.verdict()) == (0.5, "undecided")
+    assert (met.low[-1], met.high[-1]) == (0.0, 1.0)
+
+
+def test_errors_within_a_test_row_tie_on_recordings_only():
+    close = {"PBGI": [0.1] * 9, "EI": [0.1001] * 9}
+    assert duels.duel(made_up({"carbo/knn-a1a": close}), "PBGI", "EI").won == [0.5] * 3
+    assert duels.duel(made_up({"lcbench/higgs": close}), "PBGI", "EI").won == [1.0] * 3
 
 
 def test_losing_a_family_to_random_is_said():
-    assert comparison.beats_random(FINALS, "PBGI") == {"a": 1.0, "b": 0.0}
-    numbers = {"finals": FINALS, "methods": ["PBGI", "random", "EI"]}
-    verdict = comparison._default_verdict(numbers)
-    assert "loses to random search on 1 of 2 families (b)" in verdict
-    assert "**PBGI**" in comparison._default_table(numbers)
+    many = {
+        "60": {
+            problem: {m: {str(s): [v["0"][0]] * 3 for s in range(9)} for m, v in by.items()}
+            for problem, by in FINALS["60"].items()
+        }
+    }
+    counts = {m: {"planned": 60, "runs": 27, "crashed": 0, "cut": 0} for m in METHODS}
+    kept = {
+        **comparison.choice(many, METHODS),
+        "cost_models": [],
+        "counts": counts,
+        "sources": ["x"],
+    }
+    verdict = comparison._default_verdict(kept)
+    assert "ahead on 1 of 2 families, undecided on 0, behind on 1" in verdict
+    assert "Not yet run: budgets of 15, 240." in verdict
+    table = comparison._default_table(kept)
+    assert "27 groups on 3 problems at 60" in table
+    assert "81 of 180 planned runs" in table
+    assert "| 27 of 60 |" in table
+
+
+def peer_runs(values, *, error=None):
+    """A default and a peer with these values on three tables, five seeds, 60 evaluations each."""
+    runs = {}
+    for problem in ("lcbench/higgs", "ongrid/svm", "nats_tss/cifar100"):
+        for seed in range(5):
+            for method, value in values.items():
+                job = replay.Job(problem, method, seed)
+                trace = tuple(np.linspace(1.0, value, 60))
+                why = error if method != "PBGI" and seed == 0 else None
+                runs[job] = replay.Run(job, 60.0, (1.0,) * 60, trace, (0.01,) * 60, "budget", why)
+    return runs
 
 
 def test_the_verdict_on_peers_follows_the_numbers():
-    duel = made_up({"a/1": {"PBGI": [1, 1], "optuna-tpe": [2, 2], "random": [3, 3]}})
-    numbers = {
-        "finals": duel,
-        "with_thinking": duel,
-        "methods": ["PBGI", "random", "optuna-tpe"],
-        "missing": ["ax"],
-        "errors": {},
-        "thinking": {"optuna-tpe": 0.004, "random": 0.001},
-        "reach": {"a/1": {"peer": "optuna-tpe", "shares": [0.3, 0.5, None]}},
-    }
-    verdict = comparison._peers_verdict(numbers)
-    assert "against 1 of 1 peers." in verdict
-    assert "for 50 % of the budget in the median of the tables" in verdict
-    table = comparison._peers_table(numbers)
-    assert "Not run: ax." in table
-    assert "100 %" in table
-    numbers["finals"] = made_up({"a/1": {"PBGI": [3, 3], "optuna-tpe": [2, 2]}})
-    assert "not against optuna-tpe" in comparison._peers_verdict(numbers)
+    runs = peer_runs({"PBGI": 0.0, "optuna-tpe": 0.5})
+    counts = comparison.counted(runs, runs)
+    kept = {**comparison.against(runs), "counts": counts, "sources": ["x"]}
+    verdict = comparison._peers_verdict(kept)
+    assert "ahead of 1 peers (optuna-tpe)" in verdict
+    # The peer ends at 0.5 with its last evaluation, where we are after 31; over itself it is even.
+    assert "With 60 it saves 48 % [48, 48]" in verdict
+    assert "another seed of itself: 0 % [0, 0]" in verdict
+    lost = comparison.against(peer_runs({"PBGI": 0.5, "optuna-tpe": 0.0}))
+    assert "behind 1 (optuna-tpe)" in comparison._peers_verdict({**lost, "counts": counts})
 
 
-def test_what_is_kept_makes_the_page(tmp_path, monkeypatch):
-    """Every kept result still has its table and its verdict; pictures are drawn elsewhere."""
-    monkeypatch.setattr(evidence, "picture", lambda artefact, *_: tmp_path / artefact.name)
+def test_a_crashed_run_is_counted_and_not_won():
+    runs = peer_runs({"PBGI": 0.0, "optuna-tpe": 0.5}, error="RuntimeError: no")
+    kept = comparison.against(runs)
+    assert kept["duels"]["optuna-tpe"]["60"]["duels"] == 12  # of 15
+    assert kept["errors"] == {"optuna-tpe": {"count": 3, "first": "RuntimeError: no"}}
+    counts = comparison.counted(runs, runs)
+    assert counts["optuna-tpe"]["crashed"] == 3
+    table = comparison._peers_table({**kept, "counts": counts, "sources": []})
+    assert "optuna-tpe 15 of 15 (3 crashed)" in table
+
+
+def test_what_is_planned_is_even_at_any_time():
+    settings = Settings(seeds=2, budgets=(15.0, 60.0))
+    jobs = comparison.jobs_of(["lcbench/higgs", "carbo/knn-a1a"], ["EI", "random"], settings)
+    assert len(set(jobs)) == 16
+    assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
+    assert {job.budget for job in jobs[:4]} == {15.0}
+    assert {job.problem for job in jobs if job.clock} == {"carbo/knn-a1a"}
+
+
+def test_default_and_peers_have_every_family():
+    default, against = (
+        {name.partition("/")[0] for name in comparison.problems(most, Settings())}
+        for most in (3, 2)
+    )
+    assert default == against == {*tables.CHOSEN, "synthetic", "carbo", "xgboost"}
+    assert {*comparison.SLOW_PROBLEMS} <= {*comparison.problems(2, Settings())}
+
+
+def test_the_page_is_what_the_kept_results_give(tmp_path, monkeypatch):
+    """To the letter; pictures are drawn elsewhere."""
+    monkeypatch.setattr(evidence, "picture", lambda artefact, *_: tmp_path / f"{artefact.name}.png")
     text = evidence.build(tmp_path / "page.md").read_text()
     for name in BY_NAME:
         assert f"## {name}\n" in text
+        assert (evidence.PICTURES / f"{name}.png").exists()
     assert "A quick run" not in text
+    assert text == evidence.PAGE.read_text()
+
+
+def test_a_finding_follows_its_numbers():
+    def said(mean, low, high):
+        kept = {
+            "methods": ["random", "EI", "PBGI"],
+            "budgets": {"60": {"groups": 9}},
+            "families": {"a": {}},
+            **{"mean": mean, "low": low, "high": high},
+        }
+        return evidence.findings({"default": kept})[0]
+
+    assert said([3, 2, 1], [2.5, 1.5, 0.5], [3.5, 2.5, 1.2]).startswith("**PBGI is our best policy")
+    assert said([3, 2, 1], [2.5, 1.1, 0.5], [3.5, 2.5, 1.2]).startswith("**No policy")
+    assert evidence.findings({})[3] == "Not yet run: carbo-table-2, carbo-surrogates."
+    exponents = {
+        "pairs": 9,
+        "evaluations": 100,
+        "methods": {
+            "EIpu": {"pairs": 9, "gain": {"mean": [50, 40, 60]}, "loss": {"mean": [5, 2, 8]}}
+        },
+    }
+    worse = evidence.findings({"pareto-figure-5": exponents})[4]
+    assert worse.startswith("**EI per cost is cheaper than EI and is worse, as in the paper.**")

@@ -32,6 +32,66 @@ def test_saving():  # [O-45]
     assert measures.saving(A, A, 50) == pytest.approx(0)
 
 
+def test_time_saved_is_against_the_rival_s_own_time():
+    # To 0.29, the worse final: B pays 30, A 50.
+    assert measures.time_saved(B, A, 50) == pytest.approx(100 * (50 - 30) / 50)
+    assert measures.time_saved(A, B, 50) == pytest.approx(-40)
+    early = ([1, 9], [0.3, 0.9])
+    assert measures.saving(early, early, 10) == pytest.approx(90)  # nine tenths over itself
+    assert measures.time_saved(early, early, 10) == 0.0
+
+
+def test_what_differs_by_less_than_a_row_is_reached():
+    ours, rival = ([1, 1], [0.3001, 0.3]), ([1, 1], [0.5, 0.3])
+    assert measures.time_saved(ours, rival, 2) == 0.0
+    assert measures.time_saved(ours, rival, 2, tie=2e-4) == pytest.approx(50)
+    assert measures.time_saved(rival, ours, 2, tie=2e-4) == pytest.approx(-50)
+
+
+def test_a_run_without_a_value_saves_nothing_over_anything():
+    nothing = ([5.0], [np.nan])
+    assert measures.time_saved(A, nothing, 50) == 100.0
+    assert measures.time_saved(nothing, A, 50) == -100.0
+    assert measures.time_saved(nothing, nothing, 50) == 0.0
+
+
+def traces(rng, count, speed=1.0):
+    """Synthetic runs: a value that falls towards 0.1 with what was paid, and noise."""
+    found = []
+    for _ in range(count):
+        costs = rng.lognormal(0.0, 0.5, 60)
+        values = 0.1 + 0.5 * np.exp(-speed * np.cumsum(costs) / 15) * rng.random(60)
+        found.append((costs, np.round(values, 3)))
+    return found
+
+
+def test_a_method_saves_nothing_over_another_seed_of_itself():
+    """The control of every saving, on synthetic traces of many problems."""
+    rng = np.random.default_rng(0)
+    groups, faster = [], []
+    for _ in range(60):
+        runs = traces(rng, 10)
+        groups.append([measures.time_saved(a, b, 60) for a, b in measures.another_seed(runs)])
+        twice = traces(rng, 10, speed=2.0)
+        faster.append([measures.time_saved(a, b, 60) for a, b in zip(twice, runs, strict=True)])
+    net, low, high = measures.mean_of_medians(groups)
+    assert abs(net) < 5
+    assert low < 0 < high
+    assert measures.mean_of_medians(faster)[1] > 20  # and one twice as fast saves much
+
+
+def test_the_control_takes_each_run_with_the_next():
+    assert measures.another_seed([1, 2, 3]) == [(1, 2), (2, 3), (3, 1)]
+    assert measures.another_seed([1]) == []
+
+
+def test_mean_of_medians():
+    mean, low, high = measures.mean_of_medians([[1.0, 2.0, 9.0], [4.0, 4.0, 4.0], []])
+    assert mean == 3.0
+    assert low < mean < high
+    assert np.isnan(measures.mean_of_medians([])).all()
+
+
 def test_normalised_performance():  # [O-45]
     own = {"A": measures.best_so_far(A[1]), "B": measures.best_so_far(B[1])}
     found = measures.normalised(own)
@@ -61,6 +121,29 @@ def test_ranks():  # [O-46]
 
 def test_a_method_without_a_value_is_ranked_last():
     assert measures.ranks([np.nan, 0.1, 1e9]).tolist() == [3, 1, 2]
+
+
+def test_ranks_with_ties_of_a_row():
+    """0.1 and 0.3 tie with 0.2, but not with each other: half a duel each."""
+    assert measures.ranks([0.1, 0.2, 0.3], tie=0.15).tolist() == [1.5, 2.0, 2.5]
+    assert measures.ranks([np.nan, np.nan, 1.0], tie=0.15).tolist() == [2.5, 2.5, 1.0]
+
+
+@given(st.lists(st.integers(0, 5) | st.just(None), min_size=1, max_size=8))
+def test_ranks_without_a_tie_are_the_usual_ones(values):
+    from scipy.stats import rankdata
+
+    array = np.array([np.nan if v is None else v for v in values], dtype=float)
+    np.testing.assert_array_equal(measures.ranks(array), rankdata(np.nan_to_num(array, nan=99.0)))
+
+
+def test_wilson_s_interval():
+    # Newcombe 1998, table I, method 3: 81 of 263 and 15 of 148.
+    assert measures.wilson(81 / 263, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert measures.wilson(15 / 148, 148) == pytest.approx((0.0624, 0.1605), abs=5e-5)
+    low, high = measures.wilson(1.0, 3)
+    assert (low, high) == (pytest.approx(0.4385, abs=5e-5), 1.0)  # three of three decide nothing
+    assert measures.wilson(0.5, 0) == (0.0, 1.0)
 
 
 def test_bootstrap_agrees_with_all_resamples():  # [O-47]

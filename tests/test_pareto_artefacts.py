@@ -3,10 +3,12 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import measures
+from benchmarks import measures, replay
 from benchmarks.artefacts import pareto
+from benchmarks.artefacts.artefact import Settings
 from benchmarks.artefacts.pareto import (
     ALPHAS,
+    CONTROL,
     MULTIPLES,
     SLACKS,
     goal,
@@ -15,6 +17,7 @@ from benchmarks.artefacts.pareto import (
     summary,
     trade_off,
 )
+from benchmarks.problems import recorded
 from benchmarks.replay import Job, Run
 
 PROBLEM = "xgboost/xgboost-a1a"
@@ -67,9 +70,17 @@ class TestTradeOff:
         found = trade_off(PAIRS, "EI")
         assert found["gain"]["median"] == found["loss"]["median"] == [0.0, 0.0, 0.0]
 
-    def test_reach_is_none_where_half_of_the_runs_never_do(self):
-        assert trade_off(PAIRS, "m")["reach"] is None
-        assert trade_off({"xgboost/b": [OTHER]}, "m")["reach"] == 75.0
+    def test_reach_is_of_what_ei_itself_paid_for_it(self):
+        assert trade_off(PAIRS, "m")["reach"] is None  # half of the runs never do
+        # EI had its final 0.1 after 30, the method after 60; a share of EI's whole 80 says less.
+        assert trade_off({"xgboost/b": [OTHER]}, "m")["reach"] == 200.0
+        assert trade_off(PAIRS, "EI")["reach"] == 100.0
+
+    def test_the_control_is_ei_s_next_seed(self):
+        found = trade_off({"xgboost/a": [ONE, OTHER]}, CONTROL)
+        assert found["pairs"] == 2
+        # EI costs 100 and 80: the second seed gains 20 % on the first, which loses 25 % on it.
+        assert found["gain"]["mean"][0] == pytest.approx((20 - 25) / 2)
 
 
 class TestSummary:
@@ -135,6 +146,11 @@ class TestGoal:
         said = goal(kept_with({"EI": (0, 0), "CEI_0.3": (49, 0.2), "CEI_0.5": (50, 1.0)}))
         assert "reached with slack 0.5 (+1.0 % for 50 % less)" in said
 
+    def test_medians_whose_intervals_hold_what_is_not_enough_are_undecided(self):
+        kept = kept_with({"CEI_0.5": (55, 0.0)})
+        kept["methods"]["CEI_0.5"]["gain"]["median"] = [55, 35, 78]
+        assert "undecided; the medians themselves reach it with slack 0.5" in goal(kept)
+
     def test_not_reached_says_which_slack_saves_most(self):
         said = goal(kept_with({"CEI_0.1": (20, -0.3), "CEI_0.3": (40, 0.9), "CEI_0.9": (80, 7.0)}))
         assert "not reached with any slack" in said
@@ -167,7 +183,13 @@ def through_json(numbers):
     return json.loads(json.dumps(numbers))
 
 
-ABOUT = {"r2": {PROBLEM: [0.7, 0.9]}, "seeds": 2, "evaluations": 30, "left_out": 1}
+ABOUT = {
+    "r2": {PROBLEM: [0.7, 0.9]},
+    "pairs": 6,
+    "planned": 60,
+    "evaluations": 30,
+    "cost_model": "linear",
+}
 
 
 class TestWordsAndTables:
@@ -176,7 +198,9 @@ class TestWordsAndTables:
         table = pareto._trade_off_table(kept)
         assert table.count("\n| ") == len(ALPHAS) + 1  # and the line below the header
         assert "0.70" in table
-        assert "1 pairs of problem and seed left out" in table
+        assert "6 of 60 pairs of problem and seed" in table
+        assert "the linear cost model" in table
+        assert "needs two seeds" in table  # no control among these methods
         assert pareto._figure_3_verdict(kept).startswith("alpha = 0.01 gains")
 
     @pytest.mark.parametrize("methods", [list(ALPHAS), ["EI", "EIpu", *SLACKS]])
@@ -223,5 +247,22 @@ def test_methods_are_those_of_the_replays():
 
 def test_artefacts_are_the_paper_s_figures():
     assert [artefact.name for artefact in pareto.ARTEFACTS] == [
-        f"pareto-figure-{k}" for k in (1, 3, 4, 5, 6, 7)
+        f"pareto-figure-{k}" for k in ("1", *"3456", *(f"{k}-linear" for k in "3456"), "7")
     ]
+
+
+def test_runs_of_the_linear_model_go_by_the_method_s_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(replay, "FOLDER", tmp_path)
+    names = recorded.names("xgboost")[:2]
+    there = [(names[0], "EI"), (names[0], "EIpu"), (names[1], "EI")]
+    runs = [
+        Run(Job(p, f"{m}+linear", 0, pareto.NO_LIMIT, 100), 1e9, (1.0,), (0.5,), (0.0,))
+        for p, m in there
+    ]
+    (tmp_path / "xgboost.jsonl").write_text("".join(replay.line_of(r) + "\n" for r in runs))
+    found = pareto.replays(["EI", "EIpu"], Settings(seeds=1, more=False), "linear")
+    assert {(job.problem, job.method) for job in found} == set(there[:2])  # one method is missing
+    empty = pareto._trade_offs(["EI", "EIpu"], Settings(seeds=1, more=False))
+    assert (empty["pairs"], empty["methods"]) == (0, {})
+    by_name = {artefact.name: artefact for artefact in pareto.ARTEFACTS}
+    assert by_name["pareto-figure-3"].verdict(empty).startswith("Not yet run")

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import replay
+from benchmarks import methods, replay
 from benchmarks.problems.problem import Evaluation, Problem
 from benchmarks.replay import Job, Rows, Run, line_of, run_of
 from farthing import Categorical, Float, Space
@@ -32,6 +32,22 @@ def problem(cost=lambda x: 1.0, value=lambda x: x):
         Space({"x": Float(0, 1)}),
         lambda p: Evaluation(value(p["x"]), cost(p["x"])),
         typical_cost=1.0,
+        mean_cost=2.0,
+    )
+
+
+ROWS = [{"x": 0.0, "k": "a"}, {"x": 0.5, "k": "a"}, {"x": 0.5, "k": "b"}, {"x": 1.0, "k": "b"}]
+
+
+def table():
+    parameters = {"x": Float(0, 1), "k": Categorical(["a", "b"])}
+    return Problem(
+        "made/table",
+        Space(parameters),
+        lambda p: Evaluation(p["x"], 1.0 + p["x"]),
+        typical_cost=1.0,
+        mean_cost=1.5,
+        table=Space.from_rows(ROWS, parameters),
     )
 
 
@@ -72,20 +88,91 @@ def test_thinking_is_charged_on_request(counting, monkeypatch):
     clock = iter(np.arange(0, 1000, 0.5))  # every look at the clock is half a second later
     monkeypatch.setattr(replay.time, "process_time", lambda: next(clock))
     job = Job("made/up", "counting", 0, budget=6, clock=True)
-    assert len(replay.replay(problem(), job).costs) == 4  # 1.5 s each, and what is left
+    assert len(replay.replay(problem(), job).costs) == 3  # half a second to ask, and to tell
     free = Job("made/up", "counting", 0, budget=6)
     assert len(replay.replay(problem(), free).costs) == 6
 
 
-def test_ours_asks_within_a_table_and_a_peer_is_moved_to_the_nearest_free_row():
-    rows = [{"x": 0.0, "k": "a"}, {"x": 0.5, "k": "a"}, {"x": 0.5, "k": "b"}, {"x": 1.0, "k": "b"}]
-    space = Space.from_rows(rows, {"x": Float(0, 1), "k": Categorical(["a", "b"])})
-    near = Rows(space)
+def test_what_is_asked_becomes_the_nearest_free_row():
+    near = Rows(table().table)
     assert near.nearest({"x": 0.45, "k": "b"}) == {"x": 0.5, "k": "b"}
     assert near.nearest({"x": 0.45, "k": "b"}) == {"x": 1.0, "k": "b"}  # the option weighs more
     assert near.nearest({"x": 0.1, "k": "a"}) == {"x": 0.0, "k": "a"}
     assert near.nearest({"x": 0.1, "k": "a"}) == {"x": 0.5, "k": "a"}
     assert near.nearest({"x": 0.1, "k": "a"}) == {"x": 0.0, "k": "a"}  # every row has been used
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_every_method_is_given_the_plain_space_unless_told_the_rows(rows, monkeypatch):
+    """Rows are for all or for none: who is told them asks within them, who is not is moved."""
+    given = []
+
+    def make(name, space, **terms):
+        given.append((space.rows is not None, terms["evaluations"]))
+        return methods.make(name, space, **terms)
+
+    monkeypatch.setattr(replay, "make", make)
+    for method in ("random", "EI"):
+        job = Job("made/table", method, 0, budget=3, rows=rows)
+        run = replay.replay(table(), job)
+        assert run.error is None
+        assert set(run.values) <= {0.0, 0.5, 1.0, None}
+    assert given == [(rows, 2)] * 2  # three typical costs buy two uniform configurations
+
+
+def test_ours_learns_the_row_and_pays_for_it():
+    ours = methods.make("EI", table().space, budget=50.0, seed=0)
+    for x in (0.0, 0.5, 1.0):
+        ours.ask()
+        ours.tell({"x": x, "k": "a"}, Evaluation(x, 1.0 + x))
+    history = ours.optimizer.history
+    assert [(t.params["x"], t.value) for t in history.done] == [(0.0, 0.0), (0.5, 0.5), (1.0, 1.0)]
+    assert ours.optimizer.ledger.spent == pytest.approx(4.5)
+
+
+def test_recordings_are_charged_for_thinking_and_budgets_outlast_designs():
+    assert replay.job_of("carbo-rows/knn-a1a", "EI", 0, 15.0).clock
+    assert not replay.job_of("lcbench/higgs", "EI", 0, 15.0).clock
+    assert [replay.most_of(budget) for budget in (15, 60, 240)] == [200, 200, 480]
+
+
+def test_the_mark_of_the_source_is_the_same_without_its_docstrings(tmp_path, monkeypatch):
+    package = tmp_path / "farthing"
+    package.mkdir()
+    monkeypatch.setattr(replay.farthing, "__file__", str(package / "__init__.py"))
+
+    def mark(text):
+        (package / "gp.py").write_text(text)
+        replay.source.cache_clear()
+        return replay.source()
+
+    first = mark('def f():\n    """One."""\n    return 1\n')
+    assert mark('def f():\n    """Another."""\n    return 1  # why\n') == first
+    assert mark("def f():\n    return 2\n") != first
+    monkeypatch.undo()
+    replay.source.cache_clear()
+
+
+def test_runs_of_another_source_do_not_count_where_that_matters(tmp_path, monkeypatch):
+    monkeypatch.setattr(replay, "FOLDER", tmp_path)
+    old = [
+        Run(
+            Job("a/b", m, 0),
+            1.0,
+            (1.0,),
+            (1.0,),
+            (0.0,),
+            "budget",
+            None,
+            {"farthing": "0", "source": "x"},
+        )
+        for m in ("EI", "optuna-tpe")
+    ]
+    (tmp_path / "suite.jsonl").write_text("".join(line_of(run) + "\n" for run in old))
+    jobs = [run.job for run in old]
+    assert set(replay.carry_out(jobs, "suite", make_more=False)) == set(jobs)
+    # A peer's run does not depend on our source.
+    assert set(replay.carry_out(jobs, "suite", make_more=False, same_source=True)) == {jobs[1]}
 
 
 def test_a_line_is_a_run_again():

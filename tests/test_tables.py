@@ -30,13 +30,15 @@ GRID = pd.DataFrame(
 class TestATableMadeUp:
     def test_every_combination_is_a_plain_space(self):
         problem = problem_of("made/up", GRID, ORDINAL)
-        assert problem.space.rows is None
+        assert problem.table is None
         assert problem.at({"width": 64, "dropout": 0.0}) == (0.3, 4.0)
 
-    def test_some_combinations_are_a_space_of_rows(self):
+    def test_some_combinations_are_a_plain_space_and_their_rows(self):
         problem = problem_of("made/up", GRID[:5], ORDINAL)
-        assert problem.space.rows is not None
-        assert len(problem.space.rows) == 5
+        assert problem.space.rows is None
+        assert problem.table is not None
+        assert len(problem.table.rows) == 5
+        assert problem.table.parameters == problem.space.parameters
 
     def test_no_value_is_a_failure_that_costs(self):
         problem = problem_of("made/up", GRID, ORDINAL)
@@ -45,6 +47,7 @@ class TestATableMadeUp:
     def test_optimum_and_typical_cost_are_those_of_the_rows(self):
         problem = problem_of("made/up", GRID, ORDINAL)
         assert (problem.optimum, problem.typical_cost) == (0.2, 6.0)
+        assert problem.mean_cost == pytest.approx(63 / 6)
 
     def test_values_over_many_decades_are_logs(self):
         assert problem_of("fcnet/up", GRID, ORDINAL).optimum == pytest.approx(np.log10(0.2))
@@ -129,8 +132,8 @@ def test_a_table_of_the_folder_is_a_problem():
     if not (FOLDER / "ongrid").is_dir():
         pytest.skip(f"{FOLDER}/ongrid is not there: set FARTHING_DATA")
     problem = tables.load("ongrid/svm", FOLDER)
-    x = problem.space.sample(1, np.random.default_rng(0))[0]
-    value, cost = problem.at(problem.space.decode(x))
+    space = problem.table or problem.space
+    value, cost = problem.at(space.decode(space.sample(1, np.random.default_rng(0))[0]))
     assert value is None or value >= problem.optimum
     assert cost > 0
     assert problem.family == "ongrid"

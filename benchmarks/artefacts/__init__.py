@@ -1,5 +1,5 @@
 """Every figure and table, in the order of the page."""
 
-from benchmarks.artefacts import carbo, comparison, pareto
+from benchmarks.artefacts import carbo, comparison, pareto, realtime
 
-ARTEFACTS = (*comparison.ARTEFACTS, *carbo.ARTEFACTS, *pareto.ARTEFACTS)
+ARTEFACTS = (*comparison.ARTEFACTS, *realtime.ARTEFACTS, *carbo.ARTEFACTS, *pareto.ARTEFACTS)

@@ -36,6 +36,9 @@ class Settings:
     jobs: int = 2
     quick: bool = False  # a smoke test: the smallest run that exercises every step
     data: str | None = None
+    budgets: tuple[float, ...] | None = None  # None: the artefact's own
+    more: bool = True  # False: from the runs that are kept, however many
+    any_source: bool = False  # whether the comparisons take runs that another source of ours made
 
     def count(self, usual: int, quick: int = 2) -> int:
         """Seeds to run."""
@@ -53,6 +56,7 @@ class Artefact:
         table: the numbers -> Markdown.
         verdict: the numbers -> one sentence, whichever way it falls.
         draw: the numbers -> a figure.
+        seeds: as many as are planned; None where nothing is random, or one run is looked into.
     """
 
     name: str
@@ -61,6 +65,7 @@ class Artefact:
     table: Callable[[Json], str]
     verdict: Callable[[Json], str]
     draw: Callable[[Json], Figure]
+    seeds: int | None = None
 
 
 def run(artefact: Artefact, settings: Settings, folder: Path = RESULTS) -> Path:
@@ -84,6 +89,7 @@ def about(settings: Settings) -> Json:
         "python": platform.python_version(),
         "quick": settings.quick,
         "seeds": settings.seeds,  # None: as many as planned
+        "kept_only": not settings.more,
     }
 
 

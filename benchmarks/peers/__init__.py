@@ -3,12 +3,14 @@
 A file of this folder declares
 
     REQUIREMENTS    what pip installs for it, its own library last
-    PEERS           {name: Method of (space, *, budget, seed)}
+    PEERS           {name: Method of (space, *, budget, seed, evaluations)}
 
 and imports its library only when a peer is made, so that names can be listed where the library is
 missing. A peer knows what farthing knows: the parameters with their scales, the budget in units of
-cost, and with every value its cost. It is not told that a space is a table of rows: it asks for any
-configuration and is told what the nearest row gave.
+cost, and with every value its cost; and besides, `evaluations`: how many uniform configurations the
+budget would buy, by which its initial design is sized as its documentation says (`_terms.initial`
+where that says nothing). Of a table of rows it asks for any configuration and is told what the
+nearest free row gave, as ours is.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ NAMES: dict[str, str] = {
 }  # the library of each peer
 
 
-def make(name: str, space: Space, *, budget: float, seed: int) -> Method:
+def make(name: str, space: Space, *, budget: float, seed: int, evaluations: int) -> Method:
     """A peer ready to be asked."""
     if name not in NAMES:
         raise KeyError(f"No method {name!r}: the peers are {', '.join(NAMES)}.")
     peers = import_module(f"{__name__}.{NAMES[name]}").PEERS
-    method: Method = peers[name](space, budget=budget, seed=seed)
+    method: Method = peers[name](space, budget=budget, seed=seed, evaluations=evaluations)
     return method

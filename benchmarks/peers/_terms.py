@@ -40,6 +40,15 @@ def _plain(parameter: Any, value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def initial(evaluations: int, *, most: int = 10, least: int = 5) -> int:
+    """Random points before a model: a fifth of the evaluations, at least 5 and at most `most`.
+
+    The rule Ax documents, with 2 d for `most`. Libraries that only have a default of 10 keep it as
+    the most: a budget that buys 15 evaluations would otherwise be two thirds random.
+    """
+    return max(least, min(most, evaluations // 5))
+
+
 class Told(NamedTuple):
     """An evaluation with a number, whether it failed or not."""
 

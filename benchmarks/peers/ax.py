@@ -6,7 +6,7 @@ import logging
 import warnings
 from typing import Any
 
-from benchmarks.peers._terms import Params, plain
+from benchmarks.peers._terms import Params, initial, plain
 from benchmarks.problems.problem import Evaluation
 from farthing import Categorical, Float, Ordinal, Space
 
@@ -16,12 +16,15 @@ REQUIREMENTS = ("torch==2.13.0", "ax-platform==1.3.1")
 class Ax:
     """Client with the generation strategy it chooses, which is its documented way.
 
+    Its initial design has 2 d points, at most a fifth of the evaluations and at least 5, the rule
+    of its `calculate_num_initialization_trials`.
+
     An Ordinal is an ordered choice. The row of a table in place of what was asked is attached; the
     trial that was asked becomes a failed one, which it may ask again. A configuration that fails is
     abandoned: not asked again.
     """
 
-    def __init__(self, space: Space, *, budget: float, seed: int) -> None:
+    def __init__(self, space: Space, *, budget: float, seed: int, evaluations: int) -> None:
         from ax.api.client import Client
 
         warnings.simplefilter("ignore")
@@ -32,6 +35,8 @@ class Ax:
             [_parameter(name, p) for name, p in space.parameters.items()]
         )
         self.client.configure_optimization(objective="-value")  # minus: minimise
+        design = initial(evaluations, most=2 * space.d)
+        self.client.configure_generation_strategy(initialization_budget=design)
 
     def ask(self) -> Params | None:
         """The next trial; none when it knows of no other point of a small space."""

@@ -6,13 +6,11 @@ import warnings
 
 import numpy as np
 
-from benchmarks.peers._terms import Params, Penalties
+from benchmarks.peers._terms import Params, Penalties, initial
 from benchmarks.problems.problem import Evaluation
 from farthing import Space
 
 REQUIREMENTS = ("torch==2.13.0", "botorch==0.18.1")
-
-INITIAL = 10  # Sobol points before the first model, as in its tutorials
 
 
 class LogEI:
@@ -24,7 +22,7 @@ class LogEI:
     scales are applied, an Ordinal sits where its value does.
     """
 
-    def __init__(self, space: Space, *, budget: float, seed: int) -> None:
+    def __init__(self, space: Space, *, budget: float, seed: int, evaluations: int) -> None:
         import torch
 
         torch.manual_seed(seed)
@@ -33,11 +31,12 @@ class LogEI:
         self.sobol = torch.quasirandom.SobolEngine(space.d, scramble=True, seed=seed)
         self.X: list[np.ndarray] = []
         self.y: list[float] = []
+        self.initial = initial(evaluations)  # at most 10 Sobol points, as in its tutorials
         self.penalties = Penalties()
 
     def ask(self) -> Params:
         """Sobol points first, then the maximiser of log EI."""
-        if len(self.y) < INITIAL:
+        if len(self.y) < self.initial:
             return self.space.decode(self.space.spread(self.sobol.draw(1).double().numpy())[0])
         return self.space.decode(self._best())
 

@@ -72,12 +72,12 @@ def _domain(parameter: Any) -> Any:
     return kind(parameter.low, parameter.high + 1)  # its upper bound is left out
 
 
-def cfo(space: Space, *, budget: float, seed: int) -> FLAML:
+def cfo(space: Space, *, budget: float, seed: int, evaluations: int) -> FLAML:
     """CFO with its defaults."""
     return FLAML(space, budget=budget, seed=seed, searcher="CFO")
 
 
-def blendsearch(space: Space, *, budget: float, seed: int) -> FLAML:
+def blendsearch(space: Space, *, budget: float, seed: int, evaluations: int) -> FLAML:
     """BlendSearch with its defaults, Optuna's TPE as the global search."""
     return FLAML(space, budget=budget, seed=seed, searcher="BlendSearch")
 

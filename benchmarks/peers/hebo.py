@@ -30,11 +30,11 @@ REQUIREMENTS = (
 class HEBO:
     """HEBO with its defaults, which won the challenge it was made for.
 
-    Ordinals are integers, log scales are its "pow" kinds. It leaves failures out, so they are told
-    as the worst value so far.
+    Its initial design of d + 1 points does not depend on the budget. Ordinals are integers, log
+    scales are its "pow" kinds. It leaves failures out, so they are told as the worst value so far.
     """
 
-    def __init__(self, space: Space, *, budget: float, seed: int) -> None:
+    def __init__(self, space: Space, *, budget: float, seed: int, evaluations: int) -> None:
         warnings.simplefilter("ignore")
         import torch
         from hebo.design_space.design_space import DesignSpace

@@ -18,11 +18,12 @@ REQUIREMENTS = ("torch==2.13.0", "neural-pipeline-search==0.17.0")
 class CostCooling:
     """bayesian_optimization(cost_aware=True), the only cost-aware setting it has, by AskAndTell.
 
-    Ordinals are integers. A table's row is told as a configuration of its own and what was asked is
-    forgotten. A failure is told as an exception with its cost; it takes the median value for that.
+    Its initial design of d points does not depend on the budget. Ordinals are integers. A table's
+    row is told as a configuration of its own and what was asked is forgotten. A failure is told as
+    an exception with its cost; it takes the median value for that.
     """
 
-    def __init__(self, space: Space, *, budget: float, seed: int) -> None:
+    def __init__(self, space: Space, *, budget: float, seed: int, evaluations: int) -> None:
         warnings.simplefilter("ignore")
         import neps
         import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from benchmarks.peers._terms import Params, from_indexed, indexed
+from benchmarks.peers._terms import Params, from_indexed, indexed, initial
 from benchmarks.problems.problem import Evaluation
 from farthing import Categorical, Float, Ordinal, Space
 
@@ -59,19 +59,22 @@ def _distribution(parameter: Any) -> Any:
     return kind(parameter.low, parameter.high, log=parameter.log)
 
 
-def tpe(space: Space, *, budget: float, seed: int) -> Optuna:
+def tpe(space: Space, *, budget: float, seed: int, evaluations: int) -> Optuna:
     """TPESampler, multivariate: "reported to outperform the independent TPE" (its reference)."""
     from optuna.samplers import TPESampler
 
-    return Optuna(space, TPESampler(multivariate=True, seed=seed))
+    design = initial(evaluations)
+    return Optuna(space, TPESampler(multivariate=True, n_startup_trials=design, seed=seed))
 
 
-def gp(space: Space, *, budget: float, seed: int) -> Optuna:
+def gp(space: Space, *, budget: float, seed: int, evaluations: int) -> Optuna:
     """GPSampler, told that the objective is deterministic: repeated evaluations are equal here."""
     from optuna.samplers import GPSampler
 
     warnings.simplefilter("ignore")  # deterministic_objective is marked experimental
-    return Optuna(space, GPSampler(deterministic_objective=True, seed=seed))
+    design = initial(evaluations)
+    sampler = GPSampler(deterministic_objective=True, n_startup_trials=design, seed=seed)
+    return Optuna(space, sampler)
 
 
 PEERS = {"optuna-tpe": tpe, "optuna-gp": gp}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers._terms import Params, Penalties, from_indexed, indexed
+from benchmarks.peers._terms import Params, Penalties, from_indexed, indexed, initial
 from benchmarks.problems.problem import Evaluation
 from farthing import Categorical, Float, Ordinal, Space
 
@@ -21,7 +21,7 @@ class EIPerSecond:
     setting. Ordinals are integers; the reported time is the cost.
     """
 
-    def __init__(self, space: Space, *, budget: float, seed: int) -> None:
+    def __init__(self, space: Space, *, budget: float, seed: int, evaluations: int) -> None:
         from skopt import Optimizer
         from skopt.utils import cook_estimator, normalize_dimensions
 
@@ -31,7 +31,11 @@ class EIPerSecond:
         draw = np.random.RandomState(seed).randint(0, np.iinfo(np.int32).max)
         model = cook_estimator("GP", space=dimensions, random_state=draw, noise="gaussian")
         self.optimizer = Optimizer(
-            dimensions, base_estimator=model, acq_func="EIps", random_state=seed
+            dimensions,
+            base_estimator=model,
+            acq_func="EIps",
+            n_initial_points=initial(evaluations),
+            random_state=seed,
         )
         self.penalties = Penalties()
 

@@ -17,12 +17,13 @@ class SMAC:
     """HyperparameterOptimizationFacade, deterministic: the facade it documents for tuning.
 
     BlackBoxFacade (a Gaussian process) is documented for few, numerical parameters and takes ten
-    seconds a suggestion. 100 trials, its default, decide the size of the initial design. A failure
-    is a crash that costs the worst value so far, its own crash cost being infinite unless known
-    before. A table's row is told as a trial of its own; what was asked stays a trial that runs.
+    seconds a suggestion. Its initial design has 10 points a parameter, at most a quarter of the
+    trials, which are the evaluations here: its documented sizes. A failure is a crash that costs
+    the worst value so far, its own crash cost being infinite unless known before. A table's row is
+    told as a trial of its own; what was asked stays a trial that runs.
     """
 
-    def __init__(self, space: Space, *, budget: float, seed: int) -> None:
+    def __init__(self, space: Space, *, budget: float, seed: int, evaluations: int) -> None:
         from ConfigSpace import ConfigurationSpace
         from smac import HyperparameterOptimizationFacade, Scenario
 
@@ -31,10 +32,21 @@ class SMAC:
         self.box.add([_hyperparameter(name, p) for name, p in space.parameters.items()])
         self.folder = tempfile.TemporaryDirectory()
         scenario = Scenario(
-            self.box, deterministic=True, seed=seed, output_directory=self.folder.name
+            self.box,
+            deterministic=True,
+            n_trials=10_000,  # never reached; the design is sized below
+            seed=seed,
+            output_directory=self.folder.name,
         )
+        design = max(1, min(10 * space.d, evaluations // 4))
         self.facade = HyperparameterOptimizationFacade(
-            scenario, _never_called, overwrite=True, logging_level=logging.ERROR
+            scenario,
+            _never_called,
+            initial_design=HyperparameterOptimizationFacade.get_initial_design(
+                scenario, n_configs=design
+            ),
+            overwrite=True,
+            logging_level=logging.ERROR,
         )
         self.penalties = Penalties()
 

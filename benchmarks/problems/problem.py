@@ -22,9 +22,12 @@ class Problem:
 
     Attributes:
         name: `family/name`, unique.
-        space: what may be asked; a table's space has `rows`.
-        at: the evaluation of one configuration.
+        space: what may be asked.
+        at: the evaluation of one configuration; of a sampled table, of one of its rows.
         typical_cost: the median cost over the space: budgets are multiples of it.
+        mean_cost: a uniform configuration's: a budget buys budget / mean_cost of those.
+        table: the rows of a table that has not every combination, as a space of rows; everything
+            that is asked becomes the nearest of them that is free.
         optimum: the least value there is, where it is known.
         note: what a reader of the result must know, such as a surrogate's error.
     """
@@ -33,6 +36,8 @@ class Problem:
     space: Space
     at: Callable[[Mapping[str, Any]], Evaluation]
     typical_cost: float
+    mean_cost: float
+    table: Space | None = None
     optimum: float | None = None
     note: str = ""
 

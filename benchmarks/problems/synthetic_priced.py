@@ -194,7 +194,15 @@ def load(name: str) -> Problem:
         return Evaluation(*problem.at(params))
 
     note = next((note for kind, note in NOTES.items() if f"/{kind}-" in name), "")
-    return Problem(name, space, at, float(np.median(costs)), problem.optimum, note)
+    return Problem(
+        name,
+        space,
+        at,
+        float(np.median(costs)),
+        float(np.mean(costs)),
+        optimum=problem.optimum,
+        note=note,
+    )
 
 
 def priced(name: str) -> synthetic.Problem:

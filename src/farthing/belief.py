@@ -18,7 +18,7 @@ from scipy.special import log_ndtr
 
 from farthing.cost import CostLearner, CostModel, Evidence
 from farthing.gp import GP, Memory, Normal, refit
-from farthing.history import History, Trial
+from farthing.history import History, Trial, TrialState
 from farthing.ledger import Ledger
 from farthing.normal import LOG_SQRT_2PI
 from farthing.space import Space
@@ -103,9 +103,9 @@ class Belief:
     def tried(self) -> Array:
         """(k, d) points not to be proposed again: none if repeating them would tell something."""
         # A lost trial was never evaluated: its point may be proposed again.
-        told = self.history.having("running", "done", "failed", "killed")
-        trials = self.history.running if self.noisy else told
-        return np.array([t.x for t in trials]).reshape(-1, self.space.d)
+        states: tuple[TrialState, ...] = ("running", "done", "failed", "killed")
+        points = self.history.points(*(states[:1] if self.noisy else states))
+        return points.reshape(-1, self.space.d)
 
     @cached_property
     def top(self) -> Array:
@@ -316,7 +316,7 @@ def _discourage(objective: GP, history: History, y: Array) -> GP:
     EI is large where nothing is known, and a failure tells no value: without this, P(success) alone
     has to outweigh a promise that never fades. The hyperparameters learn nothing of it.
     """
-    X = np.array([trial.x for trial in history.having("failed")])
+    X = history.points("failed")
     if len(X):
         # Expected by the posterior before any of them: asking it once is one solve, not one each.
         expected = objective.at(X).mean[:, 0]
@@ -347,8 +347,8 @@ def believe(
         model: False for policies that need no model of the objective.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
-    memories = dict(history.last_note("memories") or {})
-    X = np.array([t.x for t in done]).reshape(-1, space.d)
+    memories = dict(((model or learners) and history.last_note("memories")) or {})
+    X = history.points("done").reshape(-1, space.d)
     y = sign * np.array([t.value for t in done], dtype=np.float64)
     objective, success = None, None
     if model and len(finished) >= START and len(done) >= 2:
@@ -359,7 +359,7 @@ def believe(
         if len(returned) > len(done):
             labels = np.array([1.0 if t.state == "done" else -1.0 for t in returned])
             success, memories["success"] = refit(
-                np.array([t.x for t in returned]),
+                history.points("done", "failed"),
                 labels,
                 memories.get("success"),
                 options=space.options,
@@ -387,7 +387,7 @@ def believe(
     if objective is not None:
         objective = _discourage(objective, history, y)
     if history.running and objective is not None:
-        pending = np.array([t.x for t in history.running])
+        pending = history.points("running")
         rng = np.random.default_rng([seed, len(history), FANTASIES])
         objective, best = _fantasise(objective, best, pending, rng)
     return Belief(

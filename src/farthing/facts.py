@@ -160,7 +160,8 @@ def _ledger_before(state: State, trial: Trial) -> Ledger:
     """What was left then, as far as the trials tell: spent in proportion to what was paid."""
     now = state.ledger
     limits = {name: now[name].limit for name in now if math.isfinite(now[name].limit)}
-    told = [t for t in state.history if t.run.told_at is not None]
+    ours = [t for t in state.history if not t.is_foreign]
+    told = [t for t in ours if t.run.told_at is not None]
     until = [t for t in told if t.run.told_at is not None and t.run.told_at <= trial.run.asked_at]
     paid: dict[str, float] = {}
     for resource in now:

@@ -147,12 +147,28 @@ class History:
 
     def adding(self, *trials: Trial) -> History:
         """With more trials."""
-        return History((*self.trials, *trials))
+        more = History((*self.trials, *trials))
+        if "X" in vars(self):  # stacked already: an ask adds a row
+            new = np.array([trial.x for trial in trials])
+            vars(more)["X"] = np.concatenate([self.X, new]) if len(self.X) else new
+        return more
 
     def replacing(self, trial: Trial) -> History:
-        """With one trial as it is now."""
+        """With one trial as it is now, at the point where it was."""
         at = trial.number
-        return History((*self.trials[:at], trial, *self.trials[at + 1 :]))
+        changed = History((*self.trials[:at], trial, *self.trials[at + 1 :]))
+        if "X" in vars(self):
+            vars(changed)["X"] = self.X
+        return changed
+
+    @cached_property
+    def X(self) -> Array:
+        """(n, d) the points of all trials; (0,) where there are none."""
+        return np.array([trial.x for trial in self.trials])
+
+    def points(self, *states: TrialState) -> Array:
+        """(k, d) the points of the trials in one of these states; (0,) where there are none."""
+        return np.asarray(self.X[np.array([t.state in states for t in self.trials], dtype=bool)])
 
     @cached_property
     def _by_state(self) -> dict[TrialState, tuple[Trial, ...]]:

@@ -142,8 +142,12 @@ def _enumerate(surface: Surface, rows: Array, tried: Array) -> Found:
 
 def is_among(X: Array, tried: Array) -> Bools:
     """(m,): whether each row of X is exactly one of `tried`."""
-    known = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
-    return np.array([x.tobytes() in known for x in np.ascontiguousarray(X) + 0.0], dtype=np.bool_)
+    among = np.isin(X[:, 0], tried[:, 0])  # in one coordinate at least: mostly that says it all
+    if among.any():
+        known = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
+        there = np.ascontiguousarray(X[among]) + 0.0
+        among[among] = [x.tobytes() in known for x in there]
+    return among
 
 
 def _is_close(X: Array, tried: Array) -> Bools:

@@ -252,7 +252,8 @@ def _seconds(time: Any, name: str) -> float:
                 return limits["s"]
     elif _is_number(time) and math.isfinite(time) and (time > 0 or name == "grace"):
         return float(time)
-    raise InvalidInput(f'{name}={time!r}: expected seconds above 0, or a time such as "10m".')
+    least = "of at least 0" if name == "grace" else "above 0"
+    raise InvalidInput(f'{name}={time!r}: expected seconds {least}, or a time such as "10m".')
 
 
 def _is_number(given: Any) -> bool:

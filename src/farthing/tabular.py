@@ -286,7 +286,7 @@ def _number(cell: Any, column: str) -> float:
 def _is_empty(cell: Any) -> bool:
     return (
         cell is None
-        or cell == ""
+        or type(cell).__name__ in ("NAType", "NaTType")  # first: NA is not even unequal to ""
         or (isinstance(cell, float) and math.isnan(cell))
-        or type(cell).__name__ in ("NAType", "NaTType")
+        or (isinstance(cell, str) and not cell)
     )

@@ -115,7 +115,7 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
             noisy=True,
         )
         if belief.objective is not None:
-            y = belief.objective.at(np.array([trial.x for trial in done])).mean
+            y = belief.objective.at(history.points("done")).mean[:, 0]
     return done[int(np.argmin(y))]
 
 

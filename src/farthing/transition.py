@@ -156,7 +156,6 @@ def _ask_again(settings: Settings, state: State, event: AskedAgain, moment: Mome
     if ledger.used_up:
         raise Stopped("the budget is spent")
     state = _with(state, replace(lost, run=replace(lost.run, retry=False)))
-    left = {r: min(a, max(ledger[r].left, 0.0)) for r, a in lost.predicted.items() if r in ledger}
     trial = Trial(
         number=len(state.history),
         params=lost.params,
@@ -166,7 +165,7 @@ def _ask_again(settings: Settings, state: State, event: AskedAgain, moment: Mome
         notes={"phase": "start"} if lost.is_start else {},
         run=Run(attempt=lost.run.attempt + 1),
     )
-    return _begin(settings, state, trial, _to_hold(ledger, left, moment), event, moment)
+    return _begin(settings, state, trial, _to_hold(ledger, lost.predicted, moment), event, moment)
 
 
 def _begin(

@@ -100,7 +100,7 @@ def test_what_click_refuses_is_a_usage_error(farthing, arguments, part):
             "[run]\nbudget='5m'\ncommand='true'\n[params]\nx='float:0:1'\n",
             "expected a list of texts",
         ),
-        ("[run]\ncommand=[1]\nbudget='5m'\n[params]\nx='float:0:1'\n", "a list of strings"),
+        ("[run]\ncommand=[1]\nbudget='5m'\n[params]\nx='float:0:1'\n", "a list of texts"),
         ("[run]\nworkers='4'\n", "workers = '4': expected a whole number"),
         ("[run]\nfailures-in-a-row=true\n", "failures_in_a_row = True: expected a whole"),
     ],

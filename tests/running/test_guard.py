@@ -55,7 +55,7 @@ def test_the_supervisor_dies_at_any_moment(evaluate, sleeps, pids, delay):
     os.kill(supervisor, signal.SIGKILL)
     assert exit_code(supervisor) == -signal.SIGKILL
     assert lifeline.is_cut()
-    assert pids.alive == []
+    assert wait_until(lambda: pids.alive == [])
 
 
 def test_the_death_of_the_guard_is_the_end_of_its_evaluation(evaluate, sleeps, pids):

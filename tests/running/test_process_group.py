@@ -323,7 +323,7 @@ def test_ctrl_c_at_any_moment(evaluate, sleeps, pids, times):
             os.kill(process, signal.SIGINT)
         exit_code(process)
         assert lifeline.is_cut()
-        assert pids.alive == []
+        assert wait_until(lambda: pids.alive == [])
 
 
 # ── what cannot be started ─────────────────────────────────────────────────────────────────

@@ -102,7 +102,7 @@ class CheapCover:
             return start(belief, rng)  # finds an affordable point off the discretisation
         candidates = domain[allowed]
         price = np.exp(cost.mean[allowed])
-        design = np.array([t.x for t in belief.history]).reshape(-1, space.d)
+        design = belief.history.X.reshape(-1, space.d)
         embedded = embed(domain, space.options)
         chosen, fill = _choose(
             price, embedded[allowed], embedded, embed(design, space.options), self.greedy

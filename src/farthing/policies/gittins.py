@@ -85,6 +85,6 @@ def decayed(worth: float, log_most: float, floor: float) -> float:
 
 def _first_worth(belief: Belief) -> float:
     """A tenth of sd(y) per mean cost, as the models see them."""
-    done = np.array([t.x for t in belief.history.done])
+    done = belief.history.points("done")
     cost = np.exp(belief.costs(done)[0].mean).mean()
     return float(FIRST_WORTH * belief.scale / cost)

@@ -50,7 +50,7 @@ class StartWith:
         """The first given point that is untried and affordable, else what `then` says."""
         X = np.array([belief.space.encode(point) for point in self.points])
         # Not `belief.tried`: where values are noisy it leaves out what may be worth repeating.
-        asked = np.array([trial.x for trial in belief.history]).reshape(-1, belief.space.d)
+        asked = belief.history.X.reshape(-1, belief.space.d)
         allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, asked)
         if allowed.any():
             k = int(np.argmax(allowed))
