@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from farthing.cost import CostLearner, CostModel, Evidence
+from farthing.cost import CostLearner, CostModel, Evidence, Following
 from farthing.gp import GP, Memory, Normal, refit
 from farthing.history import History, Trial, TrialState
 from farthing.ledger import Ledger
@@ -258,7 +258,9 @@ class Belief:
             self,
             objective=objective,
             cost={
-                resource: model.condition(x, paid[resource]) if resource in paid else model
+                resource: model.condition(x, paid[resource])
+                if resource in paid
+                else _after(model, x)
                 for resource, model in self.cost.items()
             },
             ledger=self.ledger.charge(None, paid),
@@ -325,6 +327,14 @@ def _discourage(objective: GP, history: History, y: Array) -> GP:
     return objective
 
 
+# ── costs of moving ────────────────────────────────────────────────────────────────────────────
+
+
+def _after(model: CostModel, x: Array) -> CostModel:
+    """A model once x was evaluated at a cost that it did not hear of."""
+    return model.after(x) if isinstance(model, Following) else model
+
+
 # ── believing ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -375,6 +385,8 @@ def believe(
             np.array([t.cost[resource] for t in paid], dtype=np.float64),
             np.array([t.state == "killed" for t in paid], dtype=np.bool_),
             memories.get(f"cost:{resource}"),
+            history.previous[[t.number for t in paid]] if paid else None,
+            history.previous[-1] if len(history) else None,
         )
         fitted = learner.fit(evidence)
         if fitted is not None:

@@ -195,6 +195,19 @@ class History:
         """The trials asked and not yet told."""
         return self.having("running")
 
+    @cached_property
+    def previous(self) -> Array:
+        """(n + 1, d) the point evaluated before each trial, and before the next; NaN: none was.
+
+        Trials are taken to follow one another in the order of asking, whoever evaluates them. One
+        that was lost, or evaluated elsewhere, led nowhere.
+        """
+        found = np.full((len(self) + 1, self.X.shape[-1]), np.nan)
+        for i, trial in enumerate(self.trials):
+            led = trial.state != "lost" and not trial.is_foreign
+            found[i + 1] = trial.x if led else found[i]
+        return found
+
     def last_note(self, key: str) -> Any:
         """The most recently stored note of that name, or None."""
         return next(

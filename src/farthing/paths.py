@@ -13,13 +13,14 @@ is a rank-one update, made for all paths at once:
     C -= v v',   left -= E[min(c(x), left)]
 
 The cost models stay as they are along a path: their seam knows no joint posterior, and with the
-expected cost paid, what is affordable is decided by the points of a path and not by its luck.
+expected cost paid, what is affordable is decided by the points of a path and not by its luck. A
+cost that depends on the evaluation before is asked about the path's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from scipy.special import ndtr, ndtri
 
 from farthing.acquisition import Score
 from farthing.belief import Belief, Outlook
+from farthing.cost import Following
 from farthing.decision import Policy
 from farthing.gp import VARIANCE_FLOOR, Normal
 from farthing.normal import expected_cost, h, log_ei
@@ -72,7 +74,21 @@ class Ground:
     noise: float
     best: Array  # (f,)
     log_success: Array  # (m,)
-    costs: tuple[Normal, ...]  # ln c of each resource, (m,)
+    costs: tuple[Normal, ...]  # ln c of each resource, (m,), as the first of a path
+    is_moving: bool  # whether a cost depends on the evaluation before
+    after: dict[int, tuple[Normal, ...]] = field(default_factory=dict)  # costs after each point
+
+    def costs_after(self, previous: Ints) -> tuple[Normal, ...]:
+        """ln c of each resource, (u, m), after evaluations at the points `previous`, (u,)."""
+        for i in {int(i) for i in previous} - set(self.after):
+            models = self.belief.cost.values()
+            here = [m.after(self.X[i]) if isinstance(m, Following) else m for m in models]
+            self.after[i] = tuple(model.log_at(self.X) for model in here)
+        rows = [self.after[int(i)] for i in previous]
+        return tuple(
+            Normal(np.array([n.mean for n in column]), np.array([n.std for n in column]))
+            for column in zip(*rows, strict=True)
+        )
 
 
 def lay(belief: Belief, X: Array, is_open: Bools) -> Ground:
@@ -90,6 +106,7 @@ def lay(belief: Belief, X: Array, is_open: Bools) -> Ground:
         best=(belief.best - gp.shift) / gp.scale,
         log_success=belief.log_success(X),
         costs=tuple(model.log_at(X) for model in belief.cost.values()),
+        is_moving=any(isinstance(model, Following) for model in belief.cost.values()),
     )
 
 
@@ -103,20 +120,21 @@ class _Prices(NamedTuple):
     cap: Array  # (u,)
     shortfall: Array  # (u, m)
     chance: Array  # P(c <= cap) P(success), (u, m)
+    each: tuple[Normal, ...]  # ln c of each resource, (m,) or (u, m)
 
 
-def _prices(ground: Ground, left: Array) -> _Prices:
-    """Prices where `left`, (k, u), is left of each resource."""
+def _prices(ground: Ground, left: Array, each: tuple[Normal, ...]) -> _Prices:
+    """Prices where `left`, (k, u), is left of each resource, and each costs so much."""
     (k, u), m = left.shape, len(ground.X)
     success = np.exp(ground.log_success)
     if not k:
         free = Normal(np.zeros((u, m)), np.zeros((u, m)))
         chance = np.broadcast_to(success, (u, m))
-        return _Prices(free, np.full(u, np.inf), np.full((u, m), -np.inf), chance)
-    cost, _ = ground.belief.one_cost(ground.costs, left)
-    shortfall, _ = ground.belief.shortfall(ground.costs, left)
+        return _Prices(free, np.full(u, np.inf), np.full((u, m), -np.inf), chance, each)
+    cost, _ = ground.belief.one_cost(each, left)
+    shortfall, _ = ground.belief.shortfall(each, left)
     cap = left[0] if k == 1 else np.ones(u)
-    return _Prices(cost, cap, shortfall, _fits(cost, cap[:, None]) * success)
+    return _Prices(cost, cap, shortfall, _fits(cost, cap[:, None]) * success, each)
 
 
 def _fits(cost: Normal, cap: ArrayLike) -> Array:
@@ -128,23 +146,29 @@ def _fits(cost: Normal, cap: ArrayLike) -> Array:
     return np.where(known, 1.0, ndtr(t))
 
 
-def _charged(ground: Ground, left: Array, at: Ints) -> Array:
+def _charged(prices: _Prices, whose: Ints, left: Array, at: Ints) -> Array:
     """(k, r) what is left after evaluations `at`, (r,): less by E[min(c, left)]."""
     rest = np.empty_like(left)
-    for k, (mean, std) in enumerate(ground.costs):
-        rest[k] = left[k] - np.exp(expected_cost(mean[at], std[at], left[k]))
+    for k, normal in enumerate(prices.each):
+        mean, std = (part[at] if part.ndim == 1 else part[whose, at] for part in normal)
+        rest[k] = left[k] - np.exp(expected_cost(mean, std, left[k]))
     return np.maximum(rest, 1e-300)
 
 
-def _states(left: Array) -> tuple[Array, Ints]:
-    """Paths that have the same left, (k, r), share their prices: those states, and whose they are.
+def _states(ground: Ground, left: Array, at: Ints) -> tuple[_Prices, Ints]:
+    """Paths with the same left, (k, r), share their prices: these, and which are whose.
 
     After the first move there are no more of them than first moves.
     """
     if not len(left):
-        return left[:, :1], np.zeros(left.shape[1], dtype=np.int64)
-    states, whose = np.unique(left, axis=1, return_inverse=True)
-    return states, whose.reshape(-1)
+        nobody = np.zeros(left.shape[1], dtype=np.int64)
+        return _prices(ground, left[:, :1], ground.costs), nobody
+    if not ground.is_moving:
+        states, whose = np.unique(left, axis=1, return_inverse=True)
+        return _prices(ground, states, ground.costs), whose.reshape(-1)
+    states, whose = np.unique(np.vstack([left, at]), axis=1, return_inverse=True)
+    each = ground.costs_after(states[-1].astype(np.int64))
+    return _prices(ground, states[:-1], each), whose.reshape(-1)
 
 
 # ── paths ──────────────────────────────────────────────────────────────────────────────────────
@@ -183,16 +207,16 @@ def _walk(
     p = len(drawn.normals)
     C, noisy = ground.covariance, ground.belief.noisy
     once = ground.belief.space.rows is not None and not noisy  # nor is a row proposed twice
-    now = _prices(ground, ground.belief.left)
+    prices = _prices(ground, ground.belief.left, ground.costs)
     sure = np.sqrt(np.maximum(C[first, first], ground.floor))
     reward = sure * h((ground.best[:, None] - ground.mean[:, first]) / sure)  # (f, a)
-    gained = np.repeat(reward.mean(axis=0) * now.chance[0, first], p)
+    gained = np.repeat(reward.mean(axis=0) * prices.chance[0, first], p)
 
     mean = np.tile(ground.mean[drawn.fantasy], (len(first), 1))  # (r, m)
     variance = np.repeat(np.diag(C)[None], len(mean), axis=0)
     best = np.tile(ground.best[drawn.fantasy], len(first))
     left = np.repeat(ground.belief.left, len(mean), axis=1)
-    rows, at = np.arange(len(mean)), np.repeat(first, p)
+    rows, at, whose = np.arange(len(mean)), np.repeat(first, p), np.zeros(len(mean), np.int64)
     alive = np.ones(len(mean), dtype=np.bool_)
     been: list[Ints] = []
     updates: list[Array] = []
@@ -212,10 +236,9 @@ def _walk(
         variance -= v * v
         updates.append(v)
         been.append(at)
-        left = _charged(ground, left, at)
+        left = _charged(prices, whose, left, at)
 
-        states, whose = _states(left)
-        prices = _prices(ground, states)
+        prices, whose = _states(ground, left, at)
         std = np.sqrt(np.maximum(variance, ground.floor))
         ei = std * h((best[:, None] - mean) / std)
         affordable = ground.is_open & (prices.shortfall <= 0)

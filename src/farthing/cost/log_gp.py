@@ -56,7 +56,7 @@ class LogGP:
 
     def fit(self, evidence: Evidence) -> _LogGPCost | None:
         """A model of ln c, or None while fewer than two costs are known."""
-        space, X, cost, at_least, memory = evidence
+        space, X, cost, at_least, memory, *_ = evidence
         if len(cost) < 2:
             return None
         log_cost = np.log(cost)

@@ -192,7 +192,8 @@ class Lookahead:
         """(a,) value of inner points, by their indices, from the first `paths` draws."""
         ground = lay(self.belief, self.inner, np.ones(len(self.inner), dtype=np.bool_))
         some = Draws(self.drawn.normals[:paths], self.drawn.fantasy[:paths])
-        return gains(ground, moves, some, self.base, truncate=self.truncate).mean(axis=1)
+        gained = gains(ground, moves, some, self.base, truncate=self.truncate)
+        return np.asarray(gained.mean(axis=1))
 
     def at(self, X: Array) -> Rated:
         """ln of the value of any first moves X (a, d), and their shortfall."""
