@@ -34,13 +34,23 @@ class _KnownCost:
     space: Space
     f: Callable[[Mapping[str, Any]], float]
     memo: dict[bytes, float]
+    decoded: dict[bytes, dict[str, Any]] | None = None  # where points come back after others
     memory: Memory | None = None
+
+    def _params(self, x: Array, key: bytes) -> dict[str, Any]:
+        if self.decoded is None:
+            return self.space.decode(x)
+        if key not in self.decoded:
+            if len(self.decoded) >= REMEMBER:
+                self.decoded.clear()
+            self.decoded[key] = self.space.decode(x)
+        return self.decoded[key]
 
     def price(self, x: Array) -> float:
         """The cost at one snapped point."""
         key = x.tobytes()
         if key not in self.memo:
-            params = self.space.decode(x)
+            params = self._params(x, key)
             cost = self.f(params)
             if not (isinstance(cost, Real) and np.isfinite(cost) and cost > 0):
                 raise InvalidInput(
@@ -87,6 +97,7 @@ class _KnownMove:
     space: Space
     f: Callable[[Mapping[str, Any], Mapping[str, Any] | None], float]
     memos: dict[bytes, dict[bytes, float]]  # by the point before, then by the point
+    decoded: dict[bytes, dict[str, Any]] = field(default_factory=dict)
     last: Array | None = None
     memory: Memory | None = None
 
@@ -98,7 +109,7 @@ class _KnownMove:
             self.memos.clear()
         key = b"" if self.last is None else self.last.tobytes()
         memo = self.memos.setdefault(key, {})
-        return _KnownCost(self.space, lambda params: self.f(params, before), memo)
+        return _KnownCost(self.space, lambda params: self.f(params, before), memo, self.decoded)
 
     def price(self, x: Array) -> float:
         """The cost at one snapped point."""
