@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.problems.problem import Evaluation
 from farthing import Optimizer, Space, Stopped
 from farthing.belief import Belief
-from farthing.cost import CostLearner, Linear, LogGP, Median
+from farthing.cost import CostLearner, Linear, LogGP, Median, Moving
 from farthing.decision import Policy, Proposal
 from farthing.policies import (
     EI,
@@ -26,6 +26,7 @@ from farthing.policies import (
     EIPerCost,
     Gittins,
     Random,
+    Rollout,
     Sobol,
 )
 
@@ -72,10 +73,12 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "cover+EIpu": lambda: Covered(EIPerCost()),
     **{f"CEI_{s}": lambda s=s: ContextualEI(slack=s) for s in (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)},
     "PBGI": Gittins,
+    **{f"rollout_{h}": lambda h=h: Rollout(horizon=h) for h in (2, 4)},
 }
 COST_MODELS: dict[str, Callable[[], CostLearner]] = {
     "linear": Linear,
     "median": lambda: Median(LogGP()),
+    "moving": lambda: Moving(LogGP()),
 }
 
 
@@ -88,14 +91,23 @@ def split(name: str) -> tuple[str, str]:
 class Ours:
     """A farthing.Optimizer that sees a budget in units of cost."""
 
-    def __init__(self, name: str, space: Space, *, budget: float, seed: int, clock: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        space: Space,
+        *,
+        budget: float,
+        seed: int,
+        clock: bool,
+        move: Callable[..., float] | None = None,
+    ) -> None:
         policy, cost = split(name)
         self.optimizer = Optimizer(
             space,
             # Only an account in seconds is charged for thinking.
             budget={"s" if clock else "cost": budget},
             policy=POLICIES[policy](),
-            cost=COST_MODELS[cost]() if cost else None,
+            cost=COST_MODELS[cost]() if cost else move,
             seed=seed,
         )
 
@@ -120,11 +132,21 @@ class Ours:
 
 
 def make(
-    name: str, space: Space, *, budget: float, seed: int, clock: bool = False, evaluations: int = 60
+    name: str,
+    space: Space,
+    *,
+    budget: float,
+    seed: int,
+    clock: bool = False,
+    evaluations: int = 60,
+    move: Callable[..., float] | None = None,
 ) -> Method:
-    """A method ready to be asked; so many `evaluations` at random is what the budget buys."""
+    """A method ready to be asked; so many `evaluations` at random is what the budget buys.
+
+    A cost that depends on the evaluation before, `move`, is known to ours.
+    """
     if split(name)[0] in POLICIES:
-        return Ours(name, space, budget=budget, seed=seed, clock=clock)
+        return Ours(name, space, budget=budget, seed=seed, clock=clock, move=move)
     from benchmarks import peers
 
     return peers.make(name, space, budget=budget, seed=seed, evaluations=evaluations)

@@ -1,5 +1,11 @@
 """Every figure and table, in the order of the page."""
 
-from benchmarks.artefacts import carbo, comparison, pareto, realtime
+from benchmarks.artefacts import carbo, comparison, pareto, realtime, rollout
 
-ARTEFACTS = (*comparison.ARTEFACTS, *realtime.ARTEFACTS, *carbo.ARTEFACTS, *pareto.ARTEFACTS)
+ARTEFACTS = (
+    *comparison.ARTEFACTS,
+    *realtime.ARTEFACTS,
+    *carbo.ARTEFACTS,
+    *pareto.ARTEFACTS,
+    *rollout.ARTEFACTS,
+)
