@@ -116,6 +116,8 @@ def test_verdicts_say_which_way_it_fell():
     assert "in 0 % of the seeds" in verdict(lost)
     toy = by_name["rollout-figure-3"].verdict
     reached = numbers({"EI": [0, 0], "EIpu": [0, 0], "rollout_2": [-1.5, 0], "rollout_4": [0, 0]})
-    assert "more often than" in toy(reached)
+    assert "well more often than the myopic" in toy(reached)
     assert "rollout_2 in 50 %" in toy(reached)
-    assert "no more often than" in toy(numbers({m: [0.0, 0.0] for m in rollout.METHODS}))
+    assert "well no more often than the myopic" in toy(
+        numbers({m: [0.0, 0.0] for m in rollout.METHODS})
+    )

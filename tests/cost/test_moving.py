@@ -180,6 +180,7 @@ def test_each_trial_follows_the_one_asked_before():
     trials[3] = replace(trials[3], because=ELSEWHERE)
     previous = History(tuple(trials)).previous[:, 0]
     np.testing.assert_array_equal(previous, [np.nan, 0.0, 0.0, 0.2, 0.2, 0.4])
+    assert [History(tuple(trials)).before(k) for k in (0, 1, 5)] == [None, [0.0], [0.4]]
     assert History().previous.shape == (1, 0)
 
 

@@ -64,7 +64,7 @@ class KnownBeforehand(Protocol):
     """What a learner may also say: the bill, before it is paid. It need not be told then."""
 
     def price_at(self, space: Space, x: Array, previous: Array | None = None) -> float:
-        """What an evaluation at x (d,) will cost after one at `previous`; NaN: the first."""
+        """What an evaluation at x (d,) will cost after one at `previous`; None: the first."""
 
 
 @runtime_checkable

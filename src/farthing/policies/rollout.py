@@ -36,7 +36,7 @@ POOL = 512  # points of a Sobol set, and half as many around the peaks, of which
 SCOUTS = 32  # paths from each of the best peaks are sent
 ROUNDS = 4  # times, each time
 STRAYS = 6  # points around where they went are added,
-TREADED = 80  # the most visited ones only
+TRODDEN = 80  # the most visited ones only
 COVER = 48  # of the Sobol set are kept in any case
 ROWS = 256  # of a table
 SKETCHES = 16  # paths from every point, to see which are worth more of them:
@@ -77,6 +77,7 @@ class Rollout:
             raise InvalidInput(
                 f'Rollout(unaffordable={self.unaffordable!r}): expected "restrict" or "truncate".'
             )
+        object.__setattr__(self, "horizon", int(self.horizon))
         if self.base is not None:
             object.__setattr__(self, "base", tuple(self.base))
             _check(self.base, self.horizon)
@@ -146,7 +147,7 @@ def inner_points(
         ground = lay(belief, pool, np.ones(len(pool), dtype=np.bool_))
         trodden = pool[visited(ground, np.unique(first), scouts, base)]
         if k < ROUNDS:
-            centre = np.repeat(trodden[:TREADED], STRAYS, axis=0)
+            centre = np.repeat(trodden[:TRODDEN], STRAYS, axis=0)
             reach = 10.0 ** rng.uniform(-1.5, -0.5, size=(len(centre), 1)) / k
             pool = np.vstack([peaks, trodden, _moved(space, centre, reach, rng)])
     return np.vstack([peaks, trodden, cover[:COVER]])
@@ -161,9 +162,9 @@ def _rows(improving: Array, paying: Array, rng: np.random.Generator) -> Array:
     return np.vstack([best, rest[rng.permutation(len(rest))[: ROWS - len(best)]]])
 
 
-def _by_name(space: Space, draws: Array) -> Array:
+def _by_name(space: Space, drawn: Array) -> Array:
     """Columns given to the parameters in the order of their names, not of their places."""
-    return np.asarray(draws[:, np.argsort(np.argsort(space.names))])
+    return np.asarray(drawn[:, np.argsort(np.argsort(space.names))])
 
 
 def _moved(space: Space, X: Array, reach: Array | float, rng: np.random.Generator) -> Array:
