@@ -9,7 +9,7 @@ from farthing import Budget, Float, History, InvalidInput, Ledger, Optimizer, Sp
 from farthing.acquisition import log_ei_per_cost, maximise_score
 from farthing.cost import Known
 from farthing.gp import Hyper, build
-from farthing.paths import draws, gains, lay
+from farthing.futures import draws, gains, lay
 from farthing.policies import EI, EIPerCost, Rollout
 from farthing.policies.rollout import PATHS, Lookahead, furthest, inner_points, polish
 from farthing.thinking import believed

@@ -1,7 +1,7 @@
 """Rollout under a budget (Lee et al. 2021, section 5.2): the first of h evaluations that are worth
 most together, when a base policy makes the others.
 
-    x = argmax value(x),   value and its paths: see paths.py
+    x = argmax value(x),   value and its paths: see futures.py
     base: EI per cost at the steps 2 .. h - 1, EI at the last one; h = 1 is EI
 
 Where the budget pays for less than h evaluations, paths end earlier. That the value is at least
@@ -21,7 +21,7 @@ from farthing.acquisition import Score, log_ei_per_cost, maximise_score, proposa
 from farthing.belief import Belief
 from farthing.decision import Proposal
 from farthing.errors import InvalidInput
-from farthing.paths import Base, Draws, draws, gains, lay, visited
+from farthing.futures import Base, Draws, draws, gains, lay, visited
 from farthing.policies.ei import EI
 from farthing.search import Found, Rated, is_among, sobol
 from farthing.space import Space
@@ -190,7 +190,7 @@ class Lookahead:
     truncate: bool
 
     def of_inner(self, moves: Ints, paths: int = PATHS) -> Array:
-        """(a,) value of inner points, by their indices, from the first `paths` draws."""
+        """(a,) value of inner points, by their indices, from the first `futures` draws."""
         ground = lay(self.belief, self.inner, np.ones(len(self.inner), dtype=np.bool_))
         some = Draws(self.drawn.normals[:paths], self.drawn.fantasy[:paths])
         gained = gains(ground, moves, some, self.base, truncate=self.truncate)

@@ -13,7 +13,7 @@ from farthing.acquisition import log_ei_per_cost, lower_bound
 from farthing.belief import believe
 from farthing.cost import Known, LogGP
 from farthing.gp import Hyper, Normal, build
-from farthing.paths import Draws, draws, gains, lay, rolled_out_gains, visited
+from farthing.futures import Draws, draws, gains, lay, rolled_out_gains, visited
 from farthing.policies import EI, EIPerCost
 
 GRID = np.array([[0.0], [0.25], [0.5], [0.75], [1.0]])
@@ -333,7 +333,7 @@ def test_a_closed_point_is_not_visited():
     assert len(there) > 2
 
 
-def test_paths_live_in_the_fantasies_of_running_trials():
+def test_futures_live_in_the_fantasies_of_running_trials():
     """Each with its own incumbent; the value is the mean over fantasies of theirs."""
     belief, X, rng = random_belief(0)
     y = belief.best[0] + belief.scale * np.array([-0.5, 0.2, 1.0])
