@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.problems.problem import Evaluation
 from farthing import Optimizer, Space, Stopped
 from farthing.belief import Belief
-from farthing.cost import Choose, CostLearner, Flops, Linear, LogGP, Median, MLPFlops
+from farthing.cost import Choose, CostLearner, Flops, Linear, LogGP, Median, MLPFlops, Moving
 from farthing.decision import Policy, Proposal
 from farthing.policies import (
     EI,
@@ -27,6 +27,7 @@ from farthing.policies import (
     EIPerCost,
     Gittins,
     Random,
+    Rollout,
     Sobol,
 )
 
@@ -73,6 +74,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "cover+EIpu": lambda: Covered(EIPerCost()),
     **{f"CEI_{s}": lambda s=s: ContextualEI(slack=s) for s in (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)},
     "PBGI": Gittins,
+    **{f"rollout_{h}": lambda h=h: Rollout(horizon=h) for h in (2, 4)},
 }
 WIDTHS = tuple(f"width_{i}" for i in (1, 2, 3, 4))  # of the recorded perceptrons
 
@@ -92,6 +94,7 @@ COST_MODELS: dict[str, Callable[[], CostLearner]] = {
     "median": lambda: Median(LogGP()),
     "choose": Choose,
     "flops": perceptron_flops,
+    "moving": lambda: Moving(LogGP()),
 }
 
 
@@ -104,14 +107,23 @@ def split(name: str) -> tuple[str, str]:
 class Ours:
     """A farthing.Optimizer that sees a budget in units of cost."""
 
-    def __init__(self, name: str, space: Space, *, budget: float, seed: int, clock: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        space: Space,
+        *,
+        budget: float,
+        seed: int,
+        clock: bool,
+        move: Callable[..., float] | None = None,
+    ) -> None:
         policy, cost = split(name)
         self.optimizer = Optimizer(
             space,
             # Only an account in seconds is charged for thinking.
             budget={"s" if clock else "cost": budget},
             policy=POLICIES[policy](),
-            cost=COST_MODELS[cost]() if cost else None,
+            cost=COST_MODELS[cost]() if cost else move,
             seed=seed,
         )
 
@@ -142,11 +154,21 @@ class Ours:
 
 
 def make(
-    name: str, space: Space, *, budget: float, seed: int, clock: bool = False, evaluations: int = 60
+    name: str,
+    space: Space,
+    *,
+    budget: float,
+    seed: int,
+    clock: bool = False,
+    evaluations: int = 60,
+    move: Callable[..., float] | None = None,
 ) -> Method:
-    """A method ready to be asked; so many `evaluations` at random is what the budget buys."""
+    """A method ready to be asked; so many `evaluations` at random is what the budget buys.
+
+    A cost that depends on the evaluation before, `move`, is known to ours.
+    """
     if split(name)[0] in POLICIES:
-        return Ours(name, space, budget=budget, seed=seed, clock=clock)
+        return Ours(name, space, budget=budget, seed=seed, clock=clock, move=move)
     from benchmarks import peers
 
     return peers.make(name, space, budget=budget, seed=seed, evaluations=evaluations)

@@ -123,9 +123,10 @@ def _play(
         seed=job.seed,
         clock=job.clock,
         evaluations=round(limit / problem.mean_cost),
+        move=problem.move,
     )
     rows = Rows(table) if table is not None else None
-    spent = 0.0
+    spent, before = 0.0, None
     while len(costs) < job.most:
         begun = time.process_time()
         params = method.ask()
@@ -135,6 +136,8 @@ def _play(
         if rows is not None:
             params = rows.nearest(params)
         value, cost = problem.at(params)
+        if problem.move is not None:
+            cost, before = problem.move(params, before), params
         spent += thought if job.clock else 0.0
         left = limit - spent
         most = getattr(method, "limit", math.inf)  # where it would have a trial killed: ours

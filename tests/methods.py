@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from farthing.errors import InvalidInput
-from farthing.policies import EI, CArBO, CheapCover, EIPerCost, Gittins, StartWith
+from farthing.policies import EI, CArBO, CheapCover, EIPerCost, Gittins, Rollout, StartWith
 from farthing.stopping import (
     Insignificant,
     MaxTrials,
@@ -45,6 +45,7 @@ EXAMPLES = {
     "CheapCover": {"": lambda c: CheapCover(), "greedy": lambda c: CheapCover(greedy=True)},
     "EIPerCost": {"": lambda c: EIPerCost(), "alpha 0.3": lambda c: EIPerCost(alpha=0.3)},
     "Gittins": {"": lambda c: Gittins(), "worth 0.02": lambda c: Gittins(worth=0.02 * c.unit)},
+    "Rollout": {"": lambda c: Rollout(), "horizon 4": lambda c: Rollout(horizon=4)},
     "MaxTrials": {"stops": lambda c: MaxTrials(12), "goes on": lambda c: MaxTrials(13)},
     "Target": {
         "stops": lambda c: Target(c.value(9.0)),

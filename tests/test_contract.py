@@ -12,6 +12,7 @@ from methods import Circumstances, classes_in, examples_in, examples_of
 from farthing import Categorical, Float, Int, Optimizer, Ordinal, Space, Stopped, policies, stopping
 from farthing.acquisition import gittins_index, log_ei_per_cost, maximise_score
 from farthing.policies import EI, CArBO, ContextualEI, Cooling, EIPerCost, Gittins, Random
+from farthing.policies.rollout import furthest
 from farthing.search import maximise
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
 from farthing.thinking import believed
@@ -287,7 +288,8 @@ def proposed(name, kind):
         ours = [module for name, module in sys.modules.items() if name.startswith("farthing.")]
         for module in ours:
             if vars(module).get("maximise") is maximise:
-                patch.setattr(module, "maximise", _spy(surfaces))
+                patch.setattr(module, "maximise", _spy(surfaces, maximise))
+        patch.setattr("farthing.policies.rollout.furthest", _spy(surfaces, furthest))
         optimizer = AS_IT_IS.optimizer(kind, name)
         trial = optimizer.ask()
     return SimpleNamespace(
@@ -297,10 +299,10 @@ def proposed(name, kind):
     )
 
 
-def _spy(surfaces):
+def _spy(surfaces, search):
     def spy(surface, *args, **settings):
         surfaces.append(surface)
-        return maximise(surface, *args, **settings)
+        return search(surface, *args, **settings)
 
     return spy
 

@@ -20,12 +20,15 @@ def test_every_artefact_of_the_issue_is_there():
     figures |= {"carbo-table-1", "carbo-table-2", "carbo-table-3"}
     pareto = {f"pareto-figure-{k}" for k in range(1, 10)}
     pareto |= {f"pareto-figure-{k}-linear" for k in (3, 4, 5, 6)}
+    rollout = {f"rollout-{part}" for part in ("figure-3", "figure-4", "figure-5", "sensitivity")}
     ours = {"default", "peers", "rows-known", "realtime", "carbo-surrogates", "stopping-figure-1"}
-    assert figures | pareto | ours == set(BY_NAME)
+    assert figures | pareto | rollout | ours == set(BY_NAME)
     assert len(BY_NAME) == len(ARTEFACTS)
 
 
-@pytest.mark.parametrize("name", ["carbo-figure-1", "carbo-figure-4", "carbo-table-2"])
+@pytest.mark.parametrize(
+    "name", ["carbo-figure-1", "carbo-figure-4", "carbo-table-2", "rollout-figure-3"]
+)
 def test_an_artefact_from_end_to_end(name, tmp_path, monkeypatch):
     monkeypatch.setattr(replay, "FOLDER", tmp_path)
     artefact = BY_NAME[name]

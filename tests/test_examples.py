@@ -54,3 +54,12 @@ def test_table_finds_the_best_row_it_can_pay_for():
     assert "28 candidates, $583 to test them all" in text
     assert float(re.search(r"spent: +\$([\d.]+)", text)[1]) <= 150
     assert float(re.search(r"best: +([\d.]+)", text)[1]) > 140  # third best of 28, or better
+
+
+def test_sensors_are_moved_no_further_than_the_budget():
+    pytest.importorskip("pandas")
+    text = run("sensors.py")
+    if "skipped" in text:
+        pytest.skip(text.strip())
+    assert 4000 < float(re.search(r"spent: +([\d,]+) km", text)[1].replace(",", "")) <= 5000
+    assert float(re.search(r"best: +([\d.]+)", text)[1]) < 4.5

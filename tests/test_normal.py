@@ -25,6 +25,7 @@ from farthing.normal import (
     expected_cost_slopes,
     gittins,
     gittins_slopes,
+    h,
     h_inverse,
     leash,
     log_affordable,
@@ -52,10 +53,10 @@ GRID = np.unique(
 
 def central_difference(function, arguments, index, step=1e-6):
     """d function / d arguments[index], with a step relative to that argument."""
-    h = step * max(1.0, abs(arguments[index]))
+    width = step * max(1.0, abs(arguments[index]))
     up, down = list(arguments), list(arguments)
-    up[index] += h
-    down[index] -= h
+    up[index] += width
+    down[index] -= width
     return (function(*up) - function(*down)) / (up[index] - down[index])
 
 
@@ -108,6 +109,12 @@ def test_log_h_matches_sixty_digits_from_10_to_minus_a_million():
     assert float(max(error)) < 1e-12
     alone = np.array([log_h(u) for u in GRID])  # no branch depends on its neighbours
     np.testing.assert_allclose(alone, log_h(GRID), rtol=1e-15, atol=1e-15)
+
+
+def test_h_matches_sixty_digits_until_it_underflows():
+    U = GRID[GRID > -37]
+    np.testing.assert_allclose(h(U), [float(h_mp(u)) for u in U], rtol=1e-9)
+    assert h(np.array([-45.0, -1e5])).max() < 1e-300
 
 
 def test_log_h_rises_and_its_slope_falls_everywhere():

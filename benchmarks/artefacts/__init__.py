@@ -1,6 +1,14 @@
 """Every figure and table, in the order of the page."""
 
-from benchmarks.artefacts import carbo, comparison, cost_models, pareto, realtime, stopping
+from benchmarks.artefacts import (
+    carbo,
+    comparison,
+    cost_models,
+    pareto,
+    realtime,
+    rollout,
+    stopping,
+)
 
 ARTEFACTS = (
     *comparison.ARTEFACTS,
@@ -9,4 +17,5 @@ ARTEFACTS = (
     *pareto.ARTEFACTS,
     *cost_models.ARTEFACTS,
     *stopping.ARTEFACTS,
+    *rollout.ARTEFACTS,
 )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from farthing.cost import CostLearner, CostModel, Evidence, Explained
+from farthing.cost import CostLearner, CostModel, Evidence, Explained, Following
 from farthing.gp import GP, Memory, Normal, refit
 from farthing.history import History, Trial, TrialState
 from farthing.ledger import Ledger
@@ -148,39 +148,50 @@ class Belief:
             return 1.0
         return self._left(self._limited[0]) if self._limited else np.inf
 
-    def _one_cost(self, costs: list[Normal]) -> tuple[Normal, NDArray[np.int64]]:
-        """ln c of the scarcest resource at each point, max_j ln (c_j / left_j), and which it is."""
+    @cached_property
+    def left(self) -> Array:
+        """(k, 1) what is left of each resource with a model of its cost, inf where unlimited."""
+        left = [self._left(resource) for resource in self.cost]
+        return np.array(left, dtype=np.float64).reshape(-1, 1)
+
+    def one_cost(self, costs: Sequence[Normal], left: Array) -> tuple[Normal, NDArray[np.int64]]:
+        """ln c as one number per point, (u, m), and which resource it is of.
+
+        One resource is itself. Of several it is ln of the share c_j / left_j of the scarcest, the
+        largest share, unless `unit` names one.
+
+        Args:
+            costs: ln c of each resource, (m,) or (u, m).
+            left: (k, u) what is left of each.
+        """
         if len(costs) == 1 or self.unit is not None:
             k = list(self.cost).index(self.unit) if self.unit is not None else 0
-            return costs[k], np.full(len(costs[k].mean), k)
-        shares = [
-            normal.mean - np.log(self._left(resource))
-            for resource, normal in zip(self.cost, costs, strict=True)
-        ]
-        which = np.argmax(shares, axis=0)
-        rows = np.arange(len(which))
-        return Normal(
-            np.array(shares)[which, rows], np.array([c.std for c in costs])[which, rows]
-        ), which
+            which = np.full((left.shape[1], costs[k].mean.shape[-1]), k)
+            return Normal(*(np.broadcast_to(part, which.shape) for part in costs[k])), which
+        log_left = np.log(left)[:, :, None]
+        shares = np.array([normal.mean - log for normal, log in zip(costs, log_left, strict=True)])
+        stds = np.array([np.broadcast_to(normal.std, shares.shape[1:]) for normal in costs])
+        which = shares.argmax(axis=0)
+        return Normal(_taken(shares, which), _taken(stds, which)), which
 
-    def _shortfall(self, costs: list[Normal]) -> tuple[Array, NDArray[np.int64]]:
+    def shortfall(self, costs: Sequence[Normal], left: Array) -> tuple[Array, NDArray[np.int64]]:
+        """(u, m) affordable where <= 0, and of which resource it is; arguments as `one_cost`."""
         over = np.array(
             [
-                normal.mean + Z_AFFORDABLE * normal.std - np.log(self._left(resource)) - EQUAL_COST
-                if resource in self._limited
-                else np.full(len(normal.mean), -np.inf)
-                for resource, normal in zip(self.cost, costs, strict=True)
+                normal.mean + Z_AFFORDABLE * normal.std - log - EQUAL_COST
+                for normal, log in zip(costs, np.log(left)[:, :, None], strict=True)
             ]
         )
-        which = np.argmax(over, axis=0)
-        return over[which, np.arange(len(which))], which
+        which = over.argmax(axis=0)
+        return _taken(over, which), which
 
     def costs(self, X: Array) -> tuple[Normal, Array]:
         """ln c as one number per point, and the shortfall, affordable where <= 0; (m,) each."""
         if not self.cost:
             return Normal(np.zeros(len(X)), np.zeros(len(X))), np.full(len(X), -np.inf)
         costs = [model.log_at(X) for model in self.cost.values()]
-        return self._one_cost(costs)[0], self._shortfall(costs)[0]
+        mean, std = self.one_cost(costs, self.left)[0]
+        return Normal(mean[0], std[0]), self.shortfall(costs, self.left)[0][0]
 
     def cost_slopes(self, X: Array) -> tuple[Normal, Array, Array, Array, Array]:
         """`costs(X)` and the gradients (m, d) of ln c's mean, its std, and of the shortfall."""
@@ -192,9 +203,10 @@ class Belief:
         d_means = np.array([model[1] for model in models])
         d_stds = np.array([model[2] for model in models])
         rows = np.arange(len(X))
-        cost, which = self._one_cost(costs)
-        shortfall, short = self._shortfall(costs)
+        (mean, std), [which] = self.one_cost(costs, self.left)
+        [shortfall], [short] = self.shortfall(costs, self.left)
         d_shortfall = d_means[short, rows] + Z_AFFORDABLE * d_stds[short, rows]
+        cost = Normal(mean[0], std[0])
         return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
 
     def about_costs(self) -> str:
@@ -251,21 +263,37 @@ class Belief:
             best = gp.at(np.array([t.x for t in self.history.done])).mean.min(axis=0)
         return replace(self, objective=gp, best=best)
 
-    def imagine(self, x: Array, y: float, cost: float) -> Belief:
-        """What would be believed after y was seen at x, at a cost in the first priced resource."""
+    def imagine(self, x: Array, y: float, cost: float | Mapping[str, float]) -> Belief:
+        """What would be believed after y was seen at x, at a cost in the first priced resource or
+        in several. The hyperparameters stay, the history has one trial more.
+        """
         assert self.objective is not None
         first = next(name for name in self.ledger.resources if name != "trials")
+        paid = dict(cost) if isinstance(cost, Mapping) else {first: cost}
+        objective = self.objective.condition(x, y)
+        seen = objective.at(x[None]).mean[0] if self.noisy else y
+        value = self.sign * y
+        trial = Trial(self.number, self.space.decode(x), x, state="done", value=value, cost=paid)
         return replace(
             self,
-            objective=self.objective.condition(x, y),
+            objective=objective,
             cost={
-                resource: model.condition(x, cost) if resource == first else model
+                resource: model.condition(x, paid[resource])
+                if resource in paid
+                else _after(model, x)
                 for resource, model in self.cost.items()
             },
-            ledger=self.ledger.charge(None, {first: cost}),
-            best=np.minimum(self.best, y),
+            ledger=self.ledger.charge(None, paid),
+            history=self.history.adding(trial),
+            y=np.append(self.y, y),
+            best=np.minimum(self.best, seen),
             number=self.number + 1,
         )
+
+
+def _taken(parts: Array, which: NDArray[np.int64]) -> Array:
+    """(u, m): of the parts (k, u, m), at each place the one named by `which`."""
+    return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
 
 
 # ── the probability of success ─────────────────────────────────────────────────────────────────
@@ -337,6 +365,11 @@ def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidenc
     )
 
 
+def _after(model: CostModel, x: Array) -> CostModel:
+    """A model once x was evaluated at a cost that it did not hear of."""
+    return model.after(x) if isinstance(model, Following) else model
+
+
 # ── believing ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -385,8 +418,13 @@ def believe(
             )
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
-        evidence = evidence_of(space, paid(history, resource), resource)
-        fitted = learner.fit(evidence._replace(memory=memories.get(f"cost:{resource}")))
+        bills = paid(history, resource)
+        evidence = evidence_of(space, bills, resource)._replace(
+            memory=memories.get(f"cost:{resource}"),
+            previous=history.previous[[t.number for t in bills]] if bills else None,
+            last=history.previous[-1] if len(history) else None,
+        )
+        fitted = learner.fit(evidence)
         if fitted is not None:
             cost[resource] = fitted
             if fitted.memory is not None:

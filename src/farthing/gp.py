@@ -187,9 +187,9 @@ class GP:
 
     def covariance(self, X: Array) -> Array:
         """Joint posterior covariance (m, m) of the latent function at X."""
-        return self.scale * self.scale * self._covariance(X)
+        return self.scale * self.scale * self.standard_covariance(X)
 
-    def _covariance(self, X: Array) -> Array:
+    def standard_covariance(self, X: Array) -> Array:
         """The same, standardised: finite where the square of `scale` is not."""
         Z = self.embedded(X)
         k = matern(distances(Z, self._Z), self.variance)
@@ -201,7 +201,7 @@ class GP:
         if self.targets.shape[1] > 1:
             raise ValueError("sample() wants one target column; this posterior holds fantasies")
         mean = self.at(X).mean[:, 0]
-        covariance = self._covariance(X)
+        covariance = self.standard_covariance(X)
         covariance[np.diag_indices_from(covariance)] += 1e-9 * self.variance
         root = _factor(covariance, self.variance)
         return np.asarray(mean + self.scale * rng.standard_normal((size, len(mean))) @ root.T)

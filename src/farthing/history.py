@@ -117,6 +117,11 @@ class Trial:
         return self.because == ELSEWHERE
 
     @property
+    def leads_on(self) -> bool:
+        """Whether the next evaluation follows it: one lost, or made elsewhere, led nowhere."""
+        return self.state != "lost" and not self.is_foreign
+
+    @property
     def is_start(self) -> bool:
         """Whether it belongs to the initial design."""
         return self.notes.get("phase") == "start"
@@ -204,6 +209,21 @@ class History:
     def running(self) -> tuple[Trial, ...]:
         """The trials asked and not yet told."""
         return self.having("running")
+
+    @cached_property
+    def previous(self) -> Array:
+        """(n + 1, d) the point evaluated before each trial, and before the next; NaN: none was.
+
+        Trials are taken to follow one another in the order of asking, whoever evaluates them.
+        """
+        found = np.full((len(self) + 1, self.X.shape[-1]), np.nan)
+        for i, trial in enumerate(self.trials):
+            found[i + 1] = trial.x if trial.leads_on else found[i]
+        return found
+
+    def before(self, number: int) -> Array | None:
+        """(d,) the point evaluated before trial `number`; None: none was."""
+        return next((t.x for t in reversed(self.trials[:number]) if t.leads_on), None)
 
     def last_note(self, key: str) -> Any:
         """The most recently stored note of that name, or None."""

@@ -180,6 +180,9 @@ class _Taught:
                 X=np.concatenate([self.X, evidence.X]),
                 cost=np.concatenate([self.cost, evidence.cost]),
                 at_least=np.concatenate([self.at_least, evidence.at_least]),
+                previous=None
+                if evidence.previous is None
+                else np.concatenate([np.full(self.X.shape, np.nan), evidence.previous]),
             )
         )
 

@@ -259,7 +259,8 @@ def _tell(settings: Settings, state: State, event: Told, moment: Moment) -> Stat
     begun = _begun(state, event.trial)
     if begun.state == "lost" and event.state != "done" and not event.certain:
         return state  # it was given up; a value would still be welcome
-    paid = bill(settings, event.cost, begun.x, required=event.certain)
+    previous = state.history.before(begun.number)
+    paid = bill(settings, event.cost, begun.x, required=event.certain, previous=previous)
     if event.state in ("failed", "killed") and not event.certain:
         # It was paid, though it could not say what: as much as it was expected to be.
         paid = {r: a for r, a in begun.predicted.items() if r in settings.needed} | paid

@@ -23,7 +23,7 @@ def paths(belief, X, count):
     return -np.array([surface(belief, np.random.default_rng(i)).at(X).score for i in range(count)])
 
 
-def test_paths_have_the_posterior_mean_and_covariance():
+def test_futures_have_the_posterior_mean_and_covariance():
     belief = on_the_grid()
     count = 1000
     f = paths(belief, GRID, count)
@@ -34,7 +34,7 @@ def test_paths_have_the_posterior_mean_and_covariance():
     assert np.all(np.abs(np.cov(f.T) - covariance) < 4.5 * error)
 
 
-def test_paths_go_through_the_data():
+def test_futures_go_through_the_data():
     f = paths(on_the_grid(), np.array([[0.2], [0.8]]), 20)
     np.testing.assert_allclose(f, np.tile([0.5, -0.1], (20, 1)), atol=0.01)  # the noise is 1e-3
 

@@ -11,11 +11,13 @@ from farthing.cost.model import (
     CostModel,
     Evidence,
     Explained,
+    Following,
     KnownBeforehand,
     LeavesOut,
     Trend,
     TrendLearner,
 )
+from farthing.cost.moving import Moving
 from farthing.cost.residual_gp import ResidualGP
 from farthing.cost.selected_gp import SelectedGP
 from farthing.cost.transfer import Transfer
@@ -28,6 +30,7 @@ __all__ = [
     "Evidence",
     "Explained",
     "Flops",
+    "Following",
     "Known",
     "KnownBeforehand",
     "LeavesOut",
@@ -35,6 +38,7 @@ __all__ = [
     "LogGP",
     "MLPFlops",
     "Median",
+    "Moving",
     "ResidualGP",
     "SelectedGP",
     "Transfer",

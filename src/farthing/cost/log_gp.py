@@ -61,7 +61,7 @@ class LogGP:
 
     def fit(self, evidence: Evidence) -> _LogGPCost | None:
         """A model of ln c, or None while fewer than two costs are known."""
-        space, X, _, at_least, memory = evidence
+        space, X, _, at_least, memory, *_ = evidence
         log_cost = evidence.log_cost()
         if len(log_cost) < 2:
             return None

@@ -16,6 +16,7 @@ __all__ = [
     "CostModel",
     "Evidence",
     "Explained",
+    "Following",
     "KnownBeforehand",
     "LeavesOut",
     "Trend",
@@ -33,6 +34,8 @@ class Evidence(NamedTuple):
         X: (n, d) points of the unit cube.
         cost: (n,) amounts paid, positive.
         at_least: (n,) True where the evaluation was killed: the true cost is at least that.
+        previous: (n, d) the point evaluated before each, NaN where there was none.
+        last: (d,) the point evaluated last, which the next one follows; NaN: none was.
     """
 
     space: Space
@@ -40,6 +43,8 @@ class Evidence(NamedTuple):
     cost: Array
     at_least: NDArray[np.bool_]
     memory: Memory | None = None
+    previous: Array | None = None
+    last: Array | None = None
 
     def log_cost(self) -> Array:
         """ln c (n,), of costs that have one."""
@@ -111,8 +116,19 @@ class TrendLearner(Protocol):
 class KnownBeforehand(Protocol):
     """What a learner may also say: the bill, before it is paid. It need not be told then."""
 
-    def price_at(self, space: Space, x: Array) -> float:
-        """What an evaluation at x (d,) will cost."""
+    def price_at(self, space: Space, x: Array, previous: Array | None = None) -> float:
+        """What an evaluation at x (d,) will cost after one at `previous`; None: the first."""
+
+
+@runtime_checkable
+class Following(Protocol):
+    """What a model may also say whose costs depend on the evaluation before, c(x | previous x).
+
+    It is fitted for what follows the last evaluation; `condition(x, cost)` is for what follows x.
+    """
+
+    def after(self, x: Array) -> CostModel:
+        """The model of costs that follow an evaluation at x (d,)."""
 
 
 @runtime_checkable
