@@ -22,6 +22,7 @@ from farthing.stopping import (
 )
 
 AT_MOST = 40
+TARGET = 1.745  # the minimum is 1.7396; the middle of the space, where the start begins, 1.774
 
 
 def value_at(params):
@@ -55,7 +56,7 @@ RULES = {
     "ProbableRegret, plain": lambda sign: ProbableRegret(within=0.02, plain=True),
     "Stalled": lambda sign: Stalled(),
     "Insignificant": lambda sign: after(8, Insignificant(share=0.01)),
-    "Target": lambda sign: Target(sign * 1.8),
+    "Target": lambda sign: Target(sign * TARGET),
     "MaxTrials": lambda sign: MaxTrials(9),
     "in_a_row": lambda sign: in_a_row(3, NotWorthIt(worth=1e-3)),
     "all_of": lambda sign: all_of(Stalled(3), NotWorthIt(worth=1e-3)),
