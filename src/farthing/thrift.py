@@ -7,8 +7,8 @@ cost:
     r = (thinking + the last thought) / allowed
 
 r <= 1: a whole thought; r <= 2: the last hyperparameters and a smaller search; beyond that no model
-at all: a step from the best point, of any length from a third of the cube down to a millionth, or
-now and then a uniform point. Where trials turn out dear, r falls, and whole thoughts return.
+at all: a step from the best point, from a third of the cube down to the shorter the more were made,
+or now and then a uniform point. Where trials turn out dear, r falls, and whole thoughts return.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ Depth = Literal["whole", "light", "none"]
 LEAST = 0.01  # of the budget: thinking that is always allowed
 LIGHT_UP_TO = 2.0  # times what is allowed
 STEPS = 8  # points to choose an untried one from
-LONGEST, SHORTEST = -0.5, -6.0  # log10 of the length of a step
-UNIFORM = 0.2  # of the steps are no steps, but anywhere
+LONGEST = -0.5  # log10 of the length of a step,
+SHORTER = 1.25  # and how much shorter it may be where n were made: n^-1.25
+UNIFORM = 0.1  # of the steps are no steps, but anywhere
 FLIP = 0.1  # chance that an option is another one
 
 
@@ -52,7 +53,8 @@ def step(belief: Belief, rng: np.random.Generator) -> Proposal:
     X = space.sample(STEPS, rng)
     if len(belief.y) and rng.random() >= UNIFORM:
         best = belief.top[0]
-        length = 10.0 ** rng.uniform(SHORTEST, LONGEST, (STEPS, 1))
+        shortest = LONGEST - SHORTER * np.log10(len(belief.history))
+        length = 10.0 ** rng.uniform(shortest, LONGEST, (STEPS, 1))
         moved = best + length * rng.standard_normal((STEPS, space.d))
         kept = space.categorical & (rng.random((STEPS, space.d)) >= FLIP)
         X = space.snap(np.where(space.categorical, np.where(kept, best, X), moved))
