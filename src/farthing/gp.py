@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack, solve_triangular
 from scipy.optimize import minimize
 
-from farthing.kernel import columns, distances, embed, matern, matern_slopes, pulled
+from farthing.kernel import columns, distances, embed, matern, matern_slopes
 
 __all__ = ["GP", "Hyper", "Memory", "Normal", "build", "fit", "refit"]
 
@@ -132,6 +132,20 @@ class GP:
         return self.embedded(self.X)
 
     @cached_property
+    def _to_cube(self) -> Array:
+        """(e, d): gradients in embedded coordinates times this are gradients in the cube."""
+        source = columns(self.options)
+        numbers = self.options[source] == 0
+        chain = np.zeros((len(source), len(self.options)))
+        chain[numbers, source[numbers]] = self._weight[numbers]  # none for categoricals
+        return chain
+
+    @cached_property
+    def _centres(self) -> Array:
+        """(n, d + 1): the observed points as `pulls` wants them, and a column of ones."""
+        return np.hstack([self._Z @ self._to_cube, np.ones((len(self._Z), 1))])
+
+    @cached_property
     def _A(self) -> Array:
         solved, _ = lapack.dpotrs(self.L, self.targets - self.mean, lower=1)
         return np.asarray(solved)
@@ -149,17 +163,16 @@ class GP:
     def correct(self, Z: Array, weights: Array) -> tuple[Array, Array]:
         """k(Z, X) weights, (m,), and its gradient in the cube, (m, d), for embedded points Z."""
         k, slope = matern_slopes(distances(Z, self._Z), self.variance)
-        return k @ weights, self.to_cube(pulled(slope * weights, Z, self._Z))
+        return k @ weights, self._pulled(slope * weights, Z)
 
     def to_cube(self, gradient: Array) -> Array:
         """Gradient in embedded coordinates (m, e) -> in the cube (m, d); none for categoricals."""
-        if not self._has_categoricals:
-            return gradient * self._weight
-        source = columns(self.options)
-        out = np.zeros((len(gradient), len(self.options)))
-        numbers = self.options[source] == 0
-        out[:, source[numbers]] = gradient[:, numbers] * self._weight[numbers]
-        return out
+        return gradient @ self._to_cube
+
+    def _pulled(self, slopes: Array, Z: Array) -> Array:
+        """`kernel.pulled` in the cube, (..., m, d), of slopes times weights, (..., m, n)."""
+        pulls = slopes @ self._centres  # their sum is its last column
+        return np.asarray(pulls[..., :-1] - pulls[..., -1:] * (Z @ self._to_cube))
 
     def _answer(self, mean: Array, variance: Array) -> Normal:
         mean = self.shift + self.scale * (self.mean + mean)
@@ -178,16 +191,16 @@ class GP:
         Z = self.embedded(X)
         k, slope = matern_slopes(distances(Z, self._Z), self.variance)
         half = k @ self._L_inverse.T  # (m, n)
-        both = half @ self._L_inverse
         normal = self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
-        d_variance = self.to_cube(pulled(slope * both, Z, self._Z))
+        f = self._A.shape[1]
+        weights = np.empty((f + 1, *k.shape))
+        weights[:f] = self._A.T[:, None, :]
+        np.matmul(half, self._L_inverse, out=weights[f])
+        weights *= slope
+        gradients = self._pulled(weights, Z)  # of the f means and of the variance
         # Not scale^2 / std: the square of a large scale overflows.
-        d_std = d_variance * (-self.scale / (normal.std / self.scale))[:, None]
-        d_mean = np.empty((*np.shape(X), self._A.shape[1]))
-        for f in range(self._A.shape[1]):
-            d_mean[:, :, f] = self.to_cube(pulled(slope * self._A[:, f], Z, self._Z))
-        d_mean *= self.scale
-        return normal, d_mean, d_std
+        d_std = gradients[f] * (-self.scale / (normal.std / self.scale))[:, None]
+        return normal, self.scale * np.moveaxis(gradients[:f], 0, 2), d_std
 
     def covariance(self, X: Array) -> Array:
         """Joint posterior covariance (m, m) of the latent function at X."""
