@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.climb import Rated, Surface, climb, penalised
+from farthing.climb import Rated, Surface, climb, less_penalty
 from farthing.space import Space
 
 __all__ = [
@@ -42,7 +42,7 @@ NEWTON_STEPS = 4  # from beyond the affordable back to its boundary
 HAIR = 1e-9  # of shortfall: what is left between a point and the boundary it was moved to
 BEAM = 3  # settings of the discrete coordinates whose neighbours are looked at in one round,
 ABREAST = 16  # how many of these neighbours are polished together,
-FOLLOW = 12  # and for how many steps
+FOLLOW = (4, 8)  # and for how many steps: after the first the better half goes on
 FEW_LEVELS = 16  # all levels of a coordinate are tried if it has no more than this
 
 
@@ -82,6 +82,7 @@ def maximise(
     near: Array,
     lengths: Array | None = None,
     effort: Effort = Effort(),
+    screened: Array | None = None,
 ) -> Found:
     """The best affordable points of a surface; an empty Found if there are none.
 
@@ -89,10 +90,12 @@ def maximise(
         tried: (k, d) points not to be returned.
         near: (k, d) points around which to look as well.
         lengths: (d,) over which the surface varies, as far as they are known.
+        screened: (k, d) the `candidates` to begin with, where several searches share them.
     """
     if space.rows is not None:
         return _enumerate(surface, space.rows, tried)
-    screened = candidates(space, rng, near, effort)
+    if screened is None:
+        screened = candidates(space, rng, near, effort)
     rated = surface.at(screened)
     if not (rated.shortfall <= 0).any():
         screened = _affordable(surface, space, screened, rated)
@@ -104,26 +107,39 @@ def maximise(
     numeric = space.options == 0
     starts = screened[_spread_out(screened, score, effort.starts)]
     peaks = climb(surface, starts, space.active(starts) & numeric, effort.steps, lengths)
-    peaks = space.snap(peaks)
-    if rated.shortfall.max() > -np.inf:
-        peaks = _afford(surface, space, peaks)
+    best = np.argmax(score)[None]
+    found = _ordered(
+        _judged(surface, space, peaks, tried),
+        _untried(screened[best], score[best], tried),
+    )
     if any(levels is not None for levels in space.levels):
-        peaks = _flip(surface, space, peaks, tried, lengths, effort)
-    return _best_first(surface, np.vstack([peaks, screened[np.argmax(score)][None]]), tried)
+        found = _flip(surface, space, found, tried, lengths, effort)
+    return found
 
 
-def _allowed_score(surface: Surface, X: Array, tried: Array) -> Array:
-    """(m,) scores, -inf where not affordable, tried, or not finite."""
+def _judged(surface: Surface, space: Space, X: Array, tried: Array) -> Found:
+    """The ends of climbs, snapped; those a little beyond what is affordable brought back to it."""
+    X = space.snap(X)
     rated = surface.at(X)
-    allowed = (rated.shortfall <= 0) & ~_is_close(X, tried) & np.isfinite(rated.score)
-    return np.where(allowed, rated.score, -np.inf)
+    over = rated.shortfall > 0
+    if over.any():
+        X[over] = _afford(surface, space, X[over])
+        rated = surface.at(X)
+    return _untried(X, np.where(rated.shortfall <= 0, rated.score, -np.inf), tried)
 
 
-def _best_first(surface: Surface, pool: Array, tried: Array) -> Found:
-    score = _allowed_score(surface, pool, tried)
+def _untried(X: Array, score: Array, tried: Array) -> Found:
+    """The points with a finite score that are not close to any that was tried."""
+    keep = np.isfinite(score) & ~_is_close(X, tried)
+    return Found(X[keep], score[keep])
+
+
+def _ordered(*parts: Found) -> Found:
+    """All of them, best first."""
+    X = np.vstack([part.X for part in parts])
+    score = np.concatenate([part.score for part in parts])
     order = np.argsort(-score, kind="stable")
-    order = order[np.isfinite(score[order])]
-    return Found(pool[order], score[order])
+    return Found(X[order], score[order])
 
 
 def _enumerate(surface: Surface, rows: Array, tried: Array) -> Found:
@@ -142,7 +158,9 @@ def _enumerate(surface: Surface, rows: Array, tried: Array) -> Found:
 
 def is_among(X: Array, tried: Array) -> Bools:
     """(m,): whether each row of X is exactly one of `tried`."""
-    among = np.isin(X[:, 0], tried[:, 0])  # in one coordinate at least: mostly that says it all
+    among = np.ones(len(X), dtype=np.bool_)
+    for j in range(X.shape[1]):  # mostly a coordinate or two say it all
+        among[among] = np.isin(X[among, j], tried[:, j])
     if among.any():
         known = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
         there = np.ascontiguousarray(X[among]) + 0.0
@@ -252,37 +270,37 @@ def _continuous(space: Space) -> Bools:
 def _flip(
     surface: Surface,
     space: Space,
-    X: Array,
+    found: Found,
     tried: Array,
     lengths: Array | None,
     effort: Effort,
-) -> Array:
-    """From the best of X, in different settings, change one discrete coordinate at a time.
+) -> Found:
+    """From the best found, in different settings, change one discrete coordinate at a time.
 
     A change is judged after the continuous coordinates have followed: another level may want them
     elsewhere, above all where a boundary holds them.
     """
     continuous = _continuous(space)
-    pool, seen = X, set[bytes]()
+    seen = set[bytes]()
     for _ in range(effort.flips):
-        ordered = _best_first(surface, pool, tried).X
-        settings = [x[~continuous].tobytes() for x in ordered]
+        settings = [x[~continuous].tobytes() for x in found.X]
         if not settings or settings[0] in seen:
             break  # the neighbours of the best were looked at
         new: dict[bytes, Array] = {}
-        for setting, x in zip(settings, ordered, strict=True):
+        for setting, x in zip(settings, found.X, strict=True):
             if setting not in seen and len(new) < BEAM:
                 new.setdefault(setting, x)
         seen.update(new)
         here = np.array(list(new.values()))
         around = np.vstack([here, *(space.snap(_neighbours(space, x)) for x in here)])
+        rated = surface.at(around)
+        flipped = _untried(around, np.where(rated.shortfall <= 0, rated.score, -np.inf), tried)
         if continuous.any():
-            value, _ = penalised(surface, around)
-            around = around[np.argsort(-value, kind="stable")[:ABREAST]]
-            moved = climb(surface, around, space.active(around) & continuous, (FOLLOW,), lengths)
-            around = np.vstack([around, _afford(surface, space, space.snap(moved))])
-        pool = np.vstack([pool, around])
-    return pool
+            around = around[np.argsort(-less_penalty(rated), kind="stable")[:ABREAST]]
+            moved = climb(surface, around, space.active(around) & continuous, FOLLOW, lengths)
+            flipped = _ordered(flipped, _judged(surface, space, moved, tried))
+        found = _ordered(found, flipped)
+    return found
 
 
 def _neighbours(space: Space, x: Array) -> Array:
