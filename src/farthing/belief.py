@@ -220,6 +220,22 @@ class Belief:
         success = self.log_success(X)
         return Outlook(mean, std, cost, success, self.best, self.cap, shortfall)
 
+    def at_best(self, X: Array) -> Outlook:
+        """An outlook no worse than `outlook(X)` in any number, for a fraction of its work.
+
+        Nothing fails, and a cost is known: E[min(c, cap)] >= min(exp(m), cap/2), as ln c is
+        symmetric about m and cosh >= 1.
+        """
+        assert self.objective is not None
+        mean, std = self.objective.at_best(X)
+        none = np.zeros(len(X))
+        costs = [Normal(_least(model, X), none) for model in self.cost.values()]
+        cost, shortfall = Normal(none, none), np.full(len(X), -np.inf)
+        if costs:
+            cost, shortfall = self._one_cost(costs)[0], self._shortfall(costs)[0]
+            cost = Normal(np.minimum(cost.mean, np.log(self.cap / 2.0)), none)
+        return Outlook(mean, std, cost, none, self.best, self.cap, shortfall)
+
     def slopes(self, X: Array) -> tuple[Outlook, OutlookSlopes]:
         """`outlook(X)` and the gradients of its numbers."""
         assert self.objective is not None
@@ -246,6 +262,12 @@ class Belief:
             best=np.minimum(self.best, y),
             number=self.number + 1,
         )
+
+
+def _least(model: CostModel, X: Array) -> Array:
+    """The mean of ln c or, where that is a Gaussian process's, a little less for less work."""
+    process = getattr(model, "gp", None)
+    return model.log_at(X).mean if process is None else process.least_mean(X)[:, 0]
 
 
 # ── the probability of success ─────────────────────────────────────────────────────────────────

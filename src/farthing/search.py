@@ -31,12 +31,14 @@ __all__ = [
     "is_among",
     "maximise",
     "sobol",
+    "untried",
 ]
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 CHUNK = 4096  # rows of a table scored at once, to bound memory
+FIRST_ROWS = 256  # and first, where it is known how high the others can be
 SAME_POINT = 1e-7  # of the cube: closer than this is the same evaluation
 NEWTON_STEPS = 4  # from beyond the affordable back to its boundary
 HAIR = 1e-9  # of shortfall: what is left between a point and the boundary it was moved to
@@ -83,6 +85,8 @@ def maximise(
     lengths: Array | None = None,
     effort: Effort = Effort(),
     screened: Array | None = None,
+    ceiling: Array | None = None,
+    within: float = 0.0,
 ) -> Found:
     """The best affordable points of a surface; an empty Found if there are none.
 
@@ -90,10 +94,16 @@ def maximise(
         tried: (k, d) points not to be returned.
         near: (k, d) points around which to look as well.
         lengths: (d,) over which the surface varies, as far as they are known.
-        screened: (k, d) the `candidates` to begin with, where several searches share them.
+        screened: (k, d) points to begin with, where several searches share them: `candidates`, or
+            the `untried` rows of a table.
+        ceiling: (k,) what the scores of these rows are at most; without it all are scored.
+        within: of the best score, in which all rows of a table are wanted.
     """
     if space.rows is not None:
-        return _enumerate(surface, space.rows, tried)
+        rows = untried(space.rows, tried) if screened is None else screened
+        if ceiling is not None:
+            return _enumerate_below(surface, rows, ceiling, within)
+        return _enumerate(surface, rows)
     if screened is None:
         screened = candidates(space, rng, near, effort)
     rated = surface.at(screened)
@@ -104,14 +114,13 @@ def maximise(
     screened, score = screened[allowed], rated.score[allowed]
     if not len(screened):
         return Found(screened, score)
-    numeric = space.options == 0
-    starts = screened[_spread_out(screened, score, effort.starts)]
-    peaks = climb(surface, starts, space.active(starts) & numeric, effort.steps, lengths)
-    best = np.argmax(score)[None]
-    found = _ordered(
-        _judged(surface, space, peaks, tried),
-        _untried(screened[best], score[best], tried),
+    chosen = _spread_out(screened, score, effort.starts)
+    starts = screened[chosen]
+    peaks = climb(
+        surface, starts, space.active(starts) & (space.options == 0), effort.steps, lengths
     )
+    best = Rated(score[chosen[:1]], np.zeros(1))  # of the screen
+    found = _ordered(_judged(surface, space, peaks, tried), _untried(starts[:1], best, tried))
     if any(levels is not None for levels in space.levels):
         found = _flip(surface, space, found, tried, lengths, effort)
     return found
@@ -125,13 +134,13 @@ def _judged(surface: Surface, space: Space, X: Array, tried: Array) -> Found:
     if over.any():
         X[over] = _afford(surface, space, X[over])
         rated = surface.at(X)
-    return _untried(X, np.where(rated.shortfall <= 0, rated.score, -np.inf), tried)
+    return _untried(X, rated, tried)
 
 
-def _untried(X: Array, score: Array, tried: Array) -> Found:
-    """The points with a finite score that are not close to any that was tried."""
-    keep = np.isfinite(score) & ~_is_close(X, tried)
-    return Found(X[keep], score[keep])
+def _untried(X: Array, rated: Rated, tried: Array) -> Found:
+    """The affordable points with a finite score that are not close to any that was tried."""
+    keep = (rated.shortfall <= 0) & np.isfinite(rated.score) & ~_is_close(X, tried)
+    return Found(X[keep], rated.score[keep])
 
 
 def _ordered(*parts: Found) -> Found:
@@ -142,17 +151,42 @@ def _ordered(*parts: Found) -> Found:
     return Found(X[order], score[order])
 
 
-def _enumerate(surface: Surface, rows: Array, tried: Array) -> Found:
-    """Every row not tried, the affordable ones best first."""
-    rows = rows[~is_among(rows, tried)]
-    parts = [surface.at(rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)]
-    if not parts:
-        return Found(rows, np.zeros(0))
-    score = np.concatenate([part.score for part in parts])
-    shortfall = np.concatenate([part.shortfall for part in parts])
-    score = np.where((shortfall <= 0) & ~np.isnan(score), score, -np.inf)
-    order = np.argsort(-score, kind="stable")
-    order = order[score[order] > -np.inf]
+def untried(rows: Array, tried: Array) -> Array:
+    """The rows that are not among those tried."""
+    return rows[~is_among(rows, tried)]
+
+
+def _enumerate(surface: Surface, rows: Array) -> Found:
+    """Every row, the affordable ones best first."""
+    if len(rows) <= CHUNK:
+        return _best_first(rows, _affordable_score(surface, rows) if len(rows) else np.zeros(0))
+    starts = range(0, len(rows), CHUNK)
+    parts = [_affordable_score(surface, rows[i : i + CHUNK]) for i in starts]
+    return _best_first(rows, np.concatenate(parts))
+
+
+def _enumerate_below(surface: Surface, rows: Array, ceiling: Array, within: float) -> Found:
+    """The rows that may be the best or `within` that of it, highest ceiling first, best first."""
+    order = np.argsort(-ceiling, kind="stable")
+    score = np.full(len(rows), -np.inf)
+    best, step = -np.inf, FIRST_ROWS
+    while len(order) and ceiling[order[0]] >= best - within and ceiling[order[0]] > -np.inf:
+        some, order = order[:step], order[step:]
+        score[some] = _affordable_score(surface, rows[some])
+        best, step = max(best, float(score[some].max())), min(2 * step, CHUNK)
+    return _best_first(rows, score)
+
+
+def _affordable_score(surface: Surface, X: Array) -> Array:
+    """(m,) scores, -inf where there is none or it is not affordable."""
+    score, shortfall = surface.at(X)
+    return np.where((shortfall <= 0) & ~np.isnan(score), score, -np.inf)
+
+
+def _best_first(rows: Array, score: Array) -> Found:
+    """The rows with a score, best first; of equals the first."""
+    some = np.flatnonzero(score > -np.inf)
+    order = some[np.argsort(-score[some], kind="stable")]
     return Found(rows[order], score[order])
 
 
@@ -294,7 +328,7 @@ def _flip(
         here = np.array(list(new.values()))
         around = np.vstack([here, *(space.snap(_neighbours(space, x)) for x in here)])
         rated = surface.at(around)
-        flipped = _untried(around, np.where(rated.shortfall <= 0, rated.score, -np.inf), tried)
+        flipped = _untried(around, rated, tried)
         if continuous.any():
             around = around[np.argsort(-less_penalty(rated), kind="stable")[:ABREAST]]
             moved = climb(surface, around, space.active(around) & continuous, FOLLOW, lengths)
