@@ -47,7 +47,7 @@ BOTH_STARTS_UP_TO = 15  # rows up to which the last optimum is not yet trusted a
 LEARN_AT_MOST = 400  # hyperparameters are learnt on at most this many rows
 MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`)
 ROUGH_AT_MOST = 96  # observations that a bound of the std looks at
-ROUGH_AT_ONCE = 2**18  # kernel values held while bounding: they stay in the cache
+ROUGH_AT_ONCE = 2**17  # kernel values held while bounding: they stay in the cache
 ROUNDING = 2.0**-24  # of single precision
 
 
@@ -207,8 +207,8 @@ class GP:
         means, explained = [], []
         for k in self._rough(X):
             means.append(k @ self._A.astype(np.float32))
-            part = k[:, some] @ floats.T
-            explained.append(np.sqrt(np.einsum("ij,ij->i", part, part)))
+            part = blas.strmm(1.0, floats, k.T if len(some) == len(self.X) else k.T[some], lower=1)
+            explained.append(np.sqrt(np.einsum("ij,ij->j", part, part)))
         sure = np.maximum(np.concatenate(explained) - off, 0.0)
         return self._answer(self._least(means), self.variance - sure * sure)
 

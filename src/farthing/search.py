@@ -39,6 +39,7 @@ Bools = NDArray[np.bool_]
 
 CHUNK = 4096  # rows of a table scored at once, to bound memory
 FIRST_ROWS = 256  # and first, where it is known how high the others can be
+LEAST = -1e300  # what is lower is no score
 SAME_POINT = 1e-7  # of the cube: closer than this is the same evaluation
 NEWTON_STEPS = 4  # from beyond the affordable back to its boundary
 HAIR = 1e-9  # of shortfall: what is left between a point and the boundary it was moved to
@@ -167,13 +168,15 @@ def _enumerate(surface: Surface, rows: Array) -> Found:
 
 def _enumerate_below(surface: Surface, rows: Array, ceiling: Array, within: float) -> Found:
     """The rows that may be the best or `within` that of it, highest ceiling first, best first."""
-    order = np.argsort(-ceiling, kind="stable")
     score = np.full(len(rows), -np.inf)
-    best, step = -np.inf, FIRST_ROWS
-    while len(order) and ceiling[order[0]] >= best - within and ceiling[order[0]] > -np.inf:
-        some, order = order[:step], order[step:]
-        score[some] = _affordable_score(surface, rows[some])
-        best, step = max(best, float(score[some].max())), min(2 * step, CHUNK)
+    first = np.argpartition(-ceiling, FIRST_ROWS)[:FIRST_ROWS]
+    score[first] = _affordable_score(surface, rows[first])
+    ceiling = ceiling.copy()
+    ceiling[first] = -np.inf
+    while len(rest := np.flatnonzero(ceiling >= max(score.max() - within, LEAST))):
+        highest = rest[np.argsort(-ceiling[rest], kind="stable")[:CHUNK]]
+        score[highest] = _affordable_score(surface, rows[highest])
+        ceiling[highest] = -np.inf
     return _best_first(rows, score)
 
 
@@ -193,12 +196,13 @@ def _best_first(rows: Array, score: Array) -> Found:
 def is_among(X: Array, tried: Array) -> Bools:
     """(m,): whether each row of X is exactly one of `tried`."""
     among = np.ones(len(X), dtype=np.bool_)
-    for j in range(X.shape[1]):  # mostly a coordinate or two say it all
-        among[among] = np.isin(X[among, j], tried[:, j])
+    known = [np.append(np.unique(column), np.nan) for column in tried.T]
+    for j in np.argsort([-len(values) for values in known]):  # mostly the first says it all
+        there = X[among, j]
+        among[among] = known[j][np.searchsorted(known[j], there)] == there
     if among.any():
-        known = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
-        there = np.ascontiguousarray(X[among]) + 0.0
-        among[among] = [x.tobytes() in known for x in there]
+        points = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
+        among[among] = [x.tobytes() in points for x in np.ascontiguousarray(X[among]) + 0.0]
     return among
 
 
