@@ -240,6 +240,25 @@ class Belief:
         success = self.log_success(X)
         return Outlook(mean, std, cost, success, self.best, self.cap, shortfall)
 
+    def at_best(self, X: Array) -> Outlook:
+        """An outlook no worse than `outlook(X)` in any number, for a fraction of its work.
+
+        Nothing fails, and a cost is known: E[min(c, cap)] >= min(exp(m), cap/2), as ln c is
+        symmetric about m and cosh >= 1.
+        """
+        assert self.objective is not None
+        mean, std = self.objective.at_best(X)
+        none = np.zeros(len(X))
+        costs = [Normal(model.log_at(X).mean, none) for model in self.cost.values()]
+        cost, shortfall = Normal(none, none), np.full(len(X), -np.inf)
+        if costs:
+            (mean_cost, _), [shortfall] = (
+                self.one_cost(costs, self.left)[0],
+                self.shortfall(costs, self.left)[0],
+            )
+            cost = Normal(np.minimum(mean_cost[0], np.log(self.cap / 2.0)), none)
+        return Outlook(mean, std, cost, none, self.best, self.cap, shortfall)
+
     def slopes(self, X: Array) -> tuple[Outlook, OutlookSlopes]:
         """`outlook(X)` and the gradients of its numbers."""
         assert self.objective is not None

@@ -33,9 +33,12 @@ __all__ = ["ContextualEI"]
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # in ln EI
-POLISHED = 2  # cheapest points to start SLSQP from
-EFFORT = Effort(around=512, starts=24)  # feasible regions are small and have several ends
+POLISHED = 2  # cheapest points to start SLSQP from, the second where it may pass the first
+PROMISES = 3.0  # times what the first gained is what the second may gain
+# Feasible regions are small and near the maxima of EI; SLSQP does the last steps.
+EFFORT = Effort(screen=64, around=384, starts=16, steps=(6, 6, 8))
 NO_LIMIT = -50.0  # a shortfall of -inf, as a number: e^50 times what it costs is left
+BACK = np.append(0.0, np.geomspace(1e-10, 1.0, 40))  # from where SLSQP ended to where it began
 CHUNK = 4096
 
 
@@ -80,7 +83,8 @@ class ContextualEI:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin c among the points with enough EI."""
-        found = maximise_score(belief, log_ei_per_cost(0.0), rng)
+        within = -float(np.log1p(-self.slack))
+        found = maximise_score(belief, log_ei_per_cost(0.0), rng, within=within + TOLERANCE)
         if self.slack == 0 or not len(found.X):
             return proposal(belief, found, "most improvement to be expected")
         cheapest = cheapest_within(belief, found, self.slack, rng)
@@ -152,8 +156,14 @@ def _polish(belief: Belief, rated: _Rated, threshold: float) -> Array:
     """SLSQP on ln c with the EI and affordability constraints, from the cheapest points."""
     enough = rated.only(rated.log_ei >= threshold)
     order = np.lexsort((-enough.log_ei, -enough.cheapness))[:POLISHED]
-    ends = [_descend(belief, enough.X[i], threshold) for i in order]
-    return belief.space.snap(np.array(ends))
+    ends: list[Array] = []
+    best, gained = -np.inf, np.inf
+    for i in order:
+        if enough.cheapness[i] + PROMISES * gained >= best:
+            ends.append(belief.space.snap(_descend(belief, enough.X[i], threshold)[None]))
+            best = float(_rate(belief, ends[-1]).cheapness[0])
+            gained = best - float(enough.cheapness[i])
+    return np.vstack(ends)
 
 
 def _descend(belief: Belief, x: Array, threshold: float) -> Array:
@@ -198,12 +208,11 @@ def _descend(belief: Belief, x: Array, threshold: float) -> Array:
 
 def _pull_back(enough: _Enough, x: Array, end: Array) -> Array:
     """The last point on the way from x to the end that will do: SLSQP may end just outside."""
-    share = np.linspace(0.0, 1.0, 33)
-    for _ in range(6):
-        way = x + share[:, None] * (end - x)
-        will_do = enough.at(way).shortfall <= 0
-        if will_do[-1]:
-            return np.asarray(way[-1])
-        first_beyond = max(int(np.argmin(will_do)), 1)
-        share = np.linspace(share[first_beyond - 1], share[first_beyond], 33)
-    return np.asarray(x + share[0] * (end - x))
+    back = BACK
+    for _ in range(2):
+        way = end + back[:, None] * (x - end)
+        first = int(np.argmax(enough.at(way).shortfall <= 0))
+        if first == 0:
+            break
+        back = np.linspace(back[first], back[first - 1], 32)[::-1]
+    return np.asarray(way[first])
