@@ -1,6 +1,7 @@
 """The start is made for every policy that needs a model, in one place; others are asked at once."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -176,3 +177,22 @@ def test_after_the_given_points_the_start_is_made_for_the_policy_that_follows():
     second = propose(policy, known(SPACE, history=history), rng())
     assert second.notes["phase"] == "start"
     assert "of the 5 a model starts from" in second.because
+
+
+def test_where_the_model_promises_nothing_one_trial_in_four_looks_elsewhere():
+    """A model that has learnt that `b` does not matter never looks again whether it does."""
+
+    def deceptive(params):
+        well = -3.0 if params["b"] > 0.75 and abs(params["a"] - 0.75) < 0.2 else 0.0
+        return (params["a"] - 0.3) ** 2 + well
+
+    space = {"a": Float(0, 1), "b": Float(0, 1)}
+    optimizer = Optimizer(space, {"cost": 1e9}, policy=EI(), cost=lambda params: 1.0)
+    for _ in range(60):
+        trial = optimizer.ask()
+        optimizer.tell(trial, deceptive(trial.params))
+    explored = [t.number for t in optimizer.history if t.notes.get("phase") == "explore"]
+    assert len(explored) >= 3
+    assert all(b - a >= 4 for a, b in pairwise(explored))
+    assert all("promises next to nothing" in optimizer.history[k].because for k in explored)
+    assert optimizer.best.value < -2.0

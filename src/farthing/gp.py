@@ -208,12 +208,6 @@ class GP:
         sure = np.maximum(np.concatenate(explained) - off, 0.0)
         return self._answer(self._least(means), self.variance - sure * sure)
 
-    def least_mean(self, X: Array) -> Array:
-        """(m, f): the mean of `at_best`."""
-        A = self._A.astype(np.float32)
-        means = self._least([k @ A for k in self._rough(X)])
-        return self.shift + self.scale * (self.mean + means)
-
     def _least(self, means: list[Array]) -> Array:
         off = (len(self.X) + 12) * ROUNDING * self.variance * np.abs(self._A).sum(axis=0)
         return np.asarray(np.concatenate(means).astype(np.float64) - off)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from farthing.belief import START, Z_AFFORDABLE, Belief
 from farthing.decision import Policy, Proposal
 from farthing.normal import log_ei
-from farthing.search import Rated, is_among, maximise
+from farthing.search import Rated, is_among, maximise, sobol
 from farthing.space import Space
 
 __all__ = ["DRAWS", "first_allowed", "first_given", "propose", "start"]
@@ -33,6 +33,8 @@ LEAST_CAP = 1 / 20  # or half of that,
 ALL = 1 / 4  # where all of them together would cost more
 CHEAP_SIDE = 0.1  # of the cube: where it is said to be cheap
 REACH = 0.1  # half the box around the first point that the second is in; it doubles with each
+SPREAD = 256  # points over the whole space, to look where nothing was tried
+EVERY = 4  # trials, at most one of them explores
 NOTHING = 1e-3  # of the data's scale: an expected improvement below this is next to nothing
 CHEAPEST_OF = 5  # drawn uniformly, once something is known of costs
 
@@ -49,7 +51,7 @@ def propose(
         waits = "model" in policy.needs and belief.objective is None
         proposal = start(belief, rng) if waits else policy.propose(belief, rng)
         if is_spent(belief, proposal):
-            proposal = explore(belief, rng) or proposal
+            proposal = explore(belief) or proposal
     if proposal.x is None:
         return proposal
     because = "; ".join(filter(None, [proposal.because, belief.about_costs()]))
@@ -57,33 +59,34 @@ def propose(
 
 
 def is_spent(belief: Belief, proposal: Proposal) -> bool:
-    """Whether the model promises next to nothing, and was believed the last time.
+    """Whether the model promises next to nothing, and was believed the last few times.
 
     A model that is sure of itself polishes one optimum for ever: where it has learnt that a
     parameter does not matter, it never looks again whether it does.
     """
     if proposal.x is None or belief.objective is None or belief.history.running:
         return False
-    last = belief.history[len(belief.history) - 1] if belief.history else None
-    if last is None or last.notes.get("phase") == "explore":
+    if any(trial.notes.get("phase") == "explore" for trial in belief.history.trials[-EVERY + 1 :]):
         return False
     outlook = belief.outlook(proposal.x[None])
     promised = np.logaddexp.reduce(log_ei(outlook.mean[0], outlook.std[0], outlook.best))
     return bool(promised - np.log(len(outlook.best)) < np.log(NOTHING * belief.scale))
 
 
-def explore(belief: Belief, rng: np.random.Generator) -> Proposal | None:
-    """The affordable point farthest from what was tried, among the cheaper half of those drawn."""
-    X = belief.space.sample(DRAWS, rng)
+def explore(belief: Belief) -> Proposal | None:
+    """The affordable point farthest from what was tried, among the cheaper half of a Sobol set."""
+    space = belief.space
+    # Columns go by name, so that permuted parameters have the same set.
+    column = np.argsort(np.argsort(space.names))
+    X = space.spread(sobol(SPREAD, space.d)[:, column])
     cost, shortfall = belief.costs(X)
     allowed = (shortfall <= 0) & ~is_among(X, belief.tried)
     if not allowed.any():
         return None
     X, price = X[allowed], cost.mean[allowed]
     X = X[price <= np.median(price)]
-    apart = np.where(
-        belief.space.categorical, X[:, None] != belief.tried, np.abs(X[:, None] - belief.tried)
-    )
+    known = belief.history.X
+    apart = np.where(space.categorical, X[:, None] != known, np.abs(X[:, None] - known))
     farthest = int(np.argmax((apart**2).sum(axis=2).min(axis=1)))
     because = "far from what was tried: the model promises next to nothing anywhere"
     return Proposal(X[farthest], because, notes={"phase": "explore"})
