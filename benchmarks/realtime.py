@@ -49,7 +49,6 @@ Objective = Callable[[Mapping[str, Any]], float]
 SUITE = "realtime"
 METHODS = ("farthing", "optuna-tpe", "optuna-gp", "flaml-cfo", "random")
 BUDGETS = (60.0, 300.0)  # seconds
-WARM_UP = 14  # evaluations: more than anybody's initial design
 EVALUATIONS = 60  # what the peers are told to expect; nobody knows. Their defaults follow from it
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 GRACE = 600.0  # seconds that a last evaluation may run over before the process is ended
@@ -141,7 +140,7 @@ def _boosting() -> Objective:
 
 
 def _xgboost() -> Objective:
-    data = training.load("coil2000", "s", data_folder())
+    data = training.load("pendigits", "plain", data_folder())
     return lambda params: training.train("xgboost", params, data)
 
 
@@ -197,7 +196,7 @@ MODELS = {
         ),
         _boosting,
     ),
-    "xgboost-coil2000": Model(training.XGBOOST, _xgboost),
+    "xgboost-pendigits": Model(training.XGBOOST, _xgboost),
 }
 
 
@@ -281,7 +280,7 @@ def run(job: Job) -> Json:
     model = MODELS[job.model]
     objective = model.load()
     warm = Clock(lambda params: 0.5)
-    drive(job.method, model.space, warm, budget=60.0, seed=99, most=WARM_UP)
+    drive(job.method, model.space, warm, budget=60.0, seed=99, most=replay.WARM_UP)
     clock, error = Clock(objective), None
     try:
         ended = drive(job.method, model.space, clock, budget=job.budget, seed=job.seed)
@@ -351,11 +350,7 @@ def carry_out(
         cores: SimpleQueue[int] = SimpleQueue()
         for core in sorted(os.sched_getaffinity(0))[: max(1, processes)]:
             cores.put(core)
-        replay.FOLDER.mkdir(parents=True, exist_ok=True)
-        with (
-            ThreadPoolExecutor(max(1, processes)) as pool,
-            (replay.FOLDER / f"{SUITE}.jsonl").open("a") as file,
-        ):
+        with ThreadPoolExecutor(max(1, processes)) as pool, replay.appending(SUITE) as file:
             futures = {
                 pool.submit(_in_a_process, job, pythons[job.method], cores): job
                 for job in todo

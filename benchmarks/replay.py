@@ -36,7 +36,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -45,11 +45,13 @@ from benchmarks import peers, problems
 from benchmarks.methods import Method, make
 from benchmarks.problems import recorded
 from benchmarks.problems.problem import Evaluation, Problem
-from farthing import Space
+from farthing import Float, Space
 
 FOLDER = Path(__file__).with_name("results") / "replays"
 BUDGET = 60.0  # typical costs
 MOST = 200  # evaluations of a run, or twice the budget where that is more
+WARM_UP = 12  # evaluations: more than the initial design of anybody
+AROUND = ("cli", "clerk", "evaluations", "loop", "meter", "running", "storage", "study", "worker")
 PATIENCE = 600.0  # CPU seconds of thinking after which a run is given up
 
 
@@ -96,7 +98,8 @@ def replay(problem: Problem, job: Job) -> Run:
         ended = _play(problem, job, limit, costs, values, thinking)
     except Exception as raised:
         ended, error = "error", f"{type(raised).__name__}: {raised}"[:500]
-    return Run(job, limit, tuple(costs), tuple(values), tuple(thinking), ended, error)
+    lists = tuple(costs), tuple(values), tuple(thinking)
+    return Run(job, limit, *lists, ended, error, versions())
 
 
 def _play(
@@ -109,6 +112,8 @@ def _play(
 ) -> str:
     """Fill the three lists, evaluation by evaluation; why it ended."""
     table = problem.table
+    if job.clock:
+        warm_up(job.method)
     method: Method = make(
         job.method,
         table if table is not None and job.rows else problem.space,
@@ -147,6 +152,17 @@ def _play(
         if sum(thinking) > PATIENCE:
             return "too slow"
     return "evaluations"
+
+
+@cache
+def warm_up(name: str) -> None:
+    """Let a method import what it imports: no suggestion is charged for that."""
+    method = make(name, Space({"x": Float(0.0, 1.0)}), budget=100.0, seed=0, evaluations=30)
+    for _ in range(WARM_UP):
+        params = method.ask()
+        if params is None:
+            return
+        method.tell(params, Evaluation((params["x"] - 0.3) ** 2, 1.0))
 
 
 class Rows:
@@ -202,7 +218,7 @@ def line_of(run: Run) -> str:
         "thinking": [_digits(seconds, 2) for seconds in run.thinking],
         "ended": run.ended,
         "error": run.error,
-        **(run.versions or {"farthing": version("farthing"), "source": source()}),
+        **(run.versions or versions()),
     }
     return json.dumps(record, separators=(",", ":"))
 
@@ -223,12 +239,20 @@ def run_of(line: str) -> Run:
     )
 
 
+def versions() -> dict[str, str]:
+    """What this process runs."""
+    return {"farthing": version("farthing"), "source": source()}
+
+
 @cache
 def source() -> str:
-    """A mark of the code that decides: the same where only comments, docstrings or form differ."""
+    """A mark of the code that decides: the same where only comments, docstrings or form differ.
+
+    What carries a decision out, and where it is kept, is no part of it.
+    """
     folder, marks = Path(farthing.__file__).parent, []
     for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0] in ("cli", "running", "storage"):
+        if path.relative_to(folder).parts[0].removesuffix(".py") in AROUND:
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -255,10 +279,22 @@ def lines(suite: str) -> Iterator[str]:
         with gzip.open(packed, "rt") as file:
             yield from file
     if fresh.exists():
-        with fresh.open() as file, suppress(json.JSONDecodeError):
+        with fresh.open() as file:
             for line in file:
-                if line.endswith("\n"):  # the last one may have been interrupted
+                with suppress(json.JSONDecodeError):  # a kill may have cut one short
+                    json.loads(line)
                     yield line
+
+
+def appending(suite: str) -> TextIO:
+    """The file of a suite, open for more lines; one that a kill cut short is ended first."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"{suite}.jsonl"
+    there = path.read_bytes() if path.exists() else b""
+    file = path.open("a")
+    if there and not there.endswith(b"\n"):
+        file.write("\n")
+    return file
 
 
 def pack(suite: str) -> Path:
@@ -300,12 +336,11 @@ def carry_out(
     todo = [job for job in wanted if job not in have]
     if not make_more or not todo:
         return {job: have[job] for job in wanted if job in have}
-    FOLDER.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
     context = multiprocessing.get_context("fork")
     with (
         ProcessPoolExecutor(max(1, processes), mp_context=context) as pool,
-        (FOLDER / f"{suite}.jsonl").open("a") as file,
+        appending(suite) as file,
     ):
         futures = [pool.submit(attempt, job, folder) for job in todo]
         for i, future in enumerate(as_completed(futures), 1):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import evidence, methods, replay
-from benchmarks.artefacts import ARTEFACTS, comparison, duels
+from benchmarks.artefacts import ARTEFACTS, carbo, comparison, duels
 from benchmarks.artefacts.artefact import Settings, picture, run
 from benchmarks.problems import recorded, tables
 from benchmarks.problems.training import RECORDED
@@ -16,12 +16,12 @@ BY_NAME = {artefact.name: artefact for artefact in ARTEFACTS}
 
 
 def test_every_artefact_of_the_issue_is_there():
-    carbo = {f"carbo-figure-{k}" for k in (1, 2, 3, 4, 5, 7, 8, 11, 12)}
-    tables = {"carbo-table-1", "carbo-table-2"}
+    figures = {f"carbo-figure-{k}" for k in (1, 2, 3, 4, 5, 7, 8, 11, 12)}
+    figures |= {"carbo-table-1", "carbo-table-2"}
     pareto = {f"pareto-figure-{k}" for k in (1, 3, 4, 5, 6, 7)}
     pareto |= {f"pareto-figure-{k}-linear" for k in (3, 4, 5, 6)}
     ours = {"default", "peers", "rows-known", "realtime", "carbo-surrogates", "stopping-figure-1"}
-    assert carbo | tables | pareto | ours == set(BY_NAME)
+    assert figures | pareto | ours == set(BY_NAME)
     assert len(BY_NAME) == len(ARTEFACTS)
 
 
@@ -168,6 +168,9 @@ def test_losing_a_family_to_random_is_said():
     verdict = comparison._default_verdict(kept)
     assert "ahead on 1 of 2 families, undecided on 0, behind on 1" in verdict
     assert "Not yet run: budgets of 15, 240." in verdict
+    many["60"]["c/1"] = {m: {"0": [1.0] * 3} for m in METHODS}
+    assert comparison.choice(many, METHODS)["few"] == {"c": 1}  # one group is no family yet
+    assert list(comparison.choice(many, METHODS)["families"]) == ["a", "b"]
     table = comparison._default_table(kept)
     assert "27 groups on 3 problems at 60" in table
     assert "81 of 180 planned runs" in table
@@ -227,6 +230,73 @@ def test_default_and_peers_have_every_family():
     )
     assert default == against == {*tables.CHOSEN, "synthetic", "carbo", "xgboost"}
     assert {*comparison.SLOW_PROBLEMS} <= {*comparison.problems(2, Settings())}
+
+
+# ── CArBO ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def carbo_runs(finals, *, seeds=5, early=20):
+    """Runs of 60 evaluations that reach their final value after `early` (CArBO: half of that)."""
+    runs = {}
+    for problem in ("carbo/knn-a1a", "carbo/rf-a1a"):
+        for seed in range(seeds):
+            for method, final in finals.items():
+                at = early // 2 if method == "CArBO" else early
+                values = (0.5,) * (at - 1) + (final,) * (60 - at + 1)
+                job = replay.Job(problem, method, seed)
+                runs[job] = replay.Run(job, 60.0, (1.0,) * 60, values, (0.0,) * 60, "budget")
+    return runs
+
+
+def test_a_saving_stands_beside_its_controls():
+    runs = carbo_runs({"EI": 0.2, "EIpu": 0.3, "random": 0.4, "CArBO": 0.2})
+    parts = carbo.compared(runs, ["carbo/knn-a1a", "carbo/rf-a1a"])
+    assert {part["rival"] for part in parts.values()} == {"EI"}
+    nets = carbo._nets(parts)
+    # After 10 of 60, where EI is after 20: by the budget EI saves two thirds over itself.
+    assert nets["savings"][0] == pytest.approx(100 * 50 / 60, rel=1e-5)
+    assert nets["savings_itself"][0] == pytest.approx(100 * 40 / 60, rel=1e-5)
+    assert nets["savings_control"][0] == pytest.approx(100 * 40 / 60, rel=1e-5)
+    assert nets["time_saved"] == [50.0] * 3
+    assert nets["time_control"] == [0.0] * 3
+    kept = {"problems": parts, "r2": {p: [0.5, 0.5] for p in parts}}
+    assert "CArBO is faster" in carbo._saving_verdict(kept)
+    assert "**50.0 % [50.0, 50.0]**" in carbo._saving_table(kept)
+
+
+def test_errors_less_than_a_test_row_apart_are_equal():
+    runs = carbo_runs({"EI": 0.2, "EIpu": 0.2001, "random": 0.4, "CArBO": 0.20015})
+    parts = carbo.compared(runs, ["carbo/knn-a1a"])
+    assert carbo._wins(parts) == (
+        {"EI": 1, "EIpu": 1, "random": 0, "CArBO": 1},
+        {"EI": 0, "EIpu": 0, "random": 0, "CArBO": 0},
+    )
+    assert "on 1 of 1 problems with ties of a test row, alone on 0" in carbo._error_verdict(
+        {"problems": parts}
+    )
+
+
+def test_what_the_parts_bring_is_undecided_where_the_seeds_disagree():
+    finals = {"EI": [0.3, 0.3], "cover+EI": [0.2, 0.1], "CArBO": [0.05, 0.0], "EIpu": [0.3, 0.3]}
+    verdict = carbo._parts_verdict({"finals": finals, "seeds": 2})
+    assert verdict.endswith("undecided.")  # -0.05 and +0.1
+    finals["cover+EI"] = [0.1, 0.1]
+    assert "the design brings more" in carbo._parts_verdict({"finals": finals, "seeds": 2})
+
+
+def test_kinds_of_recordings_are_the_same_problems():
+    gp, trees, rows = (recorded.load(f"{f}/rf-a1a") for f in ("carbo", "carbo-trees", "carbo-rows"))
+    assert gp.space == trees.space == rows.space
+    assert gp.typical_cost == trees.typical_cost == rows.typical_cost < 2 * gp.mean_cost
+    row = rows.table.decode(rows.table.rows[7])
+    recording = recorded.read("rf-a1a")
+    recorded_there = np.exp(recording.log_value)
+    assert np.isclose(recorded_there, rows.at(row).value).any()
+    x = np.array([rows.space.encode(row)])
+    there = int(np.argmin(np.abs(recording.X - x).sum(axis=1)))
+    assert rows.at(row).cost == pytest.approx(np.exp(recording.log_cost[there]))
+    for surrogate in (gp, trees):
+        assert surrogate.at(row).value == pytest.approx(rows.at(row).value, rel=0.3)
 
 
 def test_the_page_is_what_the_kept_results_give(tmp_path, monkeypatch):

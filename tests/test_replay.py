@@ -93,6 +93,29 @@ def test_thinking_is_charged_on_request(counting, monkeypatch):
     assert len(replay.replay(problem(), free).costs) == 6
 
 
+def test_what_a_method_imports_is_not_charged(monkeypatch):
+    """Before the first charged run of a method in a process it has been used once."""
+    made = []
+
+    class Method(Counting):
+        def ask(self):
+            super().ask()
+            return {"x": 0.5}
+
+    def make(name, space, **terms):
+        made.append(name)
+        return Method()
+
+    monkeypatch.setattr(replay, "make", make)
+    replay.warm_up.cache_clear()
+    for seed in (0, 1):
+        replay.replay(problem(), Job("made/up", "slow to import", seed, budget=2, clock=True))
+    assert made == ["slow to import"] * 3  # once to warm up, and twice to run
+    replay.replay(problem(), Job("made/up", "never charged", 0, budget=2))
+    assert made.count("never charged") == 1
+    replay.warm_up.cache_clear()
+
+
 def test_what_is_asked_becomes_the_nearest_free_row():
     near = Rows(table().table)
     assert near.nearest({"x": 0.45, "k": "b"}) == {"x": 0.5, "k": "b"}
@@ -212,12 +235,17 @@ def test_runs_are_kept_at_once_and_not_made_again(tmp_path, monkeypatch):
     found = replay.carry_out(more, "suite", quiet=True)
     assert [job.seed for job in made] == [0, 1, 2, 3, 4]
     assert [run.values[0] for run in found.values()] == [0, 1, 2, 3, 4]
-    # An interrupted line is not a run; a packed suite holds the same runs.
+    # An interrupted line is not a run, and does not spoil the next one.
     with (tmp_path / "suite.jsonl").open("a") as file:
         file.write('{"problem": "a/b", "meth')
-    replay.pack("suite")
+    assert set(replay.kept("suite")) == set(more)
+    more.append(Job("a/b", "EI", 5))
+    replay.carry_out(more, "suite", quiet=True)
+    assert [job.seed for job in made] == [0, 1, 2, 3, 4, 5]
+    assert set(replay.kept("suite")) == set(more)
+    replay.pack("suite")  # a packed suite holds the same runs
     lines = gzip.decompress((tmp_path / "suite.jsonl.gz").read_bytes()).decode().splitlines()
-    assert [json.loads(line)["seed"] for line in lines] == [0, 1, 2, 3, 4]
+    assert [json.loads(line)["seed"] for line in lines] == [0, 1, 2, 3, 4, 5]
     assert set(replay.kept("suite")) == set(more)
 
 

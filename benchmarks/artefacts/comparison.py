@@ -74,6 +74,7 @@ SLOW_PROBLEMS = (
     "ongrid/svm",
     "yahpo_rbv2_xgboost/6_t10",
 )
+ENOUGH_GROUPS = 4  # of a family before it counts like the others
 ENOUGH = 3  # seeds of a peer on a problem before it may be called the best there
 
 
@@ -197,13 +198,16 @@ def _default(settings: Settings) -> Json:
 
 def choice(finals: duels.Finals, methods: Sequence[str]) -> Json:
     """Mean ranks by budget and family, their intervals, and what each family would do to others."""
-    cells = duels.over_shares(duels.ranked(finals, methods))
+    every = duels.over_shares(duels.ranked(finals, methods))
+    cells = {f: part for f, part in every.items() if duels.count({f: part}) >= ENOUGH_GROUPS}
+    few = {f: duels.count({f: part}) for f, part in every.items() if f not in cells}
     if not cells:
-        return {"methods": list(methods), "budgets": {}}
+        return {"methods": list(methods), "budgets": {}, "few": few}
     low, high = duels.interval(cells)
     by_budget: Json = {}
     for budget in _order(finals):
-        part = duels.ranked(finals, methods, [budget])
+        ranked = duels.ranked(finals, methods, [budget])
+        part = {f: by for f, by in ranked.items() if f in cells}
         if part:
             by_budget[budget] = {
                 "mean": plain(duels.mean(part).mean(axis=0)),
@@ -214,6 +218,7 @@ def choice(finals: duels.Finals, methods: Sequence[str]) -> Json:
     return {
         "methods": list(methods),
         "budgets": by_budget,
+        "few": few,
         "mean": plain(duels.mean(cells)[0]),
         "low": plain(low[0]),
         "high": plain(high[0]),
@@ -289,6 +294,7 @@ def _default_table(kept_: Json) -> str:
         [
             "Mean rank over 25, 50 and 100 % of each budget (in median costs). Ranked are groups "
             f"of one problem, seed and budget that every method has run: {counts}. "
+            + _too_few(kept_["few"])
             + _said(kept_["counts"], kept_["sources"]),
             markdown(header, rows),
             "Mean rank by family:",
@@ -310,6 +316,14 @@ def _default_table(kept_: Json) -> str:
             _cost_model_table(kept_),
         ]
     )
+
+
+def _too_few(few: Mapping[str, int]) -> str:
+    """Families that do not count yet."""
+    if not few:
+        return ""
+    said = ", ".join(f"{family} {count}" for family, count in few.items())
+    return f"Families with fewer than {ENOUGH_GROUPS} groups do not count yet ({said}). "
 
 
 def _cost_model_table(kept_: Json) -> str:

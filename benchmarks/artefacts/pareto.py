@@ -59,7 +59,7 @@ EVALUATIONS = 100
 NO_LIMIT = 1e9  # typical costs: more than any run can spend
 
 CONTROL = "EI, another seed"
-FEW = 3  # problems of two seeds that a control needs
+FEW = 3  # problems of two seeds that a control needs, and pairs that a figure needs
 
 GOAL_LOSS, GOAL_GAIN = 1.0, 50.0  # percent: EI's accuracy within 1 % for at most half of its cost
 
@@ -148,19 +148,26 @@ def _footnote(kept: Json) -> str:
     )
 
 
-NOT_RUN = "Not yet run: no problem and seed has every method."
+def _enough(kept: Json) -> bool:
+    """Whether there is something to say: three pairs, or all of a smaller plan."""
+    return bool(kept["pairs"] >= max(1, min(FEW, kept["planned"])))
 
 
 def _if_run(say: Callable[[Json], str]) -> Callable[[Json], str]:
     """A table or verdict where there is something to say."""
-    return lambda kept: say(kept) if kept["pairs"] else NOT_RUN
+    return lambda kept: (
+        say(kept)
+        if _enough(kept)
+        else f"Not yet run: {kept['pairs']} of {kept['planned']} pairs of problem and seed have "
+        "every method."
+    )
 
 
 def _if_drawn(draw: Callable[[Json], Figure]) -> Callable[[Json], Figure]:
     """A figure where there is something to draw."""
 
     def drawn(kept: Json) -> Figure:
-        if kept["pairs"]:
+        if _enough(kept):
             return draw(kept)
         figure, axes = _subplots(1, height=0.6)
         axes[0][0].set_axis_off()

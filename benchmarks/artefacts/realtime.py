@@ -189,6 +189,8 @@ def _draw(kept: Json) -> Figure:
                     SHARES * float(budget), numbers(part["curve"]), color=hue, label=method, lw=1.3
                 )
             axis.set(title=f"{model}, {budget} s", xlabel="seconds")
+            if kept["models"]:
+                axis.set_yscale("log")
         row[0].set_ylabel("median best error")
     if kept["models"]:
         axes[0][-1].legend(fontsize=7.5)

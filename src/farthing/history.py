@@ -148,7 +148,7 @@ class History:
     def adding(self, *trials: Trial) -> History:
         """With more trials."""
         more = History((*self.trials, *trials))
-        if "X" in vars(self):  # stacked already: an ask adds a row
+        if "X" in vars(self) and trials:  # stacked already: an ask adds a row
             new = np.array([trial.x for trial in trials])
             vars(more)["X"] = np.concatenate([self.X, new]) if len(self.X) else new
         return more
