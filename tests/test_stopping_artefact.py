@@ -128,6 +128,19 @@ class TestKeeping:
         assert found[jobs[0]]["scores"] == SCORES
 
 
+def test_a_seed_counts_when_all_of_its_runs_are_there():
+    jobs = [
+        Job("lcbench/adult/known", name, -1, seed, 5, (0.1, 0.01))
+        for seed in (0, 1)
+        for name in ("LogEIPC", "TS")
+    ]
+    made = {job: run() for job in jobs[:3]}
+    assert list(stopping.whole(made, jobs)) == jobs[:2]
+    (artefact,) = stopping.ARTEFACTS
+    nothing = {"cases": {}, "planned": 4, "made": 0, "choices": 5}
+    assert artefact.table(nothing) == artefact.verdict(nothing) == stopping.NONE_YET
+
+
 def test_table_verdict_and_figure_of_some_runs():
     pytest.importorskip("matplotlib").use("Agg")
     runs = [

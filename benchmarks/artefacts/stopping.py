@@ -315,7 +315,10 @@ def rates_of(case: str, path: Path, settings: Settings) -> tuple[float, ...]:
         return ()
     least = float(read(case, settings.data).scored.min())
     run = mean_of([(run["costs"], np.array(run["scores"]) - least) for run in runs.values()])
-    return tuple(rate_for(run, at) for at in targets(run, choices))
+    first, middle, last = (rate_for(run, at) for at in targets(run, choices))
+    if middle in (first, last):  # one step for two targets
+        middle = float(f"{np.sqrt(first * last):.3g}")
+    return first, middle, last
 
 
 def _choices(settings: Settings) -> int:
@@ -343,7 +346,7 @@ def _figure(cases: Sequence[str], path: Path, settings: Settings) -> Json:
         for acquisition in ACQUISITIONS
         for rate in (range(len(HINDSIGHT)) if acquisition == "PBGI" else (-1,))
     ]
-    runs = carry_out(jobs, path, settings)
+    runs = whole(carry_out(jobs, path, settings), jobs)
     found: Json = {}
     for case in cases:
         if any(job.case == case for job in runs):
@@ -353,6 +356,12 @@ def _figure(cases: Sequence[str], path: Path, settings: Settings) -> Json:
                 for i, rate in enumerate(rates[case])
             ]
     return {"cases": found, "planned": len(jobs), "made": len(runs), "choices": _choices(settings)}
+
+
+def whole(runs: Mapping[Job, Json], jobs: Sequence[Job]) -> dict[Job, Json]:
+    """The runs of those tables and seeds of which every acquisition was run."""
+    missing = {(job.case, job.seed) for job in jobs if job not in runs}
+    return {job: run for job, run in runs.items() if (job.case, job.seed) not in missing}
 
 
 def summary(runs: Sequence[Json], least: float, index: int, rate: float) -> Json:
@@ -413,8 +422,13 @@ def _parts(kept: Json) -> list[tuple[str, Json]]:
     return [(case, part) for case, parts in kept["cases"].items() for part in parts]
 
 
+NONE_YET = "No table has a seed that every acquisition was run with yet."
+
+
 def _table(kept: Json) -> str:
     parts = [part for _, part in _parts(kept)]
+    if not parts:
+        return NONE_YET
     rows = []
     for acquisition in ACQUISITIONS:
         for rule in RULES:
@@ -449,6 +463,8 @@ def _table(kept: Json) -> str:
 
 def _verdict(kept: Json) -> str:
     parts = _parts(kept)
+    if not parts:
+        return NONE_YET
     best: dict[str, int] = {}
     near = 0
     for _, part in parts:
@@ -482,10 +498,9 @@ def _draw(kept: Json) -> Figure:
     import matplotlib.pyplot as plt
 
     cases = list(kept["cases"])
-    figure, axes = plt.subplots(
-        len(cases), len(HINDSIGHT), figsize=(11, 2.3 * len(cases)), squeeze=False
-    )
-    for row, case in zip(axes, cases, strict=True):
+    rows = max(1, len(cases))
+    figure, axes = plt.subplots(rows, len(HINDSIGHT), figsize=(11, 2.3 * rows), squeeze=False)
+    for row, case in zip(axes, cases, strict=False):
         for axis, part in zip(row, kept["cases"][case], strict=True):
             for k, acquisition in enumerate(ACQUISITIONS):
                 found = [

@@ -32,6 +32,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FEATURES = 1024
+CERTAIN = 5.0
 STEPS = (12,)  # of the climb from the best point screened for a path
 
 
@@ -95,8 +96,9 @@ def minima(paths: Paths, space: Space, near: Array, rng: np.random.Generator) ->
         near: (k, d) points that are looked at, and around, as well.
     """
     if space.rows is not None:
-        parts = range(0, len(space.rows), CHUNK)
-        lows = [paths.at(space.rows[i : i + CHUNK]).min(axis=0) for i in parts]
+        rows = np.vstack([space.rows[_may_be_lowest(paths.gp, space.rows)], near])
+        parts = range(0, len(rows), CHUNK)
+        lows = [paths.at(rows[i : i + CHUNK]).min(axis=0) for i in parts]
         return np.asarray(np.min(lows, axis=0))
     X = np.vstack([candidates(space, rng, near, Effort()), near])
     value = paths.at(X)
@@ -105,6 +107,14 @@ def minima(paths: Paths, space: Space, near: Array, rng: np.random.Generator) ->
     ends = climb(_Downhill(paths), lowest, free, STEPS, paths.gp.lengthscales)
     found, _ = paths.along(space.snap(ends), np.arange(len(ends)))
     return np.asarray(np.minimum(value.min(axis=0), found))
+
+
+def _may_be_lowest(gp: GP, rows: Array) -> NDArray[np.bool_]:
+    """Rows that are not as good as surely, by `CERTAIN` standard deviations, above another."""
+    parts = [gp.at(rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)]
+    mean = np.concatenate([part.mean[:, 0] for part in parts])
+    spread = CERTAIN * np.concatenate([part.std for part in parts])
+    return np.asarray(mean - spread <= (mean + spread).min())
 
 
 @dataclass(frozen=True)
