@@ -224,6 +224,34 @@ def test_fantasies_are_separate_processes():
     np.testing.assert_allclose(again.at(Xs[2:3]).mean, 40.0, atol=0.1)
 
 
+@pytest.mark.parametrize("n", [6, 60, 300])
+@pytest.mark.parametrize("noise", [1e-6, 1e-3, 0.3])
+@pytest.mark.parametrize("length", [0.05, 0.5, 20.0])
+def test_at_best_is_no_worse(n, noise, length):
+    """Also where the factor is ill-conditioned, with fantasies, and in the user's units."""
+    rng = np.random.default_rng(n)
+    X, Xs = points(n, rng, MIXED), points(3000, rng, MIXED)
+    Xs[:50] = X[rng.integers(n, size=50)]
+    model = gp.build(X, smooth(X), Hyper(np.full(4, length), 2.5, noise), options=MIXED)
+    for sight in (model, model.condition(Xs[7], [41.0, 45.0, 38.0])):
+        (mean, std), best = sight.at(Xs), sight.at_best(Xs)
+        assert best.mean.shape == mean.shape
+        assert np.all(best.mean <= mean)
+        assert np.all(best.std >= std)
+        np.testing.assert_array_equal(sight.least_mean(Xs), best.mean)
+
+
+def test_at_best_is_near_where_the_model_is_sane():
+    rng = np.random.default_rng(5)
+    X, Xs = points(80, rng, MIXED), points(400, rng, MIXED)
+    model = gp.fit(X, smooth(X), options=MIXED)
+    (mean, std), best = model.at(Xs), model.at_best(Xs)
+    assert np.abs(best.mean - mean).max() < 0.02 * model.scale
+    assert np.abs(best.std - std).max() < 0.1 * model.scale
+    fewer = gp.fit(X[:9], smooth(X[:9]), options=MIXED)
+    assert np.abs(fewer.at_best(Xs).std - fewer.at(Xs).std).max() < 0.005 * fewer.scale
+
+
 def test_a_point_seen_twice_does_not_break_the_factor():
     model = two_points()
     for _ in range(5):

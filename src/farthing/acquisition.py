@@ -126,7 +126,7 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
             one,
         )
 
-    return Monotone(score)
+    return Monotone(score) if alpha >= 0.0 else score
 
 
 def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> Score:

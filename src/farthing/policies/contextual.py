@@ -33,10 +33,10 @@ __all__ = ["ContextualEI"]
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # in ln EI
-POLISHED = 2  # cheapest points to start SLSQP from, the second where it may pass the first
-PROMISES = 3.0  # times what the first gained is what the second may gain
+APART = 0.15  # of the cube: the second start of SLSQP is elsewhere,
+PROMISES = 3.0  # and gains at most this many times what the first did, or is not worth it
 # Feasible regions are small and near the maxima of EI; SLSQP does the last steps.
-EFFORT = Effort(screen=64, around=384, starts=16, steps=(6, 6, 8))
+EFFORT = Effort(screen=64, around=512, starts=16, steps=(4,))
 NO_LIMIT = -50.0  # a shortfall of -inf, as a number: e^50 times what it costs is left
 BACK = np.append(0.0, np.geomspace(1e-10, 1.0, 40))  # from where SLSQP ended to where it began
 CHUNK = 4096
@@ -155,15 +155,15 @@ def _pick(rated: _Rated, threshold: float) -> Found:
 def _polish(belief: Belief, rated: _Rated, threshold: float) -> Array:
     """SLSQP on ln c with the EI and affordability constraints, from the cheapest points."""
     enough = rated.only(rated.log_ei >= threshold)
-    order = np.lexsort((-enough.log_ei, -enough.cheapness))[:POLISHED]
-    ends: list[Array] = []
-    best, gained = -np.inf, np.inf
-    for i in order:
-        if enough.cheapness[i] + PROMISES * gained >= best:
-            ends.append(belief.space.snap(_descend(belief, enough.X[i], threshold)[None]))
-            best = float(_rate(belief, ends[-1]).cheapness[0])
-            gained = best - float(enough.cheapness[i])
-    return np.vstack(ends)
+    X = enough.X[np.lexsort((-enough.log_ei, -enough.cheapness))]
+    cheap = np.sort(enough.cheapness)[::-1]
+    end = belief.space.snap(_descend(belief, X[0], threshold)[None])
+    reached = float(_rate(belief, end).cheapness[0])
+    apart = np.abs(X - X[0]).max(axis=1) > APART
+    second = int(np.argmax(apart))
+    if not apart.any() or cheap[second] + PROMISES * (reached - cheap[0]) < reached:
+        return end
+    return np.vstack([end, belief.space.snap(_descend(belief, X[second], threshold)[None])])
 
 
 def _descend(belief: Belief, x: Array, threshold: float) -> Array:
@@ -199,7 +199,7 @@ def _descend(belief: Belief, x: Array, threshold: float) -> Array:
         bounds=[(0.0, 1.0)] * int(free.sum()),
         constraints={"type": "ineq", "fun": lambda v: look(v)[2], "jac": lambda v: look(v)[3]},
         method="SLSQP",
-        options={"maxiter": 20, "ftol": 1e-9},
+        options={"maxiter": 20, "ftol": 1e-6},
     )
     end = x.copy()
     end[free] = np.clip(result.x, 0.0, 1.0)
