@@ -10,7 +10,6 @@ mean cost, halved whenever stopping would be right, min g >= best, that is worth
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -26,7 +25,7 @@ from farthing.acquisition import (
 )
 from farthing.belief import Belief
 from farthing.decision import Proposal
-from farthing.errors import InvalidInput
+from farthing.ledger import check_worth
 from farthing.search import Found
 
 __all__ = ["Gittins"]
@@ -45,14 +44,7 @@ class Gittins:
     models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.worth is not None and not (
-            isinstance(self.worth, Real) and np.isfinite(self.worth) and self.worth > 0
-        ):
-            raise InvalidInput(
-                f"Gittins(worth={self.worth!r}): worth is a positive number, the objective units "
-                "that one unit of cost is worth. Leave it out to have it found; a sentence such as "
-                "'0.01 = $20' goes to Optimizer(worth=...)."
-            )
+        check_worth(self.worth, "Gittins")
 
     @property
     def reads(self) -> frozenset[str]:

@@ -19,7 +19,6 @@ here from what is known now on. The last is an average over joint draws at a few
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -28,7 +27,7 @@ from farthing.acquisition import ScoreSurface, log_ei_per_cost, maximise_score
 from farthing.belief import Belief
 from farthing.decision import Proposal, Verdict
 from farthing.errors import InvalidInput
-from farthing.ledger import format_amount
+from farthing.ledger import check_worth, format_amount
 from farthing.search import Effort, candidates
 
 __all__ = ["NotWorthIt"]
@@ -52,14 +51,7 @@ class NotWorthIt:
     models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.worth is not None and not (
-            isinstance(self.worth, Real) and np.isfinite(self.worth) and self.worth > 0
-        ):
-            raise InvalidInput(
-                f"NotWorthIt(worth={self.worth!r}): worth is a positive number, the objective "
-                "units that one unit of cost is worth: 0.001 if a second is worth a thousandth. "
-                "A sentence such as '0.01 = $20' goes to Optimizer(worth=...)."
-            )
+        check_worth(self.worth, "NotWorthIt")
         if not (isinstance(self.patience, int) and self.patience >= 1):
             raise InvalidInput(
                 f"NotWorthIt(patience={self.patience!r}): give a whole number of at least 1."
