@@ -184,6 +184,7 @@ def test_without_any_cost_there_is_a_rate_for_the_time_being():
     )
     rows = [{"x": x, "value": float(np.sin(9 * x))} for x in np.linspace(0, 1, 7)]
     assert optimizer.import_trials(rows) == 7
+    assert optimizer.verdict.because.endswith("no bound: nothing is known of costs yet")
     trial = optimizer.ask()
     assert "worth" not in trial.notes["memories"]
     optimizer.tell(trial, 0.5, cost=2.0)
