@@ -187,8 +187,10 @@ def test_without_any_cost_there_is_a_rate_for_the_time_being():
     assert optimizer.verdict.because.endswith("no bound: nothing is known of costs yet")
     trial = optimizer.ask()
     assert "worth" not in trial.notes["memories"]
-    optimizer.tell(trial, 0.5, cost=2.0)
-    assert optimizer.ask().notes["memories"]["worth"]["rate"] > 0
+    for cost in (2.0, 2.5):
+        optimizer.tell(trial, 0.5, cost=cost)
+        trial = optimizer.ask(anyway=True)
+    assert trial.notes["memories"]["worth"]["rate"] > 0
 
 
 def test_policy_and_rule_read_the_same_rate():
