@@ -178,6 +178,21 @@ def test_a_larger_budget_is_a_smaller_rate():
     assert found[0] > found[1] > found[2] > 0
 
 
+def test_without_any_cost_there_is_a_rate_for_the_time_being():
+    optimizer = Optimizer(
+        Space({"x": Float(0, 1)}), 15.0, policy=Gittins(), stop=NotWorthIt(), worth="budget"
+    )
+    rows = [{"x": x, "value": float(np.sin(9 * x))} for x in np.linspace(0, 1, 7)]
+    assert optimizer.import_trials(rows) == 7
+    assert optimizer.verdict.because.endswith("no bound: nothing is known of costs yet")
+    trial = optimizer.ask()
+    assert "worth" not in trial.notes["memories"]
+    for cost in (2.0, 2.5):
+        optimizer.tell(trial, 0.5, cost=cost)
+        trial = optimizer.ask(anyway=True)
+    assert trial.notes["memories"]["worth"]["rate"] > 0
+
+
 def test_policy_and_rule_read_the_same_rate():
     optimizer = run(200.0, stop=NotWorthIt())
     rate = rates(optimizer)[0]

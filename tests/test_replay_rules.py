@@ -313,6 +313,8 @@ def test_a_missing_or_wrong_worth_is_refused():
         replay(ROWS, Stalled(3), space=SPACE, worth=0)
 
 
-def test_a_class_is_no_rule():
+@pytest.mark.parametrize("rule", [Stalled, NotWorthIt, 3, None, "stalled"])
+@pytest.mark.parametrize("source", [ROWS, LONG], ids=["rows", "run"])
+def test_what_is_no_rule_is_refused(source, rule):
     with pytest.raises(InvalidInput, match="give one that is made"):
-        replay(ROWS, Stalled, space=SPACE)
+        replay(source, rule)

@@ -99,11 +99,12 @@ def with_rate_of_budget(belief: Belief) -> Belief:
         return belief
     found = belief.memories.get("worth")
     if found is None:
+        resource = next(name for name in belief.ledger if name != "trials")
+        left = belief.ledger[resource].left
         rng = np.random.default_rng([belief.seed, belief.number, MOST_BOXES])
-        boxes = boxes_of(belief, rng)
-        left = belief.ledger[next(iter(belief.cost))].left
-        best = float(np.mean(belief.best))
-        rate = rate_of(boxes, best, left) if len(boxes.cost) else belief.scale / left
-        found = {"rate": rate}
+        boxes = boxes_of(belief, rng) if resource in belief.cost else None
+        if boxes is None or not len(boxes.cost):  # no costs, or nothing to pay for: not yet
+            return replace(belief, worth=belief.scale / left)
+        found = {"rate": rate_of(boxes, float(np.mean(belief.best)), left)}
     memories = {**belief.memories, "worth": found}
     return replace(belief, worth=float(found["rate"]), memories=memories)

@@ -8,6 +8,7 @@ been in a run with that rule: on the log of such a run the rule stops where it d
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -161,6 +162,8 @@ def replay(
         cost: a function of the parameters, or a learner from `farthing.cost`.
         seed: for the rule's searches.
     """
+    if inspect.isclass(rule) or not hasattr(rule, "needs"):
+        raise InvalidInput(f"rule={rule!r}: give one that is made, such as Stalled().")
     if isinstance(source, Optimizer):
         return _own(source, rule, worth)
     rows = [row(trial) for trial in source] if isinstance(source, History) else read_rows(source)

@@ -33,7 +33,6 @@ def replay(
 ) -> None:
     """Where a rule would have stopped: what is saved, and lost.
 
-
     FILE has a column for each parameter (or param_NAME), `value`, and `cost` or cost_RESOURCE.
     """
     from farthing.replay import replay as run_again

@@ -104,6 +104,8 @@ def averaged(belief: Belief) -> str:
 def _bound(belief: Belief, proposal: Proposal, worth: float, rng: np.random.Generator) -> str:
     """In words, what going on is expected to cost at most; or that there is no such bound."""
     low, high = proposal.rates or (np.inf, -np.inf)
+    if not belief.cost:
+        return "what going on will cost has no bound: nothing is known of costs yet"
     if not low <= worth <= high:
         return "what going on will cost has no bound: the policy does not choose at this rate"
     gain = still_to_be_had(belief, rng)
