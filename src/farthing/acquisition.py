@@ -255,8 +255,10 @@ class ScoreSurface:
 
     def at(self, X: Array) -> Rated:
         """Score and shortfall at X."""
-        known = self.seen is not None and X is self.seen.X
-        outlook = self.seen.outlook if self.seen and known else self.belief.outlook(X)
+        if self.seen is not None and X is self.seen.X:
+            outlook = self.seen.outlook
+        else:
+            outlook = self.belief.outlook(X)
         return Rated(self.score(outlook).score, outlook.shortfall)
 
     def slopes(self, X: Array) -> tuple[Rated, Array, Array]:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas, lapack, solve_triangular
 from scipy.optimize import minimize
 
-from farthing.kernel import columns, distances, embed, matern, matern_slopes
+from farthing.kernel import columns, distances, embed, matern, matern_slopes, pulled
 
 __all__ = ["GP", "Hyper", "Memory", "Normal", "build", "fit", "is_due", "kept", "refit"]
 
@@ -146,8 +146,8 @@ class GP:
 
     @cached_property
     def _centres(self) -> Array:
-        """(n, d + 1): the observed points as `pulls` wants them, and a column of ones."""
-        return np.hstack([self._Z @ self._to_cube, np.ones((len(self._Z), 1))])
+        """(n, d): the observed points where their pull is a gradient in the cube."""
+        return self.to_cube(self._Z)
 
     @cached_property
     def _A(self) -> Array:
@@ -167,11 +167,6 @@ class GP:
     def to_cube(self, gradient: Array) -> Array:
         """Gradient in embedded coordinates (m, e) -> in the cube (m, d); none for categoricals."""
         return gradient @ self._to_cube
-
-    def _pulled(self, slopes: Array, Z: Array) -> Array:
-        """`kernel.pulled` in the cube, (..., m, d), of slopes times weights, (..., m, n)."""
-        pulls = slopes @ self._centres  # their sum is its last column
-        return np.asarray(pulls[..., :-1] - pulls[..., -1:] * (Z @ self._to_cube))
 
     def _answer(self, mean: Array, variance: Array) -> Normal:
         mean = self.shift + self.scale * (self.mean + mean)
@@ -193,12 +188,12 @@ class GP:
         """A mean no larger and a std no smaller than those `at` gives, for a fraction of the work.
 
         In single precision, the std after some of the observations only: the others can but lessen
-        it. What rounding may do is added: a kernel value is off by less than 12 u v, a product with
-        weights w by (n + 12) u v |w|_1, u = 2^-24.
+        it. What rounding may do is added: a kernel value is off by less than 16 u v, a product with
+        weights w by (n + 16) u v |w|_1, u = 2^-24.
         """
         some, half = self._some
         floats = half.astype(np.float32)
-        off = (len(some) + 12) * ROUNDING * self.variance * np.linalg.norm(np.abs(half).sum(axis=1))
+        off = (len(some) + 16) * ROUNDING * self.variance * np.linalg.norm(np.abs(half).sum(axis=1))
         off += (len(some) + 2) * ROUNDING * np.sqrt(self.variance)
         means, explained = [], []
         for k in self._rough(X):
@@ -209,7 +204,7 @@ class GP:
         return self._answer(self._least(means), self.variance - sure * sure)
 
     def _least(self, means: list[Array]) -> Array:
-        off = (len(self.X) + 12) * ROUNDING * self.variance * np.abs(self._A).sum(axis=0)
+        off = (len(self.X) + 16) * ROUNDING * self.variance * np.abs(self._A).sum(axis=0)
         return np.asarray(np.concatenate(means).astype(np.float64) - off)
 
     @cached_property
@@ -243,7 +238,7 @@ class GP:
         weights[:f] = self._A.T[:, None, :]
         np.matmul(half, self._L_inverse, out=weights[f])
         weights *= slope
-        gradients = self._pulled(weights, Z)  # of the f means and of the variance
+        gradients = pulled(weights, self.to_cube(Z), self._centres)  # f means, then the variance
         # Not scale^2 / std: the square of a large scale overflows.
         d_std = gradients[f] * (-self.scale / (normal.std / self.scale))[:, None]
         return normal, self.scale * np.moveaxis(gradients[:f], 0, 2), d_std

@@ -78,7 +78,7 @@ def _value(q: Array, decay: Array) -> Array:
 
 
 def pulled(slopes: Array, Z: Array, centres: Array) -> Array:
-    """sum_i w_i dk(z, z_i)/dz, (m, e), of the slopes s(q) times the weights w, (m, n)."""
+    """sum_i w_i dk(z, z_i)/dz, (..., m, e), of the slopes s(q) times the weights w, (..., m, n)."""
     gradient: Array = slopes @ centres
-    gradient -= slopes.sum(axis=1, keepdims=True) * Z
+    gradient -= slopes.sum(axis=-1, keepdims=True) * Z
     return gradient
