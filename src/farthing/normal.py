@@ -39,6 +39,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+PHI_AT_0 = 1.0 / np.sqrt(2.0 * np.pi)
 SQRT_HALF_PI = np.sqrt(0.5 * np.pi)
 SQRT_HALF = np.sqrt(0.5)
 LINEAR_ABOVE = 8.5  # h(u) = u to the last digit
