@@ -499,8 +499,11 @@ def _draw(kept: Json) -> Figure:
 
     cases = list(kept["cases"])
     rows = max(1, len(cases))
-    figure, axes = plt.subplots(rows, len(HINDSIGHT), figsize=(11, 2.3 * rows), squeeze=False)
-    for row, case in zip(axes, cases, strict=False):
+    size = (11, 1.2 + 2.4 * rows)
+    figure, axes = plt.subplots(
+        rows, len(HINDSIGHT), figsize=size, squeeze=False, layout="constrained"
+    )
+    for number, (row, case) in enumerate(zip(axes, cases, strict=False), start=1):
         for axis, part in zip(row, kept["cases"][case], strict=True):
             for k, acquisition in enumerate(ACQUISITIONS):
                 found = [
@@ -518,10 +521,12 @@ def _draw(kept: Json) -> Figure:
                     color=COLOURS[acquisition],
                     label=acquisition,
                 )
-            axis.set(title=f"{case}, {part['rate']:.2g} a unit", yscale="log")
-            axis.set_xticks(range(len(RULES)), RULES if row is axes[-1] else [], rotation=60)
+            axis.set(yscale="log")
+            axis.set_title(f"{case}\n{part['rate']:.2g} a unit of cost", fontsize=8)
+            named = RULES if number == rows else [""] * len(RULES)
+            axis.set_xticks(range(len(RULES)), named, rotation=60, ha="right", fontsize=7.5)
         row[0].set_ylabel("cost-adjusted regret")
-    axes[0][0].legend(fontsize=7.5)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=7.5, loc="outside right")
     return figure
 
 
