@@ -38,7 +38,8 @@ Bools = NDArray[np.bool_]
 UNSETTLED = 1e-9  # a column is a combination of others, or a row alone carries a coefficient
 UNKNOWN_SPREAD = 1.0  # sd of ln c while there are no more rows than coefficients
 STEPS = 200  # of expectation and maximisation at most
-PARTS = 10
+PARTS = 10  # rows are left out in so many parts, selection and all
+CHANCE = 4.0  # K / n^2 times this is what the best of K columns of noise takes off PRESS
 CONVERGED = 1e-9  # change of a step, in standard deviations
 
 
@@ -204,7 +205,7 @@ def _forward(F: Array, t: Array, rows: Bools, at_most: int) -> NDArray[np.int64]
         tries = np.where(usable, (wrong**2).sum(axis=1), np.inf)
         best = tries.argmin(axis=1)
         each = np.arange(B)
-        going &= tries[each, best] < error
+        going &= tries[each, best] * (1.0 + CHANCE * F.shape[1] / many**2) < error
         error = np.where(going, tries[each, best], error)
         chosen[:, k] = np.where(going, best, -1)
         v = V[each, :, best] * going[:, None]
@@ -217,6 +218,7 @@ def _forward(F: Array, t: Array, rows: Bools, at_most: int) -> NDArray[np.int64]
 def select(F: Array, t: Array, at_most: int, at_least: Bools | None = None) -> list[int]:
     """Forward selection by PRESS, while it drops and n >= k + 3, 3 k; [] means a constant.
 
+    It has to drop below 1 / (1 + 4 K / n^2) of what it was: of K columns one does by chance.
     Censored rows count as what is expected of them, by a constant first and then by the features
     that this chose; a feature must be settled by the exact ones.
     """

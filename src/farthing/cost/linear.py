@@ -4,9 +4,10 @@
     var  = s^2 (1 + phi' (D'WD)^-1 phi),   s^2 = RSS / (n - k - 1)
 
 At most three features, chosen forward by PRESS = sum (r_i / (1 - H_ii))^2 (Allen 1974), the
-closed-form leave-one-out error, for as long as it drops and n >= k + 3. The paper does not say how
-its "most significant" ones are found. A cost known only from below is a censored row
-(regression.py).
+closed-form leave-one-out error, for as long as it drops by more than chance and n >= k + 3, 3 k;
+the paper does not say how its "most significant" ones are found. s is then enlarged by what
+choosing again, without some of the bills, shows it to be too small. A cost known only from below is
+a censored row (regression.py).
 """
 
 from __future__ import annotations
