@@ -5,7 +5,7 @@ from scipy.integrate import quad
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
-from farthing import gp
+from farthing import gp, hyper
 from farthing.censored import fit_censored, sites
 from farthing.gp import Hyper
 
@@ -114,7 +114,7 @@ def test_the_slope_of_the_posterior_density_with_extra():
     theta = np.log([0.4, 0.9, 1.3, 0.05])
 
     def loss(theta):
-        return gp._negative_posterior(theta, X, source, z, (-4.0, 1.0), extra)
+        return hyper.negative_posterior(theta, X, source, z, (-4.0, 1.0), extra)
 
     slope = approx_fprime(theta, lambda t: loss(t)[0], 1e-7)
     np.testing.assert_allclose(loss(theta)[1], slope, rtol=1e-4, atol=1e-4)

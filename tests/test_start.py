@@ -66,16 +66,19 @@ def test_what_is_given_comes_first_and_is_completed():
     assert "given" not in third.because
 
 
-def test_cheap_ones_are_preferred_once_something_is_known_of_costs():
+def test_dear_ones_are_left_out_once_something_is_known_of_costs():
     """A cost that grows a thousandfold along x: uniform points would pay the mean of it."""
     space, paid = Space({"x": Float(0, 1), "y": Float(0, 1)}), []
     for seed in range(20):
-        trials, _ = played(5, lambda x: 10 ** (3 * x[0]), space, budget=1e6, seed=seed)
+        trials, _ = played(5, lambda x: 10 ** (3 * x[0]), space, budget=2000.0, seed=seed)
         paid.append(sum(10 ** (3 * trial.x[0]) for trial in trials))
-        assert all("the cheapest of 5" in trial.because for trial in trials[2:])
     uniform = 5 * (10**3 - 1) / np.log(10**3)
-    assert np.median(paid) < 0.4 * uniform
-    assert np.mean(paid) < 0.6 * uniform
+    assert np.median(paid) < 0.7 * uniform
+    known = Optimizer(space, 100.0, policy=EI(), cost=lambda p: 10 ** (3 * p["x"]))
+    for _ in range(5):  # the middle costs 32, which is more than a tenth
+        trial = known.ask()
+        assert 10 ** (3 * trial.x[0]) <= trial.limit["cost"] * (1 + 1e-9)
+        known.tell(trial, float(trial.x.sum()))
 
 
 def test_a_trial_of_the_start_may_cost_a_tenth_of_the_budget_and_twice_that_after_a_kill():

@@ -2,10 +2,10 @@
 
 Nothing is known of costs at first, and they may span decades. So the start begins in the middle of
 the space, or on the side that is said to be cheap (`Float(..., cost="increases")`), goes on next to
-it, and prefers what is predicted to be cheap as soon as two costs are known. A trial of the start
-may cost at most a tenth of the budget, twice as much each time one was killed there before any has
-returned a value, and all of them together a quarter. What the user gives (`start=`) comes before
-all of it.
+it, and draws uniformly among what is predicted to be cheap enough once costs are known. (Always the
+cheapest would never see what is dear and good.) A trial of the start may cost at most a tenth of
+the budget, twice as much each time one was killed there before any has returned a value, and all of
+them together a quarter. What the user gives (`start=`) comes before all of it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ REACH = 0.1  # half the box around the first point that the second is in; it dou
 SPREAD = 256  # points over the whole space, to look where nothing was tried
 EVERY = 4  # trials, at most one of them explores
 NOTHING = 1e-3  # of the data's scale: an expected improvement below this is next to nothing
-CHEAPEST_OF = 5  # drawn uniformly, once something is known of costs
 
 
 def propose(
@@ -95,19 +94,24 @@ def explore(belief: Belief) -> Proposal | None:
 def start(belief: Belief, rng: np.random.Generator) -> Proposal:
     """One of the first points: a model needs something to learn from."""
     number, space, most = len(belief.history), belief.space, cap(belief)
-    first = first_point(space)
+    first, drawn = first_point(space), space.sample(DRAWS, rng)
     if not number and not is_among(first[None], belief.tried).any():
-        because, X = "the middle of the space", first[None]
+        because, X = "the middle of the space", np.concatenate([first[None], drawn])
         if any(getattr(p, "cost", None) for p in space.parameters.values()):
             because = "the side of the space that is said to be cheap"
     elif not belief.cost:
         because = "near the first point, because nothing is known of costs yet"
         X = around(space, first, min(REACH * 2.0 ** (number - 1), 1.0), rng)
     else:
-        because = f"the cheapest of {CHEAPEST_OF} that were drawn"
-        X = _cheapest_first(belief, space.sample(DRAWS, rng), most)
+        because, X = "drawn uniformly among what is cheap enough for a start", drawn
+    X = _within_first(belief, X, most)
     x = first_allowed(belief, X, rng)
     because += f" (point {number + 1} of the {START} a model starts from)" * (number < START)
+    if x is not None:  # what is known to cost more is let cost it
+        for resource, (mean, std) in belief.predicted(x).items():
+            if resource in most and (std[0] == 0 or belief.history.done):
+                expected = float(np.exp(mean[0] + Z_AFFORDABLE * std[0]))
+                most[resource] = max(most[resource], expected)
     notes: dict[str, Any] = {"phase": "start"}
     return Proposal(x, because, notes=notes | ({"limit": most} if most else {}))
 
@@ -142,18 +146,15 @@ def around(space: Space, x: Array, reach: float, rng: np.random.Generator) -> Ar
     )
 
 
-def _cheapest_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Array:
-    """X, the first few that are allowed in front by their cost, those within the cap first."""
-    allowed = np.flatnonzero((belief.costs(X)[1] <= 0) & ~is_among(X, belief.tried))
-    few = X[allowed[:CHEAPEST_OF]]
-    if not len(few):
-        return X
-    cost, over = belief.costs(few)[0].mean, np.zeros(len(few), dtype=bool)
+def _within_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Array:
+    """X, those within the cap first, the others by their cost."""
+    over = np.zeros(len(X), dtype=bool)
     for resource, model in belief.cost.items():
         if resource in most:
-            one = model.log_at(few)
-            over |= one.mean + Z_AFFORDABLE * one.std > np.log(max(most[resource], 1e-300))
-    return np.concatenate([few[np.lexsort((cost, over))], X])
+            mean, std = model.log_at(X)
+            over |= mean + Z_AFFORDABLE * std > np.log(max(most[resource], 1e-300))
+    cost = np.where(over, belief.costs(X)[0].mean, 0.0)
+    return np.asarray(X[np.lexsort((np.arange(len(X)), cost, over))])
 
 
 def first_given(belief: Belief, given: Sequence[Mapping[str, Any]]) -> Proposal | None:

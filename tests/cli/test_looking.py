@@ -142,7 +142,7 @@ def priced(farthing):
 
 def test_explain_a_point_of_the_start(priced):
     facts = data(priced("explain", "0", "--format", "json"))
-    assert facts["because"].startswith("uniform point 1 of")
+    assert facts["because"].startswith("the middle of the space (point 1 of")
     assert facts["best_before"] is None
     assert "front" not in facts
     assert "there was no model yet" in priced("explain", "0").out
