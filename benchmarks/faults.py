@@ -60,6 +60,7 @@ POLICIES = ("random", "ei", "carbo")
 RERUNS = 3  # the command is killed once: the next one should finish
 PATIENCE = 120.0  # seconds after which a run is stuck, on however busy a machine
 EVERY = 0.01  # seconds between two looks
+TOO_LATE = "the command had ended before it could be killed"
 
 # It says when it begins and ends; some leave behind a process that does not care for SIGTERM.
 TRIAL = """
@@ -452,7 +453,7 @@ def _inject(
     allowed = WORKERS * (TICK[0] + GRACE + auditor.stall) + auditor.thought
     faults += auditor.faults + [sentence for _, sentence in compared]
     if killed == 0:
-        faults.append("the command had ended before it could be killed")
+        faults.append(TOO_LATE)
     if survivors or survived > too_late:
         faults.append(f"{len(survivors)} processes left, the last seen after {survived:.2f} s")
     if auditor.overspend > allowed:
@@ -509,6 +510,7 @@ def overrun(
         "took": run.took,
         "overspend": auditor.overspend,
         "stall": auditor.stall,
+        "thought": auditor.thought,
         "states": dict(Counter(row["state"] for row in rows)),
         "left": left,
         "faults": auditor.faults,

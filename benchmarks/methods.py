@@ -7,6 +7,7 @@ optuna-tpe, flaml-cfo, ...                        a peer, see benchmarks/peers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -16,7 +17,7 @@ import numpy as np
 from benchmarks.problems.problem import Evaluation
 from farthing import Optimizer, Space, Stopped
 from farthing.belief import Belief
-from farthing.cost import CostLearner, Linear, LogGP, Median
+from farthing.cost import Choose, CostLearner, Flops, Linear, LogGP, Median, MLPFlops, Moving
 from farthing.decision import Policy, Proposal
 from farthing.policies import (
     EI,
@@ -26,6 +27,7 @@ from farthing.policies import (
     EIPerCost,
     Gittins,
     Random,
+    Rollout,
     Sobol,
 )
 
@@ -72,10 +74,27 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "cover+EIpu": lambda: Covered(EIPerCost()),
     **{f"CEI_{s}": lambda s=s: ContextualEI(slack=s) for s in (0.01, 0.1, 0.3, 0.5, 0.7, 0.9)},
     "PBGI": Gittins,
+    **{f"rollout_{h}": lambda h=h: Rollout(horizon=h) for h in (2, 4)},
 }
+WIDTHS = tuple(f"width_{i}" for i in (1, 2, 3, 4))  # of the recorded perceptrons
+
+
+def first_layer(params: Params) -> float:
+    """The data's columns, whatever they are, times the first width."""
+    return float(params["width_1"])
+
+
+def perceptron_flops() -> Flops:
+    """What training a recorded perceptron takes (CArBO section 6)."""
+    return Flops([MLPFlops(WIDTHS, layers="layers"), first_layer])
+
+
 COST_MODELS: dict[str, Callable[[], CostLearner]] = {
     "linear": Linear,
     "median": lambda: Median(LogGP()),
+    "choose": Choose,
+    "flops": perceptron_flops,
+    "moving": lambda: Moving(LogGP()),
 }
 
 
@@ -88,14 +107,23 @@ def split(name: str) -> tuple[str, str]:
 class Ours:
     """A farthing.Optimizer that sees a budget in units of cost."""
 
-    def __init__(self, name: str, space: Space, *, budget: float, seed: int, clock: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        space: Space,
+        *,
+        budget: float,
+        seed: int,
+        clock: bool,
+        move: Callable[..., float] | None = None,
+    ) -> None:
         policy, cost = split(name)
         self.optimizer = Optimizer(
             space,
             # Only an account in seconds is charged for thinking.
             budget={"s" if clock else "cost": budget},
             policy=POLICIES[policy](),
-            cost=COST_MODELS[cost]() if cost else None,
+            cost=COST_MODELS[cost]() if cost else move,
             seed=seed,
         )
 
@@ -107,24 +135,40 @@ class Ours:
             return None
         return self.trial.params
 
+    @property
+    def limit(self) -> float:
+        """The most that what was asked last may cost; it is killed there."""
+        return min(self.trial.limit.values(), default=math.inf)
+
+    def killed(self, cost: float) -> None:
+        """What was asked last was killed at its limit."""
+        self.optimizer.tell(self.trial, killed=True, cost=cost)
+
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """A value, of another configuration if need be, or that it failed."""
+        """A value, or that it failed; a table's nearest free row answers for what was asked."""
         value, cost = evaluation
         if value is None:
             self.optimizer.tell(self.trial, failed="no value", cost=cost)
-        elif params == self.trial.params:
+        else:
             self.optimizer.tell(self.trial, value, cost=cost)
-        else:  # paid for, without a value where it was asked: that is the row's
-            self.optimizer.tell(self.trial, killed=True, cost=cost)
-            self.optimizer.add(params, value, cost=cost)
 
 
 def make(
-    name: str, space: Space, *, budget: float, seed: int, clock: bool = False, evaluations: int = 60
+    name: str,
+    space: Space,
+    *,
+    budget: float,
+    seed: int,
+    clock: bool = False,
+    evaluations: int = 60,
+    move: Callable[..., float] | None = None,
 ) -> Method:
-    """A method ready to be asked; so many `evaluations` at random is what the budget buys."""
+    """A method ready to be asked; so many `evaluations` at random is what the budget buys.
+
+    A cost that depends on the evaluation before, `move`, is known to ours.
+    """
     if split(name)[0] in POLICIES:
-        return Ours(name, space, budget=budget, seed=seed, clock=clock)
+        return Ours(name, space, budget=budget, seed=seed, clock=clock, move=move)
     from benchmarks import peers
 
     return peers.make(name, space, budget=budget, seed=seed, evaluations=evaluations)

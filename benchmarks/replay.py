@@ -4,6 +4,7 @@
 
     clock     the recorded costs; with --charge-thinking the CPU seconds of ask and tell, too
     budget    so many typical costs of the problem, several budgets separated by commas
+    limits    where ours would have a trial killed it is, and pays what it had cost by then
     the end   an evaluation that would end after the budget is cut off there and has no value;
               a run also ends after `--most` evaluations, and when the method has nothing to ask
     tables    whatever is asked of a sampled table becomes the nearest row that is free, for every
@@ -26,6 +27,7 @@ import ast
 import gzip
 import hashlib
 import json
+import math
 import multiprocessing
 import sys
 import time
@@ -121,9 +123,10 @@ def _play(
         seed=job.seed,
         clock=job.clock,
         evaluations=round(limit / problem.mean_cost),
+        move=problem.move,
     )
     rows = Rows(table) if table is not None else None
-    spent = 0.0
+    spent, before = 0.0, None
     while len(costs) < job.most:
         begun = time.process_time()
         params = method.ask()
@@ -133,8 +136,18 @@ def _play(
         if rows is not None:
             params = rows.nearest(params)
         value, cost = problem.at(params)
+        if problem.move is not None:
+            cost, before = problem.move(params, before), params
         spent += thought if job.clock else 0.0
         left = limit - spent
+        most = getattr(method, "limit", math.inf)  # where it would have a trial killed: ours
+        if cost > most and most < left:
+            costs.append(most)
+            values.append(None)
+            thinking.append(thought)
+            spent += most
+            method.killed(most)  # type: ignore[attr-defined]
+            continue
         cut = cost > left
         costs.append(max(left, 0.0) if cut else cost)
         values.append(None if cut else value)

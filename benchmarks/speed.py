@@ -1,5 +1,7 @@
 """Suggestion time, log EI reached and predictive density of farthing and its peers, in one run.
 
+Farthing's default policy, in spaces the peers cannot all be given, is timed against its own EI.
+
     python -m benchmarks.speed                       everything: about half an hour on two cores
     python -m benchmarks.speed --quick               a look at all of it in a minute or two
     python -m benchmarks.speed --only time --peers optuna,botorch
@@ -56,6 +58,8 @@ class Plan:
     rounds: int  # suggestions of each peer at one (n, d); fewer from n = 200
     log_ei_problems: int
     density_splits: int
+    own_sizes: tuple[int, ...]
+    own_rows: int  # of the table
     results: Path
     page: Path
 
@@ -66,6 +70,8 @@ FULL = Plan(
     rounds=3,
     log_ei_problems=20,
     density_splits=4,
+    own_sizes=(25, 100, 400),
+    own_rows=60_000,
     results=REPO / "benchmarks" / "results" / "speed.json",
     page=REPO / "docs" / "speed.md",
 )
@@ -75,6 +81,8 @@ QUICK = Plan(
     rounds=2,
     log_ei_problems=4,
     density_splits=1,
+    own_sizes=(25,),
+    own_rows=5_000,
     results=SHARED / "speed-quick.json",
     page=SHARED / "speed-quick.md",
 )
@@ -340,17 +348,17 @@ def large() -> Json:
     return {**LARGE, **found}
 
 
-# ── the two other comparisons, each a process of its own ───────────────────────────────────────
+# ── the other comparisons, each a process of its own ───────────────────────────────────────────
 
 
-def stream(module: str, argument: int) -> Iterator[Json]:
-    """The JSON lines a module prints, run by the Python that has BoTorch."""
-    python, error = installed("botorch")
+def stream(module: str, *arguments: object, peer: str = "botorch") -> Iterator[Json]:
+    """The JSON lines a module prints, run by the Python that has a peer."""
+    python, error = installed(peer)
     if python is None:
-        raise PeerError(f"botorch {error}")
+        raise PeerError(f"{peer} {error}")
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [python, "-m", module, str(argument)],
+            [python, "-m", module, *map(str, arguments)],
             cwd=REPO,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -368,6 +376,16 @@ def log_ei(plan: Plan) -> list[Json]:
     rows = []
     for row in stream("benchmarks.log_ei", plan.log_ei_problems):
         say(f"log EI: {row['problem']}, n = {row['n']}: ahead by {row['ahead']:+.4f} nats")
+        rows.append(row)
+    return rows
+
+
+def own(plan: Plan) -> list[Json]:
+    """The default policy with a learnt cost, in a continuous and a mixed space and a table."""
+    rows = []
+    sizes = ",".join(map(str, plan.own_sizes))
+    for row in stream("benchmarks.speed_own", sizes, plan.own_rows, peer="farthing"):
+        say(f"{row['case']}, n = {row['n']}: {1e3 * row['median']:.0f} ms ({row['ratio']:.1f}x)")
         rows.append(row)
     return rows
 
@@ -430,7 +448,7 @@ def save(results: Json, plan: Plan) -> None:
     """Write the figures and the page made of them; forget runs no figure is from."""
     parts = [
         *results["times"],
-        *(results[p] for p in ("large", "log_ei", "density") if p in results),
+        *(results[p] for p in ("large", "own", "log_ei", "density") if p in results),
     ]
     used = {part["run"] for part in parts}
     results["runs"] = {key: run for key, run in results["runs"].items() if key in used}
@@ -445,7 +463,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--quick", action="store_true", help="a small version of everything")
-    parser.add_argument("--only", choices=("time", "ei", "density"), help="one part of it")
+    parser.add_argument("--only", choices=("time", "own", "ei", "density"), help="one part of it")
     parser.add_argument("--peers", default=",".join(PEERS), help=f"of {', '.join(PEERS)}")
     arguments = parser.parse_args()
     peers = ["farthing", *(p for p in arguments.peers.split(",") if p != "farthing")]
@@ -471,6 +489,8 @@ def main() -> int:
             results["peers"].update(known)
             save(results, plan)
     steps = {"large": large} if wanted("time") else {}
+    if wanted("own"):
+        steps["own"] = lambda: {"rows": own(plan)}
     if wanted("ei"):
         steps["log_ei"] = lambda: {"rows": log_ei(plan)}
     if wanted("density"):

@@ -36,6 +36,7 @@ def write(results: Json) -> str:
         promises(results),
         suggestion_times(results),
         large(results),
+        own(results),
         log_ei(results),
         density(results),
         machines(results),
@@ -283,6 +284,38 @@ def large(results: Json) -> str:
         {len(big["seconds"])}, mean {big["mean"]:.3f} s, median {big["median"]:.3f} s; peak
         memory of the process {big["peak_mib"]:.0f} MiB."""
     )
+
+
+def own(results: Json) -> str:
+    """The default policy with a learnt cost, beside EI in a continuous space."""
+    part = results.get("own")
+    if not part:
+        return ""
+    title = "## The default policy, a mixed space, a table\n\n"
+    if "error" in part:
+        return f"{title}Failed: {part['error']}"
+    rows = part["rows"]
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    found = {(row["case"], row["n"]): row for row in rows}
+    size = next((row["rows"] for row in rows if "rows" in row), 0)
+    text = paragraph(
+        f"""farthing alone, processor milliseconds of verdict, ask and tell, medians of
+        {len(rows[0]["seconds"])} suggestions taken in turns; in brackets the ratio to EI in a
+        continuous space of 8 where nothing is paid. All others have a budget and learn the cost
+        from the bills; the default policy is Gittins. *Mixed* is a space of 8 with ints, an
+        ordinal, a categorical and two parameters that depend on it; the table has {size:,} rows.
+        Again by `.venv-peers/bin/python -m benchmarks.speed --only own`."""
+    )
+    cells = [
+        [str(n), *(own_cell(found.get((case, n))) for case in cases)]
+        for n in sorted({row["n"] for row in rows})
+    ]
+    return f"{title}{text}\n\n" + table(["n", *cases], cells)
+
+
+def own_cell(row: Json | None) -> str:
+    """Milliseconds and ratio."""
+    return "not measured" if row is None else f"{1e3 * row['median']:.1f} ({row['ratio']:.1f}x)"
 
 
 # ── quality ────────────────────────────────────────────────────────────────────────────────────

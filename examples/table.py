@@ -35,6 +35,7 @@ result = minimize(
     cost=price,
     policy=EIPerCost(),
     direction="maximize",
+    seed=1,
 )
 print(f"{len(ROWS)} candidates, ${sum(price(row) for row in ROWS):.0f} to test them all")
 print(result)

@@ -38,6 +38,11 @@ class Given:
         mean, std = self.log_at(X)
         return Normal(mean[:, None], std)
 
+    def sample(self, X, size, rng):
+        """The rows are independent."""
+        mean, std = self.log_at(X)
+        return mean + std * rng.standard_normal((size, len(mean)))
+
 
 def one_column(model, X):
     """The posterior at X of a process without fantasies: its one mean (m,), and its std."""

@@ -1,6 +1,7 @@
-"""Databases to test on: an SQLite file, and a schema of its own on a PostgreSQL server."""
+"""Databases to test on: an SQLite file, and a schema of its own on a PostgreSQL server; Ctrl-C."""
 
 import os
+import signal
 import uuid
 from urllib.parse import quote
 
@@ -26,3 +27,11 @@ def url(request, tmp_path):
         connection.execute(f"CREATE SCHEMA {schema}")
         yield f"{SERVER}?options={quote(f'-csearch_path={schema}')}"
         connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C is heard, even where these tests were started with SIGINT ignored, as by nohup."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -12,8 +12,16 @@ from dataclasses import dataclass
 import pytest
 
 from farthing.errors import InvalidInput
-from farthing.policies import EI, CArBO, CheapCover, EIPerCost, Gittins, StartWith
-from farthing.stopping import MaxTrials, NotWorthIt, Target
+from farthing.policies import EI, CArBO, CheapCover, EIPerCost, Gittins, Rollout, StartWith
+from farthing.stopping import (
+    Insignificant,
+    MaxTrials,
+    NotWorthIt,
+    ProbableRegret,
+    RegretGap,
+    Stalled,
+    Target,
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,11 @@ class Circumstances:
     unit: float = 1.0  # what a unit of value per unit of cost has become
     value: Callable = float  # what a value has become
 
+    @property
+    def scale(self):
+        """What a difference of one has become, as a distance."""
+        return abs(self.value(1.0) - self.value(0.0))
+
 
 # {class: {label: how it is made}}. A rule's label says whether it stops the contract's problem.
 EXAMPLES = {
@@ -32,10 +45,24 @@ EXAMPLES = {
     "CheapCover": {"": lambda c: CheapCover(), "greedy": lambda c: CheapCover(greedy=True)},
     "EIPerCost": {"": lambda c: EIPerCost(), "alpha 0.3": lambda c: EIPerCost(alpha=0.3)},
     "Gittins": {"": lambda c: Gittins(), "worth 0.02": lambda c: Gittins(worth=0.02 * c.unit)},
+    "Rollout": {"": lambda c: Rollout(), "horizon 4": lambda c: Rollout(horizon=4)},
     "MaxTrials": {"stops": lambda c: MaxTrials(12), "goes on": lambda c: MaxTrials(13)},
     "Target": {
         "stops": lambda c: Target(c.value(9.0)),
         "goes on": lambda c: Target(c.value(1.0)),
+    },
+    "Stalled": {"stops": lambda c: Stalled(3), "goes on": lambda c: Stalled(12)},
+    "Insignificant": {
+        "stops": lambda c: Insignificant(share=9.0),
+        "goes on": lambda c: Insignificant(share=1e-9, window=12),
+    },
+    "RegretGap": {
+        "stops": lambda c: RegretGap(within=100 * c.scale),
+        "goes on": lambda c: RegretGap(within=1e-3 * c.scale),
+    },
+    "ProbableRegret": {
+        "stops": lambda c: ProbableRegret(within=100 * c.scale, delta=0.5),
+        "goes on": lambda c: ProbableRegret(within=1e-3 * c.scale),
     },
     "NotWorthIt": {
         "stops": lambda c: NotWorthIt(worth=1e3 * c.unit),

@@ -2,6 +2,7 @@
 
 import mpmath as mp
 import numpy as np
+from scipy.stats import norm
 
 # ---------------------------------------------------------------- the toy pool P (dossier 3)
 POOL_NAMES = "ABCDE"
@@ -122,3 +123,38 @@ def brute_minimax_alpha(log_ei, log_cost, chosen):
                 candidates.append((gain[i] - gain[j]) / (dearness[i] - dearness[j]))
     regrets = {a: np.max(gain - a * dearness) for a in candidates if a >= 0 and np.isfinite(a)}
     return min(regrets, key=regrets.get), min(regrets.values())
+
+
+# ---------------------------------------------------------------- simulated futures
+def imagined_gain(belief, X, first, normals, scores, truncate=False):
+    """What one path gains that begins at row `first` of X and goes on by the scores, step by step.
+
+    `belief` has one fantasy, and cost models that conditioning leaves as they are.
+    """
+    here, gained = X[first], 0.0
+    for z, score in zip([*normals, None], [*scores, None], strict=True):
+        (mean,), std = belief.objective.at(here[None]).mean[0], belief.objective.at(here[None]).std
+        u = (belief.best[0] - mean) / std[0]
+        ei = std[0] * (norm.pdf(u) + u * norm.cdf(u))
+        fits, paid = 1.0, {}
+        for resource, (m, s) in belief.predicted(here).items():
+            left = belief.ledger[resource].left
+            if s[0] == 0:
+                paid[resource] = min(np.exp(m[0]), left)
+                continue
+            fits = norm.cdf((np.log(left) - m[0]) / s[0])
+            below = norm.cdf((np.log(left) - m[0] - s[0] ** 2) / s[0])
+            over = 0.0 if np.isinf(left) else left * norm.sf((np.log(left) - m[0]) / s[0])
+            paid[resource] = np.exp(m[0] + s[0] ** 2 / 2) * below + over
+        gained += ei * fits * np.exp(belief.log_success(here[None])[0])
+        if score is None:
+            return gained
+        noise = belief.objective.noise * belief.objective.scale**2 if belief.noisy else 0.0
+        belief = belief.imagine(here, mean + np.sqrt(std[0] ** 2 + noise) * z, paid)
+        outlook = belief.outlook(X)
+        affordable = outlook.shortfall <= 0
+        rated = np.where(affordable | truncate, score(outlook).score, -np.inf)
+        if not affordable[np.argmax(rated)]:
+            return gained
+        here = X[np.argmax(rated)]
+    raise AssertionError("the last step has no score")

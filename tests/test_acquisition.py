@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from beliefs import known, one_column, toy, two_points
@@ -14,6 +16,7 @@ from oracles import (
 from scipy.special import logsumexp
 
 from farthing.acquisition import (
+    Monotone,
     ScoreSurface,
     cheapness,
     differenced,
@@ -29,7 +32,7 @@ from farthing.gp import Normal
 from farthing.history import History, Trial
 from farthing.ledger import Budget, Ledger
 from farthing.normal import expected_cost, gittins, log_affordable, log_ei
-from farthing.search import Found
+from farthing.search import Found, untried
 from farthing.space import Categorical, Float, Space
 
 GRID = np.array([[0.0], [0.25], [0.5], [0.75], [1.0]])
@@ -421,6 +424,86 @@ def test_the_maximum_over_a_table():
         found = maximise_score(belief, log_ei_per_cost(alpha), np.random.default_rng(10))
         row = int(np.flatnonzero((belief.space.rows == found.X[0]).all(axis=1))[0])
         assert POOL_NAMES[row] == first
+
+
+# ---------------------------------------------------------------- at best
+@pytest.mark.parametrize("cap", CAPS)
+@pytest.mark.parametrize("name", [name for name in SCORES if name != "cheapness"])
+def test_scores_do_not_fall_where_an_outlook_gets_better(name, cap):
+    score, given = SCORES[name], outlook(4, cap)
+    assert isinstance(score, Monotone)
+    rng = np.random.default_rng(1)
+    more = rng.exponential(0.5, (5, 40))
+    better = given._replace(
+        mean=given.mean - more[0][:, None],
+        std=given.std + more[1],
+        log_success=np.minimum(given.log_success + more[2], 0.0),
+        cost=Normal(np.minimum(given.cost.mean - more[3], np.log(cap / 2)), np.zeros(40)),
+    )
+    least = given._replace(cost=Normal(np.minimum(given.cost.mean, np.log(cap / 2)), np.zeros(40)))
+    assert np.all(score(least).score >= score(given).score - 1e-12)
+    assert np.all(score(better).score >= score(least).score - 1e-12)
+    assert not isinstance(log_ei_per_cost(-1.0), Monotone)
+
+
+def test_the_expected_cost_is_at_least_that_of_a_known_one():
+    """E[min(c, cap)] >= min(exp(m), cap/2)."""
+    rng = np.random.default_rng(0)
+    m, s = rng.normal(0.0, 3.0, 4000), np.exp(rng.normal(0.0, 1.5, 4000))
+    for cap in (0.1, 1.0, 7.0, np.inf):
+        assert np.all(expected_cost(m, s, cap) >= np.minimum(m, np.log(cap / 2)) - 1e-12)
+
+
+@pytest.mark.parametrize("one_unit", [False, True])
+@pytest.mark.parametrize("pending", [True, False])
+def test_an_outlook_at_best_is_no_worse(pending, one_unit):
+    belief = everything(pending=pending)
+    belief = belief.in_one_unit() if one_unit else belief
+    X = MIXED.sample(500, np.random.default_rng(6))
+    real, best = belief.outlook(X), belief.at_best(X)
+    assert np.all(best.mean <= real.mean)
+    assert np.all(best.std >= real.std)
+    assert np.all(best.shortfall <= real.shortfall)
+    for name, score in SCORES.items():
+        if name != "cheapness":
+            assert np.all(score(best).score >= score(real).score), name
+    assert np.median(log_ei_per_cost(0.0)(best).score - log_ei_per_cost(0.0)(real).score) < 5.0
+
+
+@pytest.mark.parametrize("budget", ["20s, $50", "4s, $50"])
+def test_of_a_large_table_the_row_that_scoring_all_would_give(budget):
+    rng = np.random.default_rng(2)
+    rows = [MIXED.decode(x) for x in MIXED.sample(9000, rng)]
+    table = Space.from_rows(rows, dict(MIXED.parameters))
+    given = everything(budget=budget)
+    belief = replace(given, space=table)
+    scored = 0
+
+    def counted(score):
+        def count(outlook):
+            nonlocal scored
+            scored += len(outlook.std)
+            return score(outlook)
+
+        return count
+
+    left = untried(table.rows, belief.tried)
+    real = belief.outlook(left)
+    for name, score in SCORES.items():
+        value = np.where(real.shortfall <= 0, score(real).score, -np.inf)
+        found = maximise_score(belief, score, np.random.default_rng(0))
+        assert found.score[0] == pytest.approx(value.max(), abs=1e-9), name
+        np.testing.assert_array_equal(found.X[0], left[np.argmax(value)])
+        scored = 0
+        mine = counted(score)
+        again = maximise_score(
+            belief,
+            Monotone(mine) if isinstance(score, Monotone) else mine,
+            np.random.default_rng(0),
+        )
+        np.testing.assert_array_equal(again.X[0], found.X[0])
+        in_full = scored - len(left) if isinstance(score, Monotone) else scored
+        assert in_full < 0.5 * len(left) if isinstance(score, Monotone) else in_full == len(left)
 
 
 def test_a_proposal_says_what_it_buys_and_costs():

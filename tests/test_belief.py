@@ -218,7 +218,7 @@ def test_fantasies_are_the_same_for_the_same_belief_only():
 
 
 def test_a_fantasy_of_what_is_already_known_changes_nothing(monkeypatch):
-    monkeypatch.setattr("farthing.gp.NUGGET_PRIOR", (-14.0, 0.5))  # known means known exactly
+    monkeypatch.setattr("farthing.hyper.NUGGET_PRIOR", (-14.0, 0.5))  # known means known exactly
     history = trials(15)
     X = SPACE.sample(200, np.random.default_rng(6))
     before = belief_of(history).outlook(X)

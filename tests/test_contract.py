@@ -12,6 +12,7 @@ from methods import Circumstances, classes_in, examples_in, examples_of
 from farthing import Categorical, Float, Int, Optimizer, Ordinal, Space, Stopped, policies, stopping
 from farthing.acquisition import gittins_index, log_ei_per_cost, maximise_score
 from farthing.policies import EI, CArBO, ContextualEI, Cooling, EIPerCost, Gittins, Random
+from farthing.policies.rollout import furthest
 from farthing.search import maximise
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
 from farthing.thinking import believed
@@ -19,6 +20,7 @@ from farthing.thinking import believed
 # ---------------------------------------------------------------- the methods
 POLICIES = examples_in(policies)
 RULES = examples_in(stopping)
+JOINTS = {"after", "all_of", "any_of", "in_a_row"}
 FIRST = [next(iter(examples_of(kind))) for kind in classes_in(policies).values()]
 DESIGNS = {"Random", "Sobol", "LatinHypercube"}
 POLICY = pytest.mark.parametrize("name", POLICIES)
@@ -28,7 +30,7 @@ RULE = pytest.mark.parametrize("name", RULES)
 
 def test_the_folders_are_the_list():
     assert set(classes_in(policies)) == set(policies.__all__)
-    assert set(classes_in(stopping)) == set(stopping.__all__) - {"any_of", "all_of"}
+    assert set(classes_in(stopping)) == set(stopping.__all__) - JOINTS
     for method in (*classes_in(policies).values(), *classes_in(stopping).values()):
         assert method.__doc__
 
@@ -286,7 +288,8 @@ def proposed(name, kind):
         ours = [module for name, module in sys.modules.items() if name.startswith("farthing.")]
         for module in ours:
             if vars(module).get("maximise") is maximise:
-                patch.setattr(module, "maximise", _spy(surfaces))
+                patch.setattr(module, "maximise", _spy(surfaces, maximise))
+        patch.setattr("farthing.policies.rollout.furthest", _spy(surfaces, furthest))
         optimizer = AS_IT_IS.optimizer(kind, name)
         trial = optimizer.ask()
     return SimpleNamespace(
@@ -296,10 +299,10 @@ def proposed(name, kind):
     )
 
 
-def _spy(surfaces):
+def _spy(surfaces, search):
     def spy(surface, *args, **settings):
         surfaces.append(surface)
-        return maximise(surface, *args, **settings)
+        return search(surface, *args, **settings)
 
     return spy
 

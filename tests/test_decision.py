@@ -2,10 +2,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from beliefs import NOTHING, known, line, toy
+from beliefs import NOTHING, done, known, line, toy
 
-from farthing import InvalidInput
-from farthing.decision import Proposal, Verdict, all_of, any_of, judge
+from farthing import History, InvalidInput
+from farthing.decision import Proposal, Verdict, after, all_of, any_of, in_a_row, judge
 from farthing.stopping import MaxTrials, NotWorthIt, OutOfBudget, Target
 
 BELIEF = known(line(2))
@@ -112,6 +112,83 @@ def test_together_they_need_what_each_needs():
 def test_of_nothing_is_refused(join):
     with pytest.raises(InvalidInput, match="give at least one"):
         join()
+
+
+# ---------------------------------------------------------------- rules that have to wait
+def with_trials(count, notes=None):
+    trials = [done(i, [0.0], 1.0) for i in range(count)]
+    if notes is not None:
+        trials[-1] = done(count - 1, [0.0], 1.0, notes=notes)
+    return known(line(2), history=History(tuple(trials)))
+
+
+@pytest.mark.parametrize(("made", "stop"), [(0, NO), (2, NO), (3, YES), (4, YES)])
+def test_after_so_many_trials(made, stop):
+    verdict = verdict_of(after(3, Says(YES, 2, notes={"a": 1})), with_trials(made))
+    assert verdict.stop == stop
+    assert (verdict.number, verdict.threshold) == (2, 20)
+    assert verdict.notes == {"a": 1}  # it is asked from the first, to remember
+    early = "" if stop else f" ({made} of at least 3 trials made)"
+    assert verdict.because == f"stop 2{early}"
+
+
+def test_after_changes_no_rule_that_goes_on():
+    assert not verdict_of(after(3, Says(NO)), with_trials(9)).stop
+
+
+def test_in_a_row_counts_and_begins_again():
+    belief, streaks, stops = with_trials(1), [], []
+    for says in (YES, YES, NO, YES, YES, YES, YES):
+        verdict = verdict_of(in_a_row(3, Same(says)), belief)
+        (streak,) = verdict.notes.values()
+        streaks.append(streak)
+        stops.append(verdict.stop)
+        belief = with_trials(len(streaks) + 1, dict(verdict.notes))
+    assert streaks == [1, 2, 0, 1, 2, 3, 4]
+    assert stops == [NO, NO, NO, NO, NO, YES, YES]
+
+
+class Same(Says):
+    """Another answer of one and the same rule."""
+
+    def __repr__(self):
+        return "Same()"
+
+
+def test_two_rules_in_a_row_are_counted_apart():
+    rule = any_of(in_a_row(2, Says(YES, 1)), in_a_row(3, Says(NO, 2)))
+    notes = verdict_of(rule, with_trials(1)).notes
+    assert sorted(notes.values()) == [0, 1]
+    assert len(notes) == 2
+    assert verdict_of(rule, with_trials(1, dict(notes))).stop
+
+
+def test_in_a_row_says_how_many_times():
+    because = verdict_of(in_a_row(3, Says(YES, 7)), with_trials(1)).because
+    assert because == "stop 7 (1 of 3 times in a row)"
+
+
+def test_they_need_what_their_rule_needs():
+    rule = Says(YES, needs=NEEDING, reads=frozenset({"worth"}), models=True)
+    for held in (after(2, rule), in_a_row(2, rule), after(2, in_a_row(2, rule))):
+        assert (held.needs, held.reads, held.models) == (NEEDING, {"worth"}, True)
+        assert verdict_of(held).because == "too few values to judge yet"
+    both = after(2, any_of(rule, Says(NO)))
+    assert both.needs == {"cost"}
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, "3", True, None])
+@pytest.mark.parametrize("hold", [after, in_a_row])
+def test_a_senseless_count_is_refused(hold, count):
+    with pytest.raises(InvalidInput, match="whole number of at least 1"):
+        hold(count, Says(YES))
+
+
+@pytest.mark.parametrize("strange", [MaxTrials, 3, None])
+@pytest.mark.parametrize("hold", [after, in_a_row])
+def test_what_is_no_rule_is_refused(hold, strange):
+    with pytest.raises(InvalidInput, match="takes stopping rules such as"):
+        hold(2, strange)
 
 
 def test_real_rules_together():

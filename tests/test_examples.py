@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 LONGEST = {"ask_tell.py": 40}  # lines; 50 for the others
@@ -17,7 +18,7 @@ def run(name: str, *arguments: str) -> str:
         [sys.executable, "-W", "error", EXAMPLES / name, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -53,3 +54,12 @@ def test_table_finds_the_best_row_it_can_pay_for():
     assert "28 candidates, $583 to test them all" in text
     assert float(re.search(r"spent: +\$([\d.]+)", text)[1]) <= 150
     assert float(re.search(r"best: +([\d.]+)", text)[1]) > 140  # third best of 28, or better
+
+
+def test_sensors_are_moved_no_further_than_the_budget():
+    pytest.importorskip("pandas")
+    text = run("sensors.py")
+    if "skipped" in text:
+        pytest.skip(text.strip())
+    assert 4000 < float(re.search(r"spent: +([\d,]+) km", text)[1].replace(",", "")) <= 5000
+    assert float(re.search(r"best: +([\d.]+)", text)[1]) < 4.5

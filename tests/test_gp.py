@@ -6,7 +6,7 @@ from beliefs import one_column
 from oracles import dense_gp, dense_lml, dense_mean, differences, matern52
 from scipy.stats import lognorm, norm
 
-from farthing import gp
+from farthing import gp, hyper
 from farthing.gp import GP, Hyper
 from farthing.kernel import columns, embed
 
@@ -41,8 +41,8 @@ def drawn(X, lengthscales, seed):
 
 def loss(theta, X, targets, options, *, noisy=False):
     """What learning minimises, and its gradient."""
-    prior = gp.NOISE_PRIOR if noisy else gp.NUGGET_PRIOR
-    return gp._negative_posterior(
+    prior = hyper.NOISE_PRIOR if noisy else hyper.NUGGET_PRIOR
+    return hyper.negative_posterior(
         np.asarray(theta), embed(X, options), columns(options), targets, prior
     )
 
@@ -64,13 +64,13 @@ class Given:
 @pytest.fixture
 def learnt_from(monkeypatch):
     """The points of every search for hyperparameters, in a list that grows."""
-    seen, learn = [], gp._learn
+    seen, learn = [], gp.learnt
 
     def watched(X, *arguments, **settings):
         seen.append(X)
         return learn(X, *arguments, **settings)
 
-    monkeypatch.setattr(gp, "_learn", watched)
+    monkeypatch.setattr(gp, "learnt", watched)
     return seen
 
 
@@ -224,6 +224,33 @@ def test_fantasies_are_separate_processes():
     np.testing.assert_allclose(again.at(Xs[2:3]).mean, 40.0, atol=0.1)
 
 
+@pytest.mark.parametrize("n", [6, 60, 300])
+@pytest.mark.parametrize("noise", [1e-6, 1e-3, 0.3])
+@pytest.mark.parametrize("length", [0.05, 0.5, 20.0])
+def test_at_best_is_no_worse(n, noise, length):
+    """Also where the factor is ill-conditioned, with fantasies, and in the user's units."""
+    rng = np.random.default_rng(n)
+    X, Xs = points(n, rng, MIXED), points(3000, rng, MIXED)
+    Xs[:50] = X[rng.integers(n, size=50)]
+    model = gp.build(X, smooth(X), Hyper(np.full(4, length), 2.5, noise), options=MIXED)
+    for sight in (model, model.condition(Xs[7], [41.0, 45.0, 38.0])):
+        (mean, std), best = sight.at(Xs), sight.at_best(Xs)
+        assert best.mean.shape == mean.shape
+        assert np.all(best.mean <= mean)
+        assert np.all(best.std >= std)
+
+
+def test_at_best_is_near_where_the_model_is_sane():
+    rng = np.random.default_rng(5)
+    X, Xs = points(80, rng, MIXED), points(400, rng, MIXED)
+    model = gp.fit(X, smooth(X), options=MIXED)
+    (mean, std), best = model.at(Xs), model.at_best(Xs)
+    assert np.abs(best.mean - mean).max() < 0.02 * model.scale
+    assert np.abs(best.std - std).max() < 0.1 * model.scale
+    fewer = gp.fit(X[:9], smooth(X[:9]), options=MIXED)
+    assert np.abs(fewer.at_best(Xs).std - fewer.at(Xs).std).max() < 0.005 * fewer.scale
+
+
 def test_a_point_seen_twice_does_not_break_the_factor():
     model = two_points()
     for _ in range(5):
@@ -268,12 +295,12 @@ def test_fantasies_cannot_be_sampled():
 @pytest.mark.parametrize(("d", "logpdf"), [(1, -1.515259047), (7, -2.35648842)])
 def test_prior_oracle(d, logpdf):  # [O-2]
     theta = np.log([*[0.5] * d, 2.0, 0.01])
-    value, _ = gp._log_prior(theta, d, gp.NOISE_PRIOR)
+    value, _ = hyper._log_prior(theta, d, hyper.NOISE_PRIOR)
     of_variance, of_noise = lognorm.logpdf(2.0, 1.0), 3.503116176
     total = d * logpdf + of_variance + of_noise  # of ten digits each
     assert value == pytest.approx(total, abs=1e-9 * (d + 1))
     theta[-1] = np.log(0.006737946999)  # the mode of the noise
-    assert gp._log_prior(theta, d, gp.NOISE_PRIOR)[1][-1] == pytest.approx(0.0, abs=1e-9)
+    assert hyper._log_prior(theta, d, hyper.NOISE_PRIOR)[1][-1] == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -281,13 +308,15 @@ def test_prior_oracle(d, logpdf):  # [O-2]
     [(1, 4.113250379, 0.2047866778), (7, 10.88263758, 0.5418146213), (20, None, 0.915833865)],
 )
 def test_learning_starts_at_the_mode_of_the_prior(d, median, mode):  # [O-2]
-    start = gp._default_start(d)
+    start = hyper._default_start(d)
     np.testing.assert_allclose(np.exp(start[:d]), mode, rtol=1e-9)
-    _, gradient = gp._log_prior(start, d, gp.NOISE_PRIOR)
+    _, gradient = hyper._log_prior(start, d, hyper.NOISE_PRIOR)
     np.testing.assert_allclose(gradient[:d], 0.0, atol=1e-12)
     if median is not None:  # the middle in ln l, where only the Jacobian slopes
         theta = np.append(np.full(d, np.log(median)), [0.0, 0.0])
-        np.testing.assert_allclose(gp._log_prior(theta, d, gp.NOISE_PRIOR)[1][:d], -1.0, rtol=1e-9)
+        np.testing.assert_allclose(
+            hyper._log_prior(theta, d, hyper.NOISE_PRIOR)[1][:d], -1.0, rtol=1e-9
+        )
 
 
 # ---------------------------------------------------------------- learning
@@ -326,7 +355,7 @@ def test_what_is_learnt_beats_random_hyperparameters(n, noisy):
     model = gp.fit(X, smooth(X) + 0.3 * rng.standard_normal(n), options=MIXED, noisy=noisy)
     targets = model.targets[:, 0]
     learnt, gradient = loss(theta_of(model.hyper), X, targets, MIXED, noisy=noisy)
-    box = np.array([gp.LENGTHSCALE_BOX] * 4 + [gp.VARIANCE_BOX, gp.NOISE_BOX])
+    box = np.array([hyper.LENGTHSCALE_BOX] * 4 + [hyper.VARIANCE_BOX, hyper.NOISE_BOX])
     for theta in rng.uniform(box[:, 0], box[:, 1], (50, 6)):
         assert learnt <= loss(theta, X, targets, MIXED, noisy=noisy)[0] + 1e-9
     inside = (theta_of(model.hyper) > box[:, 0] + 1e-6) & (theta_of(model.hyper) < box[:, 1] - 1e-6)

@@ -5,6 +5,7 @@ import os
 from dataclasses import replace
 
 import pytest
+from processes import FOREVER
 
 from farthing import Ordinal, Outcome, Space, Study, minimize
 from farthing.errors import Infrastructure
@@ -44,7 +45,12 @@ def run(folder, error, workers):
     objective = Fragile(seen, error)
     if workers is None:
         return minimize(objective, SPACE, "30 trials", **TERMS)
-    study = Study.create(folder / "a.db", name="a", space=SPACE, budget="30 trials", **TERMS)
+    return run_study(folder, objective, workers)
+
+
+def run_study(folder, objective, workers, **settings):
+    settings = {"space": SPACE, "budget": "30 trials", "lease": FOREVER, **TERMS, **settings}
+    study = Study.create(folder / "a.db", name="a", **settings)
     try:
         return study.run(objective, workers=workers)
     finally:
@@ -84,11 +90,7 @@ def test_a_failure_of_the_parameters_is_learnt_from_and_does_not_come_again(work
 def test_a_lost_trial_is_tried_again_before_another_is_chosen(workers, tmp_path):
     folder = tmp_path / "seen"
     folder.mkdir()
-    study = Study.create(
-        tmp_path / "a.db", name="a", space=SPACE, budget="30 trials", retries=1, **TERMS
-    )
-    result = study.run(Fragile(folder, Infrastructure("no GPU")), workers=workers)
-    study.close()
+    result = run_study(tmp_path, Fragile(folder, Infrastructure("no GPU")), workers, retries=1)
     lost, done = result.history.having("lost"), result.history.done
     assert len(lost) == len(done) == ROWS
     assert [trial.run.attempt for trial in lost] == [1] * ROWS

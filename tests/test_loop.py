@@ -32,14 +32,20 @@ def test_seconds_are_measured_and_thinking_is_charged():
         measured.append(time.perf_counter() - begun)
         return bowl(params)
 
-    result = minimize(objective, SPACE, "0.6s")
+    result = minimize(objective, SPACE, "9m", stop=MaxTrials(5))
     told = [trial.cost["s"] for trial in result.history]
-    assert len(told) == len(measured)
+    assert len(told) == len(measured) == 5
     assert all(ours >= theirs for ours, theirs in zip(told, measured, strict=True))
     assert result.ledger.thinking > 0
     assert result.spent == pytest.approx(sum(told) + result.ledger.thinking)
     assert result.spent == result.ledger.spent
     assert "of it thinking" in str(result)
+
+
+def test_seconds_end_it():
+    result = minimize(lambda params: time.sleep(0.05) or bowl(params), SPACE, "0.3s")
+    told = [trial.cost["s"] for trial in result.history]
+    assert sum(told[:-1]) < 0.3  # what has begun is let finish
     assert "is spent" in result.stop_reason or "nothing affordable" in result.stop_reason
 
 
@@ -80,7 +86,7 @@ def test_a_known_cost_is_charged_and_never_overspent():
 
 
 def test_seconds_and_dollars_together():
-    result = minimize(lambda params: Outcome(1.0, cost={"usd": 1.0}), SPACE, {"s": 60, "usd": 5})
+    result = minimize(lambda params: Outcome(1.0, cost={"usd": 1.0}), SPACE, {"s": 540, "usd": 5})
     assert 4 <= result.ledger["usd"].spent == len(result.history) <= 5
     assert result.ledger["s"].spent == pytest.approx(
         sum(t.cost["s"] for t in result.history) + result.ledger["s"].thinking
@@ -134,7 +140,7 @@ def test_maximize_and_noisy_reach_the_optimizer():
 
 
 @pytest.mark.parametrize(
-    ("budget", "cost"), [("30s", None), ("14 trials", None), (28, lambda params: 2.0)]
+    ("budget", "cost"), [("9m", None), ("14 trials", None), (28, lambda params: 2.0)]
 )
 def test_an_exception_is_a_failed_trial_even_the_first(budget, cost):
     calls = []
@@ -184,14 +190,14 @@ def test_five_failures_in_a_row_end_it_with_the_first_traceback():
             raise RuntimeError(f"call {len(calls)}")
         return 1.0
 
-    result = minimize(objective, SPACE, "30s")
+    result = minimize(objective, SPACE, "9m")
     assert len(calls) == 7
     assert result.stop_reason.startswith("5 trials in a row failed")
     assert "Traceback" in result.stop_reason
     assert "RuntimeError: call 3" in result.stop_reason
     assert 'raise RuntimeError(f"call' in result.stop_reason
     calls.clear()
-    assert len(minimize(objective, SPACE, "30s", failures_in_a_row=2).history) == 4
+    assert len(minimize(objective, SPACE, "9m", failures_in_a_row=2).history) == 4
     calls.clear()
     told = minimize(
         lambda params: Outcome(failed="no licence", cost=1.0), SPACE, 50, failures_in_a_row=3
@@ -235,7 +241,7 @@ def test_an_interrupt_keeps_what_was_paid():
             raise KeyboardInterrupt
         return bowl(params)
 
-    result = minimize(objective, SPACE, "30s")
+    result = minimize(objective, SPACE, "9m")
     assert "interrupted" in result.stop_reason
     assert [trial.state for trial in result.history] == ["done"] * 3 + ["killed"]
     assert result.history[3].cost["s"] >= 0.02  # a lower bound
@@ -304,7 +310,7 @@ def test_without_pandas_the_table_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"budget": "30s"}, ["of 30.0 s]"]),
+        ({"budget": "9m"}, ["of 9 m 00 s]"]),
         ({"budget": "$12", "cost": lambda params: 2.0}, ["$2.00 expected", "[$12.00 of $12.00]"]),
         ({"budget": {"trials": 6, "usd": 99}, "cost": {"usd": lambda p: 2.0}}, ["6 trials of 6"]),
         ({}, ["trial 5: "]),

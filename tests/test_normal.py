@@ -25,12 +25,15 @@ from farthing.normal import (
     expected_cost_slopes,
     gittins,
     gittins_slopes,
+    h,
     h_inverse,
+    leash,
     log_affordable,
     log_affordable_slopes,
     log_ei,
     log_ei_slopes,
     log_h,
+    mean_residual_cost,
 )
 
 # Dense where the branches meet (-1 and far down), logarithmic beyond, and some at random.
@@ -50,10 +53,10 @@ GRID = np.unique(
 
 def central_difference(function, arguments, index, step=1e-6):
     """d function / d arguments[index], with a step relative to that argument."""
-    h = step * max(1.0, abs(arguments[index]))
+    width = step * max(1.0, abs(arguments[index]))
     up, down = list(arguments), list(arguments)
-    up[index] += h
-    down[index] -= h
+    up[index] += width
+    down[index] -= width
     return (function(*up) - function(*down)) / (up[index] - down[index])
 
 
@@ -106,6 +109,12 @@ def test_log_h_matches_sixty_digits_from_10_to_minus_a_million():
     assert float(max(error)) < 1e-12
     alone = np.array([log_h(u) for u in GRID])  # no branch depends on its neighbours
     np.testing.assert_allclose(alone, log_h(GRID), rtol=1e-15, atol=1e-15)
+
+
+def test_h_matches_sixty_digits_until_it_underflows():
+    U = GRID[GRID > -37]
+    np.testing.assert_allclose(h(U), [float(h_mp(u)) for u in U], rtol=1e-9)
+    assert h(np.array([-45.0, -1e5])).max() < 1e-300
 
 
 def test_log_h_rises_and_its_slope_falls_everywhere():
@@ -390,3 +399,36 @@ def test_cost_slopes_stay_finite_where_nothing_is_affordable():
     np.testing.assert_allclose(to_m[:2], -np.array(exact) / 0.5, rtol=1e-6)
     assert np.all(np.isfinite(to_m))
     assert np.all(np.isfinite(to_s))
+
+
+# ── the leash ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("s", [0.3, 0.7, 1.5])
+@pytest.mark.parametrize("m", [-3.0, 0.0, 8.0])
+@pytest.mark.parametrize("ahead", [-1.0, 0.5, 3.0])
+def test_what_a_log_normal_cost_will_still_be(m, s, ahead):
+    """Against the integral in high precision."""
+    t = mp.exp(m + ahead * s)
+
+    def density(c):
+        return mp.exp(-((mp.log(c) - m) ** 2) / (2 * s * s)) / (c * s * mp.sqrt(2 * mp.pi))
+
+    ends = [t * mp.mpf(10) ** k for k in range(0, 12, 2)] + [mp.inf]
+    survives = mp.quad(density, ends)
+    still = mp.quad(lambda c: (c - t) * density(c), ends) / survives
+    found = mean_residual_cost(m, s, float(mp.log(t)))
+    assert found == pytest.approx(float(mp.log(still)), abs=1e-6)
+
+
+@pytest.mark.parametrize("s", [0.7, 1.0, 2.0])
+@pytest.mark.parametrize("margin", [1.5, 4.0, 20.0])
+def test_a_leash_ends_where_going_on_costs_more_than_the_margin(s, margin):
+    end = leash(2.0, s, margin)
+    wanted = np.log(margin) + 2.0 + s * s / 2
+    grid = np.linspace(end, end + 12, 40)[1:]
+    assert all(mean_residual_cost(2.0, s, t) > wanted for t in grid)
+    if end > 2.0:
+        assert mean_residual_cost(2.0, s, end) == pytest.approx(wanted, abs=1e-6)
+    assert leash(2.0 + np.log(7), s, margin) == pytest.approx(end + np.log(7), abs=1e-9)
+    assert leash(2.0, s, 2 * margin) > end

@@ -180,7 +180,7 @@ def test_a_bad_tell_changes_nothing(told, match):
 def test_a_trial_is_told_once_and_only_if_it_was_asked():
     optimizer = Optimizer(SPACE, 50)
     trial = optimizer.ask()
-    other = Optimizer(SPACE, 50, seed=1).ask()
+    other = Optimizer(SPACE, 50, policy=Random(), seed=1).ask()
     for stranger in (other, 1, -1, 0.0, None, "0"):
         refuses(optimizer, lambda s=stranger: optimizer.tell(s, 1.0, cost=1.0), "never asked")
     optimizer.tell(trial, 0.5, cost=2.0)
@@ -271,7 +271,9 @@ def test_the_seed_decides(policy):
         play(Optimizer(SPACE, 60, policy=policy, seed=seed), 9) for seed in (4, 4, 5)
     )
     np.testing.assert_array_equal(first, again)
-    assert all(abs(x - y).max() > 1e-6 for x, y in zip(first, other, strict=True))
+    # Whatever the seed, the start begins in the middle of the space.
+    begun = 1 if "model" in policy.needs else 0
+    assert all(abs(x - y).max() > 1e-6 for x, y in zip(first[begun:], other[begun:], strict=True))
 
 
 @pytest.mark.parametrize("policy", [EI(), CArBO()], ids=lambda p: type(p).__name__)

@@ -373,6 +373,46 @@ def test_a_long_table():
     assert sum(seen) == 9001
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("within", [0.0, 0.7])
+def test_a_table_under_a_ceiling(seed, within):
+    """The same best rows, and only those that may be among them are scored."""
+    space = Space.from_rows([{"i": i} for i in range(6000)])
+    rng = np.random.default_rng(seed)
+    score, shortfall = np.round(rng.normal(size=6000), 2), rng.normal(size=6000)
+    score[:9] = np.nan
+    ceiling = np.where(np.isnan(score), 9.0, score + rng.exponential(0.3, size=6000))
+    seen = []
+
+    def index(X):
+        return np.searchsorted(space.rows[:, 0], X[:, 0])
+
+    def look(X):
+        seen.append(len(X))
+        return score[index(X)]
+
+    surface = Plain(look, lambda X: shortfall[index(X)])
+    every = search(surface, space)
+    seen.clear()
+    found = search(surface, space, screened=space.rows, ceiling=ceiling, within=within)
+    wanted = every.score >= every.score[0] - within
+    assert wanted.sum() >= 1
+    np.testing.assert_array_equal(found.X[: wanted.sum()], every.X[wanted])
+    np.testing.assert_array_equal(found.score[: wanted.sum()], every.score[wanted])
+    assert sum(seen) < 3000
+    assert max(seen) <= 4096
+
+
+def test_under_a_ceiling_that_says_nothing_all_rows_are_scored():
+    space = Space.from_rows([{"i": i} for i in range(5000)])
+    surface = Plain(lambda X: -np.abs(X[:, 0] - 0.71), lambda X: X[:, 0] - 0.5)
+    found = search(surface, space, screened=space.rows, ceiling=np.full(5000, np.inf))
+    every = search(surface, space)
+    np.testing.assert_array_equal(found.X, every.X)
+    none = search(surface, space, screened=space.rows, ceiling=np.full(5000, -np.inf))
+    assert len(none.X) <= 256
+
+
 def test_a_table_that_was_gone_through():
     assert len(search(Plain(lambda X: X[:, 0]), TABLE, tried=TABLE.rows).X) == 0
 

@@ -64,6 +64,14 @@ REFUSED = [
     ("rate", "$3", "a price per time"),
     ("rate", "$3.06/h", "read by nothing: the budget limits s. Give a budget in usd"),
     ("measure", "gpu", '"wall" or "cpu"'),
+    ("start", {"b": 1}, "Unknown parameter 'b'"),
+    ("start", [{"a": 99.0}], "start|Parameter 'a'"),
+    ("start", ["a=2"], "start='a=2': expected parameters"),
+    *(
+        ("leash", bad, "a number above 0, or None")
+        for bad in (0, -1, math.inf, math.nan, "3", True)
+    ),
+    *(("thinking", bad, "expected a share such as 0.05") for bad in (0, -1, 2, None, "5 %")),
     ("measure", "cpu", "CPU seconds would be read by nothing"),
     *(("command", bad, "a program and its arguments") for bad in ("python x", [], [""], [1], {})),
     *(("metric", bad, "expected a key") for bad in ("", None, 3)),
@@ -77,7 +85,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(name, given, match):
     said = str(refusal.value)
     assert said.endswith(".")
     assert "\n" not in said
-    if name not in ("space", "budget"):
+    if name not in ("space", "budget", "start"):
         assert name in said or name == "measure"
 
 
@@ -293,6 +301,9 @@ WRITTEN = {
     "maximize": (["--maximize"], True, ("direction", "maximize")),
     "noisy": (["--noisy"], True, ("noisy", True)),
     "seed": (["--seed", "3"], 3, ("seed", 3)),
+    "start": (["--start", "a=2.5"], {"a": 2.5}, ("start", ({"a": 2.5},))),
+    "leash": (["--leash", "3"], 3, ("leash", 3.0)),
+    "thinking": (["--thinking", "0.2"], 0.2, ("thinking", 0.2)),
     "timeout": (["--timeout", "2m"], "2m", ("timeout", 120.0)),
     "retries": (["--retries", "2"], 2, ("retries", 2)),
     "failures_in_a_row": (["--failures-in-a-row", "0"], 0, ("failures_in_a_row", math.inf)),

@@ -1,12 +1,13 @@
 """The start is made for every policy that needs a model, in one place; others are asked at once."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from beliefs import done, known, two_points
 
-from farthing import Categorical, Float, History, Int, Space
+from farthing import Categorical, Float, History, Int, InvalidInput, Optimizer, Space
 from farthing.cost import Known
 from farthing.decision import Proposal
 from farthing.policies import EI, Random, StartWith
@@ -19,23 +20,108 @@ def rng():
     return np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("number", [0, 3, 4])
-def test_the_start(number):
-    history = History(tuple(done(i, [i / 9, 0.5, 0.125], 1.0) for i in range(number)))
-    proposal = start(known(SPACE, history=history), rng())
-    assert proposal.because == f"uniform point {number + 1} of the 5 a model starts from"
-    assert proposal.notes == {"phase": "start"}
+def played(count, cost=lambda x: 1.0, space=SPACE, budget=100.0, **settings):
+    """The start of a run: what was asked, and the optimizer."""
+    optimizer = Optimizer(space, budget, policy=EI(), **settings)
+    trials = []
+    for _ in range(count):
+        trials.append(optimizer.ask())
+        optimizer.tell(trials[-1], float(trials[-1].x.sum()), cost=float(cost(trials[-1].x)))
+    return trials, optimizer
 
 
-def test_a_start_that_goes_on_says_so():
-    history = History(tuple(done(i, [i / 9, 0.5, 0.125], 1.0) for i in range(6)))
-    proposal = start(known(SPACE, history=history), rng())
-    assert "too little to learn from" in proposal.because
+def test_it_begins_in_the_middle_and_goes_on_next_to_it():
+    (first, second, *_), _ = played(3)
+    np.testing.assert_array_equal(first.x, SPACE.snap(np.full((1, 3), 0.5))[0])
+    assert first.because == "the middle of the space (point 1 of the 5 a model starts from)"
+    assert abs(second.x[0] - first.x[0]) <= 0.1
+    assert "nothing is known of costs yet" in second.because
+    assert not np.array_equal(second.x, first.x)
+    assert all(trial.is_start for trial in (first, second))
 
 
-def test_it_is_uniform_as_random_search_is():
-    belief = known(SPACE)
-    np.testing.assert_array_equal(start(belief, rng()).x, Random().propose(belief, rng()).x)
+def test_it_begins_where_it_is_said_to_be_cheap():
+    space = Space(
+        {
+            "width": Int(4, 256, log=True, cost="increases"),
+            "tolerance": Float(1e-6, 1e-1, log=True, cost="decreases"),
+            "rate": Float(0, 1),
+        }
+    )
+    (first,), _ = played(1, space=space)
+    assert first.params["width"] < 12
+    assert first.params["tolerance"] > 1e-2
+    assert first.params["rate"] == 0.5
+    assert "said to be cheap" in first.because
+    with pytest.raises(InvalidInput, match="'increases' or 'decreases'"):
+        Float(0, 1, cost="grows")
+
+
+def test_what_is_given_comes_first_and_is_completed():
+    given = [{"k": 3}, {"x": 2.25, "kind": "d"}]
+    (first, second, third), _ = played(3, start=given)
+    assert (first.params["k"], first.params["x"]) == (3, 3.5)
+    assert (second.params["x"], second.params["kind"], second.params["k"]) == (2.25, "d", 2)
+    assert first.because == "point 1 of the 2 given to start with"
+    assert "given" not in third.because
+
+
+def test_dear_ones_are_left_out_once_something_is_known_of_costs():
+    """A cost that grows a thousandfold along x: uniform points would pay the mean of it."""
+    space, paid = Space({"x": Float(0, 1), "y": Float(0, 1)}), []
+    for seed in range(20):
+        trials, _ = played(5, lambda x: 10 ** (3 * x[0]), space, budget=2000.0, seed=seed)
+        paid.append(sum(10 ** (3 * trial.x[0]) for trial in trials))
+    uniform = 5 * (10**3 - 1) / np.log(10**3)
+    assert np.median(paid) < 0.7 * uniform
+    known = Optimizer(space, 100.0, policy=EI(), cost=lambda p: 10 ** (3 * p["x"]))
+    for _ in range(5):  # the middle costs 32, which is more than a tenth
+        trial = known.ask()
+        assert 10 ** (3 * trial.x[0]) <= trial.limit["cost"] * (1 + 1e-9)
+        known.tell(trial, float(trial.x.sum()))
+
+
+def test_a_trial_of_the_start_may_cost_a_tenth_of_the_budget_and_twice_that_after_a_kill():
+    """All of them together a quarter."""
+    optimizer = Optimizer(SPACE, {"usd": 100.0, "trials": 50}, policy=EI())
+    limits = []
+    for _ in range(3):
+        trial = optimizer.ask()
+        limits.append(dict(trial.limit))
+        optimizer.tell(trial, killed=True, cost=trial.limit["usd"])
+    assert limits == [{"usd": 10.0}, {"usd": 15.0}, {"usd": 5.0}]
+    trial = optimizer.ask()
+    optimizer.tell(trial, 1.0, cost=1.0)
+    assert optimizer.ask().limit["usd"] == 5.0  # a quarter is used up
+    free = Optimizer(SPACE, policy=EI())
+    assert free.ask().limit == {}
+
+
+def test_a_start_that_used_a_fifth_of_the_budget_has_to_do():
+    _, optimizer = played(3, lambda x: 7.0)  # 21 of 100
+    assert not optimizer.ask().is_start
+    _, optimizer = played(3, lambda x: 6.0)
+    assert optimizer.ask().is_start
+
+
+def test_the_worst_of_many_starts_uses_a_quarter_of_the_budget():
+    """Costs over four decades; whoever runs them kills them at their limit, as workers do."""
+    space = Space({"x": Float(0, 1), "y": Float(0, 1)})
+    used = []
+    for seed in range(60):
+        drawn = np.random.default_rng(seed)
+        slope, level = drawn.uniform(-4, 4, 2), drawn.uniform(-2, 2)
+        median = 10**level
+        optimizer = Optimizer(space, 100 * median, policy=EI(), seed=seed)
+        while (trial := optimizer.ask()).is_start and optimizer.ledger.used < 1:
+            cost = median * 10 ** float(slope @ (trial.x - 0.5))
+            if cost > trial.limit["cost"]:
+                optimizer.tell(trial, killed=True, cost=trial.limit["cost"])
+            else:
+                optimizer.tell(trial, float(trial.x.sum()), cost=cost)
+        used.append(optimizer.ledger.spent / optimizer.ledger.limit)
+    assert max(used) <= 0.25
+    assert np.median(used) <= 0.1
 
 
 @dataclass(frozen=True)
@@ -92,4 +178,21 @@ def test_after_the_given_points_the_start_is_made_for_the_policy_that_follows():
     assert SPACE.decode(first.x) == points[0]
     history = History((done(0, first.x, 1.0),))
     second = propose(policy, known(SPACE, history=history), rng())
-    assert second.because == "uniform point 2 of the 5 a model starts from"
+    assert second.notes["phase"] == "start"
+    assert "of the 5 a model starts from" in second.because
+
+
+def test_where_the_model_promises_nothing_one_trial_in_four_looks_elsewhere():
+    """A model that has learnt that `b` does not matter never looks again whether it does."""
+    space = {"a": Float(0, 1), "b": Float(0, 1)}
+    optimizer = Optimizer(space, {"cost": 1e9}, policy=EI(), cost=lambda params: 1.0)
+    for _ in range(40):
+        trial = optimizer.ask()
+        before = optimizer.history.X[:-1]
+        if trial.notes.get("phase") == "explore":
+            assert np.sqrt(((before - trial.x) ** 2).sum(axis=1)).min() > 0.1
+        optimizer.tell(trial, (trial.params["a"] - 0.3) ** 2)
+    explored = [t.number for t in optimizer.history if t.notes.get("phase") == "explore"]
+    assert len(explored) >= 4
+    assert all(b - a >= 4 for a, b in pairwise(explored))
+    assert all("promises next to nothing" in optimizer.history[k].because for k in explored)

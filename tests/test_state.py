@@ -927,3 +927,14 @@ def test_whatever_happens(which, retries, failures, clock, steps):
             elif clock == "on":
                 assert account.reserved == 0
                 assert account.thinking <= account.spent <= present + 1e-9
+
+
+def test_a_trial_ends_at_its_limit():
+    made = Settings.of(SPACE, {"usd": 10.0, "s": 100.0})
+    trial = replace(asked(0).trial, notes={"limit": {"s": 4.0}})
+    state = after(made, asked(0)._replace(trial=trial, lease=60.0))
+    cheap = Renewed(0, 60.0, {"s": 3.9, "usd": 1.0}, {"s": 4.1, "usd": 1.1})
+    dear = Renewed(0, 60.0, {"s": 4.0, "usd": 1.0}, {"s": 4.2, "usd": 1.1})
+    assert why_it_must_end(after(made, cheap, state=state), cheap, NOW) is None
+    why = why_it_must_end(after(made, dear, state=state), dear, NOW)
+    assert why == "it had cost 4.0 s, the most that was allowed for it"

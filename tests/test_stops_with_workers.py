@@ -1,6 +1,7 @@
 """A rule stops a study whatever the number of its workers: others are always running something."""
 
 import pytest
+from processes import FOREVER
 
 from farthing import Float, Outcome, Space, Study
 from farthing.stopping import NotWorthIt
@@ -16,8 +17,8 @@ def bowl(params):
 
 def run(path, workers):
     budget = {"usd": 1000, "trials": CAP}
-    rule = NotWorthIt(worth=WORTH)
-    study = Study.create(path / "study.db", name="a", space=SPACE, budget=budget, stop=rule)
+    settings = {"space": SPACE, "stop": NotWorthIt(worth=WORTH), "lease": FOREVER}
+    study = Study.create(path / "study.db", name="a", budget=budget, **settings)
     try:
         return study.run(bowl, workers=workers)
     finally:

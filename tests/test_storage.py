@@ -91,6 +91,7 @@ PARTS = [
     *(make(Circumstances()) for make in examples_in(policies, stopping).values()),
     StartWith([{"a": 0.25, "layers": (50, 20)}], then=CArBO(share=0.3)),
     any_of(MaxTrials(12), Target(0.1)),
+    stopping.after(20, stopping.in_a_row(3, stopping.RegretGap(0.1))),
     stopping.NotWorthIt(worth=0.02, patience=3),
     MyPolicy(boldness=1 / 3),
     {"s": LogGP(), "usd": Known(a_price)},

@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
+from processes import PATIENCE
 from test_contract import AS_IT_IS, PARAMETERS, POLICIES, value_of
 from test_contract import cost_of as price_of
 
@@ -494,8 +495,9 @@ def ask_and_tell(url):
         seen.append(trial.number)
 
 
-def test_eight_processes_share_a_budget_and_never_the_same_trial(url):
+def test_eight_processes_share_a_budget_and_never_the_same_trial(url, monkeypatch):
     """Costs are known, so that what is held is what is paid: the limit is never passed."""
+    monkeypatch.setattr("farthing.storage.database.PATIENCE", PATIENCE)
     study = make(url, budget=25.0, cost=eight_price)
     with ProcessPoolExecutor(8, multiprocessing.get_context("fork")) as pool:
         told = list(pool.map(ask_and_tell, [url] * 8))

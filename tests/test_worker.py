@@ -1,29 +1,41 @@
 """Workers: real child processes on a real database, and what is left when somebody is killed."""
 
+import ctypes
+import importlib.util
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from processes import children_of, is_alive
+from processes import (
+    FOREVER,
+    PATIENCE,
+    children_of,
+    exit_code,
+    fork_off,
+    is_alive,
+    wait_until,
+)
 
 from farthing import Float, InvalidInput, Outcome, Space, StorageError, Study
 from farthing.cost import Known
-from farthing.policies import Random
-from farthing.running import CommandTask
+from farthing.policies import EIPerCost, Random
+from farthing.running import CommandTask, report
 from farthing.settings import Settings
 from farthing.stopping import MaxTrials
 from farthing.worker import INTERRUPTED
 
 SPACE = Space({"a": Float(2, 3)})
-DEADLINE = 60.0  # seconds a busy machine may take for what takes a second or two
-QUICK = {"grace": 0.2, "lease": 2.0}
+QUICK = {"grace": 0.2, "lease": PATIENCE}
+PLENTY = {"worker_s": FOREVER}
 
 
 def make(url, **settings):
@@ -35,23 +47,44 @@ def square(params):
     return params["a"] ** 2
 
 
-def within(seconds, condition):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
+def expire(study, *pids):
+    """As if these workers had not been heard of for long."""
+    of_whom = {trial.number: trial.run.worker.rpartition(":")[2] for trial in study.history}
+    theirs = [str(number) for number, pid in of_whom.items() if int(pid) in pids]
+    assert len(theirs) == len(pids)
+    revision = "(SELECT revision FROM farthing_studies)"
+    with study._database.writing() as connection:
+        connection.exec_driver_sql("UPDATE farthing_studies SET revision = revision + 1")
+        connection.exec_driver_sql(
+            f"UPDATE farthing_trials SET lease = 1, revision = {revision} "
+            f"WHERE number IN ({', '.join(theirs)})"
+        )
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """Trials are renewed often, whatever the budget."""
+    monkeypatch.setattr("farthing.worker.TICK", (0.05, 0.05))
+
+
+@pytest.fixture
+def sleeper(tmp_path):
+    sleeper = Sleeper(tmp_path / "pids")
+    sleeper.folder.mkdir()
+    return sleeper
 
 
 class Sleeper:
-    """An objective that sleeps, and leaves its process id in a folder."""
+    """An objective that never ends, and leaves its process id in a folder."""
 
-    def __init__(self, folder, seconds):
-        self.folder, self.seconds = folder, seconds
+    def __init__(self, folder, cost=None):
+        self.folder, self.cost = folder, cost
 
     def __call__(self, params):
         (self.folder / str(os.getpid())).touch()
-        time.sleep(self.seconds)
-        return params["a"]
+        if self.cost is not None:
+            report(1, cost=self.cost)
+        time.sleep(FOREVER)
 
     @property
     def pids(self):
@@ -82,34 +115,55 @@ def test_a_study_runs_until_it_is_time_to_stop(url, workers):
     assert len(again.history) == 6
 
 
-def test_a_budget_of_seconds_is_wall_clock_for_all_workers(url):
-    """Three workers, three seconds: as long as it really took, and not three times that."""
-    study = make(url, budget="3s", stop=None)
+def test_a_budget_of_seconds_is_wall_clock_for_all_workers(url, tmp_path, monkeypatch):
+    """Three workers: as long as it really took, and not three times that."""
+    monkeypatch.setattr("farthing.worker.TICK", (FOREVER, FOREVER))  # what comes first is a result
+    study = make(url, budget={"s": FOREVER}, stop=MaxTrials(3), lease=3 * FOREVER)
     begun = time.monotonic()
-    result = study.run(lambda params: time.sleep(0.05) or 1.0, workers=3)
+
+    def together(params):
+        """Twice as long with the others as it took until they were there."""
+        (tmp_path / f"here-{os.getpid()}").touch()
+        assert wait_until(lambda: len(list(tmp_path.glob("here-*"))) == 3)
+        there = time.monotonic()
+        assert wait_until(lambda: time.monotonic() - there > 2 * (there - begun))
+        return time.monotonic() - there
+
+    result = study.run(together, workers=3)
     took = time.monotonic() - begun
-    assert took >= 2.5
-    assert 2.5 <= result.spent <= took
-    assert result.best is not None
+    assert [trial.state for trial in result.history] == ["done"] * 3
+    together_s = result.best.value  # or longer
+    assert together_s - 0.02 <= result.spent <= took  # SQLite counts milliseconds
 
 
-def test_a_trial_of_unknown_length_ends_with_the_budget(url, tmp_path):
-    folder = tmp_path / "pids"
-    folder.mkdir()
-    sleeper, study = Sleeper(folder, 1000.0), make(url, budget="2s", stop=None)
+def test_a_trial_of_unknown_length_ends_with_the_budget(url, sleeper, often):
+    sleeper.cost, study = 9.0, make(url, budget="$5", stop=None)
     result = study.run(sleeper, workers=2)
     assert {trial.state for trial in result.history} == {"killed"}
-    assert result.history[0].error == "the budget of 2.0 s is spent"
+    assert {trial.error for trial in result.history} == {"the budget of $5.00 is spent"}
+    assert {trial.cost["usd"] for trial in result.history} == {9.0}
+    assert result.ledger.reserved == 0
+    assert result.best is None
+    assert result.stop_reason == "the budget of $5.00 is spent"
+    assert len(sleeper.pids) == len(result.history)
+    assert sleeper.survivors() == []
+
+
+def test_a_trial_of_unknown_length_ends_with_the_time(url, sleeper):
+    """Where the machine is so busy that none begins in two seconds, there is none to end."""
+    study = make(url, budget="2s", stop=None)
+    result = study.run(sleeper, workers=2)
+    assert {trial.state for trial in result.history} <= {"killed"}
+    assert {trial.error for trial in result.history} <= {"the budget of 2.0 s is spent"}
     assert result.ledger.reserved == 0
     assert result.best is None
     assert "spent" in result.stop_reason or "affordable" in result.stop_reason
-    assert sleeper.pids
     assert sleeper.survivors() == []
 
 
 def test_a_trial_is_killed_at_its_timeout_and_its_cost_is_a_lower_bound(tmp_path):
-    study = make(tmp_path / "s.db", budget="$1", stop=MaxTrials(1), timeout=0.3, rate="$0.1/s")
-    study.run(lambda params: time.sleep(1000.0))
+    study = make(tmp_path / "s.db", budget="$999", stop=MaxTrials(1), timeout=0.3, rate="$0.1/s")
+    study.run(lambda params: time.sleep(FOREVER))
     record = study.records()[0]
     assert (record["state"], record["censored"]) == ("killed", 1)
     assert "timeout of 0.3 s" in record["error"]
@@ -122,7 +176,7 @@ def test_failures_in_a_row_end_the_run_with_the_first_of_them(url, workers):
     def fails(params):
         raise ValueError("never any good")
 
-    study = make(url, budget={"worker_s": 100}, stop=None, failures_in_a_row=3)
+    study = make(url, budget=PLENTY, stop=None, failures_in_a_row=3)
     result = study.run(fails, workers=workers)
     assert 3 <= len(result.history) <= 2 + workers
     assert " trials in a row failed; the first of them:\n" in result.stop_reason
@@ -154,7 +208,7 @@ def test_one_worker_among_others_respects_a_requested_stop(tmp_path):
 
 
 def test_a_task_that_can_never_run_is_an_error_and_leaves_nothing_running(url):
-    study = make(url, budget="5s")
+    study = make(url, budget=PLENTY)
     for workers in (1, 2):
         with pytest.raises(InvalidInput, match="no program 'no-such-program'"):
             study.run(CommandTask(["no-such-program", "{a}"]), workers=workers)
@@ -191,30 +245,31 @@ def test_workers_that_make_no_sense(tmp_path, settings, sentence):
         make(tmp_path / "s.db").run("train.py")
 
 
-def test_a_database_that_is_away_for_a_moment_ends_nothing(tmp_path, monkeypatch):
-    study = make(tmp_path / "s.db", budget="20s", stop=MaxTrials(1))
-    renew, away = type(study).renew, []
+def test_a_database_that_is_away_for_a_moment_ends_nothing(tmp_path, monkeypatch, often):
+    study = make(tmp_path / "s.db", budget=PLENTY, stop=MaxTrials(1))
+    renew, calls, back = Study.renew, [], tmp_path / "back"
 
     def flaky(self, *given, **named):
-        if len(away) < 2:
-            away.append("away")
+        calls.append(named["cost"])
+        if len(calls) <= 2:
             raise StorageError("away")
+        back.touch()
         return renew(self, *given, **named)
 
-    monkeypatch.setattr(type(study), "renew", flaky)
-    result = study.run(lambda params: time.sleep(0.8) or 1.0)
-    assert len(away) == 2
+    monkeypatch.setattr(Study, "renew", flaky)
+    result = study.run(lambda params: 1.0 if wait_until(back.exists) else None)
+    assert len(calls) >= 3
     assert result.history[0].state == "done"
-    away[:] = []
-    monkeypatch.setattr(type(study), "renew", lambda *_, **__: flaky_for_ever())
-    settings = {"space": SPACE, "policy": Random(), "budget": "20s", "grace": 0.2, "lease": 0.5}
-    study = Study.create(tmp_path / "s.db", name="b", **settings)
 
-    def flaky_for_ever():
+
+def test_a_database_that_is_away_for_longer_than_the_lease_ends_the_run(tmp_path, monkeypatch):
+    def gone(self, *given, **named):
         raise StorageError("gone")
 
+    monkeypatch.setattr(Study, "renew", gone)
+    study = make(tmp_path / "s.db", budget=PLENTY, lease=0.5)
     with pytest.raises(StorageError, match="gone"):
-        study.run(lambda params: time.sleep(1000) or 1.0)
+        study.run(lambda params: time.sleep(FOREVER))
 
 
 # ── interruptions ──────────────────────────────────────────────────────────────────────────────
@@ -222,15 +277,19 @@ def test_a_database_that_is_away_for_a_moment_ends_nothing(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(url, tmp_path, workers, number):
-    folder = tmp_path / "pids"
-    folder.mkdir()
-    sleeper = Sleeper(folder, 1000.0)
-    study, before = make(url, budget={"worker_s": 100}), signal.getsignal(number)
+def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(
+    url, sleeper, often, ctrl_c, workers, number
+):
+    study, before = make(url, budget=PLENTY), signal.getsignal(number)
+    seen = []
 
     def interrupt():
-        within(DEADLINE, lambda: len(sleeper.pids) >= workers)
-        time.sleep(0.2)
+        # With a study of its own, and only when nothing is forked any more.
+        if wait_until(lambda: len(sleeper.pids) >= workers):
+            other = Study.open(url, "study")
+            wait_until(lambda: all("worker_s" in trial.cost for trial in other.history))
+            seen.extend(trial.cost["worker_s"] for trial in other.history)
+            other.close()
         os.kill(os.getpid(), number)
 
     thread = threading.Thread(target=interrupt)
@@ -242,43 +301,93 @@ def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(url, tmp_path,
     assert [trial.state for trial in result.history] == ["killed"] * workers
     assert all(trial.error == INTERRUPTED for trial in result.history)
     assert result.spent == pytest.approx(sum(t.cost["worker_s"] for t in result.history))
-    assert result.spent > 0.1 * workers
+    assert len(seen) == workers
+    assert result.spent >= sum(seen) > 0
     assert sleeper.survivors() == []
     result = study.run(square, workers=1)
     assert [t.state for t in result.history] == ["killed"] * workers + ["done"] * (4 - workers)
 
 
-def run_in_a_process(url, folder):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_that_is_ignored_stays_so(tmp_path, ctrl_c, workers):
+    """As after `nohup`, and in a job that a script sent to the background."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    study, us = make(tmp_path / "s.db", stop=MaxTrials(2)), os.getpid()
+    result = study.run(lambda params: os.kill(us, signal.SIGINT) or 1.0, workers=workers)
+    assert result.stop_reason == "2 of at most 2 trials made"
+    assert [trial.state for trial in result.history] == ["done", "done"]
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+def test_a_pool_ends_although_sigterm_is_ignored(tmp_path, sleeper, often, ctrl_c):
+    study, before = make(tmp_path / "s.db"), signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def interrupt():
+        wait_until(lambda: len(sleeper.pids) >= 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        result = study.run(sleeper, workers=2)
+    finally:
+        after = signal.signal(signal.SIGTERM, before)
+        thread.join()
+    assert result.stop_reason == INTERRUPTED
+    assert [trial.state for trial in result.history] == ["killed", "killed"]
+    assert after == signal.SIG_IGN
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_handler_that_is_not_of_python_is_left_alone(tmp_path, number):
+    """Of a program in which Python is embedded: Python knows it as None, and cannot put it back."""
+    libc = ctypes.CDLL(None)
+    libc.signal.restype = ctypes.c_void_p
+    theirs = ctypes.cast(libc.abs, ctypes.c_void_p)  # a function of an int that does nothing
+
+    def run():
+        libc.signal(number, theirs)
+        spec = importlib.util.find_spec("_signal")
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))  # finds it, as at a start
+        assert signal.getsignal(number) is None
+        result = make(tmp_path / "s.db").run(square, workers=2)
+        assert len(result.history.done) == 4
+        assert libc.signal(number, theirs) == theirs.value
+
+    assert exit_code(fork_off(run)) == 0
+
+
+def run_in_a_process(url, sleeper):
     os.setsid()
-    Study.open(url, "study").run(Sleeper(folder, 1000.0), workers=2)
+    Study.open(url, "study").run(sleeper, workers=2)
 
 
 @pytest.fixture
-def runner(url, tmp_path):
+def runner(url, sleeper):
     """A process that runs a study with two workers, each of them busy; and its pieces."""
-    folder = tmp_path / "pids"
-    folder.mkdir()
-    study = make(url, budget={"worker_s": 100}, retries=1, stop=MaxTrials(6))
+    study = make(url, budget=PLENTY, retries=1, stop=MaxTrials(6))
     process = multiprocessing.get_context("fork").Process(
-        target=run_in_a_process, args=(url, folder)
+        target=run_in_a_process, args=(url, sleeper)
     )
     process.start()
-    sleeper = Sleeper(folder, 0.0)
-    within(DEADLINE, lambda: len(sleeper.pids) == 2)
-    workers = [pid for pid in children_of(process.pid) if is_alive(pid)]
-    yield study, process, workers, sleeper
-    for pid in [process.pid, *workers, *sleeper.pids]:
-        with suppress(ProcessLookupError):
-            if is_alive(pid):
-                os.kill(pid, signal.SIGKILL)
-    process.join()
+    workers = []
+    try:
+        assert wait_until(lambda: len(sleeper.pids) >= 2)
+        workers += [pid for pid in children_of(process.pid) if is_alive(pid)]
+        yield study, process, workers, sleeper
+    finally:
+        for pid in [process.pid, *workers, *sleeper.pids]:
+            with suppress(ProcessLookupError):
+                if is_alive(pid):
+                    os.kill(pid, signal.SIGKILL)
+        process.join()
 
 
 def test_when_the_parent_is_killed_everything_ends(runner):
     study, process, workers, sleeper = runner
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    within(DEADLINE, lambda: not any(map(is_alive, [*workers, *sleeper.pids])))
+    assert wait_until(lambda: not any(map(is_alive, [*workers, *sleeper.pids])))
     assert [trial.state for trial in study.history] == ["killed", "killed"]
     assert study.ledger.reserved == 0
     assert len(study.run(square).history) == 6
@@ -287,10 +396,12 @@ def test_when_the_parent_is_killed_everything_ends(runner):
 def test_when_a_worker_is_killed_its_trial_is_lost_and_tried_again(runner):
     study, process, workers, sleeper = runner
     os.kill(workers[0], signal.SIGKILL)
-    within(DEADLINE, lambda: "lost" in [trial.state for trial in study.history])
-    within(DEADLINE, lambda: len(sleeper.survivors()) <= 1)
+    assert wait_until(lambda: not is_alive(workers[0]))
+    expire(study, workers[0])
+    assert wait_until(lambda: "lost" in [trial.state for trial in study.history])
+    assert wait_until(lambda: len(sleeper.survivors()) <= 1)
     os.kill(process.pid, signal.SIGTERM)
-    process.join(DEADLINE)
+    process.join(PATIENCE)
     assert process.exitcode == 0
     lost = next(trial for trial in study.history if trial.state == "lost")
     assert sleeper.survivors() == []
@@ -305,10 +416,13 @@ def test_when_a_worker_is_killed_its_trial_is_lost_and_tried_again(runner):
 
 @dataclass(frozen=True)
 class Ponders:
-    """A policy that takes its time; when, it writes into a file, and who it was."""
+    """A policy that takes its time; when, it writes into a file, and who it was.
+
+    The thought of number `endless` never ends. The thoughts of two must not overlap.
+    """
 
     path: str
-    seconds: float
+    endless: int | None = None
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
     models: ClassVar[bool] = False
@@ -317,7 +431,7 @@ class Ponders:
         begun = time.monotonic()
         with open(self.path, "a") as file:
             print("begins", os.getpid(), file=file, flush=True)
-            time.sleep(self.seconds)
+            time.sleep(FOREVER if len(self.lines("begins")) == self.endless else 0.1)
             print("ends", begun, time.monotonic(), file=file)
         return Random().propose(belief, rng)
 
@@ -327,41 +441,59 @@ class Ponders:
         return []
 
 
-def test_workers_of_one_machine_do_not_think_the_same_thought(url, tmp_path):
-    policy = Ponders(str(tmp_path / "thoughts"), 0.1)
-    study = make(url, policy=policy, budget={"worker_s": 100}, stop=MaxTrials(8))
-    study.run(square, workers=2)
+@pytest.fixture
+def in_turn(url, tmp_path, monkeypatch):
+    """Makes a study whose thoughts take so long that one thinks at a time, from the first on."""
+    monkeypatch.setattr("farthing.optimizer.THINKER_LEASE", (FOREVER, 0.0))
+
+    def made(trials, **how):
+        policy = Ponders(str(tmp_path / "thoughts"), **how)
+        study = make(url, policy=policy, budget=PLENTY, stop=MaxTrials(trials))
+        study.tell(study.ask(), 4.0, cost=0.1)  # now it is known how long they take
+        return study, policy
+
+    return made
+
+
+def test_workers_of_one_machine_do_not_think_the_same_thought(in_turn, tmp_path):
+    study, policy = in_turn(8)
+
+    def both(params):
+        (tmp_path / f"here-{os.getpid()}").touch()
+        assert wait_until(lambda: len(list(tmp_path.glob("here-*"))) >= 2)
+        return square(params)
+
+    result = study.run(both, workers=2)
+    assert len({trial.run.worker for trial in result.history[1:]}) == 2
+    assert {trial.state for trial in result.history} == {"done"}
     times = sorted((float(begun), float(ended)) for begun, ended in policy.lines("ends"))
-    # Before the first is over nobody knows how long they take.
-    begun = next(k for k, (begins, _) in enumerate(times) if begins > times[0][1])
-    assert len(times) - begun >= 3
-    assert all(a[1] <= b[0] for a, b in pairwise(times[begun:]))
+    assert len(times) >= 8
+    assert all(a[1] <= b[0] for a, b in pairwise(times))
 
 
-def test_nobody_waits_for_a_worker_that_was_killed_in_thought(url, tmp_path, monkeypatch):
-    monkeypatch.setattr("farthing.optimizer.THINKER_LEASE", (10 * DEADLINE, 0.0))
-    policy = Ponders(str(tmp_path / "thoughts"), 0.5)
-    study = make(url, policy=policy, budget={"worker_s": 100}, stop=MaxTrials(5))
+def test_nobody_waits_for_a_worker_that_was_killed_in_thought(in_turn):
+    study, policy = in_turn(5, endless=4)
 
     def kill():
-        within(DEADLINE, lambda: len(policy.lines("begins")) >= 4)
-        os.kill(int(policy.lines("begins")[-1][0]), signal.SIGKILL)
+        wait_until(lambda: len(policy.lines("begins")) >= 4)
+        os.kill(int(policy.lines("begins")[3][0]), signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
-    begun = time.monotonic()
     result = study.run(square, workers=2)
     thread.join()
-    assert len(result.history) == 5
-    assert time.monotonic() - begun < DEADLINE
+    assert [trial.state for trial in result.history] == ["done"] * 5
+    assert len(policy.lines("begins")) > len(policy.lines("ends")) >= 5
 
 
 def test_when_the_whole_tree_is_killed_the_study_goes_on(runner):
     study, process, workers, sleeper = runner
-    for pid in [process.pid, *workers]:
-        os.kill(pid, signal.SIGKILL)
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # all at once: none sees another die
+        for pid in [process.pid, *workers]:
+            os.kill(pid, number)
     process.join()
-    within(DEADLINE, lambda: sleeper.survivors() == [])
+    assert wait_until(lambda: not any(map(is_alive, [*workers, *sleeper.pids])))
+    expire(study, *workers)
     result = study.run(square)
     states = [trial.state for trial in result.history]
     assert states == ["lost", "lost", *["done"] * 4]
@@ -374,3 +506,24 @@ def test_an_outcome_says_its_own_cost(tmp_path):
     study = make(tmp_path / "s.db", budget="$5", stop=MaxTrials(1))
     study.run(lambda params: Outcome(1.0, cost={"usd": 0.5}))
     assert study.ledger.spent == 0.5
+
+
+def test_a_trial_that_costs_far_more_than_expected_is_killed_by_its_leash(url):
+    """Eight trials that cost a dollar, then one that never ends: part of the budget is lost."""
+
+    def runs_away(params):
+        if len(list(folder.iterdir())) >= 8:
+            for k in range(10_000):
+                report(step=k, cost=0.5 * k)
+                time.sleep(0.01)
+        (folder / str(time.monotonic_ns())).touch()
+        return Outcome(params["a"], cost=1.0)
+
+    folder = Path(tempfile.mkdtemp())
+    study = make(url, budget="$1000", stop=MaxTrials(9), policy=EIPerCost(), leash=4.0)
+    result = study.run(runs_away)
+    last = result.history[8]
+    assert (last.state, last.run.attempt) == ("killed", 1)
+    assert "the most that was allowed for it" in last.error
+    assert last.limit["usd"] < last.cost["usd"] < 200
+    assert last.limit["usd"] > 4 * last.predicted["usd"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.problems import recorded, synthetic_priced, tables
+from benchmarks.problems import lookahead, recorded, synthetic_priced, tables
 from benchmarks.problems.problem import Evaluation, Problem
 
 __all__ = ["Evaluation", "Problem", "load"]
@@ -16,8 +16,11 @@ def load(name: str, folder: str | None = None) -> Problem:
     family = name.partition("/")[0]
     if family in tables.CHOSEN:
         return tables.load(name, tables.data_folder(folder))
+    if family in lookahead.FAMILIES:
+        return lookahead.load(name, folder)
     for kind in WITHOUT_FOLDER:
         if family in kind.FAMILIES:
             return kind.load(name)
-    known = (*tables.CHOSEN, *(family for kind in WITHOUT_FOLDER for family in kind.FAMILIES))
+    known = (*tables.CHOSEN, *lookahead.FAMILIES)
+    known = (*known, *(family for kind in WITHOUT_FOLDER for family in kind.FAMILIES))
     raise KeyError(f"No problem {name!r}: the families are {', '.join(known)}.")

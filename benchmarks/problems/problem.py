@@ -30,6 +30,7 @@ class Problem:
             that is asked becomes the nearest of them that is free.
         optimum: the least value there is, where it is known.
         note: what a reader of the result must know, such as a surrogate's error.
+        move: what an evaluation costs where that depends on the one before, None at the first.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Problem:
     table: Space | None = None
     optimum: float | None = None
     note: str = ""
+    move: Callable[[Mapping[str, Any], Mapping[str, Any] | None], float] | None = None
 
     @property
     def family(self) -> str:

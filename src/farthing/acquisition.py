@@ -24,23 +24,28 @@ from farthing.normal import (
     log_affordable_slopes,
     log_ei_slopes,
 )
-from farthing.search import Found, Rated, maximise
+from farthing.search import CHUNK, Effort, Found, Rated, candidates, maximise, untried
 
 __all__ = [
     "Graded",
+    "Monotone",
     "Score",
     "ScoreSurface",
+    "Seen",
     "chained",
     "cheapness",
     "differenced",
     "gittins_index",
     "log_ei_per_cost",
+    "look",
     "lower_bound",
     "maximise_score",
     "proposal",
 ]
 
 Array = NDArray[np.float64]
+
+LITTLE = Effort(screen=96, around=48, starts=3, steps=(4, 12), flips=1)  # where time is short
 
 KNOWN = 1e-12  # spread of ln c
 LEAST_LOG_P = -20.0  # a chance of 2e-9 is none; its inverse as a price is still a number
@@ -58,6 +63,17 @@ class Graded(NamedTuple):
 
 
 Score = Callable[[Outlook], Graded]
+
+
+@dataclass(frozen=True)
+class Monotone:
+    """A score that does not fall where mean or cost fall, or std or the chance of success rise."""
+
+    score: Score
+
+    def __call__(self, outlook: Outlook) -> Graded:
+        """The score itself."""
+        return self.score(outlook)
 
 
 def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
@@ -110,7 +126,7 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
             one,
         )
 
-    return score
+    return Monotone(score) if alpha >= 0.0 else score
 
 
 def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> Score:
@@ -138,7 +154,7 @@ def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> S
             np.where(outlook.log_success < LEAST_LOG_P, 0.0, to_price),
         )
 
-    return score
+    return Monotone(score)
 
 
 def lower_bound(root_beta: float, scale: float, *, origin: float = 0.0) -> Score:
@@ -156,7 +172,7 @@ def lower_bound(root_beta: float, scale: float, *, origin: float = 0.0) -> Score
             np.ones_like(mean),
         )
 
-    return score
+    return Monotone(score)
 
 
 def cheapness(outlook: Outlook) -> Graded:
@@ -210,16 +226,39 @@ def differenced(function: Callable[[Outlook], Array], step: float = 1e-6) -> Sco
     return score
 
 
+class Seen(NamedTuple):
+    """Points looked at before a search, and what is believed of them, or is `at_best`."""
+
+    X: Array
+    outlook: Outlook
+    at_best: bool = False  # so it is for the rows of a large table
+
+
+def look(belief: Belief, rng: np.random.Generator) -> Seen:
+    """Where searches begin: the models are asked once, however many scores are searched."""
+    space = belief.space
+    if space.rows is None:
+        X = candidates(space, rng, belief.top, Effort())
+        return Seen(X, belief.outlook(X))
+    X = untried(space.rows, belief.tried)
+    large = len(X) > CHUNK
+    return Seen(X, belief.at_best(X) if large else belief.outlook(X), at_best=large)
+
+
 @dataclass(frozen=True)
 class ScoreSurface:
     """A score over the cube under a belief: what `search.maximise` climbs."""
 
     belief: Belief
     score: Score
+    seen: Seen | None = None
 
     def at(self, X: Array) -> Rated:
         """Score and shortfall at X."""
-        outlook = self.belief.outlook(X)
+        if self.seen is not None and X is self.seen.X:
+            outlook = self.seen.outlook
+        else:
+            outlook = self.belief.outlook(X)
         return Rated(self.score(outlook).score, outlook.shortfall)
 
     def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
@@ -243,16 +282,33 @@ def chained(graded: Graded, d: OutlookSlopes) -> Array:
     return gradient
 
 
-def maximise_score(belief: Belief, score: Score, rng: np.random.Generator) -> Found:
-    """The best affordable, untried points under a score."""
+def maximise_score(
+    belief: Belief,
+    score: Score,
+    rng: np.random.Generator,
+    *,
+    seen: Seen | None = None,
+    within: float = 0.0,
+) -> Found:
+    """The best affordable, untried points under a score, and of a table all `within` that of it."""
     assert belief.objective is not None
+    ceiling = None
+    if belief.space.rows is None or isinstance(score, Monotone):
+        seen = seen or look(belief, rng)
+        if seen.at_best:
+            best = seen.outlook
+            ceiling = np.where(best.shortfall <= 0, score(best).score, -np.inf)
     return maximise(
-        ScoreSurface(belief, score),
+        ScoreSurface(belief, score, seen),
         belief.space,
         rng,
         tried=belief.tried,
         near=belief.top,
         lengths=belief.objective.lengthscales,
+        effort=LITTLE if belief.light else Effort(),
+        screened=None if seen is None else seen.X,
+        ceiling=ceiling,
+        within=within,
     )
 
 

@@ -7,7 +7,7 @@ shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable if
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,18 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from farthing.cost import CostLearner, CostModel, Evidence
+from farthing.cost import CostLearner, CostModel, Evidence, Explained, Following
 from farthing.gp import GP, Memory, Normal, refit
-from farthing.history import History, TrialState
+from farthing.history import History, Trial, TrialState
 from farthing.ledger import Ledger
 from farthing.normal import LOG_SQRT_2PI
 from farthing.space import Space
 
-__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe"]
+__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe", "evidence_of", "paid"]
 
 Array = NDArray[np.float64]
 
-START = 5  # uniform points before any model (Lee et al. 2020, section 3)
+START = 5  # points before any model, as many as Lee et al. 2020 begin with,
+START_SHARE = 1 / 5  # or as many as this share of the budget buys
 FANTASIES = 10  # Lee et al. 2020, appendix A
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
 LABEL_VARIANCE = 0.1  # of +1 and -1 about the latent: where something failed, P is 8e-4 and not 0
@@ -81,6 +82,7 @@ class Belief:
         worth: objective units one unit of cost is worth, or None.
         sign: +1, or -1 where the user maximises; only for words and thresholds a user wrote.
         unit: the resource that "cost as one number" means; None: the scarcest at each point.
+        light: there is little time to search it.
     """
 
     space: Space
@@ -98,6 +100,7 @@ class Belief:
     sign: float
     memories: Mapping[str, Memory]
     unit: str | None = None
+    light: bool = False
 
     @cached_property
     def tried(self) -> Array:
@@ -145,39 +148,50 @@ class Belief:
             return 1.0
         return self._left(self._limited[0]) if self._limited else np.inf
 
-    def _one_cost(self, costs: list[Normal]) -> tuple[Normal, NDArray[np.int64]]:
-        """ln c of the scarcest resource at each point, max_j ln (c_j / left_j), and which it is."""
+    @cached_property
+    def left(self) -> Array:
+        """(k, 1) what is left of each resource with a model of its cost, inf where unlimited."""
+        left = [self._left(resource) for resource in self.cost]
+        return np.array(left, dtype=np.float64).reshape(-1, 1)
+
+    def one_cost(self, costs: Sequence[Normal], left: Array) -> tuple[Normal, NDArray[np.int64]]:
+        """ln c as one number per point, (u, m), and which resource it is of.
+
+        One resource is itself. Of several it is ln of the share c_j / left_j of the scarcest, the
+        largest share, unless `unit` names one.
+
+        Args:
+            costs: ln c of each resource, (m,) or (u, m).
+            left: (k, u) what is left of each.
+        """
         if len(costs) == 1 or self.unit is not None:
             k = list(self.cost).index(self.unit) if self.unit is not None else 0
-            return costs[k], np.full(len(costs[k].mean), k)
-        shares = [
-            normal.mean - np.log(self._left(resource))
-            for resource, normal in zip(self.cost, costs, strict=True)
-        ]
-        which = np.argmax(shares, axis=0)
-        rows = np.arange(len(which))
-        return Normal(
-            np.array(shares)[which, rows], np.array([c.std for c in costs])[which, rows]
-        ), which
+            which = np.full((left.shape[1], costs[k].mean.shape[-1]), k)
+            return Normal(*(np.broadcast_to(part, which.shape) for part in costs[k])), which
+        log_left = np.log(left)[:, :, None]
+        shares = np.array([normal.mean - log for normal, log in zip(costs, log_left, strict=True)])
+        stds = np.array([np.broadcast_to(normal.std, shares.shape[1:]) for normal in costs])
+        which = shares.argmax(axis=0)
+        return Normal(_taken(shares, which), _taken(stds, which)), which
 
-    def _shortfall(self, costs: list[Normal]) -> tuple[Array, NDArray[np.int64]]:
+    def shortfall(self, costs: Sequence[Normal], left: Array) -> tuple[Array, NDArray[np.int64]]:
+        """(u, m) affordable where <= 0, and of which resource it is; arguments as `one_cost`."""
         over = np.array(
             [
-                normal.mean + Z_AFFORDABLE * normal.std - np.log(self._left(resource)) - EQUAL_COST
-                if resource in self._limited
-                else np.full(len(normal.mean), -np.inf)
-                for resource, normal in zip(self.cost, costs, strict=True)
+                normal.mean + Z_AFFORDABLE * normal.std - log - EQUAL_COST
+                for normal, log in zip(costs, np.log(left)[:, :, None], strict=True)
             ]
         )
-        which = np.argmax(over, axis=0)
-        return over[which, np.arange(len(which))], which
+        which = over.argmax(axis=0)
+        return _taken(over, which), which
 
     def costs(self, X: Array) -> tuple[Normal, Array]:
         """ln c as one number per point, and the shortfall, affordable where <= 0; (m,) each."""
         if not self.cost:
             return Normal(np.zeros(len(X)), np.zeros(len(X))), np.full(len(X), -np.inf)
         costs = [model.log_at(X) for model in self.cost.values()]
-        return self._one_cost(costs)[0], self._shortfall(costs)[0]
+        mean, std = self.one_cost(costs, self.left)[0]
+        return Normal(mean[0], std[0]), self.shortfall(costs, self.left)[0][0]
 
     def cost_slopes(self, X: Array) -> tuple[Normal, Array, Array, Array, Array]:
         """`costs(X)` and the gradients (m, d) of ln c's mean, its std, and of the shortfall."""
@@ -189,10 +203,16 @@ class Belief:
         d_means = np.array([model[1] for model in models])
         d_stds = np.array([model[2] for model in models])
         rows = np.arange(len(X))
-        cost, which = self._one_cost(costs)
-        shortfall, short = self._shortfall(costs)
+        (mean, std), [which] = self.one_cost(costs, self.left)
+        [shortfall], [short] = self.shortfall(costs, self.left)
         d_shortfall = d_means[short, rows] + Z_AFFORDABLE * d_stds[short, rows]
+        cost = Normal(mean[0], std[0])
         return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
+
+    def about_costs(self) -> str:
+        """What the cost models say of themselves, such as why one is simpler than asked for."""
+        models = [model for model in self.cost.values() if isinstance(model, Explained)]
+        return "; ".join(dict.fromkeys(model.because for model in models if model.because))
 
     def predicted(self, x: Array) -> dict[str, Normal]:
         """ln c at one point for every resource with a model."""
@@ -220,6 +240,25 @@ class Belief:
         success = self.log_success(X)
         return Outlook(mean, std, cost, success, self.best, self.cap, shortfall)
 
+    def at_best(self, X: Array) -> Outlook:
+        """An outlook no worse than `outlook(X)` in any number, for a fraction of its work.
+
+        Nothing fails, and a cost is known: E[min(c, cap)] >= min(exp(m), cap/2), as ln c is
+        symmetric about m and cosh >= 1.
+        """
+        assert self.objective is not None
+        mean, std = self.objective.at_best(X)
+        none = np.zeros(len(X))
+        costs = [Normal(model.log_at(X).mean, none) for model in self.cost.values()]
+        cost, shortfall = Normal(none, none), np.full(len(X), -np.inf)
+        if costs:
+            (mean_cost, _), [shortfall] = (
+                self.one_cost(costs, self.left)[0],
+                self.shortfall(costs, self.left)[0],
+            )
+            cost = Normal(np.minimum(mean_cost[0], np.log(self.cap / 2.0)), none)
+        return Outlook(mean, std, cost, none, self.best, self.cap, shortfall)
+
     def slopes(self, X: Array) -> tuple[Outlook, OutlookSlopes]:
         """`outlook(X)` and the gradients of its numbers."""
         assert self.objective is not None
@@ -231,21 +270,49 @@ class Belief:
             OutlookSlopes(d_mean, d_std, d_cost_mean, d_cost_std, d_success, d_shortfall),
         )
 
-    def imagine(self, x: Array, y: float, cost: float) -> Belief:
-        """What would be believed after y was seen at x, at a cost in the first priced resource."""
+    def without_running(self) -> Belief:
+        """The same without what the running trials may return: no fantasies."""
+        gp, running = self.objective, len(self.history.running)
+        if gp is None or not running:
+            return self
+        n = len(gp.X) - running
+        gp = replace(gp, X=gp.X[:n], targets=gp.targets[:n, :1], L=gp.L[:n, :n])
+        best = np.array([self.y.min()])
+        if self.noisy:
+            best = gp.at(np.array([t.x for t in self.history.done])).mean.min(axis=0)
+        return replace(self, objective=gp, best=best)
+
+    def imagine(self, x: Array, y: float, cost: float | Mapping[str, float]) -> Belief:
+        """What would be believed after y was seen at x, at a cost in the first priced resource or
+        in several. The hyperparameters stay, the history has one trial more.
+        """
         assert self.objective is not None
         first = next(name for name in self.ledger.resources if name != "trials")
+        paid = dict(cost) if isinstance(cost, Mapping) else {first: cost}
+        objective = self.objective.condition(x, y)
+        seen = objective.at(x[None]).mean[0] if self.noisy else y
+        value = self.sign * y
+        trial = Trial(self.number, self.space.decode(x), x, state="done", value=value, cost=paid)
         return replace(
             self,
-            objective=self.objective.condition(x, y),
+            objective=objective,
             cost={
-                resource: model.condition(x, cost) if resource == first else model
+                resource: model.condition(x, paid[resource])
+                if resource in paid
+                else _after(model, x)
                 for resource, model in self.cost.items()
             },
-            ledger=self.ledger.charge(None, {first: cost}),
-            best=np.minimum(self.best, y),
+            ledger=self.ledger.charge(None, paid),
+            history=self.history.adding(trial),
+            y=np.append(self.y, y),
+            best=np.minimum(self.best, seen),
             number=self.number + 1,
         )
+
+
+def _taken(parts: Array, which: NDArray[np.int64]) -> Array:
+    """(u, m): of the parts (k, u, m), at each place the one named by `which`."""
+    return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
 
 
 # ── the probability of success ─────────────────────────────────────────────────────────────────
@@ -299,6 +366,29 @@ def _discourage(objective: GP, history: History, y: Array) -> GP:
     return objective
 
 
+# ── costs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def paid(history: History, resource: str) -> list[Trial]:
+    """The trials whose bill in a resource is learnt from: also those that failed or were killed."""
+    return [t for t in history.having("done", "failed", "killed") if resource in t.cost]
+
+
+def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidence:
+    """Their bills."""
+    return Evidence(
+        space,
+        np.array([t.x for t in trials]).reshape(-1, space.d),
+        np.array([t.cost[resource] for t in trials], dtype=np.float64),
+        np.array([t.state == "killed" for t in trials], dtype=np.bool_),
+    )
+
+
+def _after(model: CostModel, x: Array) -> CostModel:
+    """A model once x was evaluated at a cost that it did not hear of."""
+    return model.after(x) if isinstance(model, Following) else model
+
+
 # ── believing ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -313,21 +403,25 @@ def believe(
     worth: float | None = None,
     seed: int = 0,
     model: bool = True,
+    light: bool = False,
 ) -> Belief:
     """Fit what is worth fitting: the models remember their hyperparameters in the trials' notes.
 
     Args:
         learners: a cost learner for each resource that something depends on.
         model: False for policies that need no model of the objective.
+        light: there is little time: learn hyperparameters seldom, and search less.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
     X = history.points("done").reshape(-1, space.d)
     y = sign * np.array([t.value for t in done], dtype=np.float64)
     objective, success = None, None
-    if model and len(finished) >= START and len(done) >= 2:
+    # A start that has used its share of the budget has to do, as soon as two have returned a value.
+    started = len(finished) >= START or ledger.used >= START_SHARE
+    if model and started and len(done) >= 2:
         objective, memories["objective"] = refit(
-            X, y, memories.get("objective"), options=space.options, noisy=noisy
+            X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
         )
         returned = history.having("done", "failed")
         if len(returned) > len(done):
@@ -339,16 +433,15 @@ def believe(
                 options=space.options,
                 noisy=True,
                 clip=False,
+                seldom=light,
             )
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
-        paid = [t for t in finished if resource in t.cost]
-        evidence = Evidence(
-            space,
-            np.array([t.x for t in paid]).reshape(-1, space.d),
-            np.array([t.cost[resource] for t in paid], dtype=np.float64),
-            np.array([t.state == "killed" for t in paid], dtype=np.bool_),
-            memories.get(f"cost:{resource}"),
+        bills = paid(history, resource)
+        evidence = evidence_of(space, bills, resource)._replace(
+            memory=memories.get(f"cost:{resource}"),
+            previous=history.previous[[t.number for t in bills]] if bills else None,
+            last=history.previous[-1] if len(history) else None,
         )
         fitted = learner.fit(evidence)
         if fitted is not None:
@@ -379,4 +472,5 @@ def believe(
         worth=worth,
         sign=sign,
         memories=memories,
+        light=light,
     )

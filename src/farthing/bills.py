@@ -19,8 +19,17 @@ __all__ = ["bill", "foreign_trial", "outcome_of", "unpriced"]
 Array = NDArray[np.float64]
 
 
-def bill(settings: Settings, cost: Price, x: Array, *, required: bool) -> dict[str, float]:
-    """What was paid by resource; what is known beforehand need not be told."""
+def bill(
+    settings: Settings,
+    cost: Price,
+    x: Array,
+    *,
+    required: bool,
+    previous: Array | None = None,
+) -> dict[str, float]:
+    """What was paid by resource at x, evaluated after `previous`; what is known beforehand need
+    not be told.
+    """
     priced = settings.priced
     told = {} if cost is None else dict(cost) if isinstance(cost, Mapping) else {priced[0]: cost}
     paid = {}
@@ -35,7 +44,7 @@ def bill(settings: Settings, cost: Price, x: Array, *, required: bool) -> dict[s
             raise InvalidInput(f"{what} is {amount!r}: expected a positive number. {advice}")
     for resource, learner in settings.learners.items():
         if resource not in paid and isinstance(learner, KnownBeforehand):
-            paid[resource] = learner.price_at(settings.space, x)
+            paid[resource] = learner.price_at(settings.space, x, previous)
     if required and (missing := unpriced(settings, paid)):
         raise InvalidInput(
             f"The cost in {missing!r} is missing, which the budget or the policy needs. "

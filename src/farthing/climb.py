@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Rated", "Surface", "climb", "penalised"]
+__all__ = ["Rated", "Surface", "climb", "less_penalty"]
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -100,13 +100,19 @@ class _Climb:
         return _Climb(**parts, first=self.first)
 
 
-def penalised(surface: Surface, X: Array) -> tuple[Array, Array]:
-    """Score less a quadratic penalty on what is not affordable, and its gradient."""
+def less_penalty(rated: Rated) -> Array:
+    """Score less a quadratic penalty on what is not affordable."""
+    over = np.maximum(rated.shortfall, 0.0)
+    return np.asarray(rated.score - PENALTY * over**2)
+
+
+def _penalised(surface: Surface, X: Array) -> tuple[Array, Array]:
+    """`less_penalty` and its gradient."""
     rated, gradient, d_shortfall = surface.slopes(X)
     value = rated.score
     if rated.shortfall.max() > 0:
         over = np.maximum(rated.shortfall, 0.0)
-        value = value - PENALTY * over**2
+        value = less_penalty(rated)
         gradient = gradient - 2.0 * PENALTY * over[:, None] * d_shortfall
     if not np.isfinite(value.sum() + gradient.sum()):
         value, gradient = np.where(np.isfinite(value), value, -1e300), np.nan_to_num(gradient)
@@ -116,7 +122,7 @@ def penalised(surface: Surface, X: Array) -> tuple[Array, Array]:
 def _start_climb(surface: Surface, X: Array, free: Bools, lengths: Array | None) -> _Climb:
     s, d = X.shape
     first = np.ones(d) if lengths is None else np.minimum(lengths, 1.0) ** 2
-    value, gradient = penalised(surface, X)
+    value, gradient = _penalised(surface, X)
     state = _Climb(
         X=X,
         value=value,
@@ -160,7 +166,7 @@ def _aim(state: _Climb, which: Bools) -> None:
 def _step(surface: Surface, state: _Climb) -> None:
     """One evaluation for every start: accept and aim again, or shorten."""
     trial = np.minimum(np.maximum(state.X + state.direction, 0.0), 1.0)
-    value, gradient = penalised(surface, trial)
+    value, gradient = _penalised(surface, trial)
     moved = trial - state.X
     gain = value - state.value
     promised = (state.gradient * moved).sum(axis=1)

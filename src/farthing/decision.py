@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +13,17 @@ from farthing.belief import Belief
 from farthing.errors import InvalidInput
 from farthing.gp import Normal
 
-__all__ = ["Policy", "Proposal", "StoppingRule", "Verdict", "all_of", "any_of", "judge"]
+__all__ = [
+    "Policy",
+    "Proposal",
+    "StoppingRule",
+    "Verdict",
+    "after",
+    "all_of",
+    "any_of",
+    "in_a_row",
+    "judge",
+]
 
 Array = NDArray[np.float64]
 
@@ -28,6 +38,9 @@ class Proposal:
         because: one sentence.
         notes: what the policy needs to remember; plain JSON values.
         predicted: ln c at x by resource, mean and std of shape (1,); a policy leaves it empty.
+        rates: the least and the greatest exchange rate at which such a choice is worth its cost
+            whenever any is, by which the cost of going on is bounded (Xie et al. 2025, theorem 1);
+            None: at no rate.
     """
 
     x: Array | None
@@ -35,6 +48,7 @@ class Proposal:
     score: float = np.nan
     notes: Mapping[str, Any] = field(default_factory=dict)
     predicted: Mapping[str, Normal] = field(default_factory=dict)
+    rates: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -132,21 +146,75 @@ class _Several:
         )
 
 
+@dataclass(frozen=True)
+class _Held:
+    """A rule that is not believed at once."""
+
+    rule: StoppingRule
+    trials: int = 0  # made before it may stop
+    times: int = 1  # in a row that it must have said so
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return self.rule.needs
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.rule.reads
+
+    @property
+    def models(self) -> bool:
+        return self.rule.models
+
+    def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
+        verdict = self.rule(belief, proposal, rng)  # asked from the first: it may have to remember
+        key = f"in a row: {self.rule!r}"
+        streak = (belief.history.last_note(key) or 0) + 1 if verdict.stop else 0
+        notes = {**verdict.notes, key: streak} if self.times > 1 else verdict.notes
+        why = verdict.because
+        if verdict.stop and streak < self.times:
+            why += f" ({streak} of {self.times} times in a row)"
+        if belief.number < self.trials:
+            why += f" ({belief.number} of at least {self.trials} trials made)"
+        stop = verdict.stop and streak >= self.times and belief.number >= self.trials
+        return replace(verdict, stop=stop, because=why, notes=notes)
+
+
 def any_of(*rules: StoppingRule) -> StoppingRule:
     """Stop as soon as one of the rules says so."""
-    return _Several(_at_least_one(rules), everyone=False)
+    return _Several(_made("any_of", *rules), everyone=False)
 
 
 def all_of(*rules: StoppingRule) -> StoppingRule:
     """Stop only when all the rules say so."""
-    return _Several(_at_least_one(rules), everyone=True)
+    return _Several(_made("all_of", *rules), everyone=True)
 
 
-def _at_least_one(rules: tuple[StoppingRule, ...]) -> tuple[StoppingRule, ...]:
+def after(trials: int, rule: StoppingRule) -> StoppingRule:
+    """Stop when the rule says so, but not before so many trials were made."""
+    return _Held(_made("after", rule)[0], trials=_whole(trials, "after", "20"))
+
+
+def in_a_row(times: int, rule: StoppingRule) -> StoppingRule:
+    """Stop when the rule has said so so many times in a row: one unlucky moment is not enough."""
+    return _Held(_made("in_a_row", rule)[0], times=_whole(times, "in_a_row", "3"))
+
+
+def _made(name: str, *rules: StoppingRule) -> tuple[StoppingRule, ...]:
+    """The rules, if they are some."""
     if not rules:
-        raise InvalidInput("any_of() and all_of() join stopping rules: give at least one.")
+        raise InvalidInput(f"{name}() joins stopping rules: give at least one.")
     if strange := [r for r in rules if isinstance(r, type) or not hasattr(r, "needs")]:
         raise InvalidInput(
-            f"any_of() and all_of() join stopping rules such as MaxTrials(50); got {strange[0]!r}."
+            f"{name}() takes stopping rules such as MaxTrials(50); got {strange[0]!r}."
         )
     return rules
+
+
+def _whole(count: int, name: str, example: str) -> int:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise InvalidInput(
+            f"{name}({count!r}, ...): give a whole number of at least 1, such as {example}, and "
+            "then the rule."
+        )
+    return int(count)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from farthing.acquisition import cheapness, log_ei_per_cost
-from farthing.belief import Belief
+from farthing.belief import Belief, evidence_of, paid
+from farthing.calibration import BANDS, Calibration, calibrate
 from farthing.errors import InvalidInput
 from farthing.front import front, implied_alpha
 from farthing.history import History, Trial
@@ -19,13 +20,14 @@ from farthing.search import sobol
 from farthing.settings import Settings
 from farthing.state import State
 from farthing.tabular import to_frame
-from farthing.thinking import believed, one_thread
+from farthing.thinking import believed, cost_learners, one_thread
 from farthing.words import best_line, counted, spent
 
-__all__ = ["Result", "explanation", "summary"]
+__all__ = ["Result", "costs", "explanation", "summary"]
 
 CANDIDATES = 2048  # points that a choice is compared with
 ON_THE_FRONT = 1e-6  # in ln EI: as good as the best for its price
+Z_80 = (-1.2815515655446004, 0.0, 1.2815515655446004)  # the middle 80 % of a normal, and its middle
 
 
 # ── a study ────────────────────────────────────────────────────────────────────────────────────
@@ -101,6 +103,51 @@ def summary(name: str, result: Result) -> dict[str, Any]:
                 "predicted": dict(trial.predicted),
             }
             for trial in running
+        ],
+    }
+
+
+# ── costs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def costs(settings: Settings, state: State) -> list[dict[str, Any]]:
+    """How well the cost of each resource is predicted, every bill by the others."""
+    rng = np.random.default_rng(settings.seed)
+    found = []
+    with one_thread():
+        for resource, learner in cost_learners(settings, state).items():
+            trials = paid(state.history, resource)
+            evidence = evidence_of(settings.space, trials, resource)
+            report = calibrate(learner, evidence, rng)
+            if report is not None:
+                found.append(_calibrated(resource, trials, report))
+    return found
+
+
+def _calibrated(resource: str, trials: list[Trial], report: Calibration) -> dict[str, Any]:
+    low, middle, high = (np.exp(report.predicted.mean + z * report.predicted.std) for z in Z_80)
+    return {
+        "resource": resource,
+        "model": report.about,
+        "because": report.because,
+        "bills": len(trials),
+        "killed": int(report.at_least.sum()),
+        "log_rmse": report.error,
+        "coverage": {f"{band:.0%}": report.coverage(band) for band in BANDS},
+        "drivers": {
+            driver.name: {"share": driver.share, "factor": driver.factor}
+            for driver in report.drivers
+        },
+        "trials": [
+            {
+                "number": trial.number,
+                "state": trial.state,
+                "predicted": float(middle[i]),
+                "low": float(low[i]),
+                "high": float(high[i]),
+                "paid": float(trial.cost[resource]),
+            }
+            for i, trial in enumerate(trials)
         ],
     }
 

@@ -12,40 +12,33 @@ one with one more row in its factor. Rasmussen and Williams 2006, algorithm 2.1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import lapack, solve_triangular
-from scipy.optimize import minimize
+from scipy.linalg import blas, lapack, solve_triangular
 
+from farthing.hyper import Hyper, factor, learnt
 from farthing.kernel import columns, distances, embed, matern, matern_slopes, pulled
 
-__all__ = ["GP", "Hyper", "Memory", "Normal", "build", "fit", "refit"]
+__all__ = ["GP", "Hyper", "Memory", "Normal", "build", "fit", "is_due", "kept", "refit"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Memory = Mapping[str, Any]  # {"hyper": [...], "n": rows they were learnt from}, plain JSON values
 
-# Mean (plus ln(d)/2) and sd of ln l (Hvarfner et al. 2024, as BoTorch has it).
-LENGTHSCALE_PRIOR = (np.sqrt(2.0), np.sqrt(3.0))
-VARIANCE_PRIOR = (0.0, 1.0)  # mean and sd of ln v, for standardised targets
-NOISE_PRIOR = (-4.0, 1.0)  # of ln noise when the objective is noisy; BoTorch's
-NUGGET_PRIOR = (-5.0, 1.5)  # when it is not: what smoothness cannot explain (docs/decisions.md)
-LENGTHSCALE_BOX = (np.log(0.02), np.log(300.0))
-VARIANCE_BOX = (np.log(0.02), np.log(100.0))
-NOISE_BOX = (np.log(1e-6), np.log(2.0))
-JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # relative to v
 VARIANCE_FLOOR = 1e-12  # relative to v: a posterior variance is never quite zero
 ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt anew at every n up to this,
 RELEARN_GROWTH = 1.1  # then whenever n has grown by a tenth
-START_NOISE = 1e-3
-BOTH_STARTS_UP_TO = 15  # rows up to which the last optimum is not yet trusted as the only start
+RELEARN_SELDOM = 1.5
 LEARN_AT_MOST = 400  # hyperparameters are learnt on at most this many rows
 MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`)
+ROUGH_AT_MOST = 96  # observations that a bound of the std looks at
+ROUGH_AT_ONCE = 2**17  # kernel values held while bounding: they stay in the cache
+ROUNDING = 2.0**-24  # of single precision
 
 
 class Normal(NamedTuple):
@@ -53,38 +46,6 @@ class Normal(NamedTuple):
 
     mean: Array
     std: Array
-
-
-class Hyper(NamedTuple):
-    """Hyperparameters, standardised; `mean=None` asks for its least-squares estimate."""
-
-    lengthscales: Array  # (d,)
-    variance: float
-    noise: float
-    mean: float | None = None
-
-    def to_list(self) -> list[float]:
-        """Plain numbers, to be stored with a trial."""
-        return [*map(float, self.lengthscales), float(self.variance), float(self.noise)]
-
-    @staticmethod
-    def from_list(numbers: list[float]) -> Hyper:
-        """The inverse of `to_list`."""
-        return Hyper(np.asarray(numbers[:-2]), numbers[-2], numbers[-1])
-
-
-def _factor(K: Array, variance: float) -> Array:
-    """Lower Cholesky factor of K, with the smallest jitter that makes it positive definite."""
-    for jitter in JITTERS:
-        if jitter:
-            K = K + jitter * variance * np.eye(len(K))
-        L, info = lapack.dpotrf(K, lower=1, clean=1)
-        if info == 0:
-            return np.asarray(L)
-    raise np.linalg.LinAlgError(f"a {len(K)} x {len(K)} kernel matrix is not positive definite")
-
-
-# ── the posterior ──────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -132,6 +93,20 @@ class GP:
         return self.embedded(self.X)
 
     @cached_property
+    def _to_cube(self) -> Array:
+        """(e, d): gradients in embedded coordinates times this are gradients in the cube."""
+        source = columns(self.options)
+        numbers = self.options[source] == 0
+        chain = np.zeros((len(source), len(self.options)))
+        chain[numbers, source[numbers]] = self._weight[numbers]  # none for categoricals
+        return chain
+
+    @cached_property
+    def _centres(self) -> Array:
+        """(n, d): the observed points where their pull is a gradient in the cube."""
+        return self.to_cube(self._Z)
+
+    @cached_property
     def _A(self) -> Array:
         solved, _ = lapack.dpotrs(self.L, self.targets - self.mean, lower=1)
         return np.asarray(solved)
@@ -146,20 +121,9 @@ class GP:
         X = np.asarray(X, dtype=np.float64)
         return (embed(X, self.options) if self._has_categoricals else X) * self._weight
 
-    def correct(self, Z: Array, weights: Array) -> tuple[Array, Array]:
-        """k(Z, X) weights, (m,), and its gradient in the cube, (m, d), for embedded points Z."""
-        k, slope = matern_slopes(distances(Z, self._Z), self.variance)
-        return k @ weights, self.to_cube(pulled(slope * weights, Z, self._Z))
-
     def to_cube(self, gradient: Array) -> Array:
         """Gradient in embedded coordinates (m, e) -> in the cube (m, d); none for categoricals."""
-        if not self._has_categoricals:
-            return gradient * self._weight
-        source = columns(self.options)
-        out = np.zeros((len(gradient), len(self.options)))
-        numbers = self.options[source] == 0
-        out[:, source[numbers]] = gradient[:, numbers] * self._weight[numbers]
-        return out
+        return gradient @ self._to_cube
 
     def _answer(self, mean: Array, variance: Array) -> Normal:
         mean = self.shift + self.scale * (self.mean + mean)
@@ -167,33 +131,80 @@ class GP:
         std = self.scale * np.sqrt(np.maximum(variance, floor))
         return Normal(mean, std)
 
+    def _half(self, k: Array) -> Array:
+        """(m, n): k L^-T; a triangular product is faster than a triangular solve."""
+        return np.asarray(blas.dtrmm(1.0, self._L_inverse, k.T, lower=1).T) if len(k) else k
+
     def at(self, X: Array) -> Normal:
         """Posterior of the latent function at X (m, d), in the user's units; f means per point."""
         k = matern(distances(self.embedded(X), self._Z), self.variance)  # (m, n)
-        half = k @ self._L_inverse.T  # for many points faster than a triangular solve
+        half = self._half(k)
         return self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
+
+    def at_best(self, X: Array) -> Normal:
+        """A mean no larger and a std no smaller than those `at` gives, for a fraction of the work.
+
+        In single precision, the std after some of the observations only: the others can but lessen
+        it. What rounding may do is added: a kernel value is off by less than 16 u v, a product with
+        weights w by (n + 16) u v |w|_1, u = 2^-24.
+        """
+        some, half = self._some
+        floats = half.astype(np.float32)
+        off = (len(some) + 16) * ROUNDING * self.variance * np.linalg.norm(np.abs(half).sum(axis=1))
+        off += (len(some) + 2) * ROUNDING * np.sqrt(self.variance)
+        means, explained = [], []
+        for k in self._rough(X):
+            means.append(k @ self._A.astype(np.float32))
+            part = blas.strmm(1.0, floats, k.T if len(some) == len(self.X) else k.T[some], lower=1)
+            explained.append(np.sqrt(np.einsum("ij,ij->j", part, part)))
+        sure = np.maximum(np.concatenate(explained) - off, 0.0)
+        return self._answer(self._least(means), self.variance - sure * sure)
+
+    def _least(self, means: list[Array]) -> Array:
+        off = (len(self.X) + 16) * ROUNDING * self.variance * np.abs(self._A).sum(axis=0)
+        return np.asarray(np.concatenate(means).astype(np.float64) - off)
+
+    @cached_property
+    def _some(self) -> tuple[Ints, Array]:
+        """Observations that tell much, and the inverse of the factor that is theirs alone."""
+        some = _subset(self.targets[:, 0], ROUGH_AT_MOST)
+        if len(some) == len(self.X):
+            return some, self._L_inverse
+        root = factor(self.L[some] @ self.L[some].T, self.variance)
+        return some, np.asarray(lapack.dtrtri(root, lower=1)[0])
+
+    def _rough(self, X: Array) -> Iterator[Any]:
+        """k(X, observations) in single precision, some rows at a time; distances in double."""
+        Z, step = self._Z, max(1, ROUGH_AT_ONCE // len(self._Z))
+        ones = np.ones((len(Z), 1))
+        centres = np.hstack([-10.0 * Z, 5.0 * ones, 5.0 * (Z * Z).sum(axis=1, keepdims=True)]).T
+        for i in range(0, len(X), step):
+            z = self.embedded(X[i : i + step])
+            squares = np.hstack([z, (z * z).sum(axis=1, keepdims=True), np.ones((len(z), 1))])
+            q = (squares @ centres).astype(np.float32)
+            yield matern(np.sqrt(np.maximum(q, 0.0, out=q), out=q), self.variance)
 
     def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
         """`at(X)`, the gradient of its mean, (m, d, f), and of its std, (m, d)."""
         Z = self.embedded(X)
         k, slope = matern_slopes(distances(Z, self._Z), self.variance)
-        half = k @ self._L_inverse.T  # (m, n)
-        both = half @ self._L_inverse
+        half = self._half(k)
         normal = self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
-        d_variance = self.to_cube(pulled(slope * both, Z, self._Z))
+        f = self._A.shape[1]
+        weights = np.empty((f + 1, *k.shape))
+        weights[:f] = self._A.T[:, None, :]
+        np.matmul(half, self._L_inverse, out=weights[f])
+        weights *= slope
+        gradients = pulled(weights, self.to_cube(Z), self._centres)  # f means, then the variance
         # Not scale^2 / std: the square of a large scale overflows.
-        d_std = d_variance * (-self.scale / (normal.std / self.scale))[:, None]
-        d_mean = np.empty((*np.shape(X), self._A.shape[1]))
-        for f in range(self._A.shape[1]):
-            d_mean[:, :, f] = self.to_cube(pulled(slope * self._A[:, f], Z, self._Z))
-        d_mean *= self.scale
-        return normal, d_mean, d_std
+        d_std = gradients[f] * (-self.scale / (normal.std / self.scale))[:, None]
+        return normal, self.scale * np.moveaxis(gradients[:f], 0, 2), d_std
 
     def covariance(self, X: Array) -> Array:
         """Joint posterior covariance (m, m) of the latent function at X."""
-        return self.scale * self.scale * self._covariance(X)
+        return self.scale * self.scale * self.standard_covariance(X)
 
-    def _covariance(self, X: Array) -> Array:
+    def standard_covariance(self, X: Array) -> Array:
         """The same, standardised: finite where the square of `scale` is not."""
         Z = self.embedded(X)
         k = matern(distances(Z, self._Z), self.variance)
@@ -205,10 +216,32 @@ class GP:
         if self.targets.shape[1] > 1:
             raise ValueError("sample() wants one target column; this posterior holds fantasies")
         mean = self.at(X).mean[:, 0]
-        covariance = self._covariance(X)
+        covariance = self.standard_covariance(X)
         covariance[np.diag_indices_from(covariance)] += 1e-9 * self.variance
-        root = _factor(covariance, self.variance)
+        root = factor(covariance, self.variance)
         return np.asarray(mean + self.scale * rng.standard_normal((size, len(mean))) @ root.T)
+
+    def left_out(self, moved: Array | None = None) -> Normal:
+        """Each row as the others predict it, (n,), mean estimated from them, their noise included.
+
+        y_i - [Q y]_i / Q_ii and 1 / Q_ii, Q = K^-1 - K^-1 1 1' K^-1 / 1' K^-1 1 (Rasmussen and
+        Williams 2006, eq. 5.12, with the constant mean projected out); less what noise the row
+        alone has, so that it is a row like any other.
+
+        Args:
+            moved: (n, n) how far each row's y goes down where another (column) is left out.
+        """
+        inverse = self._L_inverse.T @ self._L_inverse
+        ones = inverse.sum(axis=0)
+        Q = inverse - np.outer(ones, ones / ones.sum())
+        precision = np.diag(Q)
+        pull = Q @ self.targets[:, 0]
+        if moved is not None:
+            pull -= np.einsum("ij,ji->i", Q, moved / self.scale)
+        own = np.einsum("ij,ij->i", self.L, self.L) - self.variance - self.noise
+        variance = np.maximum(1.0 / precision - own, self.noise)
+        mean = self.shift + self.scale * (self.targets[:, 0] - pull / precision)
+        return Normal(mean, self.scale * np.sqrt(variance))
 
     def condition(self, x: Array, y: ArrayLike) -> GP:
         """The posterior after y, one value or one per fantasy, was seen at x: one more row of L."""
@@ -258,6 +291,11 @@ def _standardise(y: Array) -> tuple[Array, float, float]:
     return (z - mean) / std, middle + mean * reach, std * reach
 
 
+def kept(y: Array) -> Ints:
+    """The rows that the posterior uses, where nothing is clipped."""
+    return _subset(y, MODEL_AT_MOST)
+
+
 def _subset(y: Array, limit: int) -> Ints:
     """At most `limit` rows, in order: the better half of them the lowest y, the rest every k-th."""
     if len(y) <= limit:
@@ -278,12 +316,19 @@ def _generalised_mean(L: Array, targets: Array) -> float:
 
 
 def _posterior(
-    X: Array, targets: Array, hyper: Hyper, *, options: Ints, shift: float, scale: float
+    X: Array,
+    targets: Array,
+    hyper: Hyper,
+    *,
+    options: Ints,
+    shift: float,
+    scale: float,
+    extra: Array | float = 0.0,
 ) -> GP:
     Z = embed(X, options) * (1.0 / hyper.lengthscales[columns(options)])
     K = matern(distances(Z, Z), hyper.variance)
-    K[np.diag_indices_from(K)] = hyper.variance + hyper.noise
-    L = _factor(K, hyper.variance)
+    K[np.diag_indices_from(K)] = hyper.variance + hyper.noise + extra
+    L = factor(K, hyper.variance)
     if hyper.mean is None:
         hyper = hyper._replace(mean=_generalised_mean(L, targets))
     return GP(X, targets, options, hyper, shift, scale, L)
@@ -310,6 +355,7 @@ def fit(
     clip: bool = True,
     start: Hyper | None = None,
     learn: bool = True,
+    extra: Array | None = None,
 ) -> GP:
     """The posterior after (X, y) with maximum a posteriori hyperparameters.
 
@@ -319,6 +365,7 @@ def fit(
         clip: whether to pull in bad outliers; not for costs, which must not be underrated.
         start: hyperparameters to start from.
         learn: False keeps `start` as it is and only computes the posterior.
+        extra: (n,) variance that each y has besides the noise of all.
     """
     X = np.asarray(X, dtype=np.float64)
     options = _no_categoricals(X) if options is None else options
@@ -327,12 +374,23 @@ def fit(
     keep = _subset(clipped, MODEL_AT_MOST)
     X, clipped = X[keep], clipped[keep]
     targets, shift, scale = _standardise(clipped)
+    own = np.zeros(len(X)) if extra is None else extra[keep] / scale / scale
     if learn or start is None:
         some = _subset(clipped, LEARN_AT_MOST)
-        hyper = _learn(X[some], targets[some], options, noisy=noisy, start=start)
+        hyper = learnt(X[some], targets[some], options, noisy=noisy, start=start, extra=own[some])
     else:
         hyper = start._replace(mean=None)
-    return _posterior(X, targets[:, None], hyper, options=options, shift=shift, scale=scale)
+    return _posterior(
+        X, targets[:, None], hyper, options=options, shift=shift, scale=scale, extra=own
+    )
+
+
+def is_due(memory: Memory | None, n: int, *, seldom: bool = False) -> bool:
+    """Whether to relearn: at every n up to 30, then when n has grown by a tenth; or, where there is
+    little time, whenever n has grown by a half.
+    """
+    growth = RELEARN_SELDOM if seldom else RELEARN_GROWTH if n > ALWAYS_RELEARN_UP_TO else 0.0
+    return memory is None or bool(n >= growth * memory["n"])
 
 
 def refit(
@@ -343,98 +401,13 @@ def refit(
     options: Ints | None = None,
     noisy: bool = False,
     clip: bool = True,
+    seldom: bool = False,
 ) -> tuple[GP, Memory]:
-    """`fit` on a schedule: relearn at every n up to 30, then when n has grown by a tenth."""
+    """`fit` on a schedule: hyperparameters are learnt anew when it `is_due`."""
     n = len(np.asarray(y))
     start = Hyper.from_list(memory["hyper"]) if memory else None
-    due = memory is None or n <= ALWAYS_RELEARN_UP_TO or n >= RELEARN_GROWTH * memory["n"]
+    due = is_due(memory, n, seldom=seldom)
     model = fit(X, y, options=options, noisy=noisy, clip=clip, start=start, learn=due)
     if memory is not None and not due:
         return model, memory
     return model, {"hyper": model.hyper.to_list(), "n": n}
-
-
-def _default_start(d: int) -> Array:
-    mean, sd = LENGTHSCALE_PRIOR
-    mode = mean + 0.5 * np.log(d) - sd**2  # mode of the density in l, not in ln l
-    return np.concatenate([np.full(d, mode), [0.0, np.log(START_NOISE)]])
-
-
-def _learn(X: Array, targets: Array, options: Ints, *, noisy: bool, start: Hyper | None) -> Hyper:
-    """Maximise likelihood x prior in (ln l, ln v, ln noise) by L-BFGS-B, best of the starts."""
-    d = X.shape[1]
-    noise_prior = NOISE_PRIOR if noisy else NUGGET_PRIOR
-    box: Array = np.array([LENGTHSCALE_BOX] * d + [VARIANCE_BOX, NOISE_BOX])
-    starts = []
-    if start is not None:
-        noise = max(start.noise, START_NOISE)  # at the floor its slope is too flat to leave it
-        starts.append(np.log([*start.lengthscales, start.variance, noise]))
-    if start is None or len(X) <= BOTH_STARTS_UP_TO:
-        starts.append(_default_start(d))
-    E = embed(X, options)
-    source = columns(options)
-
-    def loss(theta: Array) -> tuple[float, Array]:
-        return _negative_posterior(theta, E, source, targets, noise_prior)
-
-    results = [
-        minimize(
-            loss,
-            np.clip(first, box[:, 0], box[:, 1]),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=box,
-            options={"maxiter": 60, "ftol": 1e-6, "gtol": 1e-3},
-        )
-        for first in starts
-    ]
-    theta = np.exp(min(results, key=lambda result: float(result.fun)).x)
-    return Hyper(theta[:d], float(theta[d]), float(theta[d + 1]))
-
-
-def _negative_posterior(
-    theta: Array, E: Array, source: Ints, targets: Array, noise_prior: tuple[float, float]
-) -> tuple[float, Array]:
-    """-ln p(y | theta) - ln p(theta) and its gradient, the constant mean profiled out.
-
-    Rasmussen and Williams 2006, eq. 5.8 and 5.9.
-    With r = y - mean, a = K^-1 r:  -ln p = r'a/2 + sum ln L_ii + n/2 ln 2 pi,
-    d(-ln p) = -tr((a a' - K^-1) dK)/2,  dK/d ln l_j = s (z_j - z'_j)^2.
-    """
-    n, d = len(E), len(theta) - 2
-    variance, noise = float(np.exp(theta[d])), float(np.exp(theta[d + 1]))
-    Z = E * np.exp(-theta[:d])[source]
-    K, slope = matern_slopes(distances(Z, Z), variance)
-    K[np.diag_indices_from(K)] = variance + noise
-    L = _factor(K, variance)
-    inverse, _ = lapack.dpotri(L, lower=1)
-    inverse += np.tril(inverse, -1).T
-    ones = inverse.sum(0)
-    mean = float(ones @ targets / ones.sum())
-    residual = targets - mean
-    a = inverse @ residual
-    value = 0.5 * residual @ a + np.log(np.diag(L)).sum() + 0.5 * n * np.log(2.0 * np.pi)
-    pull = np.multiply.outer(a, a)
-    pull -= inverse
-    trace = float(np.trace(pull))
-    pull *= slope
-    # sum_ij P_ij (z_i - z_j)^2 = 2 sum_i z_i^2 (P 1)_i - 2 sum_i z_i (P z)_i
-    squares = 2.0 * (np.einsum("ij,ij,i->j", Z, Z, pull.sum(0)) - (Z * (pull @ Z)).sum(0))
-    gradient = np.empty(d + 2)
-    gradient[:d] = -0.5 * np.bincount(source, squares, minlength=d)
-    gradient[d] = -0.5 * (residual @ a - n - noise * trace)
-    gradient[d + 1] = -0.5 * noise * trace
-    prior, d_prior = _log_prior(theta, d, noise_prior)
-    return float(value - prior), gradient - d_prior
-
-
-def _log_prior(theta: Array, d: int, noise_prior: tuple[float, float]) -> tuple[float, Array]:
-    """ln p(l, v, noise), log-normal densities (in l, not in ln l: the mode is where others' is)."""
-    mean, sd = LENGTHSCALE_PRIOR
-    means = np.concatenate(
-        [np.full(d, mean + 0.5 * np.log(d)), [VARIANCE_PRIOR[0], noise_prior[0]]]
-    )
-    sds = np.concatenate([np.full(d, sd), [VARIANCE_PRIOR[1], noise_prior[1]]])
-    u = (theta - means) / sds
-    value = -theta - np.log(sds) - 0.5 * np.log(2.0 * np.pi) - 0.5 * u * u
-    return float(value.sum()), -1.0 - u / sds

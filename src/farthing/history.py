@@ -106,9 +106,20 @@ class Trial:
         return next(iter(self.predicted.values()), None)
 
     @property
+    def limit(self) -> Mapping[str, float]:
+        """The most it may cost by resource: whoever can kill it does so there, and tells it."""
+        most: Mapping[str, float] = self.notes.get("limit", {})
+        return most
+
+    @property
     def is_foreign(self) -> bool:
         """Whether it was evaluated, and paid, elsewhere."""
         return self.because == ELSEWHERE
+
+    @property
+    def leads_on(self) -> bool:
+        """Whether the next evaluation follows it: one lost, or made elsewhere, led nowhere."""
+        return self.state != "lost" and not self.is_foreign
 
     @property
     def is_start(self) -> bool:
@@ -148,6 +159,8 @@ class History:
     def adding(self, *trials: Trial) -> History:
         """With more trials."""
         more = History((*self.trials, *trials))
+        if "_by_state" in vars(self) and len(trials) == 1:
+            vars(more)["_by_state"] = _moved(self._by_state, None, trials[0])
         if "X" in vars(self) and trials:  # stacked already: an ask adds a row
             new = np.array([trial.x for trial in trials])
             vars(more)["X"] = np.concatenate([self.X, new]) if len(self.X) else new
@@ -157,6 +170,8 @@ class History:
         """With one trial as it is now, at the point where it was."""
         at = trial.number
         changed = History((*self.trials[:at], trial, *self.trials[at + 1 :]))
+        if "_by_state" in vars(self):
+            vars(changed)["_by_state"] = _moved(self._by_state, self.trials[at], trial)
         if "X" in vars(self):
             vars(changed)["X"] = self.X
         return changed
@@ -195,8 +210,37 @@ class History:
         """The trials asked and not yet told."""
         return self.having("running")
 
+    @cached_property
+    def previous(self) -> Array:
+        """(n + 1, d) the point evaluated before each trial, and before the next; NaN: none was.
+
+        Trials are taken to follow one another in the order of asking, whoever evaluates them.
+        """
+        found = np.full((len(self) + 1, self.X.shape[-1]), np.nan)
+        for i, trial in enumerate(self.trials):
+            found[i + 1] = trial.x if trial.leads_on else found[i]
+        return found
+
+    def before(self, number: int) -> Array | None:
+        """(d,) the point evaluated before trial `number`; None: none was."""
+        return next((t.x for t in reversed(self.trials[:number]) if t.leads_on), None)
+
     def last_note(self, key: str) -> Any:
         """The most recently stored note of that name, or None."""
         return next(
             (trial.notes[key] for trial in reversed(self.trials) if key in trial.notes), None
         )
+
+
+def _moved(
+    sorted_: Mapping[TrialState, tuple[Trial, ...]], old: Trial | None, new: Trial
+) -> dict[TrialState, tuple[Trial, ...]]:
+    """Trials by state after one of them changed: sorting all of them again takes longer."""
+    found = dict(sorted_)
+    if old is not None:
+        found[old.state] = tuple(trial for trial in found[old.state] if trial is not old)
+    there = found.get(new.state, ())
+    found[new.state] = (*there, new)
+    if there and there[-1].number > new.number:
+        found[new.state] = tuple(sorted(found[new.state], key=attrgetter("number")))
+    return found

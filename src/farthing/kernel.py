@@ -29,14 +29,12 @@ def embed(X: Array, options: Ints) -> Array:
     """(m, d) -> (m, e): numbers as they are, categoricals as one-hot / sqrt(2)."""
     if not options.any():
         return X
-    parts = []
-    for j, count in enumerate(options):
-        column = X[:, j : j + 1]
-        if count:
-            index = np.minimum((column * count).astype(np.int64), count - 1)
-            column = (index == np.arange(count)) / np.sqrt(2.0)
-        parts.append(column)
-    return np.hstack(parts)
+    source = columns(options)
+    count = options[source]
+    option = np.arange(len(source)) - np.searchsorted(source, source)  # that a column stands for
+    E = X[:, source]
+    hot = np.minimum((E * count).astype(np.int64), count - 1) == option
+    return np.where(count, hot / np.sqrt(2.0), E)
 
 
 def distances(Z1: Array, Z2: Array) -> Array:
@@ -80,7 +78,7 @@ def _value(q: Array, decay: Array) -> Array:
 
 
 def pulled(slopes: Array, Z: Array, centres: Array) -> Array:
-    """sum_i w_i dk(z, z_i)/dz, (m, e), of the slopes s(q) times the weights w, (m, n)."""
+    """sum_i w_i dk(z, z_i)/dz, (..., m, e), of the slopes s(q) times the weights w, (..., m, n)."""
     gradient: Array = slopes @ centres
-    gradient -= slopes.sum(axis=1, keepdims=True) * Z
+    gradient -= slopes.sum(axis=-1, keepdims=True) * Z
     return gradient

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from farthing.errors import InvalidInput
 
-__all__ = ["Account", "Budget", "Ledger", "format_amount", "rate_of", "worth_of"]
+__all__ = ["Account", "Budget", "Ledger", "check_worth", "format_amount", "rate_of", "worth_of"]
 
 _TIME = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1e-3),
@@ -117,6 +117,16 @@ def worth_of(worth: str | float, resource: str) -> float:
             f"{resource}. Write it in {resource}, or give objective units per one unit of it."
         )
     return _positive(float(value), what, advice) / limits[resource]
+
+
+def check_worth(worth: object, owner: str) -> None:
+    """Refuse what is no exchange rate of a policy or a rule; None is none."""
+    if worth is not None:
+        advice = (
+            "worth is a positive number, the objective units that one unit of cost is worth; a "
+            "sentence such as '0.01 = $20' goes to Optimizer(worth=...)"
+        )
+        _positive(worth, f"{owner}(worth={worth!r})", advice)
 
 
 def rate_of(rate: str) -> dict[str, float]:
@@ -238,6 +248,12 @@ class Ledger:
             if math.isfinite(account.limit)
             and account.left < (1.0 if name == "trials" else 1e-9 * account.limit)
         )
+
+    @property
+    def used(self) -> float:
+        """The share of the scarcest limit that is paid or held; 0 where nothing is limited."""
+        limited = (account for _, account in self._accounts if math.isfinite(account.limit))
+        return max(((a.spent + a.reserved) / a.limit for a in limited), default=0.0)
 
     @property
     def holds(self) -> Mapping[int, Mapping[str, float]]:

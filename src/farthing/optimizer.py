@@ -6,8 +6,8 @@ import math
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple, Unpack, overload
 
@@ -40,6 +40,7 @@ from farthing.state import (
 )
 from farthing.tabular import learnt_from, read_rows, row
 from farthing.thinking import Thought, best_trial, make_ready, one_thread, think
+from farthing.timekeeping import Timekeeper
 from farthing.transition import apply, time_is_short, why_it_must_end
 
 __all__ = ["Optimizer"]
@@ -75,10 +76,14 @@ class Optimizer:
         stop: a reason to stop besides the budget, such as `stopping.NotWorthIt(worth=0.01)`.
         cost: what evaluations cost: a function of the parameters where it is known, else a learner
             from `farthing.cost`; {resource: either} where several resources are limited.
-        worth: objective units that one unit of cost is worth, or "0.01 = $20".
+        worth: objective units that one unit of cost is worth, "0.01 = $20", or "budget".
         direction: "minimize" or "maximize".
         noisy: whether the same parameters may return different values.
         seed: the same seed and the same answers give the same questions.
+        start: configurations to evaluate first, {"width": 16} or a list; the rest is filled in.
+        leash: kill a running trial that is expected to cost this many times more, still, than it
+            was expected to cost in all; None: it is let run while the budget pays.
+        thinking: with a budget of seconds, the share of what trials cost that thinking may add.
     """
 
     @takes_settings(Choices)
@@ -102,8 +107,7 @@ class Optimizer:
         self._name = uuid.uuid4().hex  # shared with the processes that are forked from this one
         self._kept: _Kept | None = None  # until something new is known
         self._best: tuple[tuple[int, ...], Trial | None] | None = None
-        self._unpaid = 0.0  # seconds of thinking that no event has charged yet
-        self._present: float | None = None  # when it was last charged for being here
+        self._time = Timekeeper()
         self._checked = -math.inf  # when leases were last checked
         make_ready(settings)
 
@@ -146,29 +150,23 @@ class Optimizer:
 
     # ── thinking ───────────────────────────────────────────────────────────────────────────
 
-    @contextmanager
-    def _thinking(self) -> Iterator[None]:
-        """Measure what happens inside, to be charged with the next event."""
-        begun = time.perf_counter()
-        try:
-            with one_thread():
-                yield
-        finally:  # a thought that ends in an error took its time, too
-            self._unpaid += time.perf_counter() - begun
+    def _charged(self) -> AbstractContextManager[None]:
+        """All of an ask or a tell is ours to pay, but for the time that other processes take."""
+        return nullcontext() if self._memory.shared else self._time.thinking()
 
     def _look(self, at_most: float = 0.0) -> State:
         """The state, as if the thinking that nobody has paid for yet had been charged."""
         state = self._memory.look(at_most)
-        if not self._unpaid or self._present is not None:
+        if not self._time.unpaid or self._time.present is not None:
             return state
-        return replace(state, ledger=state.ledger.think(self._unpaid))
+        return replace(state, ledger=state.ledger.think(self._time.unpaid))
 
     def _think(self, state: State) -> _Kept:
         """One thought, kept until something new is known."""
         known = state.known()
         if self._kept is None or self._kept.known != known:
             begun = time.perf_counter()
-            with self._thinking():
+            with self._time.thinking(), one_thread():
                 thought = think(self._settings, state)
             self._kept = _Kept(known, thought, time.perf_counter() - begun)
         return self._kept
@@ -218,13 +216,16 @@ class Optimizer:
             Stopped: the verdict is to stop.
         """
         if count is None:
-            return self._ask(anyway, worker, lease)
+            with self._charged():
+                return self._ask(anyway, worker, lease)
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise InvalidInput(f"ask({count!r}): expected how many trials, at least 1.")
-        trials = [self._ask(anyway, worker, lease)]
+        with self._charged():
+            trials = [self._ask(anyway, worker, lease)]
         try:
             while len(trials) < count:
-                trials.append(self._ask(anyway, worker, lease))
+                with self._charged():
+                    trials.append(self._ask(anyway, worker, lease))
         except Stopped:
             pass  # a smaller batch than wanted, rather than an error after some were made
         return trials
@@ -259,10 +260,9 @@ class Optimizer:
             if self._memory.shared and self._memory.look().thinker == self._me():
                 self.forget(os.getpid())
             raise
-        trial, hold = kept.thought.trial()
+        trial, hold = kept.thought.trial(self._settings.leash)
         event = Asked(trial, hold, kept.seconds, self._me(), worker, lease)
-        thought = kept.seconds if self._present is not None else self._unpaid
-        after = self._commit(event, thought=thought, durable=False)
+        after = self._commit(event, thought=kept.seconds, durable=False)
         return _own(after.history[trial.number])
 
     def _again(self, state: State, anyway: bool, worker: str | None, lease: float | None) -> Trial:
@@ -302,8 +302,7 @@ class Optimizer:
 
     def _stop_if_time_is_short(self, state: State) -> None:
         """Begin no thought that would end after the budget, if it took as long as the last one."""
-        present = None if self._present is None else time.monotonic() - self._present
-        if not time_is_short(state, Moment(self._memory.now, present)):
+        if not time_is_short(state, Moment(self._memory.now, self._time.present)):
             return
         account = state.ledger["s"]
         if account.left > 0:  # beyond the limit, to wait for others is free
@@ -316,49 +315,41 @@ class Optimizer:
 
     # ── events ─────────────────────────────────────────────────────────────────────────────
 
-    @contextmanager
-    def on_the_clock(self) -> Iterator[None]:
+    def on_the_clock(self) -> AbstractContextManager[None]:
         """While inside, wall clock time is charged as it passes, and not as it is told."""
-        self._present = time.monotonic()
-        try:
-            yield
-        finally:
-            self._present = None
+        return self._time.on_the_clock()
 
     def _commit(
         self,
         event: Event,
         *,
-        thought: float | None = None,
+        thought: float = 0.0,
         silent: bool = False,
         durable: bool = True,
     ) -> State:
         """Apply an event to the state as it is, and charge the time passed since the last one.
 
         Args:
-            thought: how many of these seconds were spent thinking; off the clock, all that is
-                unpaid.
+            thought: how many of these seconds were spent thinking; off the clock, what is unpaid.
             silent: it brings no time with it.
         """
-        here, unpaid = time.monotonic(), self._unpaid
-        present = None if self._present is None or silent else here - self._present
-        if thought is None:
-            thought = 0.0 if self._present is not None else unpaid
-        brought = 0.0 if silent else thought
+        present, unpaid = self._time.present, self._time.unpaid
+        if present is None:
+            thought = unpaid
+        if silent:
+            present, thought, unpaid = None, 0.0, 0.0
 
         def change(state: State, now: float) -> State:
-            return apply(self._settings, state, event, Moment(now, present, brought))
+            return apply(self._settings, state, event, Moment(now, present, thought))
 
         state = self._memory.commit(change, durable=durable)
-        if not silent:
-            self._unpaid -= unpaid
-            if self._present is not None:
-                self._present = here
+        self._time.paid(present, unpaid)
         return state
 
     def commit(self, event: Event) -> None:
         """What an engine has to say of a trial, or a run of itself: see `farthing.state`."""
-        self._commit(event, silent=isinstance(event, Resumed | Ended | Halted | Added))
+        with self._charged():
+            self._commit(event, silent=isinstance(event, Resumed | Ended | Halted | Added))
 
     def renew(
         self,
@@ -383,8 +374,7 @@ class Optimizer:
         self._give_up_lost(self._memory.look(FRESH))  # what they held may be what this one needs
         event = Renewed(trial.number, lease, cost, ahead, tuple(progress))
         state = self._commit(event, durable=False)
-        on_clock = Moment(self._memory.now, None if self._present is None else 0.0)
-        return why_it_must_end(state, event, on_clock)
+        return why_it_must_end(state, event, Moment(self._memory.now, self._time.present))
 
     def _give_up_lost(self, state: State) -> State:
         """Trials whose worker disappeared are lost; looked for once in a while."""
@@ -424,7 +414,8 @@ class Optimizer:
         """
         number = trial.number if isinstance(trial, Trial) else trial
         state, told = outcome_of(value, failed, killed, f"trial {number}")
-        self._commit(Told(trial, state, told, cost, failed))
+        with self._charged():
+            self._commit(Told(trial, state, told, cost, failed))
 
     def add(
         self,
@@ -484,7 +475,7 @@ class Optimizer:
         state = self._memory.look()
         known = state.known()
         if self._best is None or self._best[0] != known:
-            with self._thinking() if self.noisy else nullcontext():
+            with self._time.thinking() if self.noisy else nullcontext():
                 self._best = known, best_trial(self._settings, state.history)
         return self._best[1]
 

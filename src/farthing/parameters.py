@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ __all__ = ["Categorical", "Float", "Int", "Ordinal", "Parameter"]
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+Slope: TypeAlias = Literal["increases", "decreases"]  # what the cost does where the value grows
 
 INACTIVE = 0.5  # the coordinate of a parameter that is not there
 MOST_INTEGERS = 2**40  # beyond, neighbouring integers on a log scale share a coordinate
@@ -51,6 +52,7 @@ class Float:
     _: KW_ONLY
     log: bool = False
     when: Mapping[str, Any] | None = field(default=None, hash=False)
+    cost: Slope | None = None
 
     __repr__ = _describe
 
@@ -77,6 +79,7 @@ class Int:
     _: KW_ONLY
     log: bool = False
     when: Mapping[str, Any] | None = field(default=None, hash=False)
+    cost: Slope | None = None
 
     __repr__ = _describe
 
@@ -97,6 +100,7 @@ class Ordinal:
     _: KW_ONLY
     log: bool = False
     when: Mapping[str, Any] | None = field(default=None, hash=False)
+    cost: Slope | None = None
 
     __repr__ = _describe
 
@@ -235,6 +239,11 @@ def _settle_log_and_when(parameter: Any) -> None:
     if not isinstance(parameter.log, bool | np.bool_):
         raise InvalidInput(f"{parameter}: log must be True or False.")
     _settle(parameter, "log", bool(parameter.log))
+    if parameter.cost not in (None, "increases", "decreases"):
+        raise InvalidInput(
+            f"{parameter}: cost says what a growing value does to it, 'increases' or 'decreases'. "
+            "Leave it out where you do not know."
+        )
     _settle_when(parameter)
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.climb import Rated, Surface, climb, penalised
+from farthing.climb import Rated, Surface, climb, less_penalty
 from farthing.space import Space
 
 __all__ = [
@@ -31,18 +31,21 @@ __all__ = [
     "is_among",
     "maximise",
     "sobol",
+    "untried",
 ]
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 CHUNK = 4096  # rows of a table scored at once, to bound memory
+FIRST_ROWS = 256  # and first, where it is known how high the others can be
+LEAST = -1e300  # what is lower is no score
 SAME_POINT = 1e-7  # of the cube: closer than this is the same evaluation
 NEWTON_STEPS = 4  # from beyond the affordable back to its boundary
 HAIR = 1e-9  # of shortfall: what is left between a point and the boundary it was moved to
 BEAM = 3  # settings of the discrete coordinates whose neighbours are looked at in one round,
 ABREAST = 16  # how many of these neighbours are polished together,
-FOLLOW = 12  # and for how many steps
+FOLLOW = (4, 8)  # and for how many steps: after the first the better half goes on
 FEW_LEVELS = 16  # all levels of a coordinate are tried if it has no more than this
 
 
@@ -82,6 +85,9 @@ def maximise(
     near: Array,
     lengths: Array | None = None,
     effort: Effort = Effort(),
+    screened: Array | None = None,
+    ceiling: Array | None = None,
+    within: float = 0.0,
 ) -> Found:
     """The best affordable points of a surface; an empty Found if there are none.
 
@@ -89,10 +95,18 @@ def maximise(
         tried: (k, d) points not to be returned.
         near: (k, d) points around which to look as well.
         lengths: (d,) over which the surface varies, as far as they are known.
+        screened: (k, d) points to begin with, where several searches share them: `candidates`, or
+            the `untried` rows of a table.
+        ceiling: (k,) what the scores of these rows are at most; without it all are scored.
+        within: of the best score, in which all rows of a table are wanted.
     """
     if space.rows is not None:
-        return _enumerate(surface, space.rows, tried)
-    screened = candidates(space, rng, near, effort)
+        rows = untried(space.rows, tried) if screened is None else screened
+        if ceiling is not None:
+            return _enumerate_below(surface, rows, ceiling, within)
+        return _enumerate(surface, rows)
+    if screened is None:
+        screened = candidates(space, rng, near, effort)
     rated = surface.at(screened)
     if not (rated.shortfall <= 0).any():
         screened = _affordable(surface, space, screened, rated)
@@ -101,52 +115,94 @@ def maximise(
     screened, score = screened[allowed], rated.score[allowed]
     if not len(screened):
         return Found(screened, score)
-    numeric = space.options == 0
-    starts = screened[_spread_out(screened, score, effort.starts)]
-    peaks = climb(surface, starts, space.active(starts) & numeric, effort.steps, lengths)
-    peaks = space.snap(peaks)
-    if rated.shortfall.max() > -np.inf:
-        peaks = _afford(surface, space, peaks)
+    chosen = _spread_out(screened, score, effort.starts)
+    starts = screened[chosen]
+    peaks = climb(
+        surface, starts, space.active(starts) & (space.options == 0), effort.steps, lengths
+    )
+    best = Rated(score[chosen[:1]], np.zeros(1))  # of the screen
+    found = _ordered(_judged(surface, space, peaks, tried), _untried(starts[:1], best, tried))
     if any(levels is not None for levels in space.levels):
-        peaks = _flip(surface, space, peaks, tried, lengths, effort)
-    return _best_first(surface, np.vstack([peaks, screened[np.argmax(score)][None]]), tried)
+        found = _flip(surface, space, found, tried, lengths, effort)
+    return found
 
 
-def _allowed_score(surface: Surface, X: Array, tried: Array) -> Array:
-    """(m,) scores, -inf where not affordable, tried, or not finite."""
+def _judged(surface: Surface, space: Space, X: Array, tried: Array) -> Found:
+    """The ends of climbs, snapped; those a little beyond what is affordable brought back to it."""
+    X = space.snap(X)
     rated = surface.at(X)
-    allowed = (rated.shortfall <= 0) & ~_is_close(X, tried) & np.isfinite(rated.score)
-    return np.where(allowed, rated.score, -np.inf)
+    over = rated.shortfall > 0
+    if over.any():
+        X[over] = _afford(surface, space, X[over])
+        rated = surface.at(X)
+    return _untried(X, rated, tried)
 
 
-def _best_first(surface: Surface, pool: Array, tried: Array) -> Found:
-    score = _allowed_score(surface, pool, tried)
-    order = np.argsort(-score, kind="stable")
-    order = order[np.isfinite(score[order])]
-    return Found(pool[order], score[order])
+def _untried(X: Array, rated: Rated, tried: Array) -> Found:
+    """The affordable points with a finite score that are not close to any that was tried."""
+    keep = (rated.shortfall <= 0) & np.isfinite(rated.score) & ~_is_close(X, tried)
+    return Found(X[keep], rated.score[keep])
 
 
-def _enumerate(surface: Surface, rows: Array, tried: Array) -> Found:
-    """Every row not tried, the affordable ones best first."""
-    rows = rows[~is_among(rows, tried)]
-    parts = [surface.at(rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)]
-    if not parts:
-        return Found(rows, np.zeros(0))
+def _ordered(*parts: Found) -> Found:
+    """All of them, best first."""
+    X = np.vstack([part.X for part in parts])
     score = np.concatenate([part.score for part in parts])
-    shortfall = np.concatenate([part.shortfall for part in parts])
-    score = np.where((shortfall <= 0) & ~np.isnan(score), score, -np.inf)
     order = np.argsort(-score, kind="stable")
-    order = order[score[order] > -np.inf]
+    return Found(X[order], score[order])
+
+
+def untried(rows: Array, tried: Array) -> Array:
+    """The rows that are not among those tried."""
+    return rows[~is_among(rows, tried)]
+
+
+def _enumerate(surface: Surface, rows: Array) -> Found:
+    """Every row, the affordable ones best first."""
+    if len(rows) <= CHUNK:
+        return _best_first(rows, _affordable_score(surface, rows) if len(rows) else np.zeros(0))
+    starts = range(0, len(rows), CHUNK)
+    parts = [_affordable_score(surface, rows[i : i + CHUNK]) for i in starts]
+    return _best_first(rows, np.concatenate(parts))
+
+
+def _enumerate_below(surface: Surface, rows: Array, ceiling: Array, within: float) -> Found:
+    """The rows that may be the best or `within` that of it, highest ceiling first, best first."""
+    score = np.full(len(rows), -np.inf)
+    first = np.argpartition(-ceiling, FIRST_ROWS)[:FIRST_ROWS]
+    score[first] = _affordable_score(surface, rows[first])
+    ceiling = ceiling.copy()
+    ceiling[first] = -np.inf
+    while len(rest := np.flatnonzero(ceiling >= max(score.max() - within, LEAST))):
+        highest = rest[np.argsort(-ceiling[rest], kind="stable")[:CHUNK]]
+        score[highest] = _affordable_score(surface, rows[highest])
+        ceiling[highest] = -np.inf
+    return _best_first(rows, score)
+
+
+def _affordable_score(surface: Surface, X: Array) -> Array:
+    """(m,) scores, -inf where there is none or it is not affordable."""
+    score, shortfall = surface.at(X)
+    return np.where((shortfall <= 0) & ~np.isnan(score), score, -np.inf)
+
+
+def _best_first(rows: Array, score: Array) -> Found:
+    """The rows with a score, best first; of equals the first."""
+    some = np.flatnonzero(score > -np.inf)
+    order = some[np.argsort(-score[some], kind="stable")]
     return Found(rows[order], score[order])
 
 
 def is_among(X: Array, tried: Array) -> Bools:
     """(m,): whether each row of X is exactly one of `tried`."""
-    among = np.isin(X[:, 0], tried[:, 0])  # in one coordinate at least: mostly that says it all
+    among = np.ones(len(X), dtype=np.bool_)
+    known = [np.append(np.unique(column), np.nan) for column in tried.T]
+    for j in np.argsort([-len(values) for values in known]):  # mostly the first says it all
+        there = X[among, j]
+        among[among] = known[j][np.searchsorted(known[j], there)] == there
     if among.any():
-        known = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
-        there = np.ascontiguousarray(X[among]) + 0.0
-        among[among] = [x.tobytes() in known for x in there]
+        points = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
+        among[among] = [x.tobytes() in points for x in np.ascontiguousarray(X[among]) + 0.0]
     return among
 
 
@@ -252,37 +308,37 @@ def _continuous(space: Space) -> Bools:
 def _flip(
     surface: Surface,
     space: Space,
-    X: Array,
+    found: Found,
     tried: Array,
     lengths: Array | None,
     effort: Effort,
-) -> Array:
-    """From the best of X, in different settings, change one discrete coordinate at a time.
+) -> Found:
+    """From the best found, in different settings, change one discrete coordinate at a time.
 
     A change is judged after the continuous coordinates have followed: another level may want them
     elsewhere, above all where a boundary holds them.
     """
     continuous = _continuous(space)
-    pool, seen = X, set[bytes]()
+    seen = set[bytes]()
     for _ in range(effort.flips):
-        ordered = _best_first(surface, pool, tried).X
-        settings = [x[~continuous].tobytes() for x in ordered]
+        settings = [x[~continuous].tobytes() for x in found.X]
         if not settings or settings[0] in seen:
             break  # the neighbours of the best were looked at
         new: dict[bytes, Array] = {}
-        for setting, x in zip(settings, ordered, strict=True):
+        for setting, x in zip(settings, found.X, strict=True):
             if setting not in seen and len(new) < BEAM:
                 new.setdefault(setting, x)
         seen.update(new)
         here = np.array(list(new.values()))
         around = np.vstack([here, *(space.snap(_neighbours(space, x)) for x in here)])
+        rated = surface.at(around)
+        flipped = _untried(around, rated, tried)
         if continuous.any():
-            value, _ = penalised(surface, around)
-            around = around[np.argsort(-value, kind="stable")[:ABREAST]]
-            moved = climb(surface, around, space.active(around) & continuous, (FOLLOW,), lengths)
-            around = np.vstack([around, _afford(surface, space, space.snap(moved))])
-        pool = np.vstack([pool, around])
-    return pool
+            around = around[np.argsort(-less_penalty(rated), kind="stable")[:ABREAST]]
+            moved = climb(surface, around, space.active(around) & continuous, FOLLOW, lengths)
+            flipped = _ordered(flipped, _judged(surface, space, moved, tried))
+        found = _ordered(found, flipped)
+    return found
 
 
 def _neighbours(space: Space, x: Array) -> Array:

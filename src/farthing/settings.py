@@ -43,6 +43,9 @@ class Choices(TypedDict, total=False):
     direction: Direction
     noisy: bool
     seed: int
+    start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+    leash: float | None
+    thinking: float
 
 
 class Conditions(Choices, total=False):
@@ -70,10 +73,15 @@ class Settings:
         stop: a reason to stop besides the budget.
         cost: what evaluations cost: a function of the parameters where it is known, else a learner
             from `farthing.cost`; {resource: either} where several resources are limited.
-        worth: objective units that one unit of cost is worth, or "0.01 = $20".
+        worth: objective units that one unit of cost is worth, or "0.01 = $20"; "budget": so many
+            that what is left after the start would be spent.
         direction: "minimize" or "maximize".
         noisy: whether the same parameters may return different values.
         seed: the same seed and the same answers give the same questions.
+        start: configurations to evaluate first, what is missing completed: one, or a list of them.
+        leash: a running trial is killed when it is expected to cost this many times more, still,
+            than it was expected to cost in all; None: it is let run while the budget pays.
+        thinking: the share of what trials cost that a budget of seconds is also spent thinking.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how many times a trial is tried again whose worker disappeared.
         failures_in_a_row: so many stop the study; math.inf: it goes on whatever happens.
@@ -94,6 +102,9 @@ class Settings:
     direction: Direction = "minimize"
     noisy: bool = False
     seed: int = 0
+    start: tuple[Mapping[str, Any], ...] = ()
+    leash: float | None = None
+    thinking: float = 0.05
     timeout: float | None = None
     retries: int = 0
     failures_in_a_row: float = 5
@@ -113,6 +124,8 @@ class Settings:
         for name in ("timeout", "grace", "lease"):
             if name in named and (name, named[name]) != ("timeout", None):
                 named[name] = _seconds(named[name], name)
+        begin = named.pop("start", None)
+        named["start"] = (begin,) if isinstance(begin, Mapping) else tuple(begin or ())
         if isinstance(command := named.get("command"), list):
             named["command"] = tuple(command)
         return cls(
@@ -149,6 +162,18 @@ class Settings:
             )
         if not _are_texts((self.metric,)):
             raise InvalidInput(f"metric={self.metric!r}: expected a key such as 'value'.")
+        if self.leash is not None and not (_is_number(self.leash) and 0 < self.leash < math.inf):
+            raise InvalidInput(
+                f"leash={self.leash!r}: expected a number above 0, or None for none."
+            )
+        if not (_is_number(self.thinking) and 0 < self.thinking <= 1):
+            raise InvalidInput(f"thinking={self.thinking!r}: expected a share such as 0.05.")
+        for params in self.start:
+            if not isinstance(params, Mapping):
+                raise InvalidInput(
+                    f"start={params!r}: expected parameters such as {{'width': 16}}."
+                )
+            self.space.completed(params, np.full(self.space.d, 0.5))
         _check_made(self.policy, "policy", "EI()", "propose")
         if self.stop is not None:
             _check_made(self.stop, "stop", "MaxTrials(50)", "__call__")
@@ -207,8 +232,15 @@ class Settings:
 
     @cached_property
     def exchange(self) -> float | None:
-        """`worth` as objective units per one unit of the primary resource."""
-        return None if self.worth is None else worth_of(self.worth, self.priced[0])
+        """`worth` as objective units per one unit of the primary resource; None: not given."""
+        if self.worth is None or self.spends:
+            return None
+        return worth_of(self.worth, self.priced[0])
+
+    @property
+    def spends(self) -> bool:
+        """Whether the exchange rate is to be found from the budget."""
+        return self.worth == "budget"
 
     def seed_of(self, number: int) -> int:
         """For the randomness of trial `number` itself: a function of the study's seed and it."""
@@ -285,12 +317,18 @@ def _check_together(settings: Settings) -> None:
     if "worth" in needs and worth is None:
         raise InvalidInput(
             "The stopping rule needs to know what a unit of cost is worth. "
-            'Give worth=..., in objective units per unit of cost, or a sentence: "0.01 = $20".'
+            'Give worth=..., in objective units per unit of cost, or a sentence: "0.01 = $20"; '
+            'or worth="budget", to have it found from what may be spent.'
         )
     if worth is not None and "worth" not in reads:
         raise InvalidInput(
             f"worth={worth!r} would be read by nothing: neither {name} nor the stopping rule "
             "uses it. Add stop=NotWorthIt() or policy=Gittins(), or leave worth out."
+        )
+    if settings.spends and settings.priced[0] not in _limited(settings.budget):
+        raise InvalidInput(
+            'worth="budget" needs a budget of something that is paid, such as "2h" or "$40": '
+            "the exchange rate is found from it. Or give worth=... as a number or a sentence."
         )
     limits = {} if settings.budget is None else settings.budget.limits
     if settings.rate is not None:

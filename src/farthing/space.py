@@ -186,6 +186,18 @@ class Space:
                 x[j] = encode_value(name, self._axes[j], params[name])
         return np.array(x)
 
+    def completed(self, params: Mapping[str, Any], x: Array) -> Array:
+        """The valid point (d,) with these values, and what is not among them as at x (d,)."""
+        point = np.array(x, dtype=np.float64)
+        for name, value in params.items():
+            if name not in self.parameters:
+                raise InvalidInput(
+                    f"Unknown parameter {name!r}; the parameters are {list(self.names)}."
+                )
+            j = self.names.index(name)
+            point[j] = encode_value(name, self._axes[j], value)
+        return np.asarray(self.snap(point[None])[0])
+
     def decode(self, x: ArrayLike) -> Params:
         """Return the params at the valid point nearest to x (d,); inactive ones are absent."""
         point = np.asarray(x, dtype=np.float64)
@@ -243,6 +255,16 @@ class Space:
         """Return the numbers (m, d) at snapped points; NaN where inactive or not a number."""
         columns = [axis.natural(X[:, j]) for j, axis in enumerate(self._axes)]
         return np.where(self.active(X), np.stack(columns, axis=1), np.nan)
+
+    def between(self, X: Array) -> tuple[Array, Array]:
+        """Return `natural` without its steps at any points, and its slopes; NaN where it is."""
+        numbers, slopes = np.full(X.shape, np.nan), np.full(X.shape, np.nan)
+        for j, axis in enumerate(self._axes):
+            if axis.scale is not None:
+                numbers[:, j] = axis.scale.value(X[:, j])
+                slopes[:, j] = axis.scale.width * (numbers[:, j] if axis.scale.log else 1.0)
+        there = self.active(self.snap(X) if self._conditions else X)
+        return np.where(there, numbers, np.nan), np.where(there, slopes, np.nan)
 
     def _row(self, params: Mapping[str, Any], table: Table) -> int:
         key = key_of(params, self.names, with_none(self.parameters))

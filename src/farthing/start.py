@@ -1,45 +1,176 @@
 """The start: what is evaluated while there is no model yet, and how a policy is asked.
 
-A policy that needs a model of the objective is not asked before there is one: START uniform points
-come first, and more of them while too few have returned a value.
+Nothing is known of costs at first, and they may span decades. So the start begins in the middle of
+the space, or on the side that is said to be cheap (`Float(..., cost="increases")`), goes on next to
+it, and draws uniformly among what is predicted to be cheap enough once costs are known. (Always the
+cheapest would never see what is dear and good.) A trial of the start may cost at most a tenth of
+the budget, twice as much each time one was killed there before any has returned a value, and all of
+them together a quarter. What the user gives (`start=`) comes before all of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.belief import START, Belief
+from farthing.belief import START, Z_AFFORDABLE, Belief
 from farthing.decision import Policy, Proposal
-from farthing.search import Rated, is_among, maximise
+from farthing.normal import log_ei
+from farthing.search import Rated, is_among, maximise, sobol
+from farthing.space import Space
 
-__all__ = ["DRAWS", "first_allowed", "propose", "start"]
+__all__ = ["DRAWS", "first_allowed", "first_given", "propose", "start"]
 
 Array = NDArray[np.float64]
 
 DRAWS = 64  # points looked at before anything cleverer is done to find an affordable one
+CAP = 1 / 10  # of the budget: the most that a trial of the start may cost,
+LEAST_CAP = 1 / 20  # or half of that,
+ALL = 1 / 4  # where all of them together would cost more
+CHEAP_SIDE = 0.1  # of the cube: where it is said to be cheap
+REACH = 0.1  # half the box around the first point that the second is in; it doubles with each
+SPREAD = 256  # points over the whole space, to look where nothing was tried
+EVERY = 4  # trials, at most one of them explores
+NOTHING = 1e-3  # of the data's scale: an expected improvement below this is next to nothing
 
 
-def propose(policy: Policy, belief: Belief, rng: np.random.Generator) -> Proposal:
-    """What the policy proposes, or the start if it needs a model; with what it will cost."""
-    if "model" in policy.needs and belief.objective is None:
-        proposal = start(belief, rng)
-    else:
-        proposal = policy.propose(belief, rng)
+def propose(
+    policy: Policy,
+    belief: Belief,
+    rng: np.random.Generator,
+    given: Sequence[Mapping[str, Any]] = (),
+) -> Proposal:
+    """What was given, the start if the policy needs a model, or its proposal; with its cost."""
+    proposal = first_given(belief, given)
+    if proposal is None:
+        waits = "model" in policy.needs and belief.objective is None
+        proposal = start(belief, rng) if waits else policy.propose(belief, rng)
+        if is_spent(belief, proposal):
+            proposal = explore(belief) or proposal
     if proposal.x is None:
         return proposal
-    return replace(proposal, predicted=belief.predicted(proposal.x))
+    because = "; ".join(filter(None, [proposal.because, belief.about_costs()]))
+    return replace(proposal, because=because, predicted=belief.predicted(proposal.x))
+
+
+def is_spent(belief: Belief, proposal: Proposal) -> bool:
+    """Whether the model promises next to nothing, and was believed the last few times.
+
+    A model that is sure of itself polishes one optimum for ever: where it has learnt that a
+    parameter does not matter, it never looks again whether it does.
+    """
+    if proposal.x is None or belief.objective is None or belief.history.running:
+        return False
+    if any(trial.notes.get("phase") == "explore" for trial in belief.history.trials[-EVERY + 1 :]):
+        return False
+    outlook = belief.outlook(proposal.x[None])
+    promised = np.logaddexp.reduce(log_ei(outlook.mean[0], outlook.std[0], outlook.best))
+    return bool(promised - np.log(len(outlook.best)) < np.log(NOTHING * belief.scale))
+
+
+def explore(belief: Belief) -> Proposal | None:
+    """The affordable point farthest from what was tried, among the cheaper half of a Sobol set."""
+    space = belief.space
+    # Columns go by name, so that permuted parameters have the same set.
+    column = np.argsort(np.argsort(space.names))
+    X = space.spread(sobol(SPREAD, space.d)[:, column])
+    cost, shortfall = belief.costs(X)
+    allowed = (shortfall <= 0) & ~is_among(X, belief.tried)
+    if not allowed.any():
+        return None
+    X, price = X[allowed], cost.mean[allowed]
+    X = X[price <= np.median(price)]
+    known = belief.history.X
+    apart = np.where(space.categorical, X[:, None] != known, np.abs(X[:, None] - known))
+    farthest = int(np.argmax((apart**2).sum(axis=2).min(axis=1)))
+    because = "far from what was tried: the model promises next to nothing anywhere"
+    return Proposal(X[farthest], because, notes={"phase": "explore"})
 
 
 def start(belief: Belief, rng: np.random.Generator) -> Proposal:
-    """One of the first uniform points: a model needs something to learn from."""
-    x = first_allowed(belief, belief.space.sample(DRAWS, rng), rng)
-    because = f"uniform point {belief.number + 1} of the {START} a model starts from"
-    if belief.number >= START:
-        because = "uniform point: there is too little to learn from yet"
-    return Proposal(x, because, notes={"phase": "start"})
+    """One of the first points: a model needs something to learn from."""
+    number, space, most = len(belief.history), belief.space, cap(belief)
+    first, drawn = first_point(space), space.sample(DRAWS, rng)
+    if not number and not is_among(first[None], belief.tried).any():
+        because, X = "the middle of the space", np.concatenate([first[None], drawn])
+        if any(getattr(p, "cost", None) for p in space.parameters.values()):
+            because = "the side of the space that is said to be cheap"
+    elif not belief.cost:
+        because = "near the first point, because nothing is known of costs yet"
+        X = around(space, first, min(REACH * 2.0 ** (number - 1), 1.0), rng)
+    else:
+        because, X = "drawn uniformly among what is cheap enough for a start", drawn
+    X = _within_first(belief, X, most)
+    x = first_allowed(belief, X, rng)
+    because += f" (point {number + 1} of the {START} a model starts from)" * (number < START)
+    if x is not None:  # what is known to cost more is let cost it
+        for resource, (mean, std) in belief.predicted(x).items():
+            if resource in most and (std[0] == 0 or belief.history.done):
+                expected = float(np.exp(mean[0] + Z_AFFORDABLE * std[0]))
+                most[resource] = max(most[resource], expected)
+    notes: dict[str, Any] = {"phase": "start"}
+    return Proposal(x, because, notes=notes | ({"limit": most} if most else {}))
+
+
+def cap(belief: Belief) -> dict[str, float]:
+    """The most that a trial of the start may cost, by limited resource."""
+    returned = [trial.number for trial in belief.history.done]
+    since = max(returned, default=-1)
+    killed = sum(trial.number > since for trial in belief.history.having("killed"))
+    share = min(CAP * 2.0**killed, max(ALL - belief.ledger.used, LEAST_CAP))
+    accounts = {name: belief.ledger[name] for name in belief.ledger if name != "trials"}
+    return {
+        name: min(share * account.limit, max(account.left, 0.0))
+        for name, account in accounts.items()
+        if np.isfinite(account.limit)
+    }
+
+
+def first_point(space: Space) -> Array:
+    """The middle (d,), or where it is said to be cheap."""
+    side = {None: 0.5, "increases": CHEAP_SIDE, "decreases": 1.0 - CHEAP_SIDE}
+    x = [side[getattr(parameter, "cost", None)] for parameter in space.parameters.values()]
+    return np.asarray(space.snap(np.array([x]))[0])
+
+
+def around(space: Space, x: Array, reach: float, rng: np.random.Generator) -> Array:
+    """(DRAWS, d) points in a box around x; the wider, the more often an option is another one."""
+    X = x + reach * rng.uniform(-1.0, 1.0, (DRAWS, space.d))
+    changed = space.categorical & (rng.random((DRAWS, space.d)) < reach)
+    return space.snap(
+        np.where(changed, rng.random((DRAWS, space.d)), np.where(space.categorical, x, X))
+    )
+
+
+def _within_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Array:
+    """X, those within the cap first, the others by their cost."""
+    over = np.zeros(len(X), dtype=bool)
+    for resource, model in belief.cost.items():
+        if resource in most:
+            mean, std = model.log_at(X)
+            over |= mean + Z_AFFORDABLE * std > np.log(max(most[resource], 1e-300))
+    cost = np.where(over, belief.costs(X)[0].mean, 0.0)
+    return np.asarray(X[np.lexsort((np.arange(len(X)), cost, over))])
+
+
+def first_given(belief: Belief, given: Sequence[Mapping[str, Any]]) -> Proposal | None:
+    """The first of the given configurations, completed, that is affordable and was never asked."""
+    if not given:
+        return None
+    base = first_point(belief.space)
+    X = np.array([belief.space.completed(params, base) for params in given])
+    # Not `belief.tried`: where values are noisy it leaves out what may be worth repeating.
+    asked = belief.history.X.reshape(-1, belief.space.d)
+    allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, asked)
+    if not allowed.any():
+        return None
+    k = int(np.argmax(allowed))
+    because = f"point {k + 1} of the {len(X)} given to start with"
+    return Proposal(X[k], because, notes={"phase": "start"})
 
 
 def first_allowed(belief: Belief, X: Array, rng: np.random.Generator) -> Array | None:

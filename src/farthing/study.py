@@ -14,7 +14,7 @@ from typing import Any, Unpack
 
 from farthing.decision import Policy, StoppingRule
 from farthing.errors import InvalidInput
-from farthing.facts import Result, explanation, summary
+from farthing.facts import Result, costs, explanation, summary
 from farthing.history import Outcome
 from farthing.ledger import Ledger
 from farthing.optimizer import Optimizer
@@ -185,6 +185,10 @@ class Study(Optimizer):
     def explain(self, number: int) -> dict[str, Any]:
         """Why a trial was chosen, and what came of it, as plain values."""
         return explanation(self._settings, self._look(), number)
+
+    def costs(self) -> list[dict[str, Any]]:
+        """How well costs are predicted, every bill by the others, as plain values."""
+        return costs(self._settings, self._look())
 
     # ── running ────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,22 +15,35 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from farthing.belief import Z_AFFORDABLE, Belief, believe
+from farthing.belief import START, Z_AFFORDABLE, Belief, believe
 from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.decision import Proposal, Verdict, judge
 from farthing.history import History, PricePoint, Trial
 from farthing.ledger import Ledger
-from farthing.normal import expected_cost
+from farthing.normal import expected_cost, leash
+from farthing.pandora import with_rate_of_budget
 from farthing.search import Effort, sobol
 from farthing.settings import Settings
 from farthing.start import propose
 from farthing.state import State
 from farthing.stopping import OutOfBudget
+from farthing.thrift import Depth, depth, step
 
-__all__ = ["Thought", "believed", "best_trial", "make_ready", "one_thread", "think"]
+__all__ = [
+    "Thought",
+    "believed",
+    "best_trial",
+    "cost_learners",
+    "make_ready",
+    "one_thread",
+    "think",
+]
 
 Array = NDArray[np.float64]
 
+# Of ln c, at least: a model that is sure of itself promises that what took twenty times as long as
+# expected ends at once.
+LEASH_SPREAD = 0.7
 NOTHING = Proposal(None, "the budget is spent")
 
 
@@ -41,35 +54,55 @@ class Thought(NamedTuple):
     proposal: Proposal
     verdict: Verdict
 
-    def trial(self) -> tuple[Trial, dict[str, float]]:
-        """The trial it leads to, and what to hold for it of each limited resource."""
+    def trial(self, margin: float | None = None) -> tuple[Trial, dict[str, float]]:
+        """The trial it leads to, and what to hold for it of each limited resource.
+
+        Args:
+            margin: of its leash: see `normal.leash`; None: it has none.
+        """
         belief, proposal, verdict = self
         x, predicted, hold = proposal.x, {}, {}
         assert x is not None
+        limit = dict(proposal.notes.get("limit", {}))
         for resource, (m, s) in proposal.predicted.items():
             left = max(belief.ledger[resource].left, 1e-300)
             predicted[resource] = float(np.exp(expected_cost(m, s, left)[0]))
             # The 80 % quantile is what affordable means, so it is what is put aside.
             if np.isfinite(belief.ledger[resource].limit):
                 hold[resource] = min(float(np.exp(m[0] + Z_AFFORDABLE * s[0])), left)
+            if margin is not None:
+                end = float(np.exp(leash(float(m[0]), max(float(s[0]), LEASH_SPREAD), margin)))
+                limit[resource] = min(limit.get(resource, np.inf), end)
         trial = Trial(
             number=belief.number,
             params=belief.space.decode(x),
             x=x,
             predicted=predicted,
             because=proposal.because,
-            notes={**belief.notes(), **verdict.notes, **proposal.notes},
+            notes={
+                **belief.notes(),
+                **verdict.notes,
+                **proposal.notes,
+                **({"limit": limit} if limit else {}),
+            },
         )
         return trial, hold
 
 
 def think(settings: Settings, state: State) -> Thought:
     """What to evaluate next, and whether to."""
-    belief, number = believed(settings, state), len(state.history)
+    deep, number = depth(state.ledger, state.thought_s, settings.thinking), len(state.history)
+    belief = believed(settings, state, depth=deep)
     rng = np.random.default_rng([settings.seed, number])
     if state.ledger.used_up:
         return Thought(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
-    proposal = propose(settings.policy, belief, rng)
+    if deep == "none" and len(state.history) >= START:
+        proposal = step(belief, rng)
+    else:
+        proposal = propose(settings.policy, belief, rng, settings.start)
+    if deep == "light" and belief.objective is not None:
+        because = f"{proposal.because}; with little time to think"
+        proposal = replace(proposal, because=because)
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and settings.stop is not None:
         rng = np.random.default_rng([settings.seed, number, 1])
@@ -77,24 +110,29 @@ def think(settings: Settings, state: State) -> Thought:
     return Thought(belief, proposal, verdict)
 
 
-def believed(settings: Settings, state: State, *, model: bool | None = None) -> Belief:
+def believed(
+    settings: Settings, state: State, *, model: bool | None = None, depth: Depth = "whole"
+) -> Belief:
     """The models that policy and rule look at, fitted to what is known.
 
     Args:
         model: whether to fit the objective; None: where something looks at it.
+        depth: how much of a thought there is time for.
     """
-    poor = bool(state.ledger.used_up)
-    return believe(
+    poor = bool(state.ledger.used_up) or depth == "none"
+    belief = believe(
         settings.space,
         state.history,
         state.ledger,
-        learners={} if poor else _taught(settings.learners, state.prices),
+        learners={} if poor else cost_learners(settings, state),
         sign=settings.sign,
         noisy=settings.noisy,
         worth=settings.exchange,
         seed=settings.seed,
         model=(settings.models if model is None else model) and not poor,
+        light=depth == "light",
     )
+    return with_rate_of_budget(belief) if settings.spends else belief
 
 
 def best_trial(settings: Settings, history: History) -> Trial | None:
@@ -122,6 +160,11 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
 # ── costs from elsewhere ───────────────────────────────────────────────────────────────────────
 
 
+def cost_learners(settings: Settings, state: State) -> Mapping[str, CostLearner]:
+    """The settings' learners by resource, told of what was paid elsewhere."""
+    return _taught(settings.learners, state.prices)
+
+
 @dataclass(frozen=True)
 class _Taught:
     """A cost learner that was also told of costs paid elsewhere."""
@@ -137,6 +180,9 @@ class _Taught:
                 X=np.concatenate([self.X, evidence.X]),
                 cost=np.concatenate([self.cost, evidence.cost]),
                 at_least=np.concatenate([self.at_least, evidence.at_least]),
+                previous=None
+                if evidence.previous is None
+                else np.concatenate([np.full(self.X.shape, np.nan), evidence.previous]),
             )
         )
 

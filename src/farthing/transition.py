@@ -142,7 +142,9 @@ def _ask(settings: Settings, before: State, state: State, event: Asked, moment: 
     # Before its own thinking is charged: that was not known when it thought.
     if before.ledger.used_up or any(before.ledger[r].left < a for r, a in hold.items()):
         raise Outdated("less is left than was thought")
-    state = replace(state, thought_s=event.think_s, thinker=None, thinker_until=None)
+    # How long a thought takes is known from the last one that was worth the name.
+    thought_s = state.thought_s if event.trial.notes.get("thought") == "none" else event.think_s
+    state = replace(state, thought_s=thought_s, thinker=None, thinker_until=None)
     run = Run(think_s=event.think_s)
     return _begin(settings, state, replace(event.trial, run=run), hold, event, moment)
 
@@ -231,6 +233,9 @@ def why_it_must_end(state: State, event: Renewed, moment: Moment) -> str | None:
     if not _is_running(state, event.number):
         return "its worker had not been heard of for too long, so it was given up"
     ledger, held = state.ledger, state.ledger.held(event.number)
+    for resource, most in state.history[event.number].limit.items():
+        if event.cost.get(resource, 0.0) >= most:
+            return f"it had cost {format_amount(resource, most)}, the most that was allowed for it"
     for resource in (r for r in event.ahead if r in ledger):
         account = ledger[resource]
         if moment.on_clock and resource == "s":
@@ -254,7 +259,8 @@ def _tell(settings: Settings, state: State, event: Told, moment: Moment) -> Stat
     begun = _begun(state, event.trial)
     if begun.state == "lost" and event.state != "done" and not event.certain:
         return state  # it was given up; a value would still be welcome
-    paid = bill(settings, event.cost, begun.x, required=event.certain)
+    previous = state.history.before(begun.number)
+    paid = bill(settings, event.cost, begun.x, required=event.certain, previous=previous)
     if event.state in ("failed", "killed") and not event.certain:
         # It was paid, though it could not say what: as much as it was expected to be.
         paid = {r: a for r, a in begun.predicted.items() if r in settings.needed} | paid

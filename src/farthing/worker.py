@@ -30,6 +30,7 @@ INTERRUPTED = "interrupted from the keyboard"
 KEPT_PROGRESS = 1000  # lines of a trial
 TICK = (0.05, 1.0)  # seconds between renewals: a hundredth of the time allowed, within these
 POLL = 0.1  # seconds between looks whether other workers have finished
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NOTHING_USED = Usage(0.0, 0.0, 0.0, {})
 
 Notice = Callable[[], None]
@@ -169,12 +170,20 @@ def _signals() -> Iterator[Callable[[], bool]]:
     if threading.current_thread() is not threading.main_thread():
         yield must_end  # only the main thread hears signals
         return
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in SIGNALS if _may_hear(number)}
     try:
         yield must_end
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _may_hear(number: int) -> bool:
+    """Whether a signal is neither ignored, as by nohup, nor another's, who is not of Python.
+
+    A handler that was installed from C is None here, and could not be put back.
+    """
+    return signal.getsignal(number) not in (signal.SIG_IGN, None)
 
 
 # ── several workers ────────────────────────────────────────────────────────────────────────────
@@ -261,6 +270,8 @@ def _end(processes: Iterable[BaseProcess]) -> None:
 
 def _member(out: Connection, optimizer: Optimizer, settings: Settings, engine: Engine) -> None:
     """One worker of the pool: it says how it ended."""
+    if not _may_hear(signal.SIGTERM):  # which is how the pool ends it
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         out.send(work(optimizer, settings, engine, lambda: None))
     except FarthingError as error:

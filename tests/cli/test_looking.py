@@ -63,7 +63,7 @@ def test_status_shows_budget_trials_and_what_is_running(study):
     }
     assert facts["state"] == "the budget of 3 trials is spent"
     assert "3 trials of 3 trials spent" in study("status").out
-    other = Study.create("farthing.db", name="b", space={"x": _float()}, budget="9s")
+    other = Study.create("farthing.db", name="b", space={"x": _float()}, budget="9m")
     trial = other.ask()
     other.close()
     facts = data(study("status", "--name", "b", "--format", "json"))
@@ -142,7 +142,7 @@ def priced(farthing):
 
 def test_explain_a_point_of_the_start(priced):
     facts = data(priced("explain", "0", "--format", "json"))
-    assert facts["because"].startswith("uniform point 1 of")
+    assert facts["because"].startswith("the middle of the space (point 1 of")
     assert facts["best_before"] is None
     assert "front" not in facts
     assert "there was no model yet" in priced("explain", "0").out
@@ -182,3 +182,33 @@ def test_explain_a_trial_that_is_not_there(study, number):
     said = study("explain", number)
     assert (said.code, said.out) == (2, "")
     assert f"There is no trial {number}: the study has 0 to 2." in said.err
+
+
+# ── costs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_costs_are_shown_with_their_predictions(farthing):
+    space = {"x": _float()}
+    study = Study.create("farthing.db", name="default", space=space, budget=100.0)
+    for k in range(8):
+        study.add({"x": k / 8}, 1.0, cost=1.0 + k)
+    study.close()
+    said = farthing("costs")
+    assert said.code == 0
+    summary, _, table = said.out.partition("\n\n")
+    assert summary.startswith("cost in:  cost\nmodel:    ")
+    assert re.search(r"drivers:  x (9\d|100)% \(x \d", summary)
+    assert re.search(r"error: .* in ln cost: a factor of \d\.\d\d", summary)
+    assert "of the bills in the 80% band" in summary
+    assert len(table.strip().splitlines()) == 9
+    (facts,) = data(farthing("costs", "--format", "json"))
+    assert facts["bills"] == len(facts["trials"]) == 8
+    rows = list(csv.DictReader(io.StringIO(farthing("costs", "--format", "csv").out)))
+    assert [float(row["paid"]) for row in rows] == [1.0 + k for k in range(8)]
+
+
+def test_costs_of_nothing(farthing):
+    Study.create("farthing.db", name="default", space={"x": _float()}).close()
+    said = farthing("costs")
+    assert (said.code, said.out) == (1, "")
+    assert "No cost is learnt yet" in said.err

@@ -30,6 +30,14 @@ def test_the_folder_is_the_list():
             policies.StartWith([{"x": 1}], then=policies.Cooling()),
         ),
         ("max_trials(7)", "stopping", stopping.MaxTrials(7)),
+        (
+            "after(20, in_a_row(2, any_of(stalled, regret_gap(0.1))))",
+            "stopping",
+            stopping.after(
+                20,
+                stopping.in_a_row(2, stopping.any_of(stopping.Stalled(), stopping.RegretGap(0.1))),
+            ),
+        ),
         ("median(log_gp)", "cost", cost.Median(cost.LogGP())),
         ("farthing.policies:Cooling", "policies", policies.Cooling()),
         ("farthing.policies:ContextualEI(0.5)", "policies", policies.ContextualEI(0.5)),

@@ -45,8 +45,9 @@ def test_any_text_can_be_quoted(options):
     [
         ("float:1", "expected a number for low and for high"),
         ("float:a:b", "expected a number for low and for high"),
-        ("float:0:1:lin", "expected nothing or log in the end"),
-        ("float:0:1:log:log", "expected a number for low and for high"),
+        ("float:0:1:lin", "expected nothing, log, or what the cost does"),
+        ("float:0:1:log:log", "expected nothing, log, or what the cost does"),
+        ("int:1:9:increases:decreases", "expected nothing, log, or what the cost does"),
         ("float:0:1:log", "log"),
         ("float:1:0", "low"),
         ("int:1.5:3", "expected a whole number"),

@@ -12,14 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE, Pids, wait_until
+from processes import FOREVER, Pids, wait_until
 
 import farthing
 from farthing import Float, Study
 from farthing.cli import main
 
-SLOW = 'echo $$ >> pids; sleep 600 & echo $! >> pids; wait; echo "{\\"value\\": $0}"'
-RUN = ["run", "--policy", "random", "--budget", "9m", "--grace", "0.2s", "--param", "x=float:0:1"]
+SLOW = f'echo $$ >> pids; sleep {FOREVER} & echo $! >> pids; wait; echo "{{\\"value\\": $0}}"'
+RUN = ["run", "--policy", "random", "--budget", f"{FOREVER}s", "--grace", "0.2s"]
+RUN += ["--lease", f"{FOREVER}s", "--param", "x=float:0:1"]
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ class Begun:
     def __init__(self, tmp_path, *arguments, terminal=False, **environment):
         self.out, self.err = tmp_path / f"out-{id(self)}", tmp_path / f"err-{id(self)}"
         self.pid, self._terminal = pty.fork() if terminal else (os.fork(), None)
-        self._code = None
+        self._code, self._seen = None, b""
         if self.pid == 0:
             try:
                 self._become(tmp_path, arguments, terminal, environment)
@@ -46,6 +47,7 @@ class Begun:
                 os._exit(99)
 
     def _become(self, tmp_path, arguments, terminal, environment):
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a shell, also under nohup
         os.chdir(tmp_path)
         os.environ.update(environment)
         if not terminal:
@@ -58,15 +60,26 @@ class Begun:
 
     def ended(self):
         """(exit code, stdout, stderr) of a process that is about to end."""
-        seen = b""
         if self._terminal is not None:
-            with suppress(OSError):  # the end of a terminal is an error
-                while chunk := os.read(self._terminal, 4096):
-                    seen += chunk
+            while self._reads():
+                pass
             os.close(self._terminal)
-        assert wait_until(self._has_ended, PATIENCE * 3)
-        out = seen.decode() if seen else self.out.read_text()
+        assert wait_until(self._has_ended)
+        out = self._seen.decode() if self._seen else self.out.read_text()
         return self._code, out, self.err.read_text()
+
+    def shows(self, text):
+        """Wait for something in the terminal."""
+        while text.encode() not in self._seen:
+            assert self._reads(), self._seen.decode()
+
+    def _reads(self):
+        """Whether there was more to read in the terminal; its end is an error."""
+        chunk = b""
+        with suppress(OSError):
+            chunk = os.read(self._terminal, 4096)
+        self._seen += chunk
+        return bool(chunk)
 
     def _has_ended(self):
         if self._code is None:
@@ -120,7 +133,7 @@ def test_ctrl_c_kills_charges_and_leaves_a_study_to_go_on_with(begin, tmp_path, 
     # The same again goes on; its trials are quick now, and a rule that differs would be refused.
     quick = 'echo "{\\"value\\": $0}"; echo $$ >> pids'
     run = begin(*arguments, "--", "sh", "-c", quick, "{x}")
-    assert wait_until(lambda: len(pids.all) >= 2 * workers + 2)
+    assert wait_until(lambda: "done" in [row["state"] for row in trials(tmp_path)])
     os.kill(run.pid, signal.SIGINT)
     code, out, _ = run.ended()
     assert code == 130
@@ -161,10 +174,8 @@ def test_a_worker_finds_the_command_in_the_study(farthing, printing):
 
 
 def test_workers_of_several_processes(begin, tmp_path, farthing, printing):
-    study = Study.create(
-        tmp_path / "farthing.db", name="s", space={"x": Float(0, 1)}, budget="8 trials"
-    )
-    study.close()
+    settings = {"space": {"x": Float(0, 1)}, "budget": "8 trials", "lease": FOREVER}
+    Study.create(tmp_path / "farthing.db", name="s", **settings).close()
     said = farthing("worker", "farthing.db", "s")
     assert (said.code, said.out) == (2, "")
     assert "was not made with a command" in said.err
@@ -175,17 +186,20 @@ def test_workers_of_several_processes(begin, tmp_path, farthing, printing):
     assert {row["state"] for row in rows} == {"done"}
 
 
-def test_a_terminal_sees_a_bar(begin):
-    sleeping = 'sleep 0.3; echo "{\\"value\\": $0}"'
-    arguments = ["run", "--policy", "random", "--budget", "1m, 3 trials", "--param", "x=float:0:1"]
+def test_a_terminal_sees_a_bar(begin, tmp_path):
+    arguments = ["run", "--policy", "random", "--budget", "9m, 3 trials", "--param", "x=float:0:1"]
     look = {"TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
-    run = begin(*arguments, "--", "sh", "-c", sleeping, "{x}", terminal=True, **look)
+    waiting = UNTIL_GO.replace("-e go", "-e go-$FARTHING_TRIAL")
+    run = begin(*arguments, "--", "sh", "-c", waiting, "{x}", terminal=True, **look)
+    for number in range(3):
+        run.shows(f"trial {number}: ")  # while it is running
+        (tmp_path / f"go-{number}").touch()
     code, seen, err = run.ended()
     assert (code, err) == (0, "")
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen)
     assert "━" * 40 in text
-    assert re.search(r"of 1 m 00 s spent.* of it thinking", text)
-    assert re.search(r"trial 1: (starting|\d+ ms)", text)  # while it was running
+    assert re.search(r"of 9 m 00 s spent.* of it thinking", text)
+    assert re.search(r"trial 1: (starting|\d+ ms|[\d.]+ s)", text)
     assert re.search(r"best \S+ +trial \d at x=", text)
     assert "stopped: the budget of 3 trials is spent" in text
 
@@ -194,10 +208,10 @@ def test_the_demo_works_without_a_terminal_and_leaves_nothing_behind(begin, tmp_
     pytest.importorskip("sklearn")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    run = begin("demo", "--budget", "3s", TMPDIR=str(scratch))
+    run = begin("demo", "--budget", "9m, 2 trials", TMPDIR=str(scratch))
     code, out, err = run.ended()
     assert (code, err) == (0, "")
-    assert re.search(r"^stopped: \w", out, re.MULTILINE)
+    assert re.search(r"^stopped: the budget of 2 trials is spent", out, re.MULTILINE)
     assert re.search(r"errors: +[\d.]+% of the held-back digits", out)
     assert re.search(r"go on\? +(yes|no): \w", out)
     assert list(scratch.iterdir()) == []

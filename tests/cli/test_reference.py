@@ -15,7 +15,8 @@ REPO = Path(__file__).resolve().parents[2]
 PAGE = REPO / "docs" / "command_line.md"
 MARK = "<!-- From here on made by tests/cli/test_reference.py -->"
 ORDER = (
-    *("run", "worker", "stop", "status", "best", "trials", "explain", "export", "import"),
+    *("run", "worker", "stop", "status", "best", "trials", "explain", "replay", "costs"),
+    *("export", "import"),
     *("policies", "rules", "demo"),
 )
 

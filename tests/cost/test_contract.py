@@ -10,7 +10,8 @@ import pytest
 from oracles import differences
 
 from farthing import cost as folder
-from farthing.cost import Evidence
+from farthing.cost import Evidence, Explained, LeavesOut
+from farthing.errors import InvalidInput
 from farthing.space import Categorical, Float, Int, Ordinal, Space
 
 MIXED = Space(
@@ -26,7 +27,16 @@ MIXED = Space(
 NUMBERS = Space({"a": Float(3, 7), "b": Float(-2, 5), "c": Float(1e-3, 10.0, log=True)})
 TABLE = Space.from_rows([{"n": n, "kind": kind} for n in (8, 16, 64, 128) for kind in "xyz"])
 SPACES = {"mixed": MIXED, "numbers": NUMBERS, "table": TABLE}
-MODULES = [m.name for m in pkgutil.iter_modules(folder.__path__) if m.name != "model"]
+
+
+def learners_of(module):
+    """The learners of a file: what it exports that can be fitted."""
+    found = importlib.import_module(f"farthing.cost.{module}")
+    classes = [getattr(found, name) for name in found.__all__]
+    return [c for c in classes if dataclasses.is_dataclass(c) and hasattr(c, "fit")]
+
+
+MODULES = [m.name for m in pkgutil.iter_modules(folder.__path__) if learners_of(m.name)]
 
 
 def true_cost(space, X):
@@ -45,12 +55,41 @@ class Price:
         return self.unit * float(true_cost(self.space, self.space.encode(params)[None])[0])
 
 
+class Work:
+    """Two counts whose sum, weighted, is the true cost."""
+
+    def __init__(self, space):
+        self.space = space
+
+    def __call__(self, params):
+        x = self.space.encode(params)
+        return float(true_cost(self.space, x[None])[0]), float(x[0])
+
+
+def earlier(space, unit):
+    """What two tasks cost, each on a level of its own, as rows."""
+    rng = np.random.default_rng(99)
+    X = space.sample(60, rng)
+    cost = unit * true_cost(space, X) * np.where(np.arange(60) < 30, 3.0, 0.5)
+    cost *= np.exp(0.1 * rng.standard_normal(60))
+    return [
+        {**space.decode(x), "cost": float(c), "task": int(i < 30)}
+        for i, (x, c) in enumerate(zip(X, cost, strict=True))
+    ]
+
+
+# What a learner is made with, where it needs to be told something.
+ARGUMENTS = {
+    "Known": lambda space, unit: (Price(space, unit),),
+    "Flops": lambda space, unit: (Work(space),),
+    "Transfer": lambda space, unit: (earlier(space, unit), {}, (), "cost", "task"),
+}
+
+
 def learner(module, space, unit=1.0):
     """The one learner of a module; arguments only where there is no default."""
-    found = importlib.import_module(f"farthing.cost.{module}")
-    (name,) = found.__all__
-    arguments = {"Known": (Price(space, unit),)}
-    return getattr(found, name)(*arguments.get(name, ()))
+    (found,) = learners_of(module)
+    return found(*ARGUMENTS.get(found.__name__, lambda space, unit: ())(space, unit))
 
 
 def evidence(space, n, unit=1.0, seed=0):
@@ -71,9 +110,10 @@ def space(request):
 
 
 def test_the_folder_is_the_list():
-    names = {importlib.import_module(f"farthing.cost.{m}").__all__[0] for m in MODULES}
-    assert {"Known", "LogGP", "Linear", "Median"} <= names
+    names = {learners_of(module)[0].__name__ for module in MODULES}
+    assert {"Known", "LogGP", "Linear", "Median", "Flops", "ResidualGP", "Choose"} <= names
     assert names <= set(folder.__all__)
+    assert len(names) == len(MODULES) == len(list(pkgutil.iter_modules(folder.__path__))) - 1
 
 
 def test_learners_and_models_are_frozen_values(module, space):
@@ -101,15 +141,71 @@ def test_answers_have_their_shapes_and_are_finite(module, space):
     assert np.all(np.isfinite(d_std))
 
 
-@pytest.mark.parametrize("n", range(6))
-def test_few_costs_give_a_model_or_none(module, space, n):
+def assert_sound(model, space):
+    """Finite, with gradients, before and after one more cost, and JSON to remember."""
+    X = space.sample(5, np.random.default_rng(2))
+    for each in (model, model.condition(X[0], 3.0)):
+        normal, d_mean, d_std = each.slopes(X)
+        for numbers in (*each.log_at(X), *normal, d_mean, d_std):
+            assert np.all(np.isfinite(numbers))
+        assert np.all(normal.std >= 0)
+    json.dumps(model.memory)
+
+
+@pytest.mark.parametrize("n", [*range(8), 12, 29, 30, 31, 60])
+def test_few_and_many_costs_give_a_model_or_none(module, space, n):
     model = learner(module, space).fit(evidence(space, n))
     if model is None:
         assert n < 2
     else:
-        mean, std = model.log_at(space.sample(5, np.random.default_rng(2)))
-        assert np.all(np.isfinite(mean))
-        assert np.all(std >= 0)
+        assert_sound(model, space)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 20])
+@pytest.mark.parametrize(
+    "hard", ["equal costs", "equal points", "both equal", "six decades", "killed", "nearly all"]
+)
+def test_hard_inputs(module, space, n, hard):
+    given = evidence(space, n, seed=3)
+    rng = np.random.default_rng(4)
+    if hard in ("equal costs", "both equal"):
+        given = given._replace(cost=np.full(n, 7.0))
+    if hard in ("equal points", "both equal"):
+        given = given._replace(X=np.tile(given.X[:1], (n, 1)))
+    if hard == "six decades":
+        given = given._replace(cost=10.0 ** rng.uniform(-3, 3, n))
+    if hard in ("killed", "nearly all"):
+        bounds = np.ones(n, dtype=bool) if hard == "killed" else np.arange(n) != 1
+        given = given._replace(at_least=bounds)
+    model = learner(module, space).fit(given)
+    if model is None:
+        assert n < 2
+    else:
+        assert_sound(model, space)
+
+
+def test_six_decades_are_learnt(module):
+    """A cost from 1e-3 to 1e3."""
+
+    def decades(X):
+        return 10.0 ** (6 * X[:, 2] - 3)
+
+    X = NUMBERS.sample(40, np.random.default_rng(5))
+    given = Evidence(NUMBERS, X, decades(X), np.zeros(40, dtype=bool))
+    if module in ("known", "flops", "transfer"):
+        return  # they know, or are told, of another cost
+    Xs = NUMBERS.sample(30, np.random.default_rng(6))
+    mean, _ = learner(module, NUMBERS).fit(given).log_at(Xs)
+    assert np.sqrt(np.mean((mean - np.log(decades(Xs))) ** 2)) < 0.3
+
+
+@pytest.mark.parametrize("cost", [0.0, -1.0, np.nan, np.inf])
+def test_a_cost_that_is_none_is_refused(module, space, cost):
+    given = evidence(space, 6)
+    given.cost[2] = cost
+    if module != "known":
+        with pytest.raises(InvalidInput, match="expected a positive number"):
+            learner(module, space).fit(given)
 
 
 def test_it_learns(module):
@@ -165,6 +261,68 @@ def test_the_order_of_the_evidence_does_not_matter(module, space):
     other = learner(module, space).fit(turned).log_at(X)
     np.testing.assert_allclose(other.mean, one.mean, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(other.std, one.std, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["mixed", "numbers", "table"])
+def test_the_order_of_the_parameters_does_not_matter(module, kind):
+    one = SPACES[kind]
+    if kind == "table":
+        two = Space.from_rows([dict(reversed(one.decode(x).items())) for x in one.rows])
+    else:
+        two = Space(dict(reversed(one.parameters.items())))
+    given = evidence(one, 14)
+
+    def turned(X):
+        return np.array([two.encode(one.decode(x)) for x in X])
+
+    def other_cost(params):
+        return Price(one)(params)
+
+    X = one.sample(10, np.random.default_rng(11))
+    first = learner(module, one).fit(given).log_at(X)
+    (kind_of,) = learners_of(module)
+    arguments = {
+        "Known": lambda: (other_cost,),
+        "Flops": lambda: (Work(one),),
+        "Transfer": lambda: (earlier(one, 1.0), {}, (), "cost", "task"),
+    }.get(kind_of.__name__, tuple)()
+    second = (
+        kind_of(*arguments)
+        .fit(Evidence(two, turned(given.X), given.cost, given.at_least))
+        .log_at(turned(X))
+    )
+    np.testing.assert_allclose(second.mean, first.mean, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(second.std, first.std, rtol=1e-4, atol=1e-6)
+
+
+def test_censored_costs_raise_predictions(module, space):
+    """A third of the costs cut to a fifth: told that they are bounds, it expects more than if told
+    that they were all.
+    """
+    given = evidence(space, 30)
+    cut = np.arange(30) % 3 == 0
+    cost = np.where(cut, given.cost / 5, given.cost)
+    X = space.sample(40, np.random.default_rng(12))
+    taken = learner(module, space).fit(given._replace(cost=cost)).log_at(X).mean
+    told = learner(module, space).fit(given._replace(cost=cost, at_least=cut)).log_at(X).mean
+    if module == "known":
+        np.testing.assert_array_equal(told, taken)
+        return
+    truth = np.log(true_cost(space, X))
+    assert np.mean(told) > np.mean(taken) + 0.1
+    assert np.sqrt(np.mean((told - truth) ** 2)) < np.sqrt(np.mean((taken - truth) ** 2))
+
+
+def test_bills_left_out_are_predicted_with_honest_spread(module, space):
+    model = learner(module, space).fit(evidence(space, 30))
+    if isinstance(model, LeavesOut):
+        mean, std = model.left_out()
+        z = (np.log(evidence(space, 30).cost) - mean) / std
+        assert mean.shape == std.shape == (30,)
+        assert 0.5 < np.sqrt(np.mean(z**2)) < 1.7
+    if isinstance(model, Explained):
+        assert isinstance(model.because, str)
+        assert model.about
 
 
 def test_a_killed_evaluation_never_makes_its_point_look_cheaper(module, space):

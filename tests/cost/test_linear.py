@@ -3,7 +3,9 @@ import pytest
 from oracles import differences
 
 from farthing.cost import Evidence, Linear
-from farthing.cost.linear import _LinearCost, _solve, features, press, select
+from farthing.errors import InvalidInput
+from farthing.features import log_features
+from farthing.regression import designed, least_squares, press, select
 from farthing.space import Categorical, Float, Int, Ordinal, Space
 
 ROUNDS = np.array([16.0, 64, 256, 32, 128, 8])
@@ -64,9 +66,8 @@ def test_press_oracle(chosen, error):  # [O-29]
 
 
 def test_selection_and_coefficients_oracle():  # [O-29]
-    assert select(F, T) == [0, 1]
-    empty = np.zeros(0)
-    model = _solve(_LinearCost(BOOSTING, F, np.arange(3), T, (0, 1), empty, empty, sigma=0.0))
+    assert select(F, T, 3) == [0, 1]
+    model = least_squares(designed(F[:, :2]), T, np.zeros(6, dtype=bool))
     np.testing.assert_allclose(model.beta, [-3.715422004, 0.8648284686, 0.5253363889], rtol=1e-9)
     assert 3 * model.sigma**2 == pytest.approx(0.03332521515, rel=1e-9)
     t = model.beta / (model.sigma * np.sqrt(np.diag(model.inverse)))
@@ -77,14 +78,37 @@ def test_prediction_oracle():  # [O-29]
     model = Linear().fit(boosting())
     assert model.chosen == (0, 1)
     x = BOOSTING.encode({"rounds": 100, "depth": 4, "rate": 0.7})
-    mean, std = model.log_at(x[None])
+    mean, hopeful = model.log_at(x[None])
     assert mean[0] == pytest.approx(0.9955311488, rel=1e-9)
     assert np.exp(mean[0]) == pytest.approx(2.706161334, rel=1e-9)
+    fixed = Linear(features=["rounds", "depth"]).fit(boosting())
+    mean, std = fixed.log_at(x[None])
+    assert mean[0] == pytest.approx(0.9955311488, rel=1e-9)
     # The variance of a new bill: s^2 (1 + phi' (F'F)^-1 phi), by solving the normal equations.
     design = np.column_stack([np.ones(6), F[:, :2]])
     phi = np.array([1.0, np.log(100), np.log(4)])
     spread = 1 + phi @ np.linalg.solve(design.T @ design, phi)
     assert std[0] == pytest.approx(np.sqrt(0.03332521515 / 3 * spread), rel=1e-9)
+    # What was chosen by the bills themselves is known less well.
+    assert hopeful[0] == pytest.approx(model.optimism * std[0], rel=1e-9)
+    assert model.optimism > 2.0
+
+
+def test_a_chosen_model_knows_that_it_was_chosen():
+    """Ten candidates, one that counts, eight bills: the bands hold on what was not seen."""
+    space = Space({f"p{k}": Float(1, 2) for k in range(10)})
+    inside, naive = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = space.sample(208, rng)
+        cost = np.exp(2.0 * X[:, 0] + 0.3 * rng.standard_normal(208))
+        model = Linear().fit(evidence(space, X[:8], cost[:8]))
+        mean, std = model.log_at(X[8:])
+        off = np.abs(mean - np.log(cost[8:]))
+        inside.append(np.mean(off < 1.2816 * std))
+        naive.append(np.mean(off < 1.2816 * std / model.optimism))
+    assert np.mean(naive) < 0.68
+    assert 0.7 < np.mean(inside) < 0.9
 
 
 # ---------------------------------------------------------------- selection
@@ -101,15 +125,15 @@ def test_at_most_three_features_are_chosen_and_the_right_ones():
     rng = np.random.default_rng(1)
     F = rng.normal(2.0, 1.0, (40, 8))
     t = 5.0 + 2.0 * F[:, 6] - 3.0 * F[:, 1] + 0.01 * rng.standard_normal(40)
-    assert set(select(F, t)[:2]) == {1, 6}
+    assert set(select(F, t, 3)[:2]) == {1, 6}
     t = F @ np.arange(8.0)
-    assert select(F, t)[0] == 7
-    assert len(select(F, t)) == 3
+    assert select(F, t, 3)[0] == 7
+    assert len(select(F, t, 3)) == 3
 
 
 def test_noise_is_explained_by_nothing():
     rng = np.random.default_rng(2)
-    chosen = [len(select(rng.random((30, 2)), rng.standard_normal(30))) for _ in range(40)]
+    chosen = [len(select(rng.random((30, 2)), rng.standard_normal(30), 3)) for _ in range(40)]
     assert np.mean(chosen) < 0.5
 
 
@@ -118,7 +142,7 @@ def test_a_feature_needs_evidence():
     for n, most in [(1, 0), (2, 0), (3, 0), (4, 1), (5, 2), (6, 3), (9, 3)]:
         F = np.random.default_rng(n).normal(size=(n, 6))
         t = F @ np.array([9.0, 7.0, 5.0, 3.0, 1.0, 0.5])
-        assert len(select(F, t)) <= most
+        assert len(select(F, t, 3)) <= most
 
 
 def test_a_feature_that_one_row_alone_has_proves_nothing():
@@ -126,7 +150,7 @@ def test_a_feature_that_one_row_alone_has_proves_nothing():
     t = np.log([1.0, 1.1, 0.9, 1.05, 60.0, 0.95])
     alone = (np.arange(6) == 4).astype(float)[:, None]
     assert press(alone, t) == np.inf
-    assert select(alone, t) == []
+    assert select(alone, t, 3) == []
     twice = np.array([0, 0, 0, 1, 1, 0.0])[:, None]
     assert np.isfinite(press(twice, t))
 
@@ -135,7 +159,7 @@ def test_a_feature_that_repeats_another_is_not_chosen():
     rng = np.random.default_rng(3)
     first = rng.normal(4.0, 1.0, 20)
     F = np.column_stack([first, first + np.log(2), 3 * first - 1, np.full(20, 7.0)])
-    assert len(select(F, 1.5 * first + 0.1 * rng.standard_normal(20))) == 1
+    assert len(select(F, 1.5 * first + 0.1 * rng.standard_normal(20), 3)) == 1
     assert press(F[:, :2], first) == np.inf
 
 
@@ -162,7 +186,7 @@ def test_features_of_every_kind():
             MIXED.encode({**params, "solver": "lbfgs"}),
         ]
     )
-    F, source = features(MIXED, X)
+    F, _, source = log_features(MIXED, X)
     np.testing.assert_array_equal(source, [0, 1, 2, 3, 4, 4, 5, 6])
     shared = [np.log(0.01), 0.8, np.log(64), 1.0]
     layers = 1 / 12  # the middle of the first of six bins
@@ -216,26 +240,41 @@ def rough(space, n, seed):
     return evidence(space, X, np.exp(X[:, 0] + 2 * X[:, 1] + 0.2 * rng.standard_normal(n)))
 
 
-def test_slopes_are_the_differences():
-    model = Linear().fit(rough(MIXED, 40, 7))
-    Xs = MIXED.snap(0.01 + 0.98 * np.random.default_rng(8).random((20, MIXED.d)))
+@pytest.mark.parametrize("chosen", [["rate", "offset"], ["batch", "layers", "quality"], None])
+def test_slopes_are_the_differences_also_between_discrete_values(chosen):
+    """Features go on smoothly between the values of a discrete parameter, so a climb sees them."""
+    model = Linear(features=chosen).fit(rough(MIXED, 40, 7))
+    Xs = 0.01 + 0.98 * np.random.default_rng(8).random((30, MIXED.d))
     normal, d_mean, d_std = model.slopes(Xs)
-    assert {0, 1} <= {int(model.source[k]) for k in model.chosen}
     np.testing.assert_array_equal(normal.mean, model.log_at(Xs).mean)
-    for j in (0, 1):
-        by_mean = differences(lambda S: model.log_at(S).mean, Xs, 1e-4)[:, j]
-        by_std = differences(lambda S: model.log_at(S).std, Xs, 1e-4)[:, j]
-        np.testing.assert_allclose(d_mean[:, j], by_mean, rtol=1e-5)
-        np.testing.assert_allclose(d_std[:, j], by_std, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(d_mean[:, 1], model.beta[1 + model.chosen.index(1)], rtol=1e-6)
-    np.testing.assert_array_equal(d_mean[:, 4], 0.0)
+    by_mean = differences(lambda S: model.log_at(S).mean, Xs, 1e-5)
+    by_std = differences(lambda S: model.log_at(S).std, Xs, 1e-5)
+    numbers = MIXED.options == 0
+    numbers[5] = False  # whether it is there is decided by the nearest option of another
+    np.testing.assert_allclose(d_mean[:, numbers], by_mean[:, numbers], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(d_std[:, numbers], by_std[:, numbers], rtol=1e-5, atol=1e-9)
+    assert np.abs(d_mean).max() > 0.1
+    np.testing.assert_array_equal(d_mean[:, 4], 0.0)  # options have no direction
+
+
+def test_a_slope_between_whole_numbers_is_that_of_the_logarithm():
+    space = Space({"trees": Int(2, 9), "depth": Ordinal([1, 2, 64], log=True)})
+    rng = np.random.default_rng(3)
+    X = space.sample(30, rng)
+    natural = space.natural(X)
+    cost = natural[:, 0] ** 1.5 * natural[:, 1] ** 0.5
+    model = Linear().fit(evidence(space, X, cost))
+    Xs = rng.random((10, 2))
+    _, d_mean, _ = model.slopes(Xs)
+    np.testing.assert_allclose(d_mean[:, 0], 1.5 * 8 / (1.5 + 8 * Xs[:, 0]), rtol=1e-9)
+    np.testing.assert_allclose(d_mean[:, 1], 0.5 * np.log(64), rtol=1e-9)
 
 
 def test_slopes_at_the_walls():
     model = Linear().fit(rough(MIXED, 40, 7))
     _, d_mean, _ = model.slopes(np.array([[0.0] * MIXED.d, [1.0] * MIXED.d]))
     k = model.chosen.index(0)
-    np.testing.assert_allclose(d_mean[:, 0], model.beta[1 + k] * np.log(1e4), rtol=1e-6)
+    np.testing.assert_allclose(d_mean[:, 0], model.fitted.beta[1 + k] * np.log(1e4), rtol=1e-6)
 
 
 def test_one_more_cost_is_a_fit_with_the_same_features():
@@ -245,7 +284,7 @@ def test_one_more_cost_is_a_fit_with_the_same_features():
     assert model.chosen == fitted.chosen
     design = np.column_stack([np.ones(6), F[:, list(model.chosen)]])
     beta = np.linalg.lstsq(design, T, rcond=None)[0]
-    np.testing.assert_allclose(model.beta, beta, rtol=1e-9)
+    np.testing.assert_allclose(model.fitted.beta, beta, rtol=1e-9)
     assert len(fitted.log_cost) == 5
 
 
@@ -266,12 +305,67 @@ def test_few_costs():
         np.testing.assert_allclose(std, expected, rtol=1e-12)
 
 
-def test_a_killed_cost_enters_as_its_bound():
+def test_if_all_were_killed_their_bounds_are_all_there_is():
     whole = boosting()
     X = whole.X
     one = Linear().fit(whole).log_at(X).mean
     other = Linear().fit(whole._replace(at_least=np.ones(6, dtype=bool))).log_at(X).mean
     np.testing.assert_array_equal(one, other)
+
+
+# ---------------------------------------------------------------- a fixed list
+def test_a_fixed_list_is_used_as_it_is():
+    model = Linear(features=["depth", "rounds"]).fit(boosting())
+    assert model.chosen == (0, 1)
+    assert model.because == ""
+    assert model.about == "linear in rounds, depth"
+    np.testing.assert_allclose(
+        model.fitted.beta, [-3.715422004, 0.8648284686, 0.5253363889], rtol=1e-9
+    )
+    worse = Linear(features=["rate"]).fit(boosting())
+    assert worse.chosen == (2,)
+
+
+def test_an_option_brings_all_its_features():
+    model = Linear(features=["solver"]).fit(rough(MIXED, 30, 1))
+    assert [int(model.source[k]) for k in model.chosen] == [4, 4]
+
+
+def test_fewer_costs_than_features_fall_back_and_say_so():
+    whole = boosting()
+    few = whole._replace(X=whole.X[:4], cost=whole.cost[:4], at_least=whole.at_least[:4])
+    model = Linear(features=["rounds", "depth", "rate"]).fit(few)
+    assert len(model.chosen) <= 1
+    assert model.because == f"4 costs are too few for 3 features, {len(model.chosen)} are used"
+
+
+def test_a_feature_that_repeats_another_is_left_out_and_said():
+    space = Space({"a": Float(1, 9), "b": Float(1, 9), "c": Float(1, 9)})
+    X = space.sample(20, np.random.default_rng(1))
+    X[:, 1], X[:, 2] = X[:, 0], 0.5  # the same, and always the same value
+    cost = np.exp(X[:, 0])
+    model = Linear(features=["a", "b", "c"]).fit(evidence(space, X, cost))
+    assert model.about == "linear in a"
+    assert model.because == "b, c told nothing of its own"
+    assert np.all(np.isfinite(model.log_at(space.sample(5, np.random.default_rng(2))).std))
+
+
+def test_what_cannot_be_a_list_is_refused():
+    with pytest.raises(InvalidInput, match="names 'width', but the parameters are"):
+        Linear(features=["width"]).fit(boosting())
+    with pytest.raises(InvalidInput, match="expected a list of names"):
+        Linear(features="rounds")
+    with pytest.raises(InvalidInput, match="at_most=-1"):
+        Linear(at_most=-1)
+
+
+@pytest.mark.parametrize("at_most", [0, 1, 2, 3])
+def test_so_many_features_at_most(at_most):
+    rng = np.random.default_rng(1)
+    space = Space({f"p{k}": Float(1, 2) for k in range(5)})
+    X = space.sample(40, rng)
+    model = Linear(at_most=at_most).fit(evidence(space, X, np.exp(X @ np.arange(1.0, 6.0))))
+    assert len(model.chosen) == at_most
 
 
 def test_the_unit_of_cost_only_shifts_the_mean():

@@ -112,13 +112,6 @@ def test_dear_outliers_are_not_clipped():
 
 
 # ---------------------------------------------------------------- killed evaluations
-def above(mean, std, bound):
-    """E[z | z > bound] of a normal z, by quadrature."""
-    density = quad(lambda z: norm.pdf(z, mean, std), bound, bound + 30 * std, epsabs=0)[0]
-    total = quad(lambda z: z * norm.pdf(z, mean, std), bound, bound + 30 * std, epsabs=0)[0]
-    return total / density
-
-
 @pytest.mark.parametrize("factor", [0.2, 1.0, 1.2])
 def test_at_least_is_more_than_equal(factor):
     X, cost = data(14)
@@ -129,33 +122,90 @@ def test_at_least_is_more_than_equal(factor):
     assert at_least >= np.log(cost[5]) - 0.05
 
 
-def test_a_killed_cost_is_its_expectation_given_the_others():
+def of_the_others(model, X, cost):
+    """The same process without the last row."""
+    return gp.build(X[:-1], np.log(cost[:-1]), in_units(model.gp), options=SPACE.options)
+
+
+def in_units(process):
+    """Hyperparameters of a process on y as it is."""
+    variance, noise = process.variance * process.scale**2, process.noise * process.scale**2
+    return Hyper(
+        process.lengthscales, variance, noise, process.shift + process.scale * process.mean
+    )
+
+
+@pytest.mark.parametrize("sigmas", [-3.0, 0.0, 2.0, 5.0])
+def test_a_killed_cost_gives_the_posterior_of_knowing_only_that(sigmas):
+    """Mean and variance of f where t = f + e > bound, by quadrature, hyperparameters as learnt."""
     X, cost = data(14)
-    exact = LogGP().fit(evidence(X[:13], cost[:13]))
-    mean, std = exact.log_at(X[13:])
-    for sigmas in (-3.0, 0.0, 2.0, 5.0):
-        bound = float(mean[0] + sigmas * std[0])
-        killed = LogGP().fit(evidence(X, np.append(cost[:13], np.exp(bound)), killed=[13]))
-        expected = above(float(mean[0]), float(std[0]), bound)
-        assert told(killed)[13] == pytest.approx(expected, rel=1e-6)
-        np.testing.assert_allclose(told(killed)[:13], np.log(cost[:13]), rtol=1e-9)
+    mean, std = LogGP().fit(evidence(X[:13], cost[:13])).log_at(X[13:])
+    bound = float(mean[0] + sigmas * std[0])
+    killed = LogGP().fit(evidence(X, np.append(cost[:13], np.exp(bound)), killed=[13]))
+    before = of_the_others(killed, X, cost).at(X[13:])
+    m, s = float(before.mean[0, 0]), float(before.std[0])
+
+    def density(f):
+        return norm.pdf(f, m, s) * norm.sf(bound, f, killed.noise)
+
+    # Where it lives: about m, or above a bound that is far above m.
+    ends = (min(m, bound) - 8 * s, max(m, bound) + 8 * (s + killed.noise))
+    total, first, second = (
+        quad(lambda f, k=k: f**k * density(f), *ends, epsabs=0, limit=200, points=[m, bound])[0]
+        for k in (0, 1, 2)
+    )
+    after = killed.gp.at(X[13:])
+    # Exactly so in test_censored.py; here the unit of the values changes a little with the sites.
+    assert after.mean[0, 0] == pytest.approx(first / total, rel=1e-3)
+    assert after.std[0] ** 2 == pytest.approx(second / total - (first / total) ** 2, rel=0.15)
 
 
-def test_a_bound_far_above_what_was_expected_is_itself():
+def test_a_bound_far_above_what_was_expected_is_about_itself():
     X, cost = data(14)
     cost[5] = 1e6 * cost.max()
     model = LogGP().fit(evidence(X, cost, killed=[5]))
-    assert np.log(cost[5]) <= told(model)[5] < np.log(cost[5]) + 0.2
+    assert np.log(cost[5]) - 1.0 < model.log_at(X[5:6]).mean[0] < np.log(cost[5]) + 3.0
     assert np.all(np.isfinite(model.log_at(X).std))
 
 
-def test_nothing_is_learnt_from_guesses():
+def test_a_bound_far_below_tells_nothing():
     X, cost = data(14)
-    exact = LogGP().fit(evidence(X[:10], cost[:10]))
-    killed = LogGP().fit(evidence(X, cost, killed=range(10, 14)))
-    assert killed.memory == exact.memory
-    assert killed.gp.hyper.to_list() == exact.gp.hyper.to_list()
-    assert len(killed.gp.X) == 14
+    exact = LogGP().fit(evidence(X[:13], cost[:13]))
+    killed = LogGP().fit(evidence(X, np.append(cost[:13], 1e-9 * cost.min()), killed=[13]))
+    Xs = SPACE.sample(20, np.random.default_rng(1))
+    np.testing.assert_allclose(killed.log_at(Xs).mean, exact.log_at(Xs).mean, atol=0.05)
+
+
+def test_the_hyperparameters_learn_from_killed_costs():
+    """All dear ones were killed at a limit: the process must still see that cost varies."""
+    X = SPACE.sample(40, np.random.default_rng(6))
+    cost, limit = costs(X), np.quantile(costs(X), 0.6)
+    at_least = evidence(X, np.minimum(cost, limit), killed=np.flatnonzero(cost > limit))
+    Xs = SPACE.sample(200, np.random.default_rng(7))
+    dear = costs(Xs) > 1.5 * limit
+    taken = at_least._replace(at_least=np.zeros(40, dtype=bool))
+    wrong = [
+        np.mean(np.log(costs(Xs))[dear] - LogGP().fit(e).log_at(Xs).mean[dear])
+        for e in (at_least, taken)
+    ]
+    assert wrong[1] > 0.5
+    assert wrong[0] < 0.6 * wrong[1]
+
+
+def test_left_out_is_a_process_on_the_others():
+    X, cost = data(12)
+    model = LogGP().fit(evidence(X, cost * np.exp(0.2 * np.sin(40 * X[:, 0]))))
+    log_cost = told(model)
+    mean, std = model.left_out()
+    for i in range(12):
+        others = np.arange(12) != i
+        hyper = in_units(model.gp)._replace(mean=None)
+        alone = gp.build(X[others], log_cost[others], hyper, options=SPACE.options)
+        there = alone.at(X[i : i + 1])
+        assert mean[i] == pytest.approx(there.mean[0, 0], rel=1e-6)
+        # And what the estimated mean adds, which a process with a known one does not have.
+        assert std[i] >= np.hypot(there.std[0], model.noise) * (1 - 1e-6)
+        assert std[i] == pytest.approx(np.hypot(there.std[0], model.noise), rel=0.2)
 
 
 def test_if_nearly_all_were_killed_their_bounds_are_all_there_is():

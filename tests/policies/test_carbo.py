@@ -71,7 +71,10 @@ def test_the_phases_of_a_run():
         optimizer.tell(trial, (trial.params["x"] - 3.3) ** 2, cost=trial.params["x"])
     assert phases[:5] == ["start"] * 5
     covered = phases.count("start")
-    assert phases == ["start"] * covered + ["cooling"] * (len(phases) - covered)
+    # Where nothing more is promised, one in four trials looks elsewhere.
+    assert phases[:covered] == ["start"] * covered
+    assert set(phases[covered:]) <= {"cooling", "explore"}
+    assert phases.count("explore") <= (len(phases) - covered + 3) / 4
     assert before[covered - 1] < 18.0 <= before[covered]  # an eighth, the first five included
     alphas = [trial.notes["alpha"] for trial in optimizer.history if "alpha" in trial.notes]
     assert alphas[0] == 1.0

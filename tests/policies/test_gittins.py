@@ -1,11 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from beliefs import chosen, done, letter, one_column, pool, random_pool, toy
+from beliefs import chosen, done, letter, one_column, pool, random_pool, toy, two_points
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 from scipy.stats import norm
 
 from farthing import History, InvalidInput
-from farthing.normal import gittins
+from farthing.normal import gittins, log_ei
 from farthing.policies import EIPerCost, Gittins
 from farthing.policies.gittins import decayed
 from farthing.stopping import NotWorthIt
@@ -83,6 +85,21 @@ def test_the_first_rate_is_a_tenth_of_the_scale_of_values_per_cost():
         object.__setattr__(belief.objective, "scale", value * 0.7)
         proposal = Gittins().propose(belief, np.random.default_rng(0))
         assert proposal.notes["worth"] == pytest.approx(0.1 * 0.7 * value / (5.0 * price))
+
+
+@pytest.mark.parametrize("halvings", [0, 1, 2, 5])
+def test_dynamic_decay_on_the_line(halvings):
+    """Against max EI / c of a fine grid, whether the points of smallest g say enough or not."""
+    belief = two_points(lambda x: 1 + 9 * x)
+    grid = np.linspace(0, 1, 20001)[:, None]
+    outlook = belief.outlook(grid)
+    most = (log_ei(outlook.mean[:, 0], outlook.std, belief.best) - np.log(1 + 9 * grid[:, 0])).max()
+    for share in (0.55, 0.75, 0.97):  # of the most: what is left after the halvings
+        worth = float(np.exp(most) * share * 2.0**halvings)
+        first, last = belief.history
+        noted = History((first, replace(last, notes={"worth": worth})))
+        proposal = Gittins().propose(replace(belief, history=noted), np.random.default_rng(0))
+        assert proposal.notes["worth"] == worth / 2**halvings
 
 
 @pytest.mark.parametrize("seed", range(8))

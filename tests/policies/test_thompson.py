@@ -7,7 +7,7 @@ from farthing import Budget, Categorical, Float, History, Space
 from farthing.cost import Known
 from farthing.gp import Hyper, build
 from farthing.policies import Thompson
-from farthing.policies.thompson import draw
+from farthing.policies.thompson import surface
 
 GRID = np.array([[0.0], [0.25], [0.5], [0.75], [1.0]])
 
@@ -20,10 +20,10 @@ def on_the_grid():
 
 
 def paths(belief, X, count):
-    return -np.array([draw(belief, np.random.default_rng(i)).at(X).score for i in range(count)])
+    return -np.array([surface(belief, np.random.default_rng(i)).at(X).score for i in range(count)])
 
 
-def test_paths_have_the_posterior_mean_and_covariance():
+def test_futures_have_the_posterior_mean_and_covariance():
     belief = on_the_grid()
     count = 1000
     f = paths(belief, GRID, count)
@@ -34,7 +34,7 @@ def test_paths_have_the_posterior_mean_and_covariance():
     assert np.all(np.abs(np.cov(f.T) - covariance) < 4.5 * error)
 
 
-def test_paths_go_through_the_data():
+def test_futures_go_through_the_data():
     f = paths(on_the_grid(), np.array([[0.2], [0.8]]), 20)
     np.testing.assert_allclose(f, np.tile([0.5, -0.1], (20, 1)), atol=0.01)  # the noise is 1e-3
 
@@ -69,7 +69,7 @@ def mixed(limit=None):
 
 def test_slopes_are_the_differences():
     belief = mixed(limit=2.6)
-    path = draw(belief, np.random.default_rng(1))
+    path = surface(belief, np.random.default_rng(1))
     X = belief.space.sample(6, np.random.default_rng(2)) * [0.9, 1, 0.9] + [0.05, 0, 0.05]
     rated, slope, d_shortfall = path.slopes(X)
     np.testing.assert_allclose(rated.score, path.at(X).score, rtol=1e-12)
@@ -86,7 +86,7 @@ def test_slopes_are_the_differences():
 def test_it_is_the_minimum_of_its_path(seed):
     belief = mixed()
     proposal = Thompson().propose(belief, np.random.default_rng(seed))
-    path = draw(belief, np.random.default_rng(seed))
+    path = surface(belief, np.random.default_rng(seed))
     fine = belief.space.spread(np.random.default_rng(9).random((2000, 3)))
     assert path.at(proposal.x[None]).score >= path.at(fine).score.max() - 1e-6
 

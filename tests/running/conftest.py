@@ -29,14 +29,6 @@ def evaluate():
 
 
 @pytest.fixture
-def ctrl_c():
-    """Ctrl-C is heard, even where these tests were started with SIGINT ignored, as by nohup."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture
 def sleeps(pids):
     """Makes an objective that sleeps, and so do its children."""
 

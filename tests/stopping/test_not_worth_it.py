@@ -1,14 +1,16 @@
+import re
+
 import numpy as np
 import pytest
-from beliefs import NOTHING, done, one_column, pool, random_pool, toy, two_points
+from beliefs import NOTHING, done, line, one_column, pool, random_pool, toy, two_points
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 
 from farthing import Float, History, InvalidInput, Ledger, Optimizer, Space, Trial
 from farthing.belief import believe
 from farthing.cost import Known
 from farthing.decision import Proposal
-from farthing.normal import gittins, log_ei
-from farthing.policies import EIPerCost
+from farthing.normal import expected_cost, gittins, log_ei
+from farthing.policies import EI, EIPerCost, Gittins, Random
 from farthing.search import Found
 from farthing.stopping import MaxTrials, NotWorthIt, all_of, any_of, not_worth_it
 
@@ -31,9 +33,11 @@ def test_the_toy_pool_stops_from_its_best_rate_on(worth, stop):  # [O-14]
     assert verdict.threshold == pytest.approx(np.log(worth))
     assert verdict.notes == {"not_worth_it": int(stop)}
     relation = "at most" if stop else "more than"
+    ending = "" if stop else "; what going on will cost has no bound: "
     assert verdict.because == (
         "one unit of cost is expected to improve the objective by 0.0113, "
-        f"{relation} the {worth:.3g} it is worth"
+        f"{relation} the {worth:.3g} it is worth{ending}"
+        + ("" if stop else "the policy does not choose at this rate")
     )
 
 
@@ -43,6 +47,29 @@ def test_the_statistic_of_the_toy_pool_row_by_row():  # [O-14]
         one = pool(POOL_MEAN[[row]], POOL_STD[[row]], POOL_COST[[row]], POOL_BEST)
         verdict = judge(NotWorthIt(worth=0.01), one)
         assert verdict.number - verdict.threshold == pytest.approx(value, abs=1e-9)
+
+
+TWELVE = line(12)
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+def test_the_gittins_stop_and_that_of_ei_per_cost_agree_on_a_thousand_beliefs(learnt):
+    """min g >= best, by the index of each row, and the rule: the cost known or learnt."""
+    rng = np.random.default_rng(int(learnt))
+    stops = 0
+    for _ in range(1000):
+        std = rng.uniform(0.1, 1.0, 12) if learnt else None
+        belief = random_pool(rng, cost_std=std, space=TWELVE)
+        rows = belief.space.rows
+        outlook = belief.outlook(rows)
+        price = expected_cost(*outlook.cost)
+        most = (log_ei(outlook.mean[:, 0], outlook.std, 2.6) - price).max()
+        worth = float(np.exp(most + rng.normal(0.0, 0.5)))
+        index = gittins(outlook.mean[:, 0], outlook.std, np.log(worth) + price)
+        verdict = judge(NotWorthIt(worth=worth), belief)
+        assert verdict.stop == (index.min() >= 2.6)
+        stops += verdict.stop
+    assert 300 < stops < 700
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -230,6 +257,65 @@ def test_on_the_line_the_maximum_is_found(seed):  # [O-8]
     most = (log_ei(*one_column(belief.objective, grid), -0.1) - np.log(1 + 9 * grid[:, 0])).max()
     number = judge(NotWorthIt(worth=10.0), belief, seed=seed).number
     assert number == pytest.approx(most, abs=1e-6)
+
+
+# ---------------------------------------------------------------- the bound on what follows
+def going_on(policy, stop, **settings):
+    """The verdict after seven values of a run that goes on."""
+    optimizer = Optimizer(LINE, 100.0, cost=lambda p: p["x"], policy=policy, stop=stop, **settings)
+    for x in np.linspace(2, 3, 7):
+        optimizer.add({"x": x}, float(np.sin(9 * x) + x))
+    assert not optimizer.verdict.stop
+    return optimizer.verdict.because
+
+
+@pytest.mark.parametrize(
+    ("policy", "stop", "settings"),
+    [
+        (EIPerCost(), NotWorthIt(worth=1e-4), {}),
+        (EIPerCost(), NotWorthIt(), {"worth": 1e-4}),
+        (Gittins(worth=1e-4), NotWorthIt(worth=1e-4), {}),
+        (Gittins(), NotWorthIt(), {"worth": 1e-4}),
+    ],
+)
+def test_a_policy_of_the_same_rate_bounds_what_going_on_costs(policy, stop, settings):
+    because = going_on(policy, stop, **settings)
+    found = re.search(
+        r"more than the 0\.0001 it is worth; going on is expected to cost at most about (\S+), "
+        r"the price of the (\S+) still to be had$",
+        because,
+    )
+    cost, gain = (float(number.replace(",", "")) for number in found.groups())
+    assert cost == pytest.approx(gain / 1e-4, rel=0.01)
+    assert 0 < gain < 4
+
+
+@pytest.mark.parametrize(
+    ("policy", "stop"),
+    [
+        (EI(), NotWorthIt(worth=1e-4)),
+        (EIPerCost(alpha=0.5), NotWorthIt(worth=1e-4)),
+        (Gittins(worth=2e-4), NotWorthIt(worth=1e-4)),
+        (Gittins(), NotWorthIt(worth=1e-4)),  # its rate decays
+        (Random(), NotWorthIt(worth=1e-4)),
+    ],
+)
+def test_another_policy_bounds_nothing(policy, stop):
+    assert going_on(policy, stop).endswith(
+        "what going on will cost has no bound: the policy does not choose at this rate"
+    )
+
+
+def test_with_two_costs_the_scarcest_decides_and_bounds_nothing():
+    stop = NotWorthIt(worth=1e-6)
+    optimizer = Optimizer(LINE, {"usd": 100.0, "kWh": 50.0}, policy=EIPerCost(), stop=stop)
+    for x in np.linspace(2, 3, 7):
+        optimizer.add({"x": x}, float(np.sin(9 * x)), cost={"usd": 1.0, "kWh": x})
+    assert "has no bound" in optimizer.verdict.because
+    optimizer = Optimizer(LINE, {"usd": 100.0, "kWh": 50.0}, policy=Gittins(worth=1e-6), stop=stop)
+    for x in np.linspace(2, 3, 7):
+        optimizer.add({"x": x}, float(np.sin(9 * x)), cost={"usd": 1.0, "kWh": x})
+    assert "going on is expected to cost at most about $" in optimizer.verdict.because
 
 
 # ---------------------------------------------------------------- patience

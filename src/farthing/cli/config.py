@@ -30,7 +30,9 @@ KINDS: dict[str, tuple[type, ...]] = {
     "true or false": (bool,),
     "a whole number": (int,),
     NUMBER_OR_TEXT: (int, float, str),
+    "a number": (int, float),
     "a number, a text or a table": (int, float, str, dict),
+    "a text, a table or a list of them": (str, dict, list),
 }
 SETTINGS = {
     "budget": "a number, a text or a table",
@@ -39,6 +41,8 @@ SETTINGS = {
     **dict.fromkeys(("metric", "storage", "name", "policy", "rate"), "a text"),
     **dict.fromkeys(("stop", "cost"), TEXTS),
     **dict.fromkeys(("worth", "timeout", "grace", "lease"), NUMBER_OR_TEXT),
+    **dict.fromkeys(("leash", "thinking"), "a number"),
+    "start": "a text, a table or a list of them",
     **dict.fromkeys(("workers", "seed", "retries", "failures_in_a_row"), "a whole number"),
 }
 

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 
 import click
 
+from farthing.cli.costs import costs
 from farthing.cli.demo import demo
 from farthing.cli.exchange import export, import_
 from farthing.cli.explain import explain
 from farthing.cli.lists import policies, rules
+from farthing.cli.replay import replay
 from farthing.cli.run import run
 from farthing.cli.show import best, status, trials
 from farthing.cli.stop import stop
@@ -30,7 +32,7 @@ def app() -> None:
 
 
 COMMANDS = (
-    *(run, worker, stop, status, best, trials, explain, export, import_),
+    *(run, worker, stop, status, best, trials, explain, replay, costs, export, import_),
     *(policies, rules, demo),
 )
 for command in COMMANDS:

@@ -1,7 +1,8 @@
 """Methods by name: `cooling`, `contextual(slack=0.5)`, `my_module:MyPolicy(3)`.
 
 The folder is the list: `contextual` is the one name in the `__all__` of
-`farthing/policies/contextual.py`. Arguments are literals, or methods of the same folder.
+`farthing/policies/contextual.py`. Arguments are literals, or methods of the same folder:
+`after(20, in_a_row(2, stalled))`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ def methods_in(folder: str) -> dict[str, type]:
         if len(file.__all__) == 1:
             found[module.name] = getattr(file, file.__all__[0])
     return found
+
+
+def _joints(folder: str) -> dict[str, Any]:
+    """What makes one method of others: `any_of`, `after`."""
+    package = importlib.import_module(f"farthing.{folder}")
+    public = {name: getattr(package, name) for name in package.__all__}
+    return {name: joint for name, joint in public.items() if not isinstance(joint, type)}
 
 
 def make_method(text: str, folder: str, option: str) -> Any:
@@ -60,6 +68,7 @@ def _made(tree: ast.expr, text: str, folder: str, option: str) -> Any:
         raise _unclear(text, option)
     known = methods_in(folder)
     known_as = {**{method.__name__: method for method in known.values()}, **known}
+    known_as |= _joints(folder)
     if name.id not in known_as:
         close = difflib.get_close_matches(name.id, known, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""

@@ -1,5 +1,7 @@
 """Parameters in words: `float:1e-5:1e-1:log`, `int:1:16`, `choice:hinge,log`, `ordinal:16,32:log`.
 
+`int:4:256:log:increases` says that it costs more the larger it is: the start keeps away from there.
+
 An item of a list may stand in double quotes, and then hold commas; `""` inside them is one quote.
 In a file a parameter may also be a table: {type = "float", low = 0, high = 1, when = {a = "b"}}.
 """
@@ -13,13 +15,14 @@ from typing import Any
 from farthing.errors import InvalidInput
 from farthing.space import Categorical, Float, Int, Ordinal, Parameter
 
-__all__ = ["parameter_of", "split_parameter"]
+__all__ = ["configuration_of", "parameter_of", "split_parameter"]
 
 KINDS = {"float": Float, "int": Int, "ordinal": Ordinal, "choice": Categorical}
 ADVICE = (
     "Write name=float:1e-5:1e-1:log, name=int:1:16, name=choice:hinge,log or "
     "name=ordinal:16,32,64:log"
 )
+SLOPES = ("increases", "decreases")  # what the cost does where the value grows
 NAME = re.compile(r"[\w.-]+")
 ITEM = re.compile(r'\s*"((?:[^"]|"")*)"\s*(?:,|\Z)|([^,]*)(?:,|\Z)', re.DOTALL)
 
@@ -51,13 +54,18 @@ def parameter_of(name: str, described: Any) -> Parameter:
 
 
 def _range(kind: str, parts: list[str], what: str) -> Parameter:
-    low, high, *log = parts if len(parts) in (2, 3) else ("", "")
-    if log not in ([], ["log"]):
-        raise InvalidInput(f"{what}: expected nothing or log in the end. {ADVICE}.")
+    low, high, *words = parts if len(parts) in (2, 3, 4) else ("", "")
+    log, slope = "log" in words, [word for word in words if word in SLOPES]
+    if len(words) != log + len(slope) or len(slope) > 1:
+        raise InvalidInput(
+            f"{what}: expected nothing, log, or what the cost does ({' or '.join(SLOPES)}) in the "
+            f"end. {ADVICE}."
+        )
+    cost: Any = slope[0] if slope else None
     try:
         if kind == "float":
-            return Float(float(low), float(high), log=bool(log))
-        return Int(int(low), int(high), log=bool(log))
+            return Float(float(low), float(high), log=log, cost=cost)
+        return Int(int(low), int(high), log=log, cost=cost)
     except InvalidInput:
         raise
     except ValueError:
@@ -104,3 +112,31 @@ def _from_table(name: str, described: Mapping[str, Any]) -> Parameter:
         said = str(error).split(") ", 1)[-1].split("() ", 1)[-1]
         raise InvalidInput(f"Parameter {name} of type {kind}: it {said}.") from None
     return parameter
+
+
+def configuration_of(told: Any, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    """The values of `lr=0.01,depth=6`, or of a table; some parameters are enough."""
+    if isinstance(told, Mapping):
+        return dict(told)
+    params: dict[str, Any] = {}
+    for item in _items(str(told), f"--start {told}"):
+        name, equals, text = item.partition("=")
+        name = name.strip()
+        if not equals or name not in parameters:
+            raise InvalidInput(
+                f"--start {told}: expected values of {', '.join(parameters)}, such as "
+                f"{next(iter(parameters))}=1."
+            )
+        params[name] = value_of(text.strip(), parameters[name])
+    return params
+
+
+def value_of(text: str, parameter: Parameter) -> Any:
+    """The value that a text stands for."""
+    if isinstance(parameter, Float | Int):
+        try:
+            return int(text) if isinstance(parameter, Int) else float(text)
+        except ValueError:
+            raise InvalidInput(f"{text!r}: expected a number of {parameter}.") from None
+    options = parameter.options if isinstance(parameter, Categorical) else parameter.values
+    return next((option for option in options if str(option) == text), text)

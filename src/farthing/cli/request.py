@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from farthing.cli.config import Config
 from farthing.cli.methods import make_method
 from farthing.cli.options import DATABASE, STUDY
-from farthing.cli.parameters import parameter_of, split_parameter
+from farthing.cli.parameters import configuration_of, parameter_of, split_parameter
 from farthing.decision import any_of
 from farthing.errors import InvalidInput
 from farthing.settings import Settings
@@ -19,7 +19,7 @@ from farthing.space import Space
 __all__ = ["Request", "read_request"]
 
 METERS = ("wall", "cpu")
-AS_THEY_ARE = ("retries", "rate", "metric", "seed", "noisy")
+AS_THEY_ARE = ("leash", "thinking", "retries", "rate", "metric", "seed", "noisy")
 NUMBERS_OR_TEXTS = ("timeout", "grace", "lease", "worth")
 OPTION = re.compile(rf"\b({'|'.join(f.name for f in fields(Settings))})=")
 
@@ -57,7 +57,7 @@ def read_request(options: Mapping[str, Any], command: Sequence[str], config: Con
         )
     space = Space({name: parameter_of(name, described) for name, described in params.items()})
     try:
-        settings = Settings.of(space, _number_or_text(told.get("budget")), **_settings(told))
+        settings = Settings.of(space, _number_or_text(told.get("budget")), **_settings(told, space))
     except InvalidInput as error:
         raise InvalidInput(OPTION.sub(_as_option, str(error))) from None
     return Request(
@@ -68,13 +68,18 @@ def read_request(options: Mapping[str, Any], command: Sequence[str], config: Con
     )
 
 
-def _settings(told: Mapping[str, Any]) -> Any:
+def _settings(told: Mapping[str, Any], space: Space) -> Any:
     """The settings that were told, under the names of `Settings`."""
     rules = [make_method(text, "stopping", "--stop") for text in _several(told.get("stop", ()))]
     meters, models = _costs(_several(told.get("cost", ())))
     settings = {name: told[name] for name in AS_THEY_ARE if name in told}
     settings |= {name: _number_or_text(told[name]) for name in NUMBERS_OR_TEXTS if name in told}
     settings["command"] = told["command"]
+    begin = told.get("start", ())
+    settings["start"] = [
+        configuration_of(each, space.parameters)
+        for each in ([begin] if isinstance(begin, str | dict) else begin)
+    ]
     if "policy" in told:
         settings["policy"] = make_method(told["policy"], "policies", "--policy")
     if rules:

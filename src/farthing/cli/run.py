@@ -30,7 +30,8 @@ NO_SUCCESS, INTERRUPTED = 1, 130
     "--param",
     multiple=True,
     metavar="NAME=KIND",
-    help="float:LOW:HIGH[:log], int:LOW:HIGH[:log], choice:A,B,... or ordinal:1,2,...[:log].",
+    help="float:LOW:HIGH[:log], int:LOW:HIGH[:log], choice:A,B,... or ordinal:1,2,...[:log]; a "
+    "range ends in :increases or :decreases where a larger value costs more or less.",
 )
 @where
 @click.option("--metric", help="The key of the value in the result.  [default: value]")
@@ -43,12 +44,30 @@ NO_SUCCESS, INTERRUPTED = 1, 130
 @click.option(
     "--stop", multiple=True, help="A reason to stop from `farthing rules`; any of several."
 )
-@click.option("--worth", help="What cost is worth: '0.01 = $20', or objective units per unit.")
+@click.option(
+    "--worth", help="What cost is worth: '0.01 = $20', objective units per unit, or budget."
+)
 @click.option("--rate", help="What the machine costs: '$3.06/h'.")
 @click.option(
     "--cost",
     multiple=True,
     help="Measure `wall` or `cpu` seconds, and learn costs by log_gp, linear, median or module:f.",
+)
+@click.option(
+    "--start",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="Evaluate this first; what is missing is filled in.",
+)
+@click.option(
+    "--leash",
+    type=float,
+    help="Kill a trial that will cost, still, this many times what it was expected to in all.",
+)
+@click.option(
+    "--thinking",
+    type=float,
+    help="Thinking, as a share of what trials take, in a budget of time.  [default: 0.05]",
 )
 @click.option("--timeout", help="Kill a trial after this time.")
 @click.option("--grace", help="Time between SIGTERM and SIGKILL.  [default: 5s]")

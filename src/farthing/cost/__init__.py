@@ -1,18 +1,47 @@
 """Cost models, one a file: what an evaluation will cost, as a distribution of ln c."""
 
+from farthing.cost.choose import Choose
+from farthing.cost.flops import CNNFlops, Flops, MLPFlops
 from farthing.cost.known import Known
 from farthing.cost.linear import Linear
 from farthing.cost.log_gp import LogGP
 from farthing.cost.median import Median
-from farthing.cost.model import CostLearner, CostModel, Evidence, KnownBeforehand
+from farthing.cost.model import (
+    CostLearner,
+    CostModel,
+    Evidence,
+    Explained,
+    Following,
+    KnownBeforehand,
+    LeavesOut,
+    Trend,
+    TrendLearner,
+)
+from farthing.cost.moving import Moving
+from farthing.cost.residual_gp import ResidualGP
+from farthing.cost.selected_gp import SelectedGP
+from farthing.cost.transfer import Transfer
 
 __all__ = [
+    "CNNFlops",
+    "Choose",
     "CostLearner",
     "CostModel",
     "Evidence",
+    "Explained",
+    "Flops",
+    "Following",
     "Known",
     "KnownBeforehand",
+    "LeavesOut",
     "Linear",
     "LogGP",
+    "MLPFlops",
     "Median",
+    "Moving",
+    "ResidualGP",
+    "SelectedGP",
+    "Transfer",
+    "Trend",
+    "TrendLearner",
 ]

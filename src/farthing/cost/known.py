@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -22,6 +24,7 @@ Array = NDArray[np.float64]
 STEP = 1e-5  # of the cube, for differences on continuous coordinates
 LEAP = 1e-3  # on those of an Int with too many values to list: to its next value at least
 REMEMBER = 100_000  # configurations whose cost is kept
+REMEMBER_LAST = 1_000  # of the last ones, for each of which costs are kept
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,23 @@ class _KnownCost:
     space: Space
     f: Callable[[Mapping[str, Any]], float]
     memo: dict[bytes, float]
+    decoded: dict[bytes, dict[str, Any]] | None = None  # where points come back after others
     memory: Memory | None = None
+
+    def _params(self, x: Array, key: bytes) -> dict[str, Any]:
+        if self.decoded is None:
+            return self.space.decode(x)
+        if key not in self.decoded:
+            if len(self.decoded) >= REMEMBER:
+                self.decoded.clear()
+            self.decoded[key] = self.space.decode(x)
+        return self.decoded[key]
 
     def price(self, x: Array) -> float:
         """The cost at one snapped point."""
         key = x.tobytes()
         if key not in self.memo:
-            params = self.space.decode(x)
+            params = self._params(x, key)
             cost = self.f(params)
             if not (isinstance(cost, Real) and np.isfinite(cost) and cost > 0):
                 raise InvalidInput(
@@ -78,26 +91,83 @@ class _KnownCost:
 
 
 @dataclass(frozen=True)
+class _KnownMove:
+    """A `Known` of two points, bound to its space and to the point evaluated last."""
+
+    space: Space
+    f: Callable[[Mapping[str, Any], Mapping[str, Any] | None], float]
+    memos: dict[bytes, dict[bytes, float]]  # by the point before, then by the point
+    decoded: dict[bytes, dict[str, Any]] = field(default_factory=dict)
+    last: Array | None = None
+    memory: Memory | None = None
+
+    @cached_property
+    def _here(self) -> _KnownCost:
+        """The cost as a function of one point."""
+        before = None if self.last is None else self.space.decode(self.last)
+        if len(self.memos) >= REMEMBER_LAST:
+            self.memos.clear()
+        key = b"" if self.last is None else self.last.tobytes()
+        memo = self.memos.setdefault(key, {})
+        return _KnownCost(self.space, lambda params: self.f(params, before), memo, self.decoded)
+
+    def price(self, x: Array) -> float:
+        """The cost at one snapped point."""
+        return self._here.price(x)
+
+    def log_at(self, X: Array) -> Normal:
+        return self._here.log_at(X)
+
+    def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
+        return self._here.slopes(X)
+
+    def condition(self, x: Array, cost: float) -> _KnownMove:
+        return self.after(x)
+
+    def after(self, x: Array) -> _KnownMove:
+        return replace(self, last=np.ascontiguousarray(self.space.snap(x[None])[0]))
+
+
+def _takes_two(f: Callable[..., float]) -> bool:
+    """Whether a function asks for the parameters before, too."""
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C have none
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds and p.default is p.empty for p in parameters) == 2
+
+
+@dataclass(frozen=True)
 class Known:
     """Cost as a function of the parameters, `Known(lambda params: params["epochs"] * 0.1)`.
+
+    A function of two arguments gets the parameters evaluated before, too, None at the first:
+    `Known(lambda params, before: 1.0 if before is None else distance(params, before))`.
 
     The function is called at snapped parameters, remembered, and differenced on numeric
     coordinates; a thought calls it at most (screened points + polished steps x (2d + 1)) times.
     """
 
-    f: Callable[[Mapping[str, Any]], float]
-    _bound: dict[int, _KnownCost] = field(default_factory=dict, repr=False, compare=False)
+    f: Callable[..., float]
+    _bound: dict[int, _KnownCost | _KnownMove] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
-    def bind(self, space: Space) -> _KnownCost:
+    def bind(self, space: Space, last: Array | None = None) -> _KnownCost | _KnownMove:
         """The model on a space, the same one each time so that it remembers."""
         if id(space) not in self._bound or self._bound[id(space)].space is not space:
-            self._bound[id(space)] = _KnownCost(space, self.f, {})
-        return self._bound[id(space)]
+            kind = _KnownMove if _takes_two(self.f) else _KnownCost
+            self._bound[id(space)] = kind(space, self.f, {})
+        bound = self._bound[id(space)]
+        if last is None or np.isnan(last).any() or isinstance(bound, _KnownCost):
+            return bound
+        return bound.after(last)
 
-    def fit(self, evidence: Evidence) -> _KnownCost:
+    def fit(self, evidence: Evidence) -> _KnownCost | _KnownMove:
         """The same function, whatever was paid so far."""
-        return self.bind(evidence.space)
+        return self.bind(evidence.space, evidence.last)
 
-    def price_at(self, space: Space, x: Array) -> float:
+    def price_at(self, space: Space, x: Array, previous: Array | None = None) -> float:
         """The function's value at a snapped point."""
-        return self.bind(space).price(x)
+        return self.bind(space, previous).price(x)

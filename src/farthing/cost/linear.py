@@ -1,91 +1,35 @@
 """The low-variance cost model: linear in log features (Guinet et al. 2020, section 3.2).
 
-    ln c = b_0 + sum_k b_k phi_k,   phi_k = ln of a positive parameter, or the coordinate itself,
-                                    or [option] of a categorical
-    var  = s^2 (1 + phi' (F'F)^-1 phi),   s^2 = RSS / (n - k - 1)
+    ln c = b_0 + sum_k b_k phi_k,   phi_k of features.py
+    var  = s^2 (1 + phi' (D'WD)^-1 phi),   s^2 = RSS / (n - k - 1)
 
 At most three features, chosen forward by PRESS = sum (r_i / (1 - H_ii))^2 (Allen 1974), the
-closed-form leave-one-out error, for as long as it drops and n >= k + 3.
+closed-form leave-one-out error, for as long as it drops by more than chance and n >= k + 3, 3 k;
+the paper does not say how its "most significant" ones are found. s is then enlarged by what
+choosing again, without some of the bills, shows it to be too small. A cost known only from below is
+a censored row (regression.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.cost.model import Evidence
+from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
+from farthing.errors import InvalidInput
+from farthing.features import log_features
 from farthing.gp import Memory, Normal
-from farthing.space import Categorical, Float, Int, Ordinal, Space
+from farthing.regression import Fitted, designed, least_squares, optimism, select, settled
+from farthing.space import Space
 
 __all__ = ["Linear"]
 
 Array = NDArray[np.float64]
 
 AT_MOST = 3
-STEP = 1e-6
-UNSETTLED = 1e-9  # a column is a combination of others, or a row alone carries a coefficient
-UNKNOWN_SPREAD = 1.0  # sd of ln c after a single cost: nothing is known of the spread yet
-
-
-def _is_positive(parameter: Categorical | Float | Int | Ordinal) -> bool:
-    if isinstance(parameter, Categorical):
-        return False
-    if isinstance(parameter, Ordinal):
-        return all(isinstance(v, (int, float)) and v > 0 for v in parameter.values)
-    return parameter.low > 0
-
-
-def features(space: Space, X: Array) -> tuple[Array, Array]:
-    """(m, k) log features of snapped points, and the coordinate (k,) each of them comes from."""
-    natural = space.natural(X)
-    columns: list[Array] = []
-    source: list[int] = []
-    for j, name in enumerate(space.names):
-        count = int(space.options[j])
-        if count:
-            index = np.minimum((X[:, j] * count).astype(np.int64), count - 1)
-            columns.extend((index == option).astype(np.float64) for option in range(1, count))
-            source.extend([j] * (count - 1))
-            continue
-        value = natural[:, j]
-        if _is_positive(space.parameters[name]):
-            column = np.log(value, where=value > 0, out=np.full_like(value, np.nan))
-        else:
-            column = X[:, j]
-        columns.append(np.where(np.isnan(column), 0.0, column))
-        source.append(j)
-    return np.stack(columns, axis=1), np.array(source)
-
-
-def press(F: Array, t: Array) -> float:
-    """Leave-one-out squared error of least squares on F (n, k), an intercept included.
-
-    Infinite where a coefficient is not settled by the rows, or would not be without one of them.
-    """
-    design = np.column_stack([np.ones(len(t)), F])
-    q, r = np.linalg.qr(design)
-    leverage = np.einsum("ij,ij->i", q, q)
-    pivots = np.abs(np.diag(r)) / np.linalg.norm(design, axis=0)
-    if pivots.min() < UNSETTLED or leverage.max() > 1.0 - UNSETTLED:
-        return np.inf
-    residual = t - q @ (q.T @ t)
-    return float(np.sum((residual / (1.0 - leverage)) ** 2))
-
-
-def select(F: Array, t: Array, at_most: int = AT_MOST) -> list[int]:
-    """Forward selection by PRESS; [] means a constant."""
-    chosen: list[int] = []
-    error = press(F[:, []], t)
-    while len(chosen) < at_most and len(t) >= len(chosen) + 1 + 3:
-        usable = [k for k in range(F.shape[1]) if k not in chosen and np.ptp(F[:, k]) > 0]
-        tries = {k: press(F[:, [*chosen, k]], t) for k in usable}
-        if not tries or min(tries.values()) >= error:
-            break
-        best = min(tries, key=lambda k: tries[k])
-        chosen, error = [*chosen, best], tries[best]
-    return chosen
 
 
 @dataclass(frozen=True)
@@ -94,68 +38,143 @@ class _LinearCost:
 
     space: Space
     F: Array  # (n, k) all features
-    source: Array  # (k,) coordinate of each feature
     log_cost: Array  # (n,)
+    at_least: NDArray[np.bool_]  # (n,)
+    source: NDArray[np.int64]  # (k,) coordinate of each feature
     chosen: tuple[int, ...]
-    beta: Array  # intercept first
-    inverse: Array  # (F'F)^-1 of the chosen design
-    sigma: float
+    fitted: Fitted
+    optimism: float = 1.0
+    because: str = ""
     memory: Memory | None = None
 
-    def _from_features(self, F: Array) -> Normal:
-        design = np.column_stack([np.ones(len(F)), F[:, list(self.chosen)]])
-        spread = 1.0 + np.einsum("ij,jk,ik->i", design, self.inverse, design)
-        return Normal(design @ self.beta, self.sigma * np.sqrt(spread))
+    @property
+    def about(self) -> str:
+        names = [self.space.names[j] for j in dict.fromkeys(self.source[list(self.chosen)])]
+        return f"linear in {', '.join(names)}" if names else "constant"
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of a bill about the plane."""
+        return self.optimism * self.fitted.sigma
+
+    def trend(self, X: Array) -> Normal:
+        """The plane, with the uncertainty of its coefficients alone."""
+        D = designed(log_features(self.space, X).F[:, list(self.chosen)])
+        mean, std = self.fitted.plane(D)
+        return Normal(mean, self.optimism * std)
+
+    def trend_slopes(self, X: Array) -> Slopes:
+        """`trend` with gradients: d std = s phi' (D'WD)^-1 d phi / sqrt(phi' (D'WD)^-1 phi)."""
+        chosen = list(self.chosen)
+        F, slopes, _ = log_features(self.space, X)
+        D = designed(F[:, chosen])
+        mean, std = self.fitted.plane(D)
+        plane = Normal(mean, self.optimism * std)
+        scaled = self.noise**2 * (D @ self.fitted.inverse)[:, 1:]
+        to_std = np.divide(scaled, plane.std[:, None], where=scaled != 0, out=np.zeros_like(scaled))
+        d_mean, d_std = np.zeros(np.shape(X)), np.zeros(np.shape(X))
+        for k, feature in enumerate(chosen):
+            j = self.source[feature]
+            d_mean[:, j] += self.fitted.beta[1 + k] * slopes[:, feature]
+            d_std[:, j] += to_std[:, k] * slopes[:, feature]
+        return plane, d_mean, d_std
 
     def log_at(self, X: Array) -> Normal:
-        return self._from_features(features(self.space, self.space.snap(X))[0])
+        return billed(self.trend(X), self.noise)
 
-    def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
-        X = np.asarray(X, dtype=np.float64)
-        d_mean, d_std = np.zeros(X.shape), np.zeros(X.shape)
-        for j in {int(self.source[k]) for k in self.chosen}:
-            if self.space.options[j]:
-                continue
-            ahead, behind = X.copy(), X.copy()
-            ahead[:, j] = np.minimum(ahead[:, j] + STEP, 1.0)
-            behind[:, j] = np.maximum(behind[:, j] - STEP, 0.0)
-            high, low, width = self.log_at(ahead), self.log_at(behind), ahead[:, j] - behind[:, j]
-            d_mean[:, j] = (high.mean - low.mean) / width
-            d_std[:, j] = (high.std - low.std) / width
-        return self.log_at(X), d_mean, d_std
+    def slopes(self, X: Array) -> Slopes:
+        return billed_slopes(self.trend_slopes(X), self.noise)
+
+    def left_out(self) -> Normal:
+        return self.fitted.left_out(designed(self.F[:, list(self.chosen)]))
+
+    def moved(self) -> Array:
+        """-d_i' (D'WD)^-1 d_j g_j / (1 - w_j q_j), as in `Fitted.left_out`."""
+        return self.fitted.moved(designed(self.F[:, list(self.chosen)]))
 
     def condition(self, x: Array, cost: float) -> _LinearCost:
-        F = np.vstack([self.F, features(self.space, np.atleast_2d(x))[0]])
-        return _solve(replace(self, F=F, log_cost=np.append(self.log_cost, np.log(cost))))
-
-
-def _solve(model: _LinearCost) -> _LinearCost:
-    """Least squares on the chosen features."""
-    n, k = len(model.log_cost), len(model.chosen)
-    design = np.column_stack([np.ones(n), model.F[:, list(model.chosen)]])
-    inverse = np.linalg.pinv(design.T @ design)
-    beta = np.asarray(np.linalg.lstsq(design, model.log_cost, rcond=None)[0], dtype=np.float64)
-    residual = model.log_cost - design @ beta
-    freedom = n - k - 1
-    sigma = float(np.sqrt(residual @ residual / freedom)) if freedom > 0 else UNKNOWN_SPREAD
-    return replace(model, beta=beta, inverse=inverse, sigma=sigma)
+        F = np.vstack([self.F, log_features(self.space, np.atleast_2d(x)).F])
+        log_cost, at_least = np.append(self.log_cost, np.log(cost)), np.append(self.at_least, False)
+        fitted = least_squares(designed(F[:, list(self.chosen)]), log_cost, at_least)
+        return replace(self, F=F, log_cost=log_cost, at_least=at_least, fitted=fitted)
 
 
 @dataclass(frozen=True)
 class Linear:
-    """Learn ln c as a linear function of at most three log features, chosen automatically.
+    """Learn ln c as a linear function of a few log features.
 
-    A cost known only to be at least so much enters as that much.
+    Attributes:
+        features: names of parameters, `Linear(features=["width", "epochs"])`; None: those that
+            predict best when one bill is left out. With too few bills for all of the list, those
+            of it are taken that predict best.
+        at_most: how many are chosen; 0 is a constant cost.
     """
+
+    features: Sequence[str] | None = None
+    at_most: int = AT_MOST
+
+    def __post_init__(self) -> None:
+        if isinstance(self.at_most, bool) or not isinstance(self.at_most, int) or self.at_most < 0:
+            raise InvalidInput(f"at_most={self.at_most!r}: expected a whole number of at least 0.")
+        if isinstance(self.features, str) or (self.features is not None and not self.features):
+            raise InvalidInput(
+                f"features={self.features!r}: expected a list of names of parameters, such as "
+                '["width", "epochs"], or None to have them chosen.'
+            )
+        if self.features is not None:
+            object.__setattr__(self, "features", tuple(self.features))
 
     def fit(self, evidence: Evidence) -> _LinearCost | None:
         """A model of ln c, or None while nothing was paid."""
+        asked = self._asked(evidence.space)
         if not len(evidence.cost):
             return None
-        F, source = features(evidence.space, evidence.X)
-        log_cost = np.log(evidence.cost)
-        chosen = tuple(select(F, log_cost))
-        empty = np.zeros(0)
-        return _solve(
-            _LinearCost(evidence.space, F, source, log_cost, chosen, empty, empty, sigma=0.0)
+        F, _, source = log_features(evidence.space, evidence.X)
+        log_cost = evidence.log_cost()
+        chosen, because = self._choose(evidence, F, log_cost, source, asked)
+        at_least = evidence.at_least
+        fitted = least_squares(designed(F[:, chosen]), log_cost, at_least)
+        hopeful = 1.0
+        if asked is None:
+            hopeful = optimism(F, log_cost, chosen, self.at_most, at_least)
+        return _LinearCost(
+            evidence.space, F, log_cost, at_least, source, tuple(chosen), fitted, hopeful, because
         )
+
+    def _asked(self, space: Space) -> set[int] | None:
+        """The coordinates of the fixed list."""
+        if self.features is None:
+            return None
+        if unknown := [name for name in self.features if name not in space.names]:
+            raise InvalidInput(
+                f"Linear(features=...) names {unknown[0]!r}, but the parameters are "
+                f"{list(space.names)}."
+            )
+        return {space.names.index(name) for name in self.features}
+
+    def _choose(
+        self,
+        evidence: Evidence,
+        F: Array,
+        log_cost: Array,
+        source: NDArray[np.int64],
+        asked: set[int] | None,
+    ) -> tuple[list[int], str]:
+        """The features to use, and what is less than was asked for."""
+        if asked is None:
+            return select(F, log_cost, self.at_most, evidence.at_least), ""
+        listed = [k for k, j in enumerate(source) if j in asked]
+        exact = ~evidence.at_least if (~evidence.at_least).sum() >= 2 else slice(None)
+        rows = F[exact]
+        if len(rows) < len(listed) + 2:
+            found = select(F[:, listed], log_cost, len(listed), evidence.at_least)
+            return [listed[k] for k in found], (
+                f"{len(rows)} costs are too few for {len(listed)} features, {len(found)} are used"
+            )
+        chosen: list[int] = []
+        for k in listed:
+            if settled(rows, chosen)[k]:
+                chosen.append(k)
+        names = {evidence.space.names[source[k]] for k in set(listed) - set(chosen)}
+        because = f"{', '.join(sorted(names))} told nothing of its own" if names else ""
+        return chosen, because

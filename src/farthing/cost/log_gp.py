@@ -2,8 +2,7 @@
 
     ln c(x) ~ GP, so c(x) is log-normal and never negative.
 
-An evaluation that was killed tells only that ln c > b. Its place in the fit is taken by
-E[ln c | ln c > b] = m + s phi(a) / (1 - Phi(a)), a = (b - m)/s, under the model of the others.
+A cost known only from below is a censored row (censored.py).
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
-from farthing.cost.model import Evidence
-from farthing.gp import GP, Memory, Normal, fit, refit
-from farthing.normal import LOG_SQRT_2PI
+from farthing.censored import fit_censored
+from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
+from farthing.gp import GP, Memory, Normal
 
 __all__ = ["LogGP"]
 
@@ -29,22 +27,29 @@ class _LogGPCost:
 
     gp: GP
     memory: Memory | None
+    X: Array  # (n, d) of all the evidence
+    rows: NDArray[np.int64]  # those that the process holds
+    because: str = ""
+    about: str = "a Gaussian process on ln c"
 
     @property
-    def _noise(self) -> float:
-        return self.gp.noise * self.gp.scale**2
-
-    def _bill(self, latent: Normal) -> Normal:
-        """The one column of the process, with the noise."""
-        return Normal(latent.mean[:, 0], np.sqrt(latent.std**2 + self._noise))
+    def noise(self) -> float:
+        """Standard deviation of a bill about the curve."""
+        return float(np.sqrt(self.gp.noise) * self.gp.scale)
 
     def log_at(self, X: Array) -> Normal:
-        return self._bill(self.gp.at(X))
+        mean, std = self.gp.at(X)
+        return billed(Normal(mean[:, 0], std), self.noise)
 
-    def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
-        latent, d_mean, d_std = self.gp.slopes(X)
-        bill = self._bill(latent)
-        return bill, d_mean[:, :, 0], d_std * (latent.std / bill.std)[:, None]
+    def slopes(self, X: Array) -> Slopes:
+        (mean, std), d_mean, d_std = self.gp.slopes(X)
+        return billed_slopes((Normal(mean[:, 0], std), d_mean[:, :, 0], d_std), self.noise)
+
+    def left_out(self) -> Normal:
+        mean, std = self.log_at(self.X)  # right for the rows beyond what a process uses
+        held = len(self.rows)
+        mean[self.rows], std[self.rows] = (part[:held] for part in self.gp.left_out())
+        return Normal(mean, std)
 
     def condition(self, x: Array, cost: float) -> _LogGPCost:
         return replace(self, gp=self.gp.condition(x, np.log(cost)))
@@ -56,24 +61,10 @@ class LogGP:
 
     def fit(self, evidence: Evidence) -> _LogGPCost | None:
         """A model of ln c, or None while fewer than two costs are known."""
-        space, X, cost, at_least, memory = evidence
-        if len(cost) < 2:
+        space, X, _, at_least, memory, *_ = evidence
+        log_cost = evidence.log_cost()
+        if len(log_cost) < 2:
             return None
-        log_cost = np.log(cost)
-        options = space.options
-        exact = ~at_least if (~at_least).sum() >= 2 else np.ones_like(at_least)
         # Noisy: the same evaluation hardly ever costs the same twice.
-        gp, memory = refit(
-            X[exact], log_cost[exact], memory, options=options, noisy=True, clip=False
-        )
-        model = _LogGPCost(gp, memory)
-        if exact.all():
-            return model
-        mean, std = model.log_at(X[~exact])
-        a = (log_cost[~exact] - mean) / std
-        guess = mean + std * np.exp(-0.5 * a * a - LOG_SQRT_2PI - log_ndtr(-a))
-        log_cost = log_cost.copy()
-        log_cost[~exact] = np.maximum(guess, log_cost[~exact])
-        # Guesses take their place in the posterior, but nothing is learnt from them.
-        gp = fit(X, log_cost, options=options, clip=False, start=gp.hyper, learn=False)
-        return _LogGPCost(gp, memory)
+        gp, memory, rows = fit_censored(X, log_cost, at_least, memory, options=space.options)
+        return _LogGPCost(gp, memory, X, rows)

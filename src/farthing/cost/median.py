@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.cost.log_gp import LogGP
-from farthing.cost.model import CostLearner, CostModel, Evidence, KnownBeforehand
+from farthing.cost.model import CostLearner, CostModel, Evidence, Following, KnownBeforehand
 from farthing.gp import Memory, Normal
 
 __all__ = ["Median"]
@@ -21,6 +21,14 @@ class _MedianCost:
     """Another model's mean, with no spread."""
 
     model: CostModel
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, Following):
+            object.__setattr__(self, "after", self._after)
+
+    def _after(self, x: Array) -> _MedianCost:
+        assert isinstance(self.model, Following)
+        return replace(self, model=self.model.after(x))
 
     @property
     def memory(self) -> Memory | None:

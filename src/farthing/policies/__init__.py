@@ -10,6 +10,7 @@ from farthing.policies.ei_per_cost import EIPerCost
 from farthing.policies.gittins import Gittins
 from farthing.policies.latin_hypercube import LatinHypercube
 from farthing.policies.random import Random
+from farthing.policies.rollout import Rollout
 from farthing.policies.sobol import Sobol
 from farthing.policies.start_with import StartWith
 from farthing.policies.thompson import Thompson
@@ -25,6 +26,7 @@ __all__ = [
     "Gittins",
     "LatinHypercube",
     "Random",
+    "Rollout",
     "Sobol",
     "StartWith",
     "Thompson",

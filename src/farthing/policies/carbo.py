@@ -1,7 +1,7 @@
 """CArBO (Lee et al. 2020, algorithms 1 to 3): a cheap cover, then EI-cool.
 
-Five uniform points, then the cost-effective initial design until an eighth of the budget is spent
-(the five included), then EI / c^a with the exponent cooling as the rest is spent. Trials still
+The start, then the cost-effective initial design until an eighth of the budget is spent
+(the start included), then EI / c^a with the exponent cooling as the rest is spent. Trials still
 running are fantasised (algorithm 3), so a batch is several asks.
 """
 
@@ -41,12 +41,6 @@ class CArBO:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Cover or cool, by what has been spent."""
-        if _used(belief) < self.share:
+        if belief.ledger.used < self.share:
             return CheapCover(greedy=self.greedy).propose(belief, rng)
         return Cooling().propose(belief, rng)
-
-
-def _used(belief: Belief) -> float:
-    """Share of the scarcest limited resource that is spent or reserved."""
-    accounts = [belief.ledger[resource] for resource in belief.ledger.resources]
-    return max((a.spent + a.reserved) / a.limit for a in accounts if np.isfinite(a.limit))

@@ -33,9 +33,12 @@ __all__ = ["ContextualEI"]
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # in ln EI
-POLISHED = 2  # cheapest points to start SLSQP from
-EFFORT = Effort(around=512, starts=24)  # feasible regions are small and have several ends
+APART = 0.15  # of the cube: the second start of SLSQP is elsewhere,
+PROMISES = 3.0  # and gains at most this many times what the first did, or is not worth it
+# Feasible regions are small and near the maxima of EI; SLSQP does the last steps.
+EFFORT = Effort(screen=64, around=512, starts=16, steps=(4,))
 NO_LIMIT = -50.0  # a shortfall of -inf, as a number: e^50 times what it costs is left
+BACK = np.append(0.0, np.geomspace(1e-10, 1.0, 40))  # from where SLSQP ended to where it began
 CHUNK = 4096
 
 
@@ -80,7 +83,8 @@ class ContextualEI:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin c among the points with enough EI."""
-        found = maximise_score(belief, log_ei_per_cost(0.0), rng)
+        within = -float(np.log1p(-self.slack))
+        found = maximise_score(belief, log_ei_per_cost(0.0), rng, within=within + TOLERANCE)
         if self.slack == 0 or not len(found.X):
             return proposal(belief, found, "most improvement to be expected")
         cheapest = cheapest_within(belief, found, self.slack, rng)
@@ -151,9 +155,15 @@ def _pick(rated: _Rated, threshold: float) -> Found:
 def _polish(belief: Belief, rated: _Rated, threshold: float) -> Array:
     """SLSQP on ln c with the EI and affordability constraints, from the cheapest points."""
     enough = rated.only(rated.log_ei >= threshold)
-    order = np.lexsort((-enough.log_ei, -enough.cheapness))[:POLISHED]
-    ends = [_descend(belief, enough.X[i], threshold) for i in order]
-    return belief.space.snap(np.array(ends))
+    X = enough.X[np.lexsort((-enough.log_ei, -enough.cheapness))]
+    cheap = np.sort(enough.cheapness)[::-1]
+    end = belief.space.snap(_descend(belief, X[0], threshold)[None])
+    reached = float(_rate(belief, end).cheapness[0])
+    apart = np.abs(X - X[0]).max(axis=1) > APART
+    second = int(np.argmax(apart))
+    if not apart.any() or cheap[second] + PROMISES * (reached - cheap[0]) < reached:
+        return end
+    return np.vstack([end, belief.space.snap(_descend(belief, X[second], threshold)[None])])
 
 
 def _descend(belief: Belief, x: Array, threshold: float) -> Array:
@@ -189,7 +199,7 @@ def _descend(belief: Belief, x: Array, threshold: float) -> Array:
         bounds=[(0.0, 1.0)] * int(free.sum()),
         constraints={"type": "ineq", "fun": lambda v: look(v)[2], "jac": lambda v: look(v)[3]},
         method="SLSQP",
-        options={"maxiter": 20, "ftol": 1e-9},
+        options={"maxiter": 20, "ftol": 1e-6},
     )
     end = x.copy()
     end[free] = np.clip(result.x, 0.0, 1.0)
@@ -198,12 +208,11 @@ def _descend(belief: Belief, x: Array, threshold: float) -> Array:
 
 def _pull_back(enough: _Enough, x: Array, end: Array) -> Array:
     """The last point on the way from x to the end that will do: SLSQP may end just outside."""
-    share = np.linspace(0.0, 1.0, 33)
-    for _ in range(6):
-        way = x + share[:, None] * (end - x)
-        will_do = enough.at(way).shortfall <= 0
-        if will_do[-1]:
-            return np.asarray(way[-1])
-        first_beyond = max(int(np.argmin(will_do)), 1)
-        share = np.linspace(share[first_beyond - 1], share[first_beyond], 33)
-    return np.asarray(x + share[0] * (end - x))
+    back = BACK
+    for _ in range(2):
+        way = end + back[:, None] * (x - end)
+        first = int(np.argmax(enough.at(way).shortfall <= 0))
+        if first == 0:
+            break
+        back = np.linspace(back[first], back[first - 1], 32)[::-1]
+    return np.asarray(way[first])

@@ -5,7 +5,7 @@ alpha = 1 is EIpu (Snoek et al. 2012, section 3.2) and, in logs, LogEIPC; alpha 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -39,4 +39,7 @@ class EIPerCost:
         """Argmax of ln EI - alpha ln c."""
         found = maximise_score(belief, log_ei_per_cost(self.alpha), rng)
         power = "" if self.alpha == 1 else f"^{self.alpha:g}"
-        return proposal(belief, found, f"most improvement per cost{power} to be expected")
+        chosen = proposal(belief, found, f"most improvement per cost{power} to be expected")
+        # With several costs the scarcest decides, which is not what an exchange rate prices.
+        thrifty = self.alpha == 1 and len(belief.cost) == 1
+        return replace(chosen, rates=(0.0, np.inf)) if thrifty else chosen

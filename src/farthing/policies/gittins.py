@@ -9,16 +9,23 @@ mean cost, halved whenever stopping would be right, min g >= best, that is worth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from numbers import Real
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from farthing.acquisition import gittins_index, log_ei_per_cost, maximise_score, proposal
+from farthing.acquisition import (
+    ScoreSurface,
+    Seen,
+    gittins_index,
+    log_ei_per_cost,
+    look,
+    maximise_score,
+    proposal,
+)
 from farthing.belief import Belief
 from farthing.decision import Proposal
-from farthing.errors import InvalidInput
+from farthing.ledger import check_worth
 from farthing.search import Found
 
 __all__ = ["Gittins"]
@@ -37,14 +44,7 @@ class Gittins:
     models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.worth is not None and not (
-            isinstance(self.worth, Real) and np.isfinite(self.worth) and self.worth > 0
-        ):
-            raise InvalidInput(
-                f"Gittins(worth={self.worth!r}): worth is a positive number, the objective units "
-                "that one unit of cost is worth. Leave it out to have it found; a sentence such as "
-                "'0.01 = $20' goes to Optimizer(worth=...)."
-            )
+        check_worth(self.worth, "Gittins")
 
     @property
     def reads(self) -> frozenset[str]:
@@ -54,26 +54,49 @@ class Gittins:
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin g."""
         belief = belief.in_one_unit()
+        seen = look(belief, rng)
         fixed = self.worth if self.worth is not None else belief.worth
         if fixed is not None:
-            found = _smallest_index(belief, fixed, rng)
-            return proposal(belief, found, "smallest Gittins index")
+            found = _smallest_index(belief, fixed, rng, seen)
+            chosen = proposal(
+                belief, found, f"smallest Gittins index at {fixed:.3g} a unit of cost"
+            )
+            return replace(chosen, rates=(fixed, fixed))
         first = _first_worth(belief)
         worth = belief.history.last_note("worth") or first
-        found = _smallest_index(belief, worth, rng)
+        found = _smallest_index(belief, worth, rng, seen)
         if len(found.X) and found.score[0] <= 0:  # min g >= best: not worth it at this rate
-            per_cost = maximise_score(belief, log_ei_per_cost(1.0), rng)
-            most = float(per_cost.score[0]) if len(per_cost.X) else -np.inf
-            worth = decayed(worth, most, floor=LEAST_WORTH * first)
-            found = _smallest_index(belief, worth, rng)
+            worth = _decay(belief, worth, found, rng, seen, floor=LEAST_WORTH * first)
+            found = _smallest_index(belief, worth, rng, seen)
         why = f"smallest Gittins index at an exchange rate decayed to {worth:.3g}"
         return proposal(belief, found, why, notes={"worth": worth})
 
 
-def _smallest_index(belief: Belief, worth: float, rng: np.random.Generator) -> Found:
+def _smallest_index(belief: Belief, worth: float, rng: np.random.Generator, seen: Seen) -> Found:
     """The points of smallest g, scored by how far it is below the incumbent."""
     origin = float(np.mean(belief.best))
-    return maximise_score(belief, gittins_index(worth, belief.scale, origin=origin), rng)
+    score = gittins_index(worth, belief.scale, origin=origin)
+    return maximise_score(belief, score, rng, seen=seen)
+
+
+def _decay(
+    belief: Belief,
+    worth: float,
+    found: Found,
+    rng: np.random.Generator,
+    seen: Seen,
+    *,
+    floor: float,
+) -> float:
+    """The rate halved until going on is worth it, given the points of smallest g.
+
+    Their EI / c is a lower bound of the most there is. If by that one halving is enough, it is.
+    """
+    per_cost = log_ei_per_cost(1.0)
+    most = float(ScoreSurface(belief, per_cost).at(found.X).score.max())
+    if decayed(worth, most, floor) < 0.5 * worth:
+        most = max(most, *maximise_score(belief, per_cost, rng, seen=seen).score[:1])
+    return decayed(worth, most, floor)
 
 
 def decayed(worth: float, log_most: float, floor: float) -> float:

@@ -11,7 +11,6 @@ import numpy as np
 from farthing.belief import Belief
 from farthing.decision import Policy, Proposal
 from farthing.errors import InvalidInput
-from farthing.search import is_among
 from farthing.start import propose
 
 __all__ = ["StartWith"]
@@ -48,12 +47,4 @@ class StartWith:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """The first given point that is untried and affordable, else what `then` says."""
-        X = np.array([belief.space.encode(point) for point in self.points])
-        # Not `belief.tried`: where values are noisy it leaves out what may be worth repeating.
-        asked = belief.history.X.reshape(-1, belief.space.d)
-        allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, asked)
-        if allowed.any():
-            k = int(np.argmax(allowed))
-            because = f"point {k + 1} of the {len(X)} given to start with"
-            return Proposal(X[k], because, notes={"phase": "start"})
-        return propose(self.then, belief, rng)
+        return propose(self.then, belief, rng, self.points)

@@ -1,93 +1,46 @@
-"""Thompson sampling (Thompson 1933): draw one posterior path, minimise it.
-
-A path by Matheron's rule (Wilson et al. 2020): a draw from the prior by random features (Rahimi and
-Recht 2007), corrected by the data,
-
-    f(x) = sqrt(2 v / F) sum_i w_i cos(omega_i . z + b_i)  +  k(x, X) K^-1 (y - f(X) - noise)
-
-omega from the spectral density of Matern-5/2, a Student t with 5 degrees of freedom. The draws of
-a coordinate depend on its parameter's name, not on its place, so permuting parameters permutes
-the path.
-"""
+"""Thompson sampling (Thompson 1933): draw one posterior path, minimise it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from farthing.acquisition import proposal
 from farthing.belief import Belief
 from farthing.decision import Proposal
-from farthing.gp import GP
+from farthing.paths import Paths, draw
 from farthing.search import Rated, maximise
 
 __all__ = ["Thompson"]
 
 Array = NDArray[np.float64]
 
-FEATURES = 1024
-
 
 @dataclass(frozen=True)
-class _Path:
+class _Surface:
     """Minus one posterior path, in units of the data's scale, plus ln P(success)."""
 
     belief: Belief
-    gp: GP
-    omega: Array  # (e, F)
-    phase: Array  # (F,)
-    weight: Array  # (F,) with sqrt(2 v / F)
-    correction: Array  # (n,)
-
-    def _prior(self, Z: Array) -> Array:
-        return np.asarray(np.cos(Z @ self.omega + self.phase) @ self.weight)
+    path: Paths
 
     def at(self, X: Array) -> Rated:
-        Z = self.gp.embedded(X)
-        value = self._prior(Z) + self.gp.correct(Z, self.correction)[0]
         success = self.belief.log_success(X)
-        return Rated(success - value, self.belief.costs(X)[1])
+        return Rated(success - self.path.at(X)[:, 0], self.belief.costs(X)[1])
 
     def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
-        Z = self.gp.embedded(X)
-        wave = Z @ self.omega + self.phase
-        prior = np.cos(wave) @ self.weight
-        d_prior = self.gp.to_cube(-(np.sin(wave) * self.weight) @ self.omega.T)
-        data, d_data = self.gp.correct(Z, self.correction)
+        value, d_value = self.path.along(X, np.zeros(len(X), dtype=np.int64))
         success, d_success = self.belief.log_success_slopes(X)
         _, shortfall, _, _, d_shortfall = self.belief.cost_slopes(X)
-        rated = Rated(success - prior - data, shortfall)
-        return rated, d_success - d_prior - d_data, d_shortfall
+        return Rated(success - value, shortfall), d_success - d_value, d_shortfall
 
 
-def draw(belief: Belief, rng: np.random.Generator) -> _Path:
-    """A posterior path; running trials take part with their first fantasy."""
-    gp = belief.objective
-    assert gp is not None
-    names = belief.space.names
-    key = int(rng.integers(2**32))
-    omega = np.vstack(
-        [
-            np.random.default_rng([key, crc32(name.encode())]).standard_normal(
-                (max(int(count), 1), FEATURES)
-            )
-            for name, count in zip(names, gp.options, strict=True)
-        ]
-    )
-    freedom = 5.0  # 2 nu
-    omega *= np.sqrt(freedom / rng.chisquare(freedom, FEATURES))
-    phase = rng.uniform(0.0, 2.0 * np.pi, FEATURES)
-    weight = rng.standard_normal(FEATURES) * np.sqrt(2.0 * gp.variance / FEATURES)
-    prior = np.cos(gp.embedded(gp.X) @ omega + phase) @ weight
-    noise = np.sqrt(gp.noise) * rng.standard_normal(len(prior))
-    residual = gp.targets[:, 0] - gp.mean - prior - noise
-    correction, _ = lapack.dpotrs(gp.L, residual, lower=1)
-    return _Path(belief, gp, omega, phase, weight, correction)
+def surface(belief: Belief, rng: np.random.Generator) -> _Surface:
+    """Of one path; running trials take part with their first fantasy."""
+    assert belief.objective is not None
+    return _Surface(belief, draw(belief.objective, belief.space.names, 1, rng))
 
 
 @dataclass(frozen=True)
@@ -100,13 +53,13 @@ class Thompson:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin of a path."""
-        path = draw(belief, rng)
+        drawn = surface(belief, rng)
         found = maximise(
-            path,
+            drawn,
             belief.space,
             rng,
             tried=belief.tried,
             near=belief.top,
-            lengths=path.gp.lengthscales,
+            lengths=drawn.path.gp.lengthscales,
         )
         return proposal(belief, found, "minimum of a function drawn from the posterior")

@@ -1,9 +1,30 @@
 """Reasons to stop, one a file."""
 
-from farthing.decision import all_of, any_of
+from farthing.decision import after, all_of, any_of, in_a_row
+from farthing.stopping.ei_faded import EIFaded
+from farthing.stopping.insignificant import Insignificant
 from farthing.stopping.max_trials import MaxTrials
 from farthing.stopping.not_worth_it import NotWorthIt
 from farthing.stopping.out_of_budget import OutOfBudget
+from farthing.stopping.probable_regret import ProbableRegret
+from farthing.stopping.regret_gap import RegretGap
+from farthing.stopping.regret_gap_faded import RegretGapFaded
+from farthing.stopping.stalled import Stalled
 from farthing.stopping.target import Target
 
-__all__ = ["MaxTrials", "NotWorthIt", "OutOfBudget", "Target", "all_of", "any_of"]
+__all__ = [
+    "EIFaded",
+    "Insignificant",
+    "MaxTrials",
+    "NotWorthIt",
+    "OutOfBudget",
+    "ProbableRegret",
+    "RegretGap",
+    "RegretGapFaded",
+    "Stalled",
+    "Target",
+    "after",
+    "all_of",
+    "any_of",
+    "in_a_row",
+]

@@ -7,12 +7,18 @@ c is E[min(c, cap)], the same number as in the acquisition. While trials are run
 over what they may return, as in the acquisition, too; what they do return is judged anew. The
 maximum is found by an optimiser, so an unlucky search must not end a run: a stop is certified by a
 second, independent search.
+
+What going on costs is bounded where the policy, too, compares improvement with cost at this rate
+(`Proposal.rates`; theorem 1): every choice x it makes before the stop has worth c(x) <= EI(x), so
+
+    E[worth (cost still to be paid)]  <=  E[improvement still to be made]  <=  best - E[min f],
+
+here from what is known now on. The last is an average over joint draws at a few points.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -21,8 +27,13 @@ from farthing.acquisition import ScoreSurface, log_ei_per_cost, maximise_score
 from farthing.belief import Belief
 from farthing.decision import Proposal, Verdict
 from farthing.errors import InvalidInput
+from farthing.ledger import check_worth, format_amount
+from farthing.search import Effort, candidates
 
 __all__ = ["NotWorthIt"]
+
+POINTS = 128  # at which the objective is drawn,
+DRAWS = 128  # and how often, to see how low it may go
 
 
 @dataclass(frozen=True)
@@ -40,14 +51,7 @@ class NotWorthIt:
     models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.worth is not None and not (
-            isinstance(self.worth, Real) and np.isfinite(self.worth) and self.worth > 0
-        ):
-            raise InvalidInput(
-                f"NotWorthIt(worth={self.worth!r}): worth is a positive number, the objective "
-                "units that one unit of cost is worth: 0.001 if a second is worth a thousandth. "
-                "A sentence such as '0.01 = $20' goes to Optimizer(worth=...)."
-            )
+        check_worth(self.worth, "NotWorthIt")
         if not (isinstance(self.patience, int) and self.patience >= 1):
             raise InvalidInput(
                 f"NotWorthIt(patience={self.patience!r}): give a whole number of at least 1."
@@ -68,21 +72,27 @@ class NotWorthIt:
         worth = self.worth if self.worth is not None else belief.worth
         assert worth is not None
         threshold = float(np.log(worth))
-        most = _most_improvement_per_cost(belief.in_one_unit(), proposal, threshold, rng)
+        one = belief.in_one_unit()
+        most = proposed_per_cost(one, proposal)  # any point above the threshold will do
+        for _ in range(2):
+            if most <= threshold:
+                most = max(most, most_per_cost(one, rng))
         below = most <= threshold
         streak = (belief.history.last_note("not_worth_it") or 0) + 1 if below else 0
         stop = below and streak >= self.patience
         relation = "at most" if below else "more than"
         because = (
             f"one unit of cost is expected to improve the objective by {np.exp(most):.3g}"
-            f"{_assumed(belief)}, {relation} the {worth:.3g} it is worth"
+            f"{averaged(belief)}, {relation} the {worth:.3g} it is worth"
         )
         if below and not stop:
             because += f" ({streak} of {self.patience} times in a row)"
+        if not below:
+            because += "; " + _bound(belief, proposal, worth, rng)
         return Verdict(stop, because, most, threshold, {"not_worth_it": streak})
 
 
-def _assumed(belief: Belief) -> str:
+def averaged(belief: Belief) -> str:
     """What the expectation is taken over besides the model."""
     running = len(belief.history.running)
     if not running:
@@ -91,19 +101,42 @@ def _assumed(belief: Belief) -> str:
     return f" (averaged over what {trials} may return)"
 
 
-def _most_improvement_per_cost(
-    belief: Belief, proposal: Proposal, threshold: float, rng: np.random.Generator
-) -> float:
-    """max ln EI - ln c over affordable, untried points; any point above the threshold will do."""
-    score = log_ei_per_cost(1.0)
-    most = -np.inf
-    if proposal.x is not None:
-        rated = ScoreSurface(belief, score).at(proposal.x[None])
-        most = float(rated.score[0])
-    for _ in range(2):
-        if most > threshold:
-            break
-        found = maximise_score(belief, score, rng)
-        if len(found.X):
-            most = max(most, float(found.score[0]))
-    return most
+def _bound(belief: Belief, proposal: Proposal, worth: float, rng: np.random.Generator) -> str:
+    """In words, what going on is expected to cost at most; or that there is no such bound."""
+    low, high = proposal.rates or (np.inf, -np.inf)
+    if not belief.cost:
+        return "what going on will cost has no bound: nothing is known of costs yet"
+    if not low <= worth <= high:
+        return "what going on will cost has no bound: the policy does not choose at this rate"
+    gain = still_to_be_had(belief, rng)
+    cost = format_amount(next(iter(belief.cost)), gain / worth)
+    return (
+        f"going on is expected to cost at most about {cost}, "
+        f"the price of the {gain:.3g} still to be had"
+    )
+
+
+def still_to_be_had(belief: Belief, rng: np.random.Generator) -> float:
+    """best - E[min f], an average over joint draws at the points of lowest mean - 2 std."""
+    belief = belief.without_running()
+    gp = belief.objective
+    assert gp is not None
+    rows = belief.space.rows
+    X = candidates(belief.space, rng, belief.top, Effort()) if rows is None else rows
+    mean, std = gp.at(X)
+    X = X[np.argsort(mean[:, 0] - 2.0 * std, kind="stable")[:POINTS]]
+    best = float(belief.best[0])
+    return best - float(np.minimum(gp.sample(X, DRAWS, rng).min(axis=1), best).mean())
+
+
+def proposed_per_cost(belief: Belief, proposal: Proposal) -> float:
+    """ln EI - ln c of the proposal; -inf where nothing is proposed."""
+    if proposal.x is None:
+        return -np.inf
+    return float(ScoreSurface(belief, log_ei_per_cost(1.0)).at(proposal.x[None]).score[0])
+
+
+def most_per_cost(belief: Belief, rng: np.random.Generator) -> float:
+    """max ln EI - ln c over affordable, untried points, by one search; -inf if there are none."""
+    found = maximise_score(belief, log_ei_per_cost(1.0), rng)
+    return float(found.score[0]) if len(found.X) else -np.inf

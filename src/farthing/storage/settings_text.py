@@ -12,6 +12,7 @@ import importlib
 import math
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING as MISSING_DEFAULT
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -24,8 +25,15 @@ __all__ = ["changed", "described", "difference", "from_described", "restored"]
 
 KIND, FUNCTION = "__is__", "__function__"
 PARTS = ("policy", "stop", "cost")
+# What every study had before a setting existed.
+NEWER: dict[str, Any] = {
+    f.name: f.default for f in fields(Settings) if f.default is not MISSING_DEFAULT
+}
 # How trials are run, which whoever runs them next may want otherwise.
-MAY_CHANGE = ("failures_in_a_row", "grace", "lease", "rate", "measure", "command", "metric")
+MAY_CHANGE = (
+    *("leash", "thinking", "failures_in_a_row", "grace", "lease", "rate", "measure"),
+    *("command", "metric"),
+)
 
 
 # ── settings ───────────────────────────────────────────────────────────────────────────────────
@@ -44,7 +52,7 @@ def described(settings: Settings) -> dict[str, Any]:
 
 def from_described(text: str) -> dict[str, Any]:
     """What was stored; older versions kept how a command is run in a place of its own."""
-    stored: dict[str, Any] = from_text(text)
+    stored: dict[str, Any] = NEWER | from_text(text)
     execution = stored.pop("execution", None)
     if execution is not None:
         cpu, endless = execution.pop("cpu"), not execution["failures_in_a_row"]
@@ -151,11 +159,16 @@ def _describe_space(space: Space) -> dict[str, Any]:
     """The parameters, and the rows of a table."""
     rows = None if space.rows is None else [space.decode(x) for x in space.rows]
     parameters = {
-        name: {KIND: _name_of(type(parameter))}
-        | {f.name: getattr(parameter, f.name) for f in fields(parameter)}
+        name: {KIND: _name_of(type(parameter))} | _fields_of(parameter)
         for name, parameter in space.parameters.items()
     }
     return {"parameters": parameters, "rows": rows}
+
+
+def _fields_of(parameter: Any) -> dict[str, Any]:
+    """What it was made with; what older versions do not know is left out where it says nothing."""
+    told = {f.name: getattr(parameter, f.name) for f in fields(parameter)}
+    return {name: value for name, value in told.items() if name != "cost" or value is not None}
 
 
 def _restore_space(described: Mapping[str, Any]) -> Space:

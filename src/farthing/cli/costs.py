@@ -1,0 +1,83 @@
+"""`farthing costs`: how well costs are predicted, and which parameters drive them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from farthing.cli.options import as_data, open_study, where
+from farthing.cli.output import print_one, print_rows
+from farthing.tabular import to_json
+from farthing.words import amounts
+
+__all__ = ["costs"]
+
+SHOWN = 5  # parameters named among the drivers
+
+
+@click.command()
+@where
+@as_data
+def costs(storage: str | None, name: str | None, kind: str) -> int:
+    """How well costs are predicted, and what drives them.
+
+    Every bill is predicted by a model of the others: the error, how many bills were inside the
+    bands that were predicted for them, which parameters drive the cost, and every trial.
+    """
+    study = open_study(storage, name)
+    try:
+        found = study.costs()
+    finally:
+        study.close()
+    if not found:
+        click.echo("No cost is learnt yet: it takes two bills and a budget to keep.", err=True)
+        return 1
+    if kind == "json":
+        click.echo(to_json(found))
+        return 0
+    for report in found:
+        rows = [{"resource": report["resource"], **trial} for trial in report["trials"]]
+        if kind == "table":
+            print_one(report, kind, table=_words(report))
+            click.echo()
+        print_rows(rows, kind, table=[_line(row) for row in rows])
+    return 0
+
+
+def _words(report: dict[str, Any]) -> dict[str, str]:
+    """The summary of one resource."""
+    words = {"cost in": report["resource"], "model": report["model"]}
+    if report["because"]:
+        words["because"] = report["because"]
+    killed = f", {report['killed']} of them killed" if report["killed"] else ""
+    words["bills"] = f"{report['bills']}{killed}"
+    if report["log_rmse"] is not None:
+        factor = math.exp(report["log_rmse"])
+        words["error"] = f"{report['log_rmse']:.3g} in ln cost: a factor of {factor:.2f}"
+        words["bands"] = ", ".join(
+            f"{share:.0%} of the bills in the {band} band"
+            for band, share in report["coverage"].items()
+        )
+    words["drivers"] = ", ".join(
+        f"{name} {driver['share']:.0%} (x {driver['factor']:.3g})"
+        for name, driver in list(report["drivers"].items())[:SHOWN]
+    )
+    return words
+
+
+def _line(row: dict[str, Any]) -> dict[str, Any]:
+    """A trial as a line of a table."""
+    resource = row["resource"]
+    bound = "at least " if row["state"] == "killed" else ""
+    low, predicted, high, paid = (
+        amounts({resource: row[name]}) for name in ("low", "predicted", "high", "paid")
+    )
+    return {
+        "number": row["number"],
+        "paid": bound + paid,
+        "predicted": predicted,
+        "80 % band": f"{low} to {high}",
+        "paid / predicted": f"{row['paid'] / row['predicted']:.2f}",
+    }

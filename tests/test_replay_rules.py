@@ -1,0 +1,320 @@
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+
+from farthing import Categorical, Float, History, Int, InvalidInput, Optimizer, Space, Study
+from farthing.policies import EI, EIPerCost, Gittins
+from farthing.replay import replay
+from farthing.stopping import (
+    EIFaded,
+    MaxTrials,
+    NotWorthIt,
+    RegretGap,
+    RegretGapFaded,
+    Stalled,
+    Target,
+    any_of,
+    in_a_row,
+)
+from farthing.tabular import to_frame
+
+SPACE = Space({"x": Float(2, 3), "s": Categorical(["u", "v"])})
+
+
+def value_at(params):
+    return float(np.sin(7 * params["x"]) + (params["s"] == "v") + 3)
+
+
+def cost_at(params):
+    return 1.0 + params["x"]
+
+
+def run(stop, *, budget=200.0, policy=None, direction="minimize", **settings):
+    optimizer = Optimizer(
+        SPACE,
+        budget,
+        policy=policy or EIPerCost(),
+        stop=stop,
+        direction=direction,
+        seed=3,
+        **settings,
+    )
+    sign = 1 if direction == "minimize" else -1
+    while not optimizer.verdict.stop and len(optimizer.history) < 40:
+        trial = optimizer.ask()
+        optimizer.tell(trial, sign * value_at(trial.params), cost=cost_at(trial.params))
+    return optimizer
+
+
+LONG = run(MaxTrials(22))
+ROWS = [
+    {**trial.params, "value": trial.value, "cost": trial.cost["cost"]} for trial in LONG.history
+]
+
+
+# ---------------------------------------------------------------- a run of our own
+@pytest.mark.parametrize(
+    "rule",
+    [
+        NotWorthIt(worth=1e-3),
+        RegretGap(within=0.05),
+        EIFaded(ratio=0.2, first=4),
+        RegretGapFaded(ratio=0.3, first=4),
+        in_a_row(2, NotWorthIt(worth=1e-3)),
+        Stalled(4),
+        Target(2.1),
+        any_of(Stalled(9), RegretGap(within=0.05)),
+    ],
+    ids=repr,
+)
+def test_it_stops_where_a_run_with_the_rule_does(rule):
+    """Up to there the two runs are one: the rule changes no choice."""
+    with_rule = run(any_of(rule, MaxTrials(22)))
+    found = replay(LONG, rule)
+    assert found.trials == len(with_rule.history) < 22
+    assert found.because == with_rule.verdict.because.split("; going on")[0]
+    assert found.spent == pytest.approx(with_rule.ledger.spent)
+    assert found.best == with_rule.best.value
+
+
+def test_what_is_saved_and_lost():
+    found = replay(LONG, MaxTrials(9), worth=0.01)
+    paid = [trial.cost["cost"] for trial in LONG.history]
+    values = [trial.value for trial in LONG.history]
+    assert (found.trials, found.trials_in_all) == (9, 22)
+    assert found.spent == pytest.approx(sum(paid[:9]))
+    assert found.saved == pytest.approx(sum(paid[9:]))
+    assert (found.best, found.best_in_all) == (min(values[:9]), min(values))
+    assert found.lost == pytest.approx(min(values[:9]) - min(values))
+    assert found.gain == pytest.approx(0.01 * sum(paid[9:]) - found.lost)
+    assert [step.trials for step in found.steps] == list(range(10))
+    assert [step.stop for step in found.steps] == [False] * 9 + [True]
+    assert [step.best for step in found.steps[1:]] == np.minimum.accumulate(values[:9]).tolist()
+
+
+def test_a_rule_that_would_not_have_stopped_saves_and_loses_nothing():
+    found = replay(LONG, Target(-99.0))
+    assert found.trials is None
+    assert (found.saved, found.lost, found.gain) == (0.0, 0.0, None)
+    assert "has not reached the target -99" in found.because
+    assert str(found).startswith("stops:  nowhere in 22 trials: ")
+
+
+def test_when_maximising_worse_is_less():
+    up = run(MaxTrials(22), direction="maximize")
+    here, there = (
+        replay(LONG, RegretGap(within=0.05)),
+        replay(up, RegretGap(within=0.05)),
+    )
+    assert there.trials == here.trials
+    assert there.best == -here.best
+    assert there.lost == pytest.approx(here.lost)
+    assert there.lost >= 0
+
+
+def test_the_table_for_people():
+    text = str(replay(LONG, MaxTrials(9), worth=0.01))
+    lines = [line.split(":")[0] for line in text.splitlines()]
+    assert lines == ["stops", "best", "lost", "spent", "saved", "gain"]
+    assert "after 9 of 22 trials: 9 of at most 9 trials made" in text
+    plain = replay(LONG, MaxTrials(9)).facts()
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["saved"] > 0
+    assert plain["gain"] is None
+
+
+def test_what_was_paid_elsewhere_cannot_be_saved():
+    optimizer = Optimizer(SPACE, 100.0, policy=EIPerCost(), seed=1)
+    for row in ROWS[:6]:
+        optimizer.add({"x": row["x"], "s": row["s"]}, row["value"], cost=row["cost"])
+    for _ in range(3):
+        trial = optimizer.ask()
+        optimizer.tell(trial, value_at(trial.params), cost=cost_at(trial.params))
+    found = replay(optimizer, MaxTrials(7))
+    paid = [trial.cost["cost"] for trial in optimizer.history]
+    assert found.spent == pytest.approx(paid[6])
+    assert found.saved == pytest.approx(paid[7] + paid[8])
+
+
+def test_the_runs_own_worth_is_taken():
+    optimizer = run(NotWorthIt(), policy=Gittins(), worth="0.01 = 10 cost")
+    found = replay(optimizer, NotWorthIt())
+    assert found.trials == len(optimizer.history)
+    assert found.worth == pytest.approx(1e-3)
+    assert replay(optimizer, NotWorthIt(), worth=1.0).trials < found.trials
+
+
+def test_running_and_lost_trials_are_left_out():
+    optimizer = run(MaxTrials(8))
+    optimizer.ask(anyway=True)
+    assert replay(optimizer, Target(-99.0)).trials_in_all == 8
+
+
+def test_on_a_study(tmp_path):
+    study = Study.create(tmp_path / "a.db", name="a", space=SPACE, budget=200.0, policy=EI())
+    for _ in range(9):
+        trial = study.ask()
+        study.tell(trial, value_at(trial.params), cost=cost_at(trial.params))
+    found = replay(study, Stalled(3))
+    assert found.trials_in_all == 9
+    assert found.resource == "cost"
+    study.close()
+
+
+def test_overlapping_trials_that_cost_more_than_the_budget_are_no_hindrance():
+    """Four workers share a wall clock: the sum of their seconds is more than the limit."""
+    optimizer = Optimizer(SPACE, "10s", policy=EI(), seed=1)
+    for i in range(8):
+        optimizer.add({"x": 2 + i / 8, "s": "u"}, float(i % 3), cost=4.0)
+    history = tuple(
+        trial.__class__(**{**vars(trial), "because": "asked"}) for trial in optimizer.history
+    )
+    optimizer._memory.commit(
+        lambda state, now: state.__class__(ledger=state.ledger, history=History(history))
+    )
+    found = replay(optimizer, RegretGap(within=1e-9))
+    assert found.spent_in_all == 32.0
+    assert np.isfinite([step.number for step in found.steps[6:]]).all()
+
+
+# ---------------------------------------------------------------- a log from elsewhere
+def same(found, other):
+    assert found.trials == other.trials
+    assert (found.spent, found.best, found.lost) == pytest.approx(
+        (other.spent, other.best, other.lost)
+    )
+
+
+def test_rows_frames_files_and_histories_are_one(tmp_path):
+    rule = RegretGap(within=0.05)
+    found = replay(ROWS, rule, space=SPACE)
+    assert found.trials is not None
+    pd = pytest.importorskip("pandas")
+    same(found, replay(pd.DataFrame(ROWS), rule, space=SPACE))
+    same(found, replay(LONG.history, rule, space=SPACE))
+    same(found, replay(to_frame(LONG.history), rule, space=SPACE))
+    with (tmp_path / "log.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ROWS[0])
+        writer.writeheader()
+        writer.writerows(ROWS)
+    same(found, replay(tmp_path / "log.csv", rule, space=SPACE))
+    (tmp_path / "log.json").write_text(json.dumps(ROWS))
+    same(found, replay(str(tmp_path / "log.json"), rule, space=SPACE))
+
+
+def test_the_same_space_says_the_same_as_the_run_itself():
+    """Without a budget, so that nothing is unaffordable: the log is all there is to know."""
+    optimizer = run(MaxTrials(22), budget=None)
+    rows = [{**t.params, "value": t.value, "cost": t.cost["cost"]} for t in optimizer.history]
+    for rule in (NotWorthIt(worth=1e-3), Stalled(4)):
+        same(replay(rows, rule, space=SPACE, seed=3), replay(optimizer, rule))
+
+
+def test_without_a_space_it_is_what_is_between(tmp_path):
+    found = replay(ROWS, NotWorthIt(worth=1e-3))
+    assert found.trials is not None
+    assert 6 <= found.trials < 22
+
+
+def mixed_rows():
+    rng = np.random.default_rng(0)
+    return [
+        {
+            "lr": float(10 ** rng.uniform(-5, -1)),
+            "depth": int(rng.integers(1, 40)),
+            "kind": ["a", "b"][i % 2],
+            "constant": 7,
+            "few": [1.5, 2.5][i % 2],
+            "value": float(rng.random()),
+            "cost": 1.0,
+        }
+        for i in range(25)
+    ]
+
+
+def test_ranges_scales_and_options_are_inferred():
+    from farthing.replay import _space_between
+
+    as_text = [{name: str(cell) for name, cell in row.items()} for row in mixed_rows()]
+    for rows in (mixed_rows(), as_text):
+        found = _space_between(rows).parameters
+        assert list(found) == ["lr", "depth", "kind", "few"]
+        assert isinstance(found["lr"], Float)
+        assert found["lr"].log
+        assert isinstance(found["depth"], Int)
+        assert found["kind"] == Categorical(["a", "b"])
+        assert found["few"].values == (1.5, 2.5)
+
+
+def test_a_named_resource_is_paid_in_its_unit():
+    rows = [{**row, "cost_usd": row["cost"]} for row in ROWS]
+    for row in rows:
+        del row["cost"]
+    found = replay(rows, NotWorthIt(), space=SPACE, worth="0.01 = $10")
+    assert found.resource == "usd"
+    assert found.worth == pytest.approx(1e-3)
+    assert "$" in str(found)
+    plain = replay(ROWS, NotWorthIt(), space=SPACE, worth=1e-3)
+    same(found, plain)
+
+
+def test_failed_and_killed_trials_are_trials():
+    rows = [dict(row) for row in ROWS[:10]]
+    rows[3] = {"x": 2.5, "s": "u", "state": "failed", "error": "boom", "cost": 1.0}
+    rows[5] = {"x": 2.6, "s": "u", "state": "killed", "cost": 9.0}
+    found = replay(rows, MaxTrials(8), space=SPACE)
+    assert found.trials == 8
+    assert found.spent == pytest.approx(sum(row["cost"] for row in rows[:8]))
+
+
+def test_before_the_first_value_everything_is_lost():
+    rows = [{"x": 2.5, "s": "u", "state": "failed", "error": "boom", "cost": 1.0}, *ROWS[:3]]
+    found = replay(rows, MaxTrials(1), space=SPACE)
+    assert found.best is None
+    assert math.isinf(found.lost)
+    assert "best" not in str(found)
+
+
+# ---------------------------------------------------------------- bad input
+def test_a_rule_that_compares_with_costs_needs_some():
+    rows = [{key: cell for key, cell in row.items() if key != "cost"} for row in ROWS]
+    with pytest.raises(InvalidInput, match="the log has none"):
+        replay(rows, NotWorthIt(worth=1e-3))
+    found = replay(rows, NotWorthIt(worth=1e-3), space=SPACE, cost=cost_at)
+    assert found.trials is not None
+    assert replay(rows, Stalled(3)).spent_in_all == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([], "no rows"),
+        ([{"value": 1.0, "cost": 2.0}] * 3, "No column of the log varies"),
+        ([{"x": 1.0, "value": 1.0}] * 3, "No column of the log varies"),
+        ([{"x": 1.0, "value": 1.0}, {"x": 2.0, "value": "good"}], "expected a number"),
+        ("no_such_file.csv", "cannot be read"),
+        (42, "holds no evaluations"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(rows, says):
+    with pytest.raises(InvalidInput, match=says):
+        replay(rows, Stalled(3))
+
+
+def test_a_missing_or_wrong_worth_is_refused():
+    with pytest.raises(InvalidInput, match="what a unit of cost is worth"):
+        replay(ROWS, NotWorthIt(), space=SPACE)
+    with pytest.raises(InvalidInput, match="price is in usd, but the cost is counted in cost"):
+        replay(ROWS, NotWorthIt(), space=SPACE, worth="0.01 = $20")
+    with pytest.raises(InvalidInput, match="worth=0"):
+        replay(ROWS, Stalled(3), space=SPACE, worth=0)
+
+
+@pytest.mark.parametrize("rule", [Stalled, NotWorthIt, 3, None, "stalled"])
+@pytest.mark.parametrize("source", [ROWS, LONG], ids=["rows", "run"])
+def test_what_is_no_rule_is_refused(source, rule):
+    with pytest.raises(InvalidInput, match="give one that is made"):
+        replay(source, rule)

@@ -1,0 +1,102 @@
+"""Thinking weighed against evaluating: how much of a thought there is, and the step without one."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from beliefs import done, known
+
+from farthing import Budget, Categorical, Float, History, Int, Ledger, Optimizer, Space, minimize
+from farthing.thrift import depth, step
+
+SPACE = Space({"x": Float(2, 5), "k": Int(1, 3), "kind": Categorical(["a", "b", "c", "d"])})
+
+
+def ledger(trials, thinking, limit=100.0):
+    return Ledger.of(Budget({"s": limit})).pay({"s": trials + thinking}, thought=thinking)
+
+
+@pytest.mark.parametrize(
+    ("trials", "thinking", "thought_s", "expected"),
+    [
+        (0.0, 0.0, 0.0, "whole"),
+        (0.0, 0.9, 0.1, "whole"),  # a hundredth of the budget is always allowed,
+        (0.0, 0.9, 0.2, "light"),
+        (0.0, 1.9, 0.2, "none"),
+        (80.0, 3.8, 0.2, "whole"),  # and a twentieth of what trials cost,
+        (80.0, 3.8, 0.3, "light"),
+        (80.0, 7.9, 0.2, "none"),
+        (80.0, 0.0, 8.1, "none"),  # the next thought counted
+    ],
+)
+def test_how_much_of_a_thought_there_is_time_for(trials, thinking, thought_s, expected):
+    assert depth(ledger(trials, thinking), thought_s, share=0.05) == expected
+
+
+def test_only_seconds_are_spent_thinking():
+    assert depth(Ledger.of(Budget("$5")), 1e9, share=0.05) == "whole"
+    assert depth(Ledger.of(None), 1e9, share=0.05) == "whole"
+
+
+def test_a_step_is_from_the_best_point_or_anywhere_and_always_valid():
+    best, *others = done(0, [0.3, 0.5, 0.125], 1.0), done(1, [0.9, 0.0, 0.625], 4.0)
+    others = [replace(others[0], number=k) for k in range(1, 1000)]
+    belief = known(SPACE, history=History((best, *others)), y=np.array([1.0] + [4.0] * 999))
+    lengths, kinds = [], Counter()
+    for seed in range(300):
+        x = step(belief, np.random.default_rng(seed)).x
+        np.testing.assert_array_equal(SPACE.snap(x[None])[0], x)
+        lengths.append(abs(x[0] - 0.3))
+        kinds[SPACE.decode(x)["kind"]] += 1
+    assert np.quantile(lengths, 0.3) < 1e-3  # many are small,
+    assert np.quantile(lengths, 0.9) > 0.1  # some are not
+    assert kinds["a"] > 200
+    assert len(kinds) > 2
+
+
+def test_before_there_is_a_value_a_step_is_uniform():
+    points = [step(known(SPACE), np.random.default_rng(seed)).x[0] for seed in range(100)]
+    assert min(points) < 0.1
+    assert max(points) > 0.9
+
+
+def test_an_objective_that_takes_no_time_is_evaluated_and_not_thought_about():
+    """A thousandth of a budget of seconds buys hundreds of evaluations, and they are used."""
+
+    def bowl(params):
+        return (params["a"] - 0.3) ** 2 + (params["b"] - 0.7) ** 2
+
+    result = minimize(bowl, {"a": Float(0, 1), "b": Float(0, 1)}, "3s")
+    steps = sum("a step from the best point" in trial.because for trial in result.history)
+    assert steps > 0.8 * len(result.history)
+    assert len(result.history) > 60
+    drawn = np.random.default_rng(0).random((20 * len(result.history), 2))
+    at_random = ((drawn - [0.3, 0.7]) ** 2).sum(axis=1).min()
+    assert result.best.value < at_random  # as good as twenty times as many random points
+
+
+def test_where_trials_are_dear_every_thought_is_whole():
+    optimizer = Optimizer({"a": Float(0, 1)}, {"s": 1e6})
+    for _ in range(9):
+        trial = optimizer.ask()
+        assert "step from" not in trial.because
+        assert "little time" not in trial.because
+        optimizer.tell(trial, trial.params["a"] ** 2, cost=1e4)
+
+
+def test_whole_thoughts_return_when_trials_turn_out_dear():
+    optimizer = Optimizer({"a": Float(0, 1)}, {"s": 1e4}, thinking=0.05)
+    optimizer._memory.commit(
+        lambda state, now: state.__class__(
+            **{**vars(state), "ledger": state.ledger.think(400.0), "thought_s": 1.0}
+        )
+    )
+    for k in range(12):
+        trial = optimizer.ask()
+        assert ("step from" in trial.because) == (k >= 5)  # the start needs no thought
+        optimizer.tell(trial, math.sin(trial.params["a"]), cost=0.01)
+    trial = optimizer.ask()
+    optimizer.tell(trial, 0.0, cost=9000.0)
+    assert "step from" not in optimizer.ask().because
