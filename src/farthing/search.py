@@ -196,13 +196,13 @@ def _best_first(rows: Array, score: Array) -> Found:
 def is_among(X: Array, tried: Array) -> Bools:
     """(m,): whether each row of X is exactly one of `tried`."""
     among = np.ones(len(X), dtype=np.bool_)
-    known = [np.append(np.unique(column), np.nan) for column in tried.T]
-    for j in np.argsort([-len(values) for values in known]):  # mostly the first says it all
-        there = X[among, j]
-        among[among] = known[j][np.searchsorted(known[j], there)] == there
-    if among.any():
-        points = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
-        among[among] = [x.tobytes() in points for x in np.ascontiguousarray(X[among]) + 0.0]
+    for j in range(X.shape[1]):  # mostly a coordinate or two say it all
+        there, known = X[among, j], np.append(np.unique(tried[:, j]), np.nan)
+        among[among] = known[np.searchsorted(known, there)] == there
+        if not among.any():
+            return among
+    points = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
+    among[among] = [x.tobytes() in points for x in np.ascontiguousarray(X[among]) + 0.0]
     return among
 
 
