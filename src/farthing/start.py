@@ -49,6 +49,8 @@ def propose(
     if proposal is None:
         waits = "model" in policy.needs and belief.objective is None
         proposal = start(belief, rng) if waits else policy.propose(belief, rng)
+        if proposal.predicted:  # another policy's, which came through here already
+            return proposal
         if is_spent(belief, proposal):
             proposal = explore(belief) or proposal
     if proposal.x is None:
