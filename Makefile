@@ -2,14 +2,14 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-CODE := src tests benchmarks examples
+CODE := src tests benchmarks examples docs/*.py
 SET_UP := .venv/.set-up
 
 # The matrices are small: more BLAS threads only make them slower, and tests already run in parallel.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint evidence speed cost-to-target clean
+.PHONY: help demo test coverage lint docs evidence speed cost-to-target screenshots clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' Makefile
@@ -18,12 +18,25 @@ demo: $(SET_UP) ## tune a model on a budget of seconds and watch it decide
 	$(BIN)/farthing demo
 
 test: $(SET_UP) ## run every test
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --maxprocesses 4
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 4 --dist loadgroup
+
+coverage: $(SET_UP) ## which lines and branches of src the tests reach, processes that they start included
+	$(BIN)/python -m coverage erase
+	mkdir -p build/coverage
+	$(ONE_THREAD) $(BIN)/python -m coverage run -m pytest -n 4 --dist loadgroup
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
 
 lint: $(SET_UP) ## check style, format and types
 	$(BIN)/python -m ruff check $(CODE)
 	$(BIN)/python -m ruff format --check $(CODE)
 	$(BIN)/python -m mypy
+
+docs: $(SET_UP) ## the pages as a site, in build/site
+	$(BIN)/python -m pip install -q -e '.[docs]'
+	$(BIN)/python docs/make_names.py
+	$(BIN)/python docs/make_methods.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 evidence: $(SET_UP) ## docs/evidence.md and its pictures from the results that are kept
 	$(BIN)/python -m benchmarks evidence
@@ -34,6 +47,9 @@ speed: ## install the peers in .venv-peers and time one suggestion of each, side
 
 cost-to-target: $(SET_UP) ## what every policy pays to reach a target, against random search
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.cost_to_target
+
+screenshots: $(SET_UP) ## the pictures of docs/seeing.md, and how quickly pages are there; needs chromium
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.screenshots
 
 clean: ## remove the environments and every cache
 	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

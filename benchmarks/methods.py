@@ -2,6 +2,7 @@
 
 EI, EIpu, EI_0.2, cooling, CArBO, CEI_0.7, ...    ours, the log-GP cost model
 EIpu+linear, ...                                  ours, another cost model
+PBGI+leash_4, ...                                 ours, with a leash of that margin
 optuna-tpe, flaml-cfo, ...                        a peer, see benchmarks/peers
 """
 
@@ -16,9 +17,12 @@ import numpy as np
 
 from benchmarks.problems.problem import Evaluation
 from farthing import Optimizer, Space, Stopped
+from farthing.asking import Terms, next_trials
 from farthing.belief import Belief
 from farthing.cost import Choose, CostLearner, Flops, Linear, LogGP, Median, MLPFlops, Moving
 from farthing.decision import Policy, Proposal
+from farthing.history import Trial, TrialState
+from farthing.ledger import Ledger
 from farthing.policies import (
     EI,
     CArBO,
@@ -30,6 +34,10 @@ from farthing.policies import (
     Rollout,
     Sobol,
 )
+from farthing.settings import Settings
+from farthing.state import AskedTogether, Event, Moment, State, Told
+from farthing.thinking import Thought, one_thread, think
+from farthing.transition import apply
 
 Params = Mapping[str, Any]
 
@@ -98,10 +106,13 @@ COST_MODELS: dict[str, Callable[[], CostLearner]] = {
 }
 
 
+LEASHES = {f"leash_{margin}": float(margin) for margin in (1, 2, 4, 8)}
+
+
 def split(name: str) -> tuple[str, str]:
-    """The policy and the cost model of a name, "" for the usual one."""
-    policy, _, cost = name.rpartition("+")
-    return (policy, cost) if cost in COST_MODELS else (name, "")
+    """The policy of a name, and its cost model or leash, "" for the usual ones."""
+    policy, _, other = name.rpartition("+")
+    return (policy, other) if other in COST_MODELS or other in LEASHES else (name, "")
 
 
 class Ours:
@@ -117,13 +128,14 @@ class Ours:
         clock: bool,
         move: Callable[..., float] | None = None,
     ) -> None:
-        policy, cost = split(name)
+        policy, other = split(name)
         self.optimizer = Optimizer(
             space,
             # Only an account in seconds is charged for thinking.
             budget={"s" if clock else "cost": budget},
             policy=POLICIES[policy](),
-            cost=COST_MODELS[cost]() if cost else move,
+            cost=COST_MODELS[other]() if other in COST_MODELS else move,
+            leash=LEASHES.get(other),
             seed=seed,
         )
 
@@ -151,6 +163,55 @@ class Ours:
             self.optimizer.tell(self.trial, failed="no value", cost=cost)
         else:
             self.optimizer.tell(self.trial, value, cost=cost)
+
+
+class Together:
+    """Ours in batches: a budget of seconds that pass for all trials of a batch at once.
+
+    The clock is the replay's, so this is the machine itself, `next_trials` and `apply`, told what
+    time it is. Thinking takes none of it.
+    """
+
+    def __init__(self, name: str, space: Space, *, budget: float, seed: int) -> None:
+        policy, cost = split(name)
+        self.settings = Settings.of(
+            space,
+            {"s": budget},
+            policy=POLICIES[policy](),
+            cost=COST_MODELS[cost]() if cost else None,
+            seed=seed,
+        )
+        self.state = State(Ledger.of(self.settings.budget))
+        self.now = self._charged = 0.0
+
+    def ask(self, count: int) -> list[Trial]:
+        """A batch, smaller or empty where so many may not start."""
+
+        def thinker(state: State) -> tuple[Thought, float]:
+            with one_thread():
+                return think(self.settings, state), 0.0
+
+        try:
+            asked = next_trials(
+                self.settings, self.state, count, thinker, Terms(), lambda: self._moment
+            )
+        except Stopped:
+            return []
+        self._commit(AskedTogether(asked))
+        return list(self.state.history.trials[-len(asked) :])
+
+    def tell(self, trial: Trial, state: TrialState, evaluation: Evaluation) -> None:
+        """What became of a trial."""
+        error = "no value" if state == "failed" else None
+        self._commit(Told(trial, state, evaluation.value, {"s": evaluation.cost}, error))
+
+    @property
+    def _moment(self) -> Moment:
+        return Moment(self.now, present=self.now - self._charged)
+
+    def _commit(self, event: Event) -> None:
+        self.state = apply(self.settings, self.state, event, self._moment)
+        self._charged = self.now
 
 
 def make(

@@ -7,6 +7,8 @@
     limits    where ours would have a trial killed it is, and pays what it had cost by then
     the end   an evaluation that would end after the budget is cut off there and has no value;
               a run also ends after `--most` evaluations, and when the method has nothing to ask
+    batches   `Job.batch` of ours at the same time, one batch after the other: the budget is of the
+              time that passes, of each batch its dearest evaluation
     tables    whatever is asked of a sampled table becomes the nearest row that is free, for every
               method; with --rows ours is told the rows and asks for those
 
@@ -29,6 +31,7 @@ import hashlib
 import json
 import math
 import multiprocessing
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -44,16 +47,19 @@ import numpy as np
 
 import farthing
 from benchmarks import peers, problems
-from benchmarks.methods import Method, make
+from benchmarks.methods import Method, Together, make
 from benchmarks.problems import recorded
 from benchmarks.problems.problem import Evaluation, Problem
 from farthing import Float, Space
+from farthing.history import TrialState
 
 FOLDER = Path(__file__).with_name("results") / "replays"
 BUDGET = 60.0  # typical costs
 MOST = 200  # evaluations of a run, or twice the budget where that is more
 WARM_UP = 12  # evaluations: more than the initial design of anybody
-AROUND = ("cli", "clerk", "evaluations", "loop", "meter", "running", "storage", "study", "worker")
+HOUSE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
+FLOORS = ("values", "beliefs", "decisions")  # of the house: where it is decided what is evaluated,
+ROOM = "thinking"  # and from where they are asked
 PATIENCE = 600.0  # CPU seconds of thinking after which a run is given up
 
 
@@ -68,6 +74,7 @@ class Job:
     most: int = MOST
     clock: bool = False  # whether thinking is charged
     rows: bool = False  # whether ours is told the rows of a sampled table
+    batch: int = 1  # evaluations at the same time: see `_play_together`
 
 
 def most_of(budget: float) -> int:
@@ -80,13 +87,15 @@ class Run:
     """What came of a job: cost, value (None: failed or cut off) and thinking of each evaluation."""
 
     job: Job
-    limit: float  # the budget in units of cost
+    limit: float  # the budget in units of cost; with batches, of time that they share
     costs: tuple[float, ...] = ()
     values: tuple[float | None, ...] = ()
     thinking: tuple[float, ...] = ()
     ended: str = ""
     error: str | None = None
     versions: dict[str, str] = field(default_factory=dict)  # farthing's, and of its source
+    # (evaluation, cost, value) that those killed at a limit of ours would have had
+    killed: tuple[tuple[int, float, float | None], ...] = ()
 
 
 def replay(problem: Problem, job: Job) -> Run:
@@ -95,13 +104,17 @@ def replay(problem: Problem, job: Job) -> Run:
     costs: list[float] = []
     values: list[float | None] = []
     thinking: list[float] = []
+    killed: list[tuple[int, float, float | None]] = []
     error = None
     try:
-        ended = _play(problem, job, limit, costs, values, thinking)
+        if job.batch == 1:
+            ended = _play(problem, job, limit, costs, values, thinking, killed)
+        else:
+            ended = _play_together(problem, job, limit, costs, values, thinking)
     except Exception as raised:
         ended, error = "error", f"{type(raised).__name__}: {raised}"[:500]
     lists = tuple(costs), tuple(values), tuple(thinking)
-    return Run(job, limit, *lists, ended, error, versions())
+    return Run(job, limit, *lists, ended, error, versions(), tuple(killed))
 
 
 def _play(
@@ -111,8 +124,9 @@ def _play(
     costs: list[float],
     values: list[float | None],
     thinking: list[float],
+    killed: list[tuple[int, float, float | None]],
 ) -> str:
-    """Fill the three lists, evaluation by evaluation; why it ended."""
+    """Fill the lists, evaluation by evaluation; why it ended."""
     table = problem.table
     if job.clock:
         warm_up(job.method)
@@ -142,6 +156,7 @@ def _play(
         left = limit - spent
         most = getattr(method, "limit", math.inf)  # where it would have a trial killed: ours
         if cost > most and most < left:
+            killed.append((len(costs), cost, value))
             costs.append(most)
             values.append(None)
             thinking.append(thought)
@@ -163,6 +178,51 @@ def _play(
         if spent >= limit:
             return "budget"
         if sum(thinking) > PATIENCE:
+            return "too slow"
+    return "evaluations"
+
+
+def _play_together(
+    problem: Problem,
+    job: Job,
+    limit: float,
+    costs: list[float],
+    values: list[float | None],
+    thinking: list[float],
+) -> str:
+    """Synchronous batches (Lee et al. 2020, algorithm 2): the next is asked when all have ended.
+
+    A batch takes the time of its dearest evaluation, and costs the sum of them. What would end
+    after the budget is cut off there, as everything is.
+    """
+    if job.clock or job.rows or problem.move is not None:
+        raise ValueError("batches are replayed without thinking, told rows and moves")
+    method = Together(job.method, problem.space, budget=limit, seed=job.seed)
+    rows = Rows(problem.table) if problem.table is not None else None
+    while len(costs) < job.most:
+        begun = time.process_time()
+        batch = method.ask(min(job.batch, job.most - len(costs)))
+        if not batch:
+            return "nothing to ask"
+        left, ended = limit - method.now, []
+        for trial in batch:
+            params = trial.params if rows is None else rows.nearest(trial.params)
+            value, cost = problem.at(params)
+            most = min(trial.limit.get("s", math.inf), left)
+            state: TrialState = "killed" if cost > most else "failed" if value is None else "done"
+            ended.append(
+                (trial, state, Evaluation(value if cost <= most else None, min(cost, most)))
+            )
+        method.now += max(evaluation.cost for _, _, evaluation in ended)
+        for each in ended:
+            method.tell(*each)
+        thought = (time.process_time() - begun) / len(batch)
+        costs.extend(evaluation.cost for _, _, evaluation in ended)
+        values.extend(evaluation.value for _, _, evaluation in ended)
+        thinking.extend([thought] * len(batch))
+        if method.now >= limit * (1 - 1e-12):
+            return "budget"
+        if sum(thinking) > PATIENCE * job.batch:
             return "too slow"
     return "evaluations"
 
@@ -233,6 +293,11 @@ def line_of(run: Run) -> str:
         "error": run.error,
         **(run.versions or versions()),
     }
+    if run.killed:
+        record["killed"] = [
+            [i, _digits(cost, 5), None if value is None else _digits(value, 7)]
+            for i, cost, value in run.killed
+        ]
     return json.dumps(record, separators=(",", ":"))
 
 
@@ -249,6 +314,7 @@ def run_of(line: str) -> Run:
         record["ended"],
         record["error"],
         {"farthing": record["farthing"], "source": record.get("source", "")},
+        tuple((i, cost, value) for i, cost, value in record.get("killed", ())),
     )
 
 
@@ -263,9 +329,11 @@ def source() -> str:
 
     What carries a decision out, and where it is kept, is no part of it.
     """
+    listed = re.findall(r"^\| ([a-z ]+) \| `(\w+)` \|", HOUSE.read_text("utf-8"), re.M)
+    rooms = {room for floor, room in listed if floor in FLOORS} | {ROOM}
     folder, marks = Path(farthing.__file__).parent, []
     for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0].removesuffix(".py") in AROUND:
+        if path.relative_to(folder).parts[0].removesuffix(".py") not in rooms:
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):

@@ -9,7 +9,8 @@
 
 Processor seconds of verdict, ask and tell; all cases take turns, so that the machine's moods reach
 all of them alike. `python -m benchmarks.speed_own 25,100,400 60000` prints one JSON line per (case,
-n): so many past observations, so many rows.
+n): so many past observations, so many rows. With `beside` before these numbers it is one line per
+(space, n, policy), each policy beside EI in the same space.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ import numpy as np
 from benchmarks.problems.synthetic import bumps
 from benchmarks.speed_peers import past, price
 from farthing import Categorical, Float, Int, Optimizer, Ordinal, Space, policies
+from farthing.decision import Policy
 
 D = 8
 REFERENCE = "EI, continuous"
 ROUNDS = 12  # suggestions of every case; a refit of some comes in them
+ASKED = (policies.EI(), policies.Gittins(), policies.Cooling(), policies.ContextualEI())
 PLENTY = 1e4  # median costs: a budget that is not what is measured
 
 
@@ -68,7 +71,7 @@ def table(rows: int) -> Space:
 class Case:
     """An Optimizer in a space with n past observations, ready to be asked."""
 
-    def __init__(self, space: Space, policy: policies.EI | None, *, n: int, paid: bool) -> None:
+    def __init__(self, space: Space, policy: Policy | None, *, n: int, paid: bool) -> None:
         problem = bumps(D)
         self.f, self.space, self.paid = problem.f, space, paid
         X = space.snap(past(problem, n, seed=n))
@@ -120,6 +123,26 @@ def measured(sizes: list[int], rows: int, rounds: int = ROUNDS) -> Iterator[dict
             yield {**record, "ratio": ratio} | ({"rows": rows} if name.endswith("table") else {})
 
 
+def beside_ei(sizes: list[int], rows: int, rounds: int = ROUNDS) -> Iterator[dict[str, Any]]:
+    """Suggestions of policies in runs of their own, and their ratio to those of EI."""
+    for name, space in (("continuous", continuous()), ("mixed", mixed()), ("table", table(rows))):
+        for n in sizes:
+            cases = {type(policy).__name__: Case(space, policy, n=n, paid=True) for policy in ASKED}
+            seconds: dict[str, list[float]] = {policy: [] for policy in cases}
+            for turn in range(rounds + 1):
+                for policy, case in cases.items():
+                    spent = case.suggest()
+                    if turn:
+                        seconds[policy].append(spent)
+            medians = {policy: statistics.median(spent) for policy, spent in seconds.items()}
+            for policy, median in medians.items():
+                ratio = median / medians["EI"]
+                yield {"space": name, "n": n, "policy": policy, "median": median, "ratio": ratio}
+
+
 if __name__ == "__main__":
-    for record in measured([int(n) for n in sys.argv[1].split(",")], int(sys.argv[2])):
+    beside = sys.argv[1] == "beside"
+    sizes, rows = sys.argv[1 + beside : 3 + beside]
+    records = (beside_ei if beside else measured)([int(n) for n in sizes.split(",")], int(rows))
+    for record in records:
         print(json.dumps(record), flush=True)

@@ -11,8 +11,17 @@ SERVER = os.environ.get("FARTHING_TEST_POSTGRES")
 REASON = "FARTHING_TEST_POSTGRES does not name a server: .ci/postgres starts one"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def home(tmp_path_factory):
+    """What Farthing keeps for its user, locks and results untold, is kept elsewhere by tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
+        yield
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path):
+def url(request, tmp_path, monkeypatch):
     """The address of an empty database, of each kind."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'study.db'}"
@@ -21,6 +30,7 @@ def url(request, tmp_path):
         pytest.skip(REASON)
     import psycopg
 
+    monkeypatch.chdir(tmp_path)  # what trials print is kept in the current folder
     schema = f"test_{uuid.uuid4().hex}"
     server = SERVER.replace("+psycopg", "")
     with psycopg.connect(server, autocommit=True) as connection:

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-# Nothing takes this long, however busy the machine is, unless it is broken.
-PATIENCE = 300.0
+# Nothing takes this long, however busy the machine is, unless it is broken. Who waits in vain fails
+# before pyproject.toml's limit ends the process, and with it all that it had still to test.
+PATIENCE = 200.0
 # What is never waited for: a test that did would run into its limit, which pyproject.toml sets.
 FOREVER = 1800.0
+AGAIN = 10.0  # seconds
 
 
 def is_alive(pid: int) -> bool:
@@ -26,6 +28,13 @@ def is_alive(pid: int) -> bool:
 def is_reaped(pid: int) -> bool:
     """Whether a process is gone, and somebody has waited for it."""
     return not Path(f"/proc/{pid}").exists()
+
+
+def holds_a_lock_on(file: Path, pid: int | None = None) -> bool:
+    """Whether a process, or this one, has a lock on this file that other processes see."""
+    found = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    mine = (str(pid or os.getpid()), str(file.stat().st_ino))
+    return any((words[4], words[5].rpartition(":")[2]) == mine for words in found if len(words) > 5)
 
 
 def wait_until(happened: Callable[[], object], patience: float = PATIENCE) -> bool:
@@ -99,6 +108,8 @@ def fork_off(run: Callable[[], object]) -> int:
     if pid == 0:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray leaves a handler of its own,
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())  # and others may leave a mask
             os.close(ready)
             os.write(tell, b"!")
             os.close(tell)
@@ -112,6 +123,27 @@ def fork_off(run: Callable[[], object]) -> int:
     return pid
 
 
-def exit_code(pid: int) -> int:
-    """How a process that was forked off ended."""
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def exit_code(pid: int, *, insist: signal.Signals | None = None) -> int:
+    """How a process that was forked off ended; one that does not end, even stopped, is killed.
+
+    Args:
+        insist: on ending it with this signal, again every few seconds: one that Python handles
+            inside a callback of the collector, or of a library's, it forgets.
+    """
+    ended = list[int]()
+    again = time.monotonic() + AGAIN
+
+    def has_ended() -> bool:
+        nonlocal again
+        found, status = os.waitpid(pid, os.WNOHANG)
+        ended.extend([status] if found else [])
+        if insist is not None and not found and time.monotonic() > again:
+            os.kill(pid, insist)
+            again = time.monotonic() + AGAIN
+        return bool(found)
+
+    if not wait_until(has_ended):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise AssertionError(f"process {pid} did not end")
+    return os.waitstatus_to_exitcode(ended[0])

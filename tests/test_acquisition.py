@@ -512,7 +512,8 @@ def test_a_proposal_says_what_it_buys_and_costs():
     found = maximise_score(belief, score, np.random.default_rng(11))
     made = proposal(belief, found, "best value for money", notes={"alpha": 1.0})
     assert made.because == (
-        "best value for money: expected improvement 0.0227 on 0.25, for about 2"
+        "best value for money: expected improvement 0.0227 on 0.25 (the best as the model sees "
+        "it), for about 2"
     )
     assert made.score == found.score[0]
     assert made.notes == {"alpha": 1.0}
@@ -529,3 +530,20 @@ def test_a_proposal_of_nothing_says_so():
     made = proposal(toy(), Found(np.empty((0, 1)), np.empty(0)), "best value")
     assert made.x is None
     assert made.because == "nothing affordable and untried is left"
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_a_proposal_names_the_trial_whose_value_it_would_improve(direction):
+    from farthing import Float, Optimizer
+    from farthing.policies import EI
+
+    optimizer = Optimizer({"x": Float(0, 1)}, policy=EI(), direction=direction)
+    for i in range(8):
+        trial = optimizer.ask()
+        value = (trial.params["x"] - 0.3) ** 2 + 0.01 * i
+        optimizer.tell(trial, value if direction == "minimize" else -value)
+    best = optimizer.best
+    because = optimizer.ask().because
+    assert f"on {best.value:.4g} (trial {best.number})" in because
+    # While one is running, what it may return counts, too.
+    assert "(the best as expected after what is running)" in optimizer.ask().because

@@ -50,6 +50,7 @@ PURE_STANDARD_LIBRARY = {
     "collections",
     "contextlib",
     "copy",
+    "html",
     "dataclasses",
     "decimal",
     "enum",
@@ -73,7 +74,8 @@ PURE_STANDARD_LIBRARY = {
 }
 IMPURE_BUILTINS = {"breakpoint", "eval", "exec", "input", "open", "print"}
 RANDOM_WITH_A_SEED = {"BitGenerator", "Generator", "PCG64", "SeedSequence", "default_rng"}
-LOADED_BY_IMPORT = {"farthing", "numpy", "scipy", "threadpoolctl"}
+# numpy.f2py, which scipy loads, takes charset_normalizer where it finds it.
+LOADED_BY_IMPORT = {"farthing", "numpy", "scipy", "threadpoolctl", "charset_normalizer"}  # by f2py
 NAMES_THAT_SAY_NOTHING = ("utils.py", "helpers.py", "base.py")
 MAX_LINES = 520  # a longer file is more than one concept
 

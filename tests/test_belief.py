@@ -231,6 +231,21 @@ def test_a_fantasy_of_what_is_already_known_changes_nothing(monkeypatch):
     np.testing.assert_allclose(other[likely], one[likely], atol=0.02)
 
 
+def test_more_trials_may_be_running_than_are_known_and_twice_at_the_same_point():
+    history, rng = trials(5), np.random.default_rng(8)
+    pending = SPACE.sample(30, rng)
+    belief = belief_of(running(history, *pending, pending[0], history[2].x))
+    assert belief.best.shape == (FANTASIES,)
+    assert (belief.best <= belief_of(history).best).all()
+    outlook = belief.outlook(SPACE.sample(100, rng))
+    each = log_ei(outlook.mean, outlook.std[:, None], outlook.best)
+    assert np.isfinite(each).all()
+    # What was drawn at a point is what is then believed there, to what its nugget allows.
+    mean, std = belief.objective.at(pending)
+    assert np.all(std < 0.3 * belief_of(history).objective.at(pending).std.max())
+    np.testing.assert_allclose(belief.best, mean.min(axis=0).clip(max=belief.y.min()), atol=0.1)
+
+
 def test_without_a_model_running_trials_are_only_remembered():
     belief = belief_of(running(trials(3), [0.5, 0.5]))
     assert belief.objective is None
@@ -299,7 +314,7 @@ def test_without_a_limit_everything_is_affordable():
     normal, shortfall = belief.costs(space.rows)
     np.testing.assert_array_equal(normal.mean, [1.0, 90.0])
     np.testing.assert_array_equal(shortfall, -np.inf)
-    assert belief.cap == np.inf
+    assert belief.cap == belief.in_one_unit().cap == np.inf
     empty = known(space)
     np.testing.assert_array_equal(empty.costs(space.rows)[0].mean, 0.0)
     np.testing.assert_array_equal(empty.costs(space.rows)[1], -np.inf)
@@ -329,6 +344,14 @@ def test_of_several_resources_the_scarcest_counts():
     np.testing.assert_array_equal(normal.std, [3.0, 0.0, 0.0, 0.0, 0.0])
     chance = norm.cdf((np.log(2.0) - means["usd"][:2]) / 3.0)
     np.testing.assert_array_equal(shortfall[:2] <= 0, chance >= 0.8)
+
+
+def test_in_one_unit_nobody_pays_more_than_is_left_of_it():
+    means = {"s": np.log([12.0, 29.0]), "usd": np.log([1.0, 0.1])}
+    belief, rows = priced(means, {"s": np.zeros(2), "usd": np.zeros(2)}, {"s": 30, "usd": 2})
+    one = belief.in_one_unit()
+    assert one.cap == 30.0
+    np.testing.assert_allclose(np.exp(one.costs(rows)[0].mean), [12.0, 29.0], rtol=1e-12)
 
 
 # ---------------------------------------------------------------- gradients
@@ -448,10 +471,11 @@ def test_success_is_the_chance_of_a_positive_label():
     )
 
 
-def test_a_failure_is_no_promise():
+@pytest.mark.parametrize("x", [[0.95, 0.05], [0.5, 0.5], [0.3, 0.3]], ids=["bad", "good", "best"])
+def test_a_failure_is_no_promise(x):
     """EI is large where nothing is known: a failure there must not go on promising."""
     history = trials(8)
-    x = np.array([[0.95, 0.05]])
+    x = np.array([x])
     before = one_column(belief_of(history).objective, x)
     after = belief_of(history.adding(fruitless(8, x[0], "failed"))).objective
     after = one_column(after, x)

@@ -27,7 +27,8 @@ IMPORTS = {"scikit_optimize": "skopt"}  # where the module is not named as the f
 
 def available(name):
     library = peers.NAMES[name]
-    return find_spec(IMPORTS.get(library, library)) is not None
+    needed = [IMPORTS.get(library, library), *(["torch"] if name == "optuna-gp" else [])]
+    return all(find_spec(module) is not None for module in needed)
 
 
 def test_peers_are_found_in_their_folder():

@@ -11,6 +11,7 @@ from methods import Circumstances, classes_in, examples_in, examples_of
 
 from farthing import Categorical, Float, Int, Optimizer, Ordinal, Space, Stopped, policies, stopping
 from farthing.acquisition import gittins_index, log_ei_per_cost, maximise_score
+from farthing.climb import slide
 from farthing.policies import EI, CArBO, ContextualEI, Cooling, EIPerCost, Gittins, Random
 from farthing.policies.rollout import furthest
 from farthing.search import maximise
@@ -290,6 +291,7 @@ def proposed(name, kind):
             if vars(module).get("maximise") is maximise:
                 patch.setattr(module, "maximise", _spy(surfaces, maximise))
         patch.setattr("farthing.policies.rollout.furthest", _spy(surfaces, furthest))
+        patch.setattr("farthing.policies.contextual.slide", _spy(surfaces, slide))
         optimizer = AS_IT_IS.optimizer(kind, name)
         trial = optimizer.ask()
     return SimpleNamespace(

@@ -206,3 +206,11 @@ def test_proposals_and_verdicts_do_not_change():
     for made in (Proposal(None, "why"), Verdict(True, "why")):
         with pytest.raises(AttributeError):
             made.because = "why not"
+
+
+def test_combined_rules_are_shown_as_they_were_written():
+    rule = any_of(MaxTrials(9), after(5, in_a_row(3, all_of(Target(0.5), OutOfBudget()))))
+    assert repr(rule) == (
+        "any_of(MaxTrials(count=9), after(5, in_a_row(3, "
+        "all_of(Target(value=0.5), OutOfBudget()))))"
+    )

@@ -1,12 +1,22 @@
 """What the pages say is so: code runs, links lead somewhere, names exist, methods are listed."""
 
 import ast
+import importlib
+import os
 import re
-import tomllib
+import runpy
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from processes import PATIENCE
+
+from farthing import __version__
+from farthing.cli import app
 
 REPO = Path(__file__).resolve().parents[1]
 PACKAGE = REPO / "src" / "farthing"
@@ -71,6 +81,109 @@ def test_readme_code_runs(tmp_path, monkeypatch):
         exec(compile(block, "README.md", "exec"), names)
 
 
+# These have a test of their own: names below, neighbours in tests/integrations/test_page.py.
+ELSEWHERE = {"names", "neighbours"}
+LESSONS = sorted(
+    page.stem
+    for page in (REPO / "docs").glob("*.md")
+    if python_blocks(text(page)) and page.stem not in ELSEWHERE
+)
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_the_code_of_a_lesson_runs(lesson, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["train.py"])
+    names = {"__name__": "__main__"}
+    for block in python_blocks(text(REPO / "docs" / f"{lesson}.md")):
+        exec(compile(block, lesson, "exec"), names)
+
+
+def test_no_block_is_in_a_language_that_nothing_checks():
+    languages = {page.name: {each for each, _ in FENCE.findall(text(page))} for page in PAGES}
+    # What is no program: what a shell prints, trees, a configuration. `py` is on one page only.
+    assert {
+        page for page, each in languages.items() if each - {"python", "sh", "text", "toml"}
+    } == {"neighbours.md"}
+    assert set(LESSONS) >= {"first_study", "money", "parallel", "seeing", "stopping", "study"}
+
+
+def commands(block: str) -> list[list[str]]:
+    """The words of each `farthing ...` of a block, without those of a trial's own command."""
+    lines = re.sub(r"\\\n", " ", block).splitlines()
+    words = [shlex.split(line, comments=True) for line in lines]
+    words += [shlex.split(each) for line in words for each in line if " farthing " in each]
+    found: list[list[str]] = []
+    for line in words:
+        for at in (i for i, word in enumerate(line) if word == "farthing"):
+            rest = [word.rstrip(";") for word in line[at + 1 :]]
+            ends = [i for i, word in enumerate(line[at + 1 :]) if word in ("--", "&", "|", ";")]
+            ends += [i + 1 for i, word in enumerate(line[at + 1 :]) if word.endswith(";")]
+            found.append([word for word in rest[: min(ends, default=len(rest))] if word != "..."])
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(REPO).as_posix())
+def test_the_commands_of_a_page_are_commands(page):
+    told = [
+        words
+        for kind, block in FENCE.findall(text(page))
+        if kind == "sh"
+        for words in commands(block)
+    ]
+    for name, *options in told:
+        command = app.get_command(click.Context(app), name)
+        assert command is not None, f"{page.name}: farthing {name}"
+        command.make_context(name, list(options))  # raises where an option is none
+
+
+def test_the_first_study_from_a_shell_runs(tmp_path):
+    page = text(REPO / "docs" / "first_study.md")
+    (tmp_path / "train.py").write_text(python_blocks(page)[0], encoding="utf-8")
+    (block,) = [code for language, code in FENCE.findall(page) if language == "sh"]
+    done = subprocess.run(
+        [
+            "sh",
+            "-e",
+            "-c",
+            block.replace("--budget 10s", "--budget 3s").replace("explain 7", "explain 0"),
+        ],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        },
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "spent:" in done.stdout
+    assert "because:" in done.stdout
+
+
+def test_every_page_is_in_the_navigation():
+    listed = set(re.findall(r"[- ](\w+\.md)$", text(REPO / "mkdocs.yml"), re.MULTILINE))
+    assert listed == {page.name for page in (REPO / "docs").glob("*.md")}
+
+
+def test_the_pictures_of_the_methods_are_of_every_policy():
+    drawn = runpy.run_path(str(REPO / "docs" / "make_methods.py"))
+    policies = {n for n in methods() if hasattr(importlib.import_module("farthing.policies"), n)}
+    assert set(drawn["ORDER"]) == policies
+    assert text(REPO / "docs" / "methods.md") == drawn["page"](), "run python docs/make_methods.py"
+    assert {file.stem for file in (REPO / "docs" / "methods").glob("*.png")} == policies
+
+
+def test_every_public_name_is_on_its_page_with_an_example_that_runs(tmp_path, monkeypatch):
+    names = runpy.run_path(str(REPO / "docs" / "make_names.py"))
+    assert set(names["EXAMPLES"]) == set(names["public_names"]())
+    assert text(REPO / "docs" / "names.md") == names["page"](), "run python docs/make_names.py"
+    monkeypatch.chdir(tmp_path)
+    for name, code in names["EXAMPLES"].items():
+        exec(compile(code, name, "exec"), {"__name__": "__main__"})
+
+
 def test_readme_names_the_commands_and_the_makefile_has_them():
     makefile = text(REPO / "Makefile")
     for command in ("make demo", "make test"):
@@ -103,9 +216,12 @@ def test_notation_names_exist():
 
 
 def test_changelog_has_this_version():
-    version = tomllib.loads(text(REPO / "pyproject.toml"))["project"]["version"]
-    heading = rf"^## \[{re.escape(version)}\].*\n+### \w+\n+- \S"
+    heading = rf"^## \[{re.escape(__version__)}\].*\n+### \w+\n+- \S"
     assert re.search(heading, text(REPO / "CHANGELOG.md"), re.MULTILINE)
+
+
+def test_whoever_cites_it_cites_this_version():
+    assert f"\nversion: {__version__}\n" in text(REPO / "CITATION.cff")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(REPO).as_posix())
@@ -133,4 +249,11 @@ def test_the_readers_here_see_what_is_planted(tmp_path):
     assert broken_links(page, tmp_path) == ["gone.md", "gone.png"]
     assert python_blocks("```python\nx = 1\n```\n```sh\nls\n```\n") == ["x = 1\n"]
     assert list(notation_rows("| u | `a`, `b.c` | (m,) | `gp.py` |")) == [(["a", "b.c"], ["gp.py"])]
+    assert commands(
+        "farthing a; farthing b --c \\\n 1 -- x &\nsh 'exec farthing d'  # farthing e\n"
+    ) == [
+        ["a"],
+        ["b", "--c", "1"],
+        ["d"],
+    ]
     assert identifiers("def f(x): return x.y + z") == {"f", "x", "y", "z"}

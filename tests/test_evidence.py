@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import evidence, methods, replay
-from benchmarks.artefacts import ARTEFACTS, carbo, comparison, duels
+from benchmarks.artefacts import ARTEFACTS, carbo, carbo_batches, comparison, duels
 from benchmarks.artefacts.artefact import Settings, picture, run
 from benchmarks.problems import recorded, tables
 from benchmarks.problems.training import RECORDED
@@ -16,18 +16,23 @@ BY_NAME = {artefact.name: artefact for artefact in ARTEFACTS}
 
 
 def test_every_artefact_of_the_issue_is_there():
-    figures = {f"carbo-figure-{k}" for k in (1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12)}
+    figures = {f"carbo-figure-{k}" for k in range(1, 13)}
     figures |= {"carbo-table-1", "carbo-table-2", "carbo-table-3"}
     pareto = {f"pareto-figure-{k}" for k in range(1, 10)}
     pareto |= {f"pareto-figure-{k}-linear" for k in (3, 4, 5, 6)}
     rollout = {f"rollout-{part}" for part in ("figure-3", "figure-4", "figure-5", "sensitivity")}
-    ours = {"default", "peers", "rows-known", "realtime", "carbo-surrogates", "stopping-figure-1"}
+    ours = {"default", "peers", "rows-known", "start", "leash", "realtime"}
+    ours |= {"carbo-surrogates", "stopping-figure-1"}
     assert figures | pareto | rollout | ours == set(BY_NAME)
     assert len(BY_NAME) == len(ARTEFACTS)
 
 
 @pytest.mark.parametrize(
-    "name", ["carbo-figure-1", "carbo-figure-4", "carbo-table-2", "rollout-figure-3"]
+    "name",
+    [
+        *("carbo-figure-1", "carbo-figure-4", "carbo-figure-6", "carbo-table-2"),
+        *("rollout-figure-3", "start"),
+    ],
 )
 def test_an_artefact_from_end_to_end(name, tmp_path, monkeypatch):
     monkeypatch.setattr(replay, "FOLDER", tmp_path)
@@ -255,7 +260,7 @@ def test_a_saving_stands_beside_its_controls():
     runs = carbo_runs({"EI": 0.2, "EIpu": 0.3, "random": 0.4, "CArBO": 0.2})
     parts = carbo.compared(runs, ["carbo/knn-a1a", "carbo/rf-a1a"])
     assert {part["rival"] for part in parts.values()} == {"EI"}
-    nets = carbo._nets(parts)
+    nets = carbo.net_savings(parts)
     # After 10 of 60, where EI is after 20: by the budget EI saves two thirds over itself.
     assert nets["savings"][0] == pytest.approx(100 * 50 / 60, rel=1e-5)
     assert nets["savings_itself"][0] == pytest.approx(100 * 40 / 60, rel=1e-5)
@@ -263,18 +268,57 @@ def test_a_saving_stands_beside_its_controls():
     assert nets["time_saved"] == [50.0] * 3
     assert nets["time_control"] == [0.0] * 3
     kept = {"problems": parts, "r2": {p: [0.5, 0.5] for p in parts}}
-    assert "CArBO is faster" in carbo._saving_verdict(kept)
-    assert "**50.0 % [50.0, 50.0]**" in carbo._saving_table(kept)
+    assert "CArBO is faster" in carbo.saving_verdict(kept)
+    assert "**50.0 % [50.0, 50.0]**" in carbo.saving_table(kept)
+
+
+def test_tables_say_which_batches_were_run():
+    finals = {"EI": 0.2, "EIpu": 0.3, "random": 0.4, "CArBO": 0.2}
+    parts = carbo.compared(carbo_runs(finals), ["carbo/knn-a1a", "carbo/rf-a1a"])
+    kept = {"problems": parts, "r2": {p: [0.5, 0.5] for p in parts}}
+    for name in ("carbo-table-1", "carbo-table-2"):
+        artefact = BY_NAME[name]
+        for said in (artefact.verdict(kept), artefact.table(kept)):
+            assert said.endswith("Batches of 3 and 7 and 11: not yet run.")
+        more = kept | {"batches": {"3": parts, "7": {}, "11": parts}}
+        for said in (artefact.verdict(more), artefact.table(more)):
+            assert said.endswith("Batches of 7: not yet run.")
+    assert "| EI3 | EIpu3 |" in BY_NAME["carbo-table-1"].table(more)
+    assert "batch 11: on 2 of 2, alone on 0" in BY_NAME["carbo-table-1"].verdict(more)
+    assert "batch 3: 50.0 % [50.0, 50.0], faster" in BY_NAME["carbo-table-2"].verdict(more)
+
+
+def test_the_loss_of_batches_is_against_the_same_seeds():
+    sizes = {
+        size: {"finals": finals, "curve": [], "limit": 1.0, "evaluations": 9.0, "busy": 0.5}
+        for size, finals in {
+            "1": [0.1, 0.2, 0.3],
+            "2": [0.1, 0.2, 0.3],
+            "4": [0.12, 0.22, 0.32],
+            "8": [0.0, 0.3, None],
+        }.items()
+    }
+    kept = {"problem": "carbo/mlp-a1a", "sizes": sizes, "seeds": 3, "compute": 480.0}
+    found = carbo_batches.losses(kept)
+    assert found["2"] == [0.0, 0.0, 0.0]
+    assert found["4"] == pytest.approx([0.02] * 3)
+    assert found["8"][0] == pytest.approx(0.0)
+    artefact = BY_NAME["carbo-figure-6"]
+    assert "worse in batches of 4. " in artefact.verdict(kept)
+    assert "| 4 | 1 | 9 | 50 % | 0.2200 | +0.0200 [+0.0200, +0.0200] |" in artefact.table(kept)
+    empty = kept | {"sizes": {}, "seeds": 0}
+    assert artefact.verdict(empty) == "CArBO in batches of 1 to 16: not yet run."
+    assert "not yet run" in artefact.table(empty)
 
 
 def test_errors_less_than_a_test_row_apart_are_equal():
     runs = carbo_runs({"EI": 0.2, "EIpu": 0.2001, "random": 0.4, "CArBO": 0.20015})
     parts = carbo.compared(runs, ["carbo/knn-a1a"])
-    assert carbo._wins(parts) == (
+    assert carbo.win_counts(parts) == (
         {"EI": 1, "EIpu": 1, "random": 0, "CArBO": 1},
         {"EI": 0, "EIpu": 0, "random": 0, "CArBO": 0},
     )
-    assert "on 1 of 1 problems with ties of a test row, alone on 0" in carbo._error_verdict(
+    assert "on 1 of 1 problems with ties of a test row, alone on 0" in carbo.error_verdict(
         {"problems": parts}
     )
 

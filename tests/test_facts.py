@@ -5,11 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from beliefs import random_pool
 
 from farthing import Float, Int, Optimizer, Space
 from farthing.errors import InvalidInput
-from farthing.facts import Result, explanation, summary
-from farthing.history import History
+from farthing.facts import Result, _promise, explanation, summary
+from farthing.history import History, Trial
+from farthing.normal import log_ei
 from farthing.policies import EI, EIPerCost, Gittins, Random
 from farthing.state import State
 from farthing.tabular import row
@@ -121,11 +123,11 @@ def test_a_result_as_text():
     lines = str(result).splitlines()
     assert lines[0] == "stopped: the budget is spent"
     assert lines[1].startswith("best:    0.25 (trial 0) at a=")
-    assert "14.0 s of 1 m 00 s, 2 trials of 9 trials" in lines[2]
+    assert "14.0 s of 1 m 00 s, 2 of 9 trials" in lines[2]
     assert lines[2].endswith("of it thinking; 2 trials (1 done, 1 failed)")
     dollars = make(policy=Random())
     dollars.tell(dollars.ask(), 1.0, cost=0.5)
-    assert str(result_of(dollars)).endswith("spent:   $0.50 of $10.00; 1 trials (1 done)")
+    assert "spent:   $0.50 of $10.00; 1 trial (1 done); " in str(result_of(dollars))
     assert "spent:   nothing; 0 trials" in str(result_of(make(None, policy=EI())))
 
 
@@ -190,6 +192,22 @@ def test_with_a_model_a_trial_has_its_place_among_others(budget, settings):
     told = explain(optimizer, running.number)
     assert told["improved_by"] == pytest.approx(0.125)
     unchanged(facts, told)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_front_by_comparing_every_pair(seed):
+    belief = random_pool(np.random.default_rng(seed))
+    ei = np.exp(log_ei(belief.objective.mean, belief.objective.std, 2.6))
+    cost, rows = np.exp(belief.cost["cost"].mean), range(len(ei))
+    on = [not any(cost[j] <= cost[i] and ei[j] > ei[i] for j in rows) for i in rows]
+    assert 1 < sum(on) < len(on)
+    for i in rows:
+        facts = _promise(belief, Trial(0, {}, belief.space.rows[i]))
+        assert facts["on_the_front"] == on[i]
+        assert facts["front"] == sum(on)
+        assert facts["cheaper_on_the_front"] == sum(on[j] and cost[j] < cost[i] for j in rows)
+        assert facts["expected_improvement"] == pytest.approx(ei[i])
+        assert facts["share_of_the_most"] == pytest.approx(ei[i] / ei.max())
 
 
 def test_a_worse_value_improves_by_nothing():

@@ -238,6 +238,7 @@ def test_at_best_is_no_worse(n, noise, length):
         assert best.mean.shape == mean.shape
         assert np.all(best.mean <= mean)
         assert np.all(best.std >= std)
+        np.testing.assert_array_equal(sight.least(Xs), best.mean)
 
 
 def test_at_best_is_near_where_the_model_is_sane():
@@ -485,6 +486,15 @@ def test_a_diverged_run_is_pulled_in():
     np.testing.assert_allclose(np.delete(eight, 3), np.delete(y[1:], 3), rtol=1e-12)
 
 
+def test_what_is_fitted_on_a_schedule_is_pulled_in_unless_it_is_a_cost():
+    X = np.random.default_rng(31).random((20, 2))
+    y = smooth(X)
+    y[3] = 1e9
+    others = np.delete(y, 3)
+    assert told(gp.refit(X, y, None)[0]).max() < others.max() + 2.0 * np.ptp(others)
+    assert told(gp.refit(X, y, None, clip=False)[0]).max() == pytest.approx(1e9)
+
+
 def test_a_good_outlier_is_kept():
     rng = np.random.default_rng(20)
     X = rng.random((12, 2))
@@ -582,6 +592,15 @@ def test_up_to_the_limit_everything_is_used(monkeypatch):
     np.testing.assert_array_equal(gp.fit(X, y).X, X)
 
 
+def test_where_there_is_little_time_fewer_rows_are_used(monkeypatch):
+    monkeypatch.setattr(gp, "LIGHT_AT_MOST", 12)
+    X = np.random.default_rng(29).random((30, 2))
+    assert len(gp.refit(X, smooth(X), None)[0].X) == 30
+    light, _ = gp.refit(X, smooth(X), None, seldom=True)
+    assert len(light.X) == 12
+    assert smooth(X).argmin() in [np.flatnonzero((x == X).all(axis=1))[0] for x in light.X]
+
+
 # ---------------------------------------------------------------- remembering
 def test_hyperparameters_are_learnt_on_a_schedule(learnt_from):
     rng = np.random.default_rng(27)
@@ -596,6 +615,14 @@ def test_hyperparameters_are_learnt_on_a_schedule(learnt_from):
         assert (memory is before) == (n not in map(len, learnt_from))
     assert [len(X) for X in learnt_from] == [*range(2, 31), 33, 37, 41, 46, 51, 57]
     assert memory["n"] == 57
+
+
+def test_where_there_is_little_time_they_are_learnt_when_there_is_half_as_much_again(learnt_from):
+    X = np.random.default_rng(30).random((40, 2))
+    memory = None
+    for n in range(4, 41):
+        _, memory = gp.refit(X[:n], smooth(X[:n]), memory, seldom=True)
+    assert [len(X) for X in learnt_from] == [4, 6, 9, 14, 21, 32]
 
 
 def test_memory_is_plain_json():

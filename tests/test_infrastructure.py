@@ -83,7 +83,7 @@ def test_a_failure_of_the_parameters_is_learnt_from_and_does_not_come_again(work
     result = run(tmp_path, ValueError("no such row"), workers)
     assert {trial.state for trial in result.history} == {"failed"}
     assert sorted(trial.params["row"] for trial in result.history) == list(range(ROWS))
-    assert result.best is None
+    assert result.found is None
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -116,7 +116,7 @@ def test_it_ends_with_a_reason():
 def test_what_would_never_end_is_refused():
     with pytest.raises(InvalidInput, match="never end"):
         minimize(bowl, SPACE)
-    for number in (0, -1, True, math.nan):
+    for number in (-1, True, math.nan):
         with pytest.raises(InvalidInput, match="failures_in_a_row"):
             minimize(bowl, SPACE, "5 trials", failures_in_a_row=number)
 
@@ -162,6 +162,33 @@ def test_an_exception_is_a_failed_trial_even_the_first(budget, cost):
 
 
 @pytest.mark.parametrize(
+    ("objective", "part"),
+    [
+        (3, "3 is not an objective"),
+        ("train.py", "'train.py' is not an objective"),
+        (lambda a, b: 1.0, r"<lambda>\(a, b\) cannot be called with the parameters alone"),
+        (lambda: 1.0, r"<lambda>\(\) cannot be called with the parameters alone"),
+        (lambda *, params: 1.0, "cannot be called with the parameters alone"),
+        (dict.fromkeys, None),
+        (lambda params, more=0: 1.0, None),
+        (lambda *params: 1.0, None),
+    ],
+)
+def test_what_is_no_objective_is_refused_before_anything_is_asked(objective, part, tmp_path):
+    from farthing.running import CallableTask, InProcess
+
+    for engine in (InProcess, CallableTask):
+        if part is None:
+            engine(objective)
+            continue
+        with pytest.raises(InvalidInput, match=part):
+            engine(objective)
+    if part is not None:
+        with pytest.raises(InvalidInput, match=part):
+            minimize(objective, SPACE, "3 trials")
+
+
+@pytest.mark.parametrize(
     ("returned", "error"),
     [
         (math.nan, "its value is NaN: expected a finite number"),
@@ -175,7 +202,7 @@ def test_an_exception_is_a_failed_trial_even_the_first(budget, cost):
 )
 def test_no_value_is_a_failure_not_a_result(returned, error):
     result = minimize(lambda params: returned, SPACE, "3 trials")
-    assert result.best is None
+    assert result.found is None
     assert {trial.state for trial in result.history} == {"failed"}
     assert all(error in trial.error for trial in result.history)
     assert "no trial returned a value" in str(result)
@@ -245,7 +272,7 @@ def test_an_interrupt_keeps_what_was_paid():
     assert "interrupted" in result.stop_reason
     assert [trial.state for trial in result.history] == ["done"] * 3 + ["killed"]
     assert result.history[3].cost["s"] >= 0.02  # a lower bound
-    assert result.best is not None
+    assert result.found is not None
     assert result.ledger.reserved == 0
     calls.clear()
     counted = minimize(objective, SPACE, "9 trials")
@@ -274,7 +301,7 @@ def test_an_interrupt_of_our_own_thought_keeps_the_result():
     result = minimize(bowl, SPACE, "9 trials", policy=Interrupted())
     assert "interrupted" in result.stop_reason
     assert len(result.history) == 3
-    assert result.best is not None
+    assert result.found is not None
 
 
 # ── the result ─────────────────────────────────────────────────────────────────────────────────
@@ -285,7 +312,8 @@ def test_a_result_in_words():
     lines = str(result).splitlines()
     assert lines[0] == "stopped: " + result.stop_reason
     assert f"{result.best.value:.6g} (trial {result.best.number}) at a=" in lines[1]
-    assert lines[2] == "spent:   $6.00 of $6.00; 3 trials (3 done)"
+    assert lines[2].startswith("spent:   $6.00 of $6.00; 3 trials (3 done); ")
+    assert lines[2].endswith(" of it thinking")
 
 
 def test_a_result_as_a_table():
@@ -312,7 +340,7 @@ def test_without_pandas_the_table_says_what_to_install(monkeypatch):
     [
         ({"budget": "9m"}, ["of 9 m 00 s]"]),
         ({"budget": "$12", "cost": lambda params: 2.0}, ["$2.00 expected", "[$12.00 of $12.00]"]),
-        ({"budget": {"trials": 6, "usd": 99}, "cost": {"usd": lambda p: 2.0}}, ["6 trials of 6"]),
+        ({"budget": {"trials": 6, "usd": 99}, "cost": {"usd": lambda p: 2.0}}, ["6 of 6 trials"]),
         ({}, ["trial 5: "]),
     ],
 )
@@ -335,3 +363,15 @@ def test_progress_on_a_terminal_is_a_bar_that_is_the_budget(monkeypatch, capsys)
     assert "$12.00 of $12.00 spent" in shown
     assert "about $2.00 expected" in shown
     assert f"best {result.best.value:.6g}" in shown
+
+
+def test_failures_in_a_row_of_zero_go_on_whatever_happens():
+    """As `--failures-in-a-row 0` does."""
+    result = minimize(
+        lambda params: Outcome(failed="no licence", cost=1.0),
+        SPACE,
+        8,
+        failures_in_a_row=0,
+        policy=Random(),
+    )
+    assert len(result.history) > 6

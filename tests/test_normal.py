@@ -214,6 +214,12 @@ def test_ei_slopes_far_in_the_tail():
         assert 2 * to_std == pytest.approx(density, rel=1e-3 if u < -2e5 else 1e-5)
 
 
+def test_where_the_series_begins_slopes_have_all_their_digits():
+    for u in (-1.0001e4, -1.2e4, -3e4):
+        _, to_mean, _ = log_ei_slopes(0.0, 1.0, u)
+        assert to_mean == pytest.approx(-float(d_log_h_mp(u)), rel=1e-13)
+
+
 def test_improvement_is_equivariant():
     """EI(a mean + b, a std; a best + b) = a EI(mean, std; best), for every scale."""
     for a in (1e-6, 1e6):
@@ -388,6 +394,16 @@ def test_cost_slopes_are_the_differences(m, s, sigmas):
         for index in (0, 1):
             difference = central_difference(function, (m, s), index, 1e-7)
             assert slopes[index] == pytest.approx(difference, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("s", [3e-12, 5e-11, 1e-9, 1e-6])
+@pytest.mark.parametrize("sigmas", [-1.0, 0.5, 2.0])
+def test_a_cost_that_is_all_but_known_reaches_its_cap_as_often_as_any(s, sigmas):
+    """d ln E[min(c, cap)] / dm is the chance of staying below the cap, however small s."""
+    value, to_m, to_s = expected_cost_slopes(0.0, s, np.exp(sigmas * s))
+    assert to_m == pytest.approx(norm.cdf(sigmas), abs=1e-3)
+    assert to_s == pytest.approx(-norm.pdf(sigmas), abs=1e-3)
+    assert value == pytest.approx(0.0, abs=3 * s)
 
 
 def test_cost_slopes_stay_finite_where_nothing_is_affordable():

@@ -171,7 +171,7 @@ def test_it_is_found_once_and_remembered():
     # From the first model on.
     assert len(found) == sum(not trial.is_start for trial in optimizer.history) >= 4
     assert len(set(found)) == 1
-    assert "a unit of cost: expected improvement" in optimizer.history[8].because
+    assert "(smallest Gittins index) if one more " in optimizer.history[8].because
 
 
 def test_a_larger_budget_is_a_smaller_rate():
@@ -184,7 +184,7 @@ def test_without_any_cost_there_is_a_rate_for_the_time_being():
         Space({"x": Float(0, 1)}), 15.0, policy=Gittins(), stop=NotWorthIt(), worth="budget"
     )
     rows = [{"x": x, "value": float(np.sin(9 * x))} for x in np.linspace(0, 1, 7)]
-    assert optimizer.import_trials(rows) == 7
+    assert optimizer.import_trials(rows).taken == 7
     assert optimizer.verdict.because.endswith("no bound: nothing is known of costs yet")
     trial = optimizer.ask()
     assert "worth" not in trial.notes["memories"]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from beliefs import one_column, two_points
@@ -28,6 +30,13 @@ def test_paths_have_the_posterior_mean_and_covariance():
     covariance = gp.covariance(GRID)
     error = np.sqrt((np.outer(std**2, std**2) + covariance**2) / count)
     assert np.all(np.abs(np.cov(f.T) - covariance) < 5 * error)
+
+
+def test_the_noise_of_the_data_is_in_the_paths():
+    gp = build([[0.5]], [1.0], Hyper(np.array([0.3]), 1.0, 0.5, 0.0))
+    f = draw(gp, ["x"], 4000, np.random.default_rng(0)).at(np.array([[0.5]]))
+    assert f.mean() == pytest.approx(1.0 / 1.5, abs=0.05)
+    assert f.std() == pytest.approx(np.sqrt(1.0 - 1.0 / 1.5), rel=0.06)
 
 
 def test_they_are_about_the_prior_mean():
@@ -72,6 +81,18 @@ def test_minima_of_a_table_are_those_of_its_rows():
     paths = draw(gp, ["x"], 8, np.random.default_rng(3))
     found = minima(paths, space, np.empty((0, 1)), np.random.default_rng(0))
     np.testing.assert_array_equal(found, paths.at(space.rows).min(axis=0))
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e4])
+def test_minima_of_a_table_in_any_unit(unit):
+    """Of rows that differ much in how sure they are."""
+    X = np.linspace(0, 0.5, 4)[:, None]
+    gp = build(X, [0.0, 0.4, 0.1, 0.5], Hyper(np.array([0.2]), 1.0, 1e-6, 0.3))
+    gp = replace(gp, shift=3.0 * unit, scale=unit)
+    space = Space.from_rows([{"x": x} for x in np.linspace(0, 1, 40).tolist()])
+    paths = draw(gp, ["x"], 50, np.random.default_rng(3))
+    found = minima(paths, space, np.empty((0, 1)), np.random.default_rng(0))
+    np.testing.assert_allclose(found, paths.at(space.rows).min(axis=0), rtol=1e-9)
 
 
 def test_permuting_parameters_permutes_the_paths():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import methods, replay
+from benchmarks.artefacts.curves import clock_and_values, curve, wall
 from benchmarks.problems.problem import Evaluation, Problem
 from benchmarks.replay import Job, Rows, Run, line_of, run_of
 from farthing import Categorical, Float, Space
@@ -287,3 +288,89 @@ def test_ours_is_the_optimizer():
         value, cost = (params["x"] - 0.3) ** 2, 1 + params["x"]
         optimizer.tell(trial, value, cost=cost)
         method.tell(params, Evaluation(value, cost))
+
+
+# ── batches ────────────────────────────────────────────────────────────────────────────────────
+
+
+def together(job, **about):
+    """The lists that a run in batches fills, and why it ended."""
+    lists = [], [], []
+    box = problem(**about)
+    ended = replay._play_together(box, job, job.budget * box.typical_cost, *lists)
+    return *lists, ended
+
+
+def test_a_batch_takes_the_time_of_its_dearest_and_all_are_paid():
+    job = Job("made/up", "random", 0, budget=10, batch=4)
+    run = replay.replay(problem(cost=lambda x: 0.5 + x, value=lambda x: x), job)
+    costs = np.array(run.costs)
+    taken = wall(costs, 4)
+    assert 8.0 < taken.sum() <= run.limit
+    assert costs.sum() > 2.5 * run.limit
+    for first in range(0, len(costs), 4):
+        assert taken[first] == costs[first : first + 4].max()
+        assert not taken[first + 1 : first + 4].any()
+    # All of a batch are known when its time has passed, and not before.
+    clock, values = clock_and_values(run)
+    assert curve(run)[-1] == values.min()
+    assert values[:4].min() == curve(run, np.array([clock[0] / run.limit]))[0]
+    assert np.isnan(curve(run, np.array([0.99 * clock[0] / run.limit]))[0])
+
+
+def test_what_ends_after_the_budget_is_cut_off_and_the_rest_of_its_batch_counts():
+    job = Job("made/up", "random", 0, budget=1, batch=8)
+    run = replay.replay(problem(cost=lambda x: 0.5 + x, value=lambda x: x), job)
+    assert (len(run.costs), run.ended) == (8, "budget")
+    assert 0 < sum(value is None for value in run.values) < 8
+    for cost, value in zip(run.costs, run.values, strict=True):
+        assert cost == (1.0 if value is None else 0.5 + value)
+
+
+def test_a_batch_of_one_is_the_sequential_run():
+    """The clock that passes and the account that is charged lead to the same evaluations."""
+    about = {"cost": lambda x: 1.0 + 0.5 * (x > 0.4), "value": lambda x: abs(x - 0.3)}
+    job = Job("made/up", "CArBO", 3, budget=20)
+    run = replay.replay(problem(**about), job)
+    costs, values, thinking, ended = together(job, **about)
+    assert (tuple(costs), ended) == (run.costs, run.ended)
+    assert values[:-1] == pytest.approx(run.values[:-1])
+    assert len(thinking) == len(costs) > 10
+
+
+def test_a_batch_is_as_large_as_it_is_asked_and_no_evaluation_is_made_twice():
+    seen = []
+    job = Job("made/up", "PBGI", 1, budget=40, batch=3, most=20)
+    costs, values, _, ended = together(job, value=lambda x: seen.append(x) or x)
+    assert (len(costs), ended) == (20, "evaluations")
+    assert len(set(seen)) == len(seen) == len(values)
+
+
+def test_failures_and_kills_are_told_in_batches():
+    job = Job("made/up", "EI", 0, budget=30, batch=4, most=24)
+    about = {"value": lambda x: None if x < 0.3 else x, "cost": lambda x: 8.0 if x > 0.9 else 0.5}
+    costs, values, _, _ = together(job, **about)
+    assert max(costs[:4]) <= 3.0  # no trial of the start costs more than a tenth of the budget
+    assert None in values
+    assert min(v for v in values if v is not None) < 0.35
+
+
+def test_a_row_is_evaluated_once_in_batches_too():
+    job = Job("made/table", "random", 0, budget=30, batch=3, most=4)
+    run = replay.replay(table(), job)
+    assert sorted(run.values) == [0.0, 0.5, 0.5, 1.0]
+
+
+def test_what_batches_cannot_be_replayed_with_is_said():
+    for terms in ({"clock": True}, {"rows": True}):
+        run = replay.replay(problem(), Job("made/up", "EI", 0, budget=5, batch=2, **terms))
+        assert run.error.startswith("ValueError: batches are replayed without")
+
+
+def test_lines_from_before_there_were_batches_are_runs_of_one():
+    job = Job("made/up", "EI", 0, budget=2)
+    record = json.loads(line_of(Run(job, 2.0, (1.0,), (0.5,), (0.1,), "budget")))
+    assert record.pop("batch") == 1
+    assert run_of(json.dumps(record)).job == job
+    many = Job("made/up", "EI", 0, budget=2, batch=7)
+    assert run_of(line_of(Run(many, 2.0, (1.0,), (0.5,), (0.1,), "budget"))).job == many != job

@@ -87,6 +87,7 @@ def test_what_is_saved_and_lost():
     assert (found.trials, found.trials_in_all) == (9, 22)
     assert found.spent == pytest.approx(sum(paid[:9]))
     assert found.saved == pytest.approx(sum(paid[9:]))
+    assert f"({sum(paid[9:]) / sum(paid):.0%})" in found.words()["saved"]
     assert (found.best, found.best_in_all) == (min(values[:9]), min(values))
     assert found.lost == pytest.approx(min(values[:9]) - min(values))
     assert found.gain == pytest.approx(0.01 * sum(paid[9:]) - found.lost)

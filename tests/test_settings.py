@@ -34,7 +34,7 @@ def price(params):
 REFUSED = [
     ("space", {}, "at least one parameter"),
     ("space", {"a": 3}, "not a parameter"),
-    ("budget", "soon", "not a budget"),
+    ("budget", "soon", "no amount"),
     ("budget", -1, "positive"),
     ("policy", "carbo", "expected a policy such as"),
     ("policy", EI, r"EI\(\.\.\.\)"),
@@ -59,7 +59,7 @@ REFUSED = [
     *(("lease", bad, "expected seconds.*or a time") for bad in (0, None, math.nan, "1s, $1")),
     *(("grace", bad, "expected seconds.*or a time") for bad in (None, math.nan, "$1")),
     ("grace", -1, "seconds of at least 0"),
-    *(("failures_in_a_row", bad, "math.inf to go on") for bad in (0, math.nan, True, "5", None)),
+    *(("failures_in_a_row", bad, "0 to go on") for bad in (-1, math.nan, True, "5", None)),
     ("rate", 3, "a price per time"),
     ("rate", "$3", "a price per time"),
     ("rate", "$3.06/h", "read by nothing: the budget limits s. Give a budget in usd"),
@@ -75,6 +75,12 @@ REFUSED = [
     ("measure", "cpu", "CPU seconds would be read by nothing"),
     *(("command", bad, "a program and its arguments") for bad in ("python x", [], [""], [1], {})),
     *(("metric", bad, "expected a key") for bad in ("", None, 3)),
+    *(("cwd", bad, "the path of a folder") for bad in ("", 3)),
+    *(("logs", bad, "the path of a folder") for bad in ("", False)),
+    *(
+        ("env", bad, "expected names and texts")
+        for bad in ("A=1", {"A": 1}, {"": "1"}, {"A=B": "1"}, {"A": "\0"})
+    ),
 ]
 
 
@@ -145,6 +151,7 @@ def test_words_become_numbers():
     assert made.budget == Budget({"s": 7200})
     assert made.command == ("sh", "-c", "x")
     assert of(grace=0).grace == 0.0
+    assert of(failures_in_a_row=0).failures_in_a_row == math.inf  # as on the command line
     assert of(command=("a",)).command == ("a",)
     assert of(timeout=None).timeout is None
     plain = Settings.of({"a": Float(2, 3)}, Budget(3), noisy=1, seed=np.int64(4))
@@ -238,7 +245,9 @@ def test_the_seed_of_a_trial_is_a_function_of_the_study_s_and_its_number():
 
 # An option of its own name, and what it sets; all others are called as their setting is.
 RENAMED = {"param": {"space"}, "maximize": {"direction"}, "cost": {"cost", "measure"}}
-WHERE = {"storage", "name", "workers"}  # where a study is kept and how it is called: no settings
+# Where a study is kept, how it is called, and who works on it: no settings.
+WHERE = {"storage", "name", "workers", "slots"}
+ONCE = {"config", "quiet", "kind", "tries", "trust"}  # of this run alone
 
 
 def of_signature(taker):
@@ -274,7 +283,7 @@ def settings_of(names):
 
 
 def test_the_options_of_run_are_the_fields_of_settings():
-    options = {parameter.name for parameter in run.params} - {"config", "quiet", "kind"}
+    options = {parameter.name for parameter in run.params} - ONCE
     assert options > WHERE
     assert settings_of(options - WHERE) == FIELDS.keys()
 
@@ -312,6 +321,9 @@ WRITTEN = {
     "rate": (["--rate", "$3/h"], "$3/h", ("rate", "$3/h")),
     "metric": (["--metric", "loss"], "loss", ("metric", "loss")),
     "command": (["--", "echo", "{a}"], ["echo", "{a}"], ("command", ("echo", "{a}"))),
+    "cwd": (["--cwd", "/sub"], "/sub", ("cwd", "/sub")),
+    "env": (["--env", "A=b=c"], {"A": "b=c"}, ("env", {"A": "b=c"})),
+    "logs": (["--logs", "/kept"], "/kept", ("logs", "/kept")),
 }
 
 
@@ -319,7 +331,7 @@ def requested(options, file):
     """The settings that a shell's words and a file make, as `farthing run` reads them."""
     given = run.make_context("run", list(options)).params
     command = given.pop("command")
-    for name in ("config", "quiet", "kind"):
+    for name in ONCE:
         given.pop(name)
     return read_request(given, command, Config(*file)).settings
 

@@ -11,6 +11,7 @@ import pytest
 from processes import FOREVER
 
 from farthing import Float, Space, Stopped, Study
+from farthing.asking import Terms
 from farthing.errors import InvalidInput, Outdated
 from farthing.policies import Random
 from farthing.state import Resumed, Told
@@ -318,6 +319,12 @@ class Ponders:
         return Random().propose(belief, rng)
 
 
+def begun(worker, known):
+    """What a worker begins that has thought about this state."""
+    (trial,) = worker._begin(known, 1, Terms(thinker=worker._me()))
+    return trial
+
+
 def test_where_thoughts_are_slow_one_thinks_at_a_time_and_tells_do_not_wait(url, monkeypatch):
     monkeypatch.setattr("farthing.optimizer.THINKER_LEASE", (FOREVER, 0.0))
     study, worker = make(url, policy=Ponders(0.1))
@@ -327,8 +334,38 @@ def test_where_thoughts_are_slow_one_thinks_at_a_time_and_tells_do_not_wait(url,
     assert state(worker).is_thinking(worker._me(), worker._memory.now)
     assert not worker._may_think(state(worker), False)
     worker.tell(running, 1.0, cost=0.1)  # at once
-    assert other._chosen(state(other), False, None, None).number == 1
+    assert begun(other, state(other)).number == 1
     assert worker.ask().number == 2
+
+
+def test_however_quick_thoughts_are_nobody_thinks_while_another_has_the_turn(url, monkeypatch):
+    monkeypatch.setattr("farthing.optimizer.THINKER_LEASE", (FOREVER, 0.0))
+    study, worker = make(url)
+    other = another(study)
+    assert state(worker).thought_s == 0
+    assert other._may_think(state(other), True)  # crowded: it takes the turn
+    assert not worker._may_think(state(worker), False)
+    other.forget(None)
+    assert worker._may_think(state(worker), False)
+
+
+def test_a_thought_that_leads_to_no_trial_ends_the_turn(url):
+    study, worker = make(url, stop=MaxTrials(1))
+    worker.ask()
+    assert worker._may_think(state(worker), True)
+    assert state(study).thinker == worker._me()
+    with pytest.raises(Stopped, match="1 of at most 1"):
+        worker.ask()
+    assert state(study).thinker is None
+
+
+@pytest.mark.parametrize(("seconds", "turns"), [(0.04, False), (0.06, True)])
+def test_turns_are_taken_where_a_thought_takes_longer_than_to_say_so(url, seconds, turns):
+    study, worker = make(url)
+    with study._database.writing() as connection:
+        change(connection, f"farthing_studies SET thought_s = {seconds}")
+    assert worker._may_think(state(worker), False)
+    assert state(study).thinker == (worker._me() if turns else None)
 
 
 def test_a_thinker_that_died_is_not_waited_for(url):
@@ -341,7 +378,7 @@ def test_a_thinker_that_died_is_not_waited_for(url):
         change(connection, "farthing_studies SET thinker_until = 1")
     assert worker.ask().number == 1
     with pytest.raises(Outdated):  # it was not dead, but its number is taken
-        dead._chosen(thought_before, False, None, None)
+        begun(dead, thought_before)
     assert dead.ask().number == 2
 
 
@@ -406,7 +443,7 @@ def test_a_thought_that_others_overtook_is_thought_again(url):
     before = state(worker)
     taken = other.ask()
     with pytest.raises(Outdated):
-        worker._chosen(before, False, None, None)
+        begun(worker, before)
     mine = worker.ask()
     assert (taken.number, mine.number) == (0, 1)
     assert taken.params != mine.params
@@ -420,7 +457,7 @@ def test_less_left_than_was_thought_is_thought_again(url):
     before = state(worker)
     assert other.renew(running, lease=FOREVER, cost={"usd": 8.0}, ahead={"usd": 9.0}) is None
     with pytest.raises(Outdated):
-        worker._chosen(before, False, None, None)
+        begun(worker, before)
     with pytest.raises(Stopped, match="nothing affordable is left"):
         worker.ask()
     assert study.ledger.left == pytest.approx(1.0)

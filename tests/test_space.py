@@ -422,6 +422,8 @@ CELLS = st.one_of(
 @settings(max_examples=60)
 @given(st.lists(st.fixed_dictionaries({"k": st.integers(0, 3)}, optional={"a": CELLS, "b": CELLS})))
 def test_any_table_round_trips(rows):
+    there = [{n: v for n, v in row.items() if v is not None and v == v} for row in rows]
+    rows = [row for i, row in enumerate(rows) if there[i] not in there[:i]]  # each of them once
     columns = {n for row in rows for n in row}
     filled = {n for row in rows for n, v in row.items() if v is not None and v == v}
     if not rows or columns != filled:
@@ -461,9 +463,17 @@ def test_numbers_too_close_for_levels_still_make_a_table():
     np.testing.assert_allclose(space.rows[:, 0], [0, 0.65, 0.65, 0.5, 0.5, 1], atol=1e-14)
 
 
-def test_repeated_rows_keep_their_place():
-    space = Space.from_rows([{"a": 1}, {"a": 2}, {"a": 1}])
-    assert space.rows[:, 0].tolist() == [0.0, 1.0, 0.0]
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"a": 1}, {"a": 2}, {"a": 1}],
+        [{"a": 1}, {"a": 2}, {"a": 1.0}],
+        [{"a": 1, "b": None}, {"a": 2, "b": 3}, {"a": 1}],
+    ],
+)
+def test_a_row_is_there_once(rows):
+    with pytest.raises(InvalidInput, match=r"Row 2 is the same as row 0\. Leave one of them out"):
+        Space.from_rows(rows)
 
 
 def test_constant_columns_sit_in_the_middle():
@@ -788,3 +798,24 @@ def test_an_option_may_be_a_tuple_and_still_be_named_in_a_condition():
     assert space.decode(space.encode(params)) == params
     params = {"shape": (1, 2), "either": 2.5, "only": 2.25}
     assert space.decode(space.encode(params)) == params
+
+
+# ---------------------------------------------------------------- all points
+def test_all_points_of_a_finite_space():
+    space = Space(
+        {
+            "k": Categorical(["x", "y", "z"]),
+            "i": Int(0, 5, when={"k": "x"}),
+            "j": Ordinal([1, 2, 4], when={"k": "y"}),
+        }
+    )
+    points = space.points(1000)
+    found = [space.decode(x) for x in points]
+    expected = [{"k": "x", "i": i} for i in range(6)] + [{"k": "y", "j": j} for j in (1, 2, 4)]
+    expected.append({"k": "z"})
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+    np.testing.assert_array_equal(points, space.snap(points))
+    assert space.points(53) is None  # 3 x 6 x 3 are looked through
+    assert Space({"a": Float(0, 1), "i": Int(0, 3)}).points(1000) is None
+    rows = Space.from_rows([{"u": 0.3}, {"u": 0.1}])
+    np.testing.assert_array_equal(rows.points(1), rows.rows)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import speed_own, speed_page
+from benchmarks import cost_speed, speed_own, speed_page
 from benchmarks.install_peers import REPO
 from farthing import policies
 
@@ -24,6 +24,15 @@ def test_every_case_is_measured_at_every_n(rows):
         reference = next(r for r in rows if r["case"] == speed_own.REFERENCE and r["n"] == row["n"])
         assert row["ratio"] == pytest.approx(row["median"] / reference["median"])
     assert {row.get("rows") for row in rows} == {None, 300}
+
+
+def test_policies_beside_ei():
+    found = list(speed_own.beside_ei([12], 300, rounds=1))
+    assert [record["space"] for record in found[::4]] == ["continuous", "mixed", "table"]
+    assert {record["policy"] for record in found} == {"EI", "Gittins", "Cooling", "ContextualEI"}
+    assert all(record["ratio"] == 1 for record in found if record["policy"] == "EI")
+    assert all(record["median"] > 0 for record in found)
+    assert len({record["ratio"] for record in found}) == 10
 
 
 def test_the_cases_are_what_they_are_called():
@@ -63,3 +72,9 @@ def test_the_page_shows_them(rows):
 def test_the_page_is_that_of_the_figures():
     results = json.loads((REPO / "benchmarks" / "results" / "speed.json").read_text())
     assert speed_page.write(results) == (REPO / "docs" / "speed.md").read_text()
+
+
+def test_every_cost_model_is_timed_beside_the_objective():
+    found = cost_speed.shares(12, rounds=2)
+    assert set(found) == set(cost_speed.LEARNERS) >= set(cost_speed.ALLOWED)
+    assert all(len(ratios) == 2 and min(ratios) > 0 for ratios in found.values())

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from beliefs import done, known, two_points
 
-from farthing import Categorical, Float, History, Int, InvalidInput, Optimizer, Space
+from farthing import Categorical, Float, History, Int, InvalidInput, Optimizer, Space, Stopped
 from farthing.cost import Known
 from farthing.decision import Proposal
-from farthing.policies import EI, Random, StartWith
+from farthing.policies import EI, Gittins, Random, Sobol, StartWith, Thompson
 from farthing.start import propose, start
 
 SPACE = Space({"x": Float(2, 5), "k": Int(1, 3), "kind": Categorical(["a", "b", "c", "d"])})
@@ -34,7 +34,7 @@ def test_it_begins_in_the_middle_and_goes_on_next_to_it():
     (first, second, *_), _ = played(3)
     np.testing.assert_array_equal(first.x, SPACE.snap(np.full((1, 3), 0.5))[0])
     assert first.because == "the middle of the space (point 1 of the 5 a model starts from)"
-    assert abs(second.x[0] - first.x[0]) <= 0.1
+    assert abs(second.x[0] - first.x[0]) <= 0.25
     assert "nothing is known of costs yet" in second.because
     assert not np.array_equal(second.x, first.x)
     assert all(trial.is_start for trial in (first, second))
@@ -81,6 +81,20 @@ def test_dear_ones_are_left_out_once_something_is_known_of_costs():
         known.tell(trial, float(trial.x.sum()))
 
 
+def test_of_two_draws_that_are_cheap_enough_the_cheaper_is_taken():
+    """The least of two uniform numbers: 1/3 in the mean, 1/6 of them above 1 - sqrt(1/6)."""
+    space = Space({"x": Float(0, 1)})
+    third = []
+    for seed in range(200):
+        optimizer = Optimizer(space, 1e6, policy=EI(), cost=lambda p: 10 ** (3 * p["x"]), seed=seed)
+        for _ in range(3):
+            trial = optimizer.ask()
+            optimizer.tell(trial, float(trial.x.sum()))
+        third.append(trial.x[0])
+    assert abs(np.mean(third) - 1 / 3) < 0.06
+    assert max(third) > 0.75  # the dear side is seen, too
+
+
 def test_a_trial_of_the_start_may_cost_a_tenth_of_the_budget_and_twice_that_after_a_kill():
     """All of them together a quarter."""
     optimizer = Optimizer(SPACE, {"usd": 100.0, "trials": 50}, policy=EI())
@@ -91,10 +105,23 @@ def test_a_trial_of_the_start_may_cost_a_tenth_of_the_budget_and_twice_that_afte
         optimizer.tell(trial, killed=True, cost=trial.limit["usd"])
     assert limits == [{"usd": 10.0}, {"usd": 15.0}, {"usd": 5.0}]
     trial = optimizer.ask()
+    assert trial.limit["usd"] == 70.0  # something has to return a value
     optimizer.tell(trial, 1.0, cost=1.0)
     assert optimizer.ask().limit["usd"] == 5.0  # a quarter is used up
     free = Optimizer(SPACE, policy=EI())
     assert free.ask().limit == {}
+
+
+def test_where_evaluations_are_long_against_the_budget_one_is_let_finish():
+    """Each costs 4 of 6: three are killed, the fourth is not."""
+    optimizer = Optimizer(SPACE, 6.0, policy=EI())
+    while not optimizer.history.done:
+        trial = optimizer.ask()
+        if trial.limit["cost"] < 4.0:
+            optimizer.tell(trial, killed=True, cost=trial.limit["cost"])
+        else:
+            optimizer.tell(trial, 1.0, cost=4.0)
+    assert [t.state for t in optimizer.history] == ["killed"] * 3 + ["done"]
 
 
 def test_a_start_that_used_a_fifth_of_the_budget_has_to_do():
@@ -196,3 +223,75 @@ def test_where_the_model_promises_nothing_one_trial_in_four_looks_elsewhere():
     assert len(explored) >= 4
     assert all(b - a >= 4 for a, b in pairwise(explored))
     assert all("promises next to nothing" in optimizer.history[k].because for k in explored)
+
+
+# ── side by side ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_nobody_can_predict_holds_what_it_may_cost():
+    """All starting trials together hold no more than the budget, however many are wanted."""
+    optimizer = Optimizer(SPACE, 100.0)
+    batch = optimizer.ask(40)
+    assert [dict(trial.predicted) for trial in batch] == [{}] * len(batch)
+    held = [optimizer.ledger.held(trial.number)["cost"] for trial in batch]
+    assert held == pytest.approx([10.0, 10.0] + [5.0] * 16)  # a tenth; then half of that
+    assert held == pytest.approx([trial.limit["cost"] for trial in batch])
+    with pytest.raises(Stopped, match=r"100 is spent, 100 of it held for running trials"):
+        optimizer.ask()
+    for trial in batch[:2]:
+        optimizer.tell(trial, 1.0, cost=0.5)
+    assert optimizer.ledger.left == pytest.approx(19.0)
+    assert optimizer.ask().predicted["cost"] < 19.0  # by now costs are learnt
+
+
+def test_a_design_holds_what_the_dearest_has_cost_where_nothing_is_predicted():
+    optimizer = Optimizer(SPACE, 100.0, policy=Random())
+    first, second = optimizer.ask(2)
+    assert optimizer.ledger.reserved == pytest.approx(20.0)
+    optimizer.tell(first, 1.0, cost=3.0)
+    third = optimizer.ask()
+    assert dict(third.predicted) == {}  # one bill is too few
+    assert optimizer.ledger.held(third.number)["cost"] == pytest.approx(3.0)
+    assert optimizer.ledger.held(second.number)["cost"] == pytest.approx(10.0)
+
+
+def test_what_is_only_held_does_not_end_the_start():
+    """Two values would do for a model where a fifth of the budget was spent, not just held."""
+    optimizer = Optimizer(SPACE, 100.0)
+    batch = optimizer.ask(6)
+    for trial in batch[:2]:
+        optimizer.tell(trial, trial.x[0], cost=0.5)
+    assert optimizer.ledger.used > 0.2
+    assert optimizer.ask().is_start
+    for trial in batch[2:5]:
+        optimizer.tell(trial, trial.x[0], cost=0.5)
+    assert not optimizer.ask().is_start
+
+
+POLICIES = (EI(), Gittins(), Thompson(), Random(), Sobol())
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_the_last_points_of_a_large_grid_are_found(policy):
+    """Where all but a few of 600 were tried, a screen of some hundred points misses them."""
+    space = Space({"j": Int(1, 300, log=True), "k": Categorical(["x", "y"])})
+    everything = [space.decode(x) for x in space.points(600)]
+    left = {400, 577, 590, 596, 599}
+    optimizer = Optimizer(space, policy=policy, seed=1)
+    rows = [p | {"value": p["j"] / 300, "cost": 1.0} for p in everything]
+    optimizer.import_trials([row for i, row in enumerate(rows) if i not in left])
+    found = optimizer.ask(9)
+    assert sorted(everything.index(dict(trial.params)) for trial in found) == sorted(left)
+    reason = r"every configuration of the space was tried \(600, 5 of them still running\)"
+    with pytest.raises(Stopped, match=reason):
+        optimizer.ask()
+
+
+def test_what_is_left_of_a_grid_must_be_affordable():
+    space = Space({"j": Int(1, 300, log=True)})
+    optimizer = Optimizer(space, 50.0, policy=Random(), cost=lambda params: params["j"] / 2)
+    rows = [{"j": j, "value": 1.0} for j in range(1, 301) if j not in (80, 90, 120, 300)]
+    optimizer.import_trials(rows)
+    assert optimizer.ask(9)[0].params in ({"j": 80}, {"j": 90})
+    with pytest.raises(Stopped, match="nothing affordable is left"):
+        optimizer.ask()

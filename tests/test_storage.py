@@ -4,6 +4,7 @@ import math
 import multiprocessing
 import os
 import sqlite3
+import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from methods import Circumstances, examples_in
+from processes import holds_a_lock_on
 from sqlalchemy import event, text
 
 from farthing import Budget, Categorical, Float, Int, Ledger, Ordinal, Space, policies, stopping
@@ -22,7 +24,7 @@ from farthing.errors import InvalidInput, StorageError
 from farthing.history import History, PricePoint, Run, Trial
 from farthing.policies import EI, CArBO, Random, StartWith
 from farthing.settings import Settings
-from farthing.state import State
+from farthing.state import Change, State, Wanted
 from farthing.stopping import MaxTrials, Target, any_of
 from farthing.storage import (
     Database,
@@ -30,13 +32,14 @@ from farthing.storage import (
     create_study,
     database,
     described,
-    difference,
+    differing,
     find_study,
+    let_go_of_files,
     restored,
     schema,
 )
 from farthing.storage.json_text import from_text, to_text
-from farthing.storage.rows import _ledger_of, ledger_text
+from farthing.storage.rows import ledger_of, ledger_text
 from farthing.storage.settings_text import MISSING, describe, restore
 
 # ── text ───────────────────────────────────────────────────────────────────────────────────────
@@ -140,16 +143,17 @@ def test_settings_come_back_from_their_text():
             failures_in_a_row=math.inf,
             command=["python", "train.py"],
         )
-        back = restored(to_text(described(settings)))
+        back = restored(to_text(described(settings)), trust=True)
         assert to_text(described(back)) == to_text(described(settings))
         assert back.space == space
         X = space.sample(20, np.random.default_rng(0))
         assert [back.space.decode(x) for x in X] == [space.decode(x) for x in X]
         assert (back.timeout, back.exchange) == (600.0, settings.exchange)
-        assert difference(to_text(described(settings)), back) is None
-        other = replace(back, retries=1)
-        assert difference(to_text(described(settings)), other) == "retries is 0 there and 1 here"
-        assert difference(to_text(described(settings)), replace(back, grace=1.0)) is None
+        text = to_text(described(settings))
+        assert differing(text, to_text(described(back))) == []
+        assert differing(text, to_text(described(replace(back, retries=1)))) == ["retries"]
+        turned = replace(back, budget=Budget("$40, 2h"), worth="0.01 = $40")
+        assert differing(text, to_text(described(turned))) == ["worth", "budget"]
 
 
 def test_how_a_command_was_run_is_found_where_older_versions_kept_it():
@@ -170,18 +174,17 @@ def test_a_ledger_comes_back_exactly():
     ledger = Ledger.of(Budget({"s": 10, "usd": 1 / 3, "trials": 9}))
     ledger = ledger.reserve(0, {"usd": 0.1}).reserve(3, {"s": 0.2, "usd": 0.1})
     ledger = ledger.charge(0, {"usd": 0.07}).think(0.125).extend(3, {"usd": 0.01})
-    assert _ledger_of(ledger_text(ledger)) == ledger
-    assert _ledger_of(ledger_text(Ledger.of(None))) == Ledger.of(None)
+    assert ledger_of(ledger_text(ledger)) == ledger
+    assert ledger_of(ledger_text(Ledger.of(None))) == Ledger.of(None)
 
 
 def test_what_belongs_to_no_trial_is_paid_without_one():
     ledger = Ledger.of(Budget({"s": 10, "usd": 5, "trials": 9})).reserve(2, {"usd": 1.0})
-    paid = ledger.pay({"s": 2.0, "usd": 0.5}, thought=0.75)
+    paid = ledger.pay({"s": 2.0, "usd": 0.5}, thinking={"s": 0.75})
     assert (paid["s"].spent, paid["s"].thinking) == (2.0, 0.75)
     assert (paid["usd"].spent, paid["usd"].reserved, paid["usd"].thinking) == (0.5, 1.0, 0.0)
     assert paid["trials"].spent == 0
     assert paid.holds == ledger.holds == {2: {"usd": 1.0, "trials": 1.0}}
-    assert Ledger.of(Budget("$5")).pay({}, thought=3.0).thinking == 0.0
     with pytest.raises(InvalidInput, match="not in the budget"):
         ledger.pay({"kWh": 1.0})
 
@@ -227,6 +230,56 @@ def test_an_older_database_is_migrated_and_keeps_what_it_has(url):
     memory.commit(adding(Trial(0, {"a": 1}, np.array([0.5]), run=Run(peak_mb=12.5))))
     with where.reading() as connection:
         assert connection.execute(text("SELECT peak_mb FROM farthing_trials")).scalar() == 12.5
+    where.close()
+
+
+def test_a_database_of_version_2_gets_what_the_second_day_needs(url):
+    """As it was before studies could be changed."""
+    where = Database(url)
+    create_study(where, "kept", "{}", Ledger.of(Budget("$3")))
+    with where.writing() as connection:
+        connection.execute(text("DROP TABLE farthing_changes"))
+        for column in ("given", "changes", "queue", "elapsed_s", "thinking_s"):
+            connection.execute(text(f"ALTER TABLE farthing_studies DROP COLUMN {column}"))
+        for column in ("metrics", "slot", "log", "tail"):
+            connection.execute(text(f"ALTER TABLE farthing_trials DROP COLUMN {column}"))
+        connection.execute(text("UPDATE farthing_schema SET version = 2"))
+    where.close()
+    where = Database(url)
+    assert versions(where) == len(schema.MIGRATIONS)
+    found = find_study(where, "kept")
+    assert (found.settings, found.changes, found.given) == ("{}", 0, None)
+    memory = DatabaseMemory(where, found.id)
+    state = memory.look()
+    assert (state.ledger.limit, state.queue, state.changes, state.elapsed_s) == (3, (), (), 0.0)
+    change, wanted = Change(1.5, 0, {"trial 0": ("done", "dropped")}), Wanted({"a": (1, 2)}, "why")
+    memory.commit(lambda state, now: replace(state, changes=(change,), queue=(wanted,)))
+    again = DatabaseMemory(where, found.id).look()
+    assert (again.changes, again.queue) == ((change,), (wanted,))
+    where.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "complete"),
+    [
+        ("farthing_prices", {"revision": "1", "x": "'[]'", "cost": "'{}'", "at_least": "0"}),
+        ("farthing_changes", {"number": "0", "at": "1.5", "trials": "0", "said": "'{}'"}),
+    ],
+)
+def test_half_a_price_and_half_a_change_are_refused(url, table, complete):
+    """Who reads them back takes it for granted that they are whole."""
+    where = Database(url)
+    row = {"study": str(create_study(where, "a", "{}", Ledger.of(None)).id), **complete}
+
+    def insert(row):
+        with where.writing() as connection:
+            values = f"({', '.join(row)}) VALUES ({', '.join(row.values())})"
+            connection.execute(text(f"INSERT INTO {table} {values}"))
+
+    for left_out in row:
+        with pytest.raises(StorageError):
+            insert({name: value for name, value in row.items() if name != left_out})
+    insert(row)
     where.close()
 
 
@@ -370,7 +423,7 @@ def test_two_processes_see_the_same_and_read_only_what_changed(url):
         same(mine, theirs)
     known = other.look().history
     said = statements(where)
-    one.commit(replacing(7, state="done", value=0.1 + 0.2, cost={"s": 1 / 3}))
+    one.commit(replacing(7, state="done", value=0.1 + 0.2, cost={"s": 1 / 3}, notes=dict(notes)))
     written = [text for text, _ in said if text.startswith("UPDATE farthing_trials")]
     assert len(written) == 1
     assert not any(column in written[0] for column in ("params", "notes", "because", "progress"))
@@ -438,6 +491,49 @@ def test_a_forked_process_has_connections_of_its_own(url):
     assert find_study(where, "b").settings == "{}"
     with pytest.raises(InvalidInput, match=r"There is no study 'c' in .* It has 'a', 'b'"):
         find_study(where, "c")
+    where.close()
+
+
+def test_a_file_opened_twice_keeps_its_locks(tmp_path):
+    file, log = tmp_path / "study.db", tmp_path / "study.db-wal"
+    first = Database(file)
+    with first.writing() as connection:
+        connection.execute(text("PRAGMA user_version = 7"))
+    before = log.stat().st_ino
+    Database(file)  # to have opened and closed the file itself would give up our locks
+    elsewhere = f"from farthing.storage import Database; Database({str(file)!r}).close()"
+    subprocess.run([sys.executable, "-c", elsewhere], check=True)
+    assert log.stat().st_ino == before  # it knew that it was not the last
+
+
+def test_a_file_let_go_before_a_fork_is_locked_by_both(tmp_path):
+    first, second = Database(tmp_path / "study.db"), Database(tmp_path / "study.db")
+    create_study(first, "a", "{}", Ledger.of(None))
+    let_go_of_files()
+    child = os.fork()
+    if child == 0:
+        find_study(first, "a")
+        os._exit(0 if holds_a_lock_on(tmp_path / "study.db") else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    find_study(second, "a")
+    assert holds_a_lock_on(tmp_path / "study.db")
+
+
+def test_a_forked_process_compiles_nothing_anew(url, monkeypatch):
+    where = Database(url)
+    create_study(where, "a", "{}", Ledger.of(None))
+    assert find_study(where, "a").settings == "{}"
+    made = []
+    dialect = type(where._engine.dialect)
+    monkeypatch.setattr(dialect, "statement_compiler", lambda *given, **_: made.append(given))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if find_study(where, "a").settings == "{}" and not made else 1
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
     where.close()
 
 

@@ -9,22 +9,27 @@ import pytest
 from beliefs import done, known
 
 from farthing import Budget, Categorical, Float, History, Int, Ledger, Optimizer, Space, minimize
+from farthing.acquisition import look
+from farthing.belief import believe
+from farthing.cost import LogGP
+from farthing.policies import Gittins
+from farthing.stopping import NotWorthIt
 from farthing.thrift import depth, step
 
 SPACE = Space({"x": Float(2, 5), "k": Int(1, 3), "kind": Categorical(["a", "b", "c", "d"])})
 
 
 def ledger(trials, thinking, limit=100.0):
-    return Ledger.of(Budget({"s": limit})).pay({"s": trials + thinking}, thought=thinking)
+    return Ledger.of(Budget({"s": limit})).pay({"s": trials + thinking}, thinking={"s": thinking})
 
 
 @pytest.mark.parametrize(
     ("trials", "thinking", "thought_s", "expected"),
     [
         (0.0, 0.0, 0.0, "whole"),
-        (0.0, 0.9, 0.1, "whole"),  # a hundredth of the budget is always allowed,
-        (0.0, 0.9, 0.2, "light"),
-        (0.0, 1.9, 0.2, "none"),
+        (0.0, 0.4, 0.1, "whole"),  # half a hundredth of the budget is always allowed,
+        (0.0, 0.4, 0.2, "light"),
+        (0.0, 0.9, 0.2, "none"),
         (80.0, 3.8, 0.2, "whole"),  # and a twentieth of what trials cost,
         (80.0, 3.8, 0.3, "light"),
         (80.0, 7.9, 0.2, "none"),
@@ -100,3 +105,42 @@ def test_whole_thoughts_return_when_trials_turn_out_dear():
     trial = optimizer.ask()
     optimizer.tell(trial, 0.0, cost=9000.0)
     assert "step from" not in optimizer.ask().because
+
+
+def believed_after(n, more, *, light):
+    """What is believed after so many more trials than there were at a whole thought."""
+    rng = np.random.default_rng(4)
+    X = SPACE.sample(n + more, rng)
+    trials = [
+        replace(done(k, x, float(np.sin(5 * x[0]) + x[1])), cost={"usd": float(np.exp(x[0]))})
+        for k, x in enumerate(X)
+    ]
+    money, learners = Ledger.of(Budget("$90")), {"usd": LogGP()}
+    first = believe(SPACE, History(tuple(trials[:n])), money, learners=learners)
+    trials[n - 1] = replace(trials[n - 1], notes=first.notes())
+    return believe(SPACE, History(tuple(trials)), money, learners=learners, light=light)
+
+
+@pytest.mark.parametrize(
+    ("more", "light", "learnt_at"), [(2, False, 14), (2, True, 12), (6, True, 18)]
+)
+def test_where_there_is_little_time_models_are_learnt_seldom(more, light, learnt_at):
+    belief = believed_after(12, more, light=light)
+    assert {name: memory["n"] for name, memory in belief.memories.items()} == {
+        "objective": learnt_at,
+        "cost:usd": learnt_at,
+    }
+
+
+def test_a_light_thought_looks_at_fewer_points_and_leaves_out_what_is_only_said():
+    whole, light = (believed_after(12, 2, light=light) for light in (False, True))
+    points = [len(look(belief, np.random.default_rng(0)).X) for belief in (whole, light)]
+    assert points[1] < 0.3 * points[0]
+    said = []
+    for belief in (whole, light):
+        proposal = Gittins(1e-9).propose(belief, np.random.default_rng(0))
+        verdict = NotWorthIt(1e-9)(belief, proposal, np.random.default_rng(0))
+        assert not verdict.stop
+        said.append(verdict.because)
+    assert "going on is expected to cost at most" in said[0]
+    assert "was not worked out" in said[1]

@@ -94,9 +94,9 @@ def test_how_many_ended_how():
 
 def test_what_was_paid_of_each_budget():
     ledger = Ledger.of(Budget({"s": 60, "usd": 10, "trials": 5}))
-    assert spent(ledger) == "0 s of 1 m 00 s, $0.00 of $10.00, 0 trials of 5 trials"
+    assert spent(ledger) == "0 s of 1 m 00 s, $0.00 of $10.00, 0 of 5 trials"
     ledger = ledger.reserve(0, {"usd": 4.0}).charge(0, {"usd": 3.0, "s": 12.0}).think(1.5)
-    assert spent(ledger) == "13.5 s of 1 m 00 s, $3.00 of $10.00, 1 trial of 5 trials"
+    assert spent(ledger) == "13.5 s of 1 m 00 s, $3.00 of $10.00, 1 of 5 trials"
     # Where nothing is limited, only what was paid is worth a word.
     unlimited = Ledger.of(None)
     assert spent(unlimited) == ""

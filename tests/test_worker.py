@@ -10,7 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,17 +21,19 @@ from processes import (
     children_of,
     exit_code,
     fork_off,
+    holds_a_lock_on,
     is_alive,
     wait_until,
 )
 
-from farthing import Float, InvalidInput, Outcome, Space, StorageError, Study
+from farthing import Float, InvalidInput, Optimizer, Outcome, Space, StorageError, Study
 from farthing.cost import Known
+from farthing.leaving import INTERRUPTED, TERMINATED, Leave
 from farthing.policies import EIPerCost, Random
-from farthing.running import CommandTask, report
+from farthing.running import CommandTask, Finished, InProcess, Usage, report
 from farthing.settings import Settings
 from farthing.stopping import MaxTrials
-from farthing.worker import INTERRUPTED
+from farthing.worker import Place, until_stopped
 
 SPACE = Space({"a": Float(2, 3)})
 QUICK = {"grace": 0.2, "lease": PATIENCE}
@@ -65,6 +67,19 @@ def expire(study, *pids):
 def often(monkeypatch):
     """Trials are renewed often, whatever the budget."""
     monkeypatch.setattr("farthing.worker.TICK", (0.05, 0.05))
+
+
+@pytest.fixture
+def heard(monkeypatch):
+    """The reasons to leave that this process has said it heard of."""
+    said = []
+
+    def sentence(leave, running):
+        said.append((leave, list(running)))
+        return ""
+
+    monkeypatch.setattr("farthing.leaving.Leave.sentence", sentence)
+    return said
 
 
 @pytest.fixture
@@ -109,8 +124,12 @@ def test_a_study_runs_until_it_is_time_to_stop(url, workers):
     records = study.records()
     assert len({record["worker"] for record in records}) <= workers
     assert all(record["peak_mb"] > 0 and record["run_s"] > 0 for record in records)
-    spent = sum(record["run_s"] for record in records) * 3.6 / 3600
-    assert result.spent == pytest.approx(spent)
+    for record in records:
+        assert record["cost"]["usd"] == pytest.approx(record["run_s"] * 3.6 / 3600)
+    # The machine's time is paid, once, however many share it; also what no trial ran in.
+    assert result.spent == pytest.approx(result.elapsed_s * 3.6 / 3600)
+    assert result.elapsed_s >= max(record["run_s"] for record in records) > 0
+    assert workers > 1 or result.elapsed_s > sum(record["run_s"] for record in records)
     again = study.run(square, workers=workers)
     assert len(again.history) == 6
 
@@ -136,6 +155,20 @@ def test_a_budget_of_seconds_is_wall_clock_for_all_workers(url, tmp_path, monkey
     assert together_s - 0.02 <= result.spent <= took  # SQLite counts milliseconds
 
 
+def test_every_worker_of_a_pool_locks_the_file_itself(tmp_path):
+    """Or it could be taken for closed, and its log be deleted, when the runner is killed."""
+    file, open_before = tmp_path / "s.db", make(tmp_path / "s.db", budget="4 trials", stop=None)
+
+    def is_locked(params):
+        guard = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1])
+        worker = int(Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[1])
+        return float(holds_a_lock_on(file, worker))
+
+    result = Study.open(file, "study").run(is_locked, workers=2)
+    assert [trial.value for trial in result.history] == [1.0] * 4
+    assert len(open_before.history) == 4
+
+
 def test_a_trial_of_unknown_length_ends_with_the_budget(url, sleeper, often):
     sleeper.cost, study = 9.0, make(url, budget="$5", stop=None)
     result = study.run(sleeper, workers=2)
@@ -143,7 +176,7 @@ def test_a_trial_of_unknown_length_ends_with_the_budget(url, sleeper, often):
     assert {trial.error for trial in result.history} == {"the budget of $5.00 is spent"}
     assert {trial.cost["usd"] for trial in result.history} == {9.0}
     assert result.ledger.reserved == 0
-    assert result.best is None
+    assert result.found is None
     assert result.stop_reason == "the budget of $5.00 is spent"
     assert len(sleeper.pids) == len(result.history)
     assert sleeper.survivors() == []
@@ -156,7 +189,7 @@ def test_a_trial_of_unknown_length_ends_with_the_time(url, sleeper):
     assert {trial.state for trial in result.history} <= {"killed"}
     assert {trial.error for trial in result.history} <= {"the budget of 2.0 s is spent"}
     assert result.ledger.reserved == 0
-    assert result.best is None
+    assert result.found is None
     assert "spent" in result.stop_reason or "affordable" in result.stop_reason
     assert sleeper.survivors() == []
 
@@ -167,8 +200,9 @@ def test_a_trial_is_killed_at_its_timeout_and_its_cost_is_a_lower_bound(tmp_path
     record = study.records()[0]
     assert (record["state"], record["censored"]) == ("killed", 1)
     assert "timeout of 0.3 s" in record["error"]
+    assert record["cost"]["usd"] == pytest.approx(0.1 * record["run_s"])
     assert record["cost"]["usd"] >= 0.03
-    assert study.ledger.spent == record["cost"]["usd"]
+    assert study.ledger.spent >= record["cost"]["usd"]  # and what was thought before it
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -183,6 +217,27 @@ def test_failures_in_a_row_end_the_run_with_the_first_of_them(url, workers):
     assert 'raise ValueError("never any good")' in result.stop_reason
     assert result.ledger.spent > 0
     assert study.verdict.because == result.stop_reason
+
+
+@pytest.mark.parametrize(
+    ("lease", "budget", "tick"), [(0.3, 50, 0.1), (60, 50, 1), (60, "9s", 0.09)]
+)
+def test_a_lease_is_renewed_three_times_before_it_ends(lease, budget, tick):
+    """Once a second or a hundredth of the time there is, if that is sooner."""
+    settings, ticks = (
+        Settings.of(SPACE, budget, policy=Random(), stop=MaxTrials(1), lease=lease),
+        [],
+    )
+
+    class Noting:
+        kills = True
+
+        def run(self, job, allowance):
+            ticks.append(allowance.tick)
+            return InProcess(lambda params: Outcome(1.0, 1.0)).run(job, allowance)
+
+    until_stopped(Optimizer.made_with(settings), settings, Noting(), lambda: None)
+    assert ticks == [pytest.approx(tick)]
 
 
 def test_a_run_takes_back_the_stop_of_an_earlier_one(tmp_path):
@@ -207,13 +262,30 @@ def test_one_worker_among_others_respects_a_requested_stop(tmp_path):
     assert len(study.history) == 0
 
 
-def test_a_task_that_can_never_run_is_an_error_and_leaves_nothing_running(url):
+def test_a_task_that_cannot_start_takes_no_trial(url):
     study = make(url, budget=PLENTY)
     for workers in (1, 2):
         with pytest.raises(InvalidInput, match="no program 'no-such-program'"):
             study.run(CommandTask(["no-such-program", "{a}"]), workers=workers)
-        assert {trial.state for trial in study.history} == {"lost"}
-        assert study.ledger.reserved == 0
+        with pytest.raises(InvalidInput, match="no program 'no-such-program'"):
+            study.work(CommandTask(["no-such-program", "{a}"]), workers=workers)
+    assert len(study.history) == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_task_that_turns_out_to_be_impossible_gives_its_trial_back(url, tmp_path, workers):
+    script = tmp_path / "no-first-line"
+    script.write_text("echo")
+    script.chmod(0o755)
+    study = make(url, budget=PLENTY)
+    with pytest.raises(InvalidInput, match="A script needs a first line"):
+        study.run(CommandTask([str(script), "{a}"]), workers=workers)
+    assert {trial.state for trial in study.history} == {"lost"}
+    assert study.ledger.reserved == study.ledger.spent == 0
+    result = study.run(square)
+    again = [trial for trial in result.history if "again, which was lost" in trial.because]
+    assert [trial.params for trial in again] == [t.params for t in result.history.having("lost")]
+    assert {trial.state for trial in again} == {"done"}
 
 
 def test_commands_run_too_and_progress_is_stored_with_its_cost(url):
@@ -237,8 +309,8 @@ def test_a_known_cost_needs_no_meter(tmp_path):
 def test_workers_that_make_no_sense(tmp_path, settings, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         make(tmp_path / "s.db").run(square, **settings)
-    with pytest.raises(InvalidInput, match="failures_in_a_row=0"):
-        Settings.of(SPACE, failures_in_a_row=0)
+    with pytest.raises(InvalidInput, match="failures_in_a_row=-1"):
+        Settings.of(SPACE, failures_in_a_row=-1)
     with pytest.raises(InvalidInput, match="lease=0: expected seconds above 0"):
         Settings.of(SPACE, lease=0)
     with pytest.raises(InvalidInput, match="not an objective"):
@@ -278,10 +350,11 @@ def test_a_database_that_is_away_for_longer_than_the_lease_ends_the_run(tmp_path
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(
-    url, sleeper, often, ctrl_c, workers, number
+    url, sleeper, often, ctrl_c, heard, workers, number
 ):
     study, before = make(url, budget=PLENTY), signal.getsignal(number)
-    seen = []
+    seen, because = [], INTERRUPTED if number == signal.SIGINT else TERMINATED
+    twice = 2 if number == signal.SIGINT else 1
 
     def interrupt():
         # With a study of its own, and only when nothing is forked any more.
@@ -290,16 +363,18 @@ def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(
             wait_until(lambda: all("worker_s" in trial.cost for trial in other.history))
             seen.extend(trial.cost["worker_s"] for trial in other.history)
             other.close()
-        os.kill(os.getpid(), number)
+        for times in range(1, twice + 1):
+            os.kill(os.getpid(), number)
+            wait_until(lambda times=times: len(heard) == times)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
     result = study.run(sleeper, workers=workers)
     thread.join()
-    assert result.stop_reason == INTERRUPTED
+    assert result.stop_reason == because
     assert signal.getsignal(number) == before
     assert [trial.state for trial in result.history] == ["killed"] * workers
-    assert all(trial.error == INTERRUPTED for trial in result.history)
+    assert all(trial.error == because for trial in result.history)
     assert result.spent == pytest.approx(sum(t.cost["worker_s"] for t in result.history))
     assert len(seen) == workers
     assert result.spent >= sum(seen) > 0
@@ -319,12 +394,14 @@ def test_ctrl_c_that_is_ignored_stays_so(tmp_path, ctrl_c, workers):
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
-def test_a_pool_ends_although_sigterm_is_ignored(tmp_path, sleeper, often, ctrl_c):
+def test_a_pool_ends_although_sigterm_is_ignored(tmp_path, sleeper, often, ctrl_c, heard):
     study, before = make(tmp_path / "s.db"), signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def interrupt():
         wait_until(lambda: len(sleeper.pids) >= 2)
-        os.kill(os.getpid(), signal.SIGINT)
+        for times in (1, 2):
+            os.kill(os.getpid(), signal.SIGINT)
+            wait_until(lambda times=times: len(heard) == times)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
@@ -409,6 +486,54 @@ def test_when_a_worker_is_killed_its_trial_is_lost_and_tried_again(runner):
     because = f"trial {lost.number} again, which was lost"
     again = next(trial for trial in result.history if trial.because == because)
     assert (again.state, again.params) == ("done", lost.params)
+    assert result.ledger.reserved == 0
+    paid = sum(trial.cost.get("worker_s", 0.0) for trial in result.history)
+    assert result.ledger.spent == pytest.approx(paid)
+
+
+def test_a_worker_that_is_stopped_does_not_spend_more_than_its_budget_of_time(tmp_path, sleeper):
+    url = tmp_path / "s.db"
+    study = make(url, budget="3s")
+    run = fork_off(lambda: Study.open(url, "study").run(sleeper, workers=1))
+    try:
+        assert wait_until(lambda: sleeper.pids)
+        os.kill(run, signal.SIGSTOP)
+        assert wait_until(lambda: sleeper.survivors() == [])
+    finally:
+        os.kill(run, signal.SIGCONT)
+    assert exit_code(run) == 0
+    (trial,) = study.history
+    assert trial.state == "killed"
+    assert "is spent" in trial.error
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_a_third_ctrl_c_leaves_unbooked_is_booked_by_the_next_run(
+    url, sleeper, often, monkeypatch, workers
+):
+    """It may strike in the middle of telling, and then nothing was told."""
+
+    def third(*_):
+        raise KeyboardInterrupt
+
+    def run():
+        monkeypatch.setattr("farthing.worker._conclude", third)
+        Study.open(url, "study").run(sleeper, workers=workers)
+
+    study = make(url, budget=PLENTY, retries=0)
+    running = fork_off(run)
+    assert wait_until(lambda: len(sleeper.pids) >= workers)
+    assert wait_until(lambda: all(trial.cost.get("worker_s", 0) > 0 for trial in study.history))
+    os.kill(running, signal.SIGTERM)
+    exit_code(running)
+    assert wait_until(lambda: sleeper.survivors() == [])
+    left = list(study.history)
+    assert [trial.state for trial in left] == ["running"] * workers
+    expire(study, *(int(trial.run.worker.rpartition(":")[2]) for trial in left))
+    result = study.run(square)
+    lost = result.history[:workers]
+    assert [trial.state for trial in lost] == ["lost"] * workers
+    assert [trial.cost["worker_s"] for trial in lost] == [t.cost["worker_s"] for t in left]
     assert result.ledger.reserved == 0
     paid = sum(trial.cost.get("worker_s", 0.0) for trial in result.history)
     assert result.ledger.spent == pytest.approx(paid)
@@ -527,3 +652,97 @@ def test_a_trial_that_costs_far_more_than_expected_is_killed_by_its_leash(url):
     assert "the most that was allowed for it" in last.error
     assert last.limit["usd"] < last.cost["usd"] < 200
     assert last.limit["usd"] > 4 * last.predicted["usd"]
+
+
+# ── an engine that asks, without a process ─────────────────────────────────────────────────────
+
+
+class Asking:
+    """An engine that may kill: calls `then` with the job and its allowance, and returns 1.0."""
+
+    kills = True
+
+    def __init__(self, then):
+        self.then = then
+
+    def run(self, job, allowance):
+        why = self.then(job, allowance)
+        state, value = ("done", 1.0) if why is None else ("killed", None)
+        return Finished(state, value, {}, why, USED)
+
+
+USED = Usage(wall_s=2.0, cpu_s=1.0, peak_mb=1.0)
+
+
+def worked(then, budget=PLENTY, trials=1, measure="wall", **arguments):
+    """The optimizer after a worker with such an engine, how often it gave notice, why it ended."""
+    settings = Settings.of(SPACE, budget, policy=Random(), stop=MaxTrials(trials), measure=measure)
+    optimizer, notices = Optimizer.made_with(settings), []
+    because = until_stopped(
+        optimizer, settings, Asking(then), lambda: notices.append(None), **arguments
+    )
+    return optimizer, len(notices), because
+
+
+def test_whoever_watches_hears_of_every_renewal():
+    _, quiet, _ = worked(lambda job, allowance: None)
+
+    def asks(job, allowance):
+        for _ in range(3):
+            assert allowance.may_go_on(USED) is None
+
+    _, asked, _ = worked(asks)
+    assert asked == quiet + 3
+
+
+def test_what_must_end_now_ends_and_what_may_finish_does():
+    for now, state in ((True, "killed"), (False, "done")):
+        leaving = [None]
+
+        def interrupted(job, allowance, now=now, leaving=leaving):
+            leaving[0] = Leave("somebody came", now=now)
+            return allowance.may_go_on(USED)
+
+        optimizer, _, because = worked(interrupted, trials=3, must_leave=lambda now=leaving: now[0])
+        assert because == "somebody came"
+        assert [trial.state for trial in optimizer.history] == [state]
+
+
+def test_what_was_thought_of_while_it_had_to_leave_is_given_back():
+    answers = chain([None, Leave("somebody came", now=False)], repeat(None))
+    optimizer, _, because = worked(pytest.fail, must_leave=lambda: next(answers))
+    assert because == "somebody came"
+    assert [trial.state for trial in optimizer.history] == ["lost"]
+    assert optimizer.ledger.reserved == 0
+
+
+def test_a_long_trial_keeps_some_of_what_it_said_from_first_to_last():
+    def tells(job, allowance):
+        for step in range(5000):
+            allowance.on_progress({"step": step}, USED)
+
+    optimizer, _, _ = worked(tells)
+    steps = [said["step"] for said in optimizer.history[0].run.progress]
+    assert 300 <= len(steps) <= 1000
+    assert steps == sorted(steps)
+    assert (steps[0], steps[-1]) == (0, 4999)
+    assert max(late - early for early, late in pairwise(steps)) < 500  # no part is missing
+
+
+@pytest.mark.parametrize(("measure", "paid"), [("wall", 2.0), ("cpu", 1.0)])
+def test_a_worker_is_paid_for_what_is_measured(measure, paid):
+    optimizer, _, _ = worked(lambda job, allowance: None, measure=measure)
+    assert optimizer.history[0].cost == {"worker_s": paid}
+
+
+def test_a_trial_has_its_own_log_in_its_place(tmp_path):
+    logs = []
+    optimizer, _, _ = worked(
+        lambda job, allowance: logs.append((job.number, job.slot, job.log)),
+        trials=2,
+        place=Place("gpu 3", tmp_path),
+    )
+    assert logs == [(0, "gpu 3", tmp_path / "0.log"), (1, "gpu 3", tmp_path / "1.log")]
+    assert [(t.run.slot, t.run.log) for t in optimizer.history] == [
+        ("gpu 3", str(tmp_path / f"{number}.log")) for number in (0, 1)
+    ]

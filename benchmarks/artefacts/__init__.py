@@ -2,8 +2,10 @@
 
 from benchmarks.artefacts import (
     carbo,
+    carbo_batches,
     comparison,
     cost_models,
+    first_euro,
     pareto,
     realtime,
     rollout,
@@ -12,8 +14,11 @@ from benchmarks.artefacts import (
 
 ARTEFACTS = (
     *comparison.ARTEFACTS,
+    *first_euro.ARTEFACTS,
     *realtime.ARTEFACTS,
     *carbo.ARTEFACTS,
+    *carbo_batches.ARTEFACTS,
+    *carbo.SURROGATES,
     *pareto.ARTEFACTS,
     *cost_models.ARTEFACTS,
     *stopping.ARTEFACTS,

@@ -2,8 +2,8 @@
 
 Twenty problems: five models on four data sets, recorded by benchmarks/recorder.py and made
 continuous by a surrogate. The budget of each is 60 mean costs (the paper's seconds are those of its
-machines). All methods start from the same five uniform points. Sequential: the paper's batches are
-not rerun here. Errors that differ by less than one test row (2e-4) are equal.
+machines). All methods start alike. Batches (carbo_batches.py) are part of tables 1 and 2. Errors
+that differ by less than one test row (2e-4) are equal.
 """
 
 from __future__ import annotations
@@ -49,17 +49,26 @@ GOAL = 32.5  # percent: the net saving the paper prints for sequential CArBO
 
 
 def replays(
-    names: Sequence[str], methods: Sequence[str], settings: Settings, *, seeds: int | None = None
+    names: Sequence[str],
+    methods: Sequence[str],
+    settings: Settings,
+    *,
+    seeds: int | None = None,
+    batch: int = 1,
+    mean_costs: float = MEAN_COSTS,
+    most: int = MOST,
 ) -> dict[Job, Run]:
     """Runs of these methods on these problems, of the seeds that every one of them has run."""
     chosen = names[:1] if settings.quick else names
+    most = max(12, 2 * batch) if settings.quick else most
     jobs = [
-        Job(problem, method, seed, budget_of(problem), most=12 if settings.quick else MOST)
+        Job(problem, method, seed, budget_of(problem, mean_costs), most=most, batch=batch)
         for seed in range(settings.count(SEEDS) if seeds is None else seeds)
         for problem in chosen
         for method in methods
     ]
-    suite = f"{SUITE}-quick" if settings.quick else SUITE
+    suite = SUITE if batch == 1 and mean_costs == MEAN_COSTS else f"{SUITE}-batches"
+    suite += "-quick" if settings.quick else ""
     runs = carry_out(
         jobs, suite, processes=settings.jobs, folder=settings.data, make_more=settings.more
     )
@@ -67,10 +76,10 @@ def replays(
     return {j: r for j, r in runs.items() if there[j.problem, j.seed] == len(methods)}
 
 
-def budget_of(problem: str) -> float:
-    """60 mean costs, in typical ones."""
+def budget_of(problem: str, mean_costs: float = MEAN_COSTS) -> float:
+    """So many mean costs, in typical ones."""
     box = load(problem)
-    return float(f"{MEAN_COSTS * box.mean_cost / box.typical_cost:.6g}")
+    return float(f"{mean_costs * box.mean_cost / box.typical_cost:.6g}")
 
 
 def problems(model: str | None = None) -> list[str]:
@@ -82,11 +91,11 @@ def problems(model: str | None = None) -> list[str]:
     ]
 
 
-def _short(problem: str) -> str:
+def short_name(problem: str) -> str:
     return problem.split("/")[1].replace("-", " ")
 
 
-def _figure(columns: int, rows: int = 1, *, width: float = 2.9, height: float = 2.6) -> Any:
+def panels(columns: int, rows: int = 1, *, width: float = 2.9, height: float = 2.6) -> Any:
     import matplotlib.pyplot as plt
 
     return plt.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False)
@@ -132,7 +141,7 @@ def _distribution_verdict(kept: Json) -> str:
 
 
 def _draw_distributions(kept: Json) -> Figure:
-    figure, axes = _figure(len(kept["w2a"]), width=2.2, height=2.3)
+    figure, axes = panels(len(kept["w2a"]), width=2.2, height=2.3)
     for axis, (model, part) in zip(axes[0], kept["w2a"].items(), strict=True):
         axis.hist(np.log10(numbers(part["cost"])), bins=25, color=colour("CArBO"))
         axis.set(title=f"{model.upper()} on w2a", xlabel="log10 of CPU seconds")
@@ -212,7 +221,7 @@ def _figure_2_verdict(kept: Json) -> str:
     side = "worse than" if pu > ei else "no worse than"
     cheap = {m: float(np.median(numbers(kept["costs"][m]))) for m in ("EI", "EIpu")}
     return (
-        f"On {_short(kept['problem'])} the optimum costs "
+        f"On {short_name(kept['problem'])} the optimum costs "
         f"{kept['cost_of_optimum'] / kept['mean_cost']:.2g} mean costs; EIpu's median "
         f"evaluation costs {cheap['EIpu']:.2g} s against EI's {cheap['EI']:.2g} s and it ends "
         f"{side} EI ({pu:.4g} against {ei:.4g})."
@@ -220,7 +229,7 @@ def _figure_2_verdict(kept: Json) -> str:
 
 
 def _draw_knn(kept: Json) -> Figure:
-    figure, axes = _figure(3)
+    figure, axes = panels(3)
     left, middle_, right = axes[0]
     bins = np.linspace(
         *np.log10(
@@ -236,12 +245,14 @@ def _draw_knn(kept: Json) -> Figure:
     left.set(
         xlabel="log10 of CPU seconds of an evaluation",
         ylabel="evaluations",
-        title=f"{_short(kept['problem'])} (star: the best point)",
+        title=f"{short_name(kept['problem'])} (star: the best point)",
     )
     left.legend()
     for method, line in kept["curves"].items():
         middle_.plot(SHARES * 100, numbers(line), color=colour(method), label=method)
-    middle_.set(xlabel="% of the budget", ylabel="median best error", title=_short(kept["problem"]))
+    middle_.set(
+        xlabel="% of the budget", ylabel="median best error", title=short_name(kept["problem"])
+    )
     for method, line in kept["normalised"].items():
         right.plot(SHARES * 100, numbers(line["mean"]), color=colour(method), label=method)
     right.set(xlabel="% of the budget", ylabel="normalised error", title="all KNN problems")
@@ -255,7 +266,7 @@ def _figure_11_verdict(kept: Json) -> str:
     order = sorted(all_, key=lambda m: all_[m])
     beaten = sum(one["cooling"] <= one[m] for m in ("EI", "EIpu"))
     return (
-        f"On {_short(kept['problem'])} EI-cool is at least as good as {beaten} of EI and EIpu; "
+        f"On {short_name(kept['problem'])} EI-cool is at least as good as {beaten} of EI and EIpu; "
         f"over all KNN problems the order is {', '.join(f'{m} ({all_[m]:.3f})' for m in order)}."
     )
 
@@ -300,7 +311,7 @@ def _schedule_table(kept: Json) -> str:
             first, last = _thirds(numbers(line["cost"]))
             rows.append(
                 [
-                    _short(problem),
+                    short_name(problem),
                     method,
                     len(line["cost"]),
                     first,
@@ -317,7 +328,7 @@ def _schedule_verdict(kept: Json) -> str:
     later = []
     for problem, lines in kept["problems"].items():
         growth = {m: np.divide(*_thirds(numbers(line["cost"]))[::-1]) for m, line in lines.items()}
-        later.append((_short(problem), growth["CArBO"] > max(growth["EI"], growth["EIpu"])))
+        later.append((short_name(problem), growth["CArBO"] > max(growth["EI"], growth["EIpu"])))
     yes = [problem for problem, holds in later if holds]
     return (
         f"CArBO's evaluations grow dearer from the first to the last third more than those of "
@@ -328,14 +339,14 @@ def _schedule_verdict(kept: Json) -> str:
 def _draw_schedule(kept: Json) -> Figure:
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    figure, axes = _figure(len(kept["problems"]))
+    figure, axes = panels(len(kept["problems"]))
     for axis, (problem, lines) in zip(axes[0], kept["problems"].items(), strict=True):
         for method, line in lines.items():
             cost = numbers(line["cost"])
             axis.semilogy(np.arange(1, len(cost) + 1), cost, color=colour(method), label=method)
         if "CArBO" in lines:
             axis.axvspan(0, lines["CArBO"]["eighth"], color=colour("CArBO"), alpha=0.12)
-        axis.set(title=_short(problem), xlabel="evaluation")
+        axis.set(title=short_name(problem), xlabel="evaluation")
         axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
@@ -411,7 +422,7 @@ def _design_verdict(kept: Json) -> str:
 
 
 def _draw_designs(kept: Json) -> Figure:
-    figure, axes = _figure(1 + len(kept["spans"]), 2, width=2.4, height=2.6)
+    figure, axes = panels(1 + len(kept["spans"]), 2, width=2.4, height=2.6)
     side = np.linspace(0, 1, 80)
     x, y = np.meshgrid(side, side)
     for line, variant in zip(axes, VARIANTS, strict=True):
@@ -468,7 +479,7 @@ def compared(runs: Mapping[Job, Run], names: Sequence[str]) -> Json:
     return found
 
 
-def _comparison(settings: Settings) -> Json:
+def compare(settings: Settings) -> Json:
     names = problems()
     runs = replays(names, METHODS, settings)
     found: Json = {"problems": compared(runs, names), "models": {}}
@@ -480,47 +491,47 @@ def _comparison(settings: Settings) -> Json:
     return found
 
 
-def _seeds(parts: Mapping[str, Json]) -> str:
+def seeds_of(parts: Mapping[str, Json]) -> str:
     """5, or 3 to 5: of the problems."""
     counts = sorted({part["seeds"] for part in parts.values()}) or [0]
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-def _lowest(part: Json) -> list[str]:
+def lowest_of(part: Json) -> list[str]:
     """The methods whose median error is the lowest, or within a test row of it."""
     least = min(part["error"].values()) + recorded.ONE_ROW
     return [m for m in METHODS if part["error"][m] <= least]
 
 
-def _error_table(kept: Json) -> str:
+def error_table(kept: Json) -> str:
     rows = []
     for problem, part in kept["problems"].items():
-        lowest = _lowest(part)
+        lowest = lowest_of(part)
         cells = []
         for method in METHODS:
             text = f"{part['error'][method]:.4f} ({part['evaluations'][method]:.0f})"
             cells.append(f"**{text}**" if method in lowest else text)
         r2 = kept["r2"][problem]
-        rows.append([_short(problem), part["budget"], *cells, f"{r2[0]:.2f} / {r2[1]:.2f}"])
+        rows.append([short_name(problem), part["budget"], *cells, f"{r2[0]:.2f} / {r2[1]:.2f}"])
     note = (
-        f"Median final error (and evaluations) of {_seeds(kept['problems'])} seeds; bold: the "
+        f"Median final error (and evaluations) of {seeds_of(kept['problems'])} seeds; bold: the "
         "lowest, or within one test row of it (2e-4)."
     )
     header = ("problem", "budget (s)", *METHODS, "surrogate R² error / cost")
     return markdown(header, rows) + "\n\n" + note
 
 
-def _wins(parts: Mapping[str, Json]) -> tuple[dict[str, int], dict[str, int]]:
+def win_counts(parts: Mapping[str, Json]) -> tuple[dict[str, int], dict[str, int]]:
     """How often each method has the lowest error: ties included, and alone."""
-    lowest = [_lowest(part) for part in parts.values()]
+    lowest = [lowest_of(part) for part in parts.values()]
     return (
         {m: sum(m in some for some in lowest) for m in METHODS},
         {m: sum(some == [m] for some in lowest) for m in METHODS},
     )
 
 
-def _error_verdict(kept: Json) -> str:
-    tied, alone = _wins(kept["problems"])
+def error_verdict(kept: Json) -> str:
+    tied, alone = win_counts(kept["problems"])
     worse = sum(
         p["error"]["EIpu"] > p["error"]["EI"] + recorded.ONE_ROW for p in kept["problems"].values()
     )
@@ -528,12 +539,12 @@ def _error_verdict(kept: Json) -> str:
     return (
         f"CArBO has the lowest median error on {tied['CArBO']} of {len(kept['problems'])} problems "
         f"with ties of a test row, alone on {alone['CArBO']} ({others}; "
-        f"{_seeds(kept['problems'])} seeds). The paper says 16 of 20 for batch 1. EIpu is worse "
+        f"{seeds_of(kept['problems'])} seeds). The paper says 16 of 20 for batch 1. EIpu is worse "
         f"than EI by a test row on {worse}; the paper says 9."
     )
 
 
-def _draw_errors(kept: Json) -> Figure:
+def draw_errors(kept: Json) -> Figure:
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(7, 5))
@@ -545,7 +556,7 @@ def _draw_errors(kept: Json) -> Figure:
             label = method if place == 0 else None
             axis.plot(excess, y, "o", color=colour(method), ms=4, label=label, clip_on=False)
         axis.axhline(place + 0.5, color="black", lw=0.3, alpha=0.3)
-    axis.set_yticks(range(len(kept["problems"])), [_short(p) for p in kept["problems"]])
+    axis.set_yticks(range(len(kept["problems"])), [short_name(p) for p in kept["problems"]])
     axis.set_xscale("symlog", linthresh=1.0)
     ticks = (0, 0.5, 1, 3, 10, 30, 100)
     axis.set_xticks(ticks, [f"{t:g}" for t in ticks])
@@ -559,7 +570,7 @@ def _draw_errors(kept: Json) -> Figure:
 _WHAT = ("savings", "savings_control", "time_saved", "time_control")
 
 
-def _nets(parts: Mapping[str, Json]) -> dict[str, list[float]]:
+def net_savings(parts: Mapping[str, Json]) -> dict[str, list[float]]:
     """Mean over problems of the medians over seeds, with bounds."""
     return {
         what: measures.mean_of_medians([numbers(part[what]) for part in parts.values()])
@@ -567,23 +578,23 @@ def _nets(parts: Mapping[str, Json]) -> dict[str, list[float]]:
     }
 
 
-def _with_bounds(net: Sequence[float | None]) -> str:
+def with_bounds(net: Sequence[float | None]) -> str:
     middle_, low, high = numbers(net)
     return f"{middle_:.1f} % [{low:.1f}, {high:.1f}]" if np.isfinite(middle_) else "-"
 
 
-def _saving_table(kept: Json) -> str:
+def saving_table(kept: Json) -> str:
     rows = [
         [
-            _short(problem),
+            short_name(problem),
             part["rival"],
             part["seeds"],
             *(f"{np.median(numbers(part[what])):.0f} %" if part[what] else "-" for what in _WHAT),
         ]
         for problem, part in kept["problems"].items()
     ]
-    nets = _nets(kept["problems"])
-    rows.append(["**net (mean)**", "", "", *(f"**{_with_bounds(nets[what])}**" for what in _WHAT)])
+    nets = net_savings(kept["problems"])
+    rows.append(["**net (mean)**", "", "", *(f"**{with_bounds(nets[what])}**" for what in _WHAT)])
     header = (
         *("problem", "next best", "seeds", "saving from the budget, the paper's way"),
         *("its control: the rival over another seed of itself", "time saved, of the rival's own"),
@@ -596,22 +607,22 @@ def _saving_table(kept: Json) -> str:
     )
 
 
-def _saving_verdict(kept: Json) -> str:
-    nets = _nets(kept["problems"])
+def saving_verdict(kept: Json) -> str:
+    nets = net_savings(kept["problems"])
     low, high = nets["time_saved"][1:]
     side = "CArBO is faster" if low > 0 else "CArBO is slower" if high < 0 else "undecided"
     return (
-        f"CArBO saves {_with_bounds(nets['time_saved'])} of the time of the best of EI, EIpu and "
-        f"random (control {_with_bounds(nets['time_control'])}; {_seeds(kept['problems'])} seeds): "
-        f"{side}. The paper's measure, from the budget, gives {_with_bounds(nets['savings'])} "
-        f"where the paper has {GOAL} %, but by it the rival scores "
-        f"{_with_bounds(nets['savings_itself'])} over the very same runs and "
-        f"{_with_bounds(nets['savings_control'])} over another seed of itself."
+        f"CArBO saves {with_bounds(nets['time_saved'])} of the time of the best of EI, EIpu and "
+        f"random (control {with_bounds(nets['time_control'])}; {seeds_of(kept['problems'])} "
+        f"seeds): {side}. The paper's measure, from the budget, gives "
+        f"{with_bounds(nets['savings'])} where the paper has {GOAL} %, but by it the rival scores "
+        f"{with_bounds(nets['savings_itself'])} over the very same runs and "
+        f"{with_bounds(nets['savings_control'])} over another seed of itself."
     )
 
 
 def _draw_comparison(kept: Json) -> Figure:
-    figure, axes = _figure(len(kept["models"]), width=2.5, height=2.6)
+    figure, axes = panels(len(kept["models"]), width=2.5, height=2.6)
     for axis, (model, lines) in zip(axes[0], kept["models"].items(), strict=True):
         for method, line in lines.items():
             mean, sd = numbers(line["mean"]), numbers(line["sd"])
@@ -625,11 +636,11 @@ def _draw_comparison(kept: Json) -> Figure:
     return figure
 
 
-def _draw_savings(kept: Json) -> Figure:
+def draw_savings(kept: Json) -> Figure:
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(7, 5))
-    parts, nets = kept["problems"], _nets(kept["problems"])
+    parts, nets = kept["problems"], net_savings(kept["problems"])
     for place, part in enumerate(parts.values()):
         saved = float(np.median(numbers(part["time_saved"])))
         hue = colour("CArBO") if saved >= 0 else colour("EI")
@@ -642,7 +653,7 @@ def _draw_savings(kept: Json) -> Figure:
     axis.axvspan(net[1], net[2], color=colour("CArBO"), alpha=0.12, lw=0)
     axis.axvline(net[0], color=colour("CArBO"), lw=1.2, label=f"net {net[0]:.1f} %, 95 % interval")
     axis.axvline(control[0], color="black", lw=1, ls=":", label=f"net control {control[0]:.1f} %")
-    names = [f"{_short(p)} ({part['rival']})" for p, part in parts.items()]
+    names = [f"{short_name(p)} ({part['rival']})" for p, part in parts.items()]
     axis.set_yticks(range(len(parts)), names)
     axis.set(xlabel="median time saved by CArBO, % of the time of the next best (in brackets)")
     axis.invert_yaxis()
@@ -660,7 +671,7 @@ def _figure_5_verdict(kept: Json) -> str:
     return (
         f"By the area under the curve CArBO is first on {len(won)} of {len(first)} models "
         f"({', '.join(won) or 'none'}){'; elsewhere ' + ', '.join(others) if others else ''} "
-        f"({_seeds(kept['problems'])} seeds)."
+        f"({seeds_of(kept['problems'])} seeds)."
     )
 
 
@@ -676,15 +687,15 @@ def _kinds(settings: Settings) -> Json:
         planned = settings.count(KIND_SEEDS) * len(names[:1] if settings.quick else names)
         runs = replays(names, METHODS, settings, seeds=settings.count(KIND_SEEDS))
         parts = compared(runs, names)
-        tied, alone = _wins(parts)
+        tied, alone = win_counts(parts)
         found[kind] = {
             "pairs": sum(part["seeds"] for part in parts.values()),
             "planned": planned,
             "problems": len(parts),
-            "seeds": _seeds(parts),
+            "seeds": seeds_of(parts),
             "tied": tied,
             "alone": alone,
-            "nets": {what: plain(np.array(net)) for what, net in _nets(parts).items()},
+            "nets": {what: plain(np.array(net)) for what, net in net_savings(parts).items()},
         }
     return {"kinds": found}
 
@@ -706,7 +717,7 @@ def _kinds_table(kept: Json) -> str:
         nets = part["nets"]
         won = "; ".join(f"{m} {part['tied'][m]} / {part['alone'][m]}" for m in METHODS)
         count = f"{part['pairs']} of {part['planned']}"
-        rows.append([name, count, part["problems"], won, *(_with_bounds(nets[w]) for w in _WHAT)])
+        rows.append([name, count, part["problems"], won, *(with_bounds(nets[w]) for w in _WHAT)])
     header = (
         *("surrogate", "problem and seed pairs", "problems", "lowest median error, tied / alone"),
         *("saving from the budget", "its control", "time saved", "its control"),
@@ -723,7 +734,7 @@ def _kinds_verdict(kept: Json) -> str:
             continue
         net = part["nets"]["time_saved"]
         side = "faster" if net[1] > 0 else "slower" if net[2] < 0 else "undecided"
-        said.append(f"{name} {_with_bounds(net)} ({part['pairs']} pairs, {side})")
+        said.append(f"{name} {with_bounds(net)} ({part['pairs']} pairs, {side})")
     return f"Time that CArBO saves over the next best, by surrogate: {'; '.join(said)}."
 
 
@@ -779,7 +790,9 @@ def _draw_lines(kept: Json) -> Figure:
     figure, axis = plt.subplots(figsize=(5, 3.2))
     for method, line in kept["curves"].items():
         axis.plot(SHARES * 100, numbers(line), color=colour(method), label=method)
-    axis.set(xlabel="% of the budget", ylabel="median best error", title=_short(kept["problem"]))
+    axis.set(
+        xlabel="% of the budget", ylabel="median best error", title=short_name(kept["problem"])
+    )
     axis.legend()
     return figure
 
@@ -875,8 +888,8 @@ ARTEFACTS = (
     Artefact(
         "carbo-figure-5",
         "CArBO converges faster than EI, EIpu and random search (sequential part)",
-        _comparison,
-        _error_table,
+        compare,
+        error_table,
         _figure_5_verdict,
         _draw_comparison,
         SEEDS,
@@ -917,24 +930,10 @@ ARTEFACTS = (
         _draw_schedule,
         SEEDS,
     ),
-    Artefact(
-        "carbo-table-1",
-        "CArBO has the lowest median error on most of the 20 problems (sequential part)",
-        _comparison,
-        _error_table,
-        _error_verdict,
-        _draw_errors,
-        SEEDS,
-    ),
-    Artefact(
-        "carbo-table-2",
-        "CArBO saves 32.5 % of the budget over the next best optimiser (sequential part)",
-        _comparison,
-        _saving_table,
-        _saving_verdict,
-        _draw_savings,
-        SEEDS,
-    ),
+)
+
+# After the tables that it asks about.
+SURROGATES = (
     Artefact(
         "carbo-surrogates",
         "whether tables 1 and 2 depend on the surrogate that our own kind of model made",

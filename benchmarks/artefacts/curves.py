@@ -26,10 +26,23 @@ def by_method(runs: Mapping[Job, Run], problem: str) -> dict[str, list[Run]]:
 
 
 def clock_and_values(run: Run, *, thinking: bool = False) -> tuple[Array, Array]:
-    """Costs and values as arrays, NaN for no value; with `thinking`, its seconds in the costs."""
+    """Costs and values as arrays, NaN for no value; with `thinking`, its seconds in the costs.
+
+    Of batches, the time until all of a batch have ended, with its first evaluation, then nothing.
+    """
     costs = np.array(run.costs, dtype=np.float64)
     values = np.array([np.nan if v is None else v for v in run.values], dtype=np.float64)
+    if run.job.batch > 1:
+        costs = wall(costs, run.job.batch)
     return (costs + np.array(run.thinking) if thinking else costs), values
+
+
+def wall(costs: Array, batch: int) -> Array:
+    """(n,) what evaluations in synchronous batches take: only the last batch may be smaller."""
+    taken = np.zeros_like(costs)
+    first = np.arange(0, len(costs), batch)
+    taken[first] = np.maximum.reduceat(costs, first) if len(costs) else 0.0
+    return taken
 
 
 def curve(run: Run, shares: Array = SHARES, *, thinking: bool = False) -> Array:

@@ -139,7 +139,7 @@ def _table(kept: Json) -> str:
         [
             f"Median final error (median evaluations; runs). {counts}; machine: "
             f"{', '.join(kept['machines'])}; highest load when a run began {kept['load']:.1f} "
-            "processes.",
+            "processes, of both cores: a run is bound to one, and what else ran, to the other.",
             finals,
             markdown(header, rows),
             "Share of the time that was not spent evaluating:",

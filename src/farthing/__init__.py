@@ -17,7 +17,7 @@ from farthing.thinking import Thought, think
 if TYPE_CHECKING:
     from farthing.study import Study
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Budget",

@@ -81,6 +81,8 @@ def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
     and its partials.
     """
     value, to_mean, to_std = log_ei_slopes(outlook.mean, outlook.std[:, None], outlook.best)
+    if value.shape[1] == 1:  # nothing to average: most thoughts, and half of the work
+        return value[:, 0], to_mean, to_std[:, 0]
     most = value.max(axis=1, keepdims=True)
     share = np.exp(value - most)  # (m, f)
     total = share.sum(axis=1, keepdims=True)
@@ -234,11 +236,15 @@ class Seen(NamedTuple):
     at_best: bool = False  # so it is for the rows of a large table
 
 
+def _effort(belief: Belief) -> Effort:
+    return LITTLE if belief.light else Effort()
+
+
 def look(belief: Belief, rng: np.random.Generator) -> Seen:
     """Where searches begin: the models are asked once, however many scores are searched."""
     space = belief.space
     if space.rows is None:
-        X = candidates(space, rng, belief.top, Effort())
+        X = candidates(space, rng, belief.top, _effort(belief))
         return Seen(X, belief.outlook(X))
     X = untried(space.rows, belief.tried)
     large = len(X) > CHUNK
@@ -305,11 +311,20 @@ def maximise_score(
         tried=belief.tried,
         near=belief.top,
         lengths=belief.objective.lengthscales,
-        effort=LITTLE if belief.light else Effort(),
+        effort=_effort(belief),
         screened=None if seen is None else seen.X,
         ceiling=ceiling,
         within=within,
     )
+
+
+def _whose(belief: Belief, best: float) -> str:
+    """The trial that returned the best value, where it is one's and not the model's."""
+    found = next((t.number for t in belief.history.done if t.value == best), None)
+    if found is not None:
+        return f" (trial {found})"
+    running = bool(belief.history.running)
+    return f" (the best as {'expected after what is running' if running else 'the model sees it'})"
 
 
 def proposal(
@@ -322,7 +337,7 @@ def proposal(
     outlook = belief.outlook(x[None])
     ei = float(np.exp(_log_improvement(outlook)[0][0]))
     best = belief.sign * float(np.mean(belief.best))
-    because = f"{why}: expected improvement {ei:.3g} on {best:.4g}"
+    because = f"{why}: expected improvement {ei:.3g} on {best:.4g}{_whose(belief, best)}"
     for resource, (m, s) in belief.predicted(x).items():
         cost = float(np.exp(expected_cost(m, s, max(belief.ledger[resource].left, 1e-300))[0]))
         because += f", for about {format_amount(resource, cost)}"

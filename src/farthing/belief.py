@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from farthing.cost import CostLearner, CostModel, Evidence, Explained, Following
+from farthing.cost import Bounded, CostLearner, CostModel, Evidence, Explained, Following
 from farthing.gp import GP, Memory, Normal, refit
 from farthing.history import History, Trial, TrialState
 from farthing.ledger import Ledger
@@ -27,6 +27,7 @@ __all__ = ["Belief", "Outlook", "OutlookSlopes", "believe", "evidence_of", "paid
 
 Array = NDArray[np.float64]
 
+LARGEST = 1e150  # value that a model is told: the square of a scale must not overflow
 START = 5  # points before any model, as many as Lee et al. 2020 begin with,
 START_SHARE = 1 / 5  # or as many as this share of the budget buys
 FANTASIES = 10  # Lee et al. 2020, appendix A
@@ -249,7 +250,7 @@ class Belief:
         assert self.objective is not None
         mean, std = self.objective.at_best(X)
         none = np.zeros(len(X))
-        costs = [Normal(model.log_at(X).mean, none) for model in self.cost.values()]
+        costs = [Normal(_least(model, X), none) for model in self.cost.values()]
         cost, shortfall = Normal(none, none), np.full(len(X), -np.inf)
         if costs:
             (mean_cost, _), [shortfall] = (
@@ -310,6 +311,11 @@ class Belief:
         )
 
 
+def _least(model: CostModel, X: Array) -> Array:
+    """(m,) no larger than the mean of ln c."""
+    return model.least(X) if isinstance(model, Bounded) else model.log_at(X).mean
+
+
 def _taken(parts: Array, which: NDArray[np.int64]) -> Array:
     """(u, m): of the parts (k, u, m), at each place the one named by `which`."""
     return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
@@ -343,9 +349,7 @@ def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -
     Snoek et al. 2012, section 3.3; Lee et al. 2020, algorithm 3.
     """
     draws = objective.sample(X, FANTASIES, rng)  # (f, k)
-    for x, y in zip(X, draws.T, strict=True):
-        objective = objective.condition(x, y)
-    return objective, np.minimum(best, draws.min(axis=1))
+    return objective.condition_all(X, draws.T), np.minimum(best, draws.min(axis=1))
 
 
 # ── failures ───────────────────────────────────────────────────────────────────────────────────
@@ -361,8 +365,7 @@ def _discourage(objective: GP, history: History, y: Array) -> GP:
     if len(X):
         # Expected by the posterior before any of them: asking it once is one solve, not one each.
         expected = objective.at(X).mean[:, 0]
-        for x, value in zip(X, np.maximum(expected, np.median(y)), strict=True):
-            objective = objective.condition(x, value)
+        objective = objective.condition_all(X, np.maximum(expected, np.median(y))[:, None])
     return objective
 
 
@@ -370,8 +373,11 @@ def _discourage(objective: GP, history: History, y: Array) -> GP:
 
 
 def paid(history: History, resource: str) -> list[Trial]:
-    """The trials whose bill in a resource is learnt from: also those that failed or were killed."""
-    return [t for t in history.having("done", "failed", "killed") if resource in t.cost]
+    """The trials whose bill in a resource is learnt from: also those that failed or were killed.
+
+    What was free was answered from somewhere else, and says nothing of what the next one costs.
+    """
+    return [t for t in history.having("done", "failed", "killed") if t.cost.get(resource, 0.0) > 0]
 
 
 def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidence:
@@ -415,10 +421,10 @@ def believe(
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
     X = history.points("done").reshape(-1, space.d)
-    y = sign * np.array([t.value for t in done], dtype=np.float64)
+    y = sign * np.array([t.value for t in done], dtype=np.float64).clip(-LARGEST, LARGEST)
     objective, success = None, None
-    # A start that has used its share of the budget has to do, as soon as two have returned a value.
-    started = len(finished) >= START or ledger.used >= START_SHARE
+    # A start that has spent its share of the budget has to do, once two have returned a value.
+    started = len(finished) >= START or ledger.spent_share >= START_SHARE
     if model and started and len(done) >= 2:
         objective, memories["objective"] = refit(
             X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
@@ -442,6 +448,7 @@ def believe(
             memory=memories.get(f"cost:{resource}"),
             previous=history.previous[[t.number for t in bills]] if bills else None,
             last=history.previous[-1] if len(history) else None,
+            seldom=light,
         )
         fitted = learner.fit(evidence)
         if fitted is not None:

@@ -10,13 +10,23 @@ from numpy.typing import NDArray
 
 from farthing.cost import KnownBeforehand
 from farthing.errors import InvalidInput
-from farthing.history import ELSEWHERE, Trial, TrialState
+from farthing.history import ELSEWHERE, History, Trial, TrialState
 from farthing.settings import Settings
 from farthing.state import Price
 
-__all__ = ["bill", "foreign_trial", "outcome_of", "unpriced"]
+__all__ = [
+    "begun_of",
+    "bill",
+    "elsewhere",
+    "foreign_trial",
+    "in_strange_units",
+    "outcome_of",
+    "unpriced",
+]
 
 Array = NDArray[np.float64]
+
+MAX_COST = 1e300  # so that no sum of costs is infinite
 
 
 def bill(
@@ -40,8 +50,10 @@ def bill(
             )
         what, advice = f"The cost in {resource!r}", "Tell what the evaluation really used."
         paid[resource] = _finite(amount, what, advice)
-        if not paid[resource] > 0:
-            raise InvalidInput(f"{what} is {amount!r}: expected a positive number. {advice}")
+        if not 0 <= paid[resource] <= MAX_COST:
+            raise InvalidInput(
+                f"{what} is {amount!r}: expected at least 0, and at most {MAX_COST:g}. {advice}"
+            )
     for resource, learner in settings.learners.items():
         if resource not in paid and isinstance(learner, KnownBeforehand):
             paid[resource] = learner.price_at(settings.space, x, previous)
@@ -56,6 +68,21 @@ def bill(
 def unpriced(settings: Settings, paid: Mapping[str, float]) -> str | None:
     """A resource whose cost is needed and not known."""
     return next((resource for resource in settings.needed if resource not in paid), None)
+
+
+def in_strange_units(
+    settings: Settings, told: Mapping[str, float], paid: Mapping[str, float]
+) -> str | None:
+    """Why a cost that was told says nothing of what is needed; None: it does, or was not told."""
+    strange = [name for name in told if name and name not in settings.priced]
+    known = {r for r, each in settings.learners.items() if isinstance(each, KnownBeforehand)}
+    missing = [resource for resource in settings.needed if resource not in {*paid, *known}]
+    if not (strange and missing):
+        return None
+    return (
+        f"it says what it cost in {', '.join(strange)}, but what is counted here is "
+        f"{', '.join(settings.priced)}"
+    )
 
 
 def outcome_of(
@@ -89,6 +116,28 @@ def _finite(value: object, what: str, advice: str) -> float:
     return number
 
 
+def elsewhere(
+    settings: Settings,
+    params: Mapping[str, Any],
+    value: float | None,
+    *,
+    cost: Price,
+    failed: str | None,
+    killed: bool,
+    running: bool,
+) -> Trial:
+    """An evaluation made elsewhere, as a person tells of it; its cost may be unknown."""
+    if running and not (value is None and failed is None and not killed and cost is None):
+        raise InvalidInput(
+            "add(running=True): what is still running has no value and no cost yet. "
+            "Tell them when it has ended."
+        )
+    state: TrialState = "running"
+    if not running:
+        state, value = outcome_of(value, failed, killed, "it")
+    return foreign_trial(settings, params, state, value, cost=cost, error=failed)
+
+
 def foreign_trial(
     settings: Settings,
     params: Mapping[str, Any],
@@ -97,7 +146,6 @@ def foreign_trial(
     *,
     cost: Price = None,
     error: str | None = None,
-    required: bool = False,
 ) -> Trial:
     """An evaluation made elsewhere, as a trial that has no number yet."""
     x = settings.space.encode(params)
@@ -107,8 +155,33 @@ def foreign_trial(
         x=x,
         state=state,
         value=value,
-        cost={} if state == "running" else bill(settings, cost, x, required=required),
+        cost={} if state == "running" else bill(settings, cost, x, required=False),
         because=ELSEWHERE,
         error=error,
         notes={"phase": "start"},
+    )
+
+
+def begun_of(history: History, told: Trial | int) -> Trial:
+    """The trial that is told about; a lost one may still come back."""
+    number = told.number if isinstance(told, Trial) else told
+    known = isinstance(number, int | np.integer) and 0 <= number < len(history)
+    begun = history[int(number)] if known else None
+    if begun is None or (isinstance(told, Trial) and not _is_same(told, begun)):
+        raise InvalidInput(
+            f"Trial {number!r} was never asked here. Tell what ask() returned; "
+            "use add(params, value) for an evaluation made elsewhere."
+        )
+    if begun.state not in ("running", "lost"):
+        raise InvalidInput(
+            f"Trial {number} was told already ({begun.state}). A trial is told once."
+        )
+    return begun
+
+
+def _is_same(told: Trial, begun: Trial) -> bool:
+    """Whether a trial is the one that was asked, perhaps in a space that has grown since."""
+    return np.array_equal(told.x, begun.x) or (
+        told.run.asked_at > 0
+        and (told.run.asked_at, told.run.seed) == (begun.run.asked_at, begun.run.seed)
     )

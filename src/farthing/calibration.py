@@ -9,6 +9,7 @@ share_j      E[(m(x) - m(x with x_j drawn anew))^2] / (2 var m): the share of th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy.special import ndtri
 from farthing.cost import CostLearner, CostModel, Evidence, Explained
 from farthing.gp import Normal
 
-__all__ = ["BANDS", "Calibration", "Driver", "calibrate"]
+__all__ = ["BANDS", "Calibration", "Driver", "calibrate", "total_effects"]
 
 Array = NDArray[np.float64]
 
@@ -119,17 +120,26 @@ def drivers(model: CostModel, evidence: Evidence, rng: np.random.Generator) -> t
     """The parameters by their share, the largest first."""
     space = evidence.space
     X, other = space.sample(POINTS, rng), space.sample(POINTS, rng)
-    at = model.log_at(X).mean
+    shares = total_effects(lambda X: model.log_at(X).mean, X, other)
+    found = [
+        Driver(name, share, _factor(model, X, j, int(space.options[j])))
+        for j, (name, share) in enumerate(zip(space.names, shares, strict=True))
+    ]
+    return tuple(sorted(found, key=lambda driver: -driver.share))
+
+
+def total_effects(mean_at: Callable[[Array], Array], X: Array, other: Array) -> list[float]:
+    """share_j of each coordinate of X (m, d), drawn anew as in `other` (m, d); in [0, 1]."""
+    at = mean_at(X)
     variance = float(np.var(at))
-    found = []
-    for j, name in enumerate(space.names):
+    shares = []
+    for j in range(X.shape[1]):
         moved = X.copy()
         moved[:, j] = other[:, j]
-        change = float(np.mean((at - model.log_at(moved).mean) ** 2))
+        change = float(np.mean((at - mean_at(moved)) ** 2))
         # A mean that is the same everywhere but for rounding has no drivers.
-        share = min(0.5 * change / variance, 1.0) if variance > 1e-12 else 0.0
-        found.append(Driver(name, share, _factor(model, X, j, int(space.options[j]))))
-    return tuple(sorted(found, key=lambda driver: -driver.share))
+        shares.append(min(0.5 * change / variance, 1.0) if variance > 1e-12 else 0.0)
+    return shares
 
 
 def _factor(model: CostModel, X: Array, j: int, options: int) -> float:

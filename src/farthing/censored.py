@@ -72,7 +72,13 @@ class Censored(NamedTuple):
 
 
 def fit_censored(
-    X: Array, y: Array, at_least: Bools, memory: Memory | None, *, options: NDArray[np.int64]
+    X: Array,
+    y: Array,
+    at_least: Bools,
+    memory: Memory | None,
+    *,
+    options: NDArray[np.int64],
+    seldom: bool = False,
 ) -> Censored:
     """`gp.refit` of noisy values, nothing clipped; y is a bound where `at_least`.
 
@@ -80,8 +86,8 @@ def fit_censored(
     again with them. With fewer than two exact rows the bounds are all there is, and count as seen.
     """
     if not at_least.any() or (~at_least).sum() < 2:
-        gp, memory = refit(X, y, memory, options=options, noisy=True, clip=False)
-        return Censored(gp, memory, kept(y))
+        gp, memory = refit(X, y, memory, options=options, noisy=True, clip=False, seldom=seldom)
+        return Censored(gp, memory, kept(y, seldom=seldom))
     faint = np.where(at_least, FAINT * max(float(np.var(y)), 1.0), 0.0)
     hyper = None if memory is None else Hyper.from_list(memory["hyper"])
 
@@ -95,6 +101,7 @@ def fit_censored(
             start=start,
             learn=learn,
             extra=extra,
+            seldom=seldom,
         )
 
     def replaced(values: Array, start: Hyper | None) -> tuple[Hyper, Array, Array]:
@@ -110,8 +117,8 @@ def fit_censored(
         return exact.hyper, values, extra
 
     hyper, values, extra = replaced(y, hyper)
-    if memory is None or is_due(memory, len(y)):
+    if memory is None or is_due(memory, len(y), seldom=seldom):
         hyper = fitted(values, extra, hyper, learn=True).hyper
         memory = {"hyper": hyper.to_list(), "n": len(y)}
         hyper, values, extra = replaced(values, hyper)
-    return Censored(fitted(values, extra, hyper, learn=False), memory, kept(values))
+    return Censored(fitted(values, extra, hyper, learn=False), memory, kept(values, seldom=seldom))

@@ -23,6 +23,7 @@ __all__ = [
     "any_of",
     "in_a_row",
     "judge",
+    "one_more",
 ]
 
 Array = NDArray[np.float64]
@@ -118,6 +119,9 @@ class _Several:
     rules: tuple[StoppingRule, ...]
     everyone: bool  # whether all must agree
 
+    def __repr__(self) -> str:
+        return f"{'all_of' if self.everyone else 'any_of'}({', '.join(map(repr, self.rules))})"
+
     @property
     def needs(self) -> frozenset[str]:
         # Each part is judged by itself: one that needs no model does not wait for the others.
@@ -154,6 +158,10 @@ class _Held:
     trials: int = 0  # made before it may stop
     times: int = 1  # in a row that it must have said so
 
+    def __repr__(self) -> str:
+        word, count = ("after", self.trials) if self.trials else ("in_a_row", self.times)
+        return f"{word}({count}, {self.rule!r})"
+
     @property
     def needs(self) -> frozenset[str]:
         return self.rule.needs
@@ -178,6 +186,15 @@ class _Held:
             why += f" ({belief.number} of at least {self.trials} trials made)"
         stop = verdict.stop and streak >= self.times and belief.number >= self.trials
         return replace(verdict, stop=stop, because=why, notes=notes)
+
+
+def one_more(resource: str | None) -> str:
+    """A unit of a resource in a sentence: `one more second`; None: an evaluation."""
+    if resource is None:
+        return "one more evaluation"
+    names = {"s": "second", "worker_s": "second of worker time", "cost": "unit of cost"}
+    names |= {"usd": "dollar", "eur": "euro", "gbp": "pound"}
+    return f"one more {names.get(resource, resource)}"
 
 
 def any_of(*rules: StoppingRule) -> StoppingRule:

@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from farthing.facts import time_of
 from farthing.ledger import Ledger
 from farthing.optimizer import Optimizer
-from farthing.words import account_line, amounts, shown_params, spent, trial_line
+from farthing.words import account_line, amounts, shown_params, spent, time_line, trial_line
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.text import Text
 
-__all__ = ["watching"]
+__all__ = ["picture", "watching"]
 
-WIDTH = 40  # of the bar
+WIDTH = (8, 40)  # of the bar, at least and at most: the rest is for what is said beside it,
+BESIDE = 46
 REFRESH = 0.1  # seconds
 
 
@@ -58,29 +60,33 @@ def _live(optimizer: Optimizer) -> Iterator[Callable[[], None]]:
 
     # Refreshed from here: a thread of its own would not survive the forks of a run.
     console, last, running = Console(file=sys.stdout), -math.inf, list[int]()
-    with Live(_picture(optimizer), console=console, auto_refresh=False, transient=True) as live:
+    shown = picture(optimizer, console.width)
+    with Live(shown, console=console, auto_refresh=False, transient=True) as live:
 
         def show() -> None:
             nonlocal last, running
             before = running
             running = [trial.number for trial in optimizer.seen.history.running]
             if running != before or time.monotonic() - last >= REFRESH:
-                live.update(_picture(optimizer), refresh=True)
+                live.update(picture(optimizer, console.width), refresh=True)
                 last = time.monotonic()
 
         yield show
-        live.update(_picture(optimizer), refresh=True)
+        live.update(picture(optimizer, console.width), refresh=True)
     ledger = optimizer.ledger
-    console.print(*[_bar(ledger, resource) for resource in ledger], sep="\n")
+    console.print(*[_bar(ledger, resource, console.width) for resource in ledger], sep="\n")
 
 
-def _picture(optimizer: Optimizer) -> Group:
+def picture(optimizer: Optimizer, screen: int) -> Group:
+    """What a study has spent, its best trial, and what is running, on a screen so wide."""
     from rich.console import Group
     from rich.text import Text
 
     state, best = optimizer.seen, optimizer.best
     ledger = state.ledger
-    lines = [_bar(ledger, resource) for resource in ledger]
+    lines = [_bar(ledger, resource, screen) for resource in ledger]
+    if "s" not in ledger:
+        lines.append(Text(time_line(*time_of(state))))
     if best is not None:
         lines.append(Text(f"best {best.value:.6g}  trial {best.number} at ", style="bold"))
         lines[-1].append(shown_params(best.params), style="not bold")
@@ -93,19 +99,20 @@ def _picture(optimizer: Optimizer) -> Group:
     return Group(*lines)
 
 
-def _bar(ledger: Ledger, resource: str) -> Text:
+def _bar(ledger: Ledger, resource: str, screen: int) -> Text:
     """Thinking, other spending and what is held, as parts of the budget."""
     from rich.text import Text
 
     account, bar = ledger[resource], Text()
+    width = min(max(screen - BESIDE, WIDTH[0]), WIDTH[1])
     if math.isfinite(account.limit):
         places, ends = 0, 0.0
         parts = (account.thinking, account.spent - account.thinking, account.reserved)
         for amount, style in zip(parts, ("blue", "green", "yellow"), strict=True):
             ends += amount
-            until = min(round(WIDTH * ends / account.limit), WIDTH)
+            until = min(round(width * ends / account.limit), width)
             bar.append("━" * max(until - places, 0), style=style)
             places = max(until, places)
-        bar.append("━" * (WIDTH - places) + " ", style="bright_black")
+        bar.append("━" * (width - places) + " ", style="bright_black")
     bar.append(account_line(ledger, resource))
     return bar

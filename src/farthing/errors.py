@@ -7,9 +7,13 @@ __all__ = [
     "Infrastructure",
     "Interrupted",
     "InvalidInput",
+    "MissingExtra",
+    "NothingFound",
     "Outdated",
     "Stopped",
     "StorageError",
+    "Unfit",
+    "Unreachable",
 ]
 
 
@@ -19,6 +23,14 @@ class FarthingError(Exception):
 
 class InvalidInput(FarthingError, ValueError):
     """Something given was wrong; the sentence says what, what was expected, and what to do."""
+
+
+class MissingExtra(FarthingError, ImportError):
+    """A library that only some need is not installed; the sentence says how to get it."""
+
+    def __init__(self, extra: str, library: str) -> None:
+        remedy = f"{library} is not installed. Say pip install 'farthing[{extra}]'."
+        ImportError.__init__(self, remedy, name=extra)
 
 
 class Stopped(FarthingError):
@@ -33,6 +45,10 @@ class Infrastructure(FarthingError):
     """Raise it in an objective when the machine failed, not the parameters: nothing is learnt."""
 
 
+class NothingFound(FarthingError):
+    """The best trial was asked for, but none has returned a value; the sentence says why."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during an evaluation, which was killed; `finished` says what it had used by then."""
 
@@ -40,5 +56,13 @@ class Interrupted(KeyboardInterrupt):
         self.finished = finished
 
 
+class Unfit(FarthingError):
+    """A worker was set aside: all its trials failed, while those of others did not."""
+
+
 class StorageError(FarthingError):
     """The database cannot be used; the sentence says why, and what to do."""
+
+
+class Unreachable(StorageError):
+    """The database does not answer now, and may later: a server that restarts, a lock, a disk."""

@@ -12,18 +12,20 @@ import numpy as np
 from farthing.acquisition import cheapness, log_ei_per_cost
 from farthing.belief import Belief, evidence_of, paid
 from farthing.calibration import BANDS, Calibration, calibrate
-from farthing.errors import InvalidInput
+from farthing.errors import InvalidInput, NothingFound
 from farthing.front import front, implied_alpha
 from farthing.history import History, Trial
 from farthing.ledger import Budget, Ledger, format_amount
+from farthing.notebook import html_table
 from farthing.search import sobol
 from farthing.settings import Settings
 from farthing.state import State
 from farthing.tabular import to_frame
 from farthing.thinking import believed, cost_learners, one_thread
-from farthing.words import best_line, counted, spent
+from farthing.transition import failed_in_a_row
+from farthing.words import best_line, counted, first_line, spent, time_line
 
-__all__ = ["Result", "costs", "explanation", "summary"]
+__all__ = ["Result", "costs", "explanation", "state_before", "summary", "time_of", "trial_of"]
 
 CANDIDATES = 2048  # points that a choice is compared with
 ON_THE_FRONT = 1e-6  # in ln EI: as good as the best for its price
@@ -33,21 +35,48 @@ Z_80 = (-1.2815515655446004, 0.0, 1.2815515655446004)  # the middle 80 % of a no
 # ── a study ────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a run found, what it paid, and why it ended.
 
     Attributes:
-        best: the best trial, with `.params` and `.value`; None if none returned a value.
+        found: the best trial, or None if none returned a value.
         stop_reason: one sentence.
         ledger: `.spent`, `.left`, and `.thinking`, our own share of what was spent.
         history: every trial.
+        failed: whether it ended because so many trials in a row failed.
+        elapsed_s: seconds that it was worked on.
+        thinking_s: how many of them were our own thought.
     """
 
-    best: Trial | None
+    found: Trial | None
     stop_reason: str
     ledger: Ledger
     history: History
+    failed: bool = False
+    elapsed_s: float = 0.0
+    thinking_s: float = 0.0
+
+    @classmethod
+    def of(cls, settings: Settings, found: Trial | None, stop_reason: str, state: State) -> Result:
+        """The result of a study in that state."""
+        failed = failed_in_a_row(settings, state)
+        return cls(found, stop_reason, state.ledger, state.history, failed, *time_of(state))
+
+    @property
+    def best(self) -> Trial:
+        """The best trial, with `.params` and `.value`; `found` does not mind if there is none.
+
+        Raises:
+            NothingFound: no trial returned a value.
+        """
+        if self.found is None:
+            made = counted(self.history) or "none was made"
+            raise NothingFound(
+                f"There is no best trial ({made}): {self._why_nothing()}. "
+                f"It stopped because {self.stop_reason}"
+            )
+        return self.found
 
     @property
     def spent(self) -> float:
@@ -58,25 +87,49 @@ class Result:
         """One row per trial; needs pandas."""
         return to_frame(self.history)
 
-    def __str__(self) -> str:
-        ledger, trials = self.ledger, f"{len(self.history)} trials"
-        thinking = ""
+    def _why_nothing(self) -> str:
+        """What the first trial without a value says of that."""
+        first = next((trial for trial in self.history if trial.error), None)
+        if first is None or first.error is None or first.error in self.stop_reason:
+            return "no trial returned a value"
+        return f"no trial returned a value; trial {first.number}: {first_line(first.error)}"
+
+    def _facts(self) -> dict[str, str]:
+        ledger = self.ledger
+        thinking, time = "", f"; {time_line(self.elapsed_s, self.thinking_s)}"
         if "s" in ledger:
-            thinking = f", {format_amount('s', ledger['s'].thinking)} of it thinking"
-        if self.history:
+            thinking, time = f", {format_amount('s', ledger['s'].thinking)} of it thinking", ""
+        trials = format_amount("trials", len(self.history))
+        if len(self.history):
             trials += f" ({counted(self.history)})"
-        return "\n".join(
-            [
-                f"stopped: {self.stop_reason}",
-                f"best:    {best_line(self.best)}",
-                f"spent:   {spent(ledger) or 'nothing'}{thinking}; {trials}",
-            ]
-        )
+        return {
+            "stopped": self.stop_reason,
+            "best": self._why_nothing() if self.found is None else best_line(self.found),
+            "spent": f"{spent(ledger) or 'nothing'}{thinking}; {trials}{time}",
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name + ':':<8} {fact}" for name, fact in self._facts().items())
+
+    def __repr__(self) -> str:
+        reason, _, more = self.stop_reason.partition("\n")
+        facts = self._facts() | {"stopped": f"{reason} {first_line(more)}".strip()}
+        return "\n".join(f"{name + ':':<8} {fact}" for name, fact in facts.items())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._facts())
+
+
+def time_of(state: State) -> tuple[float, float]:
+    """Seconds that a study was worked on, and thought about; an account of them knows best."""
+    if "s" in state.ledger:
+        return state.ledger["s"].spent, state.ledger["s"].thinking
+    return state.elapsed_s, state.thinking_s
 
 
 def summary(name: str, result: Result) -> dict[str, Any]:
     """What was spent, what is running, and how far a study has come."""
-    ledger, best, running = result.ledger, result.best, result.history.running
+    ledger, best, running = result.ledger, result.found, result.history.running
     return {
         "name": name,
         "state": "running" if running else result.stop_reason,
@@ -92,6 +145,8 @@ def summary(name: str, result: Result) -> dict[str, Any]:
             for resource in ledger
             for account in [ledger[resource]]
         },
+        "elapsed_s": result.elapsed_s,
+        "thinking_s": result.thinking_s,
         "best": None
         if best is None
         else {"number": best.number, "value": best.value, "params": dict(best.params)},
@@ -155,19 +210,26 @@ def _calibrated(resource: str, trials: list[Trial], report: Calibration) -> dict
 # ── a trial ────────────────────────────────────────────────────────────────────────────────────
 
 
+def trial_of(history: History, number: int) -> Trial:
+    """A trial by its number.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    if not 0 <= number < len(history):
+        there = f"0 to {len(history) - 1}" if len(history) else "none yet"
+        raise InvalidInput(f"There is no trial {number}: the study has {there}.")
+    return history[number]
+
+
 def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]:
     """Why a trial was chosen, what it was expected to buy, and what it did.
 
     What was believed is worked out again from the trials before it.
     """
     history, sign = state.history, settings.sign
-    if not 0 <= number < len(history):
-        there = f"0 to {len(history) - 1}" if history else "none yet"
-        raise InvalidInput(f"There is no trial {number}: the study has {there}.")
-    trial = history[number]
-    before = replace(
-        state, history=_history_before(history, trial), ledger=_ledger_before(state, trial)
-    )
+    trial = trial_of(history, number)
+    before = state_before(state, trial)
     done = [sign * t.value for t in before.history.done if t.value is not None]
     with one_thread():
         belief = believed(settings, before, model=True)
@@ -188,8 +250,20 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "cost": dict(trial.cost),
         "improved_by": improved,
         "error": trial.error,
+        "metrics": dict(trial.run.metrics),
+        "progress": [dict(line) for line in trial.run.progress],
+        "slot": trial.run.slot,
+        "worker": trial.run.worker,
+        "log": trial.run.log,
+        "tail": trial.run.tail,
         "think_s": trial.run.think_s,
     }
+
+
+def state_before(state: State, trial: Trial) -> State:
+    """What was known when a trial was asked, worked out again from what is known now."""
+    history, ledger = _history_before(state.history, trial), _ledger_before(state, trial)
+    return replace(state, history=history, ledger=ledger)
 
 
 def _history_before(history: History, trial: Trial) -> History:

@@ -35,9 +35,10 @@ ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt anew at every n up to th
 RELEARN_GROWTH = 1.1  # then whenever n has grown by a tenth
 RELEARN_SELDOM = 1.5
 LEARN_AT_MOST = 400  # hyperparameters are learnt on at most this many rows
-MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`)
+MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`),
+LIGHT_AT_MOST = 400  # or this many where there is little time
 ROUGH_AT_MOST = 96  # observations that a bound of the std looks at
-ROUGH_AT_ONCE = 2**17  # kernel values held while bounding: they stay in the cache
+ROUGH_AT_ONCE = 2**16  # kernel values held while bounding: they stay in the cache
 ROUNDING = 2.0**-24  # of single precision
 
 
@@ -126,10 +127,12 @@ class GP:
         return gradient @ self._to_cube
 
     def _answer(self, mean: Array, variance: Array) -> Normal:
-        mean = self.shift + self.scale * (self.mean + mean)
         floor = VARIANCE_FLOOR * self.variance
         std = self.scale * np.sqrt(np.maximum(variance, floor))
-        return Normal(mean, std)
+        return Normal(self._in_units(mean), std)
+
+    def _in_units(self, mean: Array) -> Array:
+        return self.shift + self.scale * (self.mean + mean)
 
     def _half(self, k: Array) -> Array:
         """(m, n): k L^-T; a triangular product is faster than a triangular solve."""
@@ -146,7 +149,7 @@ class GP:
 
         In single precision, the std after some of the observations only: the others can but lessen
         it. What rounding may do is added: a kernel value is off by less than 16 u v, a product with
-        weights w by (n + 16) u v |w|_1, u = 2^-24.
+        weights w by (n + 16) u v |w|_1, u = 2^-24; or 16 u v |w|_1 where it is made in double.
         """
         some, half = self._some
         floats = half.astype(np.float32)
@@ -154,15 +157,19 @@ class GP:
         off += (len(some) + 2) * ROUNDING * np.sqrt(self.variance)
         means, explained = [], []
         for k in self._rough(X):
-            means.append(k @ self._A.astype(np.float32))
+            means.append(self._rough_mean(k))
             part = blas.strmm(1.0, floats, k.T if len(some) == len(self.X) else k.T[some], lower=1)
             explained.append(np.sqrt(np.einsum("ij,ij->j", part, part)))
         sure = np.maximum(np.concatenate(explained) - off, 0.0)
-        return self._answer(self._least(means), self.variance - sure * sure)
+        return self._answer(np.concatenate(means), self.variance - sure * sure)
 
-    def _least(self, means: list[Array]) -> Array:
-        off = (len(self.X) + 16) * ROUNDING * self.variance * np.abs(self._A).sum(axis=0)
-        return np.asarray(np.concatenate(means).astype(np.float64) - off)
+    def least(self, X: Array) -> Array:
+        """(m, f): the mean of `at_best` alone."""
+        return self._in_units(np.concatenate([self._rough_mean(k) for k in self._rough(X)]))
+
+    def _rough_mean(self, k: Any) -> Array:
+        """No more than k A, of k in single precision, summed in double."""
+        return np.asarray(k @ self._A - 17 * ROUNDING * self.variance * np.abs(self._A).sum(axis=0))
 
     @cached_property
     def _some(self) -> tuple[Ints, Array]:
@@ -178,10 +185,10 @@ class GP:
         Z, step = self._Z, max(1, ROUGH_AT_ONCE // len(self._Z))
         ones = np.ones((len(Z), 1))
         centres = np.hstack([-10.0 * Z, 5.0 * ones, 5.0 * (Z * Z).sum(axis=1, keepdims=True)]).T
+        z = self.embedded(X)
+        squares = np.hstack([z, (z * z).sum(axis=1, keepdims=True), np.ones((len(z), 1))])
         for i in range(0, len(X), step):
-            z = self.embedded(X[i : i + step])
-            squares = np.hstack([z, (z * z).sum(axis=1, keepdims=True), np.ones((len(z), 1))])
-            q = (squares @ centres).astype(np.float32)
+            q = (squares[i : i + step] @ centres).astype(np.float32)
             yield matern(np.sqrt(np.maximum(q, 0.0, out=q), out=q), self.variance)
 
     def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
@@ -198,7 +205,7 @@ class GP:
         gradients = pulled(weights, self.to_cube(Z), self._centres)  # f means, then the variance
         # Not scale^2 / std: the square of a large scale overflows.
         d_std = gradients[f] * (-self.scale / (normal.std / self.scale))[:, None]
-        return normal, self.scale * np.moveaxis(gradients[:f], 0, 2), d_std
+        return normal, self.scale * gradients[:f].transpose(1, 2, 0), d_std
 
     def covariance(self, X: Array) -> Array:
         """Joint posterior covariance (m, m) of the latent function at X."""
@@ -245,25 +252,44 @@ class GP:
 
     def condition(self, x: Array, y: ArrayLike) -> GP:
         """The posterior after y, one value or one per fantasy, was seen at x: one more row of L."""
-        x = np.asarray(x, dtype=np.float64).reshape(1, -1)
-        target = (np.atleast_1d(np.asarray(y, dtype=np.float64)) - self.shift) / self.scale
-        k = matern(distances(self.embedded(x), self._Z), self.variance)[0]
-        row = solve_triangular(self.L, k, lower=True, check_finite=False)
-        n = len(self.L)
-        L = np.zeros((n + 1, n + 1), order="F")
+        y = np.atleast_1d(np.asarray(y, dtype=np.float64))
+        return self.condition_all(np.asarray(x, dtype=np.float64).reshape(1, -1), y[None])
+
+    def condition_all(self, X: Array, Y: Array) -> GP:
+        """The posterior after Y (m, 1) or (m, f) was seen at X (m, d): m more rows of L,
+
+        [L 0; B' C],  L B = k(X_n, X),  C C' = k(X, X) + noise I - B' B.
+        """
+        targets = (Y - self.shift) / self.scale
+        Z = self.embedded(X)
+        k = matern(distances(Z, self._Z), self.variance)
+        B = solve_triangular(self.L, k.T, lower=True, check_finite=False)
+        n, m = len(self.L), len(X)
+        rest = matern(distances(Z, Z), self.variance)
+        np.fill_diagonal(rest, self.variance + self.noise)
+        L = np.zeros((n + m, n + m), order="F")
         L[:n, :n] = self.L
-        L[n, :n] = row
-        pivot = self.variance + self.noise - row @ row
-        L[n, n] = np.sqrt(max(pivot, VARIANCE_FLOOR * self.variance))
-        targets = self.targets
-        if len(target) > targets.shape[1]:
-            targets = np.repeat(targets, len(target), axis=1)
-        return replace(
-            self,
-            X=np.vstack([self.X, x]),
-            targets=np.vstack([targets, np.broadcast_to(target, targets.shape[1:])]),
-            L=L,
-        )
+        L[n:, :n] = B.T
+        L[n:, n:] = _root(rest - B.T @ B, VARIANCE_FLOOR * self.variance)
+        before = self.targets
+        if targets.shape[1] > before.shape[1]:
+            before = np.repeat(before, targets.shape[1], axis=1)
+        seen = np.broadcast_to(targets, (m, before.shape[1]))
+        return replace(self, X=np.vstack([self.X, X]), targets=np.vstack([before, seen]), L=L)
+
+
+def _root(K: Array, floor: float) -> Array:
+    """A lower Cholesky factor (m, m) of which no squared pivot is below the floor: what was seen
+    at the same point before.
+    """
+    L, info = lapack.dpotrf(K, lower=1, clean=1)
+    if info == 0 and bool((np.diag(L) ** 2 >= floor).all()):
+        return np.asarray(L)
+    L = np.zeros(K.shape)
+    for j in range(len(K)):
+        L[j, j] = np.sqrt(max(K[j, j] - L[j, :j] @ L[j, :j], floor))
+        L[j + 1 :, j] = (K[j + 1 :, j] - L[j + 1 :, :j] @ L[j, :j]) / L[j, j]
+    return L
 
 
 # ── standardising ──────────────────────────────────────────────────────────────────────────────
@@ -291,9 +317,9 @@ def _standardise(y: Array) -> tuple[Array, float, float]:
     return (z - mean) / std, middle + mean * reach, std * reach
 
 
-def kept(y: Array) -> Ints:
+def kept(y: Array, *, seldom: bool = False) -> Ints:
     """The rows that the posterior uses, where nothing is clipped."""
-    return _subset(y, MODEL_AT_MOST)
+    return _subset(y, LIGHT_AT_MOST if seldom else MODEL_AT_MOST)
 
 
 def _subset(y: Array, limit: int) -> Ints:
@@ -327,7 +353,7 @@ def _posterior(
 ) -> GP:
     Z = embed(X, options) * (1.0 / hyper.lengthscales[columns(options)])
     K = matern(distances(Z, Z), hyper.variance)
-    K[np.diag_indices_from(K)] = hyper.variance + hyper.noise + extra
+    np.fill_diagonal(K, hyper.variance + hyper.noise + extra)
     L = factor(K, hyper.variance)
     if hyper.mean is None:
         hyper = hyper._replace(mean=_generalised_mean(L, targets))
@@ -356,6 +382,7 @@ def fit(
     start: Hyper | None = None,
     learn: bool = True,
     extra: Array | None = None,
+    seldom: bool = False,
 ) -> GP:
     """The posterior after (X, y) with maximum a posteriori hyperparameters.
 
@@ -366,12 +393,13 @@ def fit(
         start: hyperparameters to start from.
         learn: False keeps `start` as it is and only computes the posterior.
         extra: (n,) variance that each y has besides the noise of all.
+        seldom: there is little time: the posterior uses fewer rows.
     """
     X = np.asarray(X, dtype=np.float64)
     options = _no_categoricals(X) if options is None else options
     clipped = np.asarray(y, dtype=np.float64)
     clipped = _clip(clipped) if clip else clipped
-    keep = _subset(clipped, MODEL_AT_MOST)
+    keep = kept(clipped, seldom=seldom)
     X, clipped = X[keep], clipped[keep]
     targets, shift, scale = _standardise(clipped)
     own = np.zeros(len(X)) if extra is None else extra[keep] / scale / scale
@@ -403,11 +431,15 @@ def refit(
     clip: bool = True,
     seldom: bool = False,
 ) -> tuple[GP, Memory]:
-    """`fit` on a schedule: hyperparameters are learnt anew when it `is_due`."""
+    """`fit` on a schedule: hyperparameters are learnt anew when it `is_due`; `seldom` where there
+    is little time, and then on fewer rows.
+    """
     n = len(np.asarray(y))
     start = Hyper.from_list(memory["hyper"]) if memory else None
     due = is_due(memory, n, seldom=seldom)
-    model = fit(X, y, options=options, noisy=noisy, clip=clip, start=start, learn=due)
+    model = fit(
+        X, y, options=options, noisy=noisy, clip=clip, start=start, learn=due, seldom=seldom
+    )
     if memory is not None and not due:
         return model, memory
     return model, {"hyper": model.hyper.to_list(), "n": n}

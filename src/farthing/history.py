@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from farthing.notebook import html_table
+
 __all__ = ["ELSEWHERE", "History", "Outcome", "PricePoint", "Run", "Trial", "TrialState"]
 
 Array = NDArray[np.float64]
@@ -27,11 +29,13 @@ class Outcome:
         value: what is optimised.
         cost: what it cost, a number in the budget's first resource or {resource: amount}.
         failed: why there is no value; the configuration is then learnt to be a bad idea.
+        metrics: what else is worth keeping, `{"accuracy": 0.97}`: it is stored and shown.
     """
 
     value: float | None = None
     cost: float | Mapping[str, float] | None = None
     failed: str | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,10 @@ class Run:
         cpu_s: CPU seconds of the evaluation.
         peak_mb: the largest memory one of its processes held.
         progress: what it reported on its way.
+        metrics: what its result said besides value and cost.
+        slot: the place where it ran, such as the number of a GPU.
+        log: the file with everything it printed, on the machine of its worker.
+        tail: the last lines it printed.
     """
 
     seed: int = 0
@@ -67,9 +75,13 @@ class Run:
     cpu_s: float | None = None
     peak_mb: float | None = None
     progress: tuple[Mapping[str, Any], ...] = ()
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    slot: str | None = None
+    log: str | None = None
+    tail: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trial:
     """One evaluation, from `ask` to `tell`.
 
@@ -100,6 +112,27 @@ class Trial:
     notes: Mapping[str, Any] = field(default_factory=dict)
     run: Run = Run()
 
+    def _facts(self) -> dict[str, Any]:
+        """What a person wants to see of it at once."""
+        known: dict[str, Any] = {
+            "number": self.number,
+            "state": self.state,
+            "value": self.value,
+            "params": dict(self.params),
+            "cost": dict(self.cost),
+            "metrics": dict(self.run.metrics),
+            "error": self.error,
+            "because": self.because,
+        }
+        return {name: fact for name, fact in known.items() if fact not in (None, {}, "")}
+
+    def __repr__(self) -> str:
+        facts = (f"{name}={fact!r}" for name, fact in self._facts().items() if name != "because")
+        return f"Trial({', '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._facts())
+
     @property
     def predicted_cost(self) -> float | None:
         """Expected cost in the first resource; None while nothing is known about costs."""
@@ -115,6 +148,11 @@ class Trial:
     def is_foreign(self) -> bool:
         """Whether it was evaluated, and paid, elsewhere."""
         return self.because == ELSEWHERE
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether somebody said that nothing is to be learnt from it."""
+        return self.state == "lost" and "dropped" in self.notes
 
     @property
     def leads_on(self) -> bool:
@@ -141,11 +179,16 @@ class PricePoint(NamedTuple):
     at_least: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class History:
     """All trials in the order of their numbers; a change is a new History."""
 
     trials: tuple[Trial, ...] = ()
+
+    def __repr__(self) -> str:
+        found = [(len(trials), state) for state, trials in self._by_state.items() if trials]
+        counts = ", ".join(f"{count} {state}" for count, state in found)
+        return f"<History of {len(self)} trials: {counts}>" if self.trials else "<History: none>"
 
     def __len__(self) -> int:
         return len(self.trials)

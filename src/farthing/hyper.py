@@ -125,7 +125,7 @@ def negative_posterior(
     variance, noise = float(np.exp(theta[d])), float(np.exp(theta[d + 1]))
     Z = E * np.exp(-theta[:d])[source]
     K, slope = matern_slopes(distances(Z, Z), variance)
-    K[np.diag_indices_from(K)] = variance + noise + extra
+    np.fill_diagonal(K, variance + noise + extra)
     L = factor(K, variance)
     inverse, _ = lapack.dpotri(L, lower=1)
     inverse += np.tril(inverse, -1).T

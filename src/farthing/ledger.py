@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from farthing.errors import InvalidInput
 
-__all__ = ["Account", "Budget", "Ledger", "check_worth", "format_amount", "rate_of", "worth_of"]
+__all__ = ["Account", "Budget", "Ledger", "check_worth", "format_amount", "worth_of"]
 
 _TIME = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1e-3),
@@ -110,13 +110,13 @@ def worth_of(worth: str | float, resource: str) -> float:
     value, equals, price = worth.partition("=")
     if not equals or re.fullmatch(_NUMBER, value.strip()) is None:
         raise InvalidInput(f"{what}: expected a number, or a number = its price. {advice}.")
-    limits = Budget(price).limits
+    limits = Budget(price.strip()).limits
     if tuple(limits) != (resource,):
         raise InvalidInput(
             f"{what}: the price is in {' and '.join(limits)}, but the cost is counted in "
             f"{resource}. Write it in {resource}, or give objective units per one unit of it."
         )
-    return _positive(float(value), what, advice) / limits[resource]
+    return _positive(_positive(float(value), what, advice) / limits[resource], what, advice)
 
 
 def check_worth(worth: object, owner: str) -> None:
@@ -129,22 +129,6 @@ def check_worth(worth: object, owner: str) -> None:
         _positive(worth, f"{owner}(worth={worth!r})", advice)
 
 
-def rate_of(rate: str) -> dict[str, float]:
-    """What a second costs, by resource: `"$3.06/h"` -> {"usd": 3.06 / 3600}."""
-    advice = f'rate={rate!r}: expected a price per time, such as "$3.06/h".'
-    if not isinstance(rate, str) or "/" not in rate:
-        raise InvalidInput(advice)
-    price, _, time = rate.partition("/")
-    try:
-        prices = Budget(price).limits
-        per = Budget(time if time.strip()[:1].isdigit() else f"1{time.strip()}").limits
-    except InvalidInput as error:
-        raise InvalidInput(f"{advice} {error}") from None
-    if tuple(per) != ("s",) or {"s", "worker_s", "trials"} & set(prices):
-        raise InvalidInput(advice)
-    return {resource: amount / per["s"] for resource, amount in prices.items()}
-
-
 def format_amount(resource: str, amount: float) -> str:
     """An amount in a person's words: `85 ms`, `2 m 05 s`, `$3.42`, `7 trials`, `3.42 kWh`."""
     if amount < 0:
@@ -155,7 +139,10 @@ def format_amount(resource: str, amount: float) -> str:
         return _duration(amount) + (" of worker time" if resource == "worker_s" else "")
     if resource in _SIGNS.values():
         sign = next(sign for sign, name in _SIGNS.items() if name == resource)
-        return sign + (f"{amount:,.2f}" if amount == 0 or amount >= 0.01 else f"{amount:.2g}")
+        if not 0 < amount < 0.0995:
+            return sign + f"{amount:,.2f}"
+        # Below ten cents two digits: 0.014 is not 0.01.
+        return sign + f"{amount:.{1 - math.floor(math.log10(amount))}f}".rstrip("0")
     if resource == "trials":
         return f"{amount:,.0f} trial{'' if amount == 1 else 's'}"
     short = f"{amount:,.0f}" if 100 <= amount < 1e6 else f"{amount:.3g}"
@@ -256,6 +243,12 @@ class Ledger:
         return max(((a.spent + a.reserved) / a.limit for a in limited), default=0.0)
 
     @property
+    def spent_share(self) -> float:
+        """The share of the scarcest limit that is paid; 0 where nothing is limited."""
+        limited = (account for _, account in self._accounts if math.isfinite(account.limit))
+        return max((account.spent / account.limit for account in limited), default=0.0)
+
+    @property
     def holds(self) -> Mapping[int, Mapping[str, float]]:
         """What each running trial holds."""
         return {number: dict(held) for number, held in self._holds}
@@ -290,21 +283,46 @@ class Ledger:
         paid = dict(self._whole_trial(amounts))
         return self._after(holds, spent=paid)
 
+    def release(self, number: int) -> "Ledger":
+        """Give back whatever `number` held: it was never begun."""
+        return self._after({trial: held for trial, held in self._holds if trial != number})
+
     def think(self, seconds: float) -> "Ledger":
         """Pay for our own thought, which only an account in seconds can feel."""
         paid = {"s": _amount(seconds, "think")}
         return self._after(dict(self._holds), spent=paid, thinking=paid) if "s" in self else self
 
-    def pay(self, amounts: Mapping[str, float], *, thought: float = 0.0) -> "Ledger":
+    def pay(
+        self, amounts: Mapping[str, float], *, thinking: Mapping[str, float] = MappingProxyType({})
+    ) -> "Ledger":
         """Pay what belongs to no hold: time that passes for everybody, a bill that came late.
 
         Args:
             amounts: What was used.
-            thought: How many of these seconds were our own thinking.
+            thinking: The part of it that was our own thought.
         """
-        paid = self._amounts(amounts)
-        thinking = {"s": _amount(thought, "thought")} if "s" in self else {}
-        return self._after(dict(self._holds), spent=paid, thinking=thinking)
+        paid, thought = self._amounts(amounts), self._amounts(thinking)
+        return self._after(dict(self._holds), spent=paid, thinking=thought)
+
+    def limited(self, budget: Budget | None, counted: Mapping[str, Account]) -> "Ledger":
+        """The same accounts under other limits; one without a limit is kept for what was spent.
+
+        Args:
+            budget: What may be spent in all, with what was spent already.
+            counted: What is known of resources that had no account until now.
+        """
+        known, limits = dict(self._accounts), Ledger.of(budget)
+        accounts = {
+            name: replace(known.get(name) or counted.get(name, limits[name]), limit=account.limit)
+            for name, account in limits._accounts
+        }
+        for name, account in known.items():
+            if name not in accounts and (account.spent or account.reserved):
+                accounts[name] = replace(account, limit=math.inf)
+        # A running trial is one trial, also where they are counted only from now on.
+        one = {"trials": 1.0} if "trials" in accounts else {}
+        holds = {number: tuple({**one, **dict(held)}.items()) for number, held in self._holds}
+        return Ledger(tuple(accounts.items()))._after(holds)
 
     def _holding(self, number: int) -> bool:
         return any(trial == number for trial, _ in self._holds)
@@ -380,7 +398,7 @@ def _parse_one(part: str, text: str) -> tuple[str, float]:
     while position < len(part) or not found:
         match = _QUANTITY.match(part, position)
         if match is None:
-            raise InvalidInput(f"{text!r} is not a budget. {_EXAMPLES}.")
+            raise InvalidInput(f"{text!r} is no amount that can be spent. {_EXAMPLES}.")
         position = match.end()
         number, unit = match[2] or match[3], match[1] or match[4] or "cost"
         if unit not in _UNITS:

@@ -10,10 +10,11 @@ from farthing.display import watching
 from farthing.errors import InvalidInput
 from farthing.facts import Result
 from farthing.history import Outcome
+from farthing.leaving import INTERRUPTED
 from farthing.optimizer import Optimizer
 from farthing.running import InProcess
 from farthing.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
-from farthing.worker import INTERRUPTED, until_stopped
+from farthing.worker import until_stopped
 
 __all__ = ["minimize"]
 
@@ -48,13 +49,14 @@ def minimize(
             "minimize() without a budget or a stopping rule would never end. "
             'Give budget="10m", or stop=MaxTrials(50).'
         )
+    engine = InProcess(objective)
     optimizer = Optimizer.made_with(made)
     with watching(optimizer, quiet=not progress) as on_change:
         try:
-            reason = until_stopped(optimizer, made, InProcess(objective), on_change)
+            reason = until_stopped(optimizer, made, engine, on_change)
         except KeyboardInterrupt:  # in our own thought
             reason = INTERRUPTED
     history = optimizer.history
-    if any(unpriced(made, trial.cost) for trial in history.done):
-        raise InvalidInput(reason)  # no run can go on without it: better at once than in the result
-    return Result(optimizer.best, reason, optimizer.ledger, history)
+    if history.done and all(unpriced(made, trial.cost) for trial in history.done):
+        raise InvalidInput(reason)  # a mistake: nothing is lost that cost anything but the first
+    return Result.of(made, optimizer.best, reason, optimizer.seen)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
+from farthing.settings import Settings
 from farthing.state import State
 
 __all__ = ["Change", "Memory", "OneProcess"]
@@ -15,7 +17,13 @@ Change = Callable[[State, float], State]
 
 
 class Memory(Protocol):
-    """Where the state of a study is kept."""
+    """Where the state of a study is kept.
+
+    Attributes:
+        settings: what it is made with, as it was when it was last looked at or changed.
+    """
+
+    settings: Settings
 
     @property
     def shared(self) -> bool:
@@ -25,14 +33,26 @@ class Memory(Protocol):
     def now(self) -> float:
         """The memory's clock, in seconds, when it was last looked at or changed."""
 
+    @property
+    def calm(self) -> bool:
+        """Whether a lease that has passed on its clock says that a worker has disappeared."""
+
     def look(self, at_most: float = 0.0) -> State:
         """The state as it is, or as it was at most so many seconds ago."""
 
-    def commit(self, change: Change, *, durable: bool = True) -> State:
-        """The state after a change, which happens as a whole or not at all.
+    def commit(self, change: Change) -> State:
+        """The state after a change, which happens as a whole or not at all, and survives a crash
+        of the machine where anything does.
+        """
 
-        Args:
-            durable: whether it must survive a crash of the machine.
+    def turn(self) -> AbstractContextManager[None]:
+        """Inside, no other process of this machine asks, as a rule; who waits for it looks at
+        nothing.
+        """
+
+    def wait(self, waited: int) -> None:
+        """Until whoever thinks has ended, as a rule; or for a while, the longer the more often
+        this was `waited` for already.
         """
 
 
@@ -40,6 +60,8 @@ class OneProcess:
     """The memory of this process, which ends with it."""
 
     shared = False
+    calm = True
+    settings: Settings
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -53,7 +75,17 @@ class OneProcess:
         """The state."""
         return self._state
 
-    def commit(self, change: Change, *, durable: bool = True) -> State:
+    def turn(self) -> AbstractContextManager[None]:
+        """There is nobody else."""
+        return nullcontext()
+
+    def wait(self, waited: int) -> None:
+        """There is nobody to wait for."""
+
+    def commit(self, change: Change) -> State:
         """The state after a change."""
-        self._state = change(self._state, self.now)
+        before, self._state = self._state, change(self._state, self.now)
+        for each in self._state.changes[len(before.changes) :]:
+            if each.settings is not None:
+                self.settings = each.settings
         return self._state

@@ -8,24 +8,28 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, Unpack, overload
 
 import numpy as np
 
-from farthing.bills import foreign_trial, outcome_of
+from farthing.asking import Terms, next_trials, no_time_to_think, own
+from farthing.bills import elsewhere, outcome_of
+from farthing.changes import change_to
 from farthing.decision import Policy, StoppingRule, Verdict
 from farthing.errors import InvalidInput, Outdated, Stopped
-from farthing.history import History, Trial, TrialState
-from farthing.ledger import Budget, Ledger, format_amount
+from farthing.history import History, Trial
+from farthing.importing import Imported, take_in
+from farthing.ledger import Budget, Ledger
 from farthing.memory import Memory, OneProcess
 from farthing.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
 from farthing.space import Space
 from farthing.state import (
     Added,
     Asked,
-    AskedAgain,
+    AskedTogether,
     Ended,
+    Enqueued,
     Event,
     GivenUp,
     Halted,
@@ -37,16 +41,15 @@ from farthing.state import (
     State,
     Told,
     Turn,
+    Wanted,
 )
-from farthing.tabular import learnt_from, read_rows, row
 from farthing.thinking import Thought, best_trial, make_ready, one_thread, think
 from farthing.timekeeping import Timekeeper
-from farthing.transition import apply, time_is_short, why_it_must_end
+from farthing.transition import apply, out_of_time, passed, why_it_must_end
 
 __all__ = ["Optimizer"]
 
 SLOW = 0.05  # seconds: from here on only one process thinks at a time
-POLL = (0.002, 0.02)  # seconds between looks whether another has finished thinking
 THINKER_LEASE = (10.0, 5.0)  # a thinker is dead after 10 s + 5 x the last thought
 FRESH = 0.05  # seconds that a look is good for, where many workers tell at any moment
 LEASES_ARE_CHECKED = 1.0  # seconds between looks for workers that disappeared
@@ -72,18 +75,7 @@ class Optimizer:
     Args:
         space: a Space, or {name: parameter}.
         budget: what may be spent: "2h", "$40", 40, {"s": 3600, "usd": 5}, a Budget; None: no limit.
-        policy: how to choose; by default Gittins with a budget of something paid, EI otherwise.
-        stop: a reason to stop besides the budget, such as `stopping.NotWorthIt(worth=0.01)`.
-        cost: what evaluations cost: a function of the parameters where it is known, else a learner
-            from `farthing.cost`; {resource: either} where several resources are limited.
-        worth: objective units that one unit of cost is worth, "0.01 = $20", or "budget".
-        direction: "minimize" or "maximize".
-        noisy: whether the same parameters may return different values.
-        seed: the same seed and the same answers give the same questions.
-        start: configurations to evaluate first, {"width": 16} or a list; the rest is filled in.
-        leash: kill a running trial that is expected to cost this many times more, still, than it
-            was expected to cost in all; None: it is let run while the budget pays.
-        thinking: with a budget of seconds, the share of what trials cost that thinking may add.
+        settings: how to choose, when to stop, what is known of costs: see `Settings`.
     """
 
     @takes_settings(Choices)
@@ -100,16 +92,22 @@ class Optimizer:
         optimizer._remember(settings, OneProcess(State(Ledger.of(settings.budget))))
         return optimizer
 
-    def _remember(self, settings: Settings, memory: Memory) -> None:
+    def _remember(self, settings: Settings, memory: Memory, *, thinks: bool = True) -> None:
         """Begin, with a memory that may hold something already."""
-        self._settings = settings
         self._memory = memory
+        memory.settings = settings
         self._name = uuid.uuid4().hex  # shared with the processes that are forked from this one
         self._kept: _Kept | None = None  # until something new is known
         self._best: tuple[tuple[int, ...], Trial | None] | None = None
         self._time = Timekeeper()
         self._checked = -math.inf  # when leases were last checked
-        make_ready(settings)
+        if thinks:
+            make_ready(settings)
+
+    @property
+    def _settings(self) -> Settings:
+        """As they are at the moment that was last looked at, whoever changed them."""
+        return self._memory.settings
 
     # ── what it was made with ──────────────────────────────────────────────────────────────
 
@@ -159,7 +157,7 @@ class Optimizer:
         state = self._memory.look(at_most)
         if not self._time.unpaid or self._time.present is not None:
             return state
-        return replace(state, ledger=state.ledger.think(self._time.unpaid))
+        return passed(self._settings, state, Moment(self._memory.now, None, self._time.unpaid))
 
     def _think(self, state: State) -> _Kept:
         """One thought, kept until something new is known."""
@@ -207,72 +205,65 @@ class Optimizer:
         """The next trial, or a list of `count`; what is running takes part as fantasies.
 
         Args:
-            count: how many to evaluate at the same time.
+            count: how many to evaluate at the same time; it may be another number each time. The
+                list is shorter where the budget, a rule or the space allows no more, never empty.
             anyway: ask although a rule said stop; the ledger cannot be overruled.
             worker: who will evaluate it.
             lease: seconds after which it is lost unless `renew` was called; None: never.
 
         Raises:
-            Stopped: the verdict is to stop.
+            Stopped: the verdict is to stop, and not even one may start.
         """
+        terms = Terms(anyway, self._me(), worker, lease)
         if count is None:
-            with self._charged():
-                return self._ask(anyway, worker, lease)
+            with self._charged(), self._memory.turn():  # waiting is paid for, too
+                return self._ask(1, terms)[0]
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise InvalidInput(f"ask({count!r}): expected how many trials, at least 1.")
-        with self._charged():
-            trials = [self._ask(anyway, worker, lease)]
-        try:
-            while len(trials) < count:
-                with self._charged():
-                    trials.append(self._ask(anyway, worker, lease))
-        except Stopped:
-            pass  # a smaller batch than wanted, rather than an error after some were made
-        return trials
+        with self._charged(), self._memory.turn():
+            return self._ask(int(count), terms)
 
-    def _ask(self, anyway: bool, worker: str | None, lease: float | None) -> Trial:
-        crowded = False  # whether a thought was in vain because another was quicker
+    def _ask(self, count: int, terms: Terms) -> list[Trial]:
+        crowded, waited = False, 0  # whether a thought was in vain because another was quicker
         while True:
             # A worker has just looked, when it told of its last trial.
-            state = self._give_up_lost(self._look(0.0 if lease is None else FRESH))
+            state = self._give_up_lost(self._look(0.0 if terms.lease is None else FRESH))
             if state.halted is not None:
                 raise Stopped(state.halted)
             self._stop_if_time_is_short(state)
             try:
-                if state.waiting is not None:
-                    return self._again(state, anyway, worker, lease)
-                if self._may_think(state, crowded):
-                    return self._chosen(state, anyway, worker, lease)
+                no_thought = count == 1 and state.waiting is not None
+                if no_thought or self._may_think(state, crowded, count):
+                    return self._begin(state, count, terms)
             except Outdated:
                 self._kept, crowded = None, True
                 self._memory.look()
                 continue
-            time.sleep(min(max(state.thought_s / 2, POLL[0]), POLL[1]))
+            self._memory.wait(waited)
+            waited += 1
 
-    def _chosen(self, state: State, anyway: bool, worker: str | None, lease: float | None) -> Trial:
-        """The trial that a thought leads to."""
-        try:
+    def _begin(self, state: State, count: int, terms: Terms) -> list[Trial]:
+        """The trials that thoughts lead to, and those that were lost, in one commit."""
+        now, begun = self._memory.now, time.monotonic()
+
+        def moment() -> Moment:
+            return Moment(now + time.monotonic() - begun, self._time.present)
+
+        def thinker(state: State) -> tuple[Thought, float]:
             kept = self._think(state)
-            proposal, verdict = kept.thought.proposal, kept.thought.verdict
-            if proposal.x is None or (verdict.stop and not anyway):
-                raise Stopped(verdict.because)
-        except BaseException:  # nobody waits for a thought that led to nothing
-            if self._memory.shared and self._memory.look().thinker == self._me():
-                self.forget(os.getpid())
-            raise
-        trial, hold = kept.thought.trial(self._settings.leash)
-        event = Asked(trial, hold, kept.seconds, self._me(), worker, lease)
-        after = self._commit(event, thought=kept.seconds, durable=False)
-        return _own(after.history[trial.number])
+            return kept.thought, kept.seconds
 
-    def _again(self, state: State, anyway: bool, worker: str | None, lease: float | None) -> Trial:
-        """The oldest trial that was lost and is to be tried again, unless a rule says stop."""
-        if self._settings.stop is not None and not anyway:
-            verdict = self._think(state).thought.verdict
-            if verdict.stop:
-                raise Stopped(verdict.because)
-        after = self._commit(AskedAgain(worker, lease), durable=False)
-        return _own(after.history[len(after.history) - 1])
+        try:
+            asked = next_trials(self._settings, state, count, thinker, terms, moment)
+        except BaseException:
+            if self._memory.shared:
+                self._end_turn(self._memory.look())
+            raise
+        event: Event = asked[0] if len(asked) == 1 else AskedTogether(asked)
+        thought = sum(each.think_s for each in asked if isinstance(each, Asked))
+        after = self._commit(event, thought=thought)
+        self._end_turn(after)
+        return [own(trial) for trial in after.history.trials[-len(asked) :]]
 
     # ── thinking among others ──────────────────────────────────────────────────────────────
 
@@ -280,7 +271,7 @@ class Optimizer:
         """Who thinks."""
         return f"{self._name}:{os.getpid() if process is None else process}"
 
-    def _may_think(self, state: State, crowded: bool) -> bool:
+    def _may_think(self, state: State, crowded: bool, thoughts: int = 1) -> bool:
         """Whether it is our turn; where thoughts are quick and thinkers few there are no turns."""
         me = self._me()
         if not self._memory.shared or state.thinker == me:
@@ -291,65 +282,65 @@ class Optimizer:
             return True
         patience, times = THINKER_LEASE
         try:
-            self._commit(Turn(me, patience + times * state.thought_s), silent=True, durable=False)
+            turn = Turn(me, patience + times * thoughts * state.thought_s)
+            self._commit(turn, silent=True)
         except Outdated:
             return False
         return True
 
+    def _end_turn(self, state: State) -> None:
+        """Nobody waits for a thought that led to nothing, or only to what was lost before."""
+        if state.thinker == self._me():
+            self.forget(os.getpid())
+
     def forget(self, process: int | None) -> None:
         """Nobody waits any more for a thought of this process, or of one forked from it."""
-        self._commit(Turn(self._me(process)), silent=True, durable=False)
+        self._commit(Turn(self._me(process)), silent=True)
 
     def _stop_if_time_is_short(self, state: State) -> None:
         """Begin no thought that would end after the budget, if it took as long as the last one."""
-        if not time_is_short(state, Moment(self._memory.now, self._time.present)):
+        moment = Moment(self._memory.now, self._time.present)
+        resource = out_of_time(self._settings, state, moment)
+        if resource is None:
             return
-        account = state.ledger["s"]
-        if account.left > 0:  # beyond the limit, to wait for others is free
-            account = self._commit(Passed(), durable=False).ledger["s"]
-        because = f"the budget of {format_amount('s', account.limit)} is spent"
-        if account.left > 0:
-            left = format_amount("s", account.left)
-            because += f", but for the {left} that another thought would take"
-        raise Stopped(because)
+        if state.ledger[resource].left > 0:  # beyond the limit, to wait for others is free
+            state = self._commit(Passed())
+        raise Stopped(no_time_to_think(state.ledger, resource))
 
     # ── events ─────────────────────────────────────────────────────────────────────────────
 
     def on_the_clock(self) -> AbstractContextManager[None]:
         """While inside, wall clock time is charged as it passes, and not as it is told."""
+        if self._time.unpaid:  # thought before that, which is paid for as such
+            self._commit(Passed())
         return self._time.on_the_clock()
 
-    def _commit(
-        self,
-        event: Event,
-        *,
-        thought: float = 0.0,
-        silent: bool = False,
-        durable: bool = True,
-    ) -> State:
+    def _commit(self, event: Event, *, thought: float = 0.0, silent: bool = False) -> State:
         """Apply an event to the state as it is, and charge the time passed since the last one.
 
         Args:
             thought: how many of these seconds were spent thinking; off the clock, what is unpaid.
             silent: it brings no time with it.
         """
-        present, unpaid = self._time.present, self._time.unpaid
-        if present is None:
-            thought = unpaid
-        if silent:
-            present, thought, unpaid = None, 0.0, 0.0
+        present, unpaid = None, 0.0 if silent else self._time.unpaid
 
         def change(state: State, now: float) -> State:
+            nonlocal present, thought
+            present = None if silent else self._time.present  # now: to wait for others takes time
+            thought = unpaid if present is None else thought
             return apply(self._settings, state, event, Moment(now, present, thought))
 
-        state = self._memory.commit(change, durable=durable)
+        state = self._memory.commit(change)
         self._time.paid(present, unpaid)
         return state
 
     def commit(self, event: Event) -> None:
         """What an engine has to say of a trial, or a run of itself: see `farthing.state`."""
         with self._charged():
-            self._commit(event, silent=isinstance(event, Resumed | Ended | Halted | Added))
+            if isinstance(event, Passed):  # a worker that ends has waited for others
+                self._time.forgive_waiting()
+            silent = isinstance(event, Resumed | Ended | Halted | Added)
+            self._commit(event, thought=self._time.unpaid, silent=silent)
 
     def renew(
         self,
@@ -359,6 +350,7 @@ class Optimizer:
         cost: Mapping[str, float],
         ahead: Mapping[str, float],
         progress: Sequence[Mapping[str, Any]] = (),
+        run: Mapping[str, Any] = MappingProxyType({}),
     ) -> str | None:
         """Keep a running trial, and draw what it needs from what is left.
 
@@ -367,14 +359,17 @@ class Optimizer:
             cost: what it has used so far.
             ahead: what it will have used when this is called next.
             progress: what it has reported.
+            run: where it runs: `slot`, `log`.
 
         Returns:
             Why it must end now; None if it may go on.
         """
-        self._give_up_lost(self._memory.look(FRESH))  # what they held may be what this one needs
-        event = Renewed(trial.number, lease, cost, ahead, tuple(progress))
-        state = self._commit(event, durable=False)
-        return why_it_must_end(state, event, Moment(self._memory.now, self._time.present))
+        event = Renewed(trial.number, lease, cost, ahead, tuple(progress), run)
+        state = self._commit(event)  # first: a clock may have jumped, and this one is alive
+        if self._give_up_lost(state) is not state:  # what they held may be what this one needs
+            state = self._commit(event)
+        moment = Moment(self._memory.now, self._time.present)
+        return why_it_must_end(self._settings, state, event, moment)
 
     def _give_up_lost(self, state: State) -> State:
         """Trials whose worker disappeared are lost; looked for once in a while."""
@@ -382,7 +377,10 @@ class Optimizer:
         if not leases or time.monotonic() - self._checked < LEASES_ARE_CHECKED:
             return state
         self._checked = time.monotonic()
-        if min(leases) >= self._memory.now:
+        if state.charged_until is not None and self._memory.now < state.charged_until:
+            self.commit(Passed())  # the clock was set back, and leases go with it
+            return self._memory.look()
+        if min(leases) >= self._memory.now or not self._memory.calm:
             return state
         return self._commit(GivenUp(), silent=True)
 
@@ -433,23 +431,14 @@ class Optimizer:
             value, cost, failed, killed: as in `tell`.
             running: it is still running elsewhere: it takes part as a fantasy until it is told.
         """
-        state: TrialState = "running"
-        if not running:
-            state, value = outcome_of(value, failed, killed, "it")
-        elif value is not None or failed is not None or killed or cost is not None:
-            raise InvalidInput(
-                "add(running=True): what is still running has no value and no cost yet. "
-                "Tell them when it has ended."
-            )
-        required = "cost" in self._settings.needs and state == "done"
-        trial = foreign_trial(
-            self._settings, params, state, value, cost=cost, error=failed, required=required
+        trial = elsewhere(
+            self._settings, params, value, cost=cost, failed=failed, killed=killed, running=running
         )
         history = self._commit(Added((trial,)), silent=True).history
-        return _own(history[len(history) - 1])
+        return own(history[len(history) - 1])
 
-    def import_trials(self, source: Any, *, values: bool = True, costs: bool = True) -> int:
-        """Learn from many evaluations made elsewhere; how many were taken in.
+    def import_trials(self, source: Any, *, values: bool = True, costs: bool = True) -> Imported:
+        """Learn from many evaluations made elsewhere; the same ones are taken in only once.
 
         Args:
             source: the path of a CSV or JSON file, a data frame, a list of dicts, or another Study.
@@ -458,14 +447,38 @@ class Optimizer:
                 Without `values`, that is all that is learnt, and the same parameters may be
                 proposed again.
         """
-        if not (values or costs):
-            raise InvalidInput("values=False and costs=False: nothing would be imported.")
-        found = source.history if isinstance(source, Optimizer) else None
-        rows = read_rows(source) if found is None else [row(trial) for trial in found]
-        trials, prices = learnt_from(rows, self._settings, values=values, costs=costs)
-        if trials or prices:
-            self._commit(Added(trials, prices), silent=True)
-        return len(trials) + len(prices)
+        source = source.history if isinstance(source, Optimizer) else source
+        state = self._memory.look()
+        found = take_in(source, self._settings, state, values=values, costs=costs)
+        if found.taken:
+            self._commit(Added(found.trials, found.prices), silent=True)
+        return found
+
+    # ── changing ───────────────────────────────────────────────────────────────────────────
+
+    def enqueue(self, params: Mapping[str, Any], *, once: bool = False) -> None:
+        """Evaluate these parameters next, whatever a rule says; the policy completes them.
+
+        Args:
+            once: unless the same was asked for before.
+        """
+        self._commit(Enqueued((Wanted(dict(params)),), once), silent=True)
+
+    def change(self, **settings: Any) -> Mapping[str, tuple[str, str]]:
+        """Go on with other settings: `change(budget="+10m", policy=EI())`; a space only grows.
+
+        Returns:
+            What is otherwise now: {setting: (as it was, as it is)}, in words.
+        """
+        while True:
+            state = self._memory.look()
+            event = change_to(self._settings, settings, len(state.changes), self._memory.shared)
+            try:
+                if event.said:
+                    self._commit(event, silent=True)
+                return event.said
+            except Outdated:  # another was quicker: "+10m" is now more of what he made of it
+                continue
 
     # ── looking ────────────────────────────────────────────────────────────────────────────
 
@@ -504,8 +517,3 @@ class Optimizer:
             now: whether workers kill what is running, and charge it; else it is let finish.
         """
         self._commit(Halted(because, now), silent=True)
-
-
-def _own(trial: Trial) -> Trial:
-    """The user's own, to pop and change."""
-    return replace(trial, params=dict(trial.params))

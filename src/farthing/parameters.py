@@ -17,6 +17,7 @@ __all__ = ["Categorical", "Float", "Int", "Ordinal", "Parameter"]
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+LARGEST = float(np.finfo(np.float64).max)
 Slope: TypeAlias = Literal["increases", "decreases"]  # what the cost does where the value grows
 
 INACTIVE = 0.5  # the coordinate of a parameter that is not there
@@ -265,7 +266,7 @@ def _settle_range(parameter: Any, check: Callable[[Any], Any]) -> None:
 
 
 def _check_width(parameter: Any, width: float) -> None:
-    if not math.isfinite(width):
+    if not abs(width) <= LARGEST:  # which may be a whole number that no float can hold
         raise InvalidInput(f"{parameter}: the range is wider than a float can hold. Narrow it.")
 
 

@@ -123,10 +123,6 @@ class _Downhill:
 
     paths: Paths
 
-    def at(self, X: Array) -> Rated:
-        value, _ = self.paths.along(X, np.arange(len(X)))
-        return Rated(-value, np.full(len(X), -np.inf))
-
     def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
         value, slope = self.paths.along(X, np.arange(len(X)))
         return Rated(-value, np.full(len(X), -np.inf)), -slope, np.zeros_like(slope)

@@ -3,7 +3,7 @@
     screen   a rotated Sobol set and perturbations of the best points tried, scored in one call
     polish   the best of them climbed together: projected BFGS with exact gradients, one call of
              the surface per step for all starts, the weaker half dropped on the way
-    flip     discrete coordinates changed one at a time, judged after the continuous ones followed
+    flip     discrete coordinates changed one at a time, _judged after the continuous ones followed
 
 A surface gives every point a score and a shortfall; points with a positive shortfall are not
 affordable and never returned.
@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.climb import Rated, Surface, climb, less_penalty
+from farthing.climb import HAIR, Rated, Surface, climb, less_penalty
 from farthing.space import Space
 
 __all__ = [
@@ -39,10 +40,11 @@ Bools = NDArray[np.bool_]
 
 CHUNK = 4096  # rows of a table scored at once, to bound memory
 FIRST_ROWS = 256  # and first, where it is known how high the others can be
+FEW_ROWS = 1024  # that are compared at once with what was tried
 LEAST = -1e300  # what is lower is no score
+SPREAD = 0.15  # of the cube, in one coordinate at least: starts of climbs are so far apart
 SAME_POINT = 1e-7  # of the cube: closer than this is the same evaluation
 NEWTON_STEPS = 4  # from beyond the affordable back to its boundary
-HAIR = 1e-9  # of shortfall: what is left between a point and the boundary it was moved to
 BEAM = 3  # settings of the discrete coordinates whose neighbours are looked at in one round,
 ABREAST = 16  # how many of these neighbours are polished together,
 FOLLOW = (4, 8)  # and for how many steps: after the first the better half goes on
@@ -196,21 +198,27 @@ def _best_first(rows: Array, score: Array) -> Found:
 def is_among(X: Array, tried: Array) -> Bools:
     """(m,): whether each row of X is exactly one of `tried`."""
     among = np.ones(len(X), dtype=np.bool_)
-    for j in range(X.shape[1]):  # mostly a coordinate or two say it all
+    for j in range(X.shape[1] if len(X) > FEW_ROWS else 0):  # mostly one or two say it all
         there, known = X[among, j], np.append(np.unique(tried[:, j]), np.nan)
         among[among] = known[np.searchsorted(known, there)] == there
         if not among.any():
             return among
-    points = {x.tobytes() for x in np.ascontiguousarray(tried) + 0.0}
-    among[among] = [x.tobytes() in points for x in np.ascontiguousarray(X[among]) + 0.0]
+    points = set(_as_bytes(tried))
+    among[among] = [x in points for x in _as_bytes(X[among])]
     return among
+
+
+def _as_bytes(X: Array) -> list[bytes]:
+    """The rows, such that equal ones are equal: -0.0 is 0.0."""
+    text, width = (X + 0.0).tobytes(), X.shape[1] * X.itemsize
+    return [text[i : i + width] for i in range(0, len(text), width)]
 
 
 def _is_close(X: Array, tried: Array) -> Bools:
     """(m,): whether each row of X is within SAME_POINT of one of `tried`."""
     if not len(tried):
         return np.zeros(len(X), dtype=np.bool_)
-    gap = np.abs(X[:, None, :] - tried).max(axis=2).min(axis=1)
+    gap = np.abs(X.T[:, :, None] - tried.T[:, None, :]).max(axis=0).min(axis=1)
     return np.asarray(gap <= SAME_POINT)
 
 
@@ -237,18 +245,17 @@ def candidates(space: Space, rng: np.random.Generator, near: Array, effort: Effo
 
 def _spread_out(X: Array, score: Array, count: int) -> NDArray[np.int64]:
     """Indices of the best points, each at some distance from those before it."""
-    chosen = [int(np.argmax(score))]
-    open_ = np.abs(X - X[chosen[-1]]).max(axis=1) > 0.15
-    while len(chosen) < count:
-        masked = np.where(open_, score, -np.inf)
-        best = int(np.argmax(masked))
-        if masked[best] == -np.inf:
-            break
+    columns, open_ = np.ascontiguousarray(X.T), score.copy()
+    chosen = list[int]()
+    while len(chosen) < count and open_.max() > -np.inf:
+        best = int(np.argmax(open_))
         chosen.append(best)
-        open_ &= np.abs(X - X[best]).max(axis=1) > 0.15
+        near = np.abs(columns - columns[:, best, None]).max(axis=0) <= SPREAD
+        open_[near] = -np.inf
     if len(chosen) < count:
         rest = np.argsort(-score, kind="stable")
-        chosen.extend([int(i) for i in rest if i not in chosen][: count - len(chosen)])
+        more = (int(i) for i in rest if i not in chosen)
+        chosen.extend(islice(more, count - len(chosen)))
     return np.array(chosen)
 
 
@@ -257,10 +264,6 @@ class _Cheapness:
     """The surface whose score is minus the shortfall: is anything affordable at all?"""
 
     surface: Surface
-
-    def at(self, X: Array) -> Rated:
-        shortfall = self.surface.at(X).shortfall
-        return Rated(-shortfall, np.zeros_like(shortfall))
 
     def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
         rated, _, d_shortfall = self.surface.slopes(X)
@@ -315,7 +318,7 @@ def _flip(
 ) -> Found:
     """From the best found, in different settings, change one discrete coordinate at a time.
 
-    A change is judged after the continuous coordinates have followed: another level may want them
+    A change is _judged after the continuous coordinates have followed: another level may want them
     elsewhere, above all where a boundary holds them.
     """
     continuous = _continuous(space)
@@ -330,7 +333,7 @@ def _flip(
                 new.setdefault(setting, x)
         seen.update(new)
         here = np.array(list(new.values()))
-        around = np.vstack([here, *(space.snap(_neighbours(space, x)) for x in here)])
+        around = np.vstack([here, *(space.snap(neighbours(space, x)) for x in here)])
         rated = surface.at(around)
         flipped = _untried(around, rated, tried)
         if continuous.any():
@@ -341,7 +344,7 @@ def _flip(
     return found
 
 
-def _neighbours(space: Space, x: Array) -> Array:
+def neighbours(space: Space, x: Array) -> Array:
     """Points that differ from x in one discrete coordinate."""
     out = []
     active = space.active(x[None])[0]

@@ -13,18 +13,30 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property, wraps
 from numbers import Real
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Unpack, cast
 
 import numpy as np
 
-from farthing.cost import CostLearner, Known, LogGP
-from farthing.decision import Policy, StoppingRule
+from farthing.cost import CostLearner, Evidence, Known, LogGP
+from farthing.decision import Policy, Proposal, StoppingRule, Verdict
 from farthing.errors import InvalidInput
-from farthing.ledger import Budget, Ledger, rate_of, worth_of
+from farthing.ledger import Budget, Ledger, worth_of
 from farthing.policies import EI, Gittins
+from farthing.rates import is_per_worker, rate_of
 from farthing.space import Parameter, Space
 
-__all__ = ["Choices", "Conditions", "Direction", "Learner", "Settings", "takes_settings"]
+if TYPE_CHECKING:
+    from farthing.belief import Belief
+
+__all__ = [
+    "Choices",
+    "Conditions",
+    "Direction",
+    "Learner",
+    "Settings",
+    "Unseen",
+    "takes_settings",
+]
 
 Direction = Literal["minimize", "maximize"]
 Learner = CostLearner | Callable[[Mapping[str, Any]], float]
@@ -60,6 +72,9 @@ class Conditions(Choices, total=False):
     measure: Literal["wall", "cpu"]
     command: Sequence[str] | None
     metric: str
+    cwd: str | None
+    env: Mapping[str, str] | None
+    logs: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +99,18 @@ class Settings:
         thinking: the share of what trials cost that a budget of seconds is also spent thinking.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how many times a trial is tried again whose worker disappeared.
-        failures_in_a_row: so many stop the study; math.inf: it goes on whatever happens.
+        failures_in_a_row: so many stop the study; 0 or math.inf: it goes on whatever happens.
         grace: seconds between SIGTERM and SIGKILL.
         lease: seconds after which a trial is lost whose worker was not heard of.
-        rate: what the machine costs, "$3.06/h".
-        measure: whether the seconds or the CPU seconds of a trial are its compute.
+        rate: what the machine costs while a run is on, thinking included and once for all workers,
+            "$3.06/h"; or each of the workers, "$3.06/h per worker".
+        measure: whether the seconds or the CPU seconds of a trial are its compute; a rate is then
+            that of its CPU seconds.
         command: the program that is tuned, where it is one, and its arguments.
         metric: the key of the value in its result.
+        cwd: the folder in which trials run; None: that of whoever runs them.
+        env: variables that trials are given; `{slot}` in one is the slot of its worker.
+        logs: the folder that keeps what trials print; None: beside the database.
     """
 
     space: Space
@@ -114,6 +134,9 @@ class Settings:
     measure: Literal["wall", "cpu"] = "wall"
     command: tuple[str, ...] | None = None
     metric: str = "value"
+    cwd: str | None = None
+    env: Mapping[str, str] | None = None
+    logs: str | None = None
 
     @classmethod
     def of(cls, space: AnySpace, budget: AnyBudget = None, **given: Unpack[Conditions]) -> Settings:
@@ -150,10 +173,12 @@ class Settings:
             raise InvalidInput(f"lease={self.lease!r}: expected seconds above 0, such as 15.")
         if not 0 <= self.grace < math.inf:
             raise InvalidInput(f"grace={self.grace!r}: expected seconds of at least 0.")
+        if self.failures_in_a_row == 0 and _is_number(self.failures_in_a_row):
+            object.__setattr__(self, "failures_in_a_row", math.inf)
         if not (_is_number(self.failures_in_a_row) and self.failures_in_a_row >= 1):
             raise InvalidInput(
                 f"failures_in_a_row={self.failures_in_a_row!r}: expected a number of at least 1, "
-                "or math.inf to go on whatever happens."
+                "or 0 to go on whatever happens."
             )
         if self.command is not None and not _are_texts(self.command):
             raise InvalidInput(
@@ -162,6 +187,15 @@ class Settings:
             )
         if not _are_texts((self.metric,)):
             raise InvalidInput(f"metric={self.metric!r}: expected a key such as 'value'.")
+        for name in ("cwd", "logs"):
+            folder = getattr(self, name)
+            if folder is not None and not _are_texts((folder,)):
+                raise InvalidInput(f"{name}={folder!r}: expected the path of a folder.")
+        if self.env is not None and not _are_variables(self.env):
+            raise InvalidInput(
+                f"env={self.env!r}: expected names and texts, such as "
+                '{"CUDA_VISIBLE_DEVICES": "{slot}"}.'
+            )
         if self.leash is not None and not (_is_number(self.leash) and 0 < self.leash < math.inf):
             raise InvalidInput(
                 f"leash={self.leash!r}: expected a number above 0, or None for none."
@@ -231,6 +265,17 @@ class Settings:
         return {r: _as_learner(given.get(r, LogGP()), r) for r in self.needed}
 
     @cached_property
+    def clock(self) -> Mapping[str, float]:
+        """What passes with the time of a run, by resource: how much a second."""
+        rated = {} if self.rate is None or self.measure == "cpu" else rate_of(self.rate)
+        return {"s": 1.0} | {r: price for r, price in rated.items() if r in self.resources}
+
+    @cached_property
+    def is_each_workers(self) -> frozenset[str]:
+        """Of these, what passes once for every worker that is there."""
+        return frozenset(self.clock) - {"s"} if is_per_worker(self.rate) else frozenset()
+
+    @cached_property
     def exchange(self) -> float | None:
         """`worth` as objective units per one unit of the primary resource; None: not given."""
         if self.worth is None or self.spends:
@@ -242,9 +287,46 @@ class Settings:
         """Whether the exchange rate is to be found from the budget."""
         return self.worth == "budget"
 
+    @property
+    def unseen(self) -> dict[str, Unseen]:
+        """The parts that are there as text only; with any of them nothing can be asked."""
+        parts = {"policy": self.policy, "stop": self.stop, "cost": self.cost}
+        return {name: part for name, part in parts.items() if isinstance(part, Unseen)}
+
     def seed_of(self, number: int) -> int:
         """For the randomness of trial `number` itself: a function of the study's seed and it."""
         return int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """A part of a study that is somebody's own code: as it is written there, and not imported.
+
+    It stands where a policy, a rule or a cost model does, so that a study can be looked at.
+    """
+
+    described: Any
+    needs: ClassVar[frozenset[str]] = frozenset({"cost"})
+    reads: ClassVar[frozenset[str]] = frozenset({"worth"})
+    models: ClassVar[bool] = False
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """Nothing can be proposed by a text."""
+        raise self._not_imported()
+
+    def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
+        """Nothing can be judged by a text."""
+        raise self._not_imported()
+
+    def fit(self, evidence: Evidence) -> None:
+        """Of its costs nothing is predicted."""
+
+    def _not_imported(self) -> InvalidInput:
+        return InvalidInput(
+            f"This needs a part of the study that is somebody's own code, {self.described!r}, "
+            "which is not imported to look at it. Give the part again: Study.open(url, name, "
+            "policy=..., stop=..., cost=...)."
+        )
 
 
 def takes_settings(choices: type) -> Callable[[Taker], Taker]:
@@ -295,6 +377,18 @@ def _is_number(given: Any) -> bool:
 def _are_texts(given: Any) -> bool:
     """A tuple of texts, of which the first says something."""
     return isinstance(given, tuple) and all(isinstance(t, str) for t in given) and any(given[:1])
+
+
+def _are_variables(given: Any) -> bool:
+    """Names and texts that a process can be given as its environment."""
+    return isinstance(given, Mapping) and all(
+        isinstance(name, str)
+        and isinstance(text, str)
+        and name.strip()
+        and "=" not in name
+        and "\0" not in name + text
+        for name, text in given.items()
+    )
 
 
 def _check_made(part: Any, name: str, example: str, does: str) -> None:

@@ -119,7 +119,8 @@ class Space:
     ) -> Space:
         """Make the space of a finite table of candidates.
 
-        A key that is missing, None or NaN in a row is a parameter that row does not have. Columns
+        Each row is there once. A key that is missing, None or NaN in a row is a parameter that row
+        does not have. Columns
         not in `parameters` are inferred: numbers are an Ordinal of their distinct values, on a log
         scale if that spaces them more evenly (a Float if some are within an ulp of each other);
         anything else is a Categorical.
@@ -139,11 +140,17 @@ class Space:
                 )
         none_names = with_none(given)
         keys = [key_of(record, names, none_names) for record in records]
+        places: dict[Any, int] = {}
         for i, key in enumerate(keys):
             if all(value is ABSENT for value in key):
                 raise InvalidInput(f"Row {i} has no values. Leave it out.")
             if not is_hashable(key):
                 raise InvalidInput(f"Row {i} holds a list or a dict. Use a name for it.")
+            if (first := places.setdefault(key, i)) != i:
+                raise InvalidInput(
+                    f"Row {i} is the same as row {first}. Leave one of them out; of a data frame, "
+                    "with drop_duplicates()."
+                )
         found = dict(given)
         for j, name in enumerate(names):
             column = [key[j] for key in keys if key[j] is not ABSENT]
@@ -241,6 +248,18 @@ class Space:
         if self._table is not None:
             return self._table.points[rng.integers(len(self._table.points), size=size)]
         return self.spread(rng.random((size, self.d)))
+
+    def points(self, at_most: int) -> Array | None:
+        """Return all points (N, d); None where they cannot be listed, or are more than `at_most`
+        and not the rows of a table.
+        """
+        if self.rows is not None:
+            return self.rows
+        listed = [levels for levels in self.levels if levels is not None]
+        if len(listed) < self.d or math.prod(map(len, listed)) > at_most:
+            return None
+        grid = np.stack(np.meshgrid(*listed, indexing="ij"), axis=-1).reshape(-1, self.d)
+        return np.unique(self._rest(grid), axis=0)
 
     def active(self, X: Array) -> Mask:
         """Say which coordinates (m, d) are active at snapped points."""

@@ -2,10 +2,12 @@
 
 Nothing is known of costs at first, and they may span decades. So the start begins in the middle of
 the space, or on the side that is said to be cheap (`Float(..., cost="increases")`), goes on next to
-it, and draws uniformly among what is predicted to be cheap enough once costs are known. (Always the
-cheapest would never see what is dear and good.) A trial of the start may cost at most a tenth of
-the budget, twice as much each time one was killed there before any has returned a value, and all of
-them together a quarter. What the user gives (`start=`) comes before all of it.
+it, and takes the cheaper of two uniform draws that are predicted to be cheap enough once costs are
+known. (The cheapest of many would never see what is dear and good.) A trial of the start may cost
+at most a tenth of the budget, twice as much each time one was killed there before any has returned
+a value, and all of them together a quarter. Where three were killed and none has returned a value,
+the budget is for a few evaluations at most, and the next may use all of it. What the user gives
+(`start=`) comes before all of it.
 """
 
 from __future__ import annotations
@@ -19,11 +21,22 @@ from numpy.typing import NDArray
 
 from farthing.belief import START, Z_AFFORDABLE, Belief
 from farthing.decision import Policy, Proposal
+from farthing.errors import InvalidInput
 from farthing.normal import log_ei
-from farthing.search import Rated, is_among, maximise, sobol
+from farthing.search import Rated, is_among, maximise, sobol, untried
 from farthing.space import Space
 
-__all__ = ["DRAWS", "first_allowed", "first_given", "propose", "start"]
+__all__ = [
+    "DRAWS",
+    "MOST_POINTS",
+    "cap",
+    "check_wanted",
+    "first_allowed",
+    "first_given",
+    "propose",
+    "start",
+    "wanted",
+]
 
 Array = NDArray[np.float64]
 
@@ -31,10 +44,12 @@ DRAWS = 64  # points looked at before anything cleverer is done to find an affor
 CAP = 1 / 10  # of the budget: the most that a trial of the start may cost,
 LEAST_CAP = 1 / 20  # or half of that,
 ALL = 1 / 4  # where all of them together would cost more
+HOPELESS = 3  # killed, and no value yet: evaluations are long against the budget, one must do
 CHEAP_SIDE = 0.1  # of the cube: where it is said to be cheap
-REACH = 0.1  # half the box around the first point that the second is in; it doubles with each
+REACH = 0.25  # half the box around the first point that the second is in; it doubles with each
 SPREAD = 256  # points over the whole space, to look where nothing was tried
 EVERY = 4  # trials, at most one of them explores
+MOST_POINTS = 2**16  # of a finite space that are listed, to find the last of them
 NOTHING = 1e-3  # of the data's scale: an expected improvement below this is next to nothing
 
 
@@ -53,10 +68,13 @@ def propose(
             return proposal
         if is_spent(belief, proposal):
             proposal = explore(belief) or proposal
-    if proposal.x is None:
+    x, because = proposal.x, proposal.because
+    if x is None:
+        x, because = left_over(belief, rng), "one of the few configurations that are left"
+    if x is None:
         return proposal
-    because = "; ".join(filter(None, [proposal.because, belief.about_costs()]))
-    return replace(proposal, because=because, predicted=belief.predicted(proposal.x))
+    because = "; ".join(filter(None, [because, belief.about_costs()]))
+    return replace(proposal, x=x, because=because, predicted=belief.predicted(x))
 
 
 def is_spent(belief: Belief, proposal: Proposal) -> bool:
@@ -69,9 +87,9 @@ def is_spent(belief: Belief, proposal: Proposal) -> bool:
         return False
     if any(trial.notes.get("phase") == "explore" for trial in belief.history.trials[-EVERY + 1 :]):
         return False
-    outlook = belief.outlook(proposal.x[None])
-    promised = np.logaddexp.reduce(log_ei(outlook.mean[0], outlook.std[0], outlook.best))
-    return bool(promised - np.log(len(outlook.best)) < np.log(NOTHING * belief.scale))
+    mean, std = belief.objective.at(proposal.x[None])
+    promised = np.logaddexp.reduce(log_ei(mean[0], std[0], belief.best))
+    return bool(promised - np.log(len(belief.best)) < np.log(NOTHING * belief.scale))
 
 
 def explore(belief: Belief) -> Proposal | None:
@@ -86,11 +104,15 @@ def explore(belief: Belief) -> Proposal | None:
         return None
     X, price = X[allowed], cost.mean[allowed]
     X = X[price <= np.median(price)]
-    known = belief.history.X
-    apart = np.where(space.categorical, X[:, None] != known, np.abs(X[:, None] - known))
-    farthest = int(np.argmax((apart**2).sum(axis=2).min(axis=1)))
+    farthest = int(np.argmax([_gap(x, belief.history.X, space.categorical) for x in X]))
     because = "far from what was tried: the model promises next to nothing anywhere"
     return Proposal(X[farthest], because, notes={"phase": "explore"})
+
+
+def _gap(x: Array, known: Array, categorical: NDArray[np.bool_]) -> float:
+    """The squared distance of x (d,) from the nearest of the points known; options differ by 1."""
+    apart = np.where(categorical, x != known, np.abs(x - known))
+    return float((apart**2).sum(axis=1).min())
 
 
 def start(belief: Belief, rng: np.random.Generator) -> Proposal:
@@ -105,7 +127,7 @@ def start(belief: Belief, rng: np.random.Generator) -> Proposal:
         because = "near the first point, because nothing is known of costs yet"
         X = around(space, first, min(REACH * 2.0 ** (number - 1), 1.0), rng)
     else:
-        because, X = "drawn uniformly among what is cheap enough for a start", drawn
+        because, X = "the cheaper of two uniform draws, both cheap enough for a start", drawn
     X = _within_first(belief, X, most)
     x = first_allowed(belief, X, rng)
     because += f" (point {number + 1} of the {START} a model starts from)" * (number < START)
@@ -124,6 +146,8 @@ def cap(belief: Belief) -> dict[str, float]:
     since = max(returned, default=-1)
     killed = sum(trial.number > since for trial in belief.history.having("killed"))
     share = min(CAP * 2.0**killed, max(ALL - belief.ledger.used, LEAST_CAP))
+    if not returned and killed >= HOPELESS:
+        share = 1.0
     accounts = {name: belief.ledger[name] for name in belief.ledger if name != "trials"}
     return {
         name: min(share * account.limit, max(account.left, 0.0))
@@ -149,14 +173,17 @@ def around(space: Space, x: Array, reach: float, rng: np.random.Generator) -> Ar
 
 
 def _within_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Array:
-    """X, those within the cap first, the others by their cost."""
+    """X, those within the cap first, of the first two the cheaper; the others by their cost."""
     over = np.zeros(len(X), dtype=bool)
     for resource, model in belief.cost.items():
         if resource in most:
             mean, std = model.log_at(X)
             over |= mean + Z_AFFORDABLE * std > np.log(max(most[resource], 1e-300))
-    cost = np.where(over, belief.costs(X)[0].mean, 0.0)
-    return np.asarray(X[np.lexsort((np.arange(len(X)), cost, over))])
+    cost = belief.costs(X)[0].mean
+    order = np.lexsort((np.arange(len(X)), np.where(over, cost, 0.0), over))
+    if belief.cost and not over[order[1]] and cost[order[1]] < cost[order[0]]:
+        order[:2] = order[1], order[0]
+    return np.asarray(X[order])
 
 
 def first_given(belief: Belief, given: Sequence[Mapping[str, Any]]) -> Proposal | None:
@@ -175,6 +202,64 @@ def first_given(belief: Belief, given: Sequence[Mapping[str, Any]]) -> Proposal 
     return Proposal(X[k], because, notes={"phase": "start"})
 
 
+def wanted(
+    belief: Belief, proposal: Proposal, queue: Sequence[tuple[Mapping[str, Any], str]]
+) -> Proposal | None:
+    """The first that somebody wants and the budget can pay; what it leaves open is as proposed.
+
+    Args:
+        proposal: what would be evaluated otherwise.
+        queue: parameters, all or some of them, and why they are wanted, if there is a reason.
+    """
+    base = first_point(belief.space) if proposal.x is None else proposal.x
+    for params, why in queue:
+        x = _completed(belief.space, params, base)
+        if belief.costs(x[None])[1][0] > 0:
+            continue
+        said = ", ".join(f"{name}={value}" for name, value in params.items())
+        because = why or f"it was asked for: {said}"
+        if set(belief.space.decode(x)) - set(params) and proposal.x is not None:
+            because += f"; the rest is {proposal.because}"
+        notes: dict[str, Any] = {"given": dict(params)}
+        notes |= {"phase": "start"} if belief.objective is None else {}
+        return Proposal(x, because, predicted=belief.predicted(x), notes=notes)
+    return None
+
+
+def check_wanted(space: Space, params: Mapping[str, Any]) -> None:
+    """Refuse parameters that no point of the space has."""
+    if not isinstance(params, Mapping) or not params:
+        raise InvalidInput(f"{params!r}: expected parameters such as {{{space.names[0]!r}: ...}}.")
+    there = space.decode(_completed(space, params, first_point(space)))
+    for name in params:
+        when = space.parameters[name].when
+        if when is not None and (name not in there or not set(when) <= set(params)):
+            raise InvalidInput(
+                f"Parameter {name!r} is only there when {dict(when)}. Give that, too, or leave "
+                f"{name!r} out."
+            )
+
+
+def _completed(space: Space, params: Mapping[str, Any], base: Array) -> Array:
+    """The point (d,) with these parameters that is otherwise like base; of a table, the row."""
+    if space.rows is None:
+        return space.completed(params, base)
+    if unknown := [name for name in params if name not in space.parameters]:
+        raise InvalidInput(
+            f"Unknown parameter {unknown[0]!r}; the parameters are {list(space.names)}."
+        )
+    fits = [
+        i
+        for i, row in enumerate(map(space.decode, space.rows))
+        if all(name in row and row[name] == value for name, value in params.items())
+    ]
+    if not fits:
+        raise InvalidInput(f"No row of the table has {dict(params)}.")
+    X = space.rows[fits]
+    apart = np.where(space.categorical, base != X, np.abs(X - base))
+    return np.asarray(X[int(np.argmin((apart**2).sum(axis=1)))])
+
+
 def first_allowed(belief: Belief, X: Array, rng: np.random.Generator) -> Array | None:
     """The first of X that is affordable and untried; otherwise any other such point."""
     allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, belief.tried)
@@ -182,7 +267,22 @@ def first_allowed(belief: Belief, X: Array, rng: np.random.Generator) -> Array |
         return np.asarray(X[np.argmax(allowed)])
     tried, near = belief.tried, np.empty((0, belief.space.d))
     found = maximise(_Level(belief), belief.space, rng, tried=tried, near=near)
-    return np.asarray(found.X[rng.integers(len(found.X))]) if len(found.X) else None
+    if not len(found.X):
+        return left_over(belief, rng)
+    return np.asarray(found.X[rng.integers(len(found.X))])
+
+
+def left_over(belief: Belief, rng: np.random.Generator) -> Array | None:
+    """An affordable, untried point of a finite space of which most was tried: a search that looks
+    at some points only may miss the few that are left.
+    """
+    points = belief.space.points(MOST_POINTS)
+    if points is None or len(points) > 2 * len(belief.tried):
+        return None
+    points = untried(points, belief.tried)
+    if len(points):
+        points = points[belief.costs(points)[1] <= 0]
+    return np.asarray(points[rng.integers(len(points))]) if len(points) else None
 
 
 @dataclass(frozen=True)

@@ -12,26 +12,59 @@ from typing import Any, NamedTuple
 
 from farthing.history import History, PricePoint, Trial, TrialState
 from farthing.ledger import Ledger
+from farthing.settings import Settings
 
 __all__ = [
     "Added",
     "Asked",
     "AskedAgain",
+    "AskedTogether",
+    "Change",
+    "Changed",
+    "Dropped",
     "Ended",
+    "Enqueued",
     "Event",
+    "GivenBack",
     "GivenUp",
     "Halted",
     "Moment",
     "Passed",
     "Price",
     "Renewed",
+    "Repeated",
     "Resumed",
+    "SetAside",
     "State",
     "Told",
     "Turn",
+    "Wanted",
 ]
 
 Price = float | Mapping[str, float] | None
+
+
+class Change(NamedTuple):
+    """What a person changed about a study that was begun.
+
+    Attributes:
+        at: on the memory's clock.
+        trials: how many there were.
+        said: what was changed, as it was and as it is, in words.
+        settings: those that hold from then on; None: the same, or read of an older change.
+    """
+
+    at: float
+    trials: int
+    said: Mapping[str, tuple[str, str]]
+    settings: Settings | None = None
+
+
+class Wanted(NamedTuple):
+    """A configuration that a person wants evaluated; some of its parameters are enough."""
+
+    params: Mapping[str, Any]
+    because: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,6 +82,10 @@ class State:
         halted: why nothing may start, though the verdict is to go on.
         halted_now: whether what is running ends, too.
         stop_reason: how the last run ended.
+        changes: what people changed since it was made.
+        queue: what people want evaluated next.
+        elapsed_s: seconds that it was worked on, by however many.
+        thinking_s: how many of them were our own thought.
     """
 
     ledger: Ledger
@@ -63,6 +100,10 @@ class State:
     halted: str | None = None
     halted_now: bool = False
     stop_reason: str | None = None
+    changes: tuple[Change, ...] = ()
+    queue: tuple[Wanted, ...] = ()
+    elapsed_s: float = 0.0
+    thinking_s: float = 0.0
 
     @property
     def waiting(self) -> Trial | None:
@@ -75,9 +116,12 @@ class State:
         return self.thinker not in (None, other_than) and until is not None and now < until
 
     def known(self) -> tuple[int, ...]:
-        """What a thought depends on: it changes with every ask, tell and import, and never back."""
+        """What a thought depends on: it changes with every ask, tell, import and change, and never
+        back.
+        """
         states: tuple[TrialState, ...] = ("running", "done", "failed", "killed", "lost")
-        return *(len(self.history.having(each)) for each in states), len(self.prices)
+        counts = (len(self.history.having(each)) for each in states)
+        return *counts, len(self.prices), len(self.changes), len(self.queue)
 
 
 class Moment(NamedTuple):
@@ -104,7 +148,10 @@ class Moment(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A thought led to a trial; `hold` is put aside for it, `lease` is in seconds."""
+    """A thought led to a trial; `hold` is put aside for it, `lease` is in seconds.
+
+    `changes` is how many of them it was thought under; None: whatever they are.
+    """
 
     trial: Trial
     hold: Mapping[str, float]
@@ -112,6 +159,7 @@ class Asked(NamedTuple):
     thinker: str | None = None
     worker: str | None = None
     lease: float | None = None
+    changes: int | None = None
 
 
 class AskedAgain(NamedTuple):
@@ -119,6 +167,12 @@ class AskedAgain(NamedTuple):
 
     worker: str | None = None
     lease: float | None = None
+
+
+class AskedTogether(NamedTuple):
+    """A batch: all of them begin, or none."""
+
+    asked: tuple[Asked | AskedAgain, ...]
 
 
 class Renewed(NamedTuple):
@@ -129,6 +183,20 @@ class Renewed(NamedTuple):
     cost: Mapping[str, float]
     ahead: Mapping[str, float]
     progress: tuple[Mapping[str, Any], ...] = ()
+    run: Mapping[str, Any] = {}  # where it runs: `slot`, `log`
+
+
+class GivenBack(NamedTuple):
+    """A trial was asked and never begun: it costs nothing, and is offered again."""
+
+    number: int
+    because: str
+
+
+class SetAside(NamedTuple):
+    """A worker cannot work: what failed with it is lost, and offered again."""
+
+    worker: str
 
 
 class Told(NamedTuple):
@@ -138,7 +206,8 @@ class Told(NamedTuple):
         trial: as it was asked, or its number.
         certain: a person says so, and a cost that is needed must be among it. What an evaluation
             could not say is not held against it.
-        run: what it used: `run_s`, `cpu_s`, `peak_mb`, `progress`.
+        run: what it used and said: `run_s`, `cpu_s`, `peak_mb`, `progress`, `metrics`, `slot`,
+            `log`, `tail`.
     """
 
     trial: Trial | int
@@ -189,6 +258,56 @@ class Ended(NamedTuple):
     because: str
 
 
+class Changed(NamedTuple):
+    """Settings are otherwise from now on.
+
+    Attributes:
+        settings: all of them.
+        said: what differs, as it was and as it is, in words.
+        known: how many changes there were when this one was thought of.
+    """
+
+    settings: Settings
+    said: Mapping[str, tuple[str, str]]
+    known: int
+
+
+class Enqueued(NamedTuple):
+    """Configurations to evaluate next; `once`: but for those that were wanted before."""
+
+    wanted: tuple[Wanted, ...]
+    once: bool = False
+
+
+class Dropped(NamedTuple):
+    """Nothing is learnt any more from a trial; what it cost is paid."""
+
+    number: int
+
+
+class Repeated(NamedTuple):
+    """The parameters of a trial are wanted again; that it failed is not held against them."""
+
+    number: int
+
+
 Event = (
-    Asked | AskedAgain | Renewed | Told | Added | GivenUp | Passed | Turn | Halted | Resumed | Ended
+    Asked
+    | AskedAgain
+    | AskedTogether
+    | Renewed
+    | GivenBack
+    | SetAside
+    | Told
+    | Added
+    | GivenUp
+    | Passed
+    | Turn
+    | Halted
+    | Resumed
+    | Ended
+    | Changed
+    | Enqueued
+    | Dropped
+    | Repeated
 )

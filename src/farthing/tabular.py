@@ -28,11 +28,25 @@ from farthing.history import PricePoint, Trial, TrialState
 from farthing.settings import Settings
 from farthing.space import Categorical, Float, Int, Parameter, Space
 
-__all__ = ["learnt_from", "parsed", "read_rows", "record", "row", "to_csv", "to_frame", "to_json"]
+__all__ = [
+    "columns_of",
+    "has_values",
+    "learnt_from",
+    "learnt_from_one",
+    "parsed",
+    "read_rows",
+    "record",
+    "row",
+    "to_csv",
+    "to_frame",
+    "to_json",
+    "unread_columns",
+]
 
 COLUMNS = (
-    *("number", "state", "params", "value", "cost", "censored", "predicted", "because", "error"),
-    *("attempt", "worker", "seed", "think_s", "queue_s", "run_s", "cpu_s", "peak_mb"),
+    *("number", "state", "params", "value", "metrics", "cost", "censored", "predicted"),
+    *("because", "error", "attempt", "worker", "slot", "seed", "think_s", "queue_s", "run_s"),
+    *("cpu_s", "peak_mb", "log", "progress"),
 )
 Row = Mapping[str, Any]
 
@@ -67,6 +81,10 @@ def record(trial: Trial) -> dict[str, Any]:
         "cpu_s": run.cpu_s,
         "peak_mb": run.peak_mb,
         "progress": [dict(line) for line in run.progress] or None,
+        "metrics": dict(run.metrics),
+        "slot": run.slot,
+        "log": run.log,
+        "tail": run.tail,
     }
 
 
@@ -81,10 +99,29 @@ def to_json(data: Any) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, default=str)
 
 
-def to_csv(rows: Sequence[Row]) -> str:
-    """Rows as CSV: params and what is by resource become a column for each entry."""
+def columns_of(
+    parameters: Iterable[str], resources: Iterable[str], trials: Iterable[Trial]
+) -> list[str]:
+    """The columns of a study's trials as CSV, the same whichever of them are there."""
+    priced = [resource for resource in resources if resource != "trials"]
+    metrics = dict.fromkeys(name for t in trials for name in _flat({"metrics": t.run.metrics}))
+    entries = {
+        "params": [f"param_{name}" for name in parameters],
+        "metrics": list(metrics),
+        "cost": [f"cost_{resource}" for resource in priced],
+        "predicted": [f"predicted_{resource}" for resource in priced],
+    }
+    return [each for name in COLUMNS for each in entries.get(name, [name])]
+
+
+def to_csv(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
+    """Rows as CSV: params and what is by resource become a column for each entry.
+
+    Args:
+        columns: that are there whatever the rows have; what else they have comes after.
+    """
     cells = [_flat(each) for each in rows]
-    columns = list(dict.fromkeys(name for each in cells for name in each))
+    columns = list(dict.fromkeys([*columns, *(name for each in cells for name in each)]))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
@@ -107,7 +144,7 @@ def _flat(nested: Row, *, lists: bool = False) -> dict[str, Any]:
     cells: dict[str, Any] = {}
     for name, value in nested.items():
         if isinstance(value, Mapping):
-            prefix = "param" if name == "params" else name
+            prefix = {"params": "param", "metrics": "metric"}.get(name, name)
             entries = _flat(value, lists=lists).items()
             cells |= {f"{prefix}_{key}": item for key, item in entries}
         else:
@@ -168,38 +205,56 @@ def learnt_from(
     prices: list[PricePoint] = []
     for i, each in enumerate(rows):
         try:
-            found = _learnt_from(each, settings, values, costs)
+            found = learnt_from_one(each, settings, values, costs)
         except (InvalidInput, ValueError) as error:
             raise InvalidInput(f"Row {i}: {error}") from None
         if isinstance(found, Trial):
             trials.append(found)
-        elif found is not None:
+        elif isinstance(found, PricePoint):
             prices.append(found)
     return tuple(trials), tuple(prices)
 
 
-def _learnt_from(
+def has_values(rows: Sequence[Row], settings: Settings) -> bool:
+    """Whether any row has a value, or says how it ended."""
+    return any(name in each for each in rows for name in ("value", "state", settings.metric))
+
+
+def unread_columns(rows: Sequence[Row], settings: Settings) -> list[str]:
+    """The columns that say nothing here: neither ours, nor a parameter, nor a cost that counts."""
+    flat = dict.fromkeys(str(name) for each in rows for name in _flat(each))
+    names = settings.space.names
+    ours = {*COLUMNS, settings.metric, *names, *(f"param_{name}" for name in names)}
+    ours |= {f"cost_{resource}" for resource in settings.priced}
+    return [n for n in flat if n not in ours and not n.startswith(("predicted_", "param_"))]
+
+
+def learnt_from_one(
     nested: Row, settings: Settings, values: bool, costs: bool
-) -> Trial | PricePoint | None:
+) -> Trial | PricePoint | str:
+    """What one row teaches, or why it teaches nothing; arguments as of `learnt_from`."""
     space, priced = settings.space, settings.priced
     flat = {str(name): cell for name, cell in _flat(nested, lists=True).items()}
     params, used = _params(nested, flat, space)
     cells = {name: cell for name, cell in flat.items() if not _is_empty(cell)}
     told = {name: cell for name, cell in cells.items() if name not in used}
+    if settings.metric in told:
+        told.setdefault("value", told[settings.metric])
     state = _state(told)
     if state in ("running", "lost"):
-        return None
+        return f"it is {state}, and what it cost is only a part."
     cost = _cost(told, priced[0]) if costs else {}
     cost = {resource: amount for resource, amount in cost.items() if resource in priced}
     if state == "killed" and not cost:
-        return None  # neither a value nor a bound
+        return "it was killed, and has neither a value nor a cost."
     if values and state is not None:
         value = _number(told["value"], "value") if state == "done" else None
         error = str(told.get("error", "it failed elsewhere")) if state == "failed" else None
         ended, value = outcome_of(value, error, state == "killed", "it")
         return foreign_trial(settings, params, ended, value, cost=cost, error=error)
     if not cost:
-        return None
+        none = f"a cost in {', '.join(priced)}."
+        return "it has no value." if not costs else f"it has neither a value nor {none}"
     x = space.encode(params)
     at_least = state == "killed" or _number(told.get("censored", 0), "censored") != 0
     return PricePoint(x, bill(settings, cost, x, required=False), at_least)
@@ -226,7 +281,7 @@ def _params(nested: Row, flat: Row, space: Space) -> tuple[dict[str, Any], set[s
         used |= {column} if cells is flat else set()
     if not params:
         raise InvalidInput(
-            f"no parameter is there; the columns are {', '.join(flat)}, the parameters "
+            f"no parameter is there; the columns are {', '.join(flat)[:500]}, the parameters "
             f"{', '.join(space.names)}."
         )
     return params, used

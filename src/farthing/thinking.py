@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from farthing.belief import START, Z_AFFORDABLE, Belief, believe
+from farthing.belief import START, Z_AFFORDABLE, Belief, believe, paid
 from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.decision import Proposal, Verdict, judge
 from farthing.history import History, PricePoint, Trial
@@ -24,7 +24,7 @@ from farthing.normal import expected_cost, leash
 from farthing.pandora import with_rate_of_budget
 from farthing.search import Effort, sobol
 from farthing.settings import Settings
-from farthing.start import propose
+from farthing.start import cap, propose, wanted
 from farthing.state import State
 from farthing.stopping import OutOfBudget
 from farthing.thrift import Depth, depth, step
@@ -73,6 +73,7 @@ class Thought(NamedTuple):
             if margin is not None:
                 end = float(np.exp(leash(float(m[0]), max(float(s[0]), LEASH_SPREAD), margin)))
                 limit[resource] = min(limit.get(resource, np.inf), end)
+        hold |= _unpredicted(belief, proposal, limit)
         trial = Trial(
             number=belief.number,
             params=belief.space.decode(x),
@@ -89,9 +90,25 @@ class Thought(NamedTuple):
         return trial, hold
 
 
+def _unpredicted(
+    belief: Belief, proposal: Proposal, limit: Mapping[str, float]
+) -> dict[str, float]:
+    """What to hold of limited resources where no model says what a trial will cost of them: what it
+    may cost at most, else what the dearest has cost, else what a trial of the start may.
+    """
+    hold = {}
+    for resource, most in cap(belief).items():
+        if resource not in proposal.predicted:
+            bills = [trial.cost[resource] for trial in paid(belief.history, resource)]
+            guess = limit.get(resource, max(bills, default=most))
+            hold[resource] = min(guess, max(belief.ledger[resource].left, 0.0))
+    return hold
+
+
 def think(settings: Settings, state: State) -> Thought:
     """What to evaluate next, and whether to."""
-    deep, number = depth(state.ledger, state.thought_s, settings.thinking), len(state.history)
+    deep = depth(state.ledger, state.thought_s, settings.thinking, settings.clock)
+    number = len(state.history)
     belief = believed(settings, state, depth=deep)
     rng = np.random.default_rng([settings.seed, number])
     if state.ledger.used_up:
@@ -103,6 +120,9 @@ def think(settings: Settings, state: State) -> Thought:
     if deep == "light" and belief.objective is not None:
         because = f"{proposal.because}; with little time to think"
         proposal = replace(proposal, because=because)
+    asked_for = wanted(belief, proposal, state.queue) if state.queue else None
+    if asked_for is not None:  # no rule is asked: only the budget can refuse a person
+        return Thought(belief, asked_for, OutOfBudget()(belief, asked_for, rng))
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and settings.stop is not None:
         rng = np.random.default_rng([settings.seed, number, 1])
@@ -195,7 +215,7 @@ def _taught(
         return learners
 
     def teach(learner: CostLearner, resource: str) -> CostLearner:
-        told = [price for price in prices if resource in price.cost]
+        told = [price for price in prices if price.cost.get(resource, 0.0) > 0]
         if not told or isinstance(learner, KnownBeforehand):
             return learner
         return _Taught(
@@ -227,3 +247,4 @@ def one_thread() -> Iterator[None]:
 def make_ready(settings: Settings) -> None:
     """Load what the first thought needs, so that it is not charged for it."""
     sobol(Effort().screen, settings.space.d)  # scipy.stats
+    _blas()

@@ -1,7 +1,7 @@
 """Thinking weighed against evaluating: how much of a thought the next evaluation is worth.
 
-With a budget of seconds our own thinking is paid from it, and kept near a share of what trials
-cost:
+With a budget of seconds, or of what a machine costs, our own thinking is paid from it, and kept
+near a share of what trials cost:
 
     allowed = max(share (spent - thinking), LEAST limit)
     r = (thinking + the last thought) / allowed
@@ -13,6 +13,8 @@ or now and then a uniform point. Where trials turn out dear, r falls, and whole 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -27,8 +29,9 @@ __all__ = ["Depth", "depth", "step"]
 
 Array = NDArray[np.float64]
 Depth = Literal["whole", "light", "none"]
+SECONDS: Mapping[str, float] = MappingProxyType({"s": 1.0})
 
-LEAST = 0.01  # of the budget: thinking that is always allowed
+LEAST = 0.005  # of the budget: thinking that is always allowed; a rule may end a run early
 LIGHT_UP_TO = 2.0  # times what is allowed
 STEPS = 8  # points to choose an untried one from
 LONGEST = -0.5  # log10 of the length of a step,
@@ -37,13 +40,20 @@ UNIFORM = 0.1  # of the steps are no steps, but anywhere
 FLIP = 0.1  # chance that an option is another one
 
 
-def depth(ledger: Ledger, thought_s: float, share: float) -> Depth:
-    """How much of a thought there is time for."""
-    if "s" not in ledger:
-        return "whole"
-    account = ledger["s"]
-    allowed = max(share * (account.spent - account.thinking), LEAST * account.limit)
-    used = (account.thinking + thought_s) / allowed
+def depth(
+    ledger: Ledger, thought_s: float, share: float, clock: Mapping[str, float] = SECONDS
+) -> Depth:
+    """How much of a thought there is time for.
+
+    Args:
+        thought_s: how long the last one took.
+        share: of what trials cost that thinking may add.
+        clock: what a second of thinking takes of each resource.
+    """
+    used = 0.0
+    for account, price in ((ledger[r], price) for r, price in clock.items() if r in ledger):
+        allowed = max(share * (account.spent - account.thinking), LEAST * account.limit)
+        used = max(used, (account.thinking + thought_s * price) / allowed)
     return "whole" if used <= 1.0 else "light" if used <= LIGHT_UP_TO else "none"
 
 

@@ -56,6 +56,11 @@ class Timekeeper:
         finally:
             self._measuring = False
 
+    def forgive_waiting(self) -> None:
+        """Of the time since it was last charged, only what it thought is left to pay."""
+        if self._charged is not None:
+            self._charged = max(self._charged, time.monotonic() - self.unpaid)
+
     def paid(self, present: float | None, thought: float) -> None:
         """An event has charged so much of either."""
         self.unpaid -= thought

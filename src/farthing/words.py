@@ -12,13 +12,16 @@ from farthing.ledger import Ledger, format_amount
 
 __all__ = [
     "account_line",
+    "accounts",
     "amounts",
     "best_line",
     "counted",
+    "counted_trials",
     "first_line",
     "shown",
     "shown_params",
     "spent",
+    "time_line",
     "trial_line",
 ]
 
@@ -47,9 +50,12 @@ def amounts(cost: Mapping[str, float]) -> str:
 
 
 def first_line(error: str) -> str:
-    """What was wrong: the first line, or the last of a traceback."""
+    """What was wrong: the first line, or the last of a traceback; of a program, both."""
     lines = error.strip().splitlines() or [""]
-    return lines[-1] if lines[0].startswith("Traceback") else lines[0]
+    if lines[0].startswith("Traceback"):
+        return lines[-1]
+    ended = lines[0].startswith("it ended with exit code") and len(lines) > 1
+    return f"{lines[0]}: {lines[-1].strip()}" if ended else lines[0]
 
 
 def trial_line(trial: Trial) -> str:
@@ -76,13 +82,24 @@ def counted(trials: Iterable[Trial]) -> str:
     return ", ".join(f"{count} {state}" for state, count in states.items())
 
 
+def counted_trials(count: int) -> str:
+    """`1 trial`, `2 trials`."""
+    return format_amount("trials", float(count))
+
+
 def spent(ledger: Ledger) -> str:
     """What was paid of each budget, in one line."""
-    return ", ".join(
-        _paid(ledger, resource)
-        for resource in ledger
-        if math.isfinite(ledger[resource].limit) or ledger[resource].spent
-    )
+    return ", ".join(_paid(ledger, resource) for resource in accounts(ledger))
+
+
+def accounts(ledger: Ledger) -> list[str]:
+    """The resources that somebody limited, or of which something was spent."""
+    return [r for r in ledger if math.isfinite(ledger[r].limit) or ledger[r].spent]
+
+
+def time_line(elapsed_s: float, thinking_s: float) -> str:
+    """How long it was worked on."""
+    return f"{format_amount('s', elapsed_s)}, {format_amount('s', thinking_s)} of it thinking"
 
 
 def account_line(ledger: Ledger, resource: str) -> str:
@@ -100,4 +117,6 @@ def _paid(ledger: Ledger, resource: str) -> str:
     account = ledger[resource]
     text = format_amount(resource, account.spent)
     limited = math.isfinite(account.limit)
+    if limited and resource == "trials":  # 3 of 9 trials
+        text = text.partition(" ")[0]
     return f"{text} of {format_amount(resource, account.limit)}" if limited else text

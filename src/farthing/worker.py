@@ -1,42 +1,55 @@
-"""A worker: ask, evaluate, tell, until it is time to stop; and several of them on one machine."""
+"""A worker: ask, evaluate, tell, until it is time to stop."""
 
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
-import signal
 import socket
-import threading
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from farthing.errors import FarthingError, Interrupted, InvalidInput, Stopped, StorageError
+from farthing.bills import in_strange_units
+from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Unfit, Unreachable
 from farthing.history import Trial
-from farthing.ledger import Budget, rate_of
+from farthing.leaving import INTERRUPTED, MayLeave
+from farthing.ledger import Budget
 from farthing.optimizer import Optimizer
+from farthing.rates import rate_of
 from farthing.running import Allowance, Engine, Finished, Job, Pricing, Usage
 from farthing.settings import Settings
-from farthing.state import Ended, Resumed, Told
+from farthing.standing import standing, unfit_because
+from farthing.state import GivenBack, SetAside, Told
 
-__all__ = ["INTERRUPTED", "run_workers", "until_stopped", "work"]
+__all__ = ["HERE", "POLL", "Place", "name_of", "until_stopped"]
 
-INTERRUPTED = "interrupted from the keyboard"
 KEPT_PROGRESS = 1000  # lines of a trial
 TICK = (0.05, 1.0)  # seconds between renewals: a hundredth of the time allowed, within these
 POLL = 0.1  # seconds between looks whether other workers have finished
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-NOTHING_USED = Usage(0.0, 0.0, 0.0, {})
 
 Notice = Callable[[], None]
 
 
-# ── one worker ─────────────────────────────────────────────────────────────────────────────────
+class Place(NamedTuple):
+    """Where a worker evaluates.
+
+    Attributes:
+        slot: what its trials are told of the place, such as the number of a GPU.
+        logs: the folder that keeps what they print; None: it is not kept.
+    """
+
+    slot: str | None = None
+    logs: Path | None = None
+
+
+HERE = Place()
+
+
+def name_of(process: int | None = None) -> str:
+    """What a worker is called: its machine, and its process."""
+    return f"{socket.gethostname()}:{os.getpid() if process is None else process}"
 
 
 def until_stopped(
@@ -44,27 +57,53 @@ def until_stopped(
     settings: Settings,
     engine: Engine,
     on_change: Notice,
-    must_end: Callable[[], bool] = lambda: False,
+    must_leave: MayLeave = lambda: None,
+    place: Place = HERE,
 ) -> str:
-    """Ask, evaluate, tell; why it ended."""
-    name = f"{socket.gethostname()}:{os.getpid()}"
+    """Ask, evaluate, tell; why it ended.
+
+    Raises:
+        Unfit: its first trials all failed, while others succeeded; they are offered again.
+    """
+    name = name_of()
     lease = settings.lease if engine.kills else None
-    while not must_end():
+    idle: float | None = None  # since when there is nothing to do
+    while (leave := must_leave()) is None:
+        fitness = standing(optimizer.seen, name)
+        if fitness == "unfit":
+            because = unfit_because(optimizer.seen, name)
+            optimizer.commit(SetAside(name))
+            raise Unfit(because)
         try:
+            if fitness == "suspect":
+                raise Stopped("its first trials all failed; others may do better")
             trial = optimizer.ask(worker=name, lease=lease)
         except Stopped as stopped:
+            idle = time.monotonic() if idle is None else idle
             if not optimizer.is_worked_on():
                 return str(stopped)
-            time.sleep(POLL)  # what another is running may leave something to do
+            # What another is running may leave something to do.
+            time.sleep(_pause(settings.budget, time.monotonic() - idle))
             continue
+        idle = None
+        if (leave := must_leave()) is not None:  # while it was thought of
+            optimizer.commit(GivenBack(trial.number, leave.because))
+            break
         on_change()
         try:
-            _evaluate(optimizer, settings, engine, trial, on_change, must_end)
+            _evaluate(optimizer, settings, engine, trial, on_change, must_leave, place)
         except Interrupted as interrupted:
-            _conclude(optimizer, settings, trial, interrupted.finished)
+            _conclude(optimizer, settings, trial, interrupted.finished, place)
             return INTERRUPTED
         on_change()
-    return INTERRUPTED
+    return leave.because
+
+
+def _pause(budget: Budget | None, idle: float) -> float:
+    """Seconds until a worker that has been idle for so long asks again: a tenth of that, and no
+    more than a tick, because what passes meanwhile is charged then.
+    """
+    return max(min(idle / 10, _tick(budget)), POLL)
 
 
 def _evaluate(
@@ -73,44 +112,68 @@ def _evaluate(
     engine: Engine,
     trial: Trial,
     on_change: Notice,
-    must_end: Callable[[], bool],
+    must_leave: MayLeave,
+    place: Place,
 ) -> None:
     pricing = _pricing(settings)
     tick = min(_tick(settings.budget), settings.lease / 3)
     progress = list[dict[str, Any]]()
     heard = time.monotonic()  # when the memory last answered
+    # The guard's own, for this process may be stopped; a tick later, for it may be slow.
+    until = heard + _left(optimizer, trial) + tick
 
     def may_go_on(usage: Usage) -> str | None:
-        nonlocal heard
-        if must_end():
-            return INTERRUPTED
+        nonlocal heard, until
+        leave = must_leave()
+        if leave is not None and leave.now:
+            return leave.because
         cost = pricing.cost(usage, {}, settings.resources)
         share = tick / max(usage.wall_s, tick)
         ahead = {resource: amount * (1 + share) for resource, amount in cost.items()}
         try:
             reason = optimizer.renew(
-                trial, lease=settings.lease, cost=cost, ahead=ahead, progress=progress
+                trial,
+                lease=settings.lease,
+                cost=cost,
+                ahead=ahead,
+                progress=progress,
+                run=_where(place, trial),
             )
-        except StorageError:
-            if time.monotonic() - heard > settings.lease:
-                raise  # by now others have given the trial up
-            return None
+            left = _left(optimizer, trial)
+        except StorageError as error:
+            if time.monotonic() - heard <= settings.lease:
+                return None
+            if not isinstance(error, Unreachable):
+                raise
+            # By now others may have given it up. What it has ended with by itself is told all the
+            # same, or kept here.
+            return f"the database did not answer for {settings.lease:g} s"
         heard = time.monotonic()
+        until = heard + left + tick
         on_change()
         return reason
 
     def on_progress(message: Mapping[str, Any], usage: Usage) -> None:
         progress.append({**message, "cost": pricing.cost(usage, {}, settings.resources)})
-        del progress[:-KEPT_PROGRESS]
+        if len(progress) > KEPT_PROGRESS:  # half of them still show the whole way
+            del progress[1:-1:2]
 
-    job = Job(trial.params, trial.number, trial.run.seed)
+    whose = trial.params, trial.number, trial.run.seed
+    job = Job(*whose, place.slot, settings.env, settings.cwd, _log(place, trial))
     try:
-        finished = engine.run(job, Allowance(tick, may_go_on, on_progress))
+        finished = engine.run(job, Allowance(tick, may_go_on, on_progress, lambda: until))
     except InvalidInput as error:  # no other trial could be run either
-        unstarted = Finished("lost", None, {}, str(error), NOTHING_USED)
-        _conclude(optimizer, settings, trial, unstarted)
+        optimizer.commit(GivenBack(trial.number, str(error)))
         raise
-    _conclude(optimizer, settings, trial, finished, progress)
+    _conclude(optimizer, settings, trial, finished, place, progress)
+
+
+def _left(optimizer: Optimizer, trial: Trial) -> float:
+    """Seconds of wall time that the budget has at most for a trial."""
+    ledger = optimizer.seen.ledger
+    if "s" not in ledger:
+        return math.inf
+    return max(ledger["s"].left, 0.0) + ledger.held(trial.number).get("s", 0.0)
 
 
 def _conclude(
@@ -118,24 +181,38 @@ def _conclude(
     settings: Settings,
     trial: Trial,
     finished: Finished,
+    place: Place,
     progress: Iterable[Mapping[str, Any]] = (),
 ) -> None:
-    """Tell what became of a trial, and what it used."""
+    """Tell what became of a trial, what it used, and what it said."""
     usage = finished.usage
     used = {"run_s": usage.wall_s, "cpu_s": usage.cpu_s, "peak_mb": usage.peak_mb}
+    said = {"progress": tuple(progress), "metrics": dict(finished.metrics)}
     cost = _pricing(settings).cost(usage, finished.cost, settings.resources)
+    if finished.state == "done" and (wrong := in_strange_units(settings, finished.cost, cost)):
+        finished = replace(finished, state="failed", value=None, error=wrong)
     optimizer.commit(
         Told(
             *(trial, finished.state, finished.value, cost, finished.error),
             certain=False,
-            run={**used, "progress": tuple(progress)},
+            run={**used, **said, **_where(place, trial), "tail": finished.tail or None},
         )
     )
 
 
+def _where(place: Place, trial: Trial) -> dict[str, str | None]:
+    log = _log(place, trial)
+    return {"slot": place.slot, "log": None if log is None else str(log)}
+
+
+def _log(place: Place, trial: Trial) -> Path | None:
+    return None if place.logs is None else place.logs / f"{trial.number}.log"
+
+
 def _pricing(settings: Settings) -> Pricing:
     rate = {} if settings.rate is None else rate_of(settings.rate)
-    return Pricing(rate, cpu=settings.measure == "cpu")
+    on_top = [resource for resource in settings.clock if resource != "s"]
+    return Pricing(rate, cpu=settings.measure == "cpu", on_top=on_top)
 
 
 def _tick(budget: Budget | None) -> float:
@@ -143,138 +220,3 @@ def _tick(budget: Budget | None) -> float:
     shortest = min(limits.get("s", math.inf), limits.get("worker_s", math.inf))
     least, most = TICK
     return min(max(shortest / 100, least), most)
-
-
-def work(optimizer: Optimizer, settings: Settings, engine: Engine, on_change: Notice) -> str:
-    """Be one worker of a study until there is nothing more to do; why it ended."""
-    with _signals() as must_end, optimizer.on_the_clock():
-        return until_stopped(optimizer, settings, engine, on_change, must_end)
-
-
-@contextmanager
-def _signals() -> Iterator[Callable[[], bool]]:
-    """Whether to end: Ctrl-C, SIGTERM, or the death of the process that started this one.
-
-    A signal is noted and acted upon where nothing can be lost by it; a second Ctrl-C interrupts.
-    """
-    parent, noted = os.getppid(), list[int]()
-
-    def note(number: int, frame: object) -> None:
-        if noted and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        noted.append(number)
-
-    def must_end() -> bool:
-        return bool(noted) or os.getppid() != parent
-
-    if threading.current_thread() is not threading.main_thread():
-        yield must_end  # only the main thread hears signals
-        return
-    before = {number: signal.signal(number, note) for number in SIGNALS if _may_hear(number)}
-    try:
-        yield must_end
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _may_hear(number: int) -> bool:
-    """Whether a signal is neither ignored, as by nohup, nor another's, who is not of Python.
-
-    A handler that was installed from C is None here, and could not be put back.
-    """
-    return signal.getsignal(number) not in (signal.SIG_IGN, None)
-
-
-# ── several workers ────────────────────────────────────────────────────────────────────────────
-
-
-def run_workers(
-    optimizer: Optimizer,
-    settings: Settings,
-    engine: Engine,
-    on_change: Notice,
-    workers: int = 1,
-) -> str:
-    """Work on a study with several processes of this machine; why it ended.
-
-    Args:
-        workers: how many trials at the same time.
-        on_change: called in this process when something may have happened.
-
-    Raises:
-        FarthingError: what a worker met; the others were ended first.
-    """
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InvalidInput(f"workers={workers!r}: expected how many, at least 1.")
-    optimizer.commit(Resumed())
-    if workers == 1:
-        reason = work(optimizer, settings, engine, on_change)
-    else:
-        reason = _run_pool(optimizer, settings, engine, on_change, workers)
-    optimizer.commit(Ended(reason))
-    return reason
-
-
-def _run_pool(
-    optimizer: Optimizer, settings: Settings, engine: Engine, on_change: Notice, workers: int
-) -> str:
-    context = multiprocessing.get_context("fork")
-    with _signals() as must_end:
-        pool: dict[Connection, BaseProcess] = {}
-        said: list[str | FarthingError] = []
-        try:
-            for _ in range(workers):
-                ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(
-                    target=_member, args=(theirs, optimizer, settings, engine)
-                )
-                with warnings.catch_warnings():
-                    # The threads it warns of are idle: those of BLAS.
-                    warnings.simplefilter("ignore", DeprecationWarning)
-                    process.start()
-                theirs.close()
-                pool[ours] = process
-            waiting = set(pool)
-            while waiting:
-                if must_end() or any(isinstance(word, FarthingError) for word in said):
-                    _end(pool[ours] for ours in waiting)
-                for heard in wait(waiting, timeout=POLL):
-                    assert isinstance(heard, Connection)
-                    try:
-                        said.append(heard.recv())
-                    except EOFError:  # it has ended, or was killed before it could say anything
-                        waiting.remove(heard)
-                        optimizer.forget(pool[heard].pid)  # it may have been killed in thought
-                on_change()
-        finally:
-            _end(pool.values())
-            for ours, member in pool.items():
-                member.join()
-                ours.close()
-    for word in said:
-        if isinstance(word, FarthingError):
-            raise word
-    reasons = [word for word in said if isinstance(word, str)]
-    if not reasons:
-        codes = sorted({str(process.exitcode) for process in pool.values()})
-        raise FarthingError(f"Every worker was killed (exit code {', '.join(codes)}). Run again.")
-    return INTERRUPTED if INTERRUPTED in reasons else reasons[-1]
-
-
-def _end(processes: Iterable[BaseProcess]) -> None:
-    for process in processes:
-        if process.is_alive():
-            process.terminate()
-
-
-def _member(out: Connection, optimizer: Optimizer, settings: Settings, engine: Engine) -> None:
-    """One worker of the pool: it says how it ended."""
-    if not _may_hear(signal.SIGTERM):  # which is how the pool ends it
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        out.send(work(optimizer, settings, engine, lambda: None))
-    except FarthingError as error:
-        out.send(error)
-    except KeyboardInterrupt:
-        out.send(INTERRUPTED)

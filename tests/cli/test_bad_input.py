@@ -57,6 +57,27 @@ def trials_of(farthing):
             ["--timeout '$5'", "a time"],
         ),
         (["--budget", "5m", *X, "--lease", "0", "--", "true"], ["--lease 0.0", "above 0"]),
+        (
+            ["--budget", "5m", *X, "--policy", "os:system", "--", "true"],
+            ["--policy os:system: expected a policy"],
+        ),
+        (["--budget", "5m", *X, "--policy", "math:pi", "--", "true"], ["expected a policy"]),
+        (
+            ["--budget", "5m", *X, "--stop", "math:sqrt", "--", "true"],
+            ["--stop math:sqrt: expected a stopping rule"],
+        ),
+        (
+            ["--budget", "5m", *X, "--cost", "math:sqrt", "--", "true", "{x}"],
+            ["the known cost of", "cannot be computed: TypeError"],
+        ),
+        (["--budget", "5m", *X, "--cost", "math:pi", "--", "true"], ["--cost math:pi: expected a"]),
+        (
+            ["--budget", "5m", *X, "--param", "x=float:0:2", "--", "true"],
+            ["--param x is given twice: float:0:1 and float:0:2"],
+        ),
+        (["--budget", "soon", *X, "--", "true"], ["'soon' is no amount", '"2h"']),
+        (["--budget", "5m", *X, "--worth", "1 = x", "--", "true"], ["'x' is no amount"]),
+        (["--budget", "$5", *X, "--rate", "x/h", "--", "true"], ["--rate 'x/h': expected a price"]),
         (["--budget", "5m", *X, "--", "true", "{y}"], ["asks for {y}", "only x"]),
         (["--budget", "5m", *X, "--", "no-such-program", "{x}"], ["no program 'no-such-program'"]),
         (["--budget", "5m", *X, "--", "./no-such-file", "{x}"], ["There is no program"]),
@@ -94,7 +115,7 @@ def test_what_click_refuses_is_a_usage_error(farthing, arguments, part):
     ("text", "part"),
     [
         ("[run\n", "cannot be read"),
-        ("[runs]\n", "expected the tables [run] and [params], not runs"),
+        ("[runs]\n", "expected the tables [run], [params] and [env], not runs"),
         ("run = 3\n", "expected the tables"),
         ("[run]\nbuget = '5m'\n", "no setting 'buget'"),
         (
@@ -211,7 +232,9 @@ def test_looking_makes_no_database(farthing, tmp_path, command):
 
 
 def test_a_study_that_is_not_there(study):
-    assert is_one_sentence(study("best", "--name", "other"), "no study 'other'", "'default'")
+    said = study("best", "--name", "other")
+    assert is_one_sentence(said, "no study 'other'", "'default'")
+    assert "Study." not in said.err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")

@@ -27,7 +27,7 @@ def test_trials_are_a_list_of_objects(study):
 
 def test_trials_as_a_table_and_as_csv(study):
     table = study("trials").out.splitlines()
-    assert table[0].split() == ["number", "state", "value", "cost", "expected", "params", "because"]
+    assert table[0].split() == ["trial", "state", "value", "cost", "params"]
     assert len(table) == 4
     rows = list(csv.DictReader(io.StringIO(study("trials", "--format", "csv").out)))
     trials = data(study("trials", "--format", "json"))
@@ -39,7 +39,7 @@ def test_best_is_the_best(study):
     best = data(study("best", "--format", "json"))
     trials = data(study("trials", "--format", "json"))
     assert best == min(trials, key=lambda trial: trial["value"])
-    assert f"value:     {best['value']:.6g}" in study("best").out
+    assert f"value:    {best['value']:.6g}" in study("best").out
 
 
 def test_best_of_nothing(farthing):
@@ -62,7 +62,7 @@ def test_status_shows_budget_trials_and_what_is_running(study):
         **{"limit": 3.0, "spent": 3.0, "reserved": 0.0, "left": 0.0, "thinking": 0.0}
     }
     assert facts["state"] == "the budget of 3 trials is spent"
-    assert "3 trials of 3 trials spent" in study("status").out
+    assert "3 of 3 trials spent" in study("status").out
     other = Study.create("farthing.db", name="b", space={"x": _float()}, budget="9m")
     trial = other.ask()
     other.close()
@@ -82,7 +82,7 @@ def test_export_and_import(study, tmp_path):
         fresh = Study.create("b.db", name=file, space={"x": _float()}, budget="$9")
         fresh.close()
         said = study("import", file, "--storage", "b.db", "--name", file)
-        assert said.out == "3 evaluations taken in.\n"
+        assert said.out == "Taken in: 3 values.\nColumns that nothing reads: cost_cost.\n"
         taken = data(study("trials", "--storage", "b.db", "--name", file, "--format", "json"))
         assert [t["value"] for t in taken] == [
             t["value"] for t in data(study("trials", "--format", "json"))
@@ -95,12 +95,19 @@ def test_import_values_or_costs_alone(study, tmp_path):
         {"x": 0.2, "value": None, "cost": 7.0, "state": "killed"},  # a lower bound, and no value
     ]
     (tmp_path / "rows.json").write_text(json.dumps(rows))
-    counted = {"--no-values": (2, []), "--no-costs": (1, [{"x": 0.1}])}
-    for switch, (count, params) in counted.items():
+    counted = {
+        "--no-values": ("Taken in: 2 prices.\n", []),
+        "--no-costs": (
+            "Taken in: 1 value.\nIgnored: 1 row.\n"
+            "  row 2: it was killed, and has neither a value nor a cost.\n",
+            [{"x": 0.1}],
+        ),
+    }
+    for switch, (expected, params) in counted.items():
         Study.create("b.db", name=switch, space={"x": _float()}, budget="$9").close()
         where = ["--storage", "b.db", "--name", switch]
         said = study("import", "rows.json", switch, *where).out
-        assert said == f"{count} evaluations taken in.\n"
+        assert said == expected
         taken = data(study("trials", *where, "--format", "json"))
         assert [trial["params"] for trial in taken] == params
         assert all(trial["cost"] == {} for trial in taken)
@@ -108,7 +115,7 @@ def test_import_values_or_costs_alone(study, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("[1, 2]", "a list of objects"), ("{", "cannot be read"), ("a,b\n1,2\n", "no parameter")],
+    [("[1, 2]", "a list of objects"), ("{", "cannot be read"), ("a,b\n1,2\n", "no column 'value'")],
 )
 def test_import_of_something_else(study, tmp_path, text, part):
     (tmp_path / "bad").write_text(text)
@@ -162,8 +169,8 @@ def test_explain_says_what_was_promised_and_what_came(priced):
     said = float(re.search(r"expected improvement ([\d.e-]+)", facts["because"])[1])
     assert facts["expected_improvement"] == pytest.approx(said, rel=0.02)
     words = priced("explain", "8").out
-    assert "the front of improvement against cost" in words
-    assert "EI / cost^a" in words or "No exponent a" in words
+    assert re.search(r"points? that promises? most for the price", words)
+    assert "most improvement per cost^a for a from" in words or "However much" in words
 
 
 def test_explain_knows_who_was_running(farthing):
@@ -212,3 +219,48 @@ def test_costs_of_nothing(farthing):
     said = farthing("costs")
     assert (said.code, said.out) == (1, "")
     assert "No cost is learnt yet" in said.err
+
+
+# ── how wide ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def wordy(farthing):
+    """A study of twelve parameters, some trials of which failed with long sentences."""
+    space = {f"a_long_name_{i}": _float() for i in range(12)}
+    study = Study.create("farthing.db", name="default", space=space, budget="$60")
+    study.tell(study.ask(), 0.123456789, cost=0.014)
+    study.tell(
+        study.ask(), failed="it ended with exit code 1\nNo such 漢字 " + 30 * "file ", cost=1.0
+    )
+    study.close()
+    return farthing
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_a_trial_is_one_line_that_fits_the_terminal(wordy, width, monkeypatch):
+    from rich.cells import cell_len
+
+    monkeypatch.setattr("farthing.cli.output._width", lambda: width)
+    lines = wordy("trials").out.splitlines()
+    assert len(lines) == 3
+    assert all(cell_len(line) <= width for line in lines)
+    assert all(cell_len(line) > 0.8 * width for line in lines[1:])  # and makes use of it
+    assert lines[0].split()[:3] == ["trial", "state", "value"]
+    assert ("cost" in lines[0]) == (width > 40)
+    assert "expected" not in lines[0]  # nothing was
+    assert lines[1].startswith("0      done    0.123457  ")
+    assert ("$0.014" in lines[1]) == (width > 40)
+    assert lines[1].endswith("…")
+    assert "it ended" in lines[2]
+    assert "because" not in lines[0]
+    for command in (["status"], ["best"], ["explain", "0"]):
+        wrapped = wordy(*command).out.splitlines()
+        assert all(cell_len(line) <= width or "/" in line for line in wrapped)
+
+
+def test_without_a_terminal_nothing_is_cut(wordy):
+    lines = wordy("trials").out.splitlines()
+    assert all(f"a_long_name_{i}=" in line for i in range(12) for line in lines[1:])
+    assert "No such 漢字" in lines[2]
+    assert not any(line.endswith("…") for line in lines)

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from farthing import Float, Study
 from farthing.cli import main
 
 SLOW = f'echo $$ >> pids; sleep {FOREVER} & echo $! >> pids; wait; echo "{{\\"value\\": $0}}"'
+UNTIL_GO = 'echo $$ >> pids; while ! [ -e go ]; do sleep 0.05; done; echo "{\\"value\\": $0}"'
 RUN = ["run", "--policy", "random", "--budget", f"{FOREVER}s", "--grace", "0.2s"]
 RUN += ["--lease", f"{FOREVER}s", "--param", "x=float:0:1"]
 
@@ -73,6 +75,12 @@ class Begun:
         while text.encode() not in self._seen:
             assert self._reads(), self._seen.decode()
 
+    def seen_so_far(self):
+        """What the terminal shows by now, without waiting for more."""
+        while select.select([self._terminal], [], [], 0)[0] and self._reads():
+            pass
+        return self._seen.decode(errors="replace")
+
     def _reads(self):
         """Whether there was more to read in the terminal; its end is an error."""
         chunk = b""
@@ -120,7 +128,10 @@ def test_ctrl_c_kills_charges_and_leaves_a_study_to_go_on_with(begin, tmp_path, 
     arguments = [*RUN, "--workers", str(workers)]
     run = begin(*arguments, "--", "sh", "-c", SLOW, "{x}")
     assert wait_until(lambda: len(pids.all) == 2 * workers)
-    os.killpg(run.pid, signal.SIGINT)  # as a terminal does it
+    for times in (1, 2):
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does it
+        said = "let finish" if times == 1 else "killed; what"
+        assert wait_until(lambda said=said: said in run.err.read_text())
     code, out, err = run.ended()
     assert code == 130
     assert "stopped: interrupted from the keyboard" in out
@@ -137,12 +148,85 @@ def test_ctrl_c_kills_charges_and_leaves_a_study_to_go_on_with(begin, tmp_path, 
     os.kill(run.pid, signal.SIGINT)
     code, out, _ = run.ended()
     assert code == 130
-    assert f"Going on with study 'default' in farthing.db: {workers} trials" in out
+    assert f"Going on with study 'default' in farthing.db: {workers} trial" in out
     assert [row["state"] for row in trials(tmp_path)][:workers] == ["killed"] * workers
     assert "done" in [row["state"] for row in trials(tmp_path)]
 
 
-UNTIL_GO = 'echo $$ >> pids; while ! [ -e go ]; do sleep 0.05; done; echo "{\\"value\\": $0}"'
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_third_ctrl_c_does_not_wait_for_the_grace_and_books(begin, tmp_path, pids, workers):
+    stubborn = f'trap "" TERM INT; echo $$ >> pids; sleep {FOREVER}'
+    terms = ["--grace", f"{FOREVER}s", "--workers", str(workers)]
+    run = begin(*RUN, *terms, "--", "sh", "-c", stubborn, "{x}")
+    assert wait_until(lambda: len(pids.all) == workers)
+    for said in ("let finish", "killed; what"):
+        os.kill(run.pid, signal.SIGINT)
+        assert wait_until(lambda said=said: said in run.err.read_text())
+    os.kill(run.pid, signal.SIGINT)
+    code, _, err = run.ended()
+    assert (code, "Traceback" in err) == (130, False)
+    assert wait_until(lambda: pids.alive == [])
+    booked = trials(tmp_path)
+    assert [(row["state"], row["cost"]["s"] > 0) for row in booked] == [("killed", True)] * workers
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("group", [True, False], ids=["terminal", "kill"])
+def test_ctrl_c_once_lets_finish_what_is_running(begin, tmp_path, pids, workers, group):
+    run = begin(*RUN, "--workers", str(workers), "--", "sh", "-c", UNTIL_GO, "{x}")
+    assert wait_until(lambda: len(pids.all) == workers)
+    (os.killpg if group else os.kill)(run.pid, signal.SIGINT)
+    assert wait_until(lambda: "let finish" in run.err.read_text())
+    (tmp_path / "go").touch()
+    code, out, err = run.ended()
+    assert code == 130
+    numbers = ", ".join(map(str, range(workers)))
+    are = "is" if workers == 1 else "are"
+    expected = f"Ctrl-C: trial{'s' * (workers > 1)} {numbers} {are} let finish, then this ends."
+    assert err.splitlines()[0].startswith(expected)
+    assert "stopped: interrupted from the keyboard" in out
+    assert "Nothing is lost. Go on with: farthing run" in err
+    assert [row["state"] for row in trials(tmp_path)] == ["done"] * workers
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_sigterm_kills_and_says_so(begin, tmp_path, pids, workers):
+    run = begin(*RUN, "--workers", str(workers), "--", "sh", "-c", SLOW, "{x}")
+    assert wait_until(lambda: len(pids.all) == 2 * workers)
+    os.kill(run.pid, signal.SIGTERM)
+    code, out, err = run.ended()
+    assert code == 143
+    assert err.startswith("SIGTERM: trial")
+    assert "killed; what" in err
+    assert "stopped: ended by SIGTERM" in out
+    rows = trials(tmp_path)
+    assert [row["state"] for row in rows] == ["killed"] * workers
+    assert {row["error"] for row in rows} == {"ended by SIGTERM"}
+    assert wait_until(lambda: pids.alive == [])
+
+
+def test_ctrl_c_in_a_terminal_is_seen_beside_the_bar(begin, tmp_path, pids):
+    look = {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+    run = begin(*RUN, "--", "sh", "-c", UNTIL_GO, "{x}", terminal=True, **look)
+    run.shows("trial 0: ")
+    os.kill(run.pid, signal.SIGINT)
+    assert wait_until(lambda: "let finish" in run.err.read_text() + run.seen_so_far())
+    (tmp_path / "go").touch()
+    assert run.ended()[0] == 130
+
+
+def test_following_a_log_goes_on_until_the_trial_has_ended(begin, tmp_path):
+    run = begin(*RUN, "--stop", "max_trials(1)", "--", "sh", "-c", f"echo begun; {UNTIL_GO}", "{x}")
+    log = tmp_path / "farthing.db-logs" / "default" / "0.log"
+    assert wait_until(lambda: log.exists() and log.read_text() == "begun\n")
+    assert begin("logs", "0").ended()[:2] == (0, "begun\n")
+    following = begin("logs", "0", "--follow")
+    assert wait_until(lambda: following.out.exists() and following.out.read_text() == "begun\n")
+    (tmp_path / "go").touch()
+    assert run.ended()[0] == 0
+    code, out, err = following.ended()
+    assert (code, err) == (0, f"{log}:\n")
+    assert out == log.read_text() != "begun\n"
 
 
 @pytest.mark.parametrize("now", [False, True])

@@ -15,8 +15,9 @@ REPO = Path(__file__).resolve().parents[2]
 PAGE = REPO / "docs" / "command_line.md"
 MARK = "<!-- From here on made by tests/cli/test_reference.py -->"
 ORDER = (
-    *("run", "worker", "stop", "status", "best", "trials", "explain", "replay", "costs"),
-    *("export", "import"),
+    *("run", "change", "worker", "stop", "status", "best", "trials", "explain", "logs", "plot"),
+    *("report", "dashboard", "replay", "costs", "export", "import", "drop", "rerun", "studies"),
+    *("rename", "delete"),
     *("policies", "rules", "demo"),
 )
 
@@ -80,7 +81,8 @@ def test_the_file_on_the_page_is_one_that_is_read(tmp_path):
     (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "farthing.toml").write_text(text, encoding="utf-8")
     config = read_config(str(tmp_path / "farthing.toml"))
-    assert tomllib.loads(text)["run"] == config.run
+    file = tomllib.loads(text)
+    assert file["run"] | {"env": file["env"]} == config.run
     for name, described in config.params.items():
         parameter_of(name, described)
     for name in SETTINGS:

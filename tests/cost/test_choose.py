@@ -128,6 +128,26 @@ def test_few_bills():
     assert learner.fit(evidence(4)).memory["n"] == 4
 
 
+def test_what_is_said_of_the_chosen_model_is_passed_on():
+    class Silent:
+        """A model that says nothing of itself."""
+
+        memory = None
+
+    class Saying(Silent):
+        about, because = "a guess", "nobody asked"
+
+    class Learner:
+        def __init__(self, model):
+            self.model = model
+
+        def fit(self, evidence):
+            return self.model
+
+    assert Choose([Learner(Saying())]).fit(evidence(2)).because == "nobody asked"
+    assert Choose([Learner(Silent())]).fit(evidence(2)).because == ""
+
+
 def test_what_another_learner_remembered_is_no_choice():
     memory = LogGP().fit(evidence(30)).memory
     one = Choose().fit(evidence(30, memory=memory))

@@ -128,6 +128,23 @@ def test_the_spread_covers_new_bills():
     assert 0.7 < np.mean(inside) < 0.9
 
 
+def test_left_out_is_fitting_the_others():
+    """To first order, where bills are of one size."""
+    space = Space({"a": Float(1.0, 1.05)})
+    X = np.array([[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0]]).T
+    signs = np.array([1, -1, -1, 1, 1, -1, -1, 1])  # as far off each: all weigh the same
+    cost = np.array([2.0 + 3.0 * space.decode(x)["a"] for x in X]) * np.exp(1e-4 * signs)
+    killed = np.zeros(8, dtype=bool)
+
+    def fitted(rows):
+        return Flops(lambda p: p["a"]).fit(Evidence(space, X[rows], cost[rows], killed[rows]))
+
+    model = fitted(np.arange(8))
+    here = model.log_at(X).mean
+    alone = [fitted(np.delete(np.arange(8), i)).log_at(X[i : i + 1]).mean[0] for i in range(8)]
+    np.testing.assert_allclose(model.left_out().mean - here, alone - here, rtol=0.1)
+
+
 def test_a_feature_is_asked_once_for_what_it_looks_at():
     seen = []
 

@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from farthing import gp
-from farthing.cost import Evidence, LogGP
+from farthing.cost import Bounded, Evidence, LogGP
 from farthing.gp import Hyper
 from farthing.normal import expected_cost
 from farthing.space import Float, Space
@@ -224,3 +224,16 @@ def test_one_more_cost():
     np.testing.assert_allclose(after.mean, before.mean + trust * np.log(3), rtol=1e-9)
     assert after.std < before.std
     np.testing.assert_array_equal(model.log_at(x).mean, before.mean)
+
+
+@pytest.mark.parametrize(("n", "killed"), [(5, ()), (40, (3, 17)), (250, ())])
+def test_the_least_is_just_below_the_mean(n, killed):
+    X, cost = data(n, seed=n)
+    noise = np.random.default_rng(n).normal(0.0, 0.05, n)  # as bills have it
+    model = LogGP().fit(evidence(X, cost * np.exp(noise), killed))
+    X = np.vstack([SPACE.sample(3000, np.random.default_rng(1)), model.X])
+    assert isinstance(model, Bounded)
+    gap = model.log_at(X).mean - model.least(X)
+    assert gap.shape == (len(X),)
+    assert gap.min() >= 0
+    assert gap.max() < 0.02 * np.ptp(model.log_at(X).mean)

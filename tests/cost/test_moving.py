@@ -102,9 +102,9 @@ def test_it_is_called_once_for_each_pair():
     assert len(calls) == len(set(calls)) == 16
 
 
-def test_a_move_that_costs_nothing_is_refused():
-    with pytest.raises(InvalidInput, match="a cost must be a positive number"):
-        Known(lambda p, before: 0.0).bind(PLANE).after(np.array([0.5, 0.5])).log_at(
+def test_a_move_that_costs_less_than_nothing_is_refused():
+    with pytest.raises(InvalidInput, match="expected a number of at least 0"):
+        Known(lambda p, before: -1.0).bind(PLANE).after(np.array([0.5, 0.5])).log_at(
             np.zeros((1, 2))
         )
 

@@ -89,6 +89,14 @@ def test_meta_features_carry_over_to_a_larger_task():
     assert error(naive, rows=300_000, level=1.0) > 1.5
 
 
+def test_the_edge_of_the_cube_is_the_last_option():
+    model = Transfer(table(), here={"rows": 20_000, "type": "regression"}).fit(evidence(0))
+    X = np.full((3, 4), 0.5)
+    X[:, 3] = 0.25, 0.75, 1.0  # a tree, linear, linear
+    tree, linear, edge = model.log_at(X).mean
+    assert edge == linear < tree
+
+
 def test_only_related_tasks_count():
     rows = [
         row | {"cost": row["cost"] * (50.0 if row["type"] == "classification" else 1.0)}

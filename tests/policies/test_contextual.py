@@ -49,11 +49,37 @@ def test_choices_on_the_line(slack, x, seed):  # [O-8]
     assert proposal.notes["log_ei_best"] == pytest.approx(np.log(0.2729314449), abs=1e-9)
 
 
+@pytest.mark.parametrize(("share", "row"), [(0.7 * 0.999, 0), (0.7 * 1.001, 1)])
+def test_a_thousandth_short_of_enough_is_not_enough(share, row):
+    """EI(b + a (m - b), a s; b) = a EI(m, s; b): the second row, cheaper, has a share of the EI."""
+    best, mean, std = 1.0, 0.8, 0.3
+    means, stds = [mean, best + share * (mean - best)], [std, share * std]
+    assert chosen(ContextualEI(0.3), pool(means, stds, [2.0, 1.0], best)) == row
+
+
+@pytest.mark.parametrize("slack", [0.3, 0.5])
+def test_in_a_table_too_long_to_be_scored_as_a_whole(slack):
+    """The cheapest with enough EI is far from the rows that are looked at first."""
+    space = Space.from_rows([{"x": x} for x in np.linspace(0, 1, 4500)])
+    line = two_points()
+    cost = Known(lambda p: 1 + 9 * p["x"]).bind(space)
+    belief = known(
+        space,
+        objective=line.objective,
+        cost={"cost": cost},
+        history=line.history,
+        best=np.array([-0.1]),
+    )
+    ei = log_ei(*one_column(line.objective, space.rows), -0.1)
+    enough = np.flatnonzero(ei >= ei.max() + np.log(1 - slack))
+    assert chosen(ContextualEI(slack), belief) == enough[0]
+
+
 def test_the_constraint_holds():
     belief = two_points(lambda x: 1 + 9 * x)
     rng = np.random.default_rng(0)
     found = maximise_score(belief, log_ei_per_cost(0.0), rng)
-    cheapest = cheapest_within(belief, found, 0.3, rng).X[:1]
+    cheapest = cheapest_within(belief, found, 0.3).X[:1]
     ei = log_ei(*one_column(belief.objective, cheapest), -0.1)
     assert ei >= np.log(0.7 * 0.2729314449) - 2e-9
     assert ei == pytest.approx(np.log(0.7 * 0.2729314449), abs=1e-6)  # and is used up

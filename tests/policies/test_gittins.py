@@ -2,12 +2,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from beliefs import chosen, done, letter, one_column, pool, random_pool, toy, two_points
+from beliefs import (
+    Given,
+    chosen,
+    done,
+    known,
+    letter,
+    line,
+    one_column,
+    pool,
+    random_pool,
+    toy,
+    two_points,
+)
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 from scipy.stats import norm
 
-from farthing import History, InvalidInput
-from farthing.normal import gittins, log_ei
+from farthing import Budget, Categorical, Float, History, InvalidInput, Optimizer, Space
+from farthing.belief import believe
+from farthing.cost import LogGP
+from farthing.normal import expected_cost, gittins, log_affordable, log_ei
 from farthing.policies import EIPerCost, Gittins
 from farthing.policies.gittins import decayed
 from farthing.stopping import NotWorthIt
@@ -116,6 +130,23 @@ def test_there_is_a_floor_where_nothing_is_to_be_had():
     assert 0.5e-9 < decayed(0.1, -1e5, floor=1e-9) <= 1e-9
 
 
+def test_worth_is_per_unit_of_the_first_resource_however_scarce_another_is():
+    rows = line(3)
+    objective = Given(rows.rows, np.array([0.5, 0.4, 0.3]), np.full(3, 0.5))
+
+    def about(**prices):
+        cost = {r: Given(rows.rows, np.log(price), np.zeros(3)) for r, price in prices.items()}
+        limits = {"s": 1000.0, "usd": 10.0}
+        budget = Budget({resource: limits[resource] for resource in prices})
+        return known(rows, objective=objective, cost=cost, budget=budget, best=np.array([0.5]))
+
+    seconds, dollars = np.array([1.0, 20.0, 80.0]), np.array([9.0, 5.0, 1.0])
+    # In shares of the scarcest the last row would be cheapest and not the dearest.
+    assert chosen(Gittins(0.01), about(usd=dollars, s=seconds)) == 2
+    assert chosen(Gittins(0.01), about(s=seconds)) == 0
+    assert chosen(Gittins(0.01), about(s=seconds, usd=dollars)) == 0
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_cost_times_ten_and_worth_through_ten_change_nothing(seed):
     belief = random_pool(np.random.default_rng(seed))
@@ -210,3 +241,32 @@ def test_policy_and_rule_play_by_the_index(worth):  # [O-17] [O-19]
 def test_a_senseless_worth_is_refused(worth):
     with pytest.raises(InvalidInput, match="worth is a positive number"):
         Gittins(worth)
+
+
+@pytest.mark.parametrize(("n", "budget"), [(12, "$2000"), (150, "$2000"), (150, "$3")])
+def test_of_a_large_table_the_row_of_smallest_index(n, budget):
+    """With a learnt cost: against the index of every row, by bisection in double precision."""
+    drawn = Space(
+        {"a": Float(0, 1), "b": Float(1e-3, 1, log=True), "c": Categorical(["u", "v", "w"])}
+    )
+    X = drawn.sample(6000, np.random.default_rng(n))
+    space = Space.from_rows([drawn.decode(x) for x in X], dict(drawn.parameters))
+    optimizer = Optimizer(space, budget, policy=Gittins(0.01))
+    for x in space.rows[:n]:
+        value = np.sin(9 * x[0]) + (x[1] - 0.4) ** 2 + x[2]
+        optimizer.add(space.decode(x), value, cost=float(np.exp(2 * x[0] - x[1])))
+    learners = {"usd": LogGP()}
+    belief = believe(space, optimizer.history, optimizer.ledger, learners=learners)
+    asked = optimizer.ask()
+    rows = space.rows[n:]
+    (mean, std), (cost, shortfall) = belief.objective.at(rows), belief.costs(rows)
+    log_price = np.log(0.01) + expected_cost(*cost, belief.cap)
+    log_price -= log_affordable(*cost, belief.cap)
+    low, high = np.full(len(rows), -60.0), np.full(len(rows), 60.0)
+    for _ in range(60):  # ln EI(g) = ln price
+        g = 0.5 * (low + high)
+        enough = log_ei(mean[:, 0], std, g) >= log_price
+        low, high = np.where(enough, low, g), np.where(enough, g, high)
+    index = np.where(shortfall <= 0, high, np.inf)
+    assert np.isfinite(index).sum() > 100
+    np.testing.assert_array_equal(asked.x, rows[np.argmin(index)])

@@ -10,8 +10,17 @@ from farthing.acquisition import log_ei_per_cost, maximise_score
 from farthing.cost import Known
 from farthing.futures import draws, gains, lay
 from farthing.gp import Hyper, build
-from farthing.policies import EI, EIPerCost, Rollout
-from farthing.policies.rollout import PATHS, Lookahead, furthest, inner_points, polish
+from farthing.policies import EI, EIPerCost, Rollout, rollout
+from farthing.policies.rollout import (
+    MOVES,
+    PATHS,
+    SKETCHES,
+    Lookahead,
+    furthest,
+    inner_points,
+    polish,
+)
+from farthing.search import is_among
 from farthing.thinking import believed
 
 
@@ -176,6 +185,20 @@ def test_the_inner_points_are_as_good_as_many_more():
         assert here > there - 0.01
 
 
+def test_sobol_points_are_whole_nets(monkeypatch):
+    """Of n = 2^k points one is in each of n equal intervals, of another n not (Sobol' 1967)."""
+    sizes = []
+
+    def watched(make):
+        return lambda size, *others: sizes.append(size) or make(size, *others)
+
+    for name in ("sobol", "draws"):
+        monkeypatch.setattr(rollout, name, watched(getattr(rollout, name)))
+    proposed(Rollout(horizon=2), wavy(0))
+    assert len(sizes) >= 3  # points of the space, scouts, paths
+    assert all(size.bit_count() == 1 for size in sizes)
+
+
 def test_polishing_pays():
     """Judged by other draws: never worse but for luck, and better on average."""
     gained = []
@@ -192,6 +215,22 @@ def test_polishing_pays():
         gained.append(after - before)
     assert min(gained) > -0.01
     assert np.mean(gained) > 0.002
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_promises_most_is_looked_at_more_closely(seed):
+    """Of sixty rows, more than are looked at; what is looked at in any case is a poor one."""
+    belief = priced_table(seed, size=60, limit=8.0)
+    ahead, _, _ = looking_ahead(belief, 2)
+    allowed = np.flatnonzero(
+        (belief.costs(ahead.inner)[1] <= 0) & ~is_among(ahead.inner, belief.tried)
+    )
+    assert len(allowed) > 2 * MOVES
+    value, sketched = ahead.of_inner(allowed), ahead.of_inner(allowed, SKETCHES)
+    poor = ahead.inner[allowed[[np.argmin(value)]]]
+    found = furthest(ahead, poor, np.random.default_rng(0))
+    assert found.score[0] >= value[np.argmax(sketched)] > np.median(value)
+    assert found.score[0] in value[np.argsort(-sketched)[:MOVES]]
 
 
 def test_the_score_is_the_value():

@@ -32,15 +32,17 @@ def evaluate():
 def sleeps(pids):
     """Makes an objective that sleeps, and so do its children."""
 
-    def sleeping(*, ignoring=(), descendants=0, before=None):
-        def sleep():
+    def sleeping(*, ignoring=(), descendants=0, before=None, first=None):
+        def sleep(first=None):
+            if first is not None:
+                first()
             for number in ignoring:
                 signal.signal(number, signal.SIG_IGN)
             pids.note()
             time.sleep(FOREVER)
 
         def objective(params):
-            children = [pid for _ in range(descendants) if (pid := fork_off(sleep))]
+            children = [pid for _ in range(descendants) if (pid := fork_off(lambda: sleep(first)))]
             wait_until(lambda: set(children) <= set(pids.all))
             if before is not None:
                 before()

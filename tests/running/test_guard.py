@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -10,9 +11,10 @@ import time
 from contextlib import suppress
 
 import pytest
-from processes import Lifeline, children_of, exit_code, fork_off, wait_until
+from processes import FOREVER, PATIENCE, Lifeline, children_of, exit_code, fork_off, wait_until
 
 from farthing.running import CallableTask, CommandTask
+from farthing.running import child as children
 from farthing.running import guard as guards
 
 
@@ -45,6 +47,90 @@ def test_the_death_of_the_supervisor_is_the_end(
         assert exit_code(supervisor) == -number
     assert wait_until(lambda: pids.alive == [])
     assert wait_until(lambda: list(folders.iterdir()) == [])
+
+
+def test_the_death_of_the_supervisor_is_told_and_not_looked_for(
+    evaluate, sleeps, pids, monkeypatch
+):
+    """By the kernel, which closes its end: a guard that hardly ever looks ends it as soon."""
+    monkeypatch.setattr(guards, "LOOK", 10 * PATIENCE)
+    supervisor = fork_off(lambda: evaluate(sleeps(descendants=2), timeout=None, grace=PATIENCE))
+    assert wait_until(lambda: len(pids.all) == 3)
+    os.kill(supervisor, signal.SIGKILL)
+    assert exit_code(supervisor) == -signal.SIGKILL
+    assert wait_until(lambda: pids.alive == [])
+
+
+def test_a_guard_has_the_deadline_of_the_budget(evaluate, sleeps, pids):
+    """Also where the supervisor does not ask in time, because it is stopped."""
+    begun = time.monotonic()
+    finished = evaluate(sleeps(), until=lambda: begun + 0.3, tick=PATIENCE, timeout=None)
+    assert finished.state == "killed"
+    assert "the budget of wall time is spent" in finished.error
+    assert time.monotonic() >= begun + 0.3
+    assert wait_until(lambda: pids.alive == [])
+
+
+def test_a_guard_is_told_of_another_deadline(evaluate, pids):
+    allowed = [time.monotonic() + PATIENCE]
+
+    def may_go_on(usage):
+        if pids.all:
+            allowed.append(0.0)
+
+    def objective(params):
+        pids.note()
+        time.sleep(FOREVER)
+
+    finished = evaluate(
+        CallableTask(objective), until=lambda: allowed[-1], may_go_on=may_go_on, tick=0.05
+    )
+    assert (finished.state, len(allowed) > 1) == ("killed", True)
+    assert "the budget of wall time is spent" in finished.error
+
+
+def test_a_deadline_may_move_on(monkeypatch):
+    link, far = socket.socketpair()
+    reading, writing = os.pipe()
+    monkeypatch.setattr(guards, "_wake_when_a_child_ends", lambda: reading)
+    orders = guards.Orders(os.getppid(), 1, 2, timeout=None, until=5.0, grace=1.0, folder="")
+    watch = guards._Watch(os.getpid(), far, 0.0, orders, adopts=False)
+    assert [watch._reason(now) for now in (4.0, 5.0)] == [None, "spent"]
+    for piece in (b"until 1", b"0.5\nuntil", b" 20.5\n"):  # as it may come out of a socket
+        link.send(piece)
+        watch._hear()
+    assert [watch._reason(now) for now in (20.0, 20.5)] == [None, "spent"]
+    link.send(b"until 99\nend 0.25\n")
+    watch._hear()
+    assert (watch.until, watch.asked, watch._reason(0.0)) == (99.0, 0.25, "asked")
+    for end in (link, far):
+        end.close()
+    for descriptor in (reading, writing):
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["group", "session"])
+def test_a_guard_that_is_stopped_is_not_waited_for(evaluate, sleeps, pids, monkeypatch, leaves):
+    monkeypatch.setattr(children, "PATIENCE", 0.5)
+    before = children_of(os.getpid())
+
+    def stop_the_guard(usage):
+        if len(pids.all) < 3:
+            return None
+        for guard in children_of(os.getpid()) - before:
+            os.kill(guard, signal.SIGSTOP)
+        return "enough"
+
+    task = sleeps(
+        ignoring=[signal.SIGTERM],
+        descendants=2,
+        **({"first": os.setsid} if leaves else {}),
+    )
+    finished = evaluate(task, may_go_on=stop_the_guard, tick=0.05, grace=0.1, timeout=None)
+    assert finished.state == "killed"
+    assert finished.error.startswith("enough")
+    assert wait_until(lambda: pids.alive == [])
+    assert children_of(os.getpid()) == before
 
 
 @pytest.mark.parametrize("delay", [0.002 * i for i in range(10)])

@@ -3,7 +3,7 @@
 import pytest
 
 from farthing.errors import InvalidInput
-from farthing.ledger import rate_of
+from farthing.rates import rate_of
 from farthing.running import Pricing, Usage
 
 USED = Usage(wall_s=10.0, cpu_s=30.0, peak_mb=99.0)
@@ -51,10 +51,11 @@ def reporting(**amounts):
         # trials are counted, not priced
         (Pricing(), USED, {"": 7.0}, ("trials",), {}),
         (Pricing(), USED, {"trials": 7.0}, ("trials", "s"), {"s": 10.0}),
-        # nothing is for nothing
+        # nothing that is measured is for nothing, but what says so is
         (Pricing(), Usage(0.0, 0.0, 0.0), {}, ("s", "worker_s"), {"s": 1e-9, "worker_s": 1e-9}),
-        (DOLLARS, Usage(0.0, 0.0, 0.0), {}, ("usd",), {"usd": 1e-9}),
-        (DOLLARS, USED, {"usd": 0.0}, ("usd",), {"usd": 1e-9}),
+        (DOLLARS, Usage(0.0, 0.0, 0.0), {}, ("usd",), {"usd": 1e-10}),
+        (DOLLARS, USED, {"usd": 0.0}, ("usd",), {"usd": 0.0}),
+        (Pricing(), reporting(usd=0.0), {}, ("usd",), {"usd": 0.0}),
     ],
 )
 def test_the_cost(pricing, usage, told, resources, cost):

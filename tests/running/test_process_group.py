@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import sys
 import threading
@@ -86,6 +87,10 @@ def test_sigterm_is_given_a_chance(evaluate, tmp_path):
     assert saved.exists()
 
 
+# A shell that has just forked loses a signal that it traps: one that says so itself has not.
+SAYS_AND_SLEEPS = f'sh -c \'touch "$1"; exec sleep {FOREVER}\' sh "$1"'
+
+
 def test_who_ignores_sigterm_is_killed_after_the_grace_period(evaluate, sleeps, pids):
     task = sleeps(ignoring=[signal.SIGTERM], descendants=2)
     all_there = until(lambda: len(pids.all) == 3)
@@ -98,7 +103,7 @@ def test_descendants_have_the_grace_period_even_when_the_leader_has_gone(evaluat
     ready, saved = tmp_path / "ready", tmp_path / "saved"
     longer = 2 * guards.LINGER
     code = (
-        f'(trap "sleep {longer}; touch $2; exit" TERM; touch $1; sleep {FOREVER} & wait) & '
+        f'(trap "sleep {longer}; touch $2; exit" TERM; {SAYS_AND_SLEEPS} & wait) & '
         f"exec sleep {FOREVER}"
     )
     task = CommandTask(["sh", "-c", code, "sh", str(ready), str(saved)])
@@ -110,8 +115,7 @@ def test_descendants_have_the_grace_period_even_when_the_leader_has_gone(evaluat
 def test_a_result_that_comes_after_the_order_to_end_is_not_believed(evaluate, tmp_path):
     ready = tmp_path / "ready"
     code = (
-        'trap \'echo "{\\"value\\": 1, \\"cost\\": 5}"; exit 0\' TERM; touch "$1"; '
-        f"sleep {FOREVER} & wait"
+        f'trap \'echo "{{\\"value\\": 1, \\"cost\\": 5}}"; exit 0\' TERM; {SAYS_AND_SLEEPS} & wait'
     )
     task = CommandTask(["sh", "-c", code, "sh", str(ready)])
     finished = evaluate(task, may_go_on=until(ready.exists), tick=0.05, grace=FOREVER)
@@ -174,19 +178,59 @@ def test_a_result_that_a_descendant_writes_just_after_the_leader_left(evaluate, 
     assert evaluate(task).value == 1
 
 
-def test_a_daemon_that_leaves_the_group_is_let_go(evaluate, pids):
+def leaves(pids, how):
+    """An objective that starts one which leaves its group, and goes on for ever if told to."""
+
+    def started():
+        how()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        pids.note()
+        time.sleep(FOREVER)
+
     def objective(params):
-        if os.fork() == 0:
-            os.setsid()
-            pids.note()
-            time.sleep(PATIENCE)
-            os._exit(0)
+        fork_off(started)
         wait_until(lambda: len(pids.all) == 1)
+        time.sleep(params["seconds"])
         return 1.0
 
-    assert evaluate(CallableTask(objective)).value == 1.0
-    assert len(pids.alive) == 1
-    pids.kill()
+    return CallableTask(objective)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
+@pytest.mark.parametrize("how", [os.setsid, os.setpgrp, lambda: os.fork() and os._exit(0)])
+def test_who_leaves_the_group_does_not_outlive_the_trial(evaluate, pids, how):
+    def leave():
+        how()
+        os.setpgrp() if os.getpgrp() != os.getpid() else None
+
+    finished = evaluate(leaves(pids, leave), {"seconds": 0.0})
+    assert finished.value == 1.0
+    assert len(pids.all) == 1
+    assert pids.alive == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
+def test_who_leaves_the_group_does_not_outlive_the_timeout(evaluate, pids):
+    def all_there(usage):
+        return ENOUGH if pids.all else None
+
+    task = leaves(pids, os.setsid)
+    finished = evaluate(task, {"seconds": FOREVER}, may_go_on=all_there, tick=0.05, grace=0.2)
+    assert finished.state == "killed"
+    assert pids.alive == []
+
+
+@pytest.mark.skipif(shutil.which("timeout") is None, reason="no timeout(1) here")
+def test_timeout_and_what_it_runs_do_not_outlive_the_trial(evaluate, pids):
+    code = (
+        f"import os, time; open({str(pids.path)!r}, 'a').write(f'{{os.getpid()}}\\n');"
+        f" time.sleep({FOREVER})"
+    )
+    shell = f'timeout 1000 {sys.executable} -c "$0" & wait'
+    task = CommandTask(["sh", "-c", shell, code])
+    finished = evaluate(task, may_go_on=lambda _: ENOUGH if pids.all else None, tick=0.05, grace=1)
+    assert finished.state == "killed"
+    assert pids.alive == []
 
 
 def test_one_that_closes_its_output_early_is_still_watched(evaluate):
@@ -296,6 +340,7 @@ def test_ctrl_c_kills_and_says_what_was_used(evaluate, sleeps, pids, ctrl_c, hea
 def test_ctrl_c_before_the_start(evaluate, monkeypatch):
     class Task:
         metric = "value"
+        prints_messages = True
 
         def prepare(self, job, folder):
             self.folder = folder
@@ -321,7 +366,7 @@ def test_ctrl_c_at_any_moment(evaluate, sleeps, pids, times):
         time.sleep(0.003 * i)
         for _ in range(times):
             os.kill(process, signal.SIGINT)
-        exit_code(process)
+        exit_code(process, insist=signal.SIGINT)
         assert lifeline.is_cut()
         assert wait_until(lambda: pids.alive == [])
 
@@ -353,6 +398,27 @@ def test_no_process_to_be_had_for_the_guard(evaluate, monkeypatch):
     finished = evaluate(CallableTask(lambda params: 1.0))
     assert finished.state == "lost"
     assert "unavailable" in finished.error
+
+
+def test_no_memory_for_the_program(evaluate, monkeypatch):
+    """Here and now: another time it may start."""
+
+    def execve(*arguments):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(os, "execve", execve)
+    finished = evaluate(CommandTask(["true"]))
+    assert finished.state == "lost"
+    assert "it could not be started" in finished.error
+    assert "Cannot allocate memory" in finished.error
+
+
+def test_what_has_started_may_say_what_it_likes(evaluate):
+    """Only who could not start says that nothing of its kind ever will."""
+    said = '{"infrastructure": "no disk", "farthing.invalid": true}'
+    finished = evaluate(CommandTask(["echo", said]))
+    assert finished.state == "lost"
+    assert "no disk" in finished.error
 
 
 def test_no_room_for_a_folder(evaluate, monkeypatch):

@@ -42,6 +42,13 @@ def test_measuring_a_family():
     assert 80 < measured.peak_mb[large] < 400
 
 
+def test_measuring_leaves_no_file_open():
+    before = set(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        measure(os.getpid())
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
 def test_nobody_uses_nothing():
     assert measure(2**22 + 1) == (0.0, {})
 

@@ -33,8 +33,8 @@ def test_it_stops_at_a_share_of_the_first(monkeypatch):  # [O-36]
     assert [v.number for v in verdicts] == SERIES
     assert all(v.threshold == pytest.approx(-6.005170186, abs=1e-9) for v in verdicts[4:])
     assert verdicts[6].because == (
-        "one unit of cost is expected to improve the objective by 0.00552, more than 0.01 of what "
-        "it was at first, 0.00247"
+        "one more unit of cost is expected to improve the objective by 0.00552, more than 0.01 of "
+        "what it was at first, 0.00247"
     )
     assert verdicts[1].because.endswith(" (2 of the first 5 times)")
 
@@ -59,6 +59,14 @@ def test_it_does_not_stop_while_it_gathers(monkeypatch):
     assert [v.stop for v in verdicts] == [False] * 4 + [True]
 
 
+def test_it_compares_with_the_first_twenty_unless_something_else_is_said(monkeypatch):
+    """Half of these are high: one more or less would move the median by 50."""
+    series = [0.0] * 10 + [-100.0] * 15
+    verdicts = follow(EIFaded(), series, monkeypatch)
+    assert [v.stop for v in verdicts] == [False] * 20 + [True] * 5
+    assert all(v.threshold == pytest.approx(np.log(0.01) - 50) for v in verdicts[19:])
+
+
 def test_a_stop_is_certified(monkeypatch):
     history = History((done(0, [2.0], 0.5, notes={"ei_faded": [-1.0]}),))
     found = iter([-9.0, -2.0])
@@ -79,7 +87,7 @@ def test_the_statistic_is_that_of_the_pool():
 
 def test_without_costs_it_is_the_improvement():
     verdict = judged(EIFaded(), two_points())
-    assert verdict.because.startswith("an evaluation is expected to improve the objective by")
+    assert verdict.because.startswith("one more evaluation is expected to improve the objective by")
     grid = np.linspace(0, 1, 4001)[:, None]
     mean, std = two_points().objective.at(grid)
     from farthing.normal import log_ei

@@ -35,7 +35,7 @@ def test_the_toy_pool_stops_from_its_best_rate_on(worth, stop):  # [O-14]
     relation = "at most" if stop else "more than"
     ending = "" if stop else "; what going on will cost has no bound: "
     assert verdict.because == (
-        "one unit of cost is expected to improve the objective by 0.0113, "
+        "one more unit of cost is expected to improve the objective by 0.0113, "
         f"{relation} the {worth:.3g} it is worth{ending}"
         + ("" if stop else "the policy does not choose at this rate")
     )

@@ -132,3 +132,26 @@ def test_nothing_starts_that_may_well_not_fit(policy):
     assert nothing.verdict.because.startswith("nothing affordable is left")
     with pytest.raises(Stopped, match="nothing affordable"):
         nothing.ask(anyway=True)
+
+
+# ── the one bill there is ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("paid", "stop"), [([4.0], True), ([3.0], False), ([2.9], False), ([4.0, 1.9], False)]
+)
+def test_a_second_trial_of_4_is_not_started_with_2_left(paid, stop):
+    """Of two bills a model makes more, and says so itself."""
+    optimizer = Optimizer({"x": Float(0, 1)}, 6.0 if len(paid) == 1 else 9.0, policy=Random())
+    for cost in paid:
+        optimizer.tell(optimizer.ask(), 1.0, cost=cost)
+    assert optimizer.verdict.stop == stop
+    if stop:
+        said = "nothing affordable is left: the one trial so far cost 4, 2 is left"
+        assert optimizer.verdict.because == said
+
+
+def test_a_known_cost_is_not_guessed_from_one_bill():
+    optimizer = Optimizer({"x": Float(0, 1)}, 6.0, cost=lambda p: 4 - 3 * p["x"], policy=Random())
+    optimizer.tell(optimizer.ask(), 1.0, cost=4.0)
+    assert not optimizer.verdict.stop

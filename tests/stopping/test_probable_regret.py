@@ -95,6 +95,15 @@ def test_it_stops_where_the_probability_is_high(within, stop, plain):
     assert verdict.number <= share + 0.1  # a bound from below, or a share of 64 draws
 
 
+@pytest.mark.parametrize(("misses", "stop"), [(3, True), (4, False)])
+def test_one_chance_in_twenty_unless_something_else_is_said(misses, stop, monkeypatch):
+    """3 of 64 are less than 5 %, 4 are more."""
+    missed = np.arange(64)[:, None] < misses
+    monkeypatch.setattr(probable_regret, "_misses", lambda *_: missed)
+    rule = ProbableRegret(0.1, plain=True)
+    assert rule(on_the_grid(), NOTHING, np.random.default_rng(0)).stop is stop
+
+
 def test_what_is_not_decided_is_not_certain(monkeypatch):
     """Where the probability is the level itself, no number of draws decides."""
     monkeypatch.setattr(

@@ -143,6 +143,32 @@ def test_asking_again_without_a_new_value_counts_once():
     assert [n for n, _ in again.notes["regret_gap_faded"]] == [7]
 
 
+def judged_with(rule, noted, values):
+    """The verdict where these gaps were noted, and this many values are known."""
+    history = history_of([value_at(i) for i in range(values)])
+    last = history[values - 1]
+    notes = {"regret_gap_faded": noted}
+    history = history.replacing(done(values - 1, last.x, last.value, space=SPACE, notes=notes))
+    belief = believe(SPACE, history, Ledger.of(None), learners={})
+    return rule(belief, NOTHING, np.random.default_rng(0))
+
+
+def test_the_last_of_the_first_values_is_not_compared_with_itself():
+    """All of them are noted, but since the last of them nothing is new."""
+    rule, noted = RegretGapFaded(first=3), [[5, 1e9], [6, 1e9], [7, 1e9]]
+    again = judged_with(rule, noted, 7)
+    assert (again.stop, again.notes["regret_gap_faded"]) == (False, noted)
+    new = judged_with(rule, noted, 8)
+    assert (new.stop, new.notes) == (True, {})
+
+
+def test_it_compares_with_the_first_twenty_unless_something_else_is_said():
+    noted = [[i - 13, 1e9] for i in range(20)]
+    assert judged_with(RegretGapFaded(), noted, 7).stop
+    one_less = judged_with(RegretGapFaded(), noted[:-1], 7)
+    assert (one_less.stop, len(one_less.notes["regret_gap_faded"])) == (False, 20)
+
+
 def test_without_a_ratio_noise_is_the_measure():
     belief = belief_of([value_at(i) for i in range(9)])
     verdict = RegretGapFaded(ratio=None)(belief, NOTHING, np.random.default_rng(0))

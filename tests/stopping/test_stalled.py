@@ -27,6 +27,15 @@ def test_it_counts_values_without_improvement():  # [O-42]
     assert first_stop([5, 4, 9, 4, 6, 7, 3, 8, 3, 5, 9, 4], window=4) == 5
 
 
+def test_five_in_a_row_unless_something_else_is_said():
+    stops = []
+    for count in range(1, 9):
+        history = History(tuple(done(i, [0.0], 1.0 + i) for i in range(count)))
+        verdict = Stalled()(known(line(2), history=history), NOTHING, np.random.default_rng(0))
+        stops.append(verdict.stop)
+    assert stops == [False] * 5 + [True] * 3  # the first of eight values is the best
+
+
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.integers(1, 6))
 def test_it_is_the_best_of_so_many_values_ago(values, window):
     best = np.minimum.accumulate(values)

@@ -4,6 +4,9 @@
 budget = "10m"
 command = ["python", "train.py", "--lr", "{lr}"]
 
+[env]
+CUDA_VISIBLE_DEVICES = "{slot}"
+
 [params]
 lr = "float:1e-5:1e-1:log"
 momentum = {type = "float", low = 0, high = 0.99, when = {solver = "sgd"}}
@@ -33,12 +36,17 @@ KINDS: dict[str, tuple[type, ...]] = {
     "a number": (int, float),
     "a number, a text or a table": (int, float, str, dict),
     "a text, a table or a list of them": (str, dict, list),
+    "a list of texts or numbers, or a text": (list, str),
+    "a table of texts": (dict,),
 }
 SETTINGS = {
     "budget": "a number, a text or a table",
     "command": "a list of texts",
     **dict.fromkeys(("maximize", "noisy"), "true or false"),
     **dict.fromkeys(("metric", "storage", "name", "policy", "rate"), "a text"),
+    **dict.fromkeys(("cwd", "logs"), "a text"),
+    "env": "a table of texts",
+    "slots": "a list of texts or numbers, or a text",
     **dict.fromkeys(("stop", "cost"), TEXTS),
     **dict.fromkeys(("worth", "timeout", "grace", "lease"), NUMBER_OR_TEXT),
     **dict.fromkeys(("leash", "thinking"), "a number"),
@@ -62,12 +70,15 @@ def read_config(path: str | None) -> Config:
         return Config()
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{file} cannot be read: {error}.") from None
     run, params = found.pop("run", {}), found.pop("params", {})
-    if found or not isinstance(run, dict) or not isinstance(params, dict):
+    env = found.pop("env", {})
+    if found or not all(isinstance(table, dict) for table in (run, params, env)):
         strange = f", not {', '.join(found)}" if found else ""
-        raise InvalidInput(f"{file}: expected the tables [run] and [params]{strange}.")
+        raise InvalidInput(f"{file}: expected the tables [run], [params] and [env]{strange}.")
+    if env:
+        run["env"] = env
     for name in list(run):
         if "-" in name:
             run[name.replace("-", "_")] = run.pop(name)

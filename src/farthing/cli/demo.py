@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from farthing.cli.options import STUDY
+from farthing.cli.options import STORAGE, STUDY
 from farthing.cli.run import finish
 from farthing.errors import InvalidInput
 from farthing.space import Categorical, Float, Int, Space
@@ -37,7 +37,12 @@ WORTH = "0.1 = 1m"  # a fifth fewer errors, 0.1 in log10, are worth a minute
 @click.option(
     "--workers", type=click.IntRange(1), default=1, show_default=True, help="Trials at once."
 )
-@click.option("--storage", metavar="URL", help="Keep the study here.  [default: it is not kept]")
+@click.option(
+    "--storage",
+    metavar="URL",
+    envvar=STORAGE,
+    help=f"Keep the study here.  [default: ${STORAGE}, or it is not kept]",
+)
 @click.option("--name", default=STUDY, show_default=True, help="Of the study.")
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of its choices."
@@ -71,9 +76,10 @@ def demo(budget: str, workers: int, storage: str | None, name: str, seed: int, q
             with watching(study, quiet=quiet) as on_change:
                 result = study.run(objective, workers=workers, progress=lambda _: on_change())
             code = finish(result, "table", again="farthing demo --storage ...")
-            if result.best is not None and result.best.value is not None:
+            if result.found is not None and result.best.value is not None:
                 click.echo(f"errors:  {10**result.best.value:.1%} of the held-back digits")
-                click.echo(f"go on?   {_opinion(study)}")
+                if result.ledger.used_up:  # otherwise the rule has spoken
+                    click.echo(f"go on?   {_opinion(study)}")
             return code
         finally:
             study.close()

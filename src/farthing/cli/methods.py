@@ -13,6 +13,7 @@ import importlib
 import os
 import pkgutil
 import sys
+import warnings
 from typing import Any
 
 from farthing.errors import InvalidInput
@@ -48,16 +49,36 @@ def make_method(text: str, folder: str, option: str) -> Any:
     """
     module, colon, call = text.partition(":") if ":" in text.split("(")[0] else ("", "", text)
     try:
-        tree = ast.parse(call.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a text that may look like bad code
+            tree = ast.parse(call.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _unclear(text, option) from None
     if not colon:
         return _made(tree, text, folder, option)
     function = tree.func if isinstance(tree, ast.Call) else tree
     found = _import(module, ast.unparse(function), text, option)
     if isinstance(tree, ast.Call):
-        return _called(found, tree, text, folder, option)
-    return _called(found, None, text, folder, option) if isinstance(found, type) else found
+        found = _called(found, tree, text, folder, option)
+    elif isinstance(found, type):
+        found = _called(found, None, text, folder, option)
+    return _checked(found, text, folder, option)
+
+
+# What every method of a folder has; a price list is any function.
+HAS = {
+    "policies": ("a policy", ("needs", "reads", "models", "propose"), "cooling"),
+    "stopping": ("a stopping rule", ("needs", "reads", "models", "__call__"), "max_trials(50)"),
+    "cost": ("a function of the parameters or a cost model", ("__call__",), "log_gp"),
+}
+
+
+def _checked(found: Any, text: str, folder: str, option: str) -> Any:
+    """Something of the user's, if it can be what it was given for."""
+    what, attributes, example = HAS[folder]
+    if all(hasattr(found, name) for name in attributes) or hasattr(found, "fit"):
+        return found
+    raise InvalidInput(f"{option} {text}: expected {what}, such as {example}; this is none.")
 
 
 def _made(tree: ast.expr, text: str, folder: str, option: str) -> Any:

@@ -100,7 +100,7 @@ def _as_numbers(items: list[str]) -> list[Any]:
 def _from_table(name: str, described: Mapping[str, Any]) -> Parameter:
     settings = dict(described)
     kind = settings.pop("type", None)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidInput(
             f"Parameter {name}: type is {kind!r}, expected one of {', '.join(KINDS)}."
         )
@@ -114,17 +114,19 @@ def _from_table(name: str, described: Mapping[str, Any]) -> Parameter:
     return parameter
 
 
-def configuration_of(told: Any, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+def configuration_of(
+    told: Any, parameters: Mapping[str, Parameter], option: str = "--start"
+) -> dict[str, Any]:
     """The values of `lr=0.01,depth=6`, or of a table; some parameters are enough."""
     if isinstance(told, Mapping):
         return dict(told)
     params: dict[str, Any] = {}
-    for item in _items(str(told), f"--start {told}"):
+    for item in _items(str(told), f"{option} {told}"):
         name, equals, text = item.partition("=")
         name = name.strip()
         if not equals or name not in parameters:
             raise InvalidInput(
-                f"--start {told}: expected values of {', '.join(parameters)}, such as "
+                f"{option} {told}: expected values of {', '.join(parameters)}, such as "
                 f"{next(iter(parameters))}=1."
             )
         params[name] = value_of(text.strip(), parameters[name])

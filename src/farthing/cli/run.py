@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from farthing.cli.config import read_config
-from farthing.cli.options import where
+from farthing.cli.options import STORAGE, locate, open_study, places, where
+from farthing.cli.output import say_changes
+from farthing.errors import InvalidInput
 
 if TYPE_CHECKING:
     from farthing.cli.request import Request
     from farthing.facts import Result
     from farthing.running import CommandTask
-    from farthing.space import Space
     from farthing.study import Study
 
-__all__ = ["finish", "run"]
+__all__ = ["finish", "run", "same_command"]
 
-NO_SUCCESS, INTERRUPTED = 1, 130
+NO_SUCCESS, INTERRUPTED, TERMINATED = 1, 130, 143
+NEW_COMMAND = "command", "none"  # a study that `farthing import` has made gets its own
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -39,7 +40,12 @@ NO_SUCCESS, INTERRUPTED = 1, 130
 @click.option(
     "--noisy", is_flag=True, default=None, help="The same parameters may return another value."
 )
-@click.option("--workers", type=click.IntRange(1), help="Trials at the same time.  [default: 1]")
+@places
+@click.option(
+    "--logs",
+    metavar="FOLDER",
+    help="Keep what trials print there.  [default: beside the database]",
+)
 @click.option("--policy", help="How to choose: a name from `farthing policies`, or module:Name.")
 @click.option(
     "--stop", multiple=True, help="A reason to stop from `farthing rules`; any of several."
@@ -47,7 +53,7 @@ NO_SUCCESS, INTERRUPTED = 1, 130
 @click.option(
     "--worth", help="What cost is worth: '0.01 = $20', objective units per unit, or budget."
 )
-@click.option("--rate", help="What the machine costs: '$3.06/h'.")
+@click.option("--rate", help="What the machine costs: '$3.06/h'; or '$3.06/h per worker'.")
 @click.option(
     "--cost",
     multiple=True,
@@ -61,7 +67,6 @@ NO_SUCCESS, INTERRUPTED = 1, 130
 )
 @click.option(
     "--leash",
-    type=float,
     help="Kill a trial that will cost, still, this many times what it was expected to in all.",
 )
 @click.option(
@@ -78,7 +83,19 @@ NO_SUCCESS, INTERRUPTED = 1, 130
     "--failures-in-a-row", type=click.IntRange(0), help="So many end it, 0: none.  [default: 5]"
 )
 @click.option(
+    "--try",
+    "tries",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="Evaluate this next, once, whatever a rule says; the policy completes it.",
+)
+@click.option(
     "--config", metavar="FILE", help="Settings.  [default: farthing.toml, if there is one]"
+)
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Import code of others that the study names, also from this folder; remembered.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing but the result.")
 @click.option(
@@ -90,7 +107,12 @@ NO_SUCCESS, INTERRUPTED = 1, 130
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def run(
-    command: tuple[str, ...], config: str | None, quiet: bool, kind: str, **options: Any
+    command: tuple[str, ...],
+    config: str | None,
+    trust: bool,
+    quiet: bool,
+    kind: str,
+    **options: Any,
 ) -> int:
     """Tune a command on a budget.
 
@@ -103,57 +125,109 @@ def run(
     "cost": 12.5}, or the contents of the file that FARTHING_RESULT names. There is no shell: every
     argument arrives as it is written.
 
-    The same command again goes on where it ended. Settings may also stand in farthing.toml.
+    The same command again goes on where it ended; another budget or another setting is said and
+    taken. Without parameters and command it goes on with those that the study has: farthing run
+    --budget +10m. Settings may also stand in farthing.toml.
 
-    It ends with 0 when the budget is used or a rule stopped it, with 1 when no trial succeeded, and
-    with 130 after Ctrl-C, which kills what is running, charges it, and loses nothing.
+    It ends with 0 when the budget is used or a rule stopped it, with 1 when no trial succeeded or
+    too many failed in a row, and with 130 after Ctrl-C: the first lets finish what is running, a
+    second kills it and charges it, and nothing is lost.
     """
-    from farthing.cli.request import read_request
+    from farthing.cli.parameters import configuration_of
+    from farthing.cli.request import read_request, slots_of
     from farthing.display import watching
+    from farthing.pool import check_start
     from farthing.running import CommandTask
 
-    request = read_request(options, command, read_config(config))
-    quiet = quiet or kind != "table"
-    settings = request.settings
+    told, quiet = read_config(config), quiet or kind != "table"
+    if command or options["param"] or told.params or "command" in told.run:
+        request = read_request(options, command, told)
+        settings, storage = request.settings, request.storage
+        workers, slots = request.workers, request.slots
+    else:
+        request, (storage, name) = None, locate(options["storage"], options["name"])
+        study = _found(storage, name, options, trust)
+        settings, slots = study.in_force, slots_of(options["slots"] or told.run.get("slots"))
+        workers = options["workers"] or told.run.get("workers")
     task = CommandTask(settings.command or (), metric=settings.metric)
-    _try_on_paper(task, settings.space)
-    study = _start(request, task, quiet)
+    check_start(task, settings)
+    if request is not None:
+        study = _start(request, trust)
+    for each in options["tries"]:
+        study.enqueue(configuration_of(each, study.space.parameters, "--try"), once=True)
+    if not quiet:
+        _say(study, storage, task)
     try:
         with watching(study, quiet=quiet) as on_change:
-            result = study.run(task, workers=request.workers, progress=lambda _: on_change())
-        return finish(result, kind, again=shlex.join(["farthing", *sys.argv[1:]]))
+            result = study.run(task, workers=workers, slots=slots, progress=lambda _: on_change())
+        return finish(result, kind, again=same_command())
     finally:
         study.close()
 
 
-def _try_on_paper(task: CommandTask, space: Space) -> None:
-    """The command must be there, and find its parameters, in every branch of the space."""
-    import numpy as np
-
-    from farthing.running import Job
-
-    for x in space.sample(32, np.random.default_rng(0)):
-        task.prepare(Job(space.decode(x), 0, 0), Path())
-
-
-def _start(request: Request, task: CommandTask, quiet: bool) -> Study:
-    """Make the study, or go on with it; and say so."""
+def _start(request: Request, trust: bool) -> Study:
+    """Make the study, or go on with it."""
+    from farthing.cli.trust import trusted
     from farthing.study import Study
-    from farthing.words import spent
 
     study = Study.made(request.storage, request.name, request.settings)
-    if quiet:
-        return study
+    if study.own_code and trusted(study, request.storage, trust):  # of a change meanwhile
+        changed, kept = study.changed, study.kept
+        study.close()
+        study = Study.made(request.storage, request.name, request.settings, trust=True)
+        study.changed, study.kept = changed, kept
+    return study
+
+
+def _found(storage: str, name: str, options: dict[str, Any], trust: bool) -> Study:
+    """Go on with a study that is there, and has a command."""
+    from farthing.cli.request import NOTHING_TO_TUNE, change
+
+    study = open_study(storage, name, NOTHING_TO_TUNE, trust=trust)
+    if study.in_force.command is None:
+        raise InvalidInput(
+            f"Study {study.name!r} was made without a command. Write it last: farthing run ... -- "
+            "python train.py --lr {lr}."
+        )
+    study.changed = change(study, options)
+    return study
+
+
+def _say(study: Study, storage: str, task: CommandTask) -> None:
+    """Whether it goes on, with what, and what is otherwise than it was."""
+    from farthing.ledger import format_amount
+    from farthing.storage import printable
+    from farthing.words import spent
+
     if study.history:
-        so_far = f"{len(study.history)} trials, {spent(study.ledger) or 'nothing'} spent"
-        click.echo(f"Going on with study {request.name!r} in {request.storage}: {so_far}.")
-        if before := study.changed.get("command"):
-            click.echo(f"The command was {shlex.join(before)} until now.", err=True)
+        count = format_amount("trials", len(study.history))
+        so_far = f"{count}, {spent(study.ledger) or 'nothing'} spent"
+        click.echo(f"Going on with study {study.name!r} in {printable(storage)}: {so_far}.")
+    say_changes({n: said for n, said in study.changed.items() if (n, said[0]) != NEW_COMMAND})
+    for setting, (given, kept) in study.kept.items():
+        name = setting.replace("_", "-")
+        click.echo(f"Kept: {name} {kept}, to which it was changed; {given} is what it was before.")
     unused = [name for name in study.space.names if name not in task.placeholders]
     if unused:
         names = ", ".join(f"{{{name}}}" for name in unused)
-        click.echo(f"No argument has {names}: the command finds it in FARTHING_PARAMS.", err=True)
-    return study
+        it = "it" if len(unused) == 1 else "them"
+        told = f"No argument has {names}: the command finds {it} in FARTHING_PARAMS."
+        click.echo(told, err=True)
+
+
+def same_command() -> str:
+    """The command as it was given, without the passwords in it."""
+    from farthing.storage import printable
+
+    words, ours = ["farthing"], True
+    for given in sys.argv[1:]:
+        ours = ours and given != "--"  # what follows belongs to the program that is tuned
+        shown = printable(given) if "://" in given else given
+        if shown == given or not ours:
+            words.append(shlex.quote(shown))
+        else:
+            words.append(f'{"--storage=" * given.startswith("--storage=")}"${STORAGE}"')
+    return " ".join(words)
 
 
 def finish(result: Result, kind: str, *, again: str) -> int:
@@ -163,22 +237,23 @@ def finish(result: Result, kind: str, *, again: str) -> int:
         again: the command that goes on with it.
     """
     from farthing.facts import summary
+    from farthing.leaving import INTERRUPTED as BY_KEYBOARD
+    from farthing.leaving import TERMINATED as BY_SIGTERM
     from farthing.tabular import to_json
-    from farthing.worker import INTERRUPTED as BY_KEYBOARD
 
     if kind == "json":
         facts = summary("", result)
         spent = {name: account["spent"] for name, account in facts["budget"].items()}
         ended = {"best": facts["best"], "stop_reason": result.stop_reason, "spent": spent}
-        click.echo(to_json({**ended, "trials": len(result.history)}))
+        took = {"elapsed_s": result.elapsed_s, "thinking_s": result.thinking_s}
+        click.echo(to_json({**ended, "trials": len(result.history), **took}))
     else:
         click.echo(str(result))
-    if result.stop_reason == BY_KEYBOARD:
+    if result.stop_reason in (BY_KEYBOARD, BY_SIGTERM):
         click.echo(f"Nothing is lost. Go on with: {again}", err=True)
-        return INTERRUPTED
-    if result.best is None:
+        return INTERRUPTED if result.stop_reason == BY_KEYBOARD else TERMINATED
+    if result.found is None:
         error = next((trial.error for trial in result.history if trial.error), None)
         told = "" if error is None or error in result.stop_reason else f" The first:\n{error}"
         click.echo(f"No trial succeeded.{told}", err=True)
-        return NO_SUCCESS
-    return 0
+    return NO_SUCCESS if result.failed or result.found is None else 0

@@ -28,6 +28,5 @@ def stop(storage: str | None, name: str | None, now: bool) -> None:
         click.echo("Nothing is running; nothing will start.")
     else:
         will = "is killed" if now else "is let finish"
-        click.echo(
-            f"Nothing will start any more; what is running {will}: trial {', '.join(running)}."
-        )
+        trials = f"trial{'s' * (len(running) > 1)} {', '.join(running)}"
+        click.echo(f"Nothing will start any more; what is running {will}: {trials}.")

@@ -7,6 +7,7 @@ from farthing.cost.linear import Linear
 from farthing.cost.log_gp import LogGP
 from farthing.cost.median import Median
 from farthing.cost.model import (
+    Bounded,
     CostLearner,
     CostModel,
     Evidence,
@@ -23,6 +24,7 @@ from farthing.cost.selected_gp import SelectedGP
 from farthing.cost.transfer import Transfer
 
 __all__ = [
+    "Bounded",
     "CNNFlops",
     "Choose",
     "CostLearner",

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 
 STEP = 1e-5  # of the cube, for differences on continuous coordinates
 LEAP = 1e-3  # on those of an Int with too many values to list: to its next value at least
+FREE = 1e-12  # units of cost: what costs nothing is as cheap as this where it is divided by
 REMEMBER = 100_000  # configurations whose cost is kept
 REMEMBER_LAST = 1_000  # of the last ones, for each of which costs are kept
 
@@ -51,10 +52,16 @@ class _KnownCost:
         key = x.tobytes()
         if key not in self.memo:
             params = self._params(x, key)
-            cost = self.f(params)
-            if not (isinstance(cost, Real) and np.isfinite(cost) and cost > 0):
+            try:
+                cost = self.f(params)
+            except Exception as error:  # whatever the user's function raises
                 raise InvalidInput(
-                    f"the known cost of {params} is {cost}: a cost must be a positive number. "
+                    f"the known cost of {params} cannot be computed: {type(error).__name__}: "
+                    f"{error}. Give a function of the parameters, a dict."
+                ) from error
+            if not (isinstance(cost, Real) and np.isfinite(cost) and cost >= 0):
+                raise InvalidInput(
+                    f"the known cost of {params} is {cost}: expected a number of at least 0. "
                     "Return what the evaluation will cost, or leave cost= out to have it learnt."
                 )
             if len(self.memo) >= REMEMBER:
@@ -64,7 +71,8 @@ class _KnownCost:
 
     def log_at(self, X: Array) -> Normal:
         snapped = np.ascontiguousarray(self.space.snap(X))
-        return Normal(np.log([self.price(x) for x in snapped]), np.zeros(len(snapped)))
+        prices = np.maximum([self.price(x) for x in snapped], FREE)
+        return Normal(np.log(prices), np.zeros(len(snapped)))
 
     def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
         X = self.space.snap(X)

@@ -41,6 +41,9 @@ class _LogGPCost:
         mean, std = self.gp.at(X)
         return billed(Normal(mean[:, 0], std), self.noise)
 
+    def least(self, X: Array) -> Array:
+        return self.gp.least(X)[:, 0]
+
     def slopes(self, X: Array) -> Slopes:
         (mean, std), d_mean, d_std = self.gp.slopes(X)
         return billed_slopes((Normal(mean[:, 0], std), d_mean[:, :, 0], d_std), self.noise)
@@ -66,5 +69,7 @@ class LogGP:
         if len(log_cost) < 2:
             return None
         # Noisy: the same evaluation hardly ever costs the same twice.
-        gp, memory, rows = fit_censored(X, log_cost, at_least, memory, options=space.options)
+        gp, memory, rows = fit_censored(
+            X, log_cost, at_least, memory, options=space.options, seldom=evidence.seldom
+        )
         return _LogGPCost(gp, memory, X, rows)

@@ -12,6 +12,7 @@ from farthing.gp import Memory, Normal
 from farthing.space import Space
 
 __all__ = [
+    "Bounded",
     "CostLearner",
     "CostModel",
     "Evidence",
@@ -36,6 +37,7 @@ class Evidence(NamedTuple):
         at_least: (n,) True where the evaluation was killed: the true cost is at least that.
         previous: (n, d) the point evaluated before each, NaN where there was none.
         last: (d,) the point evaluated last, which the next one follows; NaN: none was.
+        seldom: there is little time: what was learnt the last time will do for longer.
     """
 
     space: Space
@@ -45,6 +47,7 @@ class Evidence(NamedTuple):
     memory: Memory | None = None
     previous: Array | None = None
     last: Array | None = None
+    seldom: bool = False
 
     def log_cost(self) -> Array:
         """ln c (n,), of costs that have one."""
@@ -129,6 +132,14 @@ class Following(Protocol):
 
     def after(self, x: Array) -> CostModel:
         """The model of costs that follow an evaluation at x (d,)."""
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """What a model may also say: a bound of its mean, for less work than the mean itself."""
+
+    def least(self, X: Array) -> Array:
+        """(m,) no larger than the mean that `log_at(X)` gives, and hardly smaller."""
 
 
 @runtime_checkable

@@ -108,6 +108,11 @@ class ResidualGP:
             return curve
         rest = evidence.log_cost() - curve.trend(evidence.X).mean
         gp, memory, rows = fit_censored(
-            evidence.X, rest, evidence.at_least, evidence.memory, options=evidence.space.options
+            evidence.X,
+            rest,
+            evidence.at_least,
+            evidence.memory,
+            options=evidence.space.options,
+            seldom=evidence.seldom,
         )
         return _ResidualGPCost(curve, gp, memory, evidence.X, rows)

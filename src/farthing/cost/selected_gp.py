@@ -98,6 +98,7 @@ class SelectedGP:
             evidence.at_least,
             memory,
             options=evidence.space.options[list(columns)],
+            seldom=evidence.seldom,
         )
         names = tuple(evidence.space.names[j] for j in columns)
         memory = {**learnt, "columns": list(columns)}

@@ -111,7 +111,8 @@ class CheapCover:
             return Proposal(candidates[chosen], "the cheapest point", notes={"phase": "start"})
         return Proposal(
             candidates[chosen],
-            f"cheap and far from what was tried, which covers the space to {fill:.3g}",
+            "cheap and far from what was tried; then no point is further from one, in ranges of a "
+            f"parameter, than {fill:.3g}",
             notes={"phase": "start", "fill": fill},
         )
 

@@ -49,4 +49,4 @@ class ConfidenceBound:
         root = float(np.sqrt(beta(belief.space.d, t, self.delta)))
         origin = float(np.mean(belief.best))  # the search sees the same numbers in any units
         found = maximise_score(belief, lower_bound(root, belief.scale, origin=origin), rng)
-        return proposal(belief, found, f"lowest confidence bound, mean - {root:.2f} std")
+        return proposal(belief, found, f"lowest plausible value, mean - {root:.2f} std")

@@ -3,8 +3,8 @@
     minimise c(x)  subject to  EI(x) >= (1 - lambda) max_z EI(z)
 
 in logs: min ln c s.t. ln EI >= ln EI* + ln(1 - lambda). The result is on the EI/cost Pareto front.
-Finite sets exactly; elsewhere the usual search, too little EI being a shortfall, then SLSQP on ln c
-from the cheapest points it found.
+Finite sets exactly; elsewhere from the maxima of EI downhill in cost, too little EI being a
+shortfall (`climb.slide`), and from the cheapest with one discrete coordinate changed at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from farthing.acquisition import (
     chained,
@@ -24,21 +23,25 @@ from farthing.acquisition import (
     proposal,
 )
 from farthing.belief import Belief
+from farthing.climb import less_penalty, slide
 from farthing.decision import Proposal
 from farthing.errors import InvalidInput
-from farthing.search import Effort, Found, Rated, is_among, maximise
+from farthing.search import Found, Rated, is_among, neighbours
+from farthing.space import Space
 
 __all__ = ["ContextualEI"]
 
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # in ln EI
-APART = 0.15  # of the cube: the second start of SLSQP is elsewhere,
-PROMISES = 3.0  # and gains at most this many times what the first did, or is not worth it
-# Feasible regions are small and near the maxima of EI; SLSQP does the last steps.
-EFFORT = Effort(screen=64, around=512, starts=16, steps=(4,))
-NO_LIMIT = -50.0  # a shortfall of -inf, as a number: e^50 times what it costs is left
-BACK = np.append(0.0, np.geomspace(1e-10, 1.0, 40))  # from where SLSQP ended to where it began
+RAYS = np.geomspace(0.3, 3e-4, 12)  # of the cube: how far from much EI it may be cheaper
+APART = 0.15  # of the cube: starts in one setting of the discrete coordinates are so far apart
+STARTS = 6  # of them at most,
+ABREAST = 8  # with those that follow a change of a discrete coordinate,
+FOLLOW = 4  # for so many steps,
+STEPS = 16  # where the last slide has so many
+ROUNDS = 3  # of changes,
+BEAM = 3  # from so many settings
 CHUNK = 4096
 
 
@@ -87,7 +90,7 @@ class ContextualEI:
         found = maximise_score(belief, log_ei_per_cost(0.0), rng, within=within + TOLERANCE)
         if self.slack == 0 or not len(found.X):
             return proposal(belief, found, "most improvement to be expected")
-        cheapest = cheapest_within(belief, found, self.slack, rng)
+        cheapest = cheapest_within(belief, found, self.slack)
         share = 100 * (1 - self.slack)
         why = f"the cheapest point with at least {share:.0f} % of the best expected improvement"
         return proposal(belief, cheapest, why, notes={"log_ei_best": float(found.score[0])})
@@ -111,33 +114,23 @@ class _Enough:
         short = (lacking >= outlook.shortfall)[:, None]
         return (
             Rated(cheap.score, np.maximum(outlook.shortfall, lacking)),
-            chained(cheap, d),
+            cheap.to_cost_mean[:, None] * d.d_cost_mean + cheap.to_cost_std[:, None] * d.d_cost_std,
             np.where(short, -chained(improvement, d), d.d_shortfall),
         )
 
 
-def cheapest_within(belief: Belief, found: Found, slack: float, rng: np.random.Generator) -> Found:
+def cheapest_within(belief: Belief, found: Found, slack: float) -> Found:
     """The points with enough EI, cheapest first, given the local maxima of ln EI."""
-    if belief.space.rows is not None:
-        return _pick(_rate(belief, found.X), found.score[0] + np.log1p(-slack))
-    assert belief.objective is not None
-    rated = _rate(belief, found.X)
-    for _ in range(2):  # an EI above EI* found on the way would have loosened the constraint
-        threshold = float(rated.log_ei.max() + np.log1p(-slack))
-        cheap = maximise(
-            _Enough(belief, threshold),
-            belief.space,
-            rng,
-            tried=belief.tried,
-            near=found.X,
-            lengths=belief.objective.lengthscales,
-            effort=EFFORT,
-        )
-        rated = _join(rated, _rate(belief, cheap.X))
-        rated = _join(rated, _rate(belief, _polish(belief, rated, threshold)))
-        rated = rated.only((rated.shortfall <= 0) & ~is_among(rated.X, belief.tried))
-        if rated.log_ei.max() + np.log1p(-slack) <= threshold + TOLERANCE:
-            break
+    within = -float(np.log1p(-slack))
+    rated = _rate(belief, found.X[found.score >= found.score.max() - within - TOLERANCE])
+    threshold = float(rated.log_ei.max()) - within
+    if belief.space.rows is None:
+        for _ in range(2):
+            rated = _cheaper(belief, rated, threshold, within)
+            more = float(rated.log_ei.max()) - within
+            if more <= threshold + TOLERANCE:
+                break
+            threshold = more  # there was more EI on the way
     return _pick(rated, threshold)
 
 
@@ -152,67 +145,61 @@ def _pick(rated: _Rated, threshold: float) -> Found:
     return Found(enough.X[order], enough.cheapness[order])
 
 
-def _polish(belief: Belief, rated: _Rated, threshold: float) -> Array:
-    """SLSQP on ln c with the EI and affordability constraints, from the cheapest points."""
-    enough = rated.only(rated.log_ei >= threshold)
-    X = enough.X[np.lexsort((-enough.log_ei, -enough.cheapness))]
-    cheap = np.sort(enough.cheapness)[::-1]
-    end = belief.space.snap(_descend(belief, X[0], threshold)[None])
-    reached = float(_rate(belief, end).cheapness[0])
-    apart = np.abs(X - X[0]).max(axis=1) > APART
-    second = int(np.argmax(apart))
-    if not apart.any() or cheap[second] + PROMISES * (reached - cheap[0]) < reached:
-        return end
-    return np.vstack([end, belief.space.snap(_descend(belief, X[second], threshold)[None])])
+def _cheaper(belief: Belief, rated: _Rated, threshold: float, within: float) -> _Rated:
+    """And what is cheaper with enough EI: downhill in cost from the cheapest points, and from those
+    that differ from the cheapest in one discrete coordinate.
+    """
+    assert belief.objective is not None
+    space, surface = belief.space, _Enough(belief, threshold)
+    lengths = belief.objective.lengthscales
+    continuous = np.array([levels is None for levels in space.levels])
 
+    def with_slid(X: Array, steps: int) -> _Rated:
+        ends = X
+        if continuous.any():
+            free = space.active(X) & continuous
+            ends = space.snap(slide(surface, X, free, steps, lengths, within))
+        more = _rate(belief, ends)
+        return _join(rated, more.only((more.shortfall <= 0) & ~is_among(ends, belief.tried)))
 
-def _descend(belief: Belief, x: Array, threshold: float) -> Array:
-    """One SLSQP run over the continuous coordinates; the models are asked once per point."""
-    space = belief.space
-    free = space.active(x[None])[0] & np.array([levels is None for levels in space.levels])
-    if not free.any():
-        return x
-    seen: dict[bytes, tuple[float, Array, Array, Array]] = {}
-
-    def look(moving: Array) -> tuple[float, Array, Array, Array]:
-        """ln c, its gradient, both constraints (>= 0) and their gradients."""
-        key = moving.tobytes()
-        if key not in seen:
-            full = x.copy()
-            full[free] = np.clip(moving, 0.0, 1.0)
-            outlook, d = belief.slopes(full[None])
-            improvement, cheap = log_ei_per_cost(0.0)(outlook), cheapness(outlook)
-            shortfall = max(float(outlook.shortfall[0]), NO_LIMIT)
-            d_shortfall = d.d_shortfall[0, free] if shortfall > NO_LIMIT else np.zeros(free.sum())
-            seen[key] = (
-                -float(cheap.score[0]),
-                -chained(cheap, d)[0, free],
-                np.array([improvement.score[0] - threshold, -shortfall]),
-                np.stack([chained(improvement, d)[0, free], -d_shortfall]),
-            )
-        return seen[key]
-
-    result = minimize(
-        lambda v: look(v)[0],
-        x[free],
-        jac=lambda v: look(v)[1],
-        bounds=[(0.0, 1.0)] * int(free.sum()),
-        constraints={"type": "ineq", "fun": lambda v: look(v)[2], "jac": lambda v: look(v)[3]},
-        method="SLSQP",
-        options={"maxiter": 20, "ftol": 1e-6},
-    )
-    end = x.copy()
-    end[free] = np.clip(result.x, 0.0, 1.0)
-    return _pull_back(_Enough(belief, threshold), x, end) if np.isfinite(end).all() else x
-
-
-def _pull_back(enough: _Enough, x: Array, end: Array) -> Array:
-    """The last point on the way from x to the end that will do: SLSQP may end just outside."""
-    back = BACK
-    for _ in range(2):
-        way = end + back[:, None] * (x - end)
-        first = int(np.argmax(enough.at(way).shortfall <= 0))
-        if first == 0:
+    starts = _down(surface, space, _apart(_pick(rated, threshold).X, continuous), lengths)
+    if continuous.all():
+        return with_slid(starts, STEPS)
+    done = set[bytes]()
+    for _ in range(ROUNDS):
+        new = dict[bytes, Array]()  # settings, and a point in each
+        for x in starts if len(starts) else _pick(rated, threshold).X:
+            if len(new) < BEAM:
+                new.setdefault(x[~continuous].tobytes(), x)
+        if next(iter(new)) in done:
             break
-        back = np.linspace(back[first], back[first - 1], 32)[::-1]
-    return np.asarray(way[first])
+        done.update(new)
+        around = space.snap(np.vstack([neighbours(space, x) for x in new.values()]))
+        around = around[[x[~continuous].tobytes() not in done for x in around]]
+        order = np.argsort(-less_penalty(surface.at(around)), kind="stable")
+        rated = with_slid(np.vstack([starts, around[order]])[:ABREAST], FOLLOW)
+        starts = starts[:0]
+    return with_slid(_pick(rated, threshold).X[:1], STEPS)
+
+
+def _apart(X: Array, continuous: NDArray[np.bool_]) -> Array:
+    """The first few of X that differ in their setting, or by some distance."""
+    chosen = X[:1]
+    for x in X[1:]:
+        differ = np.abs(x - chosen)
+        gaps = np.where(continuous, differ, differ > 0).max(axis=1)
+        if len(chosen) < STARTS and gaps.min() > APART:
+            chosen = np.vstack([chosen, x])
+    return chosen
+
+
+def _down(surface: _Enough, space: Space, X: Array, lengths: Array) -> Array:
+    """From each of X as far down in cost as there is enough EI."""
+    free = space.active(X) & np.array([levels is None for levels in space.levels])
+    way = surface.slopes(X)[1] * free * np.minimum(lengths, 1.0) ** 2
+    way /= np.maximum(np.abs(way).max(axis=1, keepdims=True), 1e-300)
+    points = np.clip(X[:, None] + RAYS[:, None] * way[:, None], 0.0, 1.0).reshape(-1, space.d)
+    points = space.snap(points)
+    enough = surface.at(points).shortfall.reshape(len(X), -1) <= 0
+    farthest = points.reshape(len(X), -1, space.d)[np.arange(len(X)), np.argmax(enough, axis=1)]
+    return np.where(np.any(enough, axis=1)[:, None], farthest, X)

@@ -34,7 +34,10 @@ class Cooling:
         """Argmax of ln EI - a_k ln c."""
         alpha = exponent(belief)
         found = maximise_score(belief, log_ei_per_cost(alpha), rng)
-        why = f"most improvement per cost^{alpha:.2f} to be expected, cooling with what is left"
+        why = (
+            f"most improvement per cost^{alpha:.2f} to be expected (1 counts the cost in full, 0 "
+            "not at all; it falls with what is left)"
+        )
         return proposal(belief, found, why, notes={"alpha": alpha})
 
 

@@ -38,8 +38,10 @@ class EIPerCost:
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI - alpha ln c."""
         found = maximise_score(belief, log_ei_per_cost(self.alpha), rng)
-        power = "" if self.alpha == 1 else f"^{self.alpha:g}"
-        chosen = proposal(belief, found, f"most improvement per cost{power} to be expected")
+        why = "most improvement per cost to be expected"
+        if self.alpha != 1:
+            why = f"most improvement per cost^{self.alpha:g} to be expected (1 counts it in full)"
+        chosen = proposal(belief, found, why)
         # With several costs the scarcest decides, which is not what an exchange rate prices.
         thrifty = self.alpha == 1 and len(belief.cost) == 1
         return replace(chosen, rates=(0.0, np.inf)) if thrifty else chosen

@@ -24,13 +24,14 @@ from farthing.acquisition import (
     proposal,
 )
 from farthing.belief import Belief
-from farthing.decision import Proposal
+from farthing.decision import Proposal, one_more
 from farthing.ledger import check_worth
 from farthing.search import Found
 
 __all__ = ["Gittins"]
 
 FIRST_WORTH = 0.1  # of sd(y) per mean cost
+SEEN = 1000  # evaluations, evenly over the history, whose mean cost that is
 LEAST_WORTH = 1e-9  # of the first: below, the index is the mean less what rounding leaves
 
 
@@ -58,9 +59,7 @@ class Gittins:
         fixed = self.worth if self.worth is not None else belief.worth
         if fixed is not None:
             found = _smallest_index(belief, fixed, rng, seen)
-            chosen = proposal(
-                belief, found, f"smallest Gittins index at {fixed:.3g} a unit of cost"
-            )
+            chosen = proposal(belief, found, _why(belief, f"is worth {fixed:.3g}"))
             return replace(chosen, rates=(fixed, fixed))
         first = _first_worth(belief)
         worth = belief.history.last_note("worth") or first
@@ -68,8 +67,12 @@ class Gittins:
         if len(found.X) and found.score[0] <= 0:  # min g >= best: not worth it at this rate
             worth = _decay(belief, worth, found, rng, seen, floor=LEAST_WORTH * first)
             found = _smallest_index(belief, worth, rng, seen)
-        why = f"smallest Gittins index at an exchange rate decayed to {worth:.3g}"
+        why = _why(belief, f"is by now taken to be worth {worth:.3g}")
         return proposal(belief, found, why, notes={"worth": worth})
+
+
+def _why(belief: Belief, worth: str) -> str:
+    return f"the best for its price (smallest Gittins index) if {one_more(belief.unit)} {worth}"
 
 
 def _smallest_index(belief: Belief, worth: float, rng: np.random.Generator, seen: Seen) -> Found:
@@ -107,7 +110,8 @@ def decayed(worth: float, log_most: float, floor: float) -> float:
 
 
 def _first_worth(belief: Belief) -> float:
-    """A tenth of sd(y) per mean cost, as the models see them."""
+    """A tenth of sd(y) per mean cost, as the models see them at up to `SEEN` evaluations."""
     done = belief.history.points("done")
+    done = done[np.linspace(0, len(done) - 1, min(len(done), SEEN)).round().astype(np.int64)]
     cost = np.exp(belief.costs(done)[0].mean).mean()
     return float(FIRST_WORTH * belief.scale / cost)

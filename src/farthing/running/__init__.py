@@ -13,7 +13,9 @@ done, failed, killed or lost, with what it has used. It knows nothing of studies
 `CallableTask` (a Python function) or a `CommandTask` (a program with placeholders for the
 parameters) in a process group of its own that nothing survives.
 
-Another engine (Dask, Ray) is one file with one frozen dataclass. Where the trial runs, `answer` of
+`Cluster` is a cluster that evaluates: `Dask` and `Ray` of farthing.integrations.
+
+Another engine is one file with one frozen dataclass. Where the trial runs, `answer` of
 answer.py makes of an objective one message, and `listening` of reporting.py catches what it
 reports. Here, `run` feeds what it is sent to a `Messages` of output.py, asks `may_go_on` every tick
 if it can cancel (`kills`), and makes its result with `ended`, `killed` or `lost` of result.py.
@@ -21,11 +23,13 @@ in_process.py is the shortest example.
 """
 
 from farthing.errors import Infrastructure, Interrupted
+from farthing.running.cluster import Cluster
 from farthing.running.command import CommandTask
 from farthing.running.engine import Allowance, Engine, Job
 from farthing.running.finished import Finished, Usage
 from farthing.running.function import CallableTask
 from farthing.running.in_process import InProcess
+from farthing.running.log import find_log, open_log
 from farthing.running.pricing import Pricing
 from farthing.running.process_group import ProcessGroup
 from farthing.running.reporting import report
@@ -34,6 +38,7 @@ from farthing.running.task import Task
 __all__ = [
     "Allowance",
     "CallableTask",
+    "Cluster",
     "CommandTask",
     "Engine",
     "Finished",
@@ -45,5 +50,7 @@ __all__ = [
     "ProcessGroup",
     "Task",
     "Usage",
+    "find_log",
+    "open_log",
     "report",
 ]

@@ -3,22 +3,50 @@
 from __future__ import annotations
 
 import errno
+import inspect
+import json
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from farthing.errors import Infrastructure
+from farthing.errors import Infrastructure, InvalidInput
 from farthing.history import Outcome
+from farthing.running.engine import plain
 from farthing.running.reporting import plain_cost
 
-__all__ = ["METRIC", "Objective", "answer"]
+__all__ = ["METRIC", "Objective", "answer", "check_objective"]
 
 Objective = Callable[[dict[str, Any]], float | Outcome]
 
 METRIC = "value"  # the key of the value in the answer
 MAX_TEXT = 20_000  # characters
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def check_objective(objective: Any) -> None:
+    """Whether it can be called with the parameters alone, as far as can be seen.
+
+    Raises:
+        InvalidInput: it cannot.
+    """
+    if not callable(objective):
+        raise InvalidInput(
+            f"{objective!r} is not an objective: expected a function of the parameters, or, in a "
+            "study, a CommandTask for a program."
+        )
+    try:
+        signature = inspect.signature(objective)
+    except (TypeError, ValueError):  # of C
+        return
+    try:
+        signature.bind({})
+    except TypeError as error:
+        name = getattr(objective, "__qualname__", type(objective).__qualname__)
+        raise InvalidInput(
+            f"The objective {name}{signature} cannot be called with the parameters alone "
+            f"({error}). Let it take one argument, a dictionary: def objective(params)."
+        ) from None
 
 
 def answer(
@@ -45,12 +73,16 @@ def _result(returned: Any) -> dict[str, Any]:
         cost = {} if outcome.cost is None else {"cost": plain_cost(outcome.cost)}
     except Exception:
         return {"failed": f"its cost is {_short(outcome.cost)}: expected a number, or numbers"}
+    try:
+        metrics: dict[str, Any] = json.loads(json.dumps(dict(outcome.metrics), default=plain))
+    except Exception:
+        return {"failed": f"its metrics are {_short(outcome.metrics)}: expected a dict", **cost}
     if outcome.failed is not None:
-        return {"failed": _ends(str(outcome.failed)), **cost}
+        return {**metrics, "failed": _ends(str(outcome.failed)), **cost}
     value: Any = outcome.value
     with suppress(Exception):  # whatever a __float__ raises
         if value is not None and not isinstance(value, str | bytes | bool):
-            return {METRIC: float(value), **cost}
+            return {**metrics, METRIC: float(value), **cost}
     wrong = f"the objective returned {_short(value)}: expected a number or an Outcome"
     return {"failed": wrong, **cost}
 

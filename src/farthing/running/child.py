@@ -15,9 +15,11 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from farthing.running.engine import Allowance
 from farthing.running.finished import Usage
-from farthing.running.guard import INVALID, UNSTARTED, Ending, Orders, stand_guard
-from farthing.running.measuring import measure
+from farthing.running.guard import GIVE_UP, INVALID, UNSTARTED, Ending, Orders, stand_guard
+from farthing.running.log import Log
+from farthing.running.measuring import groups_of, measure
 from farthing.running.output import Messages, Tail
 from farthing.running.plumbing import fork, pipe, socket_pair
 from farthing.running.task import Start
@@ -31,6 +33,7 @@ MAX_REST = 1 << 24  # bytes read after the end, when only a daemon can still be 
 FRESH = 0.05  # seconds that a measurement is good for
 HEED = 1.0  # seconds at most until Ctrl-C is heeded that came just before a wait
 GONE = 0  # the processes that are no more
+PATIENCE = GIVE_UP + 5.0  # seconds beyond the grace until a guard that says nothing is killed
 SAME = 1.02  # times the guard's own memory, which a program seems to have had before it began
 
 
@@ -45,10 +48,16 @@ class Child:
     """
 
     def __init__(
-        self, metric: str, on_progress: Callable[[Mapping[str, Any], Usage], None] | None
+        self,
+        metric: str,
+        on_progress: Callable[[Mapping[str, Any], Usage], None] | None,
+        log: Log,
+        *,
+        prints_messages: bool,
     ) -> None:
         self.messages = Messages(metric)
         self.tail = Tail()
+        self._log, self._prints_messages = log, prints_messages
         self.ending: Ending | None = None
         self.told_to_end: str | None = None
         self._on_progress = on_progress
@@ -57,18 +66,23 @@ class Child:
         self._leader: int | None = None
         self._link: socket.socket | None = None  # None: the guard is gone
         self._said = b""  # by the guard, up to the end of a line
+        self._until = math.inf  # as the guard knows it
+        self._give_up_at = math.inf  # on a guard that was told to end it
         self._wall_s = self._cpu_s = 0.0
         self._peak_mb = {GONE: 0.0}  # by process
         self._measured_at = -math.inf
         self._open = ExitStack()
         self._sources = selectors.PollSelector()
 
-    def start(self, start: Start, folder: Path, *, timeout: float | None, grace: float) -> None:
+    def start(
+        self, start: Start, folder: Path, *, timeout: float | None, until: float, grace: float
+    ) -> None:
         """Fork the guard, which starts the evaluation.
 
         Raises:
             OSError: there was no process or no descriptor to be had.
         """
+        self._until = until
         with ExitStack() as theirs:
             link, far_link = self._share(socket_pair(), theirs, self._hear)
             _, far_messages = self._share(pipe(), theirs, self._read)
@@ -78,6 +92,7 @@ class Child:
                 messages=far_messages.fileno(),
                 noise=far_noise.fileno(),
                 timeout=timeout,
+                until=until,
                 grace=grace,
                 folder=os.fspath(folder),
             )
@@ -91,17 +106,21 @@ class Child:
 
             fork(in_the_guard, started)
 
-    def watch(self, tick: float, may_go_on: Callable[[Usage], str | None], grace: float) -> None:
-        """Listen, and ask every `tick` whether it may go on, until it is over."""
+    def watch(self, allowance: Allowance, grace: float) -> None:
+        """Listen, and ask every tick whether it may go on, until it is over."""
+        tick = allowance.tick
         next_tick = time.monotonic() + tick
         while self._link is not None:
             asking = self.told_to_end is None
             self._listen(next_tick - time.monotonic() if asking else HEED)
             if asking and self._link is not None and time.monotonic() >= next_tick:
-                self.told_to_end = may_go_on(self.usage)
+                self.told_to_end = allowance.may_go_on(self.usage)
                 next_tick = time.monotonic() + tick
                 if self.told_to_end is not None:
                     self._ask_to_end(grace)
+                elif abs(allowance.until() - self._until) > tick:
+                    self._until = allowance.until()
+                    self._send(f"until {self._until}")
         self._read_the_rest()
 
     def end(self, grace: float) -> None:
@@ -169,13 +188,34 @@ class Child:
         return ends
 
     def _ask_to_end(self, grace: float) -> None:
+        self._give_up_at = min(self._give_up_at, time.monotonic() + grace + PATIENCE)
+        self._send(f"end {grace}")
+
+    def _send(self, order: str) -> None:
         if self._link is not None:
-            with suppress(OSError):  # it has just ended
-                self._link.sendall(f"{grace}\n".encode())
+            # It has just ended, or it is stopped and has not read for very long.
+            with suppress(OSError):
+                self._link.send(f"{order}\n".encode(), socket.MSG_DONTWAIT)
 
     def _listen(self, timeout: float) -> None:
         for key, _ in self._sources.select(min(max(0.0, timeout), HEED)):
             key.data(key.fileobj)
+        if time.monotonic() >= self._give_up_at:  # after listening: it may be us who were stopped
+            self._kill_with_its_guard()
+
+    def _kill_with_its_guard(self) -> None:
+        """Of a guard that is stopped, or stuck: what it guards first, which it still holds."""
+        guard, link = self._guard, self._link
+        if guard is None or link is None:
+            return
+        groups = groups_of(guard) | ({self._leader} if self._leader is not None else set())
+        for group in groups - {os.getpgrp()}:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(guard, signal.SIGKILL)
+        self._sources.unregister(link)
+        self._link = None
 
     def _hear(self, link: socket.socket) -> None:
         try:
@@ -197,6 +237,8 @@ class Child:
         data = messages.read(CHUNK)
         if data == b"":
             self._sources.unregister(messages)
+        if self._prints_messages:
+            self._log.feed(messages, data or b"")
         self._pass_on(self.messages.feed(data or b""))
         return len(data or b"")
 
@@ -204,6 +246,7 @@ class Child:
         data = noise.read(CHUNK)
         if data == b"":
             self._sources.unregister(noise)
+        self._log.feed(noise, data or b"")
         self.tail.feed(data or b"")
         return len(data or b"")
 

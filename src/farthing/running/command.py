@@ -9,19 +9,24 @@ import re
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from farthing.errors import InvalidInput
 from farthing.running.engine import Job, plain
-from farthing.running.task import RESULT_FILE, Start
+from farthing.running.task import PRIVATE, RESULT_FILE, Start
 
 __all__ = ["CommandTask"]
 
 # {{name}} is a literal {name}; {name} and {name?} are placeholders. All other braces, as in JSON or
 # in `awk '{print $1}'`, mean themselves.
 _PLACEHOLDER = re.compile(r"\{\{(?P<literal>[\w.-]+\??)\}\}|\{(?P<name>[\w.-]+)(?P<maybe>\?)?\}")
+# A program whose first argument is a file to read, and how such a file is called.
+_INTERPRETER = re.compile(
+    r"(python|pypy)[\d.]*|(ba|da|k|z)?sh|Rscript|julia|perl|ruby|node|php|lua"
+)
+_SCRIPT = re.compile(r"\.(py|sh|bash|R|r|jl|pl|rb|js|mjs|php|lua)$")
 # Why no other evaluation can start it either.
 _NEVER = {
     errno.ENOEXEC: "A script needs a first line such as #!/bin/sh.",
@@ -48,14 +53,17 @@ class CommandTask:
     Args:
         argv: the program and its arguments.
         metric: the key of the value in the result.
-        cwd: where to run it; by default here.
-        env: variables besides those of this process.
+        cwd: where to run it; by default where the study says, or here.
+        env: variables besides those of the study and of this process, of which FARTHING_STORAGE,
+            PGPASSWORD and PGPASSFILE are not passed on; `{slot}` is replaced.
     """
 
     argv: Sequence[str]
     metric: str = "value"
     cwd: str | os.PathLike[str] | None = None
     env: Mapping[str, str] | None = None
+
+    prints_messages: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.argv, str) or not all(isinstance(part, str) for part in self.argv):
@@ -83,13 +91,41 @@ class CommandTask:
         """
         return [text for part in self.argv if (text := _fill(part, params)) is not None]
 
+    def check(self, job: Job) -> None:
+        """Whether it could start here: its folder, its program, and the script of an interpreter.
+
+        Raises:
+            InvalidInput: it cannot; the sentence says what is missing.
+        """
+        argv, cwd = self.filled(job.params), self._folder(job)
+        if not (cwd.is_dir() and os.access(cwd, os.X_OK)):
+            there = "cannot be entered" if cwd.is_dir() else "is not on this machine"
+            raise InvalidInput(
+                f"The command runs in the folder {os.fspath(cwd)!r}, which {there}. "
+                "Name another: --cwd FOLDER, or cwd=..."
+            )
+        _find(argv[0], cwd, self._variables(job).get("PATH", os.environ.get("PATH")))
+        script = _script(argv)
+        if script is not None and not (cwd / script).is_file():
+            raise InvalidInput(
+                f"There is no file {script!r} in {os.fspath(cwd)!r}, where the command runs. "
+                "Check its name, or name another folder: --cwd FOLDER, or cwd=..."
+            )
+
+    def _folder(self, job: Job) -> Path:
+        return Path(self.cwd or job.cwd or ".").absolute()
+
+    def _variables(self, job: Job) -> dict[str, str]:
+        return replace(job, env={**(job.env or {}), **(self.env or {})}).environment
+
     def prepare(self, job: Job, folder: Path) -> Start:
         """Fill in the parameters and find the program."""
         argv = self.filled(job.params)
-        told = {**job.environment, "FARTHING_RESULT": os.fspath(folder / RESULT_FILE)}
-        environment = {**os.environ, **(self.env or {}), **told}
+        told = {"FARTHING_RESULT": os.fspath(folder / RESULT_FILE)}
+        ours = {name: text for name, text in os.environ.items() if name not in PRIVATE}
+        environment = {**ours, **self._variables(job), **told}
         # An absolute path, because the child looks at it from another directory.
-        cwd = Path(self.cwd or ".").absolute()
+        cwd = self._folder(job)
         if not cwd.is_dir():
             raise FileNotFoundError(errno.ENOENT, "the working directory is gone", os.fspath(cwd))
         program = _find(argv[0], cwd, environment.get("PATH"))
@@ -148,6 +184,14 @@ def _text(value: Any) -> str:
 
 def _simple(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float)
+
+
+def _script(argv: Sequence[str]) -> str | None:
+    """The file that an interpreter is told to read first, where that can be seen."""
+    first = next((part for part in argv[1:] if not part.startswith("-")), "")
+    told = _INTERPRETER.fullmatch(os.path.basename(argv[0])) and _SCRIPT.search(first)
+    # What follows -c or -m is no file.
+    return first if told and not {"-c", "-m", "-e"} & set(argv[1 : argv.index(first)]) else None
 
 
 def _find(program: str, cwd: Path, path: str | None) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from farthing.errors import InvalidInput
@@ -22,16 +24,30 @@ class Job:
         params: the configuration.
         number: of the trial.
         seed: for the evaluation's own randomness.
+        slot: the place where it runs, such as the number of a GPU; None: it has none.
+        env: variables it is given; `{slot}` in one of them is replaced.
+        cwd: the folder where it runs; None: this one.
+        log: the file that keeps what it prints; None: only the last lines are kept.
     """
 
     params: Mapping[str, Any]
     number: int
     seed: int
+    slot: str | None = None
+    env: Mapping[str, str] | None = None
+    cwd: str | os.PathLike[str] | None = None
+    log: Path | None = None
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that tell an evaluation who it is."""
+        """The variables that are its own, and those that tell an evaluation who it is."""
+        slot = {} if self.slot is None else {"FARTHING_SLOT": self.slot}
+        given = {
+            name: text.replace("{slot}", self.slot or "") for name, text in (self.env or {}).items()
+        }
         return {
+            **given,
+            **slot,
             "FARTHING_PARAMS": json.dumps(dict(self.params), default=plain),
             "FARTHING_TRIAL": str(self.number),
             "FARTHING_SEED": str(self.seed),
@@ -46,11 +62,14 @@ class Allowance:
         tick: seconds between two questions.
         may_go_on: given what it has used, None, or why it must end now. Nothing is read meanwhile.
         on_progress: called with each progress message and what had been used by then.
+        until: by the monotonic clock, when it has to end though nobody could ask; read at the start
+            and after each question.
     """
 
     tick: float
     may_go_on: Callable[[Usage], str | None]
     on_progress: Callable[[Mapping[str, Any], Usage], None] | None = None
+    until: Callable[[], float] = lambda: math.inf
 
     def __post_init__(self) -> None:
         if not 0 < self.tick < math.inf:

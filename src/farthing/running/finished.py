@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -43,6 +43,8 @@ class Finished:
         error: why there is no value, with the traceback or the last lines of stderr.
         usage: what it has used in all.
         progress: its last progress lines.
+        metrics: what else its result said.
+        tail: the last lines it printed.
     """
 
     state: Literal["done", "failed", "killed", "lost"]
@@ -51,3 +53,5 @@ class Finished:
     error: str | None
     usage: Usage
     progress: tuple[Mapping[str, Any], ...] = ()
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    tail: str = ""

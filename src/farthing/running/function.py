@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn
 
 from farthing.errors import InvalidInput
-from farthing.running.answer import METRIC, Objective, answer
+from farthing.running.answer import METRIC, Objective, answer, check_objective
 from farthing.running.engine import Job
 from farthing.running.reporting import listen_to, send
-from farthing.running.task import Start
+from farthing.running.task import PRIVATE, Start
 
 __all__ = ["CallableTask"]
 
@@ -43,15 +43,20 @@ class CallableTask:
     start: Literal["fork", "spawn"] = "fork" if sys.platform == "linux" else "spawn"
 
     metric: ClassVar[str] = METRIC
+    prints_messages: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not callable(self.objective):
-            raise InvalidInput(
-                f"{self.objective!r} is not an objective: expected a function of the parameters, "
-                "or a CommandTask for a program."
-            )
+        check_objective(self.objective)
         if self.start not in ("fork", "spawn"):
             raise InvalidInput(f'start={self.start!r}: expected "fork" or "spawn".')
+
+    def check(self, job: Job) -> None:
+        """A function can start wherever its folder is."""
+        if job.cwd is not None and not Path(job.cwd).is_dir():
+            raise InvalidInput(
+                f"The objective runs in the folder {os.fspath(job.cwd)!r}, which is not on this "
+                "machine. Name another: cwd=..."
+            )
 
     def prepare(self, job: Job, folder: Path) -> Start:
         """Nothing to prepare for a fork; a pickle for a fresh interpreter."""
@@ -66,7 +71,11 @@ class CallableTask:
             _inherited = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
             sys.stdout = sys.__stdout__ = _stream_to(noise, 1)  # type: ignore[misc]
             sys.stderr = sys.__stderr__ = _stream_to(noise, 2)  # type: ignore[misc]
+            for name in PRIVATE:
+                os.environ.pop(name, None)
             os.environ.update(job.environment)
+            if job.cwd is not None:
+                os.chdir(job.cwd)
             _evaluate(self.objective, job.params, job.seed, messages)
 
         return start
@@ -91,12 +100,15 @@ def _spawned(objective: Objective, job: Job, file: Path) -> Start:
             'connections out of it, or use CallableTask(objective, start="fork") on Linux.'
         ) from error
     file.write_bytes(payload)
-    environment = {**os.environ, **job.environment}
+    ours = {name: text for name, text in os.environ.items() if name not in PRIVATE}
+    environment = {**ours, **job.environment}
 
     def start(messages: int, noise: int) -> NoReturn:
         os.dup2(noise, 1)
         os.dup2(noise, 2)
         os.set_inheritable(messages, True)
+        if job.cwd is not None:
+            os.chdir(job.cwd)
         code = (
             f"import sys; sys.path[:] = {sys.path!r}; "
             "from farthing.running.function import evaluate_pickled; "
@@ -121,7 +133,11 @@ def _evaluate(
     listen_to(partial(_write, messages))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
     _seed_global_state(seed)
-    send(answer(objective, params, catching=BaseException))
+    said = answer(objective, params, catching=BaseException)
+    if "failed" in said:  # what it printed is kept, and this belongs to it
+        with suppress(Exception):
+            print(said["failed"], file=sys.stderr)
+    send(said)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # the objective may have closed or replaced it
             stream.flush()

@@ -2,12 +2,12 @@
 
     supervising process <-- link --> guard --> evaluation (leader of its own session) --> ...
 
-It starts the evaluation, ends its process group when it is asked to, when the time is up, or when
-the supervising process is gone, however that died, and tells how the evaluation ended. It is
-forked for each evaluation, imports nothing, has one thread, and waits almost all the time. On Linux
-it adopts the orphans of the evaluation and takes the evaluation with it if it is itself killed.
-
-A descendant that leaves the process group (setsid: a daemon) is let go.
+It starts the evaluation, ends it when it is asked to, when the time is up, or when the supervising
+process is gone, however that died, and tells how the evaluation ended. It is forked for each
+evaluation, imports nothing, has one thread, and waits almost all the time. On Linux it adopts the
+orphans of the evaluation, so that it sees every descendant, and ends them all, also those that made
+a process group or a session of their own; and it takes the evaluation with it if it is itself
+killed. Elsewhere a descendant that leaves the process group is let go.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, NoReturn
 
 from farthing.errors import InvalidInput
-from farthing.running.measuring import megabytes
+from farthing.running.measuring import groups_of, megabytes
 from farthing.running.task import Start
 
-__all__ = ["INVALID", "UNSTARTED", "Ending", "Orders", "stand_guard"]
+__all__ = ["GIVE_UP", "INVALID", "UNSTARTED", "Ending", "Orders", "stand_guard"]
 
 LINGER = 0.5  # seconds that processes may outlive the evaluation they belong to
 LOOK = 1.0  # seconds between two looks whether the supervising process is there
@@ -42,7 +42,7 @@ GIVE_UP = 10.0  # seconds after which even SIGKILL has not helped: the kernel ho
 UNSTARTED = 70  # exit code of an evaluation that could not even begin
 INVALID = "farthing.invalid"  # and never will, says its last message
 
-Why = Literal["asked", "timeout", "orphaned"]
+Why = Literal["asked", "timeout", "spent", "orphaned"]
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -58,6 +58,7 @@ class Orders:
         messages: where the evaluation writes its messages.
         noise: where its other output goes.
         timeout: seconds after which it is ended.
+        until: by the monotonic clock, when its budget of wall time is spent; told anew meanwhile.
         grace: seconds between SIGTERM and SIGKILL.
         folder: what to remove if the supervisor cannot.
     """
@@ -66,6 +67,7 @@ class Orders:
     messages: int
     noise: int
     timeout: float | None
+    until: float
     grace: float
     folder: str
 
@@ -99,8 +101,10 @@ def stand_guard(link: socket.socket, start: Start, orders: Orders) -> NoReturn:
         gc.disable()  # what the parent had not collected yet is the parent's to finalise
         for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(ignored, signal.SIG_IGN)
+        # Where the supervisor ignores it, one that ends at once would be nobody's to wait for.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        adopts = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         begun, guard = time.monotonic(), os.getpid()
         leader = os.fork()
         if leader == 0:
@@ -108,7 +112,7 @@ def stand_guard(link: socket.socket, start: Start, orders: Orders) -> NoReturn:
             _become_evaluation(start, orders, guard)
         _close_all_but(link.fileno())
         _tell(link, {"guard": guard, "leader": leader})
-        _tell(link, asdict(_Watch(leader, link, begun, orders).until_the_end()))
+        _tell(link, asdict(_Watch(leader, link, begun, orders, adopts).until_the_end()))
         if os.getppid() != orders.supervisor:
             shutil.rmtree(orders.folder, ignore_errors=True)
     except OSError as error:  # it could not be forked
@@ -145,14 +149,19 @@ def _reset_signals() -> None:
 
 
 class _Watch:
-    """Over an evaluation and the rest of its group, until they are gone."""
+    """Over an evaluation and all that it started, until they are gone."""
 
-    def __init__(self, leader: int, link: socket.socket, begun: float, orders: Orders) -> None:
+    def __init__(
+        self, leader: int, link: socket.socket, begun: float, orders: Orders, adopts: bool
+    ) -> None:
         self.leader, self.link, self.orders = leader, link, orders
+        self.adopts = adopts  # whether every descendant is a child in the end
         self.status: int | None = None  # how the leader ended
         self.ended_at = begun
         self.why: Why | None = None  # it was told to end
         self.deadline = math.inf if orders.timeout is None else begun + orders.timeout
+        self.until = orders.until
+        self.heard = b""  # up to the end of a line
         self.asked: float | None = None  # to end it, with so many seconds of grace
         self.kill_at = self.give_up_at = math.inf
         self.wake = _wake_when_a_child_ends()
@@ -177,20 +186,24 @@ class _Watch:
         )
 
     def _is_over(self, now: float) -> bool:
-        with suppress(ChildProcessError):  # no child is left
+        alone = False
+        try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self.leader:
                     self.status, self.ended_at = ended[1], now
                     if self.why is None:
                         self.kill_at = now + LINGER
-        return (self.status is not None and not _exists(self.leader)) or now >= self.give_up_at
+        except ChildProcessError:  # no child is left
+            alone = True
+        gone = alone if self.adopts else not _exists(self.leader)
+        return (self.status is not None and gone) or now >= self.give_up_at
 
     def _ask_to_end(self, now: float) -> None:
         if self.why is None and self.status is None:
             self.why = self._reason(now)
             if self.why is not None:
-                _signal(self.leader, signal.SIGTERM)
-                _signal(self.leader, signal.SIGCONT)  # one that is stopped could not obey
+                self._signal(signal.SIGTERM)
+                self._signal(signal.SIGCONT)  # one that is stopped could not obey
                 self.kill_at = now + self.orders.grace
         if self.asked is not None:  # perhaps a second time, with less patience
             self.kill_at, self.asked = min(self.kill_at, now + self.asked), None
@@ -200,18 +213,29 @@ class _Watch:
             return "asked"
         if now >= self.deadline:
             return "timeout"
+        if now >= self.until:
+            return "spent"
         return "orphaned" if os.getppid() != self.orders.supervisor else None
 
     def _kill(self, now: float) -> None:
         if now >= self.kill_at:
-            _signal(self.leader, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             self.kill_at = now + LOOK_AT_REST  # one that was just being forked may have slipped by
             self.give_up_at = min(self.give_up_at, now + GIVE_UP)
 
+    def _signal(self, number: int) -> None:
+        """To the group of the evaluation, and to every other that a descendant is in."""
+        _signal(self.leader, number)
+        if self.adopts:
+            for group in groups_of(os.getpid()) - {self.leader, os.getpgrp()}:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(group, number)
+
     def _wait(self, now: float) -> None:
         look = now + (LOOK if self.status is None else LOOK_AT_REST)
-        until = min(self.kill_at, look, self.deadline if self.why is None else math.inf)
-        for descriptor, _ in self.events.poll(max(0.0, until - now) * 1000):
+        ends = min(self.deadline, self.until) if self.why is None else math.inf
+        wake_at = min(self.kill_at, look, ends)
+        for descriptor, _ in self.events.poll(max(0.0, wake_at - now) * 1000):
             if descriptor == self.wake:
                 os.read(self.wake, 4096)
             else:
@@ -222,8 +246,15 @@ class _Watch:
             said = self.link.recv(4096)
         except OSError:  # the other end died with something unread
             said = b""
-        self.asked = float(said.split()[-1]) if said else self.orders.grace
+        *lines, self.heard = (self.heard + said).split(b"\n")
+        for line in lines:
+            word, amount = line.split()
+            if word == b"until":
+                self.until = float(amount)
+            else:
+                self.asked = float(amount)
         if not said:  # and it never will
+            self.asked = self.orders.grace
             self.events.unregister(self.link)
 
 
@@ -273,9 +304,9 @@ def _close_all_but(kept: int) -> None:
             os.close(descriptor)
 
 
-def _prctl(option: int, argument: int) -> None:
-    if _LIBC is not None:
-        _LIBC.prctl(option, argument, 0, 0, 0)
+def _prctl(option: int, argument: int) -> bool:
+    """Whether the kernel has done it."""
+    return _LIBC is not None and _LIBC.prctl(option, argument, 0, 0, 0) == 0
 
 
 def _tell(link: socket.socket, message: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from farthing.errors import Interrupted, InvalidInput
-from farthing.running.answer import METRIC, Objective, answer
+from farthing.errors import Interrupted
+from farthing.running.answer import METRIC, Objective, answer, check_objective
 from farthing.running.engine import Allowance, Job
 from farthing.running.finished import Finished, Usage
 from farthing.running.measuring import megabytes
@@ -36,10 +36,7 @@ class InProcess:
     kills: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not callable(self.objective):
-            raise InvalidInput(
-                f"{self.objective!r} is not an objective: expected a function of the parameters."
-            )
+        check_objective(self.objective)
 
     def run(self, job: Job, allowance: Allowance) -> Finished:
         """Evaluate one trial, as `Engine.run` says."""

@@ -7,7 +7,7 @@ import sys
 from collections import defaultdict
 from typing import NamedTuple
 
-__all__ = ["Measured", "measure", "megabytes"]
+__all__ = ["Measured", "groups_of", "measure", "megabytes"]
 
 
 class Measured(NamedTuple):
@@ -25,22 +25,36 @@ def measure(root: int) -> Measured:
     """
     if sys.platform != "linux":
         return Measured(0.0, {})
-    ticks: dict[int, int] = {}
+    family = _family(root)
+    return Measured(
+        # utime, stime, and both of the children that were waited for.
+        sum(sum(map(int, fields[11:15])) for fields in family.values() if fields)
+        / os.sysconf("SC_CLK_TCK"),
+        {pid: peak for pid in family if pid != root and (peak := _peak_mb(pid))},
+    )
+
+
+def groups_of(root: int) -> set[int]:
+    """The process groups of the descendants of a process; Linux only, else none."""
+    if sys.platform != "linux":
+        return set()
+    return {int(fields[2]) for pid, fields in _family(root).items() if fields and pid != root}
+
+
+def _family(root: int) -> dict[int, list[bytes]]:
+    """A process and its descendants, and of each what the kernel says of it after its name, which
+    may hold anything: state, parent, group, ...
+    """
+    found: dict[int, list[bytes]] = {}
     children = defaultdict(list)
     for name in os.listdir("/proc"):
         if name.isdigit() and (stat := _read(f"/proc/{name}/stat")):
-            # After the name, which may hold anything: state, parent, ..., utime, stime, and both
-            # of the children that were waited for.
-            fields = stat.rpartition(b")")[2].split()
+            found[int(name)] = fields = stat.rpartition(b")")[2].split()
             children[int(fields[1])].append(int(name))
-            ticks[int(name)] = sum(map(int, fields[11:15]))
     family = [root]
     for pid in family:
         family.extend(children[pid])
-    return Measured(
-        sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK"),
-        {pid: peak for pid in family[1:] if (peak := _peak_mb(pid))},
-    )
+    return {pid: found.get(pid, []) for pid in family}
 
 
 def megabytes(maxrss: int) -> float:

@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["Messages", "Tail", "costs_of", "message_in", "number_of"]
+__all__ = ["Messages", "Tail", "costs_of", "message_in", "metrics_of", "number_of"]
 
 MAX_LINE = 1 << 20  # bytes; a longer line is no message
 MAX_PROGRESS = 1_000  # messages kept
 MAX_PROGRESS_LINE = 4_096  # bytes of one that is kept whole
+MAX_DEPTH = 50  # of lists in lists: what is deeper is left out
+MAX_COST = 1e300  # so that no sum of costs is infinite
 MAX_TAIL = 50  # lines
 MAX_TAIL_LINE = 2_000  # bytes
+MAX_METRICS = 20_000  # characters of all that a result says besides
 
 
 class Messages:
@@ -120,7 +123,18 @@ def message_in(line: bytes) -> dict[str, Any] | None:
         message = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return message if isinstance(message, dict) else None
+    return _sound(message) if isinstance(message, dict) else None
+
+
+def _sound(value: Any, depth: int = 0) -> Any:
+    """Without what no database or terminal takes: halves of characters, NUL, and endless depth."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+    if isinstance(value, dict | list) and depth >= MAX_DEPTH:
+        return None
+    if isinstance(value, dict):
+        return {_sound(key): _sound(inner, depth + 1) for key, inner in value.items()}
+    return [_sound(inner, depth + 1) for inner in value] if isinstance(value, list) else value
 
 
 def costs_of(cost: Any) -> dict[str, float]:
@@ -133,9 +147,22 @@ def costs_of(cost: Any) -> dict[str, float]:
         return {}
     by_resource = cost if isinstance(cost, Mapping) else {"": cost}
     for amount in by_resource.values():
-        if number_of(amount) is None or amount < 0:
+        if number_of(amount) is None or not 0 <= amount <= MAX_COST:
             raise ValueError(f"its cost is {json.dumps(cost)[:200]}")
     return {resource: float(amount) for resource, amount in by_resource.items()}
+
+
+def metrics_of(result: Mapping[str, Any], metric: str) -> dict[str, Any]:
+    """What a result says besides its value and its cost; as many keys as there is room for."""
+    known = (metric, "cost", "step", "failed", "infrastructure")
+    metrics, room = dict[str, Any](), MAX_METRICS
+    for key, value in result.items():
+        if key not in known:
+            room -= len(json.dumps({key: value}, default=str))
+            if room < 0:
+                break
+            metrics[key] = _finite(value)
+    return metrics
 
 
 def number_of(value: Any) -> float | None:
@@ -163,4 +190,4 @@ def _shown(line: bytes) -> bytes:
 
 
 def _text(data: bytes) -> str:
-    return data.decode("utf-8", errors="replace")
+    return data.decode("utf-8", errors="replace").replace("\0", "\\x00")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from farthing.running.finished import Usage
 
 __all__ = ["Pricing"]
 
-LEAST = 1e-9  # a cost is positive; nothing takes less than a nanosecond
+LEAST = 1e-9  # nothing that is measured takes less than a nanosecond
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,17 @@ class Pricing:
     Attributes:
         rate: what a second of compute costs, by resource: `rate_of("$3.06/h")` of the ledger.
         cpu: compute is the CPU seconds of a trial, not those that went by.
+        on_top: resources of which what a trial says comes on top of what its time costs.
     """
 
     rate: Mapping[str, float] = field(default_factory=dict)
     cpu: bool = False
+    on_top: Collection[str] = ()
 
     def cost(
         self, usage: Usage, told: Mapping[str, float], resources: Iterable[str]
     ) -> dict[str, float]:
-        """What was used of each resource, as far as it is known, and never nothing.
+        """What was used of each resource, as far as it is known; only who says so pays nothing.
 
         Args:
             usage: measured, with what progress has reported.
@@ -36,9 +38,13 @@ class Pricing:
                 trials are not priced but counted.
         """
         priced = [name for name in resources if name != "trials"]
-        compute = usage.cpu_s if self.cpu else usage.wall_s
-        known = {"s": usage.wall_s, "worker_s": compute}
+        wall_s = max(usage.wall_s, LEAST)
+        compute = max(usage.cpu_s, LEAST) if self.cpu else wall_s
+        known = {"s": wall_s, "worker_s": compute}
         known |= {resource: compute * price for resource, price in self.rate.items()}
-        for said in (usage.reported, told):
-            known |= {name or priced[0]: amount for name, amount in said.items() if priced}
-        return {name: max(known[name], LEAST) for name in priced if name in known}
+        said = dict[str, float]()
+        for each in (usage.reported, told):
+            said |= {name or priced[0]: amount for name, amount in each.items() if priced}
+        for name, amount in said.items():
+            known[name] = amount + (known[name] if name in self.on_top else 0.0)
+        return {name: known[name] for name in priced if name in known}

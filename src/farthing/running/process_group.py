@@ -6,7 +6,7 @@ import math
 import shutil
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +14,7 @@ from farthing.errors import Interrupted, InvalidInput
 from farthing.running.child import Child
 from farthing.running.engine import Allowance, Job
 from farthing.running.finished import Finished
+from farthing.running.log import Log
 from farthing.running.result import ended, killed, lost, read_result_file
 from farthing.running.task import RESULT_FILE, Task
 
@@ -24,9 +25,10 @@ IMPATIENT_GRACE = 1.0  # seconds, when somebody waits at the keyboard
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """Each trial in a process group that nothing survives, on this machine.
+    """Each trial in a process group of its own that nothing survives, on this machine.
 
-    One that ends takes the rest of its process group with it, after half a second.
+    One that ends takes with it whatever it started, after half a second: on Linux also what made a
+    group or a session of its own.
 
     Args:
         task: what to evaluate.
@@ -50,16 +52,27 @@ class ProcessGroup:
 
     def run(self, job: Job, allowance: Allowance) -> Finished:
         """Evaluate one trial, as `Engine.run` says."""
-        child = Child(self.task.metric, allowance.on_progress)
+        log = Log(job.log)
+        try:
+            return replace(self._run(job, allowance, log), tail=log.tail)
+        except Interrupted as interrupted:
+            raise Interrupted(replace(interrupted.finished, tail=log.tail)) from interrupted
+        finally:
+            log.close()
+
+    def _run(self, job: Job, allowance: Allowance, log: Log) -> Finished:
+        prints = self.task.prints_messages
+        child = Child(self.task.metric, allowance.on_progress, log, prints_messages=prints)
         folder: Path | None = None
         try:
             try:
                 folder = Path(tempfile.mkdtemp(prefix="farthing-"))
                 start = self.task.prepare(job, folder)
-                child.start(start, folder, timeout=self.timeout, grace=self.grace)
+                until = allowance.until()
+                child.start(start, folder, timeout=self.timeout, until=until, grace=self.grace)
             except OSError as error:
                 return lost(child.messages, child.usage, f"it could not be started: {error}")
-            child.watch(allowance.tick, allowance.may_go_on, self.grace)
+            child.watch(allowance, self.grace)
             child.end(self.grace)
             return self._finished(child, folder)
         except KeyboardInterrupt as interrupt:
@@ -78,6 +91,8 @@ class ProcessGroup:
     def _finished(self, child: Child, folder: Path) -> Finished:
         """What became of a child that is no more."""
         ending = child.ending
+        if ending is None and child.told_to_end is not None:
+            return _killed(child, child.told_to_end)
         if ending is None:
             return lost(child.messages, child.usage, "its guard was killed")
         if ending.unstarted is not None:
@@ -87,6 +102,8 @@ class ProcessGroup:
             raise InvalidInput(child.invalid)
         if ending.why == "timeout":
             return _killed(child, f"killed at its timeout of {self.timeout:g} s")
+        if ending.why == "spent":
+            return _killed(child, "the budget of wall time is spent, and nobody had asked")
         if ending.why is not None or ending.status is None:
             return _killed(child, child.told_to_end or "killed: it was told to end")
         return ended(

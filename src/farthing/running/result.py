@@ -6,13 +6,21 @@ import errno
 import json
 import os
 import signal
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from farthing.running.finished import Finished, Usage
-from farthing.running.output import MAX_LINE, Messages, costs_of, message_in, number_of
+from farthing.running.output import (
+    MAX_LINE,
+    Messages,
+    costs_of,
+    message_in,
+    metrics_of,
+    number_of,
+)
 
 __all__ = ["ended", "killed", "lost", "read_result_file"]
 
@@ -22,6 +30,9 @@ _WITHOUT_VALUE: Mapping[str, Literal["failed", "lost"]] = {
     "failed": "failed",
 }
 _DISK_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+_REFUSED = json.dumps(
+    {"failed": "its result file (FARTHING_RESULT) is a link or a device: expected a regular file"}
+)
 _SHELL_SIGNAL = 128  # a shell exits with this plus the signal that ended its command
 
 
@@ -45,13 +56,14 @@ def ended(
     progress, cost = tuple(messages.progress), dict[str, float]()
 
     def without_value(state: Literal["failed", "lost"], why: str, tail: str = tail) -> Finished:
-        return Finished(state, None, cost, _with(tail, why), usage, progress)
+        return Finished(state, None, cost, _with(tail, why), usage, progress, metrics)
 
     code = os.waitstatus_to_exitcode(status)
     result = messages.result if result_file is None else _result_in(result_file)
     if result is None and result_file is None and code == 0:
         result = next((m for m in reversed(messages.progress) if messages.metric in m), None)
     said = result or {}
+    metrics = metrics_of(said, messages.metric)
     try:
         cost = costs_of(said.get("cost"))
     except ValueError as wrong:
@@ -70,7 +82,7 @@ def ended(
         shown = json.dumps(result.get(messages.metric))[:200]
         expected = f"its {messages.metric} is {shown}: expected a finite number"
         return without_value("failed", expected)
-    return Finished("done", value, cost, None, usage, progress)
+    return Finished("done", value, cost, None, usage, progress, metrics)
 
 
 def killed(messages: Messages, usage: Usage, why: str, *, tail: str = "") -> Finished:
@@ -87,14 +99,24 @@ def lost(messages: Messages, usage: Usage, why: str) -> Finished:
 
 
 def read_result_file(path: Path) -> str | None:
-    """What a command wrote as its result; None if it wrote nothing."""
+    """What a command wrote as its result; None if it wrote nothing.
+
+    Only a regular file is read: a link may lead to what belongs to others or never ends, and a pipe
+    waits for somebody to write.
+    """
     try:
-        with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - MAX_LINE))
-            return file.read().decode("utf-8", errors="replace").strip() or None
-    except OSError:  # a pipe or a directory of that name is no result either
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        return _REFUSED if error.errno == errno.ELOOP else None
+    kind = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(descriptor)
+        return None if stat.S_ISDIR(kind) else _REFUSED
+    with open(descriptor, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - MAX_LINE))
+        return file.read(MAX_LINE).decode("utf-8", errors="replace").strip() or None
 
 
 def _result_in(text: str) -> dict[str, Any] | None:

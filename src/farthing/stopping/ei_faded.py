@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from farthing.belief import Belief
-from farthing.decision import Proposal, Verdict
+from farthing.decision import Proposal, Verdict, one_more
 from farthing.errors import InvalidInput
 from farthing.stopping.not_worth_it import averaged, most_per_cost, proposed_per_cost
 
@@ -55,9 +55,9 @@ class EIFaded:
         if ready and most <= threshold:
             most = max(most, most_per_cost(one, rng))
         below = most <= threshold
-        per = "one unit of cost" if belief.cost else "an evaluation"
         because = (
-            f"{per} is expected to improve the objective by {np.exp(most):.3g}{averaged(belief)}, "
+            f"{one_more(one.unit)} is expected to improve the objective by {np.exp(most):.3g}"
+            f"{averaged(belief)}, "
             f"{'at most' if below else 'more than'} {self.ratio:g} of what it was at first, "
             f"{np.exp(threshold):.3g}{still_first(seen, self.first, ready)}"
         )

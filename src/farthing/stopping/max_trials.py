@@ -10,6 +10,7 @@ import numpy as np
 from farthing.belief import Belief
 from farthing.decision import Proposal, Verdict
 from farthing.errors import InvalidInput
+from farthing.ledger import format_amount
 
 __all__ = ["MaxTrials"]
 
@@ -33,5 +34,8 @@ class MaxTrials:
         """number >= count."""
         made = belief.number
         return Verdict(
-            made >= self.count, f"{made} of at most {self.count} trials made", made, self.count
+            made >= self.count,
+            f"{made} of at most {format_amount('trials', self.count)} made",
+            made,
+            self.count,
         )

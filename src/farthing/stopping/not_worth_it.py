@@ -25,7 +25,7 @@ import numpy as np
 
 from farthing.acquisition import ScoreSurface, log_ei_per_cost, maximise_score
 from farthing.belief import Belief
-from farthing.decision import Proposal, Verdict
+from farthing.decision import Proposal, Verdict, one_more
 from farthing.errors import InvalidInput
 from farthing.ledger import check_worth, format_amount
 from farthing.search import Effort, candidates
@@ -82,7 +82,7 @@ class NotWorthIt:
         stop = below and streak >= self.patience
         relation = "at most" if below else "more than"
         because = (
-            f"one unit of cost is expected to improve the objective by {np.exp(most):.3g}"
+            f"{one_more(one.unit)} is expected to improve the objective by {np.exp(most):.3g}"
             f"{averaged(belief)}, {relation} the {worth:.3g} it is worth"
         )
         if below and not stop:
@@ -108,6 +108,8 @@ def _bound(belief: Belief, proposal: Proposal, worth: float, rng: np.random.Gene
         return "what going on will cost has no bound: nothing is known of costs yet"
     if not low <= worth <= high:
         return "what going on will cost has no bound: the policy does not choose at this rate"
+    if belief.light:
+        return "what going on will cost was not worked out: there is little time to think"
     gain = still_to_be_had(belief, rng)
     cost = format_amount(next(iter(belief.cost)), gain / worth)
     return (

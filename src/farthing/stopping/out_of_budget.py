@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.belief import Belief
+from farthing.belief import Belief, paid
 from farthing.decision import Proposal, Verdict
 from farthing.ledger import format_amount
 from farthing.search import is_among
+from farthing.start import MOST_POINTS
 
 __all__ = ["OutOfBudget"]
 
@@ -38,6 +39,8 @@ class OutOfBudget:
             return Verdict(True, because, account.left, 1.0 if resource == "trials" else 0.0)
         if proposal.x is None:
             return Verdict(True, _nothing_left(belief), ledger.left, 0.0)
+        if (dear := _too_dear(belief)) is not None:
+            return Verdict(True, dear, ledger.left, 0.0)
         limited = [(r, ledger[r]) for r in ledger.resources if np.isfinite(ledger[r].limit)]
         if not limited:
             return Verdict(False, "there is no budget to run out of")
@@ -45,13 +48,30 @@ class OutOfBudget:
         return Verdict(False, " and ".join(words) + " left", limited[0][1].left, 0.0)
 
 
+def _too_dear(belief: Belief) -> str | None:
+    """Why nothing starts though no model says so: the one bill there is, too little to learn from,
+    is more than what is left.
+    """
+    ledger = belief.ledger
+    for resource in ledger.resources:
+        account = ledger[resource]
+        known = [t.cost[resource] for t in paid(belief.history, resource)]
+        if len(known) == 1 and resource not in belief.cost and known[0] > account.left:
+            cost, left = (format_amount(resource, a) for a in (known[0], account.left))
+            return f"nothing affordable is left: the one trial so far cost {cost}, {left} is left"
+    return None
+
+
 def _nothing_left(belief: Belief) -> str:
     """Which of the two it is: everything tried, or nothing that fits into what is left."""
     ledger = belief.ledger
     limited = [r for r in ledger.resources if np.isfinite(ledger[r].limit)]
-    rows = belief.space.rows
-    if rows is not None and is_among(rows, belief.tried).all():
-        return f"every row of the table was tried ({len(rows)})"
+    points = belief.space.points(MOST_POINTS)
+    if points is not None and is_among(points, belief.tried).all():
+        what = "configuration of the space" if belief.space.rows is None else "row of the table"
+        running = len(belief.history.running)
+        still = f", {running} of them still running" if running else ""
+        return f"every {what} was tried ({len(points)}{still})"
     if not limited:
         return "every configuration of the space was tried"
     left = " and ".join(format_amount(r, ledger[r].left) for r in limited)

@@ -1,27 +1,50 @@
 """The database: the rows of a study's state, and the settings it was made with."""
 
-from farthing.storage.database import Database
+from farthing.storage.address import check_no_secret, printable
+from farthing.storage.database import Database, is_missing, let_go_of_files
 from farthing.storage.json_text import to_text
 from farthing.storage.memory import DatabaseMemory
-from farthing.storage.settings_text import changed, described, difference, from_described, restored
+from farthing.storage.settings_text import (
+    described,
+    differing,
+    foreign_in,
+    from_described,
+    not_given,
+    restored,
+)
 from farthing.storage.studies import (
     create_study,
+    delete_study,
     find_study,
+    keep_given,
     names_of,
-    replace_settings,
+    overview,
+    rename_study,
 )
+from farthing.storage.untold import folder_of, kept_meanwhile, tell_kept
 
 __all__ = [
     "Database",
     "DatabaseMemory",
-    "changed",
+    "check_no_secret",
     "create_study",
+    "delete_study",
     "described",
-    "difference",
+    "differing",
     "find_study",
+    "folder_of",
+    "foreign_in",
     "from_described",
+    "is_missing",
+    "keep_given",
+    "kept_meanwhile",
+    "let_go_of_files",
     "names_of",
-    "replace_settings",
+    "not_given",
+    "overview",
+    "printable",
+    "rename_study",
     "restored",
+    "tell_kept",
     "to_text",
 ]

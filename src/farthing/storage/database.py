@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
+import sqlite3
 import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,16 +28,23 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import Pool
 
-from farthing.errors import StorageError
+from farthing.errors import FarthingError, StorageError, Unreachable
+from farthing.storage.address import printable, secrets_in
 from farthing.storage.schema import prepare
 
-__all__ = ["Database", "clock"]
+__all__ = ["Database", "clock", "is_missing", "let_go_of_files"]
 
 PATIENCE = 30.0  # seconds to wait for somebody else's transaction, or for a server
+PASSING = ("was locked by", "cannot be reached", "cannot grow")  # what another moment may mend
 IDLE = 60.0  # seconds after which a connection may have been cut, so that a new one is made
+MAX_VALUE = (
+    100_000_000  # bytes of one value in a file: the rows of a table are the largest we write
+)
 PREPARING = 0xFA271146  # the advisory lock under which PostgreSQL tables are made
+_opened: weakref.WeakSet[Database] = weakref.WeakSet()  # by this process
 
 
 @cache
@@ -51,16 +60,35 @@ class Database:
 
     def __init__(self, url: str | Path) -> None:
         self.url = _url(url)
-        self.shown = self.url.render_as_string(hide_password=True)
+        self.shown = printable(self.url.render_as_string(hide_password=False))
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self._inherited: list[Engine] = []  # of the process that forked us: not ours to close
+        self._file: tuple[int, int] | None = None
+        self._inherited: list[Pool] = []  # of the process that forked us: not ours to close
         self._connect()
-        with self.writing(lock=True) as connection:
+        _opened.add(self)
+        with self.writing(lock=True) as connection, self.understanding():
             prepare(connection)
+        self._file = self._identity()
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Which file it is, whatever its name; None: there is none, or it is no file."""
+        if not self.is_sqlite or "uri" in self.url.query:
+            return None
+        try:
+            found = os.stat(str(self.url.database))
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    @property
+    def place(self) -> str:
+        """The same for all who mean it on this machine: where its file is, or its address."""
+        file = str(self.url.database)
+        return os.path.realpath(file) if self.is_sqlite else self.shown
 
     def _connect(self) -> None:
-        self._process, self._used = os.getpid(), time.monotonic()
         if self.is_sqlite:
+            _make_private(self.url)
             self._engine = create_engine(self.url, connect_args={"timeout": PATIENCE})
             event.listen(self._engine, "connect", _set_up_sqlite)
             event.listen(self._engine, "begin", _begin_sqlite)
@@ -71,13 +99,24 @@ class Database:
             self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ")
             self._glancer = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._writer = self._engine.execution_options(writes=True)
+        self._belong()
+
+    def _belong(self) -> None:
+        """The connections made from now on are of this process."""
+        self._process, self._used = os.getpid(), time.monotonic()
         weakref.finalize(self, _dispose, self._engine, self._process)
 
     def _own(self) -> None:
-        """Connections of this process that are likely to be alive."""
+        """Connections of this process that are likely to be alive, to a file that is there."""
+        if self._file is not None and self._identity() != self._file:
+            raise StorageError(
+                f"The database {self.shown} was deleted or replaced while it was in use. What was "
+                "told before is in the file that was there: put it back, or run again."
+            )
         if self._process != os.getpid():
-            self._inherited.append(self._engine)
-            self._connect()
+            self._inherited.append(self._engine.pool)
+            self._engine.dispose(close=False)  # the statements that were compiled are kept
+            self._belong()
         elif time.monotonic() - self._used > IDLE:
             self._engine.dispose()
         self._used = time.monotonic()
@@ -110,19 +149,71 @@ class Database:
             yield connection
 
     @contextmanager
+    def listening(self, channel: int) -> Iterator[tuple[Connection, Callable[[float], None]]]:
+        """A connection to PostgreSQL, and what waits on it, for so many seconds at most, until
+        somebody has notified. To wait is no statement.
+        """
+        with self.glancing() as connection:
+            raw: Any = connection.connection.driver_connection
+            words: list[Any] = []
+
+            def heard(seconds: float) -> None:
+                if not words and raw.pgconn.notifies() is None:  # it may have come with an answer
+                    select.select([raw.pgconn.socket], [], [], seconds)
+
+            raw.add_notify_handler(words.append)
+            try:
+                connection.exec_driver_sql(f"LISTEN farthing_{channel:d}")
+                yield connection, heard
+                connection.exec_driver_sql("UNLISTEN *")
+            finally:
+                raw.remove_notify_handler(words.append)
+
+    def notify(self, connection: Connection, channel: int) -> None:
+        """Wake those who listen, when the transaction is committed; SQLite has no such word."""
+        if not self.is_sqlite:
+            connection.exec_driver_sql(f"NOTIFY farthing_{channel:d}")
+
+    @contextmanager
     def _clear_errors(self) -> Iterator[None]:
         try:
             yield
         except DBAPIError as error:
-            raise StorageError(self._sentence(error)) from error
+            sentence = self._sentence(error)
+            passing = any(word in sentence for word in PASSING)
+            raise (Unreachable if passing else StorageError)(sentence) from error
+        except SQLAlchemyError as error:  # two rows where there is one, or none
+            raise self.strange(error) from error
+
+    @contextmanager
+    def understanding(self) -> Iterator[None]:
+        """What is read in here was written by Farthing, or it is an error with a sentence."""
+        try:
+            yield
+        except FarthingError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, RecursionError) as error:
+            raise self.strange(error) from error
+        except (TypeError, ValueError) as error:
+            raise self.strange(error) from error
+
+    def strange(self, what: object) -> StorageError:
+        """The database holds what no Farthing wrote."""
+        said = ascii(str(what)[:200])[1:-1]
+        return StorageError(
+            f"The database {self.shown} holds what no Farthing wrote ({said}). It is damaged, or "
+            "somebody else made it: use another copy."
+        )
 
     def _sentence(self, error: DBAPIError) -> str:
         said = str(error.orig).strip().split("\n")[0]
+        for secret in secrets_in(self.url.render_as_string(hide_password=False)):
+            said = said.replace(secret, "***")
         low = said.lower()
         where = f"The database {self.shown}"
         if "readonly" in low or "read-only" in low or "permission denied" in low:
             return f"{where} cannot be written to ({said}). Give this user the right to write it."
-        if "locked" in low or "lock timeout" in low:
+        if "locked" in low or "lock timeout" in low or "statement timeout" in low:
             return (
                 f"{where} was locked by another program for {PATIENCE:.0f} s ({said}). "
                 "End that program, or wait for it."
@@ -131,6 +222,8 @@ class Database:
             folder = Path(self.url.database or ".").absolute().parent
             there = "exists, but not for you" if folder.is_dir() else "does not exist"
             return f"{where} cannot be opened: the folder {folder} {there}. Name another file."
+        if "too big" in low:
+            return f"{where} holds a value that no Farthing wrote ({said}). Name another file."
         if "not a database" in low or "malformed" in low:
             return f"{where} is not one that can be read ({said}). Name another file."
         if "disk" in low or "full" in low or "no space" in low:
@@ -150,8 +243,14 @@ def _dispose(engine: Engine, process: int) -> None:
 
 
 def _postgres(url: URL) -> Engine:
+    patience = int(PATIENCE)
     try:
-        return create_engine(url, connect_args={"connect_timeout": int(PATIENCE)})
+        engine = create_engine(
+            url,
+            connect_args={"connect_timeout": patience, "tcp_user_timeout": 2_000 * patience},
+        )
+        event.listen(engine, "connect", _set_up_postgres)
+        return engine
     except ImportError:
         raise StorageError(
             "PostgreSQL is spoken by psycopg, which is not installed: "
@@ -161,9 +260,9 @@ def _postgres(url: URL) -> Engine:
 
 def _url(given: str | Path) -> URL:
     """A URL as it was given; a path is an SQLite file, and PostgreSQL is spoken by psycopg 3."""
-    shown = str(given)
+    shown, told = printable(given), str(given)
     try:
-        url = make_url(shown if "://" in shown else f"sqlite:///{shown}")
+        url = make_url(told if "://" in told else f"sqlite:///{told}")
         backend = url.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise StorageError(
@@ -171,6 +270,8 @@ def _url(given: str | Path) -> URL:
             'Write "sqlite:///tune.db", a file name, or "postgresql://user@host/name".'
         ) from None
     if backend in ("postgres", "postgresql"):
+        if "@" in (url.host or ""):  # or a part of the password would be taken for the server
+            raise StorageError(f"{shown!r}: there is an @ in the password. Write it as %40.")
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
         raise StorageError(
@@ -185,6 +286,47 @@ def _url(given: str | Path) -> URL:
     return url
 
 
+def _set_up_postgres(connection: Any, _: Any) -> None:
+    """Nobody waits for ever: not for a lock, and not for one who was stopped while he held it."""
+    patience = int(1000 * PATIENCE)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SET lock_timeout = {patience}; SET statement_timeout = {2 * patience}; "
+            f"SET idle_in_transaction_session_timeout = {patience}"
+        )
+    connection.commit()
+
+
+def _make_private(url: URL) -> None:
+    """A new file is its owner's only; one that is there stays as it is.
+
+    It must not even be opened: to close it would give up every lock that this process has on it,
+    and whoever closes it next elsewhere would take away the log that we still write to.
+    """
+    if "uri" not in url.query:
+        new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with suppress(OSError):  # it is there, or it is said when it is opened
+            os.close(os.open(str(url.database), new, 0o600))
+
+
+def let_go_of_files() -> None:
+    """Close every SQLite file until it is needed again. To be done before a fork whose child will
+    use one: SQLite would take the locks of this process for the child's, and not lock for it.
+    """
+    for database in list(_opened):
+        if database.is_sqlite:
+            database.close()
+
+
+def is_missing(url: str | Path) -> bool:
+    """Whether it names a file that is not there; to open it would make one."""
+    found = _url(url)
+    file = found.database or ""
+    return found.get_backend_name() == "sqlite" and not (
+        file.startswith("file:") or Path(file).exists()
+    )
+
+
 def _set_up_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
     deadline = time.monotonic() + PATIENCE
@@ -196,6 +338,8 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
+    connection.execute("PRAGMA trusted_schema=OFF")  # the file may be somebody else's
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
     connection.execute("PRAGMA synchronous=NORMAL")  # safe with WAL, also in a power cut
     connection.execute("PRAGMA foreign_keys=ON")
 

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any
+from itertools import chain
+from types import NoneType
+from typing import Any, get_args
 
 import numpy as np
-from sqlalchemy import Connection, Row, Select, bindparam, func, select
+from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, func, select
 
-from farthing.history import PricePoint, Run, Trial
+from farthing.errors import StorageError
+from farthing.history import PricePoint, Run, Trial, TrialState
 from farthing.ledger import Account, Ledger
-from farthing.state import State
+from farthing.state import Change, State, Wanted
 from farthing.storage.database import clock
-from farthing.storage.json_text import from_text, to_text
-from farthing.storage.schema import prices, studies, trials
+from farthing.storage.json_text import from_text, from_texts, storable, to_text
+from farthing.storage.schema import changes, prices, studies, trials
 
 __all__ = [
     "changed_prices",
     "changed_trials",
+    "ledger_of",
     "ledger_text",
+    "new_changes",
     "read_study",
     "state_of",
+    "write_changes",
     "write_prices",
     "write_study",
     "write_trials",
@@ -33,45 +41,55 @@ Raw = Row[*tuple[Any, ...]]
 
 # ── a study ────────────────────────────────────────────────────────────────────────────────────
 
-# The columns of a study, and what they are called in a State; history and prices have rows of
-# their own, of which the study's row has the number.
+# The columns of a study, and what they are called in a State; history, prices and changes have
+# rows of their own, of which the study's row has the number.
 STATE = {
     f.name: "clock_at" if f.name == "charged_until" else f.name
     for f in fields(State)
-    if f.name not in ("history", "prices")
+    if f.name not in ("history", "prices", "changes")
 }
-COLUMNS = [studies.c.id, studies.c.revision, *(studies.c[column] for column in STATE.values())]
+AMOUNTS = ("charged_until", "thinker_until", "thought_s", "failures", "elapsed_s", "thinking_s")
+NUMBERS = tuple(studies.c[name] for name in ("id", "revision", "trials", "prices", "changes"))
+MAX_TRIALS = 1_000_000  # of a study: more would not fit into the memory of a machine
+COLUMNS = [*NUMBERS, *(studies.c[column] for column in STATE.values())]
 UPDATE = studies.update().where(studies.c.id == bindparam("which"))
 
 
 @cache
-def _by_id(is_sqlite: bool, lock: bool, durable: bool) -> Select[Any]:
+def _by_id(is_sqlite: bool, lock: bool) -> Select[Any]:
     """Made once: to make a statement takes longer than to execute it."""
-    query = select(*COLUMNS, clock(is_sqlite).label("now"))
-    query = query.where(studies.c.id == bindparam("which"))
-    if not (is_sqlite or durable):  # in the same message: until the transaction ends
-        query = query.where(func.set_config("synchronous_commit", "off", True) == "off")
-    return query.with_for_update() if lock else query
+    query = select(*COLUMNS).where(studies.c.id == bindparam("which"))
+    if lock and not is_sqlite:  # the clock is read when the row is ours, not before the wait
+        locked = query.with_for_update().cte("locked")
+        return select(*locked.c, clock(is_sqlite).label("now"))
+    return query.add_columns(clock(is_sqlite).label("now"))
 
 
-def read_study(
-    connection: Connection, is_sqlite: bool, id: int, *, lock: bool = False, durable: bool = True
-) -> Raw:
+def read_study(connection: Connection, is_sqlite: bool, id: int, *, lock: bool = False) -> Raw:
     """The row of a study, and `now` on the database's clock.
 
     Args:
         lock: nobody else can change it until the transaction ends.
-        durable: whether what is then written must survive a crash of the server. SQLite may lose
-            the last moments in a power cut either way, but never a part of a transaction.
     """
-    return connection.execute(_by_id(is_sqlite, lock, durable), {"which": id}).one()
+    found = connection.execute(_by_id(is_sqlite, lock), {"which": id}).one_or_none()
+    if found is None:
+        raise StorageError(
+            "The study is not in its database any more: somebody has deleted it, or put an older "
+            "copy in its place. Put the newer copy back, or make the study again."
+        )
+    return found
 
 
 def state_of(row: Raw, before: State) -> State:
     """What the row of a study says; its trials and prices are those of the state before."""
     told = {name: getattr(row, column) for name, column in STATE.items()}
+    if not all(n is None or isinstance(n, float | int) for n in map(told.get, AMOUNTS)):
+        raise ValueError("a study has a text where a number is")
     told["halted_now"] = bool(told["halted_now"])
-    return replace(before, **{**told, "ledger": _ledger_of(told["ledger"])})
+    told["queue"] = tuple(Wanted(*each) for each in from_text(told["queue"]))
+    if not all(isinstance(wanted.params, dict) for wanted in told["queue"]):
+        raise ValueError("what is wanted next has no parameters")
+    return replace(before, **{**told, "ledger": ledger_of(told["ledger"])})
 
 
 def write_study(
@@ -79,16 +97,29 @@ def write_study(
 ) -> None:
     """Store what differs, as a new revision."""
     changes: dict[str, Any] = {
-        column: getattr(after, name)
+        column: storable(getattr(after, name))
         for name, column in STATE.items()
         if getattr(after, name) != getattr(before, name)
     }
     if "ledger" in changes:
         changes["ledger"] = ledger_text(after.ledger)
+    if "queue" in changes:
+        changes["queue"] = to_text([list(wanted) for wanted in after.queue])
     if "halted_now" in changes:
         changes["halted_now"] = int(after.halted_now)
-    counts = {"trials": len(after.history), "prices": len(after.prices)}
-    connection.execute(UPDATE, {"which": id, "revision": revision, **counts, **changes})
+    counts = {name: len(getattr(after, name)) for name in ("prices", "changes")}
+    counts["trials"] = len(after.history)
+    _one(connection.execute(UPDATE, {"which": id, "revision": revision, **counts, **changes}))
+
+
+def _one(updated: CursorResult[Any]) -> None:
+    """A row that is known is there: or the database is not the one that was read."""
+    if updated.rowcount != 1:
+        raise StorageError(
+            f"The database has {updated.rowcount} rows where this process has read one: an older "
+            "copy was put in its place, or rows were deleted. Run again: it goes on from what is "
+            "there."
+        )
 
 
 def ledger_text(ledger: Ledger) -> str:
@@ -99,9 +130,11 @@ def ledger_text(ledger: Ledger) -> str:
     return to_text({"accounts": accounts, "holds": ledger.holds})
 
 
-def _ledger_of(text: str) -> Ledger:
+def ledger_of(text: str) -> Ledger:
     """The same ledger; older versions kept what the initial design cost as a fourth number."""
     stored = from_text(text)
+    if any(math.isnan(n) for account in stored["accounts"].values() for n in account):
+        raise ValueError("a ledger with an amount that is no number")
     holds = {int(number): held for number, held in stored["holds"].items()}
     accounts = {
         name: Account(
@@ -118,13 +151,16 @@ def _ledger_of(text: str) -> Ledger:
 # ── trials ─────────────────────────────────────────────────────────────────────────────────────
 
 TRIAL = tuple(f.name for f in fields(Trial) if f.name != "run")
+STATES = get_args(TrialState)
 RUN = tuple(f.name for f in fields(Run))
-JSON_COLUMNS = frozenset(("params", "x", "cost", "predicted", "notes", "progress"))
+JSON_COLUMNS = frozenset(("params", "x", "cost", "predicted", "notes", "progress", "metrics"))
+NUMBER = (float, int, NoneType)
 READ = tuple(trials.c[name] for name in (*TRIAL, *RUN))
 CHANGED = (
     select(*READ)
     .where(trials.c.study == bindparam("which"), trials.c.revision > bindparam("since"))
     .order_by(trials.c.number)
+    .limit(bindparam("most"))
 )
 INSERT = trials.insert()
 UPDATE_TRIAL = trials.update().where(
@@ -132,30 +168,55 @@ UPDATE_TRIAL = trials.update().where(
 )
 
 
-def changed_trials(connection: Connection, study: int, since: int) -> list[Trial]:
-    """The trials that changed after that revision, by number."""
-    found = connection.execute(CHANGED, {"which": study, "since": since})
-    return [_trial_of(row) for row in found]
+def changed_trials(connection: Connection, study: int, since: int, most: int) -> list[Trial]:
+    """The trials that changed after that revision, by number; of which there are `most` in all."""
+    if not 0 <= most <= MAX_TRIALS:
+        raise ValueError(f"it says that a study has {most} trials; {MAX_TRIALS:,} can be read")
+    with _collecting_nothing():
+        rows = connection.execute(CHANGED, {"which": study, "since": since, "most": most + 1}).all()
+        if not rows:
+            return []
+        columns: dict[str, Sequence[Any]]
+        columns = dict(zip((*TRIAL, *RUN), zip(*rows, strict=True), strict=True))
+        columns |= {name: from_texts(columns[name]) for name in JSON_COLUMNS}
+        _check(columns)
+        columns["x"] = [np.array(x, dtype=np.float64) for x in columns["x"]]
+        columns["retry"] = list(map(bool, columns["retry"]))
+        columns["progress"] = [tuple(lines or ()) for lines in columns["progress"]]
+        columns["metrics"] = [metrics or {} for metrics in columns["metrics"]]
+        runs = [Run(*row) for row in zip(*map(columns.__getitem__, RUN), strict=True)]
+        parts = zip(*map(columns.__getitem__, TRIAL), runs, strict=True)
+        return [Trial(*row) for row in parts]
 
 
-def _trial_of(row: Raw) -> Trial:
-    number, params, x, state, value, cost, predicted, because, error, notes, *rest = row
-    run: dict[str, Any] = dict(zip(RUN, rest, strict=True))
-    run["retry"] = bool(run["retry"])
-    run["progress"] = () if run["progress"] is None else tuple(from_text(run["progress"]))
-    return Trial(
-        number,
-        from_text(params),
-        np.array(from_text(x)),
-        state,
-        value,
-        from_text(cost),
-        from_text(predicted),
-        because,
-        error,
-        from_text(notes),
-        Run(**run),
-    )
+def _check(columns: Mapping[str, Sequence[Any]]) -> None:
+    """Whether Farthing can have written them; a column at a time, for there may be many rows."""
+    for name in ("params", "cost", "predicted", "notes"):
+        _are(name, columns[name], dict)
+    _are("metrics", columns["metrics"], dict, NoneType)
+    for name in ("cost", "predicted"):
+        _are(name, chain.from_iterable(map(dict.values, columns[name])), *NUMBER)
+    for name in ("value", "lease", "asked_at", "told_at", "run_s"):
+        _are(name, columns[name], *NUMBER)
+    if strange := set(columns["state"]).difference(STATES):
+        raise ValueError(f"a trial that is {min(map(repr, strange))}")
+
+
+def _are(name: str, values: Iterable[Any], *kinds: type) -> None:
+    if strange := set(map(type, values)).difference(kinds):
+        raise ValueError(f"a trial whose {name} is of type {strange.pop().__name__}")
+
+
+@contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """Of thousands of new objects none is garbage, and Python would look for it over and over."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def write_trials(
@@ -169,7 +230,7 @@ def write_trials(
             changes = {name: now[name] for name in now if now[name] is not was[name]}
             changes = {n: v for n, v in changes.items() if n == "x" or v != was[n]}
             which = {"which": study, "at": new.number, "revision": revision}
-            connection.execute(UPDATE_TRIAL, {**_as_stored(changes), **which})
+            _one(connection.execute(UPDATE_TRIAL, {**_as_stored(changes), **which}))
     if len(after.history) > known:
         rows = [_as_stored(_columns_of(trial)) for trial in after.history.trials[known:]]
         connection.execute(INSERT, [{"study": study, "revision": revision, **r} for r in rows])
@@ -184,10 +245,13 @@ def _columns_of(trial: Trial) -> dict[str, Any]:
 
 def _as_stored(columns: Mapping[str, Any]) -> dict[str, Any]:
     stored = {
-        name: to_text(value) if name in JSON_COLUMNS else value for name, value in columns.items()
+        name: to_text(value) if name in JSON_COLUMNS else storable(value)
+        for name, value in columns.items()
     }
     if "progress" in stored:
         stored["progress"] = to_text(list(columns["progress"])) if columns["progress"] else None
+    if "metrics" in stored and not columns["metrics"]:
+        stored["metrics"] = None
     return stored
 
 
@@ -197,7 +261,7 @@ def _as_stored(columns: Mapping[str, Any]) -> dict[str, Any]:
 def changed_prices(connection: Connection, study: int, since: int) -> list[PricePoint]:
     """Costs from elsewhere that came after that revision."""
     query = select(prices.c.x, prices.c.cost, prices.c.at_least).order_by(prices.c.id)
-    query = query.where(prices.c.study == study, prices.c.revision > since)
+    query = query.where(prices.c.study == study, prices.c.revision > since).limit(MAX_TRIALS)
     return [
         PricePoint(np.array(from_text(x)), from_text(cost), bool(at_least))
         for x, cost, at_least in connection.execute(query)
@@ -205,9 +269,15 @@ def changed_prices(connection: Connection, study: int, since: int) -> list[Price
 
 
 def write_prices(
-    connection: Connection, study: int, revision: int, new: Iterable[PricePoint]
+    connection: Connection, study: int, revision: int, before: State, after: State
 ) -> None:
-    """Insert costs from elsewhere."""
+    """Insert the costs from elsewhere that are new, or all of them where they were moved."""
+    new = after.prices[len(before.prices) :]
+    if any(old is not now for old, now in zip(before.prices, after.prices, strict=False)):
+        connection.execute(prices.delete().where(prices.c.study == study))
+        new = after.prices
+    if not new:
+        return
     rows = [
         {
             "study": study,
@@ -219,3 +289,28 @@ def write_prices(
         for price in new
     ]
     connection.execute(prices.insert(), rows)
+
+
+# ── changes ────────────────────────────────────────────────────────────────────────────────────
+
+
+def new_changes(connection: Connection, study: int, known: int) -> list[tuple[Change, str | None]]:
+    """The changes after the first `known`, and the text of the settings they led to."""
+    query = select(changes.c.at, changes.c.trials, changes.c.said, changes.c.settings)
+    query = query.where(changes.c.study == study, changes.c.number >= known)
+    found = connection.execute(query.order_by(changes.c.number))
+    return [(Change(at, count, from_text(said)), text) for at, count, said, text in found]
+
+
+def write_changes(
+    connection: Connection, study: int, known: int, new: Iterable[tuple[Change, str | None]]
+) -> None:
+    """Insert changes, of which there were `known`; the study has the settings of the last."""
+    for number, (change, settings) in enumerate(new, start=known):
+        row = {"study": study, "number": number, "at": change.at, "trials": change.trials}
+        said = to_text(change.said)
+        connection.execute(changes.insert(), {**row, "said": said, "settings": settings})
+        if settings is not None:
+            given = func.coalesce(studies.c.given, studies.c.settings)
+            update = studies.update().where(studies.c.id == study)
+            connection.execute(update.values(settings=settings, given=given))

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from farthing.errors import StorageError
 
-__all__ = ["MIGRATIONS", "prepare", "prices", "studies", "trials"]
+__all__ = ["MIGRATIONS", "changes", "prepare", "prices", "studies", "trials"]
 
 metadata = MetaData()
 
@@ -52,6 +52,11 @@ studies = Table(
     Column("halted", Text),  # why nothing may start, though the verdict is to go on,
     Column("halted_now", Integer, nullable=False),  # 1: and what is running ends
     Column("stop_reason", Text),  # how the last run ended
+    Column("given", Text),  # the settings as the last run gave them; NULL: as they are
+    Column("changes", Integer, nullable=False, server_default="0"),  # how many were made since
+    Column("queue", Text, nullable=False, server_default="[]"),  # what people want evaluated next
+    Column("elapsed_s", Double, nullable=False, server_default="0"),  # seconds it was worked on,
+    Column("thinking_s", Double, nullable=False, server_default="0"),  # and thought about
 )
 
 trials = Table(
@@ -83,6 +88,10 @@ trials = Table(
     Column("cpu_s", Double),
     Column("peak_mb", Double),
     Column("progress", Text),
+    Column("metrics", Text),  # what the result said besides value and cost
+    Column("slot", Text),
+    Column("log", Text),  # the file with what it printed, on its worker's machine,
+    Column("tail", Text),  # and the last lines of it
     Index("farthing_trials_by_revision", "study", "revision"),
 )
 
@@ -99,6 +108,18 @@ prices = Table(
     Index("farthing_prices_by_revision", "study", "revision"),
 )
 
+# What people changed about a study after it was made.
+changes = Table(
+    "farthing_changes",
+    metadata,
+    Column("study", ForeignKey(studies.c.id), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("trials", Integer, nullable=False),  # how many there were
+    Column("said", Text, nullable=False),  # as it was and as it is, in words
+    Column("settings", Text),  # from then on; NULL: the same
+)
+
 Migration = Callable[[Connection], None]
 
 
@@ -112,13 +133,29 @@ def _price_bounds(connection: Connection) -> None:
     )
 
 
+def _second_day(connection: Connection) -> None:
+    """What people do to a study after its first run."""
+    for column in (
+        "given TEXT",
+        "changes INTEGER NOT NULL DEFAULT 0",
+        "queue TEXT NOT NULL DEFAULT '[]'",
+        "elapsed_s DOUBLE PRECISION NOT NULL DEFAULT 0",
+        "thinking_s DOUBLE PRECISION NOT NULL DEFAULT 0",
+    ):
+        connection.execute(text(f"ALTER TABLE {studies.name} ADD COLUMN {column}"))
+    changes.create(connection)
+    for column in ("metrics", "slot", "log", "tail"):
+        connection.execute(text(f"ALTER TABLE {trials.name} ADD COLUMN {column} TEXT"))
+
+
 # Migration k makes version k + 1 of version k. Never change one that was released: add another,
 # and let the first create what the tables above say.
-MIGRATIONS: tuple[Migration, ...] = (_first, _price_bounds)
+MIGRATIONS: tuple[Migration, ...] = (_first, _price_bounds, _second_day)
 
 
 def prepare(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
     """Bring the database to this version; `connection` is in a transaction that nobody shares."""
+    _refuse_programs(connection)
     found = read_version(connection)
     if found == len(migrations):
         return
@@ -134,6 +171,18 @@ def prepare(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS
     for migrate in migrations[found:]:
         migrate(connection)
     connection.execute(version.update().values(version=len(migrations)))
+
+
+def _refuse_programs(connection: Connection) -> None:
+    """Farthing makes no views and no triggers: a file that has some would run them when read."""
+    if connection.dialect.name != "sqlite":  # a server's are its administrator's
+        return
+    query = "SELECT name, type FROM sqlite_master WHERE type IN ('view', 'trigger') LIMIT 1"
+    for name, kind in connection.execute(text(query)):
+        raise StorageError(
+            f"The database has a {kind}, {str(name)[:50]!r}, which no Farthing made. "
+            "Use a file of its own for studies."
+        )
 
 
 def read_version(connection: Connection) -> int:

@@ -4,6 +4,10 @@ A frozen dataclass is its class, by "module:name", and its fields. Policies, rul
 need no registry for this, and a user's own are kept like ours. A function is kept by its name where
 it can be imported; a lambda or one defined in a function cannot, and has to be given again when the
 study is opened.
+
+A database is written by others. What it names is imported and called only where it is one of
+Farthing's own methods, which touch nothing; the rest is text (`Unseen`) until whoever opens the
+study gives it again, or says that it is to be trusted.
 """
 
 from __future__ import annotations
@@ -14,26 +18,27 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING as MISSING_DEFAULT
 from dataclasses import fields, is_dataclass
+from types import FunctionType
 from typing import Any
 
 from farthing.errors import InvalidInput
-from farthing.settings import Settings
+from farthing.settings import Settings, Unseen
 from farthing.space import Space
 from farthing.storage.json_text import from_text, to_text
 
-__all__ = ["changed", "described", "difference", "from_described", "restored"]
+__all__ = ["described", "differing", "foreign_in", "from_described", "not_given", "restored"]
 
 KIND, FUNCTION = "__is__", "__function__"
 PARTS = ("policy", "stop", "cost")
+# Where Farthing's own methods and parameters are: nothing in them touches disk or processes.
+ROOMS = (
+    *("farthing.parameters.", "farthing.space.", "farthing.decision."),
+    *("farthing.policies.", "farthing.stopping.", "farthing.cost."),
+)
 # What every study had before a setting existed.
 NEWER: dict[str, Any] = {
     f.name: f.default for f in fields(Settings) if f.default is not MISSING_DEFAULT
 }
-# How trials are run, which whoever runs them next may want otherwise.
-MAY_CHANGE = (
-    *("leash", "thinking", "failures_in_a_row", "grace", "lease", "rate", "measure"),
-    *("command", "metric"),
-)
 
 
 # ── settings ───────────────────────────────────────────────────────────────────────────────────
@@ -61,42 +66,80 @@ def from_described(text: str) -> dict[str, Any]:
     return stored
 
 
-def restored(text: str, **given: Any) -> Settings:
-    """The settings of a stored study; parts that cannot be imported here are given again."""
+def restored(
+    text: str, there: Settings | None = None, *, trust: bool = False, **given: Any
+) -> Settings:
+    """The settings of a stored study; parts of other people's code are `Unseen`.
+
+    Args:
+        there: settings whose parts stand in for those that are described alike, or are functions
+            without a name.
+        trust: import what the database names, whatever it is.
+        given: parts that are given again.
+    """
     stored = from_described(text)
     for name in PARTS:
-        stored[name] = given.get(name) or restore(stored[name])
-        part = stored[name]
-        if any(each is MISSING for each in (part.values() if isinstance(part, dict) else [part])):
-            raise InvalidInput(
-                f"The study was made with a function in {name}= that cannot be imported: a "
-                "lambda, or one defined in a script or in another function. "
-                f"Give it again: Study.open(url, name, {name}=...)."
-            )
+        stored[name] = given.get(name) or _part(stored[name], getattr(there, name, None), trust)
     return Settings.of(_restore_space(stored.pop("space")), stored.pop("budget"), **stored)
 
 
-def difference(text: str, wanted: Settings) -> str | None:
-    """The first setting in which two studies differ, in words; None if they are the same.
-
-    How trials are run may differ from one run to the next.
-    """
-    there, here = from_described(text), from_text(to_text(described(wanted)))
-    for name in here:
-        if name not in MAY_CHANGE and there.get(name) != here[name]:
-            return f"{name} is {_shown(there.get(name))} there and {_shown(here[name])} here"
-    return None
+def _part(stored: Any, there: Any, trust: bool) -> Any:
+    strange = foreign_in(stored)
+    if not strange or (trust and None not in strange):
+        return restore(stored)
+    alike = there is not None and describe(there) == stored
+    return there if alike or (there is not None and None in strange) else Unseen(stored)
 
 
-def changed(before: str, after: str) -> dict[str, Any]:
-    """What was otherwise before, as it was."""
-    there, here = from_described(before), from_described(after)
-    return {name: was for name, was in there.items() if was != here.get(name)}
+def foreign_in(described: Any) -> list[str | None]:
+    """The names in a description that are not of Farthing's own methods; None: without a name."""
+    if isinstance(described, list | tuple):
+        return [name for item in described for name in foreign_in(item)]
+    if not isinstance(described, Mapping):
+        return []
+    if FUNCTION in described:
+        name = described[FUNCTION]
+        return [] if name is not None and isinstance(_ours(name), FunctionType) else [name]
+    found = [name for key, item in described.items() if key != KIND for name in foreign_in(item)]
+    if KIND in described and not is_dataclass(_ours(described[KIND])):
+        found.insert(0, described[KIND])
+    return found
 
 
-def _shown(value: Any) -> str:
-    text = to_text(value)
-    return text if len(text) <= 200 else text[:200] + "..."
+def not_given(part: str, unseen: Unseen) -> InvalidInput:
+    """What to say where a part is there as text only, and is needed."""
+    names = foreign_in(unseen.described)
+    if None in names:
+        return InvalidInput(
+            f"The study was made with a function in {part}= that cannot be imported: a lambda, or "
+            "one defined in a script or in another function. Such a study is opened in Python, "
+            f"where it is given again: Study.open(url, name, {part}=...)."
+        )
+    return InvalidInput(
+        f"The study was made with {names[0]} in {part}=, which is not Farthing's own. Give it "
+        f"again: Study.open(url, name, {part}=...); or, if you trust whoever can write the "
+        "database, trust=True imports it, and look=True looks without it."
+    )
+
+
+def _ours(name: Any) -> Any:
+    """The method of that name in one of Farthing's rooms for them; None if there is none."""
+    module, _, own = str(name).partition(":")
+    if not f"{module}.".startswith(ROOMS) or not own.isidentifier():
+        return None
+    try:
+        found = _find(str(name))
+    except InvalidInput:
+        return None
+    return found if f"{getattr(found, '__module__', '')}.".startswith(ROOMS) else None
+
+
+def differing(one: str, other: str) -> list[str]:
+    """The settings in which two texts differ; of a budget, also which resource is the first."""
+    there, here = from_described(one), from_described(other)
+    for each in (there, here):
+        each["budget"] = each["budget"] and list(each["budget"].items())
+    return [name for name in here if there.get(name) != here[name]]
 
 
 # ── their parts ────────────────────────────────────────────────────────────────────────────────
@@ -114,6 +157,8 @@ MISSING = _Missing()
 
 def describe(value: Any) -> Any:
     """A value made of dataclasses, functions and plain values, as plain values."""
+    if isinstance(value, Unseen):
+        return value.described
     if is_dataclass(value) and not isinstance(value, type):
         kept = [f for f in fields(value) if f.init and not f.name.startswith("_")]
         return {KIND: _name_of(type(value))} | {
@@ -173,10 +218,17 @@ def _fields_of(parameter: Any) -> dict[str, Any]:
 
 def _restore_space(described: Mapping[str, Any]) -> Space:
     """The same space."""
+    if strange := foreign_in(described["parameters"]):
+        raise InvalidInput(
+            f"The space of the study has a parameter of the kind {strange[0]!r}, which is not one "
+            "of Farthing's. Upgrade Farthing, or look at who made this database."
+        )
     parameters = restore(described["parameters"])
     if described["rows"] is None:
         return Space(parameters)
-    return Space.from_rows(described["rows"], parameters)
+    # Older versions took the same row several times.
+    rows = {to_text(row): row for row in described["rows"]}
+    return Space.from_rows(list(rows.values()), parameters)
 
 
 def _name_of(thing: type | Callable[..., Any]) -> str:
@@ -201,8 +253,7 @@ def _find(name: str) -> Any:
     except (ImportError, AttributeError, ValueError):
         raise InvalidInput(
             f"The study was made with {name}, which cannot be imported here. "
-            "Make it importable, or give it again: Study.open(url, name, policy=..., stop=..., "
-            "cost=...)."
+            "Make it importable, or give the study another one."
         ) from None
     return found
 

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from farthing.errors import InvalidInput
 from farthing.ledger import Ledger
 from farthing.storage.database import Database, clock
-from farthing.storage.rows import ledger_text
-from farthing.storage.schema import studies
+from farthing.storage.rows import ledger_of, ledger_text
+from farthing.storage.schema import changes, prices, studies, trials
+from farthing.storage.settings_text import from_described
 
-__all__ = ["Found", "create_study", "find_study", "names_of", "replace_settings"]
+__all__ = [
+    "Found",
+    "create_study",
+    "delete_study",
+    "find_study",
+    "keep_given",
+    "names_of",
+    "overview",
+    "rename_study",
+]
 
 
 class Found(NamedTuple):
-    """A study: its number in the database, and its settings as text."""
+    """A study: its number in the database, and its settings as text.
+
+    Attributes:
+        changes: how many of them are in its settings.
+        given: the settings as a run gave them last; None: as they are, because nobody changed them.
+    """
 
     id: int
     settings: str
+    changes: int = 0
+    given: str | None = None
 
 
-BY_NAME = select(studies.c.id, studies.c.settings)
+BY_NAME = select(studies.c.id, studies.c.settings, studies.c.changes, studies.c.given)
 
 
 def create_study(database: Database, name: str, settings: str, ledger: Ledger) -> Found:
@@ -35,6 +53,7 @@ def create_study(database: Database, name: str, settings: str, ledger: Ledger) -
             studies.insert().values(
                 name=name,
                 settings=settings,
+                given=settings,
                 created_at=clock(database.is_sqlite),
                 revision=0,
                 trials=0,
@@ -46,7 +65,7 @@ def create_study(database: Database, name: str, settings: str, ledger: Ledger) -
             )
         )
         assert made.inserted_primary_key is not None
-    return Found(made.inserted_primary_key[0], settings)
+    return Found(made.inserted_primary_key[0], settings, 0, settings)
 
 
 def names_of(database: Database) -> list[str]:
@@ -63,13 +82,68 @@ def find_study(database: Database, name: str) -> Found:
         names = names_of(database)
         there = f"It has {', '.join(map(repr, names[:5]))}." if names else "It has none."
         raise InvalidInput(
-            f"There is no study {name!r} in {database.shown}. {there} Make it with Study.create."
+            f"There is no study {name!r} in {database.shown}. {there} Name one that is there, or "
+            "make it first."
         )
     return Found(*found)
 
 
-def replace_settings(database: Database, id: int, settings: str) -> None:
-    """Keep other settings with a study."""
+def keep_given(database: Database, id: int, settings: str) -> None:
+    """Keep the settings as a run gave them, to tell what the next one gives otherwise."""
     with database.writing() as connection:
         update = studies.update().where(studies.c.id == id)
-        connection.execute(update.values(settings=settings))
+        connection.execute(update.values(given=settings))
+
+
+def rename_study(database: Database, id: int, name: str) -> None:
+    """Call a study otherwise."""
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInput(f"name={name!r}: expected what to call the study, such as 'svm'.")
+    with database.writing(lock=True) as connection:
+        if connection.execute(BY_NAME.where(studies.c.name == name)).first() is not None:
+            raise InvalidInput(f"There is a study {name!r} in {database.shown} already.")
+        update = studies.update().where(studies.c.id == id)
+        connection.execute(update.values(name=name))
+
+
+def delete_study(database: Database, id: int) -> None:
+    """Delete a study with everything that belongs to it."""
+    with database.writing(lock=True) as connection:
+        for table in (trials, prices, changes):
+            connection.execute(table.delete().where(table.c.study == id))
+        connection.execute(studies.delete().where(studies.c.id == id))
+
+
+def overview(database: Database) -> list[dict[str, Any]]:
+    """The studies in a database in the order of their making, as plain values and a ledger."""
+    columns = ("id", "name", "created_at", "settings", "ledger", "halted", "stop_reason")
+    extremes = func.min(trials.c.value), func.max(trials.c.value)
+    by_state = select(trials.c.study, trials.c.state, func.count(), *extremes)
+    by_state = by_state.group_by(trials.c.study, trials.c.state)
+    with database.reading() as connection:
+        query = select(*(studies.c[name] for name in columns)).order_by(studies.c.id)
+        rows = [row._asdict() for row in connection.execute(query)]
+        counts: dict[int, dict[str, int]] = {row["id"]: {} for row in rows}
+        values: dict[int, tuple[float, float]] = {}
+        for study, state, count, least, most in connection.execute(by_state):
+            if study not in counts:
+                raise database.strange(f"trials of a study {study!r} that is not there")
+            counts[study][state] = count
+            if state == "done":
+                values[study] = least, most
+    with database.understanding():
+        return [_facts(row, counts[row["id"]], values.get(row["id"])) for row in rows]
+
+
+def _facts(
+    row: Mapping[str, Any], counts: Mapping[str, int], values: tuple[float, float] | None
+) -> dict[str, Any]:
+    direction = from_described(row["settings"])["direction"]
+    return {
+        "name": row["name"],
+        "created_at": float(row["created_at"]),
+        "trials": counts,
+        "best": None if values is None else values[direction == "maximize"],
+        "ledger": ledger_of(row["ledger"]),
+        "ended": row["stop_reason"] or row["halted"],
+    }

@@ -1,0 +1,393 @@
+"""Write docs/names.md: every public name, what it is, how it is called, and an example that runs.
+
+    python docs/make_names.py
+
+The words are those of the docstrings; the examples are below. `tests/test_docs.py` runs every
+example, and fails where a public name has none or the page is not what this makes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+
+import farthing
+from farthing import cost, policies, stopping
+
+PAGE = Path(__file__).with_name("names.md")
+PARTS: tuple[tuple[str, ModuleType], ...] = (
+    ("farthing", farthing),
+    ("farthing.policies", policies),
+    ("farthing.stopping", stopping),
+    ("farthing.cost", cost),
+)
+HANDED_OUT = ("History", "Ledger", "Result", "Settings", "State", "Study", "Thought", "Trial")
+WITH_METHODS = ("Budget", "Ledger", "History", "Trial", "Result", "Space", "Optimizer", "Study")
+
+BOWL = "lambda p: (p['depth'] - 3) ** 2 + p['lr']"
+
+
+def policy(call: str) -> str:
+    """A run of a policy."""
+    return f"""
+from farthing import Float, Int, minimize
+from farthing.policies import {call.partition("(")[0]}
+
+space = {{"lr": Float(1e-4, 1e-1, log=True), "depth": Int(1, 8)}}
+minimize({BOWL}, space, budget=30, policy={call}, cost=lambda p: p["depth"])
+"""
+
+
+def rule(call: str, more: str = "") -> str:
+    """A run that a rule may end."""
+    names = sorted({*re.findall(r"\b([A-Za-z_]+)\(", call)} - {"print"})
+    return f"""
+from farthing import Float, Int, minimize
+from farthing.stopping import {", ".join(names)}
+
+space = {{"lr": Float(1e-4, 1e-1, log=True), "depth": Int(1, 8)}}
+result = minimize({BOWL}, space, "12 trials", stop={call}{more})
+print(result.stop_reason)
+"""
+
+
+def learner(call: str, imports: str = "") -> str:
+    """A run with a cost model."""
+    names = sorted({*re.findall(r"\b([A-Z][A-Za-z]+)\(", call)})
+    return f"""
+from farthing import Float, Int, Outcome, minimize
+from farthing.cost import {", ".join(names)}
+{imports}
+space = {{"lr": Float(1e-4, 1e-1, log=True), "depth": Int(1, 8)}}
+
+def train(p):
+    return Outcome((p["depth"] - 3) ** 2 + p["lr"], cost=0.5 * p["depth"])
+
+minimize(train, space, budget=20, cost={call})
+"""
+
+
+EXAMPLES: dict[str, str] = {
+    "farthing.Budget": """
+from farthing import Budget
+
+Budget("2h, $40")            # both are kept
+Budget({"s": 7200, "usd": 40})
+Budget(40, "usd")
+""",
+    "farthing.Categorical": """
+from farthing import Categorical, Float, Space
+
+Space({"solver": Categorical(["adam", "sgd"]), "momentum": Float(0, 1, when={"solver": "sgd"})})
+""",
+    "farthing.FarthingError": """
+from farthing import FarthingError, Float
+
+try:
+    Float(2, 1)
+except FarthingError as error:      # what Farthing raises on purpose, and nothing else
+    print(error)
+""",
+    "farthing.Float": """
+from farthing import Float
+
+Float(1e-5, 1e-1, log=True)
+Float(0, 1, cost="increases")       # the start goes to the cheap side
+""",
+    "farthing.History": """
+from farthing import Float, minimize
+
+result = minimize(lambda p: p["x"] ** 2, {"x": Float(-1, 1)}, "6 trials")
+print(len(result.history), [trial.value for trial in result.history.done])
+""",
+    "farthing.Int": """
+from farthing import Int
+
+Int(1, 512, log=True)               # both ends included
+""",
+    "farthing.InvalidInput": """
+from farthing import InvalidInput, minimize
+
+try:
+    minimize(lambda p: 0.0, {}, "3 trials")
+except InvalidInput as error:
+    print(error)
+""",
+    "farthing.Ledger": """
+from farthing import Float, Optimizer
+
+optimizer = Optimizer({"x": Float(0, 1)}, budget="$4")
+trial = optimizer.ask()
+optimizer.tell(trial, 0.5, cost=1.0)
+print(optimizer.ledger.spent, optimizer.ledger["usd"].left)
+""",
+    "farthing.Optimizer": """
+from farthing import Float, Optimizer
+
+optimizer = Optimizer({"x": Float(0, 1)}, budget=10)
+while not optimizer.verdict.stop:
+    trial = optimizer.ask()
+    optimizer.tell(trial, (trial.params["x"] - 0.3) ** 2, cost=1 + trial.params["x"])
+print(optimizer.best.params)
+""",
+    "farthing.Ordinal": """
+from farthing import Ordinal
+
+Ordinal([16, 32, 64, 128], log=True)
+Ordinal(["small", "medium", "large"])
+""",
+    "farthing.Outcome": """
+from farthing import Float, Outcome, minimize
+
+def train(p):
+    if p["x"] > 0.9:
+        return Outcome(failed="out of memory", cost=0.1)
+    return Outcome((p["x"] - 0.3) ** 2, cost=0.5)
+
+minimize(train, {"x": Float(0, 1)}, "$4")
+""",
+    "farthing.Result": """
+from farthing import Float, minimize
+
+result = minimize(lambda p: p["x"] ** 2, {"x": Float(-1, 1)}, "6 trials")
+print(result.best.params, result.best.value, result.stop_reason)
+""",
+    "farthing.Settings": """
+from farthing import Float, Settings
+
+settings = Settings.of({"x": Float(0, 1)}, "$4", seed=1)
+print(settings.policy)
+""",
+    "farthing.Space": """
+from farthing import Categorical, Float, Space
+
+space = Space({"rate": Float(1e-4, 1, log=True), "solver": Categorical(["adam", "sgd"])})
+x = space.encode({"rate": 0.01, "solver": "sgd"})
+print(x, space.decode(x))
+table = Space.from_rows([{"a": 1, "b": 2}, {"a": 3, "b": 5}])     # only these
+""",
+    "farthing.State": """
+from farthing import Float, Ledger, Settings, State, think
+
+settings = Settings.of({"x": Float(0, 1)}, 5)
+thought = think(settings, State(Ledger.of(settings.budget)))      # a pure function of both
+print(thought.proposal.because)
+""",
+    "farthing.Stopped": """
+from farthing import Float, Optimizer, Stopped
+
+optimizer = Optimizer({"x": Float(0, 1)}, "1 trials")
+optimizer.tell(optimizer.ask(), 1.0)
+try:
+    optimizer.ask()
+except Stopped as reason:
+    print(reason)
+""",
+    "farthing.StorageError": """
+from pathlib import Path
+
+from farthing import StorageError, Study
+
+Path("file-of-another-kind.txt").write_text("not a database " * 100)
+try:
+    Study.open("file-of-another-kind.txt", "first")
+except StorageError as error:
+    print(error)
+""",
+    "farthing.Study": """
+from farthing import Float, Study
+
+study = Study.create("studies.db", name="first", space={"x": Float(0, 1)}, budget="6 trials")
+study.run(lambda p: (p["x"] - 0.3) ** 2)
+print(Study.open("studies.db", "first").best.params)              # another day
+""",
+    "farthing.Thought": """
+from farthing import Float, Ledger, Settings, State, think
+
+settings = Settings.of({"x": Float(0, 1)}, 5)
+belief, proposal, verdict = think(settings, State(Ledger.of(settings.budget)))
+print(verdict.stop, proposal.x)
+""",
+    "farthing.Trial": """
+from farthing import Float, Optimizer
+
+trial = Optimizer({"x": Float(0, 1)}, budget=10).ask()
+print(trial.number, trial.params, trial.because)
+""",
+    "farthing.minimize": """
+from farthing import Float, minimize
+
+result = minimize(lambda p: (p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, budget="8 trials")
+""",
+    "farthing.think": """
+from farthing import Float, Ledger, Settings, State, think
+
+settings = Settings.of({"x": Float(0, 1)}, 5)
+print(think(settings, State(Ledger.of(settings.budget))).proposal.because)
+""",
+    **{
+        f"farthing.policies.{call.partition('(')[0]}": policy(call)
+        for call in (
+            *("EI()", "CArBO(share=0.2)", "CheapCover()", "ConfidenceBound()"),
+            *("ContextualEI(slack=0.5)", "Cooling()", "EIPerCost(alpha=0.3)", "Gittins()"),
+            *("LatinHypercube()", "Random()", "Rollout(horizon=2)", "Sobol()", "Thompson()"),
+        )
+    },
+    "farthing.policies.StartWith": """
+from farthing import Float, minimize
+from farthing.policies import EI, StartWith
+
+known = StartWith([{"x": 0.25}], then=EI())
+minimize(lambda p: (p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, "7 trials", policy=known)
+""",
+    **{
+        f"farthing.stopping.{call.partition('(')[0]}": rule(call)
+        for call in (
+            *("EIFaded(ratio=0.05, first=6)", "Insignificant(window=4)", "MaxTrials(7)"),
+            *("OutOfBudget()", "ProbableRegret(within=0.5)", "RegretGap(within=0.5)"),
+            *("RegretGapFaded(first=6)", "Stalled(window=4)", "Target(0.1)"),
+            "after(6, Stalled(window=3))",
+            "all_of(Stalled(window=3), MaxTrials(8))",
+            "any_of(Stalled(window=4), MaxTrials(10))",
+            "in_a_row(2, Insignificant(window=4))",
+        )
+    },
+    "farthing.stopping.NotWorthIt": rule(
+        "NotWorthIt(worth=0.01)", ',\n                  cost=lambda p: p["depth"]'
+    ),
+    **{
+        f"farthing.cost.{call.partition('(')[0]}": learner(call)
+        for call in (
+            *("Choose()", 'Flops(lambda p: p["depth"])', "Linear(at_most=2)", "LogGP()"),
+            *("Median(LogGP())", "ResidualGP()", 'SelectedGP(["depth"])', "Moving(LogGP())"),
+        )
+    },
+    "farthing.cost.Known": """
+from farthing import Int, minimize
+from farthing.cost import Known
+
+minimize(lambda p: 1 / p["epochs"], {"epochs": Int(1, 30)}, "$9",
+         cost=Known(lambda p: 0.1 * p["epochs"]))
+""",
+    "farthing.cost.Transfer": learner(
+        "Transfer(table)",
+        """
+table = [{"lr": 0.01, "depth": d, "cost": 0.4 * d} for d in range(1, 9)]  # what others paid
+""",
+    ),
+    "farthing.cost.MLPFlops": """
+from farthing import Int, Space
+from farthing.cost import Flops, MLPFlops
+
+Flops(MLPFlops(["width_1", "width_2"], inputs=64, outputs=10, times=["epochs"]))
+""",
+    "farthing.cost.CNNFlops": """
+from farthing.cost import CNNFlops, Flops
+
+Flops(CNNFlops(size=28, colours=1, kernel="kernel", channels=["channels"], times=["epochs"]))
+""",
+}
+
+
+def public_names() -> list[str]:
+    """The dotted name of everything public: what a user calls, not the seams of what we write."""
+    return [
+        f"{part}.{name}"
+        for part, module in PARTS
+        for name in sorted(module.__all__, key=str.lower)
+        if not inspect.ismodule(thing := getattr(module, name)) and not _is_seam(thing)
+    ]
+
+
+def _is_seam(thing: object) -> bool:
+    """A protocol, or what is handed to one: for those who write a method of their own."""
+    return getattr(thing, "_is_protocol", False) or thing is cost.Evidence
+
+
+def page() -> str:
+    """The Markdown."""
+    lines = [
+        "# Every public name",
+        "",
+        "Made by `python docs/make_names.py` from the docstrings; the tests run every example.",
+        "",
+    ]
+    for part, module in PARTS:
+        lines += [f"## {part}", "", (inspect.getdoc(module) or "").partition("\n\n")[0], ""]
+        for dotted in public_names():
+            owner, _, name = dotted.rpartition(".")
+            if owner == part:
+                lines += _entry(dotted, getattr(module, name))
+        seams = [n for n in sorted(module.__all__) if _is_seam(getattr(module, n))]
+        if seams:
+            said = ", ".join(f"`{name}`" for name in seams)
+            lines += [
+                f"For those who write one of their own: {said} ({part.partition('.')[2]}).",
+                "",
+            ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _entry(dotted: str, thing: object) -> list[str]:
+    name = dotted.rpartition(".")[2]
+    made = not (name in HANDED_OUT or (isinstance(thing, type) and issubclass(thing, Exception)))
+    call = [f"`{name}{_arguments(thing)}`", ""] if made else []
+    lines = [f"### {name}", "", *call, *_words(thing), ""]
+    if name in WITH_METHODS:
+        lines += [*_methods(thing), ""]
+    return [*lines, "```python", EXAMPLES[dotted].strip("\n"), "```", ""]
+
+
+def _arguments(thing: object) -> str:
+    """What it takes, without types and without what is not the user's."""
+    assert callable(thing)
+    taken = inspect.signature(thing)
+    bare = [
+        parameter.replace(
+            annotation=inspect.Parameter.empty,
+            default=parameter.empty if "factory" in str(parameter.default) else parameter.default,
+        )
+        for parameter in taken.parameters.values()
+        if not parameter.name.startswith("_")
+    ]
+    bare.sort(key=lambda p: (p.kind, p.default is not p.empty))
+    return str(inspect.Signature(bare))
+
+
+def _words(thing: object) -> list[str]:
+    """The docstring: its paragraphs as they are, its arguments as a list."""
+    text = inspect.getdoc(thing) or ""
+    found, listing = [], False
+    for line in text.splitlines():
+        if line in ("Args:", "Attributes:", "Returns:", "Raises:"):
+            listing = True
+            found += [f"*{line[:-1]}*", ""]
+        elif listing and re.match(r"    \w[\w, *]*:", line):
+            argument, _, said = line.strip().partition(":")
+            found.append(f"- `{argument}`:{said}")
+        elif line.startswith("    ") and not listing:
+            found.append(line)  # a formula
+        else:
+            listing = listing and line.startswith(" ")
+            found.append(f"  {line.strip()}" if listing else line)
+    return found
+
+
+def _methods(thing: object) -> list[str]:
+    """What it can do, a line each."""
+    found = []
+    for name, member in inspect.getmembers(thing):
+        owned = inspect.isroutine(member) or isinstance(member, property)
+        if name.startswith("_") or not owned or not inspect.getdoc(member):
+            continue
+        first = (inspect.getdoc(member) or "").partition("\n")[0]
+        call = f"{name}" if isinstance(member, property) else f"{name}()"
+        found.append(f"- `.{call}`: {first}")
+    return found
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.name}")

@@ -1,0 +1,30 @@
+"""What mkdocs calls while it builds the site: files that pages link to are in it.
+
+Pages say `../examples/svm.py`, which is right in the repository; in the site it is a text beside
+them, `repository/examples/svm.py.txt`, which every browser shows.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+DOCS = Path(__file__).parent
+LINK = re.compile(r"\]\(\.\./([^)#\s]+)")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """The files that pages link to, as texts."""
+    pages = [page.read_text(encoding="utf-8") for page in DOCS.glob("*.md")]
+    for path in sorted({path for page in pages for path in LINK.findall(page)}):
+        source = (DOCS.parent / path).read_text(encoding="utf-8")
+        files.append(File.generated(config, f"repository/{path}.txt", content=source))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """The links to them."""
+    return LINK.sub(r"](repository/\1.txt", markdown)

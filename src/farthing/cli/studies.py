@@ -1,0 +1,96 @@
+"""`farthing studies`, `rename` and `delete`: the studies of a database."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from textwrap import shorten as shortened
+from typing import Any
+
+import click
+
+from farthing.cli.options import as_data, locate, no_database, open_study, storage_option
+from farthing.cli.output import print_rows
+from farthing.errors import InvalidInput
+from farthing.words import account_line, counted_trials, first_line, spent
+
+__all__ = ["delete", "rename", "studies"]
+
+SHORT = 60  # characters of how a study ended
+
+
+@click.command()
+@storage_option
+@as_data
+def studies(storage: str | None, kind: str) -> None:
+    """The studies of a database."""
+    from farthing.storage import is_missing
+    from farthing.study import Study
+
+    url, _ = locate(storage, "")
+    if is_missing(url):
+        raise InvalidInput(no_database(url))
+    found = Study.overview(url)
+    print_rows([_plain(each) for each in found], kind, table=[_words(each) for each in found])
+
+
+def _plain(facts: dict[str, Any]) -> dict[str, Any]:
+    ledger = facts["ledger"]
+    return {
+        "name": facts["name"],
+        "created_at": facts["created_at"],
+        "trials": facts["trials"],
+        "best": facts["best"],
+        "spent": {resource: ledger[resource].spent for resource in ledger},
+        "ended": facts["ended"],
+    }
+
+
+def _words(facts: dict[str, Any]) -> dict[str, Any]:
+    running = facts["trials"].get("running", 0)
+    ended = first_line(facts["ended"] or "not ended")
+    state = f"{running} running" if running else shortened(ended, SHORT, placeholder=" ...")
+    return {
+        "name": facts["name"],
+        "made": datetime.fromtimestamp(facts["created_at"]).strftime("%Y-%m-%d %H:%M"),
+        "trials": sum(facts["trials"].values()),
+        "best": facts["best"],
+        "spent": spent(facts["ledger"]) or "nothing",
+        "state": state,
+    }
+
+
+@click.command()
+@click.argument("name")
+@click.argument("new")
+@storage_option
+def rename(name: str, new: str, storage: str | None) -> None:
+    """Call study NAME otherwise: NEW."""
+    study = open_study(storage, name)
+    try:
+        study.rename(new)
+        click.echo(f"Study {name!r} is called {new!r} now.")
+    finally:
+        study.close()
+
+
+@click.command()
+@click.argument("name")
+@storage_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(name: str, storage: str | None, yes: bool) -> int:
+    """Delete study NAME with all its trials; it asks first."""
+    study = open_study(storage, name)
+    try:
+        ledger, history = study.ledger, study.history
+        paid = "; ".join(account_line(ledger, resource) for resource in ledger)
+        running = f" {counted_trials(len(history.running))} running." if history.running else ""
+        if not yes:
+            click.echo(f"Study {name!r}: {counted_trials(len(history))}; {paid}.{running}")
+            if not click.confirm("Delete it for good?"):
+                click.echo("Nothing is deleted.")
+                return 1
+        study.delete()
+        click.echo(f"Study {name!r} is deleted.")
+        return 0
+    finally:
+        study.close()

@@ -1,0 +1,62 @@
+"""`farthing status --watch`: what a run shows, seen from anywhere, with the best value so far."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from farthing.state import State
+    from farthing.study import Study
+
+__all__ = ["watch"]
+
+EVERY = 0.5  # seconds between looks
+HEIGHT = 12  # lines of the curve
+
+
+def watch(study: Study, every: float = EVERY) -> None:
+    """Show a study until it has stopped; on a terminal in place, elsewhere when it has changed."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from farthing.report import standing
+
+    console, known = Console(file=sys.stdout), None
+    if not sys.stdout.isatty():
+        while True:
+            state = study.seen
+            if state.known() != known:
+                known = state.known()
+                console.print(_picture(study, console.width))
+            if _has_stopped(state):
+                break
+            time.sleep(every)
+    else:
+        with Live(_picture(study, console.width), console=console, auto_refresh=False) as live:
+            while True:
+                state = study.seen
+                live.update(_picture(study, console.width), refresh=True)
+                if _has_stopped(state):
+                    break
+                time.sleep(every)
+    print(standing(*study.facts, thought=False))
+
+
+def _has_stopped(state: State) -> bool:
+    return bool(state.stop_reason or state.halted) and not state.history.running
+
+
+def _picture(study: Study, width: int) -> Group:
+    from rich.console import Group
+    from rich.text import Text
+
+    from farthing.display import picture
+    from farthing.figures import curve
+    from farthing.plots import terminal
+
+    drawn = terminal.drawn(curve(*study.facts), min(width, 100), HEIGHT)
+    return Group(picture(study, width), Text(drawn, no_wrap=True, overflow="crop"))

@@ -1,0 +1,219 @@
+"""What is known of an Optuna study, as the state from which Farthing thinks.
+
+A trial that our sampler proposed has a record among its system attributes: all of the proposal
+(others may see a running trial only with the parameters it has suggested so far), what it was
+expected to cost, and what the next thought needs to remember. So the next proposal is a function of
+what Optuna has stored, in whatever process. A trial without a record was made, and paid, elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Literal
+
+from optuna.trial import FrozenTrial, TrialState
+
+from farthing.bills import bill, unpriced
+from farthing.errors import InvalidInput
+from farthing.history import ELSEWHERE, History, Trial
+from farthing.integrations.optuna_space import Translation
+from farthing.ledger import Ledger
+from farthing.rates import rate_of
+from farthing.running import Pricing, Usage
+from farthing.running.output import costs_of
+from farthing.settings import Settings
+from farthing.state import State
+
+__all__ = ["COST", "RECORD", "SECONDS", "cost_of", "ledger_of", "outcome_of", "state_of"]
+
+COST = "cost"  # the user attribute in which an objective says what it cost
+SECONDS = "farthing:seconds"  # the user attribute with what we measured
+RECORD = "farthing"  # the system attribute with what was proposed
+
+LEAST = 1e-9  # a cost is positive
+
+Interval = tuple[datetime, datetime]
+
+
+def state_of(
+    trials: Iterable[FrozenTrial],
+    translation: Translation,
+    settings: Settings,
+    now: datetime,
+    here: Sequence[int] = (),
+) -> State:
+    """What is known, from all trials but the one that is to be chosen.
+
+    Args:
+        now: for those that are not over yet.
+        here: the numbers of those that are running in this process.
+    """
+    trials = [trial for trial in trials if not _declined(trial)]
+    history, holds, thought_s = History(), dict[int, Mapping[str, float]](), 0.0
+    for trial in trials:
+        record = trial.system_attrs.get(RECORD)
+        if record is not None:
+            thought_s = record["think_s"]
+        known = _trial(trial, record, translation, settings, len(history))
+        if known is not None:
+            history = history.adding(known)
+            if record is not None and known.state == "running":
+                holds[known.number] = record["hold"]
+    ledger = ledger_of(trials, settings, now, here, translation)
+    for number, hold in holds.items():
+        held = {r: a for r, a in hold.items() if r in ledger and r != "s"}  # time passes for all
+        ledger = ledger.reserve(number, held)
+    return State(ledger, history, thought_s=thought_s)
+
+
+def ledger_of(
+    trials: Iterable[FrozenTrial],
+    settings: Settings,
+    now: datetime,
+    here: Sequence[int] = (),
+    translation: Translation | None = None,
+) -> Ledger:
+    """What the trials that we proposed have cost.
+
+    Seconds are those in which at least one of them was running, our own thinking included; where
+    the objective says itself how many it took, those, and our thinking.
+    """
+    ledger, passed, thought = Ledger.of(settings.budget), list[Interval](), 0.0
+    for trial in trials:
+        record = trial.system_attrs.get(RECORD)
+        if record is None or _declined(trial) or trial.datetime_start is None:
+            continue
+        finished = trial.state.is_finished()
+        told = _told(trial)
+        thought += record["think_s"]
+        if "s" in told or ("" in told and settings.priced[0] == "s"):
+            ledger = ledger.think(record["think_s"])
+        elif finished or trial.number in here:
+            passed.append((trial.datetime_start, trial.datetime_complete or now))
+        if finished:
+            paid = cost_of(trial, settings, translation)
+            ledger = ledger.charge(
+                None, {r: a for r, a in paid.items() if r != "s" or r in _by_name(told, settings)}
+            )
+    if "s" in ledger and passed:
+        gone = _covered(passed)
+        ledger = ledger.pay({"s": gone}, thinking={"s": min(thought, gone)})
+    return ledger
+
+
+def cost_of(
+    trial: FrozenTrial, settings: Settings, translation: Translation | None = None
+) -> dict[str, float]:
+    """What a trial that is over cost: what it said, or the seconds it took, or what is known."""
+    told, seconds = _told(trial), trial.user_attrs.get(SECONDS)
+    if seconds is None and trial.duration is not None:  # by another sampler, whose time is in it
+        seconds = trial.duration.total_seconds()
+    if seconds is None:
+        paid = _by_name(told, settings)
+    elif settings.priced[0] == "cost" and not told:
+        paid = {"cost": max(float(seconds), LEAST)}
+    else:
+        rate = {} if settings.rate is None else rate_of(settings.rate)
+        usage = Usage(float(seconds), float(seconds), 0.0)
+        paid = Pricing(rate).cost(usage, told, settings.resources)
+    if translation is not None and unpriced(settings, paid):
+        with suppress(InvalidInput):  # it is not of this space
+            x = translation.space.encode(translation.ours(trial.params))
+            paid = bill(settings, paid, x, required=False)
+    return paid
+
+
+def outcome_of(
+    trial: FrozenTrial,
+) -> tuple[Literal["running", "done", "failed", "killed", "lost"], float | None]:
+    """The state of a trial in our words, and its value.
+
+    What was pruned is killed: its cost is a lower bound. What failed without anybody measuring it
+    is lost: its process died.
+    """
+    match trial.state:
+        case TrialState.COMPLETE:
+            value = trial.value
+            assert value is not None
+            return ("done", float(value)) if math.isfinite(value) else ("failed", None)
+        case TrialState.PRUNED:
+            return "killed", None
+        case TrialState.FAIL:
+            measured = SECONDS in trial.user_attrs or COST in trial.user_attrs
+            return ("failed" if measured else "lost"), None
+        case _:
+            return "running", None
+
+
+def _trial(
+    trial: FrozenTrial,
+    record: Mapping[str, Any] | None,
+    translation: Translation,
+    settings: Settings,
+    number: int,
+) -> Trial | None:
+    """A trial of this space, in our words; None: it cannot be, or nothing is known of it."""
+    if trial.state == TrialState.WAITING:
+        return None
+    params = trial.params
+    if not trial.state.is_finished() and record is not None:
+        params = {**record["params"], **params}
+    try:
+        ours = translation.ours(params)
+        x = translation.space.encode(ours)
+    except (InvalidInput, ValueError, KeyError):  # not of this space, or not all suggested yet
+        return None
+    state, value = outcome_of(trial)
+    cost = cost_of(trial, settings, translation) if trial.state.is_finished() else {}
+    record = record or {}
+    notes = record.get("notes", {"phase": "start"})
+    if record.get("names") != list(translation.space.names):  # what was learnt is of another space
+        notes = {key: note for key, note in notes.items() if key == "phase"}
+    return Trial(
+        number=number,
+        params=ours,
+        x=x,
+        state=state,
+        value=value,
+        cost=cost,
+        predicted=record.get("predicted", {}),
+        because=record.get("because", ELSEWHERE),
+        error="it failed" if state == "failed" else None,
+        notes=notes,
+    )
+
+
+def _declined(trial: FrozenTrial) -> bool:
+    """Whether it was not evaluated, because nothing was left to pay for it."""
+    return "declined" in (trial.system_attrs.get(RECORD) or {})
+
+
+def _told(trial: FrozenTrial) -> dict[str, float]:
+    try:
+        return costs_of(trial.user_attrs.get(COST))
+    except (ValueError, TypeError):
+        raise InvalidInput(
+            f"Trial {trial.number}: its cost is {trial.user_attrs[COST]!r}: expected a number of "
+            'at least 0, or {resource: amount}. Say trial.set_user_attr("cost", ...).'
+        ) from None
+
+
+def _by_name(told: Mapping[str, float], settings: Settings) -> dict[str, float]:
+    """A bare number is in the first resource; what nothing counts is left out."""
+    named = {
+        resource or settings.priced[0]: max(amount, LEAST) for resource, amount in told.items()
+    }
+    return {resource: amount for resource, amount in named.items() if resource in settings.priced}
+
+
+def _covered(intervals: Iterable[Interval]) -> float:
+    """The seconds that at least one of the intervals covers."""
+    total, until = 0.0, datetime.min
+    for start, end in sorted(intervals):
+        if end > until:
+            total += (end - max(start, until)).total_seconds()
+            until = end
+    return total

@@ -1,0 +1,97 @@
+"""When a run has to end before its study does: Ctrl-C, SIGTERM, or a parent that is gone.
+
+The first Ctrl-C lets running trials finish, the second kills them, and a third interrupts whatever
+this process is doing. SIGTERM is sent by those who will not wait: it kills, a second interrupts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+__all__ = ["INTERRUPTED", "TERMINATED", "Leave", "MayLeave", "hears", "saying_so", "signals"]
+
+INTERRUPTED = "interrupted from the keyboard"
+TERMINATED = "ended by SIGTERM"
+ORPHANED = "the process that started it is gone"
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Leave(NamedTuple):
+    """Why to end, and whether what is running is killed or let finish."""
+
+    because: str
+    now: bool
+
+    def sentence(self, running: Sequence[int]) -> str:
+        """What a person is told, given the numbers of the trials that are running."""
+        said = {INTERRUPTED: "Ctrl-C", TERMINATED: "SIGTERM"}.get(self.because, self.because)
+        if not running:
+            return f"{said}: nothing is running, and nothing more is started."
+        trials = f"trial{'s' * (len(running) > 1)} {', '.join(map(str, running))}"
+        it, are = ("it", "is") if len(running) == 1 else ("they", "are")
+        if self.now:
+            return f"{said}: {trials} {are} killed; what {it} used is charged."
+        them = "it" if len(running) == 1 else "them"
+        return f"{said}: {trials} {are} let finish, then this ends. Ctrl-C again kills {them}."
+
+
+MayLeave = Callable[[], Leave | None]
+
+
+@contextmanager
+def signals() -> Iterator[MayLeave]:
+    """Whether to end. A signal is noted, and acted upon where nothing can be lost by it."""
+    parent, noted = os.getppid(), list[int]()
+
+    def note(number: int, frame: object) -> None:
+        noted.append(number)
+        times = noted.count(number)
+        # A pool repeats SIGTERM until its workers are gone: one interrupt is enough for them.
+        if times > 2 if number == signal.SIGINT else times == 2:
+            raise KeyboardInterrupt
+
+    def must_leave() -> Leave | None:
+        if os.getppid() != parent:
+            return Leave(ORPHANED, now=True)
+        if signal.SIGTERM in noted:
+            return Leave(TERMINATED, now=True)
+        return Leave(INTERRUPTED, now=len(noted) > 1) if noted else None
+
+    if threading.current_thread() is not threading.main_thread():
+        yield must_leave  # only the main thread hears signals
+        return
+    before = {number: signal.signal(number, note) for number in SIGNALS if hears(number)}
+    try:
+        yield must_leave
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def hears(number: int) -> bool:
+    """Whether a signal is neither ignored, as by nohup, nor another's, who is not of Python.
+
+    A handler that was installed from C is None here, and could not be put back.
+    """
+    return signal.getsignal(number) not in (signal.SIG_IGN, None)
+
+
+def saying_so(must_leave: MayLeave, running: Callable[[], Sequence[int]]) -> MayLeave:
+    """The same, and a person is told, once each; `running` has the numbers of the trials."""
+    told: list[Leave] = []
+
+    def asked() -> Leave | None:
+        leave = must_leave()
+        if leave is not None and leave not in told:
+            told.append(leave)
+            if leave.because != ORPHANED:
+                print(leave.sentence(running()), file=sys.stderr, flush=True)
+        return leave
+
+    return asked

@@ -1,0 +1,81 @@
+"""A browser, and a dashboard in a process of its own."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+# Set where a browser must be there, as in CI: a missing one is then no reason to skip.
+GIVEN = os.environ.get("FARTHING_TEST_BROWSER")
+BROWSER = GIVEN or shutil.which("chromium")
+FARTHING = (sys.executable, "-c", "from farthing.cli import main; main()")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One browser for all tests of a file; while it is there, asyncio.run cannot be called."""
+    if BROWSER is None:
+        pytest.skip("there is no chromium on the PATH, nor in FARTHING_TEST_BROWSER")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=BROWSER, args=list(FLAGS))
+        yield opened
+        opened.close()
+
+
+class Page:
+    """A page, and everything that went wrong in it."""
+
+    def __init__(self, page):
+        self.page, self.wrong = page, []
+        page.set_default_timeout(60_000)
+        page.on("console", lambda m: self.wrong.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
+
+
+@pytest.fixture
+def tab(browser):
+    """`tab(width=..., dark=...)`: a new page in a profile of its own."""
+    contexts = []
+
+    def make(width=1300, *, dark=False, **more):
+        scheme = "dark" if dark else "light"
+        viewport = {"width": width, "height": 900}
+        context = browser.new_context(viewport=viewport, color_scheme=scheme, **more)
+        contexts.append(context)
+        return Page(context.new_page())
+
+    yield make
+    for context in contexts:
+        context.close()
+
+
+@contextmanager
+def served(url, *options):
+    """`farthing dashboard URL`; the address to open."""
+    command = [*FARTHING, "dashboard", str(url), *options]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        said = server.stdout.readline()
+        found = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+/\?token=[\w-]+)\n", said)
+        assert found, said + server.stderr.read()
+        yield found[1]
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=60)
+
+
+@pytest.fixture
+def dashboard():
+    return served

@@ -1,0 +1,382 @@
+"""Pages, parts, events and changes, asked for without a server."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+
+import httpx
+import pytest
+from runs import SPACE, value
+
+from farthing import Categorical, Float, Study
+from farthing.dashboard.app import make_app
+from farthing.dashboard.watcher import Watcher
+from farthing.policies import Random
+
+PARTS = ("head", "best", "ledger", "quick", "models", "trials", "settings")
+
+
+def fill(url, name="svm", count=8):
+    study = Study.create(url, name=name, space=SPACE, budget="$100", policy=Random())
+    for k in range(count):
+        trial = study.ask()
+        if k == 3:
+            study.tell(trial, failed="Traceback\nValueError: <b>no</b>", cost=1.0)
+        else:
+            study.tell(trial, value(trial.params), cost=1.0 + trial.params["depth"])
+    study.close()
+
+
+@pytest.fixture
+def database(tmp_path):
+    url = f"sqlite:///{tmp_path / 's.db'}"
+    fill(url)
+    return url
+
+
+def visit(url, *asks, changes=True):
+    """What an application answers to calls of `ask(client, watcher)`, one after the other."""
+
+    async def all_of_them():
+        watcher = Watcher(url)
+        app = make_app(watcher, shown="s.db", changes=changes)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=True)
+        async with (
+            watcher.watching(),
+            httpx.AsyncClient(transport=transport, base_url="http://x") as client,
+        ):
+            return [await ask(client, watcher) for ask in asks]
+
+    return asyncio.run(all_of_them())
+
+
+def get(path, **query):
+    async def ask(client, _):
+        return await client.get(path, params=query)
+
+    return ask
+
+
+def part(which, name="svm", **query):
+    return get("/part", part=which, name=name, **query)
+
+
+def test_a_page_is_a_frame_that_reads_nothing(tmp_path):
+    (said,) = visit(str(tmp_path / "none.db"), get("/study", name="<i>&"))
+    assert said.status_code == 200
+    assert "<h1>&lt;i&gt;&amp;</h1>" in said.text
+    assert re.findall(r'data-part="(\w+)"', said.text) == list(PARTS)
+    assert 'data-query="name=%3Ci%3E%26"' in said.text
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_buttons_are_there_where_changes_are_allowed(database):
+    for changes in (True, False):
+        (said,) = visit(database, get("/study", name="svm"), changes=changes)
+        assert ("<form" in said.text) == changes
+
+
+def test_the_parts_say_what_the_facts_say(database):
+    study = Study.open(database, "svm")
+    best, history = study.best, study.history
+    study.close()
+    answers = dict(zip(PARTS, visit(database, *map(part, PARTS)), strict=True))
+    assert {answer.status_code for answer in answers.values()} == {200}
+    assert f"<strong>{best.value:.6g}</strong>" in answers["best"].text
+    assert f'href="/trial?name=svm&amp;number={best.number}"' in answers["best"].text
+    assert "8 trials: 7 done, 1 failed" in answers["head"].text
+    assert 'data-figure="curve"' in answers["quick"].text
+    rows = re.findall(r"/trial\?name=svm&amp;number=(\d+)", answers["trials"].text)
+    assert rows == [str(t.number) for t in reversed(history.trials)]
+    assert "ValueError: &lt;b&gt;no&lt;/b&gt;" in answers["trials"].text
+    assert "Random()" in answers["settings"].text
+    assert "being fitted" in answers["models"].text
+
+
+def test_the_list_of_studies(database, tmp_path):
+    fill(database, "an/other & one", 1)
+    (said,) = visit(database, get("/part", part="list"))
+    assert "an/other &amp; one" in said.text
+    assert "/study?name=an%2Fother+%26+one" in said.text
+    assert said.text.count("<tr>") == 3
+    Study.create(tmp_path / "e.db", name="x", space={"x": Float(0, 1)}).close()
+    (said,) = visit(str(tmp_path / "e.db"), part("trials", "x"))
+    assert "None yet." in said.text
+
+
+def test_trials_are_turned_over(tmp_path):
+    url = str(tmp_path / "m.db")
+    study = Study.create(url, name="m", space={"x": Float(0, 1)})
+    study.import_trials([{"x": k / 250, "value": (k - 100) ** 2} for k in range(250)])
+    study.close()
+
+    def numbers(said):
+        return [int(n) for n in re.findall(r"number=(\d+)\"", said.text)]
+
+    pages = visit(
+        url,
+        part("trials", "m"),
+        part("trials", "m", page=3),
+        part("trials", "m", page="99"),
+        part("trials", "m", page="-1"),
+        part("trials", "m", order="best"),
+        part("trials", "m", state="failed"),
+    )
+    assert numbers(pages[0]) == list(range(249, 149, -1))
+    assert numbers(pages[1]) == numbers(pages[2]) == list(range(49, -1, -1))
+    assert numbers(pages[3]) == numbers(pages[0])
+    assert numbers(pages[4])[:3] == [100, 99, 101]
+    assert "None yet." in pages[5].text
+    assert "page 1 of 3" in pages[0].text
+
+
+def test_a_trial_explains_itself(database):
+    facts, why, log = visit(
+        database,
+        part("trial", number=7),
+        part("explanation", number=7),
+        part("log", number=3),
+    )
+    assert "momentum" in facts.text or "adam" in facts.text
+    assert "drawn uniformly" in why.text
+    assert "the front: the " in why.text
+    assert 'data-figure="front"' in why.text
+    assert "ValueError: &lt;b&gt;no&lt;/b&gt;" in log.text
+    assert "It has reported nothing." in log.text
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"part": "head", "name": "none"}, "There is no study 'none'"),
+        ({"part": "trial", "name": "svm"}, "Say which trial"),
+        ({"part": "trial", "name": "svm", "number": "-1"}, "Say which trial"),
+        ({"part": "trial", "name": "svm", "number": "9" * 50}, "Say which trial"),
+        ({"part": "trial", "name": "svm", "number": "8"}, "There is no trial 8"),
+        ({"part": "cake", "name": "svm"}, "Say which trial"),
+    ],
+)
+def test_what_is_not_there(database, query, said):
+    (answer,) = visit(database, get("/part", **query))
+    assert answer.status_code == 400
+    assert said in answer.text
+
+
+def test_other_addresses(database):
+    answers = visit(database, get("/none"), get("/static/live.js"), get("/static/../app.py"))
+    assert [a.status_code for a in answers] == [404, 200, 404]
+    assert answers[1].headers["content-type"].startswith("text/javascript")
+
+
+def test_stop(database):
+    def post(name, **form):
+        async def ask(client, _):
+            return await client.post("/change", params={"name": name}, data=form)
+
+        return ask
+
+    said = visit(
+        database,
+        post(name="svm", action="cake"),
+        post(name="none", action="stop"),
+        post(name="svm", action="x" * 30_000),
+        post(name="svm", action="stop now"),
+        part("head"),
+    )
+    assert [answer.status_code for answer in said] == [400, 400, 400, 303, 200]
+    assert said[3].headers["location"] == "/study?name=svm"
+    assert "stopped: a stop was requested in the dashboard" in said[4].text
+    study = Study.open(database, "svm")
+    assert study.facts[1].halted_now
+    study.close()
+
+
+def test_a_budget_is_changed(database):
+    def post(**form):
+        async def ask(client, _):
+            return await client.post("/change", params={"name": "svm"}, data=form)
+
+        return ask
+
+    said = visit(
+        database,
+        post(action="budget", budget="+$50"),
+        post(action="budget", budget="cake"),
+        post(action="budget"),
+        part("ledger"),
+    )
+    assert [answer.status_code for answer in said] == [303, 400, 400, 200]
+    assert "cake" in said[1].text
+    assert "$150.00" in said[3].text
+
+
+def test_what_a_running_trial_printed_is_shown(database):
+    study = Study.open(database, "svm")
+    trial = study.ask()
+    study.logs.mkdir(parents=True)
+    (study.logs / f"{trial.number}.log").write_text("x" * 30_000 + "\n<b>epoch 3</b>\n")
+    study.close()
+    (said,) = visit(database, part("log", number=trial.number))
+    assert "&lt;b&gt;epoch 3&lt;/b&gt;" in said.text
+    assert 15_000 < len(said.text) < 25_000
+
+
+def test_what_a_link_leads_to_is_not_shown(database, tmp_path):
+    (tmp_path / "key").write_text("the secret")
+    study = Study.open(database, "svm")
+    study.logs.mkdir(parents=True)
+    (study.logs / "0.log").symlink_to(tmp_path / "key")
+    study.close()
+    (said,) = visit(database, part("log", number=0))
+    assert said.status_code == 200
+    assert "the secret" not in said.text
+
+
+# ── live ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def next_stamp(stream):
+    async for piece in stream:
+        if piece.startswith("data: "):
+            return json.loads(piece.removeprefix("data: "))
+    return None
+
+
+def events_of(name):
+    from farthing.dashboard.app import _events
+
+    return lambda watcher: _events(watcher, name)
+
+
+def live(url, script):
+    """Run a script beside a watcher that somebody listens to."""
+
+    async def go():
+        watcher = Watcher(url)
+        async with watcher.watching():
+            stream = events_of("svm")(watcher)
+            try:
+                return await asyncio.wait_for(script(watcher, stream), 60)
+            finally:
+                await stream.aclose()
+
+    return asyncio.run(go())
+
+
+def tell_one(url):
+    study = Study.open(url, "svm")
+    study.tell(study.ask(), 1.0, cost=1.0)
+    study.close()
+
+
+def test_a_change_is_heard_of(url):
+    fill(url)
+
+    async def script(watcher, stream):
+        stamps = [await next_stamp(stream)]
+        while not stamps[-1]["version"]:
+            stamps.append(await next_stamp(stream))
+        before = stamps[-1]["version"]
+        await asyncio.to_thread(tell_one, url)
+        while stamps[-1]["version"] == before:
+            stamps.append(await next_stamp(stream))
+        while len(watcher.seen("svm").facts[1].history.done) < 8:
+            stamps.append(await next_stamp(stream))
+        return watcher.seen("svm").listeners
+
+    assert live(url, script) == 1
+
+
+def test_what_takes_long_comes_later(database):
+    async def script(watcher, stream):
+        while not (await next_stamp(stream))["drawn"]:
+            pass
+        while watcher.seen("svm").figures_of < 0:
+            await next_stamp(stream)
+        return [figure.name for figure in watcher.seen("svm").figures]
+
+    names = live(database, script)
+    assert {"predictions", "drivers", "front", "slice", "prospect"} <= set(names)
+
+
+def test_a_database_that_disappears_and_comes_back(database, tmp_path):
+    file, away = tmp_path / "s.db", tmp_path / "away.db"
+
+    async def script(watcher, stream):
+        while not (await next_stamp(stream))["version"]:
+            pass
+        file.rename(away)
+        while not (stamp := await next_stamp(stream))["trouble"]:
+            pass
+        missing = stamp["trouble"]
+        assert not file.exists()
+        assert watcher.seen("svm").facts is not None  # as it was
+        away.rename(file)
+        while (await next_stamp(stream))["trouble"]:
+            pass
+        file.rename(away)
+        fill(database, count=2)  # another study of the same name, in another file
+        while len(watcher.seen("svm").facts[1].history) != 2:
+            await next_stamp(stream)
+        return missing
+
+    said = live(database, script)
+    assert "is not there. Bring it back" in said
+
+
+def test_a_study_of_somebody_elses_code_is_shown_and_none_of_it_is_imported(tmp_path, monkeypatch):
+    url = str(tmp_path / "p.db")
+    fill(url, "other")
+    (tmp_path / "mine.py").write_text(
+        "from farthing.policies import Random\nclass Mine(Random): ...\n"
+    )
+    code = (
+        "import mine; from farthing import Study, Float;"
+        f"s = Study.create({url!r}, name='svm', space={{'x': Float(0, 1)}}, policy=mine.Mine());"
+        "[s.tell(s.ask(), float(k), cost=1.0) for k in range(4)]"
+    )
+    env = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tmp_path}"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)
+    monkeypatch.syspath_prepend(tmp_path)  # it could be imported
+    asks = [part(which) for which in PARTS]
+    asks += [part(which, number=2) for which in ("trial", "explanation", "log")]
+    for said in visit(url, *asks):
+        assert said.status_code == 200, said.text
+    (listed,) = visit(url, get("/part", part="list"))
+    assert "other" in listed.text
+    assert "svm" in listed.text
+    assert "mine" not in sys.modules
+
+
+# ── bad input ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_hostile_study(tmp_path):
+    url = str(tmp_path / "h.db")
+    space = {
+        "<script>alert(1)</script>": Float(0, 1),
+        "\u202eevil": Categorical(["<img src=x onerror=alert(1)>", "b" * 1_000_000]),
+    }
+    name = "</title><script>alert(1)</script>\u202e"
+    study = Study.create(url, name=name, space=space, budget="$50", policy=Random())
+    for k in range(7):
+        trial = study.ask(worker="<i>worker</i>")
+        if k == 2:
+            study.tell(trial, failed="</pre><script>alert(1)</script>" + "e" * 1_000_000, cost=1.0)
+        else:
+            study.tell(trial, float(k), cost=1.0)
+    study.close()
+    asks = [get("/"), get("/study", name=name), get("/trial", name=name, number=2)]
+    asks += [part(which, name) for which in PARTS]
+    asks += [part(which, name, number=2) for which in ("trial", "explanation", "log")]
+    asks += [get("/part", part="list")]
+    for said in visit(url, *asks):
+        assert said.status_code == 200, said.text
+        assert "<script>alert" not in said.text
+        assert "<img" not in said.text
+        assert "<i>" not in said.text
+        assert "\u202e" not in said.text
+        assert len(said.text) < 400_000

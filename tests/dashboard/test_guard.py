@@ -1,0 +1,138 @@
+"""Who may look, who may change, and what every answer says of itself."""
+
+import asyncio
+
+import pytest
+
+from farthing.dashboard.guard import HEADERS, Guard
+
+HOST = "127.0.0.1:8080"
+
+
+class Answer:
+    def __init__(self, messages):
+        self.status = messages[0]["status"]
+        self.headers = {k.decode(): v.decode() for k, v in messages[0]["headers"]}
+        self.text = b"".join(m.get("body", b"") for m in messages[1:]).decode()
+
+
+async def inside(scope, receive, send):
+    headers = [(b"content-type", b"text/html"), (b"cache-control", b"public")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"inside"})
+
+
+@pytest.fixture
+def guard():
+    return Guard(inside, frozenset({HOST, "localhost:8080"}), "secret")
+
+
+def ask(guard, path="/", *, method="GET", query="", host=HOST, cookie=None, origin=None):
+    headers = [(b"host", host.encode())]
+    headers += [(b"cookie", cookie.encode("latin-1"))] if cookie is not None else []
+    headers += [(b"origin", origin.encode())] if origin is not None else []
+    scope = {"type": "http", "method": method, "path": path, "headers": headers}
+    scope["query_string"] = query.encode()
+    messages = []
+
+    async def send(message):
+        messages.append(message)
+
+    asyncio.run(guard(scope, None, send))
+    return Answer(messages)
+
+
+def cookie_of(guard):
+    return f"{guard.cookie}={guard.session}"
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(guard):
+    said = ask(guard, "/study", query="name=a%26b&token=secret&page=2")
+    assert said.status == 303
+    assert said.headers["location"] == "/study?name=a%26b&page=2"
+    cookie = said.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "secret" not in cookie
+    assert ask(guard, cookie=cookie.split(";")[0]).text == "inside"
+
+
+@pytest.mark.parametrize("token", ["", "Secret", "secret1", "%00", "%F0%9F%92%A9", "s" * 10_000])
+def test_a_wrong_token_does_not(guard, token):
+    said = ask(guard, query=f"token={token}")
+    assert (said.status, said.text) == (
+        *(403, "The token is wrong. Open the address that was printed."),
+    )
+    assert "set-cookie" not in said.headers
+    # nor does one that comes with a good cookie: what was asked for was to enter
+    assert ask(guard, query=f"token={token}", cookie=cookie_of(guard)).status == 403
+
+
+@pytest.mark.parametrize(
+    "cookie", [None, "", "farthing-8080=", "farthing-8080=wrong", "farthing-9=x", '="', "\xff=\xff"]
+)
+def test_nobody_enters_without(guard, cookie):
+    said = ask(guard, cookie=cookie)
+    assert said.status == 403
+    assert "inside" not in said.text
+    assert "`farthing dashboard` printed" in said.text
+
+
+@pytest.mark.parametrize("host", ["evil.example:8080", "127.0.0.1", "", "127.0.0.1:8080.evil"])
+def test_a_forged_host_is_refused(guard, host):
+    for query in ("", "token=secret"):
+        said = ask(guard, host=host, cookie=cookie_of(guard), query=query)
+        assert said.status == 403
+        assert "not the host" in said.text
+        assert "set-cookie" not in said.headers
+
+
+def test_another_page_is_refused(guard):
+    for origin in (
+        "http://evil.example",
+        "null",
+        "https://127.0.0.1:8080",
+        "http://localhost:8080",
+    ):
+        said = ask(guard, cookie=cookie_of(guard), origin=origin)
+        assert (said.status, said.text) == (403, "The request comes from another page.")
+    assert ask(guard, cookie=cookie_of(guard), origin=f"http://{HOST}").status == 200
+
+
+def test_nothing_changes_unless_that_was_allowed(guard):
+    from dataclasses import replace
+
+    ours = {"cookie": cookie_of(guard), "origin": f"http://{HOST}"}
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        said = ask(guard, method=method, **ours)
+        assert said.status == 403
+        assert "--allow-changes" in said.text
+    allowed = replace(guard, changes=True)
+    assert ask(allowed, method="POST", **ours).text == "inside"
+    without = ask(allowed, method="POST", cookie=cookie_of(allowed))
+    assert (without.status, "Origin" in without.text) == (403, True)
+    assert ask(allowed, method="POST", origin=f"http://{HOST}").status == 403
+
+
+def test_every_answer_is_strict(guard):
+    for said in (ask(guard), ask(guard, cookie=cookie_of(guard)), ask(guard, query="token=secret")):
+        for name, value in HEADERS.items():
+            assert said.headers[name] == value
+    policy = HEADERS["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+
+
+@pytest.mark.parametrize("path", ["//evil.example/x", "/\\evil.example", "/a\r\nx: y"])
+def test_entering_never_leads_elsewhere(guard, path):
+    location = ask(guard, path, query="token=secret").headers["location"]
+    assert location[0] == "/"
+    assert location[1] not in "/\\"
+    assert "\n" not in location
+
+
+def test_two_dashboards_have_two_cookies(guard):
+    other = Guard(inside, frozenset({"127.0.0.1:9090"}), "secret")
+    assert other.cookie != guard.cookie
+    assert other.session != guard.session

@@ -1,0 +1,225 @@
+"""Trials on a real Dask cluster of four worker processes."""
+
+import logging
+import os
+import threading
+import time
+
+import distributed
+import pytest
+from integrations.clusters import TERMS, Notes, kill, parents_of, sleeping_first, square
+from processes import is_alive, wait_until
+
+from farthing import InvalidInput, Study
+from farthing.errors import Infrastructure
+from farthing.integrations.dask import BEGIN, Dask, _evaluate
+from farthing.running import Allowance, CallableTask, CommandTask, Job, report
+
+JOB = Job({"x": 0.5}, number=0, seed=0)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(
+        n_workers=4,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        silence_logs=logging.CRITICAL,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(4)
+        yield client
+
+
+@pytest.fixture
+def study(tmp_path):
+    made = []
+
+    def make(**settings):
+        made.append(Study.create(tmp_path / "a.db", name="a", **TERMS, **settings))
+        return made[0]
+
+    yield make
+    made[0].close()
+
+
+@pytest.fixture
+def notes(tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    return Notes(folder)
+
+
+def go_on(usage):
+    return None
+
+
+def engine(client, objective, **settings):
+    settings = {"timeout": None, "grace": 1.0, "lease": 15.0, **settings}
+    return Dask(client).evaluating(CallableTask(objective), **settings)
+
+
+def test_a_study_runs_on_all_workers(client, study, notes):
+    def objective(params):
+        notes.begin()
+        wait_until(lambda: len(notes.pids) >= 4)  # four at the same time, or it would not go on
+        return (params["x"] - 0.3) ** 2
+
+    assert Dask(client).slots == 4
+    result = study(budget="12 trials").run(objective, engine=Dask(client))
+    assert [trial.state for trial in result.history] == ["done"] * 12
+    assert result.best.value == min(square(trial.params) for trial in result.history)
+    assert os.getpid() not in notes.pids
+    assert all(trial.run.run_s > 0 for trial in result.history)
+    assert all(trial.run.peak_mb > 1 for trial in result.history)
+    assert "12 trials" in result.stop_reason
+
+
+def test_what_no_worker_has_is_said(client, study):
+    asked = Dask(client, resources={"GPU": 2})
+    assert asked.slots == 1
+    with pytest.warns(UserWarning, match=r"takes \(GPU 2\): trials wait until one joins"):
+        result = study(budget="1s").run(square, engine=asked)
+    assert [trial.state for trial in result.history] == ["killed"]
+
+
+def test_what_the_budget_cannot_pay_is_killed_there(client, study, notes):
+    begun = time.monotonic()
+    ours = study(budget="4 worker_s", lease=60)
+    result = ours.run(sleeping_first(notes, sleepers=99), engine=Dask(client), workers=2)
+    assert {trial.state for trial in result.history} == {"killed"}
+    assert not any(map(is_alive, notes.pids))
+    spent = result.ledger.spent
+    assert spent == pytest.approx(sum(trial.cost["worker_s"] for trial in result.history))
+    assert 3 < spent < 2 * (time.monotonic() - begun)
+    assert "budget" in result.history[0].error
+
+
+def test_a_lost_worker_is_a_lost_trial(client, study, notes):
+    workers = set(client.run(os.getpid).values())
+
+    def kill_its_worker():
+        pid, *_ = notes.wait()
+        victim = next(parent for parent in parents_of(pid) if parent in workers)
+        kill(victim)
+
+    killer = threading.Thread(target=kill_its_worker, daemon=True)
+    killer.start()
+    # One at a time: others could use up the budget before the loss is noticed.
+    ours = study(budget="6 trials", retries=1)
+    result = ours.run(sleeping_first(notes), engine=Dask(client), workers=1)
+    killer.join()
+    states = [trial.state for trial in result.history]
+    assert states.count("lost") == 1
+    assert set(states) == {"lost", "done"}
+    first = result.history[states.index("lost")]
+    assert "worker" in first.error
+    again = next(trial for trial in result.history if trial.run.attempt == 2)
+    assert again.params == first.params
+    assert again.state == "done"
+    assert len(notes.pids) == len(states)  # Dask began it nowhere else
+    assert wait_until(lambda: not any(map(is_alive, notes.pids)))
+
+
+def test_a_worker_that_hears_nothing_ends_its_trial(client, notes):
+    told = distributed.Queue("alone-told", client=client)
+    told.put(BEGIN)
+    task = CallableTask(sleeping_first(notes))
+    lonely = client.submit(_evaluate, task, JOB, "alone", 0.05, None, 1.0, 0.5, pure=False)
+    finished = lonely.result(timeout=300)
+    assert finished.state == "killed"
+    assert "was not heard of for 0.5 s" in finished.error
+    assert not any(map(is_alive, notes.pids))
+
+
+def test_a_client_that_closes_ends_the_run(cluster, study, notes):
+    client = distributed.Client(cluster)
+    closer = threading.Thread(target=lambda: (notes.wait(), client.close()), daemon=True)
+    closer.start()
+    ours = study(budget="6 trials", lease=1)
+    with pytest.raises(InvalidInput, match="client is closed"):
+        ours.run(sleeping_first(notes), engine=Dask(client), workers=1)
+    closer.join()
+    assert [trial.state for trial in ours.history] == ["lost", "lost"]  # the second never began
+    assert len(notes.pids) == 1
+    assert wait_until(lambda: not any(map(is_alive, notes.pids)))
+    with pytest.raises(InvalidInput, match="client is closed"):
+        ours.run(square, engine=Dask(client))
+
+
+def test_failures_lost_machines_and_progress(client):
+    def fails(params):
+        raise ValueError("too large")
+
+    def machine(params):
+        raise Infrastructure("no disk")
+
+    def reports(params):
+        for step in range(3):
+            report(step, 1.0 / (step + 1), cost=step + 1.0)
+        return 0.25
+
+    failed = engine(client, fails).run(JOB, Allowance(0.1, go_on))
+    assert failed.state == "failed"
+    assert "ValueError: too large" in failed.error
+    assert engine(client, machine).run(JOB, Allowance(0.1, go_on)).state == "lost"
+    heard = []
+    allowance = Allowance(0.1, go_on, lambda message, usage: heard.append((message, usage)))
+    done = engine(client, reports).run(JOB, allowance)
+    assert (done.state, done.value) == ("done", 0.25)
+    assert [message["step"] for message, _ in heard] == [0, 1, 2]
+    assert heard[-1][1].reported == {"": 3.0}
+    late = engine(client, lambda params: time.sleep(999), timeout=0.2)
+    ended = late.run(JOB, Allowance(0.1, go_on))
+    assert ended.state == "killed"
+    assert "timeout" in ended.error
+
+
+def test_a_command_runs_there(client, study):
+    command = CommandTask(["sh", "-c", 'echo "{\\"value\\": {x}}"'])
+    result = study(budget="2 trials").run(command, engine=Dask(client), workers=1)
+    assert [trial.value for trial in result.history] == [t.params["x"] for t in result.history]
+
+
+def test_a_trial_that_waits_for_a_worker_uses_nothing(client, notes):
+    """And is ended where it stands when it may not go on."""
+    used = []
+
+    def may_go_on(usage):
+        used.append(usage.wall_s)
+        return "that is enough" if len(used) == 3 else None
+
+    nowhere = Dask(client, resources={"GPU": 1})
+    with pytest.warns(UserWarning, match="GPU 1"):
+        there = nowhere.evaluating(CallableTask(square), timeout=None, grace=1.0, lease=15.0)
+    finished = there.run(JOB, Allowance(0.05, may_go_on))
+    assert finished.state == "killed"
+    assert finished.error == "that is enough"
+    assert used == [0.0] * 3
+    assert finished.usage.wall_s == 0
+
+
+def test_what_a_question_raises_is_raised_and_the_trial_ends(client, notes):
+    def may_go_on(usage):
+        if notes.pids:
+            raise RuntimeError("the database is gone")
+
+    with pytest.raises(RuntimeError, match="database"):
+        engine(client, sleeping_first(notes)).run(JOB, Allowance(0.05, may_go_on))
+    assert not any(map(is_alive, notes.pids))
+
+
+def test_what_is_no_client_is_refused(client):
+    with pytest.raises(InvalidInput, match="expected a client"):
+        Dask("tcp://nowhere:1")
+    with pytest.raises(InvalidInput, match="above 0"):
+        Dask(client, resources={"GPU": 0})
+    lock = threading.Lock()
+    with pytest.raises(InvalidInput, match="cannot be sent"):
+        engine(client, lambda params: lock.locked()).run(JOB, Allowance(0.1, go_on))

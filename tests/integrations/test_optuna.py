@@ -1,0 +1,487 @@
+"""The Optuna sampler: budgets, costs, clocks, several processes; import and mirror."""
+
+import io
+import json
+import math
+import pickle
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState
+
+from farthing import Float, Int, InvalidInput, Optimizer, Ordinal, Stopped, Study
+from farthing.decision import Proposal
+from farthing.integrations.optuna import (
+    CostAwareSampler,
+    Mirror,
+    StopAtBudget,
+    import_study,
+    space_of,
+)
+from farthing.integrations.optuna_space import Translation, distributions_of
+from farthing.policies import EIPerCost
+from farthing.space import Space
+from farthing.stopping import MaxTrials
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+SPACE = {"x": FloatDistribution(0.0, 10.0), "n": IntDistribution(1, 64, log=True)}
+
+
+def loss(trial):
+    x, n = trial.suggest_float("x", 0.0, 10.0), trial.suggest_int("n", 1, 64, log=True)
+    return (x - 7.0) ** 2 + 4.0 / n
+
+
+def priced(trial):
+    """A loss, and its cost in dollars: what is large is dear."""
+    value = loss(trial)
+    trial.set_user_attr("cost", 0.5 * trial.params["n"])
+    return value
+
+
+def study_with(sampler, **settings):
+    return optuna.create_study(sampler=sampler, **settings)
+
+
+def test_one_line_keeps_a_budget_and_finds_the_minimum():
+    sampler = CostAwareSampler(budget="$40")
+    study = study_with(sampler)
+    study.optimize(priced)
+    costs = [t.user_attrs["cost"] for t in study.trials if t.state == TrialState.COMPLETE]
+    assert sampler.ledger(study).spent == pytest.approx(sum(costs))
+    assert sum(costs) > 20
+    assert sum(costs[:-1]) < 40  # what was begun is let finish, and is the last
+    assert study.best_value < 0.5
+    assert "nothing affordable is left" in study.user_attrs["farthing:stopped"] or (
+        "spent" in study.user_attrs["farthing:stopped"]
+    )
+
+
+def test_what_cannot_be_paid_is_not_evaluated():
+    evaluated = []
+
+    def objective(trial):
+        value = priced(trial)
+        evaluated.append(trial.number)
+        return value
+
+    study = study_with(CostAwareSampler(SPACE, budget="$40"))
+    study.optimize(objective)
+    before = len(evaluated)
+    study.optimize(objective, n_trials=5)  # there is nothing left
+    assert len(evaluated) == before
+    assert study.trials[-1].state == TrialState.PRUNED
+    assert len([t for t in study.trials if t.state == TrialState.PRUNED]) <= 2
+    with pytest.raises(Stopped, match=r"left|spent"):
+        study.ask().suggest_float("x", 0.0, 10.0)
+
+
+def test_it_spends_less_on_what_is_dear_than_a_blind_sampler():
+    study = study_with(CostAwareSampler(SPACE, budget="$100"))
+    study.optimize(priced)
+    aware = [t.user_attrs["cost"] for t in study.trials if "cost" in t.user_attrs]
+    blind = study_with(optuna.samplers.RandomSampler(seed=0))
+    blind.optimize(priced, n_trials=len(aware))
+    assert np.mean(aware) < np.mean([t.user_attrs["cost"] for t in blind.trials])
+
+
+def test_a_trial_that_does_not_say_its_cost_is_an_error_with_a_remedy():
+    study = study_with(CostAwareSampler(budget="$40"))
+    with pytest.raises(InvalidInput, match=r'set_user_attr\("cost"'):
+        study.optimize(loss, n_trials=3)
+    assert len(study.trials) == 1
+    assert study.trials[0].state == TrialState.COMPLETE  # its value is not thrown away
+
+
+def test_a_rate_or_a_known_cost_need_no_telling():
+    study = study_with(CostAwareSampler(budget="$1000", rate="$3600/h"))
+    study.optimize(loss, n_trials=3)
+    assert study.sampler.ledger(study).spent == pytest.approx(
+        sum(t.user_attrs["farthing:seconds"] for t in study.trials)
+    )
+    sampler = CostAwareSampler(SPACE, budget="$20", cost=lambda params: 0.5 * params["n"])
+    study = study_with(sampler)
+    study.optimize(loss)
+    assert sampler.ledger(study).spent == sum(
+        0.5 * t.params["n"] for t in study.trials if t.state == TrialState.COMPLETE
+    )
+    assert sampler.ledger(study).spent <= 20
+
+
+def test_a_cost_that_is_none_is_refused():
+    def objective(trial):
+        trial.set_user_attr("cost", "much")
+        return loss(trial)
+
+    with pytest.raises(InvalidInput, match="its cost is 'much'"):
+        study_with(CostAwareSampler(budget="$40")).optimize(objective, n_trials=1)
+
+
+# ── the clock ──────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Slow:
+    """EI per cost after a sleep."""
+
+    seconds: float = 0.3
+    needs: ClassVar[frozenset[str]] = EIPerCost.needs
+    reads: ClassVar[frozenset[str]] = EIPerCost.reads
+    models: ClassVar[bool] = True
+
+    def propose(self, belief, rng) -> Proposal:
+        time.sleep(self.seconds)
+        return EIPerCost().propose(belief, rng)
+
+
+def test_the_samplers_own_time_is_not_the_objectives():
+    slow = Slow()
+    study = study_with(CostAwareSampler(SPACE, policy=slow))
+    study.optimize(loss, n_trials=7)
+    thought = [t for t in study.trials if t.duration.total_seconds() > slow.seconds]
+    assert len(thought) >= 2
+    for trial in thought:  # the objective is next to nothing; Optuna's own duration is not
+        assert trial.user_attrs["farthing:seconds"] < slow.seconds / 3
+
+
+def test_seconds_are_those_in_which_something_ran():
+    study = study_with(CostAwareSampler(SPACE, budget="1h"))
+
+    def objective(trial):
+        value = loss(trial)
+        time.sleep(0.1)
+        return value
+
+    study.optimize(objective, n_trials=6, n_jobs=3)
+    ledger = study.sampler.ledger(study)
+    together = sum(t.duration.total_seconds() for t in study.trials)
+    first = min(t.datetime_start for t in study.trials)
+    last = max(t.datetime_complete for t in study.trials)
+    assert ledger.spent <= (last - first).total_seconds() + 1e-6
+    assert 0.2 < ledger.spent < together
+    assert 0 < ledger.thinking < ledger.spent
+
+
+# ── what others did ────────────────────────────────────────────────────────────────────────────
+
+
+def test_trials_of_another_sampler_are_learnt_from_and_not_charged():
+    study = study_with(optuna.samplers.RandomSampler(seed=1))
+    study.optimize(priced, n_trials=8)
+    sampler = CostAwareSampler(budget="$100")
+    study.sampler = sampler
+    assert sampler.ledger(study).spent == 0
+    study.optimize(priced, n_trials=1)
+    record = study.trials[-1].system_attrs["farthing"]
+    assert record["predicted"]["usd"] == pytest.approx(study.trials[-1].user_attrs["cost"], rel=0.5)
+    assert "start" not in record["notes"].get("phase", "")
+
+
+def test_a_study_without_costs_goes_on_with_costs_from_now_on():
+    study = study_with(optuna.samplers.RandomSampler(seed=1))
+    study.optimize(loss, n_trials=8)
+    study.sampler = CostAwareSampler(budget="$100")
+    study.optimize(priced, n_trials=6)
+    assert all(t.state == TrialState.COMPLETE for t in study.trials)
+
+
+def test_pruned_and_failed_trials_are_learnt_from():
+    def objective(trial):
+        value = loss(trial)
+        trial.set_user_attr("cost", 1.0)
+        if 4 < trial.params["x"] < 6:
+            raise ValueError("out of memory")
+        if trial.params["n"] > 16:
+            trial.report(value, 0)
+            raise optuna.TrialPruned
+        return value
+
+    study = study_with(CostAwareSampler(SPACE, budget="$40", seed=3))
+    study.optimize(objective, catch=(ValueError,))
+    states = [t.state for t in study.trials]
+    assert {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL} == set(states)
+    assert study.sampler.ledger(study).spent == len(states)
+    assert len(states) >= 39
+    early, late = study.trials[:20], study.trials[20:40]
+    assert sum(t.state == TrialState.FAIL for t in late) <= sum(
+        t.state == TrialState.FAIL for t in early
+    )
+
+
+def test_brackets_of_a_pruner_share_the_budget():
+    def objective(trial):
+        x = trial.suggest_float("x", 0, 1)
+        trial.set_user_attr("cost", 1 + x)
+        for step in range(5):
+            trial.report(x * (5 - step), step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+        return x
+
+    pruner = optuna.pruners.HyperbandPruner(min_resource=1, max_resource=5)
+    study = study_with(CostAwareSampler(budget="$20"), pruner=pruner)
+    study.optimize(objective, n_trials=99)
+    costs = [t.user_attrs["cost"] for t in study.trials if "cost" in t.user_attrs]
+    assert sum(costs) == pytest.approx(study.sampler.ledger(study).spent)
+    assert 15 < sum(costs) < 22
+    assert TrialState.PRUNED in [t.state for t in study.trials]
+
+
+def test_an_infinite_value_is_a_failure():
+    study = study_with(CostAwareSampler(SPACE))
+    study.optimize(lambda t: math.inf if loss(t) > 20 else loss(t), n_trials=12)
+    assert study.best_value < 20
+
+
+def test_a_range_that_changes_is_drawn_at_random_from_then_on():
+    study = study_with(CostAwareSampler(budget="$100"))
+
+    def objective(trial, high):
+        trial.set_user_attr("cost", 1.0)
+        return (trial.suggest_float("x", 0, high) - 3) ** 2 + trial.suggest_float("y", 0, 1)
+
+    study.optimize(lambda t: objective(t, 10), n_trials=6)
+    study.optimize(lambda t: objective(t, 5), n_trials=6)
+    assert study.trials[5].system_attrs["farthing"]["names"] == ["x", "y"]
+    assert study.trials[-1].system_attrs["farthing"]["names"] == ["y"]
+    assert len({t.params["x"] for t in study.trials[-5:]}) == 5
+
+
+# ── several processes ──────────────────────────────────────────────────────────────────────────
+
+
+def test_running_trials_of_another_process_are_seen_before_they_suggest():
+    storage = optuna.storages.InMemoryStorage()
+    study = optuna.create_study(storage=storage, study_name="a", sampler=CostAwareSampler(SPACE))
+    study.optimize(priced, n_trials=6)
+    first = study.ask()
+    first.suggest_float("x", 0.0, 10.0)  # n is chosen, but nobody was told by Optuna
+    assert "n" not in study.trials[-1].params
+    elsewhere = optuna.load_study(study_name="a", storage=storage, sampler=CostAwareSampler(SPACE))
+    second = elsewhere.ask(SPACE)
+    chosen = study.trials[first.number].system_attrs["farthing"]["params"]
+    assert chosen.keys() == {"x", "n"}
+    assert second.params != chosen
+
+
+def test_another_process_chooses_what_this_one_would(tmp_path):
+    url = f"sqlite:///{tmp_path / 'optuna.db'}"
+
+    def ask(calls):
+        for _ in range(calls):
+            sampler = CostAwareSampler(SPACE, budget="$100", seed=7)
+            study = optuna.create_study(
+                storage=url, study_name=f"{calls}", sampler=sampler, load_if_exists=True
+            )
+            study.optimize(priced, n_trials=9 // calls)
+        return [t.params for t in study.trials]
+
+    assert ask(1) == ask(3)
+
+
+def test_a_sampler_may_be_kept_in_a_file():
+    study = study_with(CostAwareSampler(SPACE, budget="$100"))
+    study.optimize(priced, n_trials=4)
+    study.sampler = pickle.loads(pickle.dumps(study.sampler))
+    study.optimize(priced, n_trials=2)
+    assert len(study.trials) == 6
+
+
+# ── rules, directions, spaces ──────────────────────────────────────────────────────────────────
+
+
+def test_a_stopping_rule_ends_the_loop():
+    study = study_with(CostAwareSampler(SPACE, stop=MaxTrials(9)))
+    study.optimize(priced, n_trials=50)
+    assert len(study.trials) == 9
+    assert study.sampler.verdict(study).stop
+    assert "9" in study.user_attrs["farthing:stopped"]
+
+
+def test_the_study_says_what_is_better():
+    study = study_with(CostAwareSampler(SPACE, budget="$60"), direction="maximize")
+    study.optimize(lambda t: -priced(t))
+    assert study.best_value > -0.6
+    with pytest.raises(InvalidInput, match="create_study"):
+        CostAwareSampler(direction="maximize")
+    with pytest.raises(InvalidInput, match="cannot end a trial"):
+        CostAwareSampler(leash=4)
+    with pytest.raises(InvalidInput, match="is no amount"):
+        CostAwareSampler(budget="lots")
+    with pytest.raises(InvalidInput, match="not both"):
+        CostAwareSampler({"x": FloatDistribution(0, 1), "y": Float(0, 1)})
+
+
+def test_a_space_of_ours_begins_on_its_cheap_side():
+    space = {"x": Float(0, 10), "n": Int(1, 64, log=True, cost="increases")}
+    study = study_with(CostAwareSampler(space, budget="$100"))
+    study.optimize(priced, n_trials=1)
+    assert study.trials[0].params["n"] <= 4
+    blind = study_with(CostAwareSampler(budget="$100"))
+    blind.optimize(priced, n_trials=1)
+    assert blind.trials[0].params == {"x": 5.0, "n": 6}
+
+
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        FloatDistribution(-10.2, 10.2, step=0.1),
+        FloatDistribution(0.0, 100.0, step=1e-3),
+        IntDistribution(3, 99, step=4),
+        IntDistribution(0, 2**45),
+        CategoricalDistribution([1, True, "1", None]),
+        CategoricalDistribution([float("nan"), 0.5]),
+    ],
+)
+def test_every_value_survives_both_ways(distribution):
+    translation = Translation.of({"p": distribution})
+    rng = np.random.default_rng(0)
+    for x in translation.space.sample(50, rng):
+        theirs = translation.theirs(translation.space.decode(x))
+        assert distribution._contains(distribution.to_internal_repr(theirs["p"]))
+        again = translation.theirs(translation.ours(theirs))["p"]
+        assert again is theirs["p"] or again == theirs["p"]
+
+
+# ── a callback for any sampler ─────────────────────────────────────────────────────────────────
+
+
+def test_the_callback_stops_any_study_at_its_budget():
+    study = study_with(optuna.samplers.RandomSampler(seed=0))
+    study.optimize(priced, n_trials=500, callbacks=[StopAtBudget("$100")])
+    costs = [t.user_attrs["cost"] for t in study.trials]
+    assert sum(costs) >= 100 > sum(costs[:-1])
+    assert "$100" in study.user_attrs["farthing:stopped"]
+
+
+# ── import ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def old():
+    study = study_with(optuna.samplers.RandomSampler(seed=2))
+    study.optimize(priced, n_trials=8)
+    return study
+
+
+def test_import_of_values_costs_or_both(old):
+    space = space_of(old)
+    assert space == Space({"x": Float(0, 10), "n": Int(1, 64, log=True)})
+    both, values, costs = (Optimizer(space, "$100") for _ in range(3))
+    assert import_study(both, old) == 8
+    assert import_study(values, old, costs=False) == 8
+    assert import_study(costs, old, values=False) == 8
+    assert both.best.value == values.best.value == old.best_value
+    assert [t.cost["usd"] for t in both.history] == [t.user_attrs["cost"] for t in old.trials]
+    assert not any(t.cost for t in values.history)
+    assert costs.best is None
+    assert len(costs.history) == 0
+    assert both.ledger.spent == 0
+    known = costs.ask().predicted["usd"]
+    assert known is not None
+
+
+def test_import_of_pruned_failed_and_unpriced_trials():
+    study = study_with(optuna.samplers.RandomSampler(seed=2))
+
+    def objective(trial):
+        value = loss(trial)
+        if trial.number % 3 == 0:
+            raise optuna.TrialPruned
+        if trial.number % 3 == 1:
+            raise ValueError
+        return value
+
+    study.optimize(objective, n_trials=9, catch=(ValueError,))
+    dollars, seconds = Optimizer(space_of(study), "$100"), Optimizer(space_of(study), "1h")
+    assert import_study(dollars, study) == 6  # a pruned one without a cost teaches nothing
+    assert [t.state for t in dollars.history] == ["failed", "done"] * 3
+    assert import_study(seconds, study) == 9  # its duration is known
+    assert [t.state for t in seconds.history] == ["killed", "failed", "done"] * 3
+    assert all(t.cost["s"] > 0 for t in seconds.history)
+
+
+def test_import_of_a_range_that_changed_takes_all_of_it():
+    study = study_with(optuna.samplers.RandomSampler(seed=2))
+    for low, high in ((0, 1), (-3, 0.5)):
+        study.optimize(lambda t, a=low, b=high: t.suggest_float("x", a, b), n_trials=3)
+    assert space_of(study) == Space({"x": Float(-3, 1)})
+    assert import_study(Optimizer(space_of(study), "5 trials"), study) == 6
+    with pytest.raises(InvalidInput, match=r"No row of 6 teaches anything\. The first: row 1"):
+        import_study(Optimizer({"x": Float(0.9, 1)}, "5 trials"), study)
+
+
+def test_import_refuses_what_would_be_misunderstood(old):
+    with pytest.raises(InvalidInput, match='direction="minimize"'):
+        import_study(Optimizer(space_of(old), "$1", direction="maximize"), old)
+    several = optuna.create_study(directions=["minimize", "maximize"])
+    with pytest.raises(InvalidInput, match="2 objectives"):
+        import_study(Optimizer(space_of(old), "$1"), several)
+    with pytest.raises(InvalidInput, match="no trial with parameters"):
+        space_of(optuna.create_study())
+    sometimes = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    sometimes.optimize(
+        lambda t: t.suggest_float("b", 0, 1) if t.suggest_int("a", 0, 1) else 0.0, n_trials=6
+    )
+    with pytest.raises(InvalidInput, match="when="):
+        space_of(sometimes)
+
+
+# ── mirror ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_dashboard_shows_a_study_of_ours(tmp_path):
+    from optuna_dashboard import wsgi
+
+    url = f"sqlite:///{tmp_path / 'dashboard.db'}"
+    space = {"x": Float(0, 1), "k": Ordinal([1, 2, 4]), "pair": Ordinal([(1, 2), (3, 4)])}
+    study = Study.create(tmp_path / "a.db", name="svm", space=space, budget="12 trials")
+    mirror = Mirror(url)
+    for number in range(10):
+        trial = study.ask()
+        if number == 3:
+            study.tell(trial, failed="no memory", cost=1.0)
+        elif number == 4:
+            study.tell(trial, killed=True, cost=2.0)
+        else:
+            study.tell(trial, trial.params["x"] * trial.params["k"], cost=0.5)
+        mirror(study)
+    Mirror(url)(study)  # what is there is not copied again
+    study.ask()  # what is running is not shown yet
+    mirror(study)
+
+    def get(path):
+        status = []
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "QUERY_STRING": "after=0"}
+        environ |= {"SERVER_NAME": "a", "SERVER_PORT": "80", "wsgi.url_scheme": "http"}
+        environ |= {"wsgi.input": io.BytesIO()}
+        body = wsgi(url)(environ, lambda code, *_: status.append(code))
+        assert status[0].startswith("200")
+        return json.loads(b"".join(body))
+
+    (shown,) = get("/api/studies")["study_summaries"]
+    assert shown["study_name"] == "svm"
+    trials = get(f"/api/studies/{shown['study_id']}")["trials"]
+    assert [t["state"] for t in trials] == [
+        *["Complete"] * 3,
+        *["Fail", "Pruned"],
+        *["Complete"] * 5,
+    ]
+    attributes = {a["key"]: a["value"] for a in trials[3]["user_attrs"]}
+    assert attributes["error"] == "no memory"
+    assert float(attributes["cost_cost"]) == 1.0
+    study.close()
+
+
+def test_distributions_of_a_space():
+    space = Space({"x": Float(1, 2, log=True), "k": Int(1, 5), "o": Ordinal([(1,), (2,)])})
+    assert distributions_of(space) == {
+        "x": FloatDistribution(1, 2, log=True),
+        "k": IntDistribution(1, 5),
+        "o": CategoricalDistribution(["(1,)", "(2,)"]),
+    }

@@ -1,0 +1,37 @@
+"""The code of docs/neighbours.md runs."""
+
+import re
+from pathlib import Path
+
+import optuna
+
+REPO = Path(__file__).resolve().parents[2]
+PAGE = REPO / "docs" / "neighbours.md"
+
+
+def blocks(language: str) -> list[str]:
+    page = PAGE.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(blocks("python")) == 5
+    names = {"__name__": "__main__"}
+    for block in blocks("python"):
+        exec(compile(block, PAGE.name, "exec"), names)
+    assert names["study"].best_value < 1
+    assert names["search"].best_score_ > 0.9
+    assert names["config"].search_alg is not None
+    (mirrored,) = optuna.get_all_study_summaries("sqlite:///dashboard.db")
+    assert mirrored.n_trials == 5
+
+
+def test_what_needs_a_cluster_is_in_an_example_that_runs():
+    programs = [
+        path.read_text(encoding="utf-8") for path in (REPO / "examples").glob("*_cluster.py")
+    ]
+    lines = {line.strip() for program in programs for line in program.splitlines()}
+    quoted = [line for block in blocks("py") for line in block.splitlines() if line]
+    assert len(quoted) == 2
+    assert set(quoted) <= lines

@@ -1,0 +1,334 @@
+"""Trials on a real Ray of this machine, and a searcher of Ray Tune's."""
+
+import os
+import sys
+import threading
+import time
+import warnings
+
+import pytest
+from integrations.clusters import TERMS, Notes, kill, parents_of, sleeping_first, square
+from processes import is_alive, wait_until
+
+os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # nobody else can reach it
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import ray
+    from ray import tune
+
+from farthing import Float, InvalidInput, Study
+from farthing.errors import Infrastructure
+from farthing.integrations.capacity import places
+from farthing.integrations.ray import Ray
+from farthing.integrations.ray_tune import BudgetSearch
+from farthing.policies import Random
+from farthing.running import Allowance, CallableTask, Job, report
+from farthing.stopping import MaxTrials
+
+JOB = Job({"x": 0.5}, number=0, seed=0)
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore")
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # its workers import from tests, too
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="critical")
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def study(tmp_path):
+    made = []
+
+    def make(**settings):
+        made.append(Study.create(tmp_path / "a.db", name="a", **TERMS, **settings))
+        return made[0]
+
+    yield make
+    made[0].close()
+
+
+@pytest.fixture
+def notes(tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    return Notes(folder)
+
+
+def go_on(usage):
+    return None
+
+
+def engine(objective, **settings):
+    settings = {"timeout": None, "grace": 1.0, "lease": 15.0, **settings}
+    return Ray().evaluating(CallableTask(objective), **settings)
+
+
+def test_a_study_runs_on_ray(cluster, study, notes):
+    def objective(params):
+        notes.begin()
+        wait_until(lambda: len(notes.pids) >= 2)  # two at the same time, or it would not go on
+        return (params["x"] - 0.3) ** 2
+
+    assert Ray().slots == 4
+    assert Ray(num_cpus=2).slots == 2
+    result = study(budget="6 trials").run(objective, engine=Ray(num_cpus=2))
+    assert [trial.state for trial in result.history] == ["done"] * 6
+    assert result.best.value == min(square(trial.params) for trial in result.history)
+    assert os.getpid() not in notes.pids
+    assert all(trial.run.run_s > 0 for trial in result.history)
+    assert "6 trials" in result.stop_reason
+
+
+def test_what_no_node_has_is_said(cluster):
+    with pytest.warns(UserWarning, match=r"takes \(CPU 1, GPU 2\): trials wait until one joins"):
+        Ray(num_gpus=2).evaluating(CallableTask(square), timeout=None, grace=1.0, lease=15.0)
+
+
+def test_trials_fit_on_machines_and_not_on_their_sum():
+    machines = [{"CPU": 3.0, "GPU": 1.0}, {"CPU": 3.0}, {"CPU": 8.0, "GPU": 2.0}]
+    assert places({"CPU": 2, "GPU": 0}, machines) == 1 + 1 + 4
+    assert places({"CPU": 2, "GPU": 1}, machines) == 1 + 0 + 2
+    assert places({"CPU": 9}, machines) == 0
+
+
+def test_what_the_budget_cannot_pay_is_killed_there(cluster, study, notes):
+    begun = time.monotonic()
+    ours = study(budget="3 worker_s", lease=60)
+    result = ours.run(sleeping_first(notes, sleepers=99), engine=Ray(), workers=2)
+    assert {trial.state for trial in result.history} == {"killed"}
+    assert not any(map(is_alive, notes.pids))
+    spent = result.ledger.spent
+    assert spent == pytest.approx(sum(trial.cost["worker_s"] for trial in result.history))
+    assert 2 < spent < 2 * (time.monotonic() - begun)
+    assert "budget" in result.history[0].error
+
+
+def test_a_lost_worker_is_a_lost_trial(cluster, study, notes):
+    def kill_its_worker():
+        pid, *_ = notes.wait()
+        _evaluation, _guard, worker, *_ = parents_of(pid)
+        kill(worker)
+
+    killer = threading.Thread(target=kill_its_worker, daemon=True)
+    killer.start()
+    # One at a time: others could use up the budget before the loss is noticed.
+    ours = study(budget="5 trials", retries=1)
+    result = ours.run(sleeping_first(notes), engine=Ray(), workers=1)
+    killer.join()
+    states = [trial.state for trial in result.history]
+    assert states.count("lost") == 1
+    assert set(states) == {"lost", "done"}
+    first = result.history[states.index("lost")]
+    assert "Ray worker died" in first.error
+    again = next(trial for trial in result.history if trial.run.attempt == 2)
+    assert (again.params, again.state) == (first.params, "done")
+    assert len(notes.pids) == len(states)  # Ray began it nowhere else
+    assert wait_until(lambda: not any(map(is_alive, notes.pids)))
+
+
+def test_failures_lost_machines_and_progress(cluster):
+    def fails(params):
+        raise ValueError("too large")
+
+    def machine(params):
+        raise Infrastructure("no disk")
+
+    def reports(params):
+        for step in range(3):
+            report(step, 1.0 / (step + 1), cost=step + 1.0)
+        return 0.25
+
+    failed = engine(fails).run(JOB, Allowance(0.1, go_on))
+    assert failed.state == "failed"
+    assert "ValueError: too large" in failed.error
+    assert engine(machine).run(JOB, Allowance(0.1, go_on)).state == "lost"
+    heard = []
+    allowance = Allowance(0.1, go_on, lambda message, usage: heard.append((message, usage)))
+    done = engine(reports).run(JOB, allowance)
+    assert (done.state, done.value) == ("done", 0.25)
+    assert [message["step"] for message, _ in heard] == [0, 1, 2]
+    late = engine(lambda params: time.sleep(999), timeout=0.2)
+    ended = late.run(JOB, Allowance(0.1, go_on))
+    assert ended.state == "killed"
+    assert "timeout" in ended.error
+
+
+def test_a_trial_that_waits_for_a_node_uses_nothing(cluster):
+    used = []
+
+    def may_go_on(usage):
+        used.append(usage.wall_s)
+        return "that is enough" if len(used) == 3 else None
+
+    nowhere = Ray(resources={"license": 1})
+    with pytest.warns(UserWarning, match="license 1"):
+        there = nowhere.evaluating(CallableTask(square), timeout=None, grace=1.0, lease=15.0)
+    finished = there.run(JOB, Allowance(0.05, may_go_on))
+    assert (finished.state, finished.error) == ("killed", "that is enough")
+    assert used == [0.0] * 3
+    assert finished.usage.wall_s == 0
+
+
+def test_what_a_question_raises_is_raised_and_the_trial_ends(cluster, notes):
+    def may_go_on(usage):
+        if notes.pids:
+            raise RuntimeError("the database is gone")
+
+    with pytest.raises(RuntimeError, match="database"):
+        engine(sleeping_first(notes)).run(JOB, Allowance(0.05, may_go_on))
+    assert not any(map(is_alive, notes.pids))
+
+
+def test_what_cannot_run_is_refused(cluster, monkeypatch):
+    lock = threading.Lock()
+    with pytest.raises(InvalidInput, match="cannot be sent"):
+        engine(lambda params: lock.locked()).run(JOB, Allowance(0.1, go_on))
+    with pytest.raises(InvalidInput, match="at least 0"):
+        Ray(num_cpus=-1)
+    with pytest.raises(InvalidInput, match="takes something"):
+        Ray(num_cpus=0)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(InvalidInput, match=r"ray.init\(\)"):
+        Ray().slots  # noqa: B018
+    with pytest.raises(InvalidInput, match=r"ray.init\(\)"):
+        engine(square).run(JOB, Allowance(0.1, go_on))
+
+
+# ── Ray Tune ───────────────────────────────────────────────────────────────────────────────────
+
+CONFIG = {
+    "model": {"x": tune.uniform(0.0, 1.0), "n": tune.lograndint(1, 65)},
+    "rounded": tune.quniform(0.0, 1.0, 0.25),
+    "words": tune.choice([["a"], ["b"]]),
+    "seed": 7,
+}
+
+
+def searching(budget="$40", **settings):
+    search = BudgetSearch(budget, paid="dollars", **settings)
+    assert search.set_search_properties("loss", "min", CONFIG)
+    return search
+
+
+def result_of(config):
+    loss = (config["model"]["x"] - 0.3) ** 2 + 1.0 / config["model"]["n"]
+    return {"loss": loss, "dollars": 0.5 * config["model"]["n"], "time_total_s": 1.0}
+
+
+def test_the_searcher_reads_ray_tunes_space():
+    search = searching()
+    configs = [search.suggest(f"t{i}") for i in range(6)]
+    for config in configs:
+        assert config["seed"] == 7
+        assert 0 <= config["model"]["x"] <= 1
+        assert config["model"]["n"] in range(1, 65)
+        assert config["rounded"] in (0.0, 0.25, 0.5, 0.75, 1.0)
+        assert config["words"] in (["a"], ["b"])
+    assert not search.set_search_properties("loss", "max", CONFIG)  # it has begun
+    with pytest.raises(InvalidInput, match="cannot be searched"):
+        BudgetSearch("$1").set_search_properties("l", "min", {"a": tune.grid_search([1, 2])})
+    with pytest.raises(InvalidInput, match="a range that has ends"):
+        BudgetSearch("$1").set_search_properties("l", "min", {"a": tune.randn(0, 1)})
+    with pytest.raises(InvalidInput, match="nothing to search"):
+        BudgetSearch("$1").set_search_properties("l", "min", {"a": 1})
+    with pytest.raises(InvalidInput, match="no space yet"):
+        BudgetSearch("$1").suggest("t0")
+    with pytest.raises(InvalidInput, match="mode"):
+        BudgetSearch("$1", direction="maximize")
+
+
+def test_the_searcher_keeps_its_budget_and_says_when_it_is_over():
+    search, spent, number = searching(), 0.0, 0
+    while (config := search.suggest(f"t{number}")) != search.FINISHED:
+        result = result_of(config)
+        search.on_trial_complete(f"t{number}", result)
+        spent, number = spent + result["dollars"], number + 1
+    assert search.optimizer.ledger.spent == pytest.approx(spent)
+    assert 20 < spent < 80
+    assert search.optimizer.best.value < 0.6
+
+
+def test_the_searcher_waits_while_nothing_is_left_for_another():
+    search = searching("3 trials")
+    assert all(isinstance(search.suggest(f"t{i}"), dict) for i in range(3))
+    assert search.suggest("t3") is None
+    for i in range(3):
+        search.on_trial_complete(f"t{i}", {"loss": 1.0, "dollars": 1.0, "time_total_s": 1.0})
+    assert search.suggest("t3") == search.FINISHED
+
+
+def test_a_rule_ends_the_search():
+    search = searching(None, stop=MaxTrials(2), policy=Random())
+    for i in range(2):
+        search.suggest(f"t{i}")
+        search.on_trial_complete(f"t{i}", {"loss": 1.0, "dollars": 1.0})
+    assert search.suggest("t2") == search.FINISHED
+
+
+def test_failures_and_what_ended_early():
+    search = searching("$100")
+    for i in range(3):
+        search.suggest(f"t{i}")
+        search.on_trial_result(f"t{i}", {"dollars": 2.0, "time_total_s": 1.0})
+    search.on_trial_complete("t0", None, error=True)
+    search.on_trial_complete("t1", {"loss": float("nan"), "dollars": 3.0})
+    search.on_trial_complete("t2", None)
+    assert [t.state for t in search.optimizer.history] == ["failed", "failed", "lost"]
+    assert [t.cost.get("usd") for t in search.optimizer.history] == [2.0, 3.0, 2.0]
+    assert search.optimizer.ledger.spent == 7.0
+    search.on_trial_complete("unknown", None)
+    search.add_evaluated_point(
+        {"model": {"x": 0.1, "n": 3}, "rounded": 0.5, "words": 0, "seed": 7}, 0.5
+    )
+    assert search.optimizer.best.value == 0.5
+
+
+def test_what_is_known_survives_a_restart(tmp_path):
+    search = searching("$100")
+    search.suggest("a")
+    search.on_trial_complete("a", {"loss": 1.0, "dollars": 2.0})
+    search.suggest("b")
+    search.save(str(tmp_path / "kept"))
+    other = BudgetSearch("$100", paid="dollars")
+    other.restore(str(tmp_path / "kept"))
+    other.on_trial_complete("b", {"loss": 2.0, "dollars": 3.0})
+    assert other.optimizer.ledger.spent == 5.0
+    assert [t.value for t in other.optimizer.history] == [1.0, 2.0]
+
+
+def test_seconds_are_what_ray_tune_measures():
+    search = BudgetSearch("20 worker_s", {"x": Float(0, 1)}, metric="loss", mode="min")
+    search.suggest("a")
+    search.on_trial_complete("a", {"loss": 1.0, "time_total_s": 4.0})
+    assert search.optimizer.ledger.spent == 4.0
+    dollars = BudgetSearch("$20", {"x": Float(0, 1)}, "loss", "max", rate="$3600/h per worker")
+    dollars.suggest("a")
+    dollars.on_trial_complete("a", {"loss": 1.0, "time_total_s": 4.0})
+    account = dollars.optimizer.ledger["usd"]
+    assert account.spent - account.thinking == pytest.approx(4.0, abs=0.1)  # a dollar a second
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_tuner_ends_when_the_budget_does(cluster, tmp_path):
+    def train(config):
+        tune.report({"loss": (config["x"] - 0.3) ** 2, "dollars": 2.0})
+
+    search = BudgetSearch("$9", paid="dollars", policy=Random())
+    tuner = tune.Tuner(
+        train,
+        param_space={"x": tune.uniform(0, 1)},
+        tune_config=tune.TuneConfig(
+            metric="loss", mode="min", search_alg=search, num_samples=-1, max_concurrent_trials=2
+        ),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    )
+    results = tuner.fit()
+    assert len(results) == 4  # a fifth would be beyond what is left
+    assert not results.errors
+    assert search.optimizer.ledger.spent == 8.0
+    assert results.get_best_result().metrics["loss"] == search.optimizer.best.value

@@ -1,0 +1,320 @@
+"""BudgetSearchCV: a search of scikit-learn's, with a budget."""
+
+import math
+import pickle
+import time
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from processes import FOREVER
+from scipy.stats import loguniform, norm, randint, uniform
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import check_estimator
+
+from farthing import Float, Int, InvalidInput
+from farthing.integrations.sklearn import BudgetSearchCV, Z
+from farthing.integrations.sklearn_space import Candidates
+from farthing.stopping import MaxTrials
+
+X, Y = load_iris(return_X_y=True)
+SVM = {"C": loguniform(1e-3, 1e3), "gamma": loguniform(1e-5, 10)}
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(), Ridge()], ids=["classes", "numbers"])
+def test_it_is_an_estimator(estimator):
+    name = "C" if isinstance(estimator, LogisticRegression) else "alpha"
+    search = BudgetSearchCV(estimator, {name: [0.1, 1.0]}, "2 trials", cv=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # their data are meant to be awkward
+        results = check_estimator(search, on_skip=None, on_fail=None)
+    wrong = [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")]
+    # GridSearchCV(Ridge(), ...) does not pass this one either: Ridge takes several columns of y,
+    # so there is nothing to be warned of, and scikit-learn's searches do not pass that tag on.
+    assert wrong == ([] if name == "C" else ["check_supervised_y_2d"])
+    assert sum(r["status"] == "passed" for r in results) > 40
+
+
+def test_one_class_name_finds_as_good_a_model():
+    search = BudgetSearchCV(SVC(), SVM, "20 trials", random_state=0).fit(X, Y)
+    assert isinstance(search, BaseSearchCV)
+    assert search.best_score_ > 0.96
+    assert search.score(X, Y) > 0.9
+    assert search.best_estimator_.get_params()["C"] == search.best_params_["C"]
+    results = search.cv_results_
+    done = results["state"] == "done"
+    scores = np.stack([results[f"split{i}_test_score"] for i in range(5)])
+    np.testing.assert_allclose(results["mean_test_score"][done], scores.mean(axis=0)[done])
+    assert search.best_score_ == np.nanmax(results["mean_test_score"])
+    assert results["rank_test_score"][search.best_index_] == 1
+    assert len(results["params"]) == 20
+    assert (results["cost"] > 0).all()
+    assert "20 trials" in search.result_.stop_reason
+    again = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+    assert clone(search).get_params()["budget"] == "20 trials"
+
+
+def test_the_same_random_state_gives_the_same_candidates():
+    def params(state):
+        search = BudgetSearchCV(SVC(), SVM, "8 trials", random_state=state)
+        return search.fit(X, Y).cv_results_["params"]
+
+    assert params(3) == params(3) != params(4)
+
+
+# ── budgets ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Sleeps(ClassifierMixin, BaseEstimator):
+    """Its fit takes a while; of what is good, longer."""
+
+    def __init__(self, seconds=0.0, forever_from=math.inf):
+        self.seconds = seconds
+        self.forever_from = forever_from
+
+    def fit(self, X, y):
+        time.sleep(FOREVER if self.seconds >= self.forever_from else self.seconds)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X), dtype=int)
+
+    def score(self, X, y):
+        return self.seconds
+
+
+def test_a_budget_of_seconds_is_kept():
+    space = {"seconds": Float(0.001, 0.2, log=True)}
+    search = BudgetSearchCV(Sleeps(), space, "1s", cv=3, random_state=0)
+    begun = time.perf_counter()
+    search.fit(X, Y)
+    took = time.perf_counter() - begun
+    ledger = search.result_.ledger
+    assert 0.5 < ledger.spent < took
+    assert ledger.thinking > 0
+    results = search.cv_results_
+    # What is told of a candidate is what its fits took, or more.
+    slept = np.array([p["seconds"] for p in results["params"]]) * results["n_folds"]
+    assert (results["cost"] >= slept).all()
+
+
+def test_seconds_of_work_and_dollars():
+    space = {"seconds": uniform(0.01, 0.02)}
+    work = BudgetSearchCV(Sleeps(), space, "0.5 worker_s", cv=2, random_state=0).fit(X, Y)
+    paid = [trial for trial in work.result_.history if not trial.is_foreign]
+    assert work.result_.ledger.spent == pytest.approx(sum(t.cost["worker_s"] for t in paid))
+    assert 0.3 < work.result_.ledger.spent < 0.7
+    dollars = BudgetSearchCV(
+        Sleeps(), space, "$0.5", rate="$3600/h per worker", cv=2, random_state=0
+    )
+    assert 0.3 < dollars.fit(X, Y).result_.ledger.spent < 0.7
+    with pytest.raises(InvalidInput, match="give a rate"):
+        BudgetSearchCV(Sleeps(), space, "$0.5", cv=2).fit(X, Y)
+    with pytest.raises(InvalidInput, match="would never end"):
+        BudgetSearchCV(Sleeps(), space, None, cv=2).fit(X, Y)
+    known = BudgetSearchCV(
+        Sleeps(), space, {"kWh": 1.0}, cost=lambda params: 10 * params["seconds"], cv=2
+    )
+    assert known.fit(X, Y).result_.ledger.spent <= 1.0
+
+
+def test_a_fit_that_does_not_end_is_killed_with_its_process():
+    search = BudgetSearchCV(
+        Sleeps(forever_from=0.02), {"seconds": Float(0.001, 0.1, log=True)}, cv=2, n_jobs=2
+    )
+    first, second = {"seconds": 0.01}, {"seconds": 0.1}
+    search.set_params(budget="1 trials", start=first).fit(X, Y)  # its processes are started
+    search.set_params(budget="3s", start=[first, second])
+    search.fit(X, Y)  # or it would sleep for ever
+    assert list(search.cv_results_["state"]) == ["done", "killed"]
+    assert search.best_params_["seconds"] < 0.02
+    killed = search.result_.history[1]
+    assert killed.state == "killed"
+    assert killed.cost["s"] > search.result_.history[0].cost["s"]
+
+
+def test_a_rule_may_stop_it():
+    search = BudgetSearchCV(SVC(), SVM, stop=MaxTrials(4), random_state=0).fit(X, Y)
+    assert len(search.cv_results_["params"]) == 4
+    assert "4" in search.result_.stop_reason
+
+
+# ── between folds ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_hopeless_candidates_are_given_up_between_folds():
+    data = make_classification(400, n_informative=6, flip_y=0.1, random_state=0)
+    search = BudgetSearchCV(SVC(), SVM, "25 trials", cv=8, random_state=0).fit(*data)
+    results, n = search.cv_results_, 8
+    scores = np.stack([results[f"split{i}_test_score"] for i in range(n)], axis=1)
+    states, folds = results["state"], results["n_folds"]
+    assert "killed" in states
+    assert (folds[states == "done"] == n).all()
+    for i in np.flatnonzero(states == "killed"):
+        k = folds[i]
+        assert 0 < k < n
+        assert np.isfinite(scores[i, :k]).all()
+        assert np.isnan(scores[i, k:]).all()
+        # By hand, from the candidates that were complete then.
+        done = scores[:i][states[:i] == "done"]
+        best = done[done.mean(axis=1).argmax()]
+        spread = np.mean([np.var(row - best, ddof=1) for row in done if (row != best).any()])
+        gap = np.mean(scores[i, :k] - best[:k])
+        assert gap < -Z * math.sqrt(spread * (1 / k - 1 / n))
+        previous = np.mean(scores[i, : k - 1] - best[: k - 1]) if k > 1 else 0.0
+        assert k == 1 or previous >= -Z * math.sqrt(spread * (1 / (k - 1) - 1 / n))
+    # What is learnt of them is their score, as far as it can be known, and not that of the best.
+    added = [t for t in search.result_.history if t.is_foreign]
+    assert len(added) == (states == "killed").sum()
+    assert all(t.value < search.best_score_ for t in added)
+
+
+def test_a_candidate_beyond_what_is_left_is_given_up_between_folds():
+    space = {"seconds": [0.01, 0.5]}
+    search = BudgetSearchCV(
+        Sleeps(), space, "1.2s", cv=5, random_state=0, start=[{"seconds": 0.01}, {"seconds": 0.5}]
+    ).fit(X, Y)
+    results = search.cv_results_
+    assert list(results["state"]) == ["done", "killed"]
+    assert results["n_folds"][1] < 5
+    assert search.best_params_ == {"seconds": 0.01}
+
+
+def test_all_candidates_see_the_same_folds():
+    cv = ShuffleSplit(n_splits=4, test_size=0.5)  # another split each time it is asked
+    space = {"random_state": list(range(6))}
+    model = DummyClassifier(strategy="most_frequent")
+    results = BudgetSearchCV(model, space, "6 trials", cv=cv).fit(X, Y).cv_results_
+    for i in range(4):  # its score depends on nothing but the fold
+        assert len(set(results[f"split{i}_test_score"][results["state"] == "done"])) == 1
+
+
+# ── what may be searched ───────────────────────────────────────────────────────────────────────
+
+
+def test_pipelines_and_lists_of_objects():
+    pipe = Pipeline([("scale", StandardScaler()), ("model", SVC())])
+    space = {
+        "scale": [StandardScaler(), MinMaxScaler(), "passthrough"],
+        "model": [SVC(), DecisionTreeClassifier(random_state=0)],
+    }
+    search = BudgetSearchCV(pipe, space, "6 trials", random_state=0).fit(X, Y)
+    assert search.best_score_ > 0.9
+    assert len({(id(p["scale"]), id(p["model"])) for p in search.cv_results_["params"]}) == 6
+    unhashable = BudgetSearchCV(
+        SVC(),
+        {"class_weight": [{0: 1, 1: 1, 2: 2}, {0: 2, 1: 1, 2: 1}, None]},
+        "3 trials",
+    ).fit(X, Y)
+    assert len(unhashable.cv_results_["params"]) == 3
+
+
+def test_distributions_are_ranges():
+    given = {
+        "a": loguniform(1e-3, 1e3),
+        "b": uniform(2, 3),
+        "c": randint(1, 9),
+        "d": norm(5, 2),
+        "e": np.logspace(-3, 3, 7),
+        "f": [None, 1, 2],
+        "g": Int(1, 4),
+    }
+    found = Candidates.of(given)
+    parameters = found.space.parameters
+    assert parameters["a"] == Float(1e-3, 1e3, log=True)
+    assert parameters["b"] == Float(2, 5)
+    assert parameters["c"] == Int(1, 8)
+    assert parameters["e"].log
+    drawn = [
+        found.params(found.space.decode(x))
+        for x in found.space.sample(400, np.random.default_rng(0))
+    ]
+    assert np.mean([p["d"] for p in drawn]) == pytest.approx(5, abs=0.4)
+    assert np.std([p["d"] for p in drawn]) == pytest.approx(2, abs=0.3)
+    assert {p["f"] for p in drawn} == {None, 1, 2}
+
+
+@pytest.mark.parametrize("space", [{}, {"C": 1.0}, {"C": "rbf"}, {"C": []}, {"C": {}}])
+def test_what_is_no_space_is_refused(space):
+    with pytest.raises(InvalidInput, match="expected"):
+        BudgetSearchCV(SVC(), space, "2 trials").fit(X, Y)
+
+
+# ── scikit-learn's other promises ──────────────────────────────────────────────────────────────
+
+
+def test_candidates_that_fail():
+    space = {"C": [-1.0, 1.0, 10.0, 100.0]}
+    search = BudgetSearchCV(SVC(), space, "4 trials", error_score=-1.0, start={"C": 1.0})
+    with pytest.warns(FitFailedWarning, match=r"1 of 4 candidates failed(.|\n)*'C' parameter"):
+        search.fit(X, Y)
+    results = search.cv_results_
+    failed = results["state"] == "failed"
+    assert list(results["mean_test_score"][failed]) == [-1.0]
+    assert results["params"][int(np.flatnonzero(failed)[0])] == {"C": -1.0}
+    assert results["rank_test_score"][failed] == 4
+    with pytest.raises(ValueError, match="'C' parameter"):
+        BudgetSearchCV(SVC(), space, "4 trials", error_score="raise", start={"C": -1.0}).fit(X, Y)
+    with pytest.raises(ValueError, match="All the"):
+        BudgetSearchCV(SVC(), {"C": [-1.0, -2.0]}, "4 trials").fit(X, Y)
+
+
+def test_several_scores():
+    scoring = {"good": "accuracy", "loss": "neg_log_loss"}
+    search = BudgetSearchCV(
+        LogisticRegression(max_iter=500),
+        {"C": loguniform(1e-2, 1e2)},
+        "5 trials",
+        scoring=scoring,
+        refit="loss",
+        return_train_score=True,
+    ).fit(X, Y)
+    done = search.cv_results_["state"] == "done"
+    assert search.best_index_ == np.argmax(np.where(done, search.cv_results_["mean_test_loss"], -9))
+    assert np.isfinite(search.cv_results_["mean_train_good"][done]).all()
+    search.set_params(refit=False)
+    with pytest.raises(InvalidInput, match="refit='good'"):
+        search.fit(X, Y)
+
+
+def test_refit_false_and_a_callable():
+    search = BudgetSearchCV(SVC(), SVM, "4 trials", refit=False, random_state=0).fit(X, Y)
+    assert not hasattr(search, "best_estimator_")
+    assert search.best_params_["C"] > 0
+    first = BudgetSearchCV(SVC(), SVM, "4 trials", refit=lambda results: 0, random_state=0)
+    assert first.fit(X, Y).best_params_ == first.cv_results_["params"][0]
+
+
+def test_metadata_reach_the_splitter_and_the_estimator():
+    groups, weights = np.arange(len(X)) % 5, np.linspace(0.1, 1, len(X))
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LogisticRegression(max_iter=500).set_fit_request(sample_weight=True)
+        scoring = get_scorer("accuracy").set_score_request(sample_weight=True)
+        search = BudgetSearchCV(
+            model, {"C": [0.1, 1.0]}, "2 trials", cv=GroupKFold(5), scoring=scoring
+        )
+        search.fit(X, Y, groups=groups, sample_weight=weights)
+    assert search.n_splits_ == 5
+    plain = LogisticRegression(max_iter=500, **search.best_params_).fit(X, Y)
+    assert not np.allclose(plain.coef_, search.best_estimator_.coef_)
+
+
+def test_several_jobs_evaluate_several_candidates_at_once():
+    search = BudgetSearchCV(SVC(), SVM, "6 trials", cv=KFold(2, shuffle=True, random_state=0))
+    search.set_params(n_jobs=4, random_state=0).fit(X, Y)
+    assert len(search.cv_results_["params"]) == 6
+    assert set(search.cv_results_["state"]) <= {"done", "killed"}
