@@ -1,4 +1,8 @@
-"""Databases to test on: an SQLite file, and a schema of its own on a PostgreSQL server; Ctrl-C."""
+"""Databases to test on: an SQLite file, and a schema of its own on a PostgreSQL server; Ctrl-C.
+
+Hypothesis draws the same examples every time, and has no limits of time: whether a change passes
+depends on the change, not on what is drawn today or how busy the machine is.
+"""
 
 import os
 import signal
@@ -6,6 +10,12 @@ import uuid
 from urllib.parse import quote
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("same")
 
 SERVER = os.environ.get("FARTHING_TEST_POSTGRES")
 REASON = "FARTHING_TEST_POSTGRES does not name a server: .ci/postgres starts one"
