@@ -23,6 +23,6 @@ awk 'BEGIN { srand(1); for (i = 0; i < 6000; i++) print i, "GET /item/" int(rand
     > "$FARTHING_EXAMPLE/log"
 script=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
 cd "$FARTHING_EXAMPLE"
-farthing run --budget "${1:-4s}" --param level=int:1:9 --param lines=int:20:2000:log -- sh "$script" {level} {lines}
+farthing run --budget 4s --param level=int:1:9 --param lines=int:20:2000:log -- sh "$script" {level} {lines}
 farthing best
 farthing explain 0 # why this one was tried, what it was expected to cost, what it did cost
