@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from beliefs import done, known
+from clocks import Clock
 
 from farthing import Budget, Categorical, Float, History, Int, Ledger, Optimizer, Space, minimize
+from farthing import optimizer as optimizers
 from farthing.acquisition import look
 from farthing.belief import believe
 from farthing.cost import LogGP
@@ -67,16 +69,32 @@ def test_before_there_is_a_value_a_step_is_uniform():
     assert max(points) > 0.9
 
 
-def test_an_objective_that_takes_no_time_is_evaluated_and_not_thought_about():
-    """A thousandth of a budget of seconds buys hundreds of evaluations, and they are used."""
+def test_an_objective_that_takes_no_time_is_evaluated_and_not_thought_about(monkeypatch):
+    """A thousandth of a budget of seconds buys hundreds of evaluations, and they are used.
+
+    A whole thought takes a tenth of a second here, a step the hundredth part of that.
+    """
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr("farthing.running.in_process.time", clock)
+    think = optimizers.think
+
+    def thinking(*given):
+        thought = think(*given)
+        is_step = thought.proposal is not None and "a step from" in thought.proposal.because
+        clock.now += 0.001 if is_step else 0.1
+        return thought
+
+    monkeypatch.setattr(optimizers, "think", thinking)
 
     def bowl(params):
+        clock.now += 0.001
         return (params["a"] - 0.3) ** 2 + (params["b"] - 0.7) ** 2
 
-    result = minimize(bowl, {"a": Float(0, 1), "b": Float(0, 1)}, "3s")
+    result = minimize(bowl, {"a": Float(0, 1), "b": Float(0, 1)}, "2s")
     steps = sum("a step from the best point" in trial.because for trial in result.history)
     assert steps > 0.8 * len(result.history)
-    assert len(result.history) > 60
+    assert len(result.history) > 300
+    assert 1.9 < result.spent < 2.2  # the last thought finds that nothing is left
     drawn = np.random.default_rng(0).random((20 * len(result.history), 2))
     at_random = ((drawn - [0.3, 0.7]) ** 2).sum(axis=1).min()
     assert result.best.value < at_random  # as good as twenty times as many random points
