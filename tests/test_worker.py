@@ -5,7 +5,6 @@ import importlib.util
 import multiprocessing
 import os
 import signal
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -491,17 +490,22 @@ def test_when_a_worker_is_killed_its_trial_is_lost_and_tried_again(runner):
     assert result.ledger.spent == pytest.approx(paid)
 
 
-def test_a_worker_that_is_stopped_does_not_spend_more_than_its_budget_of_time(tmp_path, sleeper):
-    url = tmp_path / "s.db"
-    study = make(url, budget="3s")
-    run = fork_off(lambda: Study.open(url, "study").run(sleeper, workers=1))
-    try:
-        assert wait_until(lambda: sleeper.pids)
-        os.kill(run, signal.SIGSTOP)
-        assert wait_until(lambda: sleeper.survivors() == [])
-    finally:
-        os.kill(run, signal.SIGCONT)
-    assert exit_code(run) == 0
+def test_a_worker_that_is_stopped_does_not_spend_more_than_its_budget_of_time(tmp_path):
+    for seconds in (3, 15, 75):  # so slow is the machine: it was over before a trial had begun
+        sleeper = Sleeper(tmp_path / str(seconds))
+        sleeper.folder.mkdir()
+        url = sleeper.folder / "s.db"
+        study = make(url, budget={"s": seconds})
+        run = fork_off(lambda url=url, begin=sleeper: Study.open(url, "study").run(begin))
+        try:
+            wait_until(lambda run=run, sleeper=sleeper: sleeper.pids or not is_alive(run))
+            os.kill(run, signal.SIGSTOP)
+            assert wait_until(lambda sleeper=sleeper: sleeper.survivors() == [])
+        finally:
+            os.kill(run, signal.SIGCONT)
+        assert exit_code(run) == 0
+        if sleeper.pids:
+            break
     (trial,) = study.history
     assert trial.state == "killed"
     assert "is spent" in trial.error
@@ -633,25 +637,27 @@ def test_an_outcome_says_its_own_cost(tmp_path):
     assert study.ledger.spent == 0.5
 
 
-def test_a_trial_that_costs_far_more_than_expected_is_killed_by_its_leash(url):
+def test_a_trial_that_costs_far_more_than_expected_is_killed_by_its_leash(url, tmp_path):
     """Eight trials that cost a dollar, then one that never ends: part of the budget is lost."""
+    folder = tmp_path / "done"
+    folder.mkdir()
 
     def runs_away(params):
         if len(list(folder.iterdir())) >= 8:
-            for k in range(10_000):
+            for k in range(300):
                 report(step=k, cost=0.5 * k)
                 time.sleep(0.01)
+            time.sleep(FOREVER)  # by then it has cost more than it may, however busy the machine is
         (folder / str(time.monotonic_ns())).touch()
         return Outcome(params["a"], cost=1.0)
 
-    folder = Path(tempfile.mkdtemp())
     study = make(url, budget="$1000", stop=MaxTrials(9), policy=EIPerCost(), leash=4.0)
     result = study.run(runs_away)
     last = result.history[8]
     assert (last.state, last.run.attempt) == ("killed", 1)
     assert "the most that was allowed for it" in last.error
-    assert last.limit["usd"] < last.cost["usd"] < 200
-    assert last.limit["usd"] > 4 * last.predicted["usd"]
+    assert last.limit["usd"] < last.cost["usd"] < 150
+    assert 100 > last.limit["usd"] > 4 * last.predicted["usd"]
 
 
 # ── an engine that asks, without a process ─────────────────────────────────────────────────────
