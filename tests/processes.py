@@ -1,8 +1,10 @@
 """Looking at real processes: which are alive, and waiting for things to happen to them."""
 
+import gc
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -97,8 +99,29 @@ def children_of(pid: int) -> set[int]:
     return found
 
 
-def open_descriptors() -> set[str]:
-    return set(os.listdir("/proc/self/fd"))
+class Remains:
+    """What this process has by now: whatever is new later, and stays, was left behind.
+
+    What others left before, and a collector or a thread of theirs closes meanwhile, is no concern.
+    """
+
+    def __init__(self) -> None:
+        gc.collect()
+        self.before = self._now()
+
+    def _now(self) -> list[set[object]]:
+        descriptors = set(os.listdir("/proc/self/fd"))
+        return [descriptors, children_of(os.getpid()), set(threading.enumerate())]
+
+    @property
+    def new(self) -> list[object]:
+        """Descriptors, children and threads."""
+        return [
+            one for then, now in zip(self.before, self._now(), strict=True) for one in now - then
+        ]
+
+    def nothing_new(self) -> bool:
+        return wait_until(lambda: not self.new, patience=AGAIN)
 
 
 def fork_off(run: Callable[[], object]) -> int:

@@ -7,6 +7,7 @@ import time
 import warnings
 
 import pytest
+from clocks import Clock
 from integrations.clusters import TERMS, Notes, kill, parents_of, sleeping_first, square
 from processes import is_alive, wait_until
 
@@ -301,7 +302,8 @@ def test_what_is_known_survives_a_restart(tmp_path):
     assert [t.value for t in other.optimizer.history] == [1.0, 2.0]
 
 
-def test_seconds_are_what_ray_tune_measures():
+def test_seconds_are_what_ray_tune_measures(monkeypatch):
+    Clock(monkeypatch, thought=0.5)
     search = BudgetSearch("20 worker_s", {"x": Float(0, 1)}, metric="loss", mode="min")
     search.suggest("a")
     search.on_trial_complete("a", {"loss": 1.0, "time_total_s": 4.0})
@@ -310,7 +312,8 @@ def test_seconds_are_what_ray_tune_measures():
     dollars.suggest("a")
     dollars.on_trial_complete("a", {"loss": 1.0, "time_total_s": 4.0})
     account = dollars.optimizer.ledger["usd"]
-    assert account.spent - account.thinking == pytest.approx(4.0, abs=0.1)  # a dollar a second
+    assert account.spent - account.thinking == pytest.approx(4.0)  # a dollar a second
+    assert account.thinking == pytest.approx(0.5)
 
 
 @pytest.mark.filterwarnings("ignore")

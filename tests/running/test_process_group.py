@@ -15,10 +15,9 @@ from processes import (
     FOREVER,
     PATIENCE,
     Lifeline,
-    children_of,
+    Remains,
     exit_code,
     fork_off,
-    open_descriptors,
     wait_until,
 )
 
@@ -242,11 +241,11 @@ def test_one_that_closes_its_output_early_is_still_watched(evaluate):
 
 def test_fifty_in_a_row_leave_nothing_behind(evaluate):
     evaluate(CallableTask(lambda params: 1.0))
-    before = open_descriptors(), children_of(os.getpid()), threading.active_count()
+    before = Remains()
     for i in range(50):
         finished = evaluate(CallableTask(lambda params, i=i: float(i)))
         assert finished.value == i
-    assert (open_descriptors(), children_of(os.getpid()), threading.active_count()) == before
+    assert before.nothing_new(), before.new
 
 
 def test_several_threads_at_once(evaluate):
@@ -258,13 +257,13 @@ def test_several_threads_at_once(evaluate):
         ]
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    before = open_descriptors()
+    before = Remains()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert values == {i: [float(i + j) for j in range(5)] for i in range(4)}
-    assert open_descriptors() == before
+    assert before.nothing_new(), before.new
 
 
 # ── when the supervising process is in trouble ─────────────────────────────────────────────
@@ -275,12 +274,12 @@ def test_when_may_go_on_raises_nothing_survives(evaluate, sleeps, pids):
         if len(pids.all) == 3:
             raise LookupError("the database is gone")
 
-    before = open_descriptors()
+    before = Remains()
     task = sleeps(ignoring=[signal.SIGTERM], descendants=2)
     with pytest.raises(LookupError):
         evaluate(task, may_go_on=may_go_on, tick=0.05, grace=0.2)
     assert pids.alive == []
-    assert open_descriptors() == before
+    assert before.nothing_new(), before.new
 
 
 def test_an_error_of_the_system_meanwhile_is_not_taken_for_a_failed_start(evaluate, sleeps, pids):
@@ -378,12 +377,12 @@ def test_no_process_to_be_had(evaluate, monkeypatch):
     def fork():
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    before = open_descriptors()
+    before = Remains()
     monkeypatch.setattr(os, "fork", fork)
     finished = evaluate(CallableTask(lambda params: 1.0))
     assert finished.state == "lost"
     assert "unavailable" in finished.error
-    assert open_descriptors() == before
+    assert before.nothing_new(), before.new
 
 
 def test_no_process_to_be_had_for_the_guard(evaluate, monkeypatch):
@@ -433,8 +432,9 @@ def test_no_room_for_a_folder(evaluate, monkeypatch):
 
 def test_no_descriptor_to_be_had(evaluate):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    before = open_descriptors()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, before)) + 10, hard))
+    before = Remains()
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 10, hard))
     taken = []
     try:
         with suppress(OSError):
@@ -448,7 +448,7 @@ def test_no_descriptor_to_be_had(evaluate):
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert finished.state == "lost"
-    assert open_descriptors() == before
+    assert before.nothing_new(), before.new
 
 
 @pytest.mark.parametrize(

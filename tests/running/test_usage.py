@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from processes import FOREVER, is_reaped, wait_until
+from processes import FOREVER, Remains, is_reaped, wait_until
 
 from farthing.running import CallableTask, CommandTask
 from farthing.running.child import FRESH
@@ -43,10 +43,10 @@ def test_measuring_a_family():
 
 
 def test_measuring_leaves_no_file_open():
-    before = set(os.listdir("/proc/self/fd"))
+    before = Remains()
     for _ in range(3):
         measure(os.getpid())
-    assert set(os.listdir("/proc/self/fd")) <= before
+    assert before.nothing_new(), before.new
 
 
 def test_nobody_uses_nothing():
