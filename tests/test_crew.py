@@ -7,6 +7,7 @@ from functools import partial
 from signal import SIGTERM
 
 import pytest
+from processes import PATIENCE
 
 from farthing import Float, InvalidInput, Study
 from farthing.leaving import TERMINATED
@@ -29,7 +30,7 @@ class Cluster:
         return self
 
     def run(self, job, allowance):
-        self.together.wait(60)  # two are always running
+        self.together.wait(PATIENCE)  # two are always running
         if job.number < 2:
             return Finished("done", job.params["x"], {}, None, USED)
         if job.number == 2:

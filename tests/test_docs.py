@@ -44,6 +44,11 @@ def python_blocks(page: str) -> list[str]:
     return [code for language, code in FENCE.findall(page) if language == "python"]
 
 
+def unhurried(code: str) -> str:
+    """So many trials instead of seconds, into which a busy machine may fit none."""
+    return re.sub(r"(budget[= ])(\"?)\d+s\b\"?", r"\1'9m, 4 trials'", code)
+
+
 def broken_links(page: str, folder: Path) -> list[str]:
     targets = [link.split("#")[0] for link in LINK.findall(prose(page)) if "://" not in link]
     return [target for target in targets if target and not (folder / target).exists()]
@@ -96,7 +101,7 @@ def test_the_code_of_a_lesson_runs(lesson, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["train.py"])
     names = {"__name__": "__main__"}
     for block in python_blocks(text(REPO / "docs" / f"{lesson}.md")):
-        exec(compile(block, lesson, "exec"), names)
+        exec(compile(unhurried(block), lesson, "exec"), names)
 
 
 def test_no_block_is_in_a_language_that_nothing_checks():
@@ -137,6 +142,15 @@ def test_the_commands_of_a_page_are_commands(page):
         command.make_context(name, list(options))  # raises where an option is none
 
 
+def test_what_is_hurried_is_seen():
+    assert (
+        unhurried('minimize(f, space, budget="2s")') == "minimize(f, space, budget='9m, 4 trials')"
+    )
+    assert unhurried("run --budget 10s --param") == "run --budget '9m, 4 trials' --param"
+    kept = 'budget="$5"; budget="2h"; --budget 10m; budget="9 trials"'
+    assert unhurried(kept) == kept
+
+
 def test_the_first_study_from_a_shell_runs(tmp_path):
     page = text(REPO / "docs" / "first_study.md")
     (tmp_path / "train.py").write_text(python_blocks(page)[0], encoding="utf-8")
@@ -146,7 +160,7 @@ def test_the_first_study_from_a_shell_runs(tmp_path):
             "sh",
             "-e",
             "-c",
-            block.replace("--budget 10s", "--budget 3s").replace("explain 7", "explain 0"),
+            unhurried(block).replace("explain 7", "explain 3"),
         ],
         cwd=tmp_path,
         env={
@@ -158,7 +172,7 @@ def test_the_first_study_from_a_shell_runs(tmp_path):
         timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
-    assert "spent:" in done.stdout
+    assert re.search(r"spent: .*4 of 4 trials", done.stdout)
     assert "because:" in done.stdout
 
 

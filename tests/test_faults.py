@@ -5,6 +5,7 @@
 
 import os
 import random
+import re
 import uuid
 from dataclasses import replace
 from urllib.parse import quote
@@ -23,8 +24,9 @@ from farthing.state import State
 from farthing.worker import TICK
 
 SEED = 20
-ATTEMPTS = 5  # to strike the command before it ends
+ATTEMPTS = 5  # to strike the command before it ends, on a machine that keeps nobody waiting
 SERVER = os.environ.get("FARTHING_TEST_POSTGRES")
+REASON = "FARTHING_TEST_POSTGRES does not name a server: .ci/postgres starts one"
 ONCE = [  # on one database each, and every way to kill on both
     ("stop", "worker", "SQLite"),
     ("stop", "guard", "PostgreSQL"),
@@ -48,6 +50,14 @@ KILLS = [
 ]
 
 
+LATE = (re.escape(TOO_LATE), r"\d+ processes left, .*", r".* s were overspent, .*")
+
+
+def is_late(fault):
+    """Whether it says how long something took: a busy machine may be to blame, if only once."""
+    return any(re.fullmatch(late, fault) for late in LATE)
+
+
 @pytest.fixture(scope="module")
 def crashing_server():
     with own_server(SERVER) as server:
@@ -57,7 +67,7 @@ def crashing_server():
 @pytest.mark.parametrize(("kind", "target", "database"), [*KILLS, *ONCE])
 def test_nothing_is_lost(kind, target, database, tmp_path, request):
     if database == "PostgreSQL" and SERVER is None:
-        pytest.skip("FARTHING_TEST_POSTGRES does not name a server: .ci/postgres starts one")
+        pytest.skip(REASON)
     if not can_be_done(kind):
         pytest.skip("only root may mount a small file system")
     crashes = kind == "restart server"
@@ -70,11 +80,13 @@ def test_nothing_is_lost(kind, target, database, tmp_path, request):
         folder.mkdir()
         found = inject(new_database(database, folder, server), folder, injection, server)
         assert processes_of(folder) == {}
-        if found.struck:
+        assert [fault for fault in found.faults if not is_late(fault)] == []
+        if not found.faults:
             break
-        assert found.faults == [TOO_LATE]  # so busy is the machine: once more, and sooner
-        share = injection.share and injection.share / 2
-        injection = replace(injection, share=share, delay=injection.delay / 2)
+        # So busy is the machine: once more, and sooner where it ended before it was struck.
+        if not found.struck:
+            share = injection.share and injection.share / 2
+            injection = replace(injection, share=share, delay=injection.delay / 2)
     assert found.faults == []
     assert found.struck > 0
     assert found.trials > 0
@@ -140,15 +152,26 @@ def test_the_summary_counts_what_struck():
     assert said.endswith("Load 2 to 8, median 2; commits: a 3.")
 
 
-def test_a_budget_of_time_ends_trials_of_any_length(url, tmp_path):
+@pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
+def test_a_budget_of_time_ends_trials_of_any_length(database, tmp_path, monkeypatch):
     """With eight workers on two cores, how late everything is depends on the machine, too."""
+    if database == "PostgreSQL" and SERVER is None:
+        pytest.skip(REASON)
+    monkeypatch.chdir(tmp_path)  # what trials print is kept in the current folder
     grace, workers = 0.5, 8
-    found = overrun(url, tmp_path, seconds=3.0, grace=grace, workers=workers)
-    assert found["faults"] == []
+    for attempt in range(ATTEMPTS):  # so late was the machine: once more
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        url = new_database(database, folder, None)
+        found = overrun(url, folder, seconds=3.0, grace=grace, workers=workers)
+        assert found["faults"] == []
+        assert "killed" in found["states"] or not found["states"]  # the first takes longer
+        turns = workers * (TICK[0] + found["stall"])  # they tell one after another
+        on_time = found["overspend"] <= grace + found["thought"] + turns
+        if on_time and found["left"] == 0:
+            break
+    assert on_time, found
     assert found["left"] == 0
-    assert "killed" in found["states"] or not found["states"]  # the first takes longer than that
-    turns = workers * (TICK[0] + found["stall"])  # they tell one after another
-    assert found["overspend"] <= grace + found["thought"] + turns
 
 
 def test_whoever_kills_is_not_among_the_killed(tmp_path, monkeypatch):

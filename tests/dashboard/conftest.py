@@ -9,6 +9,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+from processes import PATIENCE
 
 # Set where a browser must be there, as in CI: a missing one is then no reason to skip.
 GIVEN = os.environ.get("FARTHING_TEST_BROWSER")
@@ -28,7 +29,9 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=BROWSER, args=list(FLAGS))
+        opened = playwright.chromium.launch(
+            executable_path=BROWSER, args=list(FLAGS), timeout=1000 * PATIENCE
+        )
         yield opened
         opened.close()
 
@@ -38,7 +41,7 @@ class Page:
 
     def __init__(self, page):
         self.page, self.wrong = page, []
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda m: self.wrong.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
         page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
@@ -73,7 +76,7 @@ def served(url, *options):
         yield found[1]
     finally:
         server.send_signal(signal.SIGTERM)
-        server.communicate(timeout=60)
+        server.communicate(timeout=PATIENCE)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import sys
 
 import httpx
 import pytest
+from processes import PATIENCE
 from runs import SPACE, value
 
 from farthing import Categorical, Float, Study
@@ -259,7 +260,7 @@ def live(url, script):
         async with watcher.watching():
             stream = events_of("svm")(watcher)
             try:
-                return await asyncio.wait_for(script(watcher, stream), 60)
+                return await asyncio.wait_for(script(watcher, stream), PATIENCE)
             finally:
                 await stream.aclose()
 

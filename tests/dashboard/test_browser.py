@@ -7,6 +7,7 @@ import urllib.request
 from urllib.parse import urlencode
 
 import pytest
+from processes import PATIENCE
 from runs import SPACE, value
 
 from farthing import Categorical, Float, Study
@@ -44,7 +45,10 @@ def test_a_study_runs_while_the_page_is_open_and_the_button_stops_it(tmp_path, t
             page.click("text=default")
             page.wait_for_selector(f"{PART.format('trials')} tbody a")
             latest = told(page)[0]
-            page.wait_for_selector(f"{PART.format('trials')} a:text-is('{latest + 2}')")
+            page.wait_for_function(
+                "([rows, n]) => Number(document.querySelector(rows)?.innerText) >= n",
+                arg=[f"{PART.format('trials')} tbody a", latest + 2],
+            )
             assert run.poll() is None
             page.fill("input[name=budget]", "+1000 trials")
             page.press("input[name=budget]", "Enter")  # which presses the button beside it
@@ -52,7 +56,7 @@ def test_a_study_runs_while_the_page_is_open_and_the_button_stops_it(tmp_path, t
             assert run.poll() is None
             page.click("button:text-is('Stop')")
             page.wait_for_selector("text=stopped: a stop was requested in the dashboard")
-            out, _ = run.communicate(timeout=60)
+            out, _ = run.communicate(timeout=PATIENCE)
             assert "a stop was requested in the dashboard" in out
             assert page.locator("figure[data-figure=curve]").count() == 1
             assert page.locator("#trouble").is_hidden()
