@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from beliefs import random_pool
+from clocks import Clock
 
 from farthing import Float, Int, Optimizer, Space
 from farthing.errors import InvalidInput
@@ -109,7 +110,8 @@ def test_the_best_is_the_best_in_the_user_s_direction(noisy):
         assert low["value"] == min(trial.value for trial in minimising.history)
 
 
-def test_a_result_as_text():
+def test_a_result_as_text(monkeypatch):
+    Clock(monkeypatch, thought=0.002)
     optimizer = make("60s, 9 trials", policy=Random())
     empty = str(result_of(optimizer, "interrupted")).splitlines()
     assert empty[:2] == ["stopped: interrupted", "best:    no trial returned a value"]
