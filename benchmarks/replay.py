@@ -42,6 +42,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
+from zlib import crc32
 
 import numpy as np
 
@@ -75,11 +76,21 @@ class Job:
     clock: bool = False  # whether thinking is charged
     rows: bool = False  # whether ours is told the rows of a sampled table
     batch: int = 1  # evaluations at the same time: see `_play_together`
+    own_seed: bool = False  # whether the problem has seeds of its own: see `seed_of`
 
 
 def most_of(budget: float) -> int:
     """Evaluations that a run of so many typical costs may make."""
     return max(MOST, round(2 * budget))
+
+
+def seed_of(job: Job) -> int:
+    """What the method is seeded with.
+
+    With the same seeds on every problem a method makes the same start on all of them, so that five
+    seeds are five starts, however many problems there are: a lucky one is lucky everywhere.
+    """
+    return crc32(f"{job.problem} {job.seed}".encode()) >> 1 if job.own_seed else job.seed
 
 
 @dataclass(frozen=True)
@@ -134,7 +145,7 @@ def _play(
         job.method,
         table if table is not None and job.rows else problem.space,
         budget=limit,
-        seed=job.seed,
+        seed=seed_of(job),
         clock=job.clock,
         evaluations=round(limit / problem.mean_cost),
         move=problem.move,
@@ -197,7 +208,7 @@ def _play_together(
     """
     if job.clock or job.rows or problem.move is not None:
         raise ValueError("batches are replayed without thinking, told rows and moves")
-    method = Together(job.method, problem.space, budget=limit, seed=job.seed)
+    method = Together(job.method, problem.space, budget=limit, seed=seed_of(job))
     rows = Rows(problem.table) if problem.table is not None else None
     while len(costs) < job.most:
         begun = time.process_time()
@@ -270,7 +281,16 @@ def job_of(
 ) -> Job:
     """The job of a comparison: thinking is charged where costs are seconds of this machine."""
     measured = problem.partition("/")[0] in recorded.FAMILIES
-    return Job(problem, method, seed, budget, most or most_of(budget), clock or measured, rows)
+    return Job(
+        problem,
+        method,
+        seed,
+        budget,
+        most or most_of(budget),
+        clock or measured,
+        rows,
+        own_seed=True,
+    )
 
 
 def attempt(job: Job, folder: str | None) -> Run:
