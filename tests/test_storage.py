@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from methods import Circumstances, examples_in
-from processes import holds_a_lock_on
+from processes import PATIENCE, holds_a_lock_on
 from sqlalchemy import event, text
 
 from farthing import Budget, Categorical, Float, Int, Ledger, Ordinal, Space, policies, stopping
@@ -296,7 +296,8 @@ def make_a(url):
     return create_study(Database(url), "a", str(os.getpid()), Ledger.of(None))
 
 
-def test_many_processes_make_one_database(url):
+def test_many_processes_make_one_database(url, monkeypatch):
+    monkeypatch.setattr("farthing.storage.database.PATIENCE", PATIENCE)
     with ProcessPoolExecutor(6, multiprocessing.get_context("fork")) as pool:
         made = list(pool.map(make_a, [url] * 6))
     assert len(set(made)) == 1
