@@ -7,13 +7,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from processes import FOREVER, is_alive, wait_until
+from processes import FOREVER, PATIENCE, is_alive, wait_until
 
 from farthing import Float
 from farthing.policies import Random
 
 SPACE = {"x": Float(0, 1)}
-TERMS = {"space": SPACE, "policy": Random(), "grace": 1.0}
+TERMS = {"space": SPACE, "policy": Random(), "grace": 1.0, "lease": PATIENCE}
 
 
 def square(params):

@@ -42,7 +42,7 @@ def study(tmp_path):
     made = []
 
     def make(**settings):
-        made.append(Study.create(tmp_path / "a.db", name="a", **TERMS, **settings))
+        made.append(Study.create(tmp_path / "a.db", name="a", **TERMS | settings))
         return made[0]
 
     yield make
@@ -61,7 +61,7 @@ def go_on(usage):
 
 
 def engine(client, objective, **settings):
-    settings = {"timeout": None, "grace": 1.0, "lease": 15.0, **settings}
+    settings = {"timeout": None, "grace": 1.0, "lease": PATIENCE, **settings}
     return Dask(client).evaluating(CallableTask(objective), **settings)
 
 
@@ -96,7 +96,7 @@ def test_what_no_worker_has_is_said(client, tmp_path):
 
 def test_what_the_budget_cannot_pay_is_killed_there(client, study, notes):
     begun = time.monotonic()
-    ours = study(budget="4 worker_s", lease=60)
+    ours = study(budget="4 worker_s")
     result = ours.run(sleeping_first(notes, sleepers=99), engine=Dask(client), workers=2)
     assert {trial.state for trial in result.history} == {"killed"}
     assert not any(map(is_alive, notes.pids))
@@ -147,7 +147,7 @@ def test_a_client_that_closes_ends_the_run(cluster, study, notes):
     client = distributed.Client(cluster)
     closer = threading.Thread(target=lambda: (notes.wait(), client.close()), daemon=True)
     closer.start()
-    ours = study(budget="6 trials", lease=PATIENCE)
+    ours = study(budget="6 trials")
     with pytest.raises(InvalidInput, match="client is closed"):
         ours.run(sleeping_first(notes), engine=Dask(client), workers=1)
     closer.join()
@@ -202,7 +202,7 @@ def test_a_trial_that_waits_for_a_worker_uses_nothing(client, notes):
 
     nowhere = Dask(client, resources={"GPU": 1})
     with pytest.warns(UserWarning, match="GPU 1"):
-        there = nowhere.evaluating(CallableTask(square), timeout=None, grace=1.0, lease=15.0)
+        there = nowhere.evaluating(CallableTask(square), timeout=None, grace=1.0, lease=PATIENCE)
     finished = there.run(JOB, Allowance(0.05, may_go_on))
     assert finished.state == "killed"
     assert finished.error == "that is enough"

@@ -9,7 +9,7 @@ import warnings
 import pytest
 from clocks import Clock
 from integrations.clusters import TERMS, Notes, kill, parents_of, sleeping_first, square
-from processes import is_alive, wait_until
+from processes import PATIENCE, is_alive, wait_until
 
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # nobody else can reach it
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -46,7 +46,7 @@ def study(tmp_path):
     made = []
 
     def make(**settings):
-        made.append(Study.create(tmp_path / "a.db", name="a", **TERMS, **settings))
+        made.append(Study.create(tmp_path / "a.db", name="a", **TERMS | settings))
         return made[0]
 
     yield make
@@ -65,7 +65,7 @@ def go_on(usage):
 
 
 def engine(objective, **settings):
-    settings = {"timeout": None, "grace": 1.0, "lease": 15.0, **settings}
+    settings = {"timeout": None, "grace": 1.0, "lease": PATIENCE, **settings}
     return Ray().evaluating(CallableTask(objective), **settings)
 
 
@@ -87,7 +87,7 @@ def test_a_study_runs_on_ray(cluster, study, notes):
 
 def test_what_no_node_has_is_said(cluster):
     with pytest.warns(UserWarning, match=r"takes \(CPU 1, GPU 2\): trials wait until one joins"):
-        Ray(num_gpus=2).evaluating(CallableTask(square), timeout=None, grace=1.0, lease=15.0)
+        Ray(num_gpus=2).evaluating(CallableTask(square), timeout=None, grace=1.0, lease=PATIENCE)
 
 
 def test_trials_fit_on_machines_and_not_on_their_sum():
@@ -99,7 +99,7 @@ def test_trials_fit_on_machines_and_not_on_their_sum():
 
 def test_what_the_budget_cannot_pay_is_killed_there(cluster, study, notes):
     begun = time.monotonic()
-    ours = study(budget="3 worker_s", lease=60)
+    ours = study(budget="3 worker_s")
     result = ours.run(sleeping_first(notes, sleepers=99), engine=Ray(), workers=2)
     assert {trial.state for trial in result.history} == {"killed"}
     assert not any(map(is_alive, notes.pids))
@@ -168,7 +168,7 @@ def test_a_trial_that_waits_for_a_node_uses_nothing(cluster):
 
     nowhere = Ray(resources={"license": 1})
     with pytest.warns(UserWarning, match="license 1"):
-        there = nowhere.evaluating(CallableTask(square), timeout=None, grace=1.0, lease=15.0)
+        there = nowhere.evaluating(CallableTask(square), timeout=None, grace=1.0, lease=PATIENCE)
     finished = there.run(JOB, Allowance(0.05, may_go_on))
     assert (finished.state, finished.error) == ("killed", "that is enough")
     assert used == [0.0] * 3
