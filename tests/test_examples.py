@@ -179,7 +179,15 @@ def test_budget_search_cv_saves_folds(run):
     assert float(re.search(r"test: +([\d.]+)", text)[1]) > 0.9
 
 
-@pytest.mark.parametrize("name", ["dask_cluster.py", "ray_cluster.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            f"{kind}_cluster.py", id=f"{kind}_cluster.py", marks=pytest.mark.xdist_group(kind)
+        )
+        for kind in ("dask", "ray")
+    ],
+)
 def test_a_cluster_keeps_the_budget_of_all_its_workers(run, name):
     text = run(name)
     spent = re.search(r"spent: +(.*) of worker time of 15 m 00 s of worker time, (.*)", text)

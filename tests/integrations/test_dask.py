@@ -15,6 +15,7 @@ from farthing.errors import Infrastructure
 from farthing.integrations.dask import BEGIN, Dask, _evaluate
 from farthing.running import Allowance, CallableTask, CommandTask, Job, report
 
+pytestmark = pytest.mark.xdist_group("dask")  # one process of tests, one cluster
 JOB = Job({"x": 0.5}, number=0, seed=0)
 
 

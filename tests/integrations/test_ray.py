@@ -28,7 +28,10 @@ from farthing.running import Allowance, CallableTask, Job, report
 from farthing.stopping import MaxTrials
 
 JOB = Job({"x": 0.5}, number=0, seed=0)
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning"),
+    pytest.mark.xdist_group("ray"),  # one process of tests, one Ray
+]
 
 
 @pytest.fixture(scope="module")
