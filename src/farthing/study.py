@@ -8,6 +8,7 @@ study that was interrupted goes on as if it had not been.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -42,6 +43,7 @@ from farthing.storage import (
     is_missing,
     keep_given,
     kept_meanwhile,
+    move_logs,
     names_of,
     not_given,
     overview,
@@ -208,9 +210,18 @@ class Study(Optimizer):
         return [] if is_missing(url) else overview(Database(url))
 
     def rename(self, name: str) -> None:
-        """Call it otherwise; whoever works on it goes on."""
+        """Call it otherwise; whoever works on it goes on.
+
+        What its trials printed moves with it where that is beside the database, so that a later
+        study of the old name does not write over it. A folder that was given stays as it is.
+        """
+        before = self.logs
         rename_study(self._database, self._id, name)
         self.name = name
+        if self._settings.logs is None:
+            with suppress(OSError):  # there is none here, or one of the new name: it stays
+                before.rename(self.logs)
+                move_logs(self._database, self._id, str(before), str(self.logs))
 
     def delete(self) -> None:
         """Delete it with all its trials. Workers that are running it end with an error."""

@@ -137,6 +137,25 @@ def test_a_file_of_another_user_is_not_read(told, monkeypatch):
 def test_a_study_that_was_renamed_has_its_files(told):
     assert told("rename", "default", "another").code == 0
     said = told("logs", "0", "--name", "another")
+    assert "another/0.log:" in said.err
+    assert "slot 0" in said.out
+    assert "farthing.db-logs/another/0.log" in told("explain", "0", "--name", "another").out
+
+
+def test_a_study_of_the_old_name_does_not_write_over_the_files_of_a_renamed_one(told, printing):
+    assert told("rename", "default", "another").code == 0
+    run = ["run", "--policy", "random", "--budget", "1 trials", "--param", "x=float:0:1"]
+    assert told(*run, "--", *printing("{x}")).code == 0
+    assert "slot 0" in told("logs", "0", "--name", "another").out
+    assert "slot 0" not in told("logs", "0").out
+
+
+def test_files_that_cannot_be_moved_stay(told, tmp_path):
+    taken = tmp_path / "farthing.db-logs" / "another"
+    taken.mkdir()
+    (taken / "9.log").write_text("of another")
+    assert told("rename", "default", "another").code == 0
+    said = told("logs", "0", "--name", "another")
     assert "default/0.log:" in said.err
     assert "slot 0" in said.out
 

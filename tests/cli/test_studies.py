@@ -57,9 +57,12 @@ def test_deleting_asks_first(study, answer, code, monkeypatch):
     assert Study.names("farthing.db") == ([] if answer == "y\n" else ["default"])
 
 
-def test_deleting_without_a_question(study):
+def test_deleting_without_a_question(study, tmp_path):
     said = study("delete", "default", "--yes")
-    assert said.out == "Study 'default' is deleted.\n"
+    logs = tmp_path / "farthing.db-logs" / "default"
+    assert said.out == (
+        f"Study 'default' is deleted.\nWhat its trials printed is still in {logs}.\n"
+    )
     assert Study.names("farthing.db") == []
     assert study("delete", "default", "--yes").code == 2
 

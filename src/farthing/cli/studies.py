@@ -91,6 +91,8 @@ def delete(name: str, storage: str | None, yes: bool) -> int:
                 return 1
         study.delete()
         click.echo(f"Study {name!r} is deleted.")
+        if study.logs.is_dir():
+            click.echo(f"What its trials printed is still in {study.logs}.")
         return 0
     finally:
         study.close()

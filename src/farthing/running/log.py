@@ -96,14 +96,15 @@ def find_log(folder: Path, number: int, told: str | None) -> Path | None:
         folder: that of the study, as this process has it.
         number: of the trial.
         told: the path that a database names, which could be any: it counts only where it is the
-            trial's file in a folder beside that of the study, which may have had another name.
+            trial's file in a folder beside that of the study, which may have had another name. The
+            study's own folder comes first: that of its old name may be another study's by now.
     """
     name = f"{number}.log"
     paths = [folder / name]
     if told is not None:
         path = Path(told)
         if path == folder.parent / path.parent.name / name and path.parent.name != "..":
-            paths.insert(0, path)
+            paths.append(path)
     for path in paths:
         with suppress(OSError, ValueError):  # a path may hold what no path can
             open_log(path).close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import func, literal, select
 
 from farthing.errors import InvalidInput
 from farthing.ledger import Ledger
@@ -20,6 +20,7 @@ __all__ = [
     "delete_study",
     "find_study",
     "keep_given",
+    "move_logs",
     "names_of",
     "overview",
     "rename_study",
@@ -104,6 +105,14 @@ def rename_study(database: Database, id: int, name: str) -> None:
             raise InvalidInput(f"There is a study {name!r} in {database.shown} already.")
         update = studies.update().where(studies.c.id == id)
         connection.execute(update.values(name=name))
+
+
+def move_logs(database: Database, id: int, before: str, now: str) -> None:
+    """The folder with what the trials of a study printed is another now."""
+    within = trials.c.log.startswith(f"{before}/", autoescape=True)
+    moved = literal(now).concat(func.substr(trials.c.log, len(before) + 1))
+    with database.writing(lock=True) as connection:
+        connection.execute(trials.update().where(trials.c.study == id, within).values(log=moved))
 
 
 def delete_study(database: Database, id: int) -> None:
