@@ -468,9 +468,22 @@ def test_a_lost_trial_is_tried_again_as_often_as_the_settings_say():
     assert [trial.state for trial in state.history] == ["lost"] * 3
 
 
-def test_a_retry_holds_no_more_than_is_left():
+def test_a_lost_trial_waits_until_what_is_left_can_pay_it():
     made = make(retries=1)
     begun = Asked(a_trial(0, predicted={"usd": 9.0}), {}, lease=1.0)
+    state = after(made, begun, asked(1, {"usd": 6.0}), at(GivenUp(), 1100.0))
+    assert state.waiting is None
+    with pytest.raises(Outdated, match="begun it again"):
+        after(made, AskedAgain(), state=state)
+    less = after(made, Told(1, "done", 1.0, 0.5), state=state)
+    assert less.waiting is less.history[0]
+    assert after(made, AskedAgain(), state=less).ledger.held(2) == {"usd": 9.0}
+
+
+def test_a_retry_holds_no_more_than_is_left():
+    made = make(retries=1)
+    notes = {"limit": {"usd": 3.0}}  # where it is killed, whatever it is expected to cost
+    begun = Asked(a_trial(0, predicted={"usd": 9.0}, notes=notes), {}, lease=1.0)
     state = after(made, begun, asked(1, {"usd": 6.0}), at(GivenUp(), 1100.0))
     assert after(made, AskedAgain(), state=state).ledger.held(2) == {"usd": 4.0}
     on_clock = make("60s", retries=1)

@@ -107,8 +107,14 @@ class State:
 
     @property
     def waiting(self) -> Trial | None:
-        """The oldest trial that was lost and is to be tried again."""
-        return next((trial for trial in self.history.having("lost") if trial.run.retry), None)
+        """The oldest trial that was lost, is to be tried again, and can be paid."""
+        lost = (trial for trial in self.history.having("lost") if trial.run.retry)
+        return next((trial for trial in lost if self._can_pay(trial)), None)
+
+    def _can_pay(self, trial: Trial) -> bool:
+        """Whether what is left is as much as a trial was expected to cost, or may at most."""
+        expected = ((r, min(a, trial.limit.get(r, a))) for r, a in trial.predicted.items())
+        return all(amount <= self.ledger[r].left for r, amount in expected if r in self.ledger)
 
     def is_thinking(self, other_than: str | None, now: float) -> bool:
         """Whether somebody else is thinking, and should be alive."""
