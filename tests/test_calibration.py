@@ -1,3 +1,5 @@
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,26 @@ def test_every_bill_is_predicted_by_the_others():
         mean, std = alone.log_at(given.X[i : i + 1])
         assert found.predicted.mean[i] == pytest.approx(mean[0], rel=1e-9)
         assert found.predicted.std[i] == pytest.approx(std[0], rel=1e-9)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Learns as another does, and notes of how many bills."""
+
+    learner: object
+    fitted: list[int] = field(default_factory=list)
+
+    def fit(self, evidence):
+        self.fitted.append(len(evidence.cost))
+        return self.learner.fit(evidence)
+
+
+@pytest.mark.parametrize(("n", "others"), [(3, [2] * 3), (45, [42] * 5 + [43] * 15)])
+def test_so_many_models_are_fitted_and_no_more(n, others):
+    """One of all bills; one without each, or without each of twenty parts."""
+    learner = Counted(Linear(features=["width"]))
+    report(learner, n)
+    assert learner.fitted == [n, *others]
 
 
 @pytest.mark.parametrize("learner", [Linear(), LogGP(), ResidualGP(), Choose()])
@@ -150,6 +172,20 @@ def test_the_report_of_a_study():
         assert trial["paid"] == pytest.approx(
             price(optimizer.history[trial["number"]].params) / 1e4
         )
+
+
+def test_eight_of_ten_bills_are_between_low_and_high():
+    """The middle 80 % of the normal that ln c is believed to be."""
+    optimizer = studied(cost=Linear(features=["width"]))
+    settings, state = optimizer._settings, optimizer._look()
+    (found,) = costs(settings, state)
+    trials = paid(state.history, "kWh")
+    given = evidence_of(SPACE, trials, "kWh")
+    mean, std = calibrate(settings.cost, given, np.random.default_rng(settings.seed)).predicted
+    assert np.all(std > 0.01)
+    for z, name in ((-1.2815515655, "low"), (0.0, "predicted"), (1.2815515655, "high")):
+        shown = [trial[name] for trial in found["trials"]]
+        assert np.log(shown) == pytest.approx(mean + z * std, rel=1e-9)
 
 
 def test_failed_and_killed_trials_teach_the_cost():

@@ -277,6 +277,16 @@ def test_giving_the_same_settings_again_does_not_take_a_change_back(url):
     ]
 
 
+def test_what_was_given_otherwise_is_what_was_given_last(url):
+    """And what was changed since then stays, when the same is given once more."""
+    make(url, retries=1)
+    make(url, retries=2).change(retries=5)
+    again = make(url, retries=2)
+    assert again.changed == {}
+    assert again.in_force.retries == 5
+    assert again.kept == {"retries": ("2", "5")}
+
+
 def test_a_function_that_cannot_be_kept_survives_a_change(tmp_path):
     url = tmp_path / "s.db"
     study = make(url, cost=lambda params: 2.0)

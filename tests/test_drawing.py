@@ -56,6 +56,8 @@ def test_orders_of_magnitude_are_shown_on_a_log_scale():
     assert axis("x", (1, 1000), log=None).log
     assert not axis("x", (1, 10), log=None).log
     assert not axis("x", (-1, 1000), log=None).log
+    assert axis("x", (0.001, 0.9), log=None).log
+    assert not axis("x", (0, 1000), log=None).log
 
 
 HOSTILE = "<script>alert(1)</script>\u202egnp.exe\x00\ud800&\"'"

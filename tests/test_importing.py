@@ -75,6 +75,13 @@ def test_no_value_anywhere_is_refused(rows):
         optimizer.import_trials(rows, values=False, costs=False)
 
 
+def test_the_columns_that_are_there_are_named():
+    with pytest.raises(InvalidInput, match=r"the columns are x, score, cost\. Give"):
+        made().import_trials([{"x": 0.5, "score": 1.0}, {"x": 0.5, "cost": 2.0}])
+    with pytest.raises(InvalidInput, match=r"the columns are none\. Give"):
+        made().import_trials([])
+
+
 def test_words_are_counted():
     assert str(Imported(unread=("a", "b"))) == (
         "Taken in: nothing new.\nColumns that nothing reads: a, b."

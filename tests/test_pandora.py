@@ -7,9 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 
-from farthing import Float, InvalidInput, Optimizer, Space
+from farthing import Budget, Float, InvalidInput, Optimizer, Space
 from farthing.normal import gittins, log_ei
-from farthing.pandora import Boxes, boxes_of, expected_spending, rate_of
+from farthing.pandora import (
+    Boxes,
+    boxes_of,
+    expected_spending,
+    rate_of,
+    with_rate_of_budget,
+)
 from farthing.policies import EI, EIPerCost, Gittins
 from farthing.stopping import MaxTrials, NotWorthIt
 
@@ -247,3 +253,11 @@ def test_the_pool_as_boxes():
     np.testing.assert_allclose(found.mean, POOL_MEAN[order])
     np.testing.assert_allclose(found.std, POOL_STD[order])
     np.testing.assert_allclose(found.cost, POOL_COST[order])
+
+
+def test_the_rate_is_that_of_what_is_paid_and_not_of_the_number_of_trials():
+    def rate(**limits):
+        return with_rate_of_budget(two_points(lambda x: 1 + x, budget=Budget(limits))).worth
+
+    assert rate(cost=1.5) > rate(cost=3.0)
+    assert rate(trials=50, cost=3.0) == rate(cost=3.0, trials=50) == rate(cost=3.0)

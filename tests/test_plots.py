@@ -114,6 +114,19 @@ def test_a_line_is_where_its_numbers_are():
     assert places[2] == pytest.approx((width, 0), abs=1)
 
 
+def test_hatches_join_from_tile_to_tile():
+    """A line that crosses a tile ends at its edges, where the next one goes on."""
+    sides = ("width", "height")
+    patterns = re.findall(r"<pattern.*?</pattern>", svg.hatches())
+    assert len(patterns) == len([style for style in STYLES.values() if style.hatch])
+    for pattern in patterns:
+        (width,), (height,) = (re.findall(rf' {side}="(\d+)"', pattern) for side in sides)
+        (d,) = re.findall(r' d="([^"]+)"', pattern)
+        for a, b, c, e in re.findall(r"M(\d+) (\d+)L(\d+) (\d+)", d):
+            assert {a, c} == {"0", width}
+            assert {b, e} == {"0", height}
+
+
 def test_styles_differ_without_colours():
     together = ("done", "failed", "killed", "lost", "running", "thinking")
     looks = {(STYLES[s].hatch, STYLES[s].marker) for s in together}

@@ -1,6 +1,7 @@
 """Who may look, who may change, and what every answer says of itself."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -99,9 +100,30 @@ def test_another_page_is_refused(guard):
     assert ask(guard, cookie=cookie_of(guard), origin=f"http://{HOST}").status == 200
 
 
-def test_nothing_changes_unless_that_was_allowed(guard):
-    from dataclasses import replace
+def test_who_may_enter_is_passed_on_with_what_was_asked(guard):
+    seen = []
 
+    async def application(scope, receive, send):
+        seen.append((scope, await receive()))
+        await inside(scope, receive, send)
+
+    async def receive():
+        return {"type": "http.request", "body": b"what was sent"}
+
+    headers = [(b"host", HOST.encode()), (b"cookie", cookie_of(guard).encode())]
+    scope = {"type": "http", "method": "GET", "path": "/study", "headers": headers}
+    scope["query_string"] = b"name=a"
+    messages = []
+
+    async def send(message):
+        messages.append(message)
+
+    asyncio.run(replace(guard, app=application)(scope, receive, send))
+    assert Answer(messages).text == "inside"
+    assert seen == [(scope, {"type": "http.request", "body": b"what was sent"})]
+
+
+def test_nothing_changes_unless_that_was_allowed(guard):
     ours = {"cookie": cookie_of(guard), "origin": f"http://{HOST}"}
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
         said = ask(guard, method=method, **ours)

@@ -12,7 +12,7 @@ from processes import PATIENCE, is_alive, wait_until
 
 from farthing import InvalidInput, Study
 from farthing.errors import Infrastructure
-from farthing.integrations.dask import BEGIN, Dask, _evaluate
+from farthing.integrations.dask import BEGIN, Dask, _evaluate, _Watch
 from farthing.running import Allowance, CallableTask, CommandTask, Job, report
 
 pytestmark = pytest.mark.xdist_group("dask")  # one process of tests, one cluster
@@ -219,6 +219,20 @@ def test_what_a_question_raises_is_raised_and_the_trial_ends(client, notes):
     with pytest.raises(RuntimeError, match="database"):
         engine(client, sleeping_first(notes)).run(JOB, Allowance(0.05, may_go_on))
     assert not any(map(is_alive, notes.pids))
+
+
+def test_a_trial_that_is_to_end_has_the_grace_to_be_heard_of(client):
+    watch = _Watch(engine(client, square, grace=1e6, lease=1e6), JOB, Allowance(0.1, go_on))
+    assert not watch._is_silent()  # it has not begun
+    watch.begun = watch.last = time.monotonic() - 1.5e6
+    assert watch._is_silent()
+    assert "not heard of for 1e+06 s" in watch._given_up().error
+    watch.ending = "that is enough"
+    assert not watch._is_silent()
+    watch.last -= 1e6
+    assert watch._is_silent()
+    given_up = watch._given_up()
+    assert (given_up.state, given_up.error) == ("killed", "that is enough")
 
 
 def test_what_is_no_client_is_refused(client):
