@@ -8,7 +8,6 @@ study that was interrupted goes on as if it had not been.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -210,18 +209,11 @@ class Study(Optimizer):
         return [] if is_missing(url) else overview(Database(url))
 
     def rename(self, name: str) -> None:
-        """Call it otherwise; whoever works on it goes on.
-
-        What its trials printed moves with it where that is beside the database, so that a later
-        study of the old name does not write over it. A folder that was given stays as it is.
-        """
-        before = self.logs
+        """Call it otherwise; whoever works on it goes on. What was printed moves with it."""
         rename_study(self._database, self._id, name)
-        self.name = name
-        if self._settings.logs is None:
-            with suppress(OSError):  # there is none here, or one of the new name: it stays
-                before.rename(self.logs)
-                move_logs(self._database, self._id, str(before), str(self.logs))
+        before, self.name = self.logs, name
+        if self._settings.logs is None:  # a folder that was given stays as it is
+            move_logs(self._database, self._id, before, self.logs)
 
     def delete(self) -> None:
         """Delete it with all its trials. Workers that are running it end with an error."""
@@ -230,11 +222,8 @@ class Study(Optimizer):
     def __reduce__(self) -> tuple[Any, ...]:
         url = self._database.url.render_as_string(hide_password=False)
         known = len(self._memory.look().changes)
-        stored = self._stored
-        return _reopen, (
-            *(url, self.name, self._id, self._settings, known),
-            *(stored.trust, stored.patience),
-        )
+        trust = self._stored.trust, self._stored.patience
+        return _reopen, (url, self.name, self._id, self._settings, known, *trust)
 
     def __repr__(self) -> str:
         opened = f"Study.open({self._database.shown!r}, {self.name!r})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import func, literal, select
@@ -107,10 +108,16 @@ def rename_study(database: Database, id: int, name: str) -> None:
         connection.execute(update.values(name=name))
 
 
-def move_logs(database: Database, id: int, before: str, now: str) -> None:
-    """The folder with what the trials of a study printed is another now."""
+def move_logs(database: Database, id: int, before: Path, now: Path) -> None:
+    """Move what the trials of a study printed to another folder, with the paths in their rows: a
+    later study that has the old one would write over it. Where it cannot be moved, it stays.
+    """
+    try:
+        before.rename(now)
+    except OSError:  # there is nothing here, or something of that name already
+        return
     within = trials.c.log.startswith(f"{before}/", autoescape=True)
-    moved = literal(now).concat(func.substr(trials.c.log, len(before) + 1))
+    moved = literal(str(now)).concat(func.substr(trials.c.log, len(str(before)) + 1))
     with database.writing(lock=True) as connection:
         connection.execute(trials.update().where(trials.c.study == id, within).values(log=moved))
 
