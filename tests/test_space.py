@@ -1,6 +1,8 @@
 import copy
 import math
 import pickle
+from collections.abc import Mapping
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -97,6 +99,14 @@ def one(parameter: object) -> Space:
 )
 def test_values_sit_where_the_formula_says(parameter, value, coordinate):
     np.testing.assert_allclose(one(parameter).encode({"p": value}), [coordinate], rtol=1e-14)
+
+
+def test_a_dict_of_several_kinds_is_a_space_to_checkers_of_types():
+    """To mypy the values of such a dict are of the class that they have in common."""
+    kinds = (Float, Int, Ordinal, Categorical)
+    common = next(each for each in Float.__mro__ if all(issubclass(k, each) for k in kinds))
+    assert common is not object
+    assert get_type_hints(Space.__init__)["parameters"] == Mapping[str, common]
 
 
 def test_attributes():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from farthing.errors import InvalidInput
 
-__all__ = ["Categorical", "Float", "Int", "Ordinal", "Parameter"]
+__all__ = ["Categorical", "Float", "Int", "Kind", "Ordinal", "Parameter"]
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -44,8 +44,12 @@ def _describe(parameter: Any) -> str:
     return f"{type(parameter).__name__}({', '.join(shown)})"
 
 
+class Kind:
+    """What the four have in common: to mypy, a dict that holds several of them is one of these."""
+
+
 @dataclass(frozen=True, repr=False)
-class Float:
+class Float(Kind):
     """A real number from `low` to `high`, on a log scale if `log`."""
 
     low: float
@@ -72,7 +76,7 @@ class Float:
 
 
 @dataclass(frozen=True, repr=False)
-class Int:
+class Int(Kind):
     """A whole number from `low` to `high`, both included, on a log scale if `log`."""
 
     low: int
@@ -94,7 +98,7 @@ class Int:
 
 
 @dataclass(frozen=True, repr=False)
-class Ordinal:
+class Ordinal(Kind):
     """Values in order: numbers sit by their value (its log if `log`), others evenly by rank."""
 
     values: Sequence[Any]
@@ -133,7 +137,7 @@ class Ordinal:
 
 
 @dataclass(frozen=True, repr=False)
-class Categorical:
+class Categorical(Kind):
     """One of several options without an order."""
 
     options: Sequence[Any]

@@ -21,9 +21,10 @@ from farthing.cost import CostLearner, Evidence, Known, LogGP
 from farthing.decision import Policy, Proposal, StoppingRule, Verdict
 from farthing.errors import InvalidInput
 from farthing.ledger import Budget, Ledger, worth_of
+from farthing.parameters import Kind
 from farthing.policies import EI, Gittins
 from farthing.rates import is_per_worker, rate_of
-from farthing.space import Parameter, Space
+from farthing.space import Space
 
 if TYPE_CHECKING:
     from farthing.belief import Belief
@@ -41,7 +42,7 @@ __all__ = [
 Direction = Literal["minimize", "maximize"]
 Learner = CostLearner | Callable[[Mapping[str, Any]], float]
 AnyBudget = str | float | Mapping[str, float] | Budget | None
-AnySpace = Space | Mapping[str, Parameter]
+AnySpace = Space | Mapping[str, Kind]
 Taker = TypeVar("Taker", bound=Callable[..., Any])
 
 

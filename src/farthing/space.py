@@ -44,6 +44,7 @@ from farthing.parameters import (
     Categorical,
     Float,
     Int,
+    Kind,
     Ordinal,
     Parameter,
     is_hashable,
@@ -86,20 +87,20 @@ class Space:
     _parents_first: list[int]
     _table: Table | None
 
-    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
-        _check_parameters(parameters)
-        axes = [axis_of(parameter) for parameter in parameters.values()]
+    def __init__(self, parameters: Mapping[str, Kind]) -> None:
+        checked = _checked(parameters)
+        axes = [axis_of(parameter) for parameter in checked.values()]
         ticks = np.array([a.ticks if isinstance(a, Line) else math.inf for a in axes])
         ticked = np.isfinite(ticks)
-        categorical = np.array([isinstance(p, Categorical) for p in parameters.values()])
+        categorical = np.array([isinstance(p, Categorical) for p in checked.values()])
         categorical.setflags(write=False)
-        conditions = [condition_of(name, parameters, axes) for name in parameters]
+        conditions = [condition_of(name, checked, axes) for name in checked]
         vars(self).update(
-            parameters=MappingProxyType(dict(parameters)),
-            names=tuple(parameters),
-            d=len(parameters),
+            parameters=MappingProxyType(checked),
+            names=tuple(checked),
+            d=len(checked),
             categorical=categorical,
-            options=np.array([len(getattr(p, "options", ())) for p in parameters.values()]),
+            options=np.array([len(getattr(p, "options", ())) for p in checked.values()]),
             levels=tuple(axis.levels for axis in axes),
             rows=None,
             _axes=tuple(axes),
@@ -115,7 +116,7 @@ class Space:
     def from_rows(
         cls,
         rows: Any,  # a list of dicts, or a data frame
-        parameters: Mapping[str, Parameter] | None = None,
+        parameters: Mapping[str, Kind] | None = None,
     ) -> Space:
         """Make the space of a finite table of candidates.
 
@@ -125,7 +126,7 @@ class Space:
         scale if that spaces them more evenly (a Float if some are within an ulp of each other);
         anything else is a Categorical.
         """
-        given = dict(parameters or {})
+        given = _checked(parameters) if parameters else {}
         records = records_of(rows)
         names = list(dict.fromkeys(name for record in records for name in record))
         if not names:
@@ -338,7 +339,7 @@ class Space:
         return Space.from_rows, (rows, dict(self.parameters))
 
 
-def _check_parameters(parameters: Any) -> None:
+def _checked(parameters: Any) -> dict[str, Parameter]:
     if not isinstance(parameters, Mapping) or not parameters:
         raise InvalidInput('A space needs at least one parameter, such as {"lr": Float(0, 1)}.')
     for name, parameter in parameters.items():
@@ -349,6 +350,7 @@ def _check_parameters(parameters: Any) -> None:
                 f"Parameter {name!r}: {parameter!r} is not a parameter. "
                 "Use a Float, Int, Ordinal or Categorical."
             )
+    return dict(parameters)
 
 
 def _clipped(X: ArrayLike) -> Array:
