@@ -2,9 +2,11 @@
 
 import pytest
 
-from farthing import Float, InvalidInput, Optimizer
+from farthing import Float, InvalidInput, Optimizer, Outcome, minimize
 from farthing.importing import Imported
 from farthing.policies import Random
+from farthing.replay import replay
+from farthing.stopping import Stalled
 
 LINE = {"x": Float(0, 1)}
 
@@ -86,3 +88,12 @@ def test_words_are_counted():
     assert str(Imported(unread=("a", "b"))) == (
         "Taken in: nothing new.\nColumns that nothing reads: a, b."
     )
+
+
+def test_what_minimize_returns_is_taken_in_and_replayed():
+    def objective(params):
+        return Outcome(params["x"], cost=1.0)
+
+    result = minimize(objective, LINE, budget="$9", policy=Random())
+    assert made().import_trials(result).taken == len(result.history) > 0
+    assert replay(result, Stalled(window=2)) == replay(result.history, Stalled(window=2))

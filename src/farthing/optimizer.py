@@ -441,7 +441,8 @@ class Optimizer:
         """Learn from many evaluations made elsewhere; the same ones are taken in only once.
 
         Args:
-            source: the path of a CSV or JSON file, a data frame, a list of dicts, or another Study.
+            source: the path of a CSV or JSON file, a data frame, a list of dicts, or another
+                Study or Result.
             values: learn the objective from them, and what fails.
             costs: learn the costs from them; of a killed trial, that it costs at least so much.
                 Without `values`, that is all that is learnt, and the same parameters may be

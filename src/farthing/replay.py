@@ -151,8 +151,8 @@ def replay(
 
     Args:
         source: an Optimizer or a Study, of which only `worth` may be given anew; or the path of a
-            CSV or JSON file, a data frame, a list of dicts or a History: a column for each
-            parameter, `value`, and `cost` or `cost_<resource>`.
+            CSV or JSON file, a data frame, a list of dicts, a Result or a History: a column for
+            each parameter, `value`, and `cost` or `cost_<resource>`.
         rule: from `farthing.stopping`.
         space: what could have been tried; by default what is between the parameters in the log.
         budget: what could be spent, where it was limited; it says what a plain `cost` is in.

@@ -24,7 +24,7 @@ from typing import Any, get_args
 
 from farthing.bills import bill, foreign_trial, outcome_of
 from farthing.errors import InvalidInput
-from farthing.history import PricePoint, Trial, TrialState
+from farthing.history import History, PricePoint, Trial, TrialState
 from farthing.settings import Settings
 from farthing.space import Categorical, Float, Int, Parameter, Space
 
@@ -156,7 +156,7 @@ def _flat(nested: Row, *, lists: bool = False) -> dict[str, Any]:
 
 
 def read_rows(source: Any) -> list[Row]:
-    """The rows of a CSV or JSON file, a data frame, or a list of dicts."""
+    """The rows of a CSV or JSON file, a data frame, a list of dicts, or what has a History."""
     if isinstance(source, str | Path):
         try:
             text = Path(source).read_bytes().decode("utf-8-sig")
@@ -165,13 +165,15 @@ def read_rows(source: Any) -> list[Row]:
                 f"{str(source)!r} cannot be read: {error}. Give the path of a CSV or JSON file."
             ) from None
         return parsed(text, str(source))
+    if isinstance(history := getattr(source, "history", None), History):
+        return [row(trial) for trial in history]
     if hasattr(source, "to_dict"):
         return list(source.to_dict("records"))
     rows = list(source) if isinstance(source, Iterable) else None
     if rows is None or isinstance(source, Mapping) or not _are_rows(rows):
         raise InvalidInput(
             f"{source!r} holds no evaluations: expected the path of a CSV file, a data frame, a "
-            "list of dicts, or a Study."
+            "list of dicts, a Result, or a Study."
         )
     return rows
 
