@@ -158,7 +158,7 @@ class Heat:
     y: Numbers
     z: tuple[Numbers, ...]
     label: str
-    log: bool = False
+    log: bool
 
 
 Layer = Line | Points | Segments | Band | Heat
