@@ -292,6 +292,12 @@ def test_a_done_trial_that_did_not_say_its_cost_is_kept_and_halts():
         "trial 0 did not say what it cost in usd, which the budget or the policy needs. "
         'Let it report {"cost": {"usd": ...}}, return Outcome(value, cost=...), or give a rate.'
     )
+    bare = make({"trials": 5}, policy=EIPerCost())  # of whatever unit
+    told = after(bare, asked(0), told_by_engine(0, "done", {}, value=0.25))
+    assert told.halted == (
+        "trial 0 did not say what it cost, which the budget or the policy needs. "
+        'Let it report {"cost": ...}, return Outcome(value, cost=...), or give a rate.'
+    )
     assert not state.halted_now
     assert (state.ledger["usd"].spent, state.ledger["trials"].spent) == (0.0, 1.0)
     assert state.ledger.holds == {}

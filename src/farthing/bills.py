@@ -15,6 +15,8 @@ from farthing.settings import Settings
 from farthing.state import Price
 
 __all__ = [
+    "UNPRICED",
+    "asks_for_cost",
     "begun_of",
     "bill",
     "elsewhere",
@@ -27,6 +29,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 MAX_COST = 1e300  # so that no sum of costs is infinite
+UNPRICED = "did not say what it cost"
 
 
 def bill(
@@ -68,6 +71,16 @@ def bill(
 def unpriced(settings: Settings, paid: Mapping[str, float]) -> str | None:
     """A resource whose cost is needed and not known."""
     return next((resource for resource in settings.needed if resource not in paid), None)
+
+
+def asks_for_cost(number: int, missing: str) -> str:
+    """Why a study pauses: a trial has a value, and its cost in a resource is not known."""
+    unit = "" if missing == "cost" else f" in {missing}"
+    amount = f'{{"{missing}": ...}}' if unit else "..."
+    return (
+        f"trial {number} {UNPRICED}{unit}, which the budget or the policy needs. "
+        f'Let it report {{"cost": {amount}}}, return Outcome(value, cost=...), or give a rate.'
+    )
 
 
 def in_strange_units(

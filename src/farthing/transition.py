@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from farthing.amending import drop, enqueue, one_of, repeat, without
-from farthing.bills import begun_of, bill, unpriced
+from farthing.bills import asks_for_cost, begun_of, bill, unpriced
 from farthing.changes import carried_over
 from farthing.errors import Outdated, Stopped
 from farthing.history import Run, Trial
@@ -368,7 +368,7 @@ def _tell(settings: Settings, state: State, event: Told, moment: Moment) -> Stat
     if event.state == "done":
         state = replace(state, failures=0, first_error=None)
         if missing := unpriced(settings, paid):
-            state = replace(state, halted=state.halted or _asks_for_cost(begun.number, missing))
+            state = replace(state, halted=state.halted or asks_for_cost(begun.number, missing))
         elif not event.certain and _all_were_free(settings, state, paid):
             state = replace(state, halted=state.halted or NEVER_ENDS)
     elif event.state in ("failed", "lost"):
@@ -401,14 +401,6 @@ def _tell(settings: Settings, state: State, event: Told, moment: Moment) -> Stat
 def failed_in_a_row(settings: Settings, state: State) -> bool:
     """Whether so many trials in a row failed that nothing is started any more."""
     return state.halted is not None and state.failures >= settings.failures_in_a_row
-
-
-def _asks_for_cost(number: int, missing: str) -> str:
-    return (
-        f"trial {number} did not say what it cost in {missing}, which the budget or the policy "
-        f'needs. Let it report {{"cost": {{"{missing}": ...}}}}, return '
-        "Outcome(value, cost=...), or give a rate."
-    )
 
 
 def _all_were_free(settings: Settings, state: State, paid: Mapping[str, float]) -> bool:

@@ -178,6 +178,15 @@ def test_what_it_wrote_before_it_failed_is_shown(farthing):
     said = run_bad(farthing, "echo oh dear >&2; exit 3")
     assert "stopped: 3 trials in a row failed; the first of them:" in said.out
     assert "oh dear" in said.out
+    for command in ("status", "studies"):  # in one line
+        assert "3 trials in a row failed; the first of them: it ended" in farthing(command).out
+
+
+def test_a_budget_of_money_and_a_program_that_names_no_price(farthing):
+    value = ["sh", "-c", "echo '{\"value\": 1}'"]
+    said = farthing("run", "--budget", "$3", "--param", "x=float:0:1", "--", *value)
+    assert said.code == 2
+    assert "trial 0 did not say what it cost in usd" in said.out
 
 
 def test_a_command_that_prints_a_megabyte(farthing):

@@ -135,7 +135,7 @@ def test_ctrl_c_kills_charges_and_leaves_a_study_to_go_on_with(begin, tmp_path, 
     code, out, err = run.ended()
     assert code == 130
     assert "stopped: interrupted from the keyboard" in out
-    assert "Nothing is lost. Go on with: farthing run --policy random" in err
+    assert "Everything is kept. Go on with: farthing run --policy random" in err
     assert "Traceback" not in err
     assert wait_until(lambda: pids.alive == [])
     killed = trials(tmp_path)
@@ -185,7 +185,7 @@ def test_ctrl_c_once_lets_finish_what_is_running(begin, tmp_path, pids, workers,
     expected = f"Ctrl-C: trial{'s' * (workers > 1)} {numbers} {are} let finish, then this ends."
     assert err.splitlines()[0].startswith(expected)
     assert "stopped: interrupted from the keyboard" in out
-    assert "Nothing is lost. Go on with: farthing run" in err
+    assert "Everything is kept. Go on with: farthing run" in err
     assert [row["state"] for row in trials(tmp_path)] == ["done"] * workers
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["finish", "run", "same_command"]
 
-NO_SUCCESS, INTERRUPTED, TERMINATED = 1, 130, 143
+NO_SUCCESS, WRONG, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 NEW_COMMAND = "command", "none"  # a study that `farthing import` has made gets its own
 
 
@@ -236,6 +236,7 @@ def finish(result: Result, kind: str, *, again: str) -> int:
     Args:
         again: the command that goes on with it.
     """
+    from farthing.bills import UNPRICED
     from farthing.facts import summary
     from farthing.leaving import INTERRUPTED as BY_KEYBOARD
     from farthing.leaving import TERMINATED as BY_SIGTERM
@@ -250,10 +251,12 @@ def finish(result: Result, kind: str, *, again: str) -> int:
     else:
         click.echo(str(result))
     if result.stop_reason in (BY_KEYBOARD, BY_SIGTERM):
-        click.echo(f"Nothing is lost. Go on with: {again}", err=True)
+        click.echo(f"Everything is kept. Go on with: {again}", err=True)
         return INTERRUPTED if result.stop_reason == BY_KEYBOARD else TERMINATED
     if result.found is None:
         error = next((trial.error for trial in result.history if trial.error), None)
         told = "" if error is None or error in result.stop_reason else f" The first:\n{error}"
         click.echo(f"No trial succeeded.{told}", err=True)
+    if UNPRICED in result.stop_reason:  # the budget does not go with what the program says
+        return WRONG
     return NO_SUCCESS if result.failed or result.found is None else 0
