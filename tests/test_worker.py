@@ -32,7 +32,7 @@ from farthing.policies import EIPerCost, Random
 from farthing.running import CommandTask, Finished, InProcess, Usage, report
 from farthing.settings import Settings
 from farthing.stopping import MaxTrials
-from farthing.worker import Place, until_stopped
+from farthing.worker import Place, _tick, until_stopped
 
 SPACE = Space({"a": Float(2, 3)})
 QUICK = {"grace": 0.2, "lease": PATIENCE}
@@ -752,3 +752,24 @@ def test_a_trial_has_its_own_log_in_its_place(tmp_path):
     assert [(t.run.slot, t.run.log) for t in optimizer.history] == [
         ("gpu 3", str(tmp_path / f"{number}.log")) for number in (0, 1)
     ]
+
+
+# ── how often is asked whether a trial may go on ───────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("budget", "rate", "seconds"),
+    [
+        ("20s", None, 0.2),
+        ("20 worker_s, 1h", None, 0.2),
+        ("$0.02", "$3.60/h", 0.2),  # money is time where it has a rate
+        ("$0.02, 10s", "$3.60/h per worker", 0.1),
+        ("$0.02", None, 1.0),
+        ("1ms", None, 0.05),
+        ("2h, $9", "$1/h", 1.0),
+        (None, None, 1.0),
+    ],
+)
+def test_a_trial_is_asked_after_a_hundredth_of_the_time_that_the_budget_pays(budget, rate, seconds):
+    made = Settings.of(Space({"x": Float(0, 1)}), budget, policy=Random(), rate=rate)
+    assert _tick(made) == pytest.approx(seconds)

@@ -15,7 +15,6 @@ from farthing.bills import in_strange_units
 from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Unfit, Unreachable
 from farthing.history import Trial
 from farthing.leaving import INTERRUPTED, MayLeave
-from farthing.ledger import Budget
 from farthing.optimizer import Optimizer
 from farthing.rates import rate_of
 from farthing.running import Allowance, Engine, Finished, Job, Pricing, Usage
@@ -83,7 +82,7 @@ def until_stopped(
             if not optimizer.is_worked_on():
                 return str(stopped)
             # What another is running may leave something to do.
-            time.sleep(_pause(settings.budget, time.monotonic() - idle))
+            time.sleep(_pause(settings, time.monotonic() - idle))
             continue
         idle = None
         if (leave := must_leave()) is not None:  # while it was thought of
@@ -99,11 +98,11 @@ def until_stopped(
     return leave.because
 
 
-def _pause(budget: Budget | None, idle: float) -> float:
+def _pause(settings: Settings, idle: float) -> float:
     """Seconds until a worker that has been idle for so long asks again: a tenth of that, and no
     more than a tick, because what passes meanwhile is charged then.
     """
-    return max(min(idle / 10, _tick(budget)), POLL)
+    return max(min(idle / 10, _tick(settings)), POLL)
 
 
 def _evaluate(
@@ -116,7 +115,7 @@ def _evaluate(
     place: Place,
 ) -> None:
     pricing = _pricing(settings)
-    tick = min(_tick(settings.budget), settings.lease / 3)
+    tick = min(_tick(settings), settings.lease / 3)
     progress = list[dict[str, Any]]()
     heard = time.monotonic()  # when the memory last answered
     # The guard's own, for this process may be stopped; a tick later, for it may be slow.
@@ -215,8 +214,10 @@ def _pricing(settings: Settings) -> Pricing:
     return Pricing(rate, cpu=settings.measure == "cpu", on_top=on_top)
 
 
-def _tick(budget: Budget | None) -> float:
-    limits = {} if budget is None else budget.limits
-    shortest = min(limits.get("s", math.inf), limits.get("worker_s", math.inf))
+def _tick(settings: Settings) -> float:
+    limits = {} if settings.budget is None else settings.budget.limits
+    # What a second takes of each: money is time where it has a rate.
+    paces = {"s": 1.0, "worker_s": 1.0} | ({} if settings.rate is None else rate_of(settings.rate))
+    allowed = (limits.get(resource, math.inf) / pace for resource, pace in paces.items())
     least, most = TICK
-    return min(max(shortest / 100, least), most)
+    return min(max(min(allowed) / 100, least), most)
