@@ -190,6 +190,6 @@ def test_budget_search_cv_saves_folds(run):
 )
 def test_a_cluster_keeps_the_budget_of_all_its_workers(run, name):
     text = run(name)
-    spent = re.search(r"spent: +(.*) of worker time of 15 m 00 s of worker time, (.*)", text)
+    spent = re.search(r"spent: +(.*) of 15 m 00 s of worker time, (.*)", text)
     assert "16 of 16 trials; 16 trials (16 done)" in spent[2]
     assert best(text) < 0.2  # which half of the space is not

@@ -57,6 +57,9 @@ def test_parameters_and_amounts_in_one_line():
         ("out of memory\nthe tail\n", "out of memory"),
         ("\n  no GPU  \nmore", "no GPU  "),
         ("Traceback (most recent call last):\n  File x\nValueError: no", "ValueError: no"),
+        ("3 in a row; the first:\nit broke\nmore", "3 in a row; the first: it broke"),
+        ("the first:\nTraceback (most):\n  x\nKeyError: 1", "the first: KeyError: 1"),
+        ("it broke:", "it broke:"),
         ("", ""),
         ("\n", ""),
     ],
@@ -74,7 +77,7 @@ def test_a_trial_that_has_ended():
     assert trial_line(free) == "trial 3: 1e+09  lr=0.0001235, depth=4, loss=hinge"
     failed = a_trial(state="failed", cost={"s": 0.085}, error="out of memory\nmore")
     assert trial_line(failed) == (
-        "trial 3: failed for 85 ms  lr=0.0001235, depth=4, loss=hinge  (out of memory)"
+        "trial 3: failed after 85 ms  lr=0.0001235, depth=4, loss=hinge  (out of memory)"
     )
     zero = a_trial(state="done", value=0.0)
     assert trial_line(zero).startswith("trial 3: 0  ")
@@ -97,6 +100,7 @@ def test_what_was_paid_of_each_budget():
     assert spent(ledger) == "0 s of 1 m 00 s, $0.00 of $10.00, 0 of 5 trials"
     ledger = ledger.reserve(0, {"usd": 4.0}).charge(0, {"usd": 3.0, "s": 12.0}).think(1.5)
     assert spent(ledger) == "13.5 s of 1 m 00 s, $3.00 of $10.00, 1 of 5 trials"
+    assert spent(Ledger.of(Budget({"worker_s": 40}))) == "0 s of 40.0 s of worker time"
     # Where nothing is limited, only what was paid is worth a word.
     unlimited = Ledger.of(None)
     assert spent(unlimited) == ""

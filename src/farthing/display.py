@@ -34,7 +34,9 @@ def watching(optimizer: Optimizer, *, quiet: bool = False) -> Iterator[Callable[
         with _live(optimizer) as show:
             yield show
     else:
-        yield _Lines(optimizer).show
+        lines = _Lines(optimizer)
+        yield lines.show
+        lines.show()  # what others have finished meanwhile
 
 
 class _Lines:

@@ -50,12 +50,17 @@ def amounts(cost: Mapping[str, float]) -> str:
 
 
 def first_line(error: str) -> str:
-    """What was wrong: the first line, or the last of a traceback; of a program, both."""
+    """What was wrong: the first line, or the last of a traceback; of a program, both. A line that
+    ends in a colon has what it announces after it.
+    """
     lines = error.strip().splitlines() or [""]
+    said = ""
+    if lines[0].endswith(":") and not lines[0].startswith("Traceback") and len(lines) > 1:
+        said = f"{lines.pop(0)} "
     if lines[0].startswith("Traceback"):
-        return lines[-1]
+        return said + lines[-1]
     ended = lines[0].startswith("it ended with exit code") and len(lines) > 1
-    return f"{lines[0]}: {lines[-1].strip()}" if ended else lines[0]
+    return said + (f"{lines[0]}: {lines[-1].strip()}" if ended else lines[0])
 
 
 def trial_line(trial: Trial) -> str:
@@ -63,7 +68,7 @@ def trial_line(trial: Trial) -> str:
     result = f"{trial.value:.6g}" if trial.value is not None else trial.state
     line = f"trial {trial.number}: {result}"
     if trial.cost:
-        line += f" for {amounts(trial.cost)}"
+        line += f" {'after' if trial.value is None else 'for'} {amounts(trial.cost)}"
         line += f", about {amounts(trial.predicted)} expected" if trial.predicted else ""
     line += f"  {shown_params(trial.params)}"
     return f"{line}  ({first_line(trial.error)})" if trial.error else line
@@ -119,4 +124,6 @@ def _paid(ledger: Ledger, resource: str) -> str:
     limited = math.isfinite(account.limit)
     if limited and resource == "trials":  # 3 of 9 trials
         text = text.partition(" ")[0]
+    if limited and resource == "worker_s":  # 3 s of 9 s of worker time
+        text = format_amount("s", account.spent)
     return f"{text} of {format_amount(resource, account.limit)}" if limited else text

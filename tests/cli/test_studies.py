@@ -65,6 +65,7 @@ def test_deleting_without_a_question(study, tmp_path):
     )
     assert Study.names("farthing.db") == []
     assert study("delete", "default", "--yes").code == 2
+    assert study("studies") == (0, "", "There are none.\n")
 
 
 def test_everything_of_a_deleted_study_is_gone(url):

@@ -152,6 +152,9 @@ def _print_table(rows: Sequence[Row]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    if not rows:
+        click.echo("There are none.", err=True)
+        return
     console = Console(file=sys.stdout, width=_width())
     table = Table(box=None, pad_edge=False, header_style="bold")
     columns = list(dict.fromkeys(name for row in rows for name in row))

@@ -72,7 +72,7 @@ def _result(facts: Mapping[str, Any]) -> str:
     value, before = facts["value"], facts["best_before"]
     said = facts["state"] if value is None else f"{value:.6g}"
     if facts["cost"]:
-        said += f" for {amounts(facts['cost'])}"
+        said += f" {'after' if value is None else 'for'} {amounts(facts['cost'])}"
     if value is not None and before is not None:
         gained = facts["improved_by"]
         said += f"; the best was {before:.6g}, " + (
