@@ -122,6 +122,21 @@ def test_drivers_are_the_parameters_that_count():
     assert by_name["rate"].factor == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("learner", [Linear(features=["width", "solver"]), LogGP()])
+def test_a_factor_is_from_one_end_to_the_other_of_what_is_learnt(learner):
+    """Of integers, too: from the first to the last, and no further."""
+    given = evidence(30)
+    model = learner.fit(given)
+    found = calibrate(learner, given, np.random.default_rng(0))
+    X = SPACE.sample(512, np.random.default_rng(0))
+    ends = []
+    for width in (8, 512):
+        X[:, 0] = SPACE.encode({"width": width, "epochs": 1, "rate": 0.01, "solver": "sgd"})[0]
+        ends.append(model.log_at(X).mean.mean())
+    (factor,) = (driver.factor for driver in found.drivers if driver.name == "width")
+    assert factor == pytest.approx(np.exp(ends[1] - ends[0]), rel=1e-6)
+
+
 def test_a_learnt_model_names_the_same_drivers():
     assert [driver.name for driver in report(Choose()).drivers[:2]] == ["width", "epochs"]
 
@@ -145,7 +160,14 @@ def test_a_table_space():
     space = Space.from_rows([{"n": n, "kind": kind} for n in (8, 16, 64, 128) for kind in "xyz"])
     X = space.rows
     given = Evidence(space, X, 2.0 + 30 * X[:, 0], np.zeros(len(X), dtype=bool))
-    assert calibrate(LogGP(), given, np.random.default_rng(0)).drivers[0].name == "n"
+    first = calibrate(LogGP(), given, np.random.default_rng(0)).drivers[0]
+    assert first.name == "n"
+    model, ends = LogGP().fit(given), []
+    X = space.sample(512, np.random.default_rng(0))
+    for end in (0.0, 1.0):  # 8 and 128
+        X[:, 0] = end
+        ends.append(model.log_at(X).mean.mean())
+    assert first.factor == pytest.approx(np.exp(ends[1] - ends[0]), rel=1e-9)
 
 
 # ---------------------------------------------------------------- of a study

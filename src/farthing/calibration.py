@@ -18,6 +18,7 @@ from scipy.special import ndtri
 
 from farthing.cost import CostLearner, CostModel, Evidence, Explained
 from farthing.gp import Normal
+from farthing.space import Space
 
 __all__ = ["BANDS", "Calibration", "Driver", "calibrate", "total_effects"]
 
@@ -122,7 +123,7 @@ def drivers(model: CostModel, evidence: Evidence, rng: np.random.Generator) -> t
     X, other = space.sample(POINTS, rng), space.sample(POINTS, rng)
     shares = total_effects(lambda X: model.log_at(X).mean, X, other)
     found = [
-        Driver(name, share, _factor(model, X, j, int(space.options[j])))
+        Driver(name, share, _factor(model, space, X, j))
         for j, (name, share) in enumerate(zip(space.names, shares, strict=True))
     ]
     return tuple(sorted(found, key=lambda driver: -driver.share))
@@ -142,12 +143,15 @@ def total_effects(mean_at: Callable[[Array], Array], X: Array, other: Array) -> 
     return shares
 
 
-def _factor(model: CostModel, X: Array, j: int, options: int) -> float:
+def _factor(model: CostModel, space: Space, X: Array, j: int) -> float:
+    options = int(space.options[j])
     ends = (np.arange(options) + 0.5) / options if options else np.array([0.0, 1.0])
     means = []
     for end in ends:
         moved = X.copy()
         moved[:, j] = end
+        if space.rows is None:  # the first of many integers is not at 0, but at half a step
+            moved = space.snap(moved)
         means.append(float(model.log_at(moved).mean.mean()))
     gain = max(means) - min(means) if options else means[1] - means[0]
     return float(np.exp(np.clip(gain, -700.0, 700.0)))
