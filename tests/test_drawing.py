@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farthing.drawing import Axis, axis, named, thinned, visible, visible_params
+from farthing.drawing import STYLES, Axis, axis, named, thinned, visible, visible_params
 from farthing.markup import Html, element, text, texts
 
 finite = st.floats(-1e12, 1e12).filter(lambda v: v == 0 or abs(v) > 1e-9)
@@ -52,9 +52,16 @@ def test_an_axis_of_little(values):
         assert found.low < found.high
 
 
+def test_an_axis_that_is_too_short_to_be_divided_has_one_tick():
+    found = axis("x", (0.0, 5e-324))
+    assert [place for place, _ in found.ticks] == [found.low]
+
+
 def test_orders_of_magnitude_are_shown_on_a_log_scale():
     assert axis("x", (1, 1000), log=None).log
     assert not axis("x", (1, 10), log=None).log
+    assert axis("x", (1, 101), log=None).log  # two of them
+    assert not axis("x", (1, 99), log=None).log
     assert not axis("x", (-1, 1000), log=None).log
     assert axis("x", (0.001, 0.9), log=None).log
     assert not axis("x", (0, 1000), log=None).log
@@ -107,3 +114,19 @@ def test_thinning_is_even_and_keeps():
     some = thinned(100_000, keep=[7, 99_998], most=100)
     assert {0, 7, 99_998, 99_999} <= set(some)
     assert len(some) <= 102
+
+
+def brightness(colour):
+    """The relative luminance of WCAG 2."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+# "other" and "left" are to stay behind.
+@pytest.mark.parametrize("name", sorted(STYLES.keys() - {"other", "left"}))
+def test_what_is_drawn_is_seen_on_white_and_on_a_dark_page(name):
+    style = STYLES[name]
+    for ink, page in ((style.light, "#ffffff"), (style.dark, "#16181b")):
+        dark, bright = sorted((brightness(ink), brightness(page)))
+        assert (bright + 0.05) / (dark + 0.05) > 4.5  # what WCAG asks of small text

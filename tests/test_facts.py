@@ -2,16 +2,18 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from beliefs import random_pool
 from clocks import Clock
 
-from farthing import Float, Int, Optimizer, Space
+from farthing import Budget, Float, Int, Optimizer, Space
 from farthing.errors import InvalidInput
-from farthing.facts import Result, _promise, explanation, summary
+from farthing.facts import Result, _ledger_before, _promise, explanation, summary, time_of
 from farthing.history import History, Trial
+from farthing.ledger import Ledger
 from farthing.normal import log_ei
 from farthing.policies import EI, EIPerCost, Gittins, Random
 from farthing.state import State
@@ -212,6 +214,35 @@ def test_the_front_by_comparing_every_pair(seed):
         assert facts["share_of_the_most"] == pytest.approx(ei[i] / ei.max())
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_exponents_that_support_a_choice_have_no_end_where_nothing_is_cheaper(seed):
+    """EI / c^alpha chooses it for alpha from the one to the other."""
+    belief = random_pool(np.random.default_rng(seed))
+    log_improvement = log_ei(belief.objective.mean, belief.objective.std, 2.6)
+    log_cost = belief.cost["cost"].mean
+    ends = []
+    for i, x in enumerate(belief.space.rows):
+        alpha = _promise(belief, Trial(0, {}, x))["alpha"]
+        if alpha is None:
+            continue
+        low, high = alpha
+        ends.append(high)
+        assert (high is None) == (i == np.argmin(log_cost))
+        middle = low + 1.0 if high is None else 0.5 * (low + high)
+        assert np.argmax(log_improvement - middle * log_cost) == i
+    assert len(ends) > 1
+
+
+def test_what_was_left_when_a_trial_was_asked_is_what_was_paid_less():
+    optimizer = make("$10", policy=Random())
+    play(optimizer, 4)
+    state = optimizer._memory.look()
+    paid = [price(trial.params) for trial in optimizer.history]
+    for trial in optimizer.history:
+        spent = _ledger_before(state, trial)["usd"].spent
+        assert spent == pytest.approx(sum(paid[: trial.number]))
+
+
 def test_a_worse_value_improves_by_nothing():
     optimizer = make()
     play(optimizer, 2)
@@ -290,3 +321,11 @@ def test_a_promise_is_the_improvement_that_the_model_expects():
     gain = np.maximum(belief.best[0] - draws, 0.0) * density
     expected = float(np.sum(gain) * (draws[1] - draws[0]))
     assert facts["expected_improvement"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_seconds_are_those_of_the_account_where_there_is_one():
+    account = State(
+        Ledger.of(Budget("60s")).charge(None, {"s": 7.0}), elapsed_s=9.0, thinking_s=4.0
+    )
+    assert time_of(account) == (7.0, 0.0)
+    assert time_of(replace(account, ledger=Ledger.of(Budget("$9")))) == (9.0, 4.0)

@@ -37,6 +37,14 @@ def test_the_rate_of_a_budget(budget, worth):  # [O-19]; 20 falls into the jump 
     assert rate_of(POOL, POOL_BEST, budget) == pytest.approx(worth, rel=1e-9)
 
 
+@pytest.mark.parametrize("budget", [15, 30, 60, 100])
+def test_a_rate_is_found_to_eleven_digits(budget):
+    """A hair below it more is spent."""
+    rate = rate_of(POOL, POOL_BEST, budget)
+    assert expected_spending(POOL, POOL_BEST, rate) <= budget
+    assert expected_spending(POOL, POOL_BEST, rate * (1 - 2e-11)) > budget
+
+
 def played(worth, seed, draws, choose=None, openings=None):
     """Best found, worth times cost, cost: opening boxes of P, by index unless told otherwise."""
     rng = np.random.default_rng(seed)

@@ -114,6 +114,19 @@ def test_a_line_is_where_its_numbers_are():
     assert places[2] == pytest.approx((width, 0), abs=1)
 
 
+def test_marks_are_as_large_as_they_are_said_to_be():
+    """Once as large, where nothing is said."""
+    from farthing.drawing import Axis, Figure, Panel
+
+    axes = Axis("x", 0.0, 2.0, ()), Axis("y", 0.0, 2.0, ())
+
+    def drawn(**size):
+        points = Points((1.0,), (1.0,), "done", **size)
+        return svg.inline(Figure("f", "t", (Panel(*axes, (points,)),), "c"))
+
+    assert drawn() == drawn(size=1.0) != drawn(size=2.0)
+
+
 def test_hatches_join_from_tile_to_tile():
     """A line that crosses a tile ends at its edges, where the next one goes on."""
     sides = ("width", "height")

@@ -12,6 +12,7 @@ from farthing.stopping import (
     EIFaded,
     MaxTrials,
     NotWorthIt,
+    OutOfBudget,
     RegretGap,
     RegretGapFaded,
     Stalled,
@@ -138,6 +139,15 @@ def test_what_was_paid_elsewhere_cannot_be_saved():
     paid = [trial.cost["cost"] for trial in optimizer.history]
     assert found.spent == pytest.approx(paid[6])
     assert found.saved == pytest.approx(paid[7] + paid[8])
+
+
+def test_what_was_paid_elsewhere_makes_the_budget_no_larger():
+    optimizer = Optimizer(SPACE, 10.0, policy=EIPerCost(), seed=1)
+    for i in range(5):
+        optimizer.add({"x": 2 + i / 8, "s": "u"}, float(i), cost=3.0)
+    optimizer.tell(optimizer.ask(), 0.5, cost=4.0)
+    found = replay(optimizer, OutOfBudget())
+    assert [step.number for step in found.steps] == [10.0] * 6 + [6.0]  # what is left
 
 
 def test_the_runs_own_worth_is_taken():
