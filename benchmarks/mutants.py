@@ -339,15 +339,16 @@ class Noticing:
         """The tests of a mutant, in rounds, and how long each round took unchanged."""
         where = f"{mutant.file}:{mutant.function}"
         numbers = set(self.entered.get(where, ()))
+        stem = Path(mutant.file).stem
+        own = re.compile(rf"tests/({mutant.room}/|test_({mutant.room}|{stem})\b)")
         if not numbers:  # of no function: what runs when the file is imported
             of_file = (n for at, n in self.entered.items() if at.startswith(f"{mutant.file}:"))
             numbers = {i for found in of_file for i in found}
+            numbers |= {i for i, (name, _) in enumerate(self.tests) if own.match(name)}
         kinds: dict[str, list[tuple[str, float]]] = defaultdict(list)
         for name, seconds in sorted((self.tests[i] for i in numbers), key=lambda t: t[1]):
             if name not in self.unsure and not any(f"/{stem}" in name for stem in NOT_ASKED):
                 kinds[name.partition("[")[0]].append((name, seconds))
-        stem = Path(mutant.file).stem
-        own = re.compile(rf"tests/({mutant.room}/|test_({mutant.room}|{stem})\b)")
 
         def place(tests: list[tuple[str, float]]) -> tuple[bool, float]:
             return (not own.match(tests[0][0]), tests[0][1])
