@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sklearn
 from clocks import Clock
+from joblib.externals.loky import get_reusable_executor
 from processes import FOREVER
 from scipy.stats import loguniform, norm, randint, uniform
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -29,6 +30,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from farthing import Float, Int, InvalidInput
 from farthing.integrations.sklearn import BudgetSearchCV, Z
 from farthing.integrations.sklearn_space import Candidates
+from farthing.policies import Random
 from farthing.stopping import MaxTrials
 
 X, Y = load_iris(return_X_y=True)
@@ -339,3 +341,17 @@ def test_several_jobs_evaluate_several_candidates_at_once():
     search.set_params(n_jobs=4, random_state=0).fit(X, Y)
     assert len(search.cv_results_["params"]) == 6
     assert set(search.cv_results_["state"]) <= {"done", "killed"}
+
+
+def test_processes_are_there_before_the_first_candidate_is_on_the_clock():
+    there = []
+
+    class Counts(Random):
+        def propose(self, belief, rng):
+            there.append(len(search._backend._workers._processes))
+            return super().propose(belief, rng)
+
+    get_reusable_executor().shutdown(kill_workers=True)  # those of other tests
+    search = BudgetSearchCV(SVC(), {"C": [0.1, 1.0]}, "2 trials", policy=Counts(), cv=2, n_jobs=2)
+    search.fit(X, Y)
+    assert there[0] == 2

@@ -38,6 +38,7 @@ except ImportError as error:
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
@@ -67,8 +68,9 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
     """Search hyperparameters by cross-validation until a budget is spent.
 
     With a budget in seconds the clock runs during the search, our own thinking included; the last
-    refit comes on top. Where fits run in processes (`n_jobs` > 1 with joblib's own backend), those
-    that run when it has passed are killed. One candidate is always evaluated completely.
+    refit, and the start of processes, come on top. Where fits run in processes (`n_jobs` > 1 with
+    joblib's own backend), those that run when it has passed are killed. One candidate is always
+    evaluated completely.
 
     Args:
         estimator: what is fitted, a pipeline too.
@@ -149,6 +151,9 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         with nullcontext() if backend is None else joblib.parallel_config(backend=backend):
             self._outs: Out = {}
             self._backend = backend
+            if backend is not None:  # what it takes to start processes is no candidate's price
+                count, begin = joblib.effective_n_jobs(self.n_jobs), joblib.delayed(clone)
+                joblib.Parallel(count)(begin(self.estimator) for _ in range(count))
             try:
                 return BaseSearchCV.fit(self, X, y, **params)  # type: ignore[no-any-return]
             finally:
