@@ -161,6 +161,25 @@ def test_recordings_are_charged_for_thinking_and_budgets_outlast_designs():
     assert [replay.most_of(budget) for budget in (15, 60, 240)] == [200, 200, 480]
 
 
+def test_every_problem_has_seeds_of_its_own():
+    jobs = [replay.job_of(name, "random", s, 15.0) for name in ("a/x", "a/y") for s in range(50)]
+    seeds = list(map(replay.seed_of, jobs))
+    assert seeds == list(map(replay.seed_of, jobs))
+    assert len(set(seeds)) == 100
+    assert all(0 <= seed < 2**31 for seed in seeds)  # what every peer takes
+    # Runs that were made before keep theirs.
+    assert replay.seed_of(replay.Job("a/x", "random", 3)) == 3
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_method_is_seeded_with_it(monkeypatch, own):
+    given = []
+    monkeypatch.setattr(replay, "make", lambda *_, seed, **__: given.append(seed) or Counting())
+    job = Job("made/up", "counting", 3, budget=3.0, own_seed=own)
+    replay.replay(problem(), job)
+    assert given == [replay.seed_of(job)]
+
+
 def test_the_mark_of_the_source_is_the_same_without_its_docstrings(tmp_path, monkeypatch):
     package = tmp_path / "farthing"
     package.mkdir()
