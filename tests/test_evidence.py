@@ -211,6 +211,22 @@ def test_the_verdict_on_peers_follows_the_numbers():
     assert "behind 1 (optuna-tpe)" in comparison._peers_verdict({**lost, "counts": counts})
 
 
+def test_what_is_behind_random_search_on_a_problem_is_named():
+    finals = made_up(
+        {
+            "lcbench/higgs": {"PBGI": [1] * 9 + [3], "random": [2] * 10},
+            "ongrid/svm": {"PBGI": [2] * 10, "random": [1] * 10},
+            "nats_tss/cifar100": {"PBGI": [1, 3] * 5, "random": [2] * 10},
+            "carbo/knn-a1a": {"PBGI": [0.1] * 10, "random": [0.1001] * 10},
+        }
+    )
+    found = comparison.by_problem(finals)
+    assert list(found["60"].values()) == [[9, 1], [0, 10], [5, 5], [0, 0]]
+    verdict = comparison._peers_verdict({"duels": {}, "reach": {}, "problems": found})
+    said = "ahead of random search on 1 of 4 with 60, behind on 1 (ongrid/svm (0 to 10))."
+    assert said in verdict
+
+
 def test_a_crashed_run_is_counted_and_not_won():
     runs = peer_runs({"PBGI": 0.0, "optuna-tpe": 0.5}, error="RuntimeError: no")
     kept = comparison.against(runs)

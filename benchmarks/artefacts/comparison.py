@@ -75,6 +75,7 @@ SLOW_PROBLEMS = (
     "yahpo_rbv2_xgboost/6_t10",
 )
 ENOUGH_GROUPS = 4  # of a family before it counts like the others
+NOISE = 0.05  # p of a sign test over the seeds of a problem, above which it says nothing
 ENOUGH = 3  # seeds of a peer on a problem before it may be called the best there
 
 
@@ -456,8 +457,36 @@ def against(runs: Mapping[Job, Run]) -> Json:
             for method in sorted({job.method for job, run in runs.items() if run.thinking})
         },
         "reach": _reach(runs, finals),
+        "problems": by_problem(finals),
         "errors": _errors(runs),
     }
+
+
+def by_problem(finals: duels.Finals) -> Json:
+    """{budget: {problem: seeds won and lost against random search at the end}}, without ties."""
+    found: Json = {}
+    for budget in _order(finals):
+        for problem, by in finals[budget].items():
+            ours, random = by.get(DEFAULT, {}), by.get("random", {})
+            gaps = np.array([_last(ours[s]) - _last(random[s]) for s in ours if s in random])
+            gaps = gaps[np.abs(gaps) > duels.tie_of(problem)]
+            found.setdefault(budget, {})[problem] = [int((gaps < 0).sum()), int((gaps > 0).sum())]
+    return found
+
+
+def _last(cells: Sequence[float | None]) -> float:
+    return np.inf if cells[-1] is None else cells[-1]
+
+
+def _judged(kept_: Json, budget: str) -> dict[str, list[str]]:
+    """The problems on which the default is ahead of random search, or behind: a sign test."""
+    from scipy.stats import binomtest
+
+    found: dict[str, list[str]] = {"ahead": [], "behind": []}
+    for problem, (won, lost) in kept_["problems"][budget].items():
+        if won != lost and binomtest(won, won + lost).pvalue < NOISE:
+            found["ahead" if won > lost else "behind"].append(f"{problem} ({won} to {lost})")
+    return found
 
 
 def _errors(runs: Mapping[Job, Run]) -> Json:
@@ -631,6 +660,13 @@ def _peers_verdict(kept_: Json) -> str:
             f" With {budget} it saves {saved[0]:.0f} % [{saved[1]:.0f}, {saved[2]:.0f}] of the "
             f"best peer's own time (that peer against another seed of itself: {control[0]:.0f} % "
             f"[{control[1]:.0f}, {control[2]:.0f}]) on {len(kept_['reach'][budget])} problems."
+        )
+    for budget in kept_["problems"]:
+        told = _judged(kept_, budget)
+        text += (
+            f" Problem by problem (sign test, 5 %) it is ahead of random search on "
+            f"{len(told['ahead'])} of {len(kept_['problems'][budget])} with {budget}, behind on "
+            f"{len(told['behind'])} ({', '.join(told['behind']) or 'none'})."
         )
     missing = [f"{b:g}" for b in BUDGETS if f"{b:g}" not in budgets]
     return text + (f" Not yet run: budgets of {', '.join(missing)}." if missing else "")
