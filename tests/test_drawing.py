@@ -37,6 +37,9 @@ def test_ticks_are_amounts_in_words():
     assert [w for _, w in axis("t", (0, 7200), resource="s", zero=True).ticks] == [
         *("0 s", "30 m 00 s", "1 h 00 m", "1 h 30 m", "2 h 00 m")
     ]
+    assert [w for _, w in axis("t", (1.61, 1.65), resource="s").ticks] == [
+        *("1.61", "1.62", "1.63", "1.64", "1.65")
+    ]
     assert "$75.00" in [word for _, word in axis("c", (0, 100), resource="usd").ticks]
     assert axis("n", (0, 3), resource="trials").ticks[-1] == (3.0, "3 trials")
     assert [place for place, _ in axis("x", (1e-5, 0.1), log=True).ticks] == pytest.approx(

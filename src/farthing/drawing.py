@@ -226,6 +226,8 @@ def axis(
         high += 0.0 if tight and high > low + room else room
     places = _log_ticks(low, high) if log else _ticks(low, high, resource)
     words = [shown_number(v) if resource is None else format_amount(resource, v) for v in places]
+    if len(set(words)) < len(words):  # too close for words: plain numbers of the label's unit
+        words = [shown_number(v) for v in places]
     return Axis(label, low, high, tuple(zip(places, words, strict=True)), log)
 
 
