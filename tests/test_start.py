@@ -11,7 +11,8 @@ from farthing import Categorical, Float, History, Int, InvalidInput, Optimizer, 
 from farthing.cost import Known
 from farthing.decision import Proposal
 from farthing.policies import EI, Gittins, Random, Sobol, StartWith, Thompson
-from farthing.start import propose, start
+from farthing.start import cap, propose, start
+from farthing.thinking import believed
 
 SPACE = Space({"x": Float(2, 5), "k": Int(1, 3), "kind": Categorical(["a", "b", "c", "d"])})
 
@@ -122,6 +123,35 @@ def test_where_evaluations_are_long_against_the_budget_one_is_let_finish():
         else:
             optimizer.tell(trial, 1.0, cost=4.0)
     assert [t.state for t in optimizer.history] == ["killed"] * 3 + ["done"]
+
+
+@pytest.mark.parametrize(("cost", "killed"), [(1.6, 1), (0.9, 0), (0.3, 0)])
+def test_in_a_budget_for_a_few_evaluations_a_trial_may_cost_what_the_others_did(cost, killed):
+    """Of 12, a tenth is 1.2: only what is not known yet is killed there."""
+    optimizer = Optimizer(SPACE, 12.0, policy=EI())
+    while optimizer.ledger.left > cost and not optimizer.verdict.stop:
+        trial = optimizer.ask()
+        if cost > trial.limit.get("cost", 12.0):
+            optimizer.tell(trial, killed=True, cost=trial.limit["cost"])
+        else:
+            optimizer.tell(trial, float(trial.x[0]), cost=cost * (1 + 0.1 * float(trial.x[0])))
+    assert len(optimizer.history.having("killed")) == killed
+
+
+def test_what_the_others_cost_is_the_lower_middle_of_their_bills_and_no_more_than_a_little():
+    def limit(*bills, budget=100.0):
+        optimizer = Optimizer(SPACE, budget, policy=EI())
+        for bill in bills:
+            optimizer.tell(optimizer.ask(), 1.0, cost=bill)
+        return cap(believed(optimizer._settings, optimizer._memory.look()))["cost"]
+
+    assert limit(4.0) == 10.0  # a tenth
+    assert limit(6.0) == 12.0  # twice
+    assert limit(9.0) == 15.0  # three twentieths
+    assert limit(16.0) == pytest.approx(1.2 * 16.0)
+    assert limit(9.0, 6.0) == 12.0  # of two the lower
+    assert limit(6.0, 1.0, 7.0) == pytest.approx(12.0)
+    assert limit(60.0) == 40.0  # what is left
 
 
 def test_a_start_that_used_a_fifth_of_the_budget_has_to_do():

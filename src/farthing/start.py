@@ -6,8 +6,9 @@ it, and takes the cheaper of two uniform draws that are predicted to be cheap en
 known. (The cheapest of many would never see what is dear and good.) A trial of the start may cost
 at most a tenth of the budget, twice as much each time one was killed there before any has returned
 a value, and all of them together a quarter. Where three were killed and none has returned a value,
-the budget is for a few evaluations at most, and the next may use all of it. What the user gives
-(`start=`) comes before all of it.
+the budget is for a few evaluations at most, and the next may use all of it. Where some have, and a
+tenth is less than they use to cost, the next may cost what they do and some more. What the user
+gives (`start=`) comes before all of it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.belief import START, Z_AFFORDABLE, Belief
+from farthing.belief import START, START_SHARE, Z_AFFORDABLE, Belief
 from farthing.decision import Policy, Proposal
 from farthing.errors import InvalidInput
 from farthing.normal import log_ei
@@ -44,6 +45,8 @@ DRAWS = 64  # points looked at before anything cleverer is done to find an affor
 CAP = 1 / 10  # of the budget: the most that a trial of the start may cost,
 LEAST_CAP = 1 / 20  # or half of that,
 ALL = 1 / 4  # where all of them together would cost more
+TWICE, MORE = 2.0, 1.2  # what the others cost, as long as that is
+LITTLE = 3 / 20  # of the budget; beyond it, a fifth more than they
 HOPELESS = 3  # killed, and no value yet: evaluations are long against the budget, one must do
 CHEAP_SIDE = 0.1  # of the cube: where it is said to be cheap
 REACH = 0.25  # half the box around the first point that the second is in; it doubles with each
@@ -150,10 +153,21 @@ def cap(belief: Belief) -> dict[str, float]:
         share = 1.0
     accounts = {name: belief.ledger[name] for name in belief.ledger if name != "trials"}
     return {
-        name: min(share * account.limit, max(account.left, 0.0))
+        name: min(max(share * account.limit, _as_usual(belief, name)), max(account.left, 0.0))
         for name, account in accounts.items()
         if np.isfinite(account.limit)
     }
+
+
+def _as_usual(belief: Belief, resource: str) -> float:
+    """What a trial may cost because those that returned a value did: in a budget for a dozen of
+    them a tenth is too little for one.
+    """
+    bills = sorted(trial.cost.get(resource, 0.0) for trial in belief.history.done)
+    if not bills:
+        return 0.0
+    usual = bills[(len(bills) - 1) // 2]
+    return min(TWICE * usual, max(LITTLE * belief.ledger[resource].limit, MORE * usual))
 
 
 def first_point(space: Space) -> Array:
@@ -179,6 +193,7 @@ def _within_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Array:
         if resource in most:
             mean, std = model.log_at(X)
             over |= mean + Z_AFFORDABLE * std > np.log(max(most[resource], 1e-300))
+    over |= belief.ledger.spent_share >= START_SHARE  # it has cost enough: only the cheapest
     cost = belief.costs(X)[0].mean
     order = np.lexsort((np.arange(len(X)), np.where(over, cost, 0.0), over))
     if belief.cost and not over[order[1]] and cost[order[1]] < cost[order[0]]:

@@ -5,7 +5,7 @@ from oracles import differences
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from farthing import gp
+from farthing import Optimizer, gp
 from farthing.cost import Bounded, Evidence, LogGP
 from farthing.gp import Hyper
 from farthing.normal import expected_cost
@@ -49,6 +49,30 @@ def test_nothing_is_believed_before_two_costs():
     assert LogGP().fit(evidence(X[:0], cost[:0])) is None
     assert LogGP().fit(evidence(X[:1], cost[:1])) is None
     assert LogGP().fit(evidence(X, cost)) is not None
+
+
+def test_bills_that_are_all_the_same_promise_another():
+    X, _ = data(3)
+    same = LogGP().fit(evidence(X, [2.5] * 3))
+    (mean, std), d_mean, d_std = same.slopes(X + 0.1)
+    np.testing.assert_allclose(np.exp(mean), 2.5, rtol=1e-12)
+    for part in (std, d_mean, d_std, same.log_at(X + 0.1).std):
+        assert not part.any()
+    assert LogGP().fit(evidence(X[:2], [2.5] * 2)).log_at(X).std.all()  # two are too few
+    assert LogGP().fit(evidence(X, [2.5] * 3, killed=[1])).log_at(X).std.all()
+    assert LogGP().fit(evidence(X, [2.5, 2.5, 2.6])).log_at(X).std.all()
+    assert not same.condition(X[0] + 0.1, 2.5).log_at(X).std.any()
+    assert same.condition(X[0] + 0.1, 2.6).log_at(X + 0.2).std.all()
+
+
+@pytest.mark.parametrize("budget", [5, 9, 20])
+def test_a_constant_cost_is_spent_to_the_last(budget):
+    optimizer = Optimizer(SPACE, budget)
+    while not optimizer.verdict.stop:
+        trial = optimizer.ask()
+        optimizer.tell(trial, trial.params["a"], cost=1.0)
+    assert len(optimizer.history.done) == budget
+    assert optimizer.ledger.left == 0
 
 
 def test_it_predicts_in_logs():

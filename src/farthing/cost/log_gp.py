@@ -2,7 +2,8 @@
 
     ln c(x) ~ GP, so c(x) is log-normal and never negative.
 
-A cost known only from below is a censored row (censored.py).
+A cost known only from below is a censored row (censored.py). Where all bills are the same, so is
+the next: a spread that nothing has shown would leave the last evaluation of a budget unspent.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ __all__ = ["LogGP"]
 
 Array = NDArray[np.float64]
 
+ALIKE = 3  # bills that tell so
+
 
 @dataclass(frozen=True)
 class _LogGPCost:
@@ -29,6 +32,7 @@ class _LogGPCost:
     memory: Memory | None
     X: Array  # (n, d) of all the evidence
     rows: NDArray[np.int64]  # those that the process holds
+    constant: bool = False  # whether all bills are the same
     because: str = ""
     about: str = "a Gaussian process on ln c"
 
@@ -39,6 +43,8 @@ class _LogGPCost:
 
     def log_at(self, X: Array) -> Normal:
         mean, std = self.gp.at(X)
+        if self.constant:
+            return Normal(mean[:, 0], np.zeros_like(std))
         return billed(Normal(mean[:, 0], std), self.noise)
 
     def least(self, X: Array) -> Array:
@@ -46,6 +52,8 @@ class _LogGPCost:
 
     def slopes(self, X: Array) -> Slopes:
         (mean, std), d_mean, d_std = self.gp.slopes(X)
+        if self.constant:
+            return Normal(mean[:, 0], np.zeros_like(std)), d_mean[:, :, 0], np.zeros_like(d_std)
         return billed_slopes((Normal(mean[:, 0], std), d_mean[:, :, 0], d_std), self.noise)
 
     def left_out(self) -> Normal:
@@ -55,7 +63,8 @@ class _LogGPCost:
         return Normal(mean, std)
 
     def condition(self, x: Array, cost: float) -> _LogGPCost:
-        return replace(self, gp=self.gp.condition(x, np.log(cost)))
+        constant = self.constant and bool(np.isclose(np.log(cost), self.gp.at(x[None]).mean))
+        return replace(self, gp=self.gp.condition(x, np.log(cost)), constant=constant)
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ class LogGP:
 
     def fit(self, evidence: Evidence) -> _LogGPCost | None:
         """A model of ln c, or None while fewer than two costs are known."""
-        space, X, _, at_least, memory, *_ = evidence
+        space, X, cost, at_least, memory, *_ = evidence
         log_cost = evidence.log_cost()
         if len(log_cost) < 2:
             return None
@@ -72,4 +81,5 @@ class LogGP:
         gp, memory, rows = fit_censored(
             X, log_cost, at_least, memory, options=space.options, seldom=evidence.seldom
         )
-        return _LogGPCost(gp, memory, X, rows)
+        constant = len(X) >= ALIKE and not at_least.any() and bool((cost == cost[0]).all())
+        return _LogGPCost(gp, memory, X, rows, constant)
