@@ -65,8 +65,8 @@ Seeds of `default`, `peers`, `rows-known` and `leash` were the same on every pro
 were five starts, however many problems, and the intervals did not know it. Optuna's random first
 points of seed 1 alone beat our random search on three quarters of the problems before there was a
 model; two seeds of its GP sampler were that one and another. Now every problem has seeds of its own
-and those runs were made again, as far as they are there. The other artefacts still have the old
-ones: read their intervals as narrower than they should be.
+and those of `default` and `peers` were made again, as far as they are there. All others still have
+the old ones: read their intervals as narrower than they should be.
 
 """
 
