@@ -18,12 +18,12 @@ demo: $(SET_UP) ## tune a model on a budget of seconds and watch it decide
 	$(BIN)/farthing demo
 
 test: $(SET_UP) ## run every test
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 4 --dist loadgroup
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 6 --dist loadgroup
 
 coverage: $(SET_UP) ## which lines and branches of src the tests reach, processes that they start included
 	$(BIN)/python -m coverage erase
 	mkdir -p build/coverage
-	$(ONE_THREAD) $(BIN)/python -m coverage run -m pytest -n 4 --dist loadgroup
+	$(ONE_THREAD) $(BIN)/python -m coverage run -m pytest -n 6 --dist loadgroup
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
