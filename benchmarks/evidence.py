@@ -66,7 +66,8 @@ were five starts, however many problems, and the intervals did not know it. Optu
 points of seed 1 alone beat our random search on three quarters of the problems before there was a
 model; two seeds of its GP sampler were that one and another. Now every problem has seeds of its own
 and those of `default` and `peers` were made again, as far as they are there. All others still have
-the old ones: read their intervals as narrower than they should be.
+the old ones: read their intervals as narrower than they should be. `start`, `leash` and `realtime`
+are of the code before the start's cap came to regard what trials cost (docs/decisions.md).
 
 """
 

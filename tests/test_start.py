@@ -96,6 +96,20 @@ def test_of_two_draws_that_are_cheap_enough_the_cheaper_is_taken():
     assert max(third) > 0.75  # the dear side is seen, too
 
 
+def test_once_a_fifth_of_the_budget_is_spent_the_start_goes_on_with_the_cheapest():
+    space, third = Space({"x": Float(0, 1)}), []
+    for seed in range(20):
+        cost = Known(lambda p: 11.0 + p["x"])
+        optimizer = Optimizer(space, 100.0, policy=EI(), cost=cost, seed=seed)
+        optimizer.tell(optimizer.ask(), 1.0)
+        optimizer.tell(optimizer.ask(), failed="no value")
+        assert optimizer.ledger.spent > 20
+        trial = optimizer.ask()
+        assert trial.is_start
+        third.append(trial.x[0])
+    assert max(third) < 0.15  # the least of 64 uniform numbers; of two it is 1/3 in the mean
+
+
 def test_a_trial_of_the_start_may_cost_a_tenth_of_the_budget_and_twice_that_after_a_kill():
     """All of them together a quarter."""
     optimizer = Optimizer(SPACE, {"usd": 100.0, "trials": 50}, policy=EI())

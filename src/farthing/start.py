@@ -45,8 +45,10 @@ DRAWS = 64  # points looked at before anything cleverer is done to find an affor
 CAP = 1 / 10  # of the budget: the most that a trial of the start may cost,
 LEAST_CAP = 1 / 20  # or half of that,
 ALL = 1 / 4  # where all of them together would cost more
-TWICE, MORE = 2.0, 1.2  # what the others cost, as long as that is
-LITTLE = 3 / 20  # of the budget; beyond it, a fifth more than they
+# Where a tenth is less than those cost that returned a value, twice as much as they, but no more
+# than this part of the budget; where even that is less, a fifth more than they.
+TWICE, MORE = 2.0, 1.2
+LITTLE = 3 / 20
 HOPELESS = 3  # killed, and no value yet: evaluations are long against the budget, one must do
 CHEAP_SIDE = 0.1  # of the cube: where it is said to be cheap
 REACH = 0.25  # half the box around the first point that the second is in; it doubles with each
