@@ -28,7 +28,7 @@ __all__ = ["Belief", "Outlook", "OutlookSlopes", "believe", "evidence_of", "paid
 Array = NDArray[np.float64]
 
 LARGEST = 1e150  # value that a model is told: the square of a scale must not overflow
-START = 5  # points before any model, as many as Lee et al. 2020 begin with,
+START = 4  # points before any model (docs/decisions.md),
 START_SHARE = 1 / 5  # or as many as this share of the budget buys
 FANTASIES = 10  # Lee et al. 2020, appendix A
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2

@@ -26,7 +26,7 @@ from farthing.settings import AnyBudget, AnySpace, Direction, Learner, Settings
 from farthing.space import Float, Int, Ordinal, Parameter, Space
 from farthing.state import State
 from farthing.table import infer
-from farthing.tabular import COLUMNS, learnt_from, read_rows, row
+from farthing.tabular import COLUMNS, is_empty, learnt_from, read_rows, row
 from farthing.thinking import believed, one_thread
 
 __all__ = ["Replay", "Step", "replay"]
@@ -152,7 +152,8 @@ def replay(
     Args:
         source: an Optimizer or a Study, of which only `worth` may be given anew; or the path of a
             CSV or JSON file, a data frame, a list of dicts, a Result or a History: a column for
-            each parameter, `value`, and `cost` or `cost_<resource>`.
+            each parameter, `value`, and `cost` or `cost_<resource>`. A row without a value is a
+            trial that failed.
         rule: from `farthing.stopping`.
         space: what could have been tried; by default what is between the parameters in the log.
         budget: what could be spent, where it was limited; it says what a plain `cost` is in.
@@ -180,7 +181,7 @@ def replay(
         noisy=noisy,
         seed=seed,
     )
-    trials, prices = learnt_from(rows, settings)
+    trials, prices = learnt_from([_ended(each) for each in rows], settings)
     log = History(tuple(replace(t, number=i, because="") for i, t in enumerate(trials)))
     rate = None if worth is None else worth_of(worth, settings.priced[0])
     return _replayed(settings, State(Ledger.of(settings.budget), log, prices), rate)
@@ -273,6 +274,12 @@ def _endless(rows: Sequence[Row]) -> dict[str, float] | None:
     names = dict.fromkeys(name for each in rows for name in _flat_names(each))
     named = [name.removeprefix("cost_") for name in names if name.startswith("cost_")]
     return {named[0]: ENDLESS} if named and "cost" not in names else None
+
+
+def _ended(each: Row) -> Row:
+    """A trial of a log that has no value has failed: it was paid all the same."""
+    told = [each.get("state"), each.get("value")]
+    return {**each, "state": "failed"} if all(map(is_empty, told)) else each
 
 
 def _flat_names(each: Row) -> list[str]:

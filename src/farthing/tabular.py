@@ -31,6 +31,7 @@ from farthing.space import Categorical, Float, Int, Parameter, Space
 __all__ = [
     "columns_of",
     "has_values",
+    "is_empty",
     "learnt_from",
     "learnt_from_one",
     "parsed",
@@ -238,7 +239,7 @@ def learnt_from_one(
     space, priced = settings.space, settings.priced
     flat = {str(name): cell for name, cell in _flat(nested, lists=True).items()}
     params, used = _params(nested, flat, space)
-    cells = {name: cell for name, cell in flat.items() if not _is_empty(cell)}
+    cells = {name: cell for name, cell in flat.items() if not is_empty(cell)}
     told = {name: cell for name, cell in cells.items() if name not in used}
     if settings.metric in told:
         told.setdefault("value", told[settings.metric])
@@ -274,8 +275,8 @@ def _params(nested: Row, flat: Row, space: Space) -> tuple[dict[str, Any], set[s
         if column not in cells:
             continue
         cell = cells[column]
-        if _is_empty(cell):
-            empty = [option for option in _options(parameter) if _is_empty(option)]
+        if is_empty(cell):
+            empty = [option for option in _options(parameter) if is_empty(option)]
             if not empty or (cells is flat and parameter.when is not None):
                 continue
             cell = cell if cell in empty else empty[0]
@@ -340,7 +341,8 @@ def _number(cell: Any, column: str) -> float:
         raise InvalidInput(f"{column} is {cell!r}: expected a number.") from None
 
 
-def _is_empty(cell: Any) -> bool:
+def is_empty(cell: Any) -> bool:
+    """Whether a cell says nothing, in whatever way a table has for it."""
     return (
         cell is None
         or type(cell).__name__ in ("NAType", "NaTType")  # first: NA is not even unequal to ""

@@ -119,3 +119,16 @@ def test_a_study_without_a_command_asks_for_one(study, tmp_path):
     said = study("run", "--name", "py")
     assert said.code == 2
     assert "was made without a command" in said.err
+
+
+def test_a_study_gets_another_command_and_keeps_its_parameters(study, tmp_path, printing):
+    from farthing import Float
+
+    Study.create(tmp_path / "farthing.db", name="py", space={"x": Float(0, 1)}, budget="3 trials")
+    said = study("run", "--name", "py", "--", *printing("{x}"))
+    assert said.code == 0, said.err
+    said = study("run", "--name", "py", "--budget", "+1 trials", "--", *printing("0{x}"))
+    assert said.code == 0, said.err
+    assert "Changed: command: " in said.out
+    assert "Changed: budget: 3 trials -> 4 trials" in said.out
+    assert len(Study.open("farthing.db", "py").history) == 4

@@ -33,7 +33,8 @@ def replay(
 ) -> None:
     """Where a rule would have stopped: what is saved, and lost.
 
-    FILE has a column for each parameter (or param_NAME), `value`, and `cost` or cost_RESOURCE.
+    FILE has a column for each parameter (or param_NAME), `value`, and `cost` or cost_RESOURCE. A
+    row without a value is a trial that failed.
     """
     from farthing.replay import replay as run_again
 

@@ -126,8 +126,8 @@ def run(
     argument arrives as it is written.
 
     The same command again goes on where it ended; another budget or another setting is said and
-    taken. Without parameters and command it goes on with those that the study has: farthing run
-    --budget +10m. Settings may also stand in farthing.toml.
+    taken. Without parameters, or without them and a command, it goes on with those that the study
+    has: farthing run --budget +10m. Settings may also stand in farthing.toml.
 
     It ends with 0 when the budget is used or a rule stopped it, with 1 when no trial succeeded or
     too many failed in a row, and with 130 after Ctrl-C: the first lets finish what is running, a
@@ -140,13 +140,13 @@ def run(
     from farthing.running import CommandTask
 
     told, quiet = read_config(config), quiet or kind != "table"
-    if command or options["param"] or told.params or "command" in told.run:
+    if options["param"] or told.params or "command" in told.run:
         request = read_request(options, command, told)
         settings, storage = request.settings, request.storage
         workers, slots = request.workers, request.slots
     else:
         request, (storage, name) = None, locate(options["storage"], options["name"])
-        study = _found(storage, name, options, trust)
+        study = _found(storage, name, options, command, trust)
         settings, slots = study.in_force, slots_of(options["slots"] or told.run.get("slots"))
         workers = options["workers"] or told.run.get("workers")
     task = CommandTask(settings.command or (), metric=settings.metric)
@@ -179,17 +179,19 @@ def _start(request: Request, trust: bool) -> Study:
     return study
 
 
-def _found(storage: str, name: str, options: dict[str, Any], trust: bool) -> Study:
-    """Go on with a study that is there, and has a command."""
+def _found(
+    storage: str, name: str, options: dict[str, Any], command: tuple[str, ...], trust: bool
+) -> Study:
+    """Go on with a study that is there, and has a command or is given one."""
     from farthing.cli.request import NOTHING_TO_TUNE, change
 
     study = open_study(storage, name, NOTHING_TO_TUNE, trust=trust)
-    if study.in_force.command is None:
+    if not command and study.in_force.command is None:
         raise InvalidInput(
             f"Study {study.name!r} was made without a command. Write it last: farthing run ... -- "
             "python train.py --lr {lr}."
         )
-    study.changed = change(study, options)
+    study.changed = change(study, options, command)
     return study
 
 
