@@ -29,7 +29,7 @@ def train_in_the_cloud(params: dict) -> float:
     return 0.2 + 0.8 / params["epochs"] + 0.05 * (math.log10(params["rate"]) + 2.5) ** 2
 
 
-optimizer = Optimizer(SPACE, "$100", cost=dollars, stop=NotWorthIt(), worth="0.01 = $5")
+optimizer = Optimizer(SPACE, "$100", cost=dollars, stop=NotWorthIt(), worth="0.01 = $5", seed=3)
 while not optimizer.verdict.stop:
     trial = optimizer.ask()
     optimizer.tell(trial, train_in_the_cloud(trial.params))

@@ -8,6 +8,7 @@ import pytest
 from beliefs import done, known, two_points
 
 from farthing import Categorical, Float, History, Int, InvalidInput, Optimizer, Space, Stopped
+from farthing.belief import START
 from farthing.cost import Known
 from farthing.decision import Proposal
 from farthing.policies import EI, Gittins, Random, Sobol, StartWith, Thompson
@@ -34,7 +35,7 @@ def played(count, cost=lambda x: 1.0, space=SPACE, budget=100.0, **settings):
 def test_it_begins_in_the_middle_and_goes_on_next_to_it():
     (first, second, *_), _ = played(3)
     np.testing.assert_array_equal(first.x, SPACE.snap(np.full((1, 3), 0.5))[0])
-    assert first.because == "the middle of the space (point 1 of the 5 a model starts from)"
+    assert first.because == "the middle of the space (point 1 of the 4 a model starts from)"
     assert abs(second.x[0] - first.x[0]) <= 0.25
     assert "nothing is known of costs yet" in second.because
     assert not np.array_equal(second.x, first.x)
@@ -71,12 +72,12 @@ def test_dear_ones_are_left_out_once_something_is_known_of_costs():
     """A cost that grows a thousandfold along x: uniform points would pay the mean of it."""
     space, paid = Space({"x": Float(0, 1), "y": Float(0, 1)}), []
     for seed in range(20):
-        trials, _ = played(5, lambda x: 10 ** (3 * x[0]), space, budget=2000.0, seed=seed)
+        trials, _ = played(START, lambda x: 10 ** (3 * x[0]), space, budget=2000.0, seed=seed)
         paid.append(sum(10 ** (3 * trial.x[0]) for trial in trials))
-    uniform = 5 * (10**3 - 1) / np.log(10**3)
+    uniform = START * (10**3 - 1) / np.log(10**3)
     assert np.median(paid) < 0.7 * uniform
     known = Optimizer(space, 100.0, policy=EI(), cost=lambda p: 10 ** (3 * p["x"]))
-    for _ in range(5):  # the middle costs 32, which is more than a tenth
+    for _ in range(START):  # the middle costs 32, which is more than a tenth
         trial = known.ask()
         assert 10 ** (3 * trial.x[0]) <= trial.limit["cost"] * (1 + 1e-9)
         known.tell(trial, float(trial.x.sum()))
@@ -250,7 +251,7 @@ def test_after_the_given_points_the_start_is_made_for_the_policy_that_follows():
     history = History((done(0, first.x, 1.0),))
     second = propose(policy, known(SPACE, history=history), rng())
     assert second.notes["phase"] == "start"
-    assert "of the 5 a model starts from" in second.because
+    assert "of the 4 a model starts from" in second.because
 
 
 def test_where_the_model_promises_nothing_one_trial_in_four_looks_elsewhere():

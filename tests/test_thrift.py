@@ -12,7 +12,7 @@ from clocks import Clock
 from farthing import Budget, Categorical, Float, History, Int, Ledger, Optimizer, Space, minimize
 from farthing import optimizer as optimizers
 from farthing.acquisition import look
-from farthing.belief import believe
+from farthing.belief import START, believe
 from farthing.cost import LogGP
 from farthing.policies import Gittins
 from farthing.stopping import NotWorthIt
@@ -118,7 +118,7 @@ def test_whole_thoughts_return_when_trials_turn_out_dear():
     )
     for k in range(12):
         trial = optimizer.ask()
-        assert ("step from" in trial.because) == (k >= 5)  # the start needs no thought
+        assert ("step from" in trial.because) == (k >= START)  # the start needs no thought
         optimizer.tell(trial, math.sin(trial.params["a"]), cost=0.01)
     trial = optimizer.ask()
     optimizer.tell(trial, 0.0, cost=9000.0)

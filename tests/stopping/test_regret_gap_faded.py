@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from oracles import dense_gp, sampled_improvement
 
 from farthing import Float, History, InvalidInput, Ledger, Space, Trial
-from farthing.belief import believe
+from farthing.belief import START, believe
 from farthing.stopping import RegretGapFaded
 from farthing.stopping.regret_gap_faded import LEAST_NOISE, Moved, _newest, improvement
 
@@ -126,7 +126,7 @@ def test_it_compares_with_the_median_of_the_first():
     assert all(v.threshold == pytest.approx(0.2 * np.median(first)) for v in verdicts[4:])
     assert all(v.stop == (v.number <= v.threshold) for v in verdicts[4:])
     assert {v.stop for v in verdicts} == {True, False}
-    assert verdicts[3].notes["regret_gap_faded"][-1] == [8, pytest.approx(first[-1])]
+    assert verdicts[3].notes["regret_gap_faded"][-1] == [START + 3, pytest.approx(first[-1])]
     assert verdicts[4].notes == {}
     assert "(4 of the first 4 times)" in verdicts[3].because
 
