@@ -470,6 +470,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--most", type=int, help="evaluations of a run (default 200 and more)")
     parser.add_argument("--charge-thinking", action="store_true", help="(recordings: always)")
     parser.add_argument("--rows", action="store_true", help="tell ours the rows of a table")
+    parser.add_argument(
+        "--same-source", action="store_true", help="make runs of ours again that are of other code"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")
     asked = parser.parse_args(arguments)
@@ -488,7 +491,13 @@ def main(arguments: list[str]) -> int:
         for problem in asked.problems.split(",")
         for method in asked.methods.split(",")
     ]
-    runs = carry_out(jobs, asked.suite, processes=asked.jobs, folder=asked.data)
+    runs = carry_out(
+        jobs,
+        asked.suite,
+        processes=asked.jobs,
+        folder=asked.data,
+        same_source=asked.same_source,
+    )
     for run in runs.values():
         if run.error:
             print(f"{run.job.method} on {run.job.problem}, seed {run.job.seed}: {run.error}")
