@@ -67,7 +67,9 @@ def test_a_module_of_this_folder_is_found(tmp_path, monkeypatch):
         ("1 + 1", "expected a name such as cooling"),
         ("contextual(slack=open('x'))", "there is no 'open'"),
         ("contextual(slack=[].append)", "expected a name such as cooling"),
-        ("contextual(slac=0.5)", "unexpected keyword argument 'slac'"),
+        ("contextual(slac=0.5)", "unexpected keyword argument 'slac'. It is ContextualEI(slack="),
+        ("ei(3)", "ei(3): too many positional arguments. It is EI()."),
+        ("builtins:max(1)", "'int' object is not iterable"),  # no signature
         ("contextual(slack=2)", "slack is a share"),
         ("no_such_module:X", "X cannot be imported from no_such_module"),
         ("math:no_such", "no_such cannot be imported from math"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
+import inspect
 import os
 import pkgutil
 import sys
@@ -109,8 +110,22 @@ def _called(kind: Any, call: ast.Call | None, text: str, folder: str, option: st
     try:
         return kind(*given, **named)
     except TypeError as error:
-        said = str(error).replace(f"{kind.__name__}.__init__()", kind.__name__)
+        said = _misfit(kind, given, named) or str(error)
         raise InvalidInput(f"{option} {text}: {said}.") from None
+
+
+def _misfit(kind: Any, given: list[Any], named: dict[str, Any]) -> str | None:
+    """What is wrong with the arguments of a call, and those it takes; None: nothing is."""
+    try:
+        takes = inspect.signature(kind)
+    except ValueError:  # of something that Python has no source of
+        return None
+    try:
+        takes.bind(*given, **named)
+    except TypeError as error:
+        plain = (str(each.replace(annotation=each.empty)) for each in takes.parameters.values())
+        return f"{error}. It is {kind.__name__}({', '.join(plain)})"
+    return None
 
 
 def _value(node: ast.expr, text: str, folder: str, option: str) -> Any:
