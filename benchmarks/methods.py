@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ from farthing.asking import Terms, next_trials
 from farthing.belief import Belief
 from farthing.cost import Choose, CostLearner, Flops, Linear, LogGP, Median, MLPFlops, Moving
 from farthing.decision import Policy, Proposal
-from farthing.history import Trial, TrialState
+from farthing.history import History, Trial, TrialState
 from farthing.ledger import Ledger
 from farthing.policies import (
     EI,
@@ -152,17 +152,33 @@ class Ours:
         """The most that what was asked last may cost; it is killed there."""
         return min(self.trial.limit.values(), default=math.inf)
 
-    def killed(self, cost: float) -> None:
+    def killed(self, params: Params, cost: float) -> None:
         """What was asked last was killed at its limit."""
+        self._evaluated(params)
         self.optimizer.tell(self.trial, killed=True, cost=cost)
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """A value, or that it failed; a table's nearest free row answers for what was asked."""
+        """A value, or that it failed; of the row of a table that was evaluated instead, if so."""
         value, cost = evaluation
+        self._evaluated(params)
         if value is None:
             self.optimizer.tell(self.trial, failed="no value", cost=cost)
         else:
             self.optimizer.tell(self.trial, value, cost=cost)
+
+    def _evaluated(self, params: Params) -> None:
+        """The trial is of these parameters: peers are told what was evaluated, too."""
+        if dict(params) == dict(self.trial.params):
+            return
+        number, x = self.trial.number, self.optimizer.space.encode(params)
+
+        def change(state: State, now: float) -> State:
+            trials = list(state.history.trials)
+            trials[number] = replace(trials[number], params=dict(params), x=x)
+            return replace(state, history=History(tuple(trials)))
+
+        self.optimizer._memory.commit(change)
+        self.trial = self.optimizer.history[number]
 
 
 class Together:

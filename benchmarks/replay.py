@@ -172,7 +172,7 @@ def _play(
             values.append(None)
             thinking.append(thought)
             spent += most
-            method.killed(most)  # type: ignore[attr-defined]
+            method.killed(params, most)  # type: ignore[attr-defined]
             continue
         cut = cost > left
         costs.append(max(left, 0.0) if cut else cost)

@@ -144,12 +144,14 @@ def test_every_method_is_given_the_plain_space_unless_told_the_rows(rows, monkey
     assert given == [(rows, 2)] * 2  # three typical costs buy two uniform configurations
 
 
-def test_the_row_answers_for_what_ours_asked_and_is_paid_for():
+def test_ours_is_told_the_row_that_was_evaluated_and_pays_for_it():
     ours = methods.make("EI", table().space, budget=50.0, seed=0)
     for x in (0.0, 0.5, 1.0):
         ours.ask()
         ours.tell({"x": x, "k": "a"}, Evaluation(x, 1.0 + x))
     history = ours.optimizer.history
+    assert [t.params for t in history.done] == [{"x": x, "k": "a"} for x in (0.0, 0.5, 1.0)]
+    np.testing.assert_array_equal(history.X[:, 0], [0.0, 0.5, 1.0])
     assert [t.value for t in history.done] == [0.0, 0.5, 1.0]
     assert [t.cost["cost"] for t in history.done] == [1.0, 1.5, 2.0]
     assert ours.optimizer.ledger.spent == pytest.approx(4.5)

@@ -9,8 +9,8 @@ and imports its library only when a peer is made, so that names can be listed wh
 missing. A peer knows what farthing knows: the parameters with their scales, the budget in units of
 cost, and with every value its cost; and besides, `evaluations`: how many uniform configurations the
 budget would buy, by which its initial design is sized as its documentation says (`_terms.initial`
-where that says nothing). Of a table of rows it asks for any configuration and is told what the
-nearest free row gave, as ours is.
+where that says nothing). Of a table of rows it asks for any configuration and is told the nearest
+free row and what that gave, as ours is (FLAML takes no other configuration than it asked for).
 """
 
 from __future__ import annotations
