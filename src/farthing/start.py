@@ -133,6 +133,8 @@ def start(belief: Belief, rng: np.random.Generator) -> Proposal:
         X = around(space, first, min(REACH * 2.0 ** (number - 1), 1.0), rng)
     else:
         because, X = "the cheaper of two uniform draws, both cheap enough for a start", drawn
+    if number:
+        X = _other_options(belief, X, rng)
     X = _within_first(belief, X, most)
     x = first_allowed(belief, X, rng)
     because += f" (point {number + 1} of the {START} a model starts from)" * (number < START)
@@ -186,6 +188,20 @@ def around(space: Space, x: Array, reach: float, rng: np.random.Generator) -> Ar
     return space.snap(
         np.where(changed, rng.random((DRAWS, space.d)), np.where(space.categorical, x, X))
     )
+
+
+def _other_options(belief: Belief, X: Array, rng: np.random.Generator) -> Array:
+    """X with the options of every categorical that were asked least: nothing is learnt of an option
+    from the others, and a model that has never seen it change takes it for of no importance.
+    """
+    space, known = belief.space, belief.history.X
+    there, X = space.active(known), X.copy()
+    for j in np.flatnonzero(space.categorical):
+        count = int(space.options[j])
+        asked = np.minimum((known[there[:, j], j] * count).astype(np.int64), count - 1)
+        times = np.bincount(asked, minlength=count)
+        X[:, j] = (rng.choice(np.flatnonzero(times == times.min()), len(X)) + 0.5) / count
+    return space.snap(X)
 
 
 def _within_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Array:
