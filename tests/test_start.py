@@ -1,5 +1,6 @@
 """The start is made for every policy that needs a model, in one place; others are asked at once."""
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -40,6 +41,22 @@ def test_it_begins_in_the_middle_and_goes_on_next_to_it():
     assert "nothing is known of costs yet" in second.because
     assert not np.array_equal(second.x, first.x)
     assert all(trial.is_start for trial in (first, second))
+
+
+def test_every_option_is_tried_before_one_is_tried_again():
+    space = Space(
+        {
+            "x": Float(0, 1),
+            "a": Categorical(["u", "v"]),
+            "b": Categorical(["p", "q", "r", "s"]),
+            "c": Categorical([1, 2, 3], when={"a": "v"}),
+        }
+    )
+    for seed in range(10):
+        trials, _ = played(START, space=space, seed=seed)
+        assert Counter(t.params["a"] for t in trials) == {"u": 2, "v": 2}
+        assert {t.params["b"] for t in trials} == {"p", "q", "r", "s"}
+        assert len({t.params["c"] for t in trials if "c" in t.params}) == 2  # where it is there
 
 
 def test_it_begins_where_it_is_said_to_be_cheap():

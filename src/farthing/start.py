@@ -3,7 +3,8 @@
 Nothing is known of costs at first, and they may span decades. So the start begins in the middle of
 the space, or on the side that is said to be cheap (`Float(..., cost="increases")`), goes on next to
 it, and takes the cheaper of two uniform draws that are predicted to be cheap enough once costs are
-known. (The cheapest of many would never see what is dear and good.) A trial of the start may cost
+known. (The cheapest of many would never see what is dear and good.) Of every categorical it takes
+the option that was asked least. A trial of the start may cost
 at most a tenth of the budget, twice as much each time one was killed there before any has returned
 a value, and all of them together a quarter. Where three were killed and none has returned a value,
 the budget is for a few evaluations at most, and the next may use all of it. Where some have, and a
