@@ -6,7 +6,7 @@ near a share of what trials cost:
     allowed = max(share (spent - thinking), LEAST limit)
     r = (thinking + the last thought) / allowed
 
-r <= 1: a whole thought; r <= 2: the last hyperparameters and a smaller search; beyond that no model
+r <= 1: a whole thought; r <= 1.5: the last hyperparameters and a smaller search; beyond that no model
 at all: a step from the best point, from a third of the cube down to the shorter the more were made,
 or now and then a uniform point. Where trials turn out dear, r falls, and whole thoughts return.
 """
@@ -32,7 +32,7 @@ Depth = Literal["whole", "light", "none"]
 SECONDS: Mapping[str, float] = MappingProxyType({"s": 1.0})
 
 LEAST = 0.005  # of the budget: thinking that is always allowed; a rule may end a run early
-LIGHT_UP_TO = 2.0  # times what is allowed
+LIGHT_UP_TO = 1.5  # times what is allowed
 STEPS = 8  # points to choose an untried one from
 LONGEST = -0.5  # log10 of the length of a step,
 SHORTER = 1.25  # and how much shorter it may be where n were made: n^-1.25
