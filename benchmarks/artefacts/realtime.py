@@ -183,19 +183,20 @@ def _draw(kept: Json) -> Figure:
     figure, axes = plt.subplots(len(budgets), len(models), figsize=size, squeeze=False)
     for row, budget in zip(axes, budgets, strict=True):
         for axis, model in zip(row, models, strict=True):
-            for method, part in kept["models"].get(budget, {}).get(model, {}).items():
+            by = kept["models"].get(budget, {}).get(model, {})
+            if not by:
+                axis.set_axis_off()
+                axis.set_title(f"{model}, {budget} s:\nnot yet run")
+                continue
+            for method, part in by.items():
                 hue = colour(COLOURS.get(method, method))
                 axis.plot(
                     SHARES * float(budget), numbers(part["curve"]), color=hue, label=method, lw=1.3
                 )
-            axis.set(title=f"{model}, {budget} s", xlabel="seconds")
-            if kept["models"]:
-                axis.set_yscale("log")
+            axis.set(title=f"{model}, {budget} s", xlabel="seconds", yscale="log")
         row[0].set_ylabel("median best error")
     if kept["models"]:
         axes[0][-1].legend(fontsize=7.5)
-    else:
-        axes[0][0].set(title="not yet run")
     return figure
 
 
