@@ -6,9 +6,10 @@ near a share of what trials cost:
     allowed = max(share (spent - thinking), LEAST limit)
     r = (thinking + the last thought) / allowed
 
-r <= 1: a whole thought; r <= 1.5: the last hyperparameters and a smaller search; beyond that no model
-at all: a step from the best point, from a third of the cube down to the shorter the more were made,
-or now and then a uniform point. Where trials turn out dear, r falls, and whole thoughts return.
+r <= 1: a whole thought; r <= 1.5: the last hyperparameters and a smaller search; beyond that no
+model at all: a step from the best point, from a third of the cube down to the shorter the more were
+made, or now and then a uniform point. Where trials turn out dear, r falls, and whole thoughts
+return.
 """
 
 from __future__ import annotations
