@@ -336,10 +336,6 @@ def test_a_row_with_a_price_and_no_value_is_a_trial_that_failed(nothing):
     rows = [dict(each) for each in ROWS]
     paid = replay(rows, MaxTrials(99), space=SPACE)
     rows[2]["value"] = nothing
-    found = replay(
-        [{k: v for k, v in each.items() if k != "state"} for each in rows],
-        MaxTrials(99),
-        space=SPACE,
-    )
+    found = replay(rows, MaxTrials(99), space=SPACE)
     assert found.trials_in_all == paid.trials_in_all == len(rows)
     assert found.spent_in_all == paid.spent_in_all
