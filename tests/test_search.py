@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from farthing import Categorical, Float, Int, Ordinal, Space
 from farthing.search import (
+    FEWEST_ROWS,
     Effort,
     Found,
     Rated,
@@ -331,14 +332,14 @@ def test_options_that_were_not_screened_are_found_beside_a_number():
     np.testing.assert_allclose(found.X[0], [0.3, 0.875], atol=1e-4)
 
 
-@given(st.integers(0, 1000))
+@given(st.integers(0, 1000), st.sampled_from([9, FEWEST_ROWS + 1]))
 @settings(max_examples=20, deadline=None)
-def test_is_among(seed):
+def test_is_among(seed, rows):
     rng = np.random.default_rng(seed)
-    X, tried = (rng.integers(0, 3, size=(size, 2)) / 2 for size in (9, 4))
+    X, tried = (rng.integers(0, 3, size=(size, 2)) / 2 for size in (rows, 4))
     expected = [any((x == t).all() for t in tried) for x in X]
     assert is_among(X, tried).tolist() == expected
-    assert is_among(-0.0 * X, tried).tolist() == [any((t == 0).all() for t in tried)] * 9
+    assert is_among(-0.0 * X, tried).tolist() == [any((t == 0).all() for t in tried)] * rows
     assert not is_among(X, none(2)).any()
 
 

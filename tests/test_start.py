@@ -145,6 +145,15 @@ def test_a_trial_of_the_start_may_cost_a_tenth_of_the_budget_and_twice_that_afte
     assert free.ask().limit == {}
 
 
+def test_once_there_is_a_value_one_that_may_be_killed_leaves_something_for_the_next():
+    optimizer = Optimizer(SPACE, 100.0, policy=EI())
+    optimizer.tell(optimizer.ask(), 1.0, cost=3.0)
+    for most in (10.0, 7.0, 5.0):  # 25 in all
+        belief = believed(optimizer._settings, optimizer._memory.look())
+        assert cap(belief) == {"cost": pytest.approx(most)}
+        optimizer.tell(optimizer.ask(), killed=True, cost=most)
+
+
 def test_where_evaluations_are_long_against_the_budget_one_is_let_finish():
     """Each costs 4 of 6: three are killed, the fourth is not."""
     optimizer = Optimizer(SPACE, 6.0, policy=EI())
@@ -180,9 +189,11 @@ def test_what_the_others_cost_is_the_lower_middle_of_their_bills_and_no_more_tha
     assert limit(4.0) == 10.0  # a tenth
     assert limit(6.0) == 12.0  # twice
     assert limit(9.0) == 15.0  # three twentieths
-    assert limit(16.0) == pytest.approx(1.2 * 16.0)
-    assert limit(9.0, 6.0) == 12.0  # of two the lower
-    assert limit(6.0, 1.0, 7.0) == pytest.approx(12.0)
+    assert limit(16.0) == pytest.approx(1.1 * 16.0)
+    assert limit(9.0, 4.0) == 10.0  # of two the lower
+    assert limit(6.0, 6.0) == 12.0
+    assert limit(6.0, 6.5, 6.0) == pytest.approx(6.6)  # and no more than is left of a quarter
+    assert limit(6.0, 1.0, 7.0) == pytest.approx(11.0)
     assert limit(60.0) == 40.0  # what is left
 
 

@@ -1,6 +1,7 @@
 """What a thought leads to, and what is ready before the first one."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ from beliefs import pool
 from farthing import Float, Space
 from farthing.decision import Proposal, Verdict
 from farthing.gp import Normal
+from farthing.history import History, Trial
 from farthing.normal import leash
 from farthing.policies import Random
 from farthing.search import Effort, candidates, sobol
 from farthing.settings import Settings
-from farthing.thinking import LEASH_SPREAD, Thought, make_ready
+from farthing.thinking import LEASH_SPREAD, RECENT, Thought, make_ready
 
 ON = Verdict(False, "go on")
 
@@ -63,3 +65,16 @@ def test_of_what_nobody_predicted_its_limit_is_held_and_never_more_than_is_left(
     proposal = Proposal(belief.space.rows[0], "so", notes={"limit": {"cost": 7.5}}, predicted={})
     _, hold = Thought(belief, proposal, ON).trial()
     assert hold == {"cost": min(7.5, left)}
+
+
+def test_of_what_nobody_predicted_what_the_dearest_of_late_has_cost_is_held():
+    belief = pool([1.0], [0.5], [4.0], 1.2, limit=900.0)
+    x = belief.space.rows[0]
+    proposal = Proposal(x, "so", predicted={})
+    bills = [9.0, *[2.0] * (RECENT - 1), 3.0]
+    trials = [Trial(i, {}, x, "done", 1.0, {"cost": bill}) for i, bill in enumerate(bills)]
+    for count, dearest in ((RECENT, 9.0), (RECENT + 1, 3.0)):
+        told = replace(belief, history=History(tuple(trials[:count])))
+        assert Thought(told, proposal, ON).trial()[1] == {"cost": dearest}
+    nobody = replace(belief, history=History())
+    assert Thought(nobody, proposal, ON).trial()[1] == {"cost": 90.0}  # as the start may

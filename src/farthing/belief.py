@@ -7,7 +7,7 @@ shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable if
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -372,12 +372,13 @@ def _discourage(objective: GP, history: History, y: Array) -> GP:
 # ── costs ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def paid(history: History, resource: str) -> list[Trial]:
+def paid(history: History, resource: str) -> Iterator[Trial]:
     """The trials whose bill in a resource is learnt from: also those that failed or were killed.
 
     What was free was answered from somewhere else, and says nothing of what the next one costs.
     """
-    return [t for t in history.having("done", "failed", "killed") if t.cost.get(resource, 0.0) > 0]
+    finished = history.having("done", "failed", "killed")
+    return (trial for trial in finished if trial.cost.get(resource, 0.0) > 0)
 
 
 def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidence:
@@ -443,7 +444,7 @@ def believe(
             )
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
-        bills = paid(history, resource)
+        bills = list(paid(history, resource))
         evidence = evidence_of(space, bills, resource)._replace(
             memory=memories.get(f"cost:{resource}"),
             previous=history.previous[[t.number for t in bills]] if bills else None,

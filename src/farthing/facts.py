@@ -171,7 +171,7 @@ def costs(settings: Settings, state: State) -> list[dict[str, Any]]:
     found = []
     with one_thread():
         for resource, learner in cost_learners(settings, state).items():
-            trials = paid(state.history, resource)
+            trials = list(paid(state.history, resource))
             evidence = evidence_of(settings.space, trials, resource)
             report = calibrate(learner, evidence, rng)
             if report is not None:

@@ -226,6 +226,8 @@ class History:
 
     def points(self, *states: TrialState) -> Array:
         """(k, d) the points of the trials in one of these states; (0,) where there are none."""
+        if len(self.having(*states)) == len(self):  # mostly, and then none is to be looked at
+            return self.X
         return np.asarray(self.X[np.array([t.state in states for t in self.trials], dtype=bool)])
 
     @cached_property
@@ -238,7 +240,7 @@ class History:
 
     def having(self, *states: TrialState) -> tuple[Trial, ...]:
         """The trials in one of these states."""
-        parts = [self._by_state[state] for state in states if state in self._by_state]
+        parts = [self._by_state[state] for state in states if self._by_state.get(state)]
         if len(parts) <= 1:
             return parts[0] if parts else ()
         return tuple(sorted(chain(*parts), key=attrgetter("number")))

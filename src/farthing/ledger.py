@@ -237,6 +237,15 @@ class Ledger:
         )
 
     @property
+    def priced(self) -> tuple[str, ...]:
+        """The limited resources that a trial has a price in: all but trials, which are counted."""
+        return tuple(
+            name
+            for name, account in self._accounts
+            if math.isfinite(account.limit) and name != "trials"
+        )
+
+    @property
     def used(self) -> float:
         """The share of the scarcest limit that is paid or held; 0 where nothing is limited."""
         limited = (account for _, account in self._accounts if math.isfinite(account.limit))
@@ -332,9 +341,7 @@ class Ledger:
             raise InvalidInput(f"Trial {number} holds nothing. Reserve for it first.")
 
     def _amounts(self, amounts: Mapping[str, float]) -> dict[str, float]:
-        limited = any(
-            math.isfinite(account.limit) for name, account in self._accounts if name != "trials"
-        )
+        limited = self.priced
         for resource in amounts:
             if resource == "trials":
                 raise InvalidInput(

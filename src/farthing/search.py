@@ -40,7 +40,8 @@ Bools = NDArray[np.bool_]
 
 CHUNK = 4096  # rows of a table scored at once, to bound memory
 FIRST_ROWS = 256  # and first, where it is known how high the others can be
-FEW_ROWS = 1024  # that are compared at once with what was tried
+FEW_ROWS = 1024  # that are compared at once with what was tried,
+FEWEST_ROWS = 16  # or each with all of it
 LEAST = -1e300  # what is lower is no score
 SPREAD = 0.15  # of the cube, in one coordinate at least: starts of climbs are so far apart
 SAME_POINT = 1e-7  # of the cube: closer than this is the same evaluation
@@ -197,6 +198,11 @@ def _best_first(rows: Array, score: Array) -> Found:
 
 def is_among(X: Array, tried: Array) -> Bools:
     """(m,): whether each row of X is exactly one of `tried`."""
+    if len(X) <= FEWEST_ROWS:
+        same = np.ones((len(X), len(tried)), dtype=np.bool_)
+        for there, known in zip(X.T, tried.T, strict=True):
+            same &= there[:, None] == known
+        return np.asarray(same.any(axis=1))
     among = np.ones(len(X), dtype=np.bool_)
     for j in range(X.shape[1] if len(X) > FEW_ROWS else 0):  # mostly one or two say it all
         there, known = X[among, j], np.append(np.unique(tried[:, j]), np.nan)

@@ -47,8 +47,8 @@ CAP = 1 / 10  # of the budget: the most that a trial of the start may cost,
 LEAST_CAP = 1 / 20  # or half of that,
 ALL = 1 / 4  # where all of them together would cost more
 # Where a tenth is less than those cost that returned a value, twice as much as they, but no more
-# than this part of the budget; where even that is less, a fifth more than they.
-TWICE, MORE = 2.0, 1.2
+# than this part of the budget and what is left of ALL; where that is less, a tenth more than they.
+TWICE, MORE = 2.0, 1.1
 LITTLE = 3 / 20
 HOPELESS = 3  # killed, and no value yet: evaluations are long against the budget, one must do
 CHEAP_SIDE = 0.1  # of the cube: where it is said to be cheap
@@ -153,26 +153,29 @@ def cap(belief: Belief) -> dict[str, float]:
     returned = [trial.number for trial in belief.history.done]
     since = max(returned, default=-1)
     killed = sum(trial.number > since for trial in belief.history.having("killed"))
-    share = min(CAP * 2.0**killed, max(ALL - belief.ledger.used, LEAST_CAP))
+    room = ALL - belief.ledger.used
+    if killed and returned and len(belief.history) < START - 1:
+        room -= LEAST_CAP  # for the one after it: this one may be killed, too
+    share = min(CAP * 2.0**killed, max(room, LEAST_CAP))
     if not returned and killed >= HOPELESS:
         share = 1.0
-    accounts = {name: belief.ledger[name] for name in belief.ledger if name != "trials"}
+    accounts = {name: belief.ledger[name] for name in belief.ledger.priced}
     return {
-        name: min(max(share * account.limit, _as_usual(belief, name)), max(account.left, 0.0))
+        name: min(max(share * account.limit, _as_usual(belief, name, room)), max(account.left, 0.0))
         for name, account in accounts.items()
-        if np.isfinite(account.limit)
     }
 
 
-def _as_usual(belief: Belief, resource: str) -> float:
+def _as_usual(belief: Belief, resource: str, room: float) -> float:
     """What a trial may cost because those that returned a value did: in a budget for a dozen of
-    them a tenth is too little for one.
+    them a tenth is too little for one. There is room for a share of the budget.
     """
     bills = sorted(trial.cost.get(resource, 0.0) for trial in belief.history.done)
     if not bills:
         return 0.0
     usual = bills[(len(bills) - 1) // 2]
-    return min(TWICE * usual, max(LITTLE * belief.ledger[resource].limit, MORE * usual))
+    little = min(LITTLE, room) * belief.ledger[resource].limit
+    return min(TWICE * usual, max(little, MORE * usual))
 
 
 def first_point(space: Space) -> Array:

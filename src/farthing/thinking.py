@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from farthing.belief import START, Z_AFFORDABLE, Belief, believe, paid
+from farthing.belief import START, Z_AFFORDABLE, Belief, believe
 from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.decision import Proposal, Verdict, judge
 from farthing.history import History, PricePoint, Trial
@@ -44,6 +44,7 @@ Array = NDArray[np.float64]
 # Of ln c, at least: a model that is sure of itself promises that what took twenty times as long as
 # expected ends at once.
 LEASH_SPREAD = 0.7
+RECENT = 256  # trials: to look at the bills of thousands takes longer than a step may
 NOTHING = Proposal(None, "the budget is spent")
 
 
@@ -94,13 +95,16 @@ def _unpredicted(
     belief: Belief, proposal: Proposal, limit: Mapping[str, float]
 ) -> dict[str, float]:
     """What to hold of limited resources where no model says what a trial will cost of them: what it
-    may cost at most, else what the dearest has cost, else what a trial of the start may.
+    may cost at most, else what the dearest of late has cost, else what a trial of the start may.
     """
     hold = {}
-    for resource, most in cap(belief).items():
+    for resource in belief.ledger.priced:
         if resource not in proposal.predicted:
-            bills = [trial.cost[resource] for trial in paid(belief.history, resource)]
-            guess = limit.get(resource, max(bills, default=most))
+            guess = limit.get(resource)
+            if guess is None:
+                finished = belief.history.having("done", "failed", "killed")[-RECENT:]
+                dearest = max((trial.cost.get(resource, 0.0) for trial in finished), default=0.0)
+                guess = dearest or cap(belief)[resource]
             hold[resource] = min(guess, max(belief.ledger[resource].left, 0.0))
     return hold
 

@@ -253,7 +253,7 @@ def test_the_effects_on_cost_are_those_of_the_calibration(minimised):
 
     settings, state = minimised
     learner = cost_learners(settings, state)["usd"]
-    evidence = evidence_of(settings.space, paid(state.history, "usd"), "usd")
+    evidence = evidence_of(settings.space, list(paid(state.history, "usd")), "usd")
     rng = np.random.default_rng(settings.seed)
     told = {d.name: d.share for d in cost_drivers(learner.fit(evidence), evidence, rng)}
     assert {e.name: e.share for e in drivers_of(settings, state)["usd"]} == pytest.approx(told)

@@ -104,7 +104,7 @@ def _targets(
             model = fit(evidence_of(settings.space, trials, resource))
             return None if model is None else lambda X: model.log_at(X).mean  # type: ignore[attr-defined]
 
-        bills = _some(paid(state.history, resource))
+        bills = _some(list(paid(state.history, resource)))
         if len(bills) >= FEWEST:
             yield resource, bills, cost_mean
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
@@ -55,7 +56,7 @@ def _too_dear(belief: Belief) -> str | None:
     ledger = belief.ledger
     for resource in ledger.resources:
         account = ledger[resource]
-        known = [t.cost[resource] for t in paid(belief.history, resource)]
+        known = [t.cost[resource] for t in islice(paid(belief.history, resource), 2)]
         if len(known) == 1 and resource not in belief.cost and known[0] > account.left:
             cost, left = (format_amount(resource, a) for a in (known[0], account.left))
             return f"nothing affordable is left: the one trial so far cost {cost}, {left} is left"
