@@ -77,4 +77,4 @@ def test_of_what_nobody_predicted_what_the_dearest_of_late_has_cost_is_held():
         told = replace(belief, history=History(tuple(trials[:count])))
         assert Thought(told, proposal, ON).trial()[1] == {"cost": dearest}
     nobody = replace(belief, history=History())
-    assert Thought(nobody, proposal, ON).trial()[1] == {"cost": 90.0}  # as the start may
+    assert Thought(nobody, proposal, ON).trial()[1] == {"cost": 180.0}  # as the start may

@@ -5,11 +5,11 @@ the space, or on the side that is said to be cheap (`Float(..., cost="increases"
 it, and takes the cheaper of two uniform draws that are predicted to be cheap enough once costs are
 known. (The cheapest of many would never see what is dear and good.) Of every categorical it takes
 the option that was asked least. A trial of the start may cost
-at most a tenth of the budget, twice as much each time one was killed there before any has returned
-a value, and all of them together a quarter. Where three were killed and none has returned a value,
-the budget is for a few evaluations at most, and the next may use all of it. Where some have, and a
-tenth is less than they use to cost, the next may cost what they do and some more. What the user
-gives (`start=`) comes before all of it.
+at most a fifth of the budget while none has returned a value, a tenth once one has, twice as much
+each time one was killed since, and all of them together a quarter. Where three were killed and none
+has returned a value, the budget is for a few evaluations at most, and the next may use all of it.
+Where some have, and a tenth is less than they use to cost, the next may cost what they do and some
+more. What the user gives (`start=`) comes before all of it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ __all__ = [
 Array = NDArray[np.float64]
 
 DRAWS = 64  # points looked at before anything cleverer is done to find an affordable one
-CAP = 1 / 10  # of the budget: the most that a trial of the start may cost,
+FIRST_CAP = 1 / 5  # of the budget: the most that a trial of the start may cost while none has
+CAP = 1 / 10  # returned a value, and once one has; twice as much after each kill,
 LEAST_CAP = 1 / 20  # or half of that,
 ALL = 1 / 4  # where all of them together would cost more
 # Where a tenth is less than those cost that returned a value, twice as much as they, but no more
@@ -156,7 +157,7 @@ def cap(belief: Belief) -> dict[str, float]:
     room = ALL - belief.ledger.used
     if killed and returned and len(belief.history) < START - 1:
         room -= LEAST_CAP  # for the one after it: this one may be killed, too
-    share = min(CAP * 2.0**killed, max(room, LEAST_CAP))
+    share = min((CAP if returned else FIRST_CAP) * 2.0**killed, max(room, LEAST_CAP))
     if not returned and killed >= HOPELESS:
         share = 1.0
     accounts = {name: belief.ledger[name] for name in belief.ledger.priced}
