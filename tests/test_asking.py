@@ -160,7 +160,7 @@ def test_lost_trials_are_part_of_a_batch_and_are_begun_once(url):
     assert len({tuple(t.params.items()) for t in batch}) == 4
     assert study._memory.look().thinker is None
     held = [study.ledger.held(t.number)["usd"] for t in batch]
-    assert held == pytest.approx([1.0, 1.0, 0.5, 0.5])  # nobody knows what they cost
+    assert held == pytest.approx([2.0, 0.5, 0.5, 0.5])  # nobody knows what they cost
     assert [t.state for t in study.history] == ["lost"] * 2 + ["running"] * 4
 
 

@@ -78,7 +78,7 @@ def test_what_was_free_teaches_nothing_of_what_the_others_cost():
                 optimizer.tell(trial, failed="lost", cost=0)  # nothing to learn a cost from
             else:
                 optimizer.tell(trial, 1.0, cost=cost)
-    assert len(paid(one.history, "usd")) == 5
+    assert len(list(paid(one.history, "usd"))) == 5
     predicted = [each.ask().predicted["usd"] for each in (one, other)]
     assert predicted[0] == predicted[1]
 
