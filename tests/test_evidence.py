@@ -198,6 +198,19 @@ def peer_runs(values, *, error=None):
     return runs
 
 
+def test_what_was_paid_for_the_best_peers_value_is_a_part_of_what_that_peer_paid():
+    def part(ours, itself, another):
+        return {"ours": ours, "itself": itself, "another": another}
+
+    kept = {"15": {"a": part(None, 0.5, None), "b": part(0.4, 0.8, None)}}
+    kept["60"] = {"a": part(0.2, 0.5, 0.4), "b": part(0.4, 0.8, None), "c": part(0.9, 0.3, 0.3)}
+    said = comparison._reach_said({"reach": kept})
+    assert "with 15, never (1 of 2 never; another seed of that peer: never, 2 never): NOT" in said
+    assert (
+        "with 60, 50 % (0 of 3 never; another seed of that peer: 100 %, 1 never): reached" in said
+    )
+
+
 def test_the_verdict_on_peers_follows_the_numbers():
     runs = peer_runs({"PBGI": 0.0, "optuna-tpe": 0.5})
     counts = comparison.counted(runs, runs)

@@ -77,6 +77,7 @@ SLOW_PROBLEMS = (
 ENOUGH_GROUPS = 4  # of a family before it counts like the others
 NOISE = 0.05  # p of a sign test over the seeds of a problem, above which it says nothing
 ENOUGH = 3  # seeds of a peer on a problem before it may be called the best there
+GOAL = 0.6  # of what the best peer paid for its final value: what the default should pay for it
 
 
 def problems(most: int, settings: Settings) -> list[str]:
@@ -636,6 +637,38 @@ def _reach_table(kept_: Json) -> str:
         f"{ENOUGH} seeds there), against that peer's own time to the worse of the two final "
         "values; the control is another seed of that peer against itself:\n\n"
         + markdown(header, rows)
+        + "\n\n"
+        + _reach_said(kept_)
+    )
+
+
+def _part_paid(by_problem: Mapping[str, Json], who: str) -> list[float]:
+    """Per problem, what they paid for the best peer's final value, of what it paid; inf: never."""
+    return [
+        np.inf if part[who] is None else part[who] / part["itself"] for part in by_problem.values()
+    ]
+
+
+def _reach_said(kept_: Json) -> str:
+    """Whether the goal is reached, and what chance alone makes of it."""
+    said = []
+    for budget in _order(kept_["reach"]):
+        ours, another = (_part_paid(kept_["reach"][budget], who) for who in ("ours", "another"))
+        part, chance = (
+            _percent(m if np.isfinite(m := float(np.median(parts))) else None)
+            for parts in (ours, another)
+        )
+        goal = "reached" if np.median(ours) <= GOAL else "NOT reached"
+        said.append(
+            f"with {budget}, {part} ({np.isinf(ours).sum()} of {len(ours)} never; another seed of "
+            f"that peer: {chance}, {np.isinf(another).sum()} never): {goal}"
+        )
+    return (
+        "What the default pays for the best peer's final value, of what that peer itself paid for "
+        f"it, in the median of the problems (goal: at most {100 * GOAL:.0f} %): {'; '.join(said)}. "
+        "The best peer is the best of all of them, chosen after the fact on each problem: what it "
+        "owes to luck nobody reaches again, as its other seeds show, least of all where a run is a "
+        "dozen evaluations."
     )
 
 
