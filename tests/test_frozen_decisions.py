@@ -1,0 +1,30 @@
+"""Every decision that was recorded is made again, bit for bit.
+
+On another processor or with another BLAS the last bits of a sum differ, and a run that has once
+chosen another point goes its own way: there, each run is compared until it first differs.
+"""
+
+import frozen
+import numpy as np
+import pytest
+
+RECORDED = np.load(frozen.FILE)
+SAME_MACHINE = str(RECORDED[frozen.MACHINE]) == frozen.machine()
+RUNS = frozen.runs()
+NEAR = 1e-6  # in the unit cube
+
+
+def test_all_runs_are_recorded():
+    recorded = set(RECORDED.files) - {frozen.MACHINE}
+    assert recorded == set(RUNS)
+    assert sum(len(RECORDED[name]) for name in recorded) > 5000
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_decisions(name):
+    expected, made = RECORDED[name], RUNS[name]()
+    if SAME_MACHINE:
+        assert made.tobytes() == expected.tobytes()
+    else:
+        start = min(4, len(expected))  # without a model yet
+        np.testing.assert_allclose(made[:start], expected[:start], rtol=NEAR, atol=NEAR)
