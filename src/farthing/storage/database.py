@@ -31,14 +31,14 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import Pool
 
-from farthing.errors import FarthingError, StorageError, Unreachable
+from farthing.errors import FarthingError, StorageError
 from farthing.storage.address import printable, secrets_in
+from farthing.storage.error_codes import CANNOT_OPEN, NO_FOLDER, is_locked, meaning_of
 from farthing.storage.schema import prepare
 
 __all__ = ["Database", "clock", "is_missing", "let_go_of_files"]
 
 PATIENCE = 30.0  # seconds to wait for somebody else's transaction, or for a server
-PASSING = ("was locked by", "cannot be reached", "cannot grow")  # what another moment may mend
 IDLE = 60.0  # seconds after which a connection may have been cut, so that a new one is made
 MAX_VALUE = (
     100_000_000  # bytes of one value in a file: the rows of a table are the largest we write
@@ -110,8 +110,8 @@ class Database:
         """Connections of this process that are likely to be alive, to a file that is there."""
         if self._file is not None and self._identity() != self._file:
             raise StorageError(
-                f"The database {self.shown} was deleted or replaced while it was in use. What was "
-                "told before is in the file that was there: put it back, or run again."
+                f"The database {self.shown} was deleted or replaced while it was in use. Earlier "
+                "results are in the original file. Restore that file, or run again."
             )
         if self._process != os.getpid():
             self._inherited.append(self._engine.pool)
@@ -179,9 +179,7 @@ class Database:
         try:
             yield
         except DBAPIError as error:
-            sentence = self._sentence(error)
-            passing = any(word in sentence for word in PASSING)
-            raise (Unreachable if passing else StorageError)(sentence) from error
+            raise self._explained(error) from error
         except SQLAlchemyError as error:  # two rows where there is one, or none
             raise self.strange(error) from error
 
@@ -201,36 +199,22 @@ class Database:
         """The database holds what no Farthing wrote."""
         said = ascii(str(what)[:200])[1:-1]
         return StorageError(
-            f"The database {self.shown} holds what no Farthing wrote ({said}). It is damaged, or "
-            "somebody else made it: use another copy."
+            f"The database {self.shown} contains data that Farthing did not write ({said}). It is "
+            "damaged, or another program changed it. Restore a backup, or name another database."
         )
 
-    def _sentence(self, error: DBAPIError) -> str:
+    def _explained(self, error: DBAPIError) -> StorageError:
+        """The error to raise instead: its class and its sentence follow from the code alone."""
         said = str(error.orig).strip().split("\n")[0]
         for secret in secrets_in(self.url.render_as_string(hide_password=False)):
             said = said.replace(secret, "***")
-        low = said.lower()
-        where = f"The database {self.shown}"
-        if "readonly" in low or "read-only" in low or "permission denied" in low:
-            return f"{where} cannot be written to ({said}). Give this user the right to write it."
-        if "locked" in low or "lock timeout" in low or "statement timeout" in low:
-            return (
-                f"{where} was locked by another program for {PATIENCE:.0f} s ({said}). "
-                "End that program, or wait for it."
-            )
-        if "unable to open" in low:
-            folder = Path(self.url.database or ".").absolute().parent
-            there = "exists, but not for you" if folder.is_dir() else "does not exist"
-            return f"{where} cannot be opened: the folder {folder} {there}. Name another file."
-        if "too big" in low:
-            return f"{where} holds a value that no Farthing wrote ({said}). Name another file."
-        if "not a database" in low or "malformed" in low:
-            return f"{where} is not one that can be read ({said}). Name another file."
-        if "disk" in low or "full" in low or "no space" in low:
-            return f"{where} cannot grow ({said}). Make room on the disk."
-        if error.connection_invalidated or "connect" in low or "password" in low:
-            return f"{where} cannot be reached ({said}). Is the server running, and the URL right?"
-        return f"{where} refused: {said}."
+        meaning = meaning_of(error)
+        folder = ""
+        if meaning is CANNOT_OPEN and "uri" not in self.url.query:
+            folder = os.path.dirname(os.path.abspath(str(self.url.database)))
+            meaning = CANNOT_OPEN if os.path.isdir(folder) else NO_FOLDER
+        sentence = meaning.sentence.format(said=said, folder=folder, seconds=PATIENCE)
+        return meaning.error(f"The database {self.shown} {sentence}")
 
     def close(self) -> None:
         """Close every connection of this process."""
@@ -253,8 +237,8 @@ def _postgres(url: URL) -> Engine:
         return engine
     except ImportError:
         raise StorageError(
-            "PostgreSQL is spoken by psycopg, which is not installed: "
-            "pip install 'farthing[postgres]'."
+            "PostgreSQL needs psycopg, which is not installed. "
+            "Run: pip install 'farthing[postgres]'."
         ) from None
 
 
@@ -266,21 +250,21 @@ def _url(given: str | Path) -> URL:
         backend = url.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise StorageError(
-            f"{shown!r} is not the address of a database. "
-            'Write "sqlite:///tune.db", a file name, or "postgresql://user@host/name".'
+            f"{shown!r} is not the address of a database. Expected a file name, "
+            '"sqlite:///tune.db" or "postgresql://user@host/name".'
         ) from None
     if backend in ("postgres", "postgresql"):
         if "@" in (url.host or ""):  # or a part of the password would be taken for the server
-            raise StorageError(f"{shown!r}: there is an @ in the password. Write it as %40.")
+            raise StorageError(f"{shown!r}: the password contains an @. Write it as %40.")
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
         raise StorageError(
-            f"{shown!r}: a study is kept in an SQLite file or on a PostgreSQL server. "
+            f"{shown!r}: a study is stored in an SQLite file or on a PostgreSQL server. "
             'Write "sqlite:///tune.db" or "postgresql://user@host/name".'
         )
     if url.database in (None, "", ":memory:"):
         raise StorageError(
-            f"{shown!r}: a study is kept in a file, so that it outlives this process. "
+            f"{shown!r}: a study must be stored in a file, so that it survives this process. "
             'Write "sqlite:///tune.db".'
         )
     return url
@@ -334,8 +318,8 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             break
-        except Exception as error:  # switching does not wait for others by itself
-            if "locked" not in str(error) or time.monotonic() > deadline:
+        except sqlite3.Error as error:  # switching does not wait for others by itself
+            if not is_locked(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
     connection.execute("PRAGMA trusted_schema=OFF")  # the file may be somebody else's
