@@ -198,9 +198,12 @@ def test_a_running_worker_does_not_import_what_others_change_a_study_to(tmp_path
 def test_every_name_in_a_description_is_looked_at():
     mine = {"__is__": "own:Mine"}
     assert foreign_in({"s": [1, (mine,)], "usd": {"__function__": None}}) == ["own:Mine", None]
-    assert foreign_in({"__is__": "farthing.policies.ei:EI"}) == []
-    assert foreign_in({"__is__": "farthing.policies.ei:np"}) == ["farthing.policies.ei:np"]
-    assert foreign_in({"__is__": "farthing.policiesx:EI"}) == ["farthing.policiesx:EI"]
+    assert foreign_in({"__is__": "EI"}) == []
+    assert foreign_in({"__function__": "cheapness"}) == []
+    for name in ("farthing.policies.ei:np", "farthing.policiesx:EI", "np", "cheapness", 7, ["EI"]):
+        assert foreign_in({"__is__": name}) == [name]
+    for name in ("farthing.cost.known:replace", "os:system", "EI", None):
+        assert foreign_in({"__function__": name}) == [name]
 
 
 # ── databases that no Farthing wrote ───────────────────────────────────────────────────────────
@@ -214,7 +217,7 @@ STATEMENTS = [
     "UPDATE farthing_studies SET settings = x'ff00'",
     f"UPDATE farthing_studies SET settings = '{DEEP}'",
     "UPDATE farthing_studies SET settings = replace(settings, '\"low\":0', '\"low\":NaN')",
-    "UPDATE farthing_studies SET settings = replace(settings, 'parameters:Float', 'os:system')",
+    "UPDATE farthing_studies SET settings = replace(settings, '\"Float\"', '\"os:system\"')",
     'UPDATE farthing_studies SET ledger = \'{"accounts": {"cost": [NaN, 0, 0]}, "holds": {}}\'',
     "UPDATE farthing_studies SET ledger = 7",
     "UPDATE farthing_studies SET ledger = x'ff'",

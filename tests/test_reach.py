@@ -28,7 +28,7 @@ IMPORTER = "farthing.storage.settings_text"
 # Who calls whom on the way to an import of what a database names.
 WAY = {
     "_import": {"_find"},
-    "_find": {"_ours", "_is_importable", "restore"},  # a method of ours; a name given here; below
+    "_find": {"_is_importable", "restore"},  # a name given here; below
     "restore": {"restore", "_part", "_restore_space"},  # behind `foreign_in`, or --trust
 }
 # Where else in the house code is run: never by a name that a database holds.

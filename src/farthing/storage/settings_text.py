@@ -1,13 +1,13 @@
-"""The settings of a study as text, kept with it: whoever opens it thinks alike.
+"""The settings of a study as text: every process that opens the study reads the same settings.
 
-A frozen dataclass is its class, by "module:name", and its fields. Policies, rules and cost models
-need no registry for this, and a user's own are kept like ours. A function is kept by its name where
-it can be imported; a lambda or one defined in a function cannot, and has to be given again when the
-study is opened.
+The text of a frozen dataclass is its name and its fields. Farthing's own classes have the names in
+`names.py`; a class of a user is named "module:Name". A function is stored by its name if it can be
+imported. A lambda, or a function defined in another one, must be given again when the study is
+opened.
 
-A database is written by others. What it names is imported and called only where it is one of
-Farthing's own methods, which touch nothing; the rest is text (`Unseen`) until whoever opens the
-study gives it again, or says that it is to be trusted.
+Other people may write to a database. Only the names in `names.py` are used as they are: these
+methods touch no file and no process. The rest stays text (`Unseen`) until the caller gives the part
+again, or says that the database can be trusted.
 """
 
 from __future__ import annotations
@@ -25,17 +25,13 @@ from farthing.errors import InvalidInput
 from farthing.settings import Settings, Unseen
 from farthing.space import Space
 from farthing.storage.json_text import from_text, to_text
+from farthing.storage.names import FUNCTION, KIND, STORED_KEYS, Named, current, name_of, ours
 
 __all__ = ["described", "differing", "foreign_in", "from_described", "not_given", "restored"]
 
-KIND, FUNCTION = "__is__", "__function__"
 PARTS = ("policy", "stop", "cost")
-# Where Farthing's own methods and parameters are: nothing in them touches disk or processes.
-ROOMS = (
-    *("farthing.parameters.", "farthing.space.", "farthing.decision."),
-    *("farthing.policies.", "farthing.stopping.", "farthing.cost."),
-)
-# What every study had before a setting existed.
+FIELDS = {key: name for name, key in STORED_KEYS.items()}  # {key in a database: field of Settings}
+# A study that was stored before a setting existed has its default.
 NEWER: dict[str, Any] = {
     f.name: f.default for f in fields(Settings) if f.default is not MISSING_DEFAULT
 }
@@ -47,17 +43,22 @@ NEWER: dict[str, Any] = {
 def described(settings: Settings) -> dict[str, Any]:
     """The settings as plain values."""
     plain = {f.name: getattr(settings, f.name) for f in fields(settings)}
-    return {
-        **plain,
-        "space": _describe_space(settings.space),
-        "budget": None if settings.budget is None else dict(settings.budget.limits),
-        **{name: describe(plain[name]) for name in PARTS},
-    }
+    plain |= {name: describe(plain[name]) for name in PARTS}
+    plain["space"] = _describe_space(settings.space)
+    plain["budget"] = None if settings.budget is None else dict(settings.budget.limits)
+    return {STORED_KEYS.get(name, name): value for name, value in plain.items()}
 
 
 def from_described(text: str) -> dict[str, Any]:
-    """What was stored; older versions kept how a command is run in a place of its own."""
-    stored: dict[str, Any] = NEWER | from_text(text)
+    """What was stored, by the names of today.
+
+    The first release stored how a command is run under one key, "execution".
+    """
+    stored: dict[str, Any] = NEWER | {FIELDS.get(k, k): v for k, v in from_text(text).items()}
+    stored |= {name: current(stored[name]) for name in PARTS if name in stored}
+    if "space" in stored:  # the rows of a table hold values only
+        parameters = current(stored["space"]["parameters"])
+        stored["space"] = {**stored["space"], "parameters": parameters}
     execution = stored.pop("execution", None)
     if execution is not None:
         cpu, endless = execution.pop("cpu"), not execution["failures_in_a_row"]
@@ -99,9 +100,9 @@ def foreign_in(described: Any) -> list[str | None]:
         return []
     if FUNCTION in described:
         name = described[FUNCTION]
-        return [] if name is not None and isinstance(_ours(name), FunctionType) else [name]
+        return [] if isinstance(_ours(name).kind, FunctionType) else [name]
     found = [name for key, item in described.items() if key != KIND for name in foreign_in(item)]
-    if KIND in described and not is_dataclass(_ours(described[KIND])):
+    if KIND in described and not is_dataclass(_ours(described[KIND]).kind):
         found.insert(0, described[KIND])
     return found
 
@@ -122,16 +123,9 @@ def not_given(part: str, unseen: Unseen) -> InvalidInput:
     )
 
 
-def _ours(name: Any) -> Any:
-    """The method of that name in one of Farthing's rooms for them; None if there is none."""
-    module, _, own = str(name).partition(":")
-    if not f"{module}.".startswith(ROOMS) or not own.isidentifier():
-        return None
-    try:
-        found = _find(str(name))
-    except InvalidInput:
-        return None
-    return found if f"{getattr(found, '__module__', '')}.".startswith(ROOMS) else None
+def _ours(name: Any) -> Named:
+    """What a name of Farthing's stands for; nothing, if it is not one of them."""
+    return ours(name) or Named(None)
 
 
 def differing(one: str, other: str) -> list[str]:
@@ -160,9 +154,11 @@ def describe(value: Any) -> Any:
     if isinstance(value, Unseen):
         return value.described
     if is_dataclass(value) and not isinstance(value, type):
-        kept = [f for f in fields(value) if f.init and not f.name.startswith("_")]
-        return {KIND: _name_of(type(value))} | {
-            f.name: describe(getattr(value, f.name)) for f in kept
+        name = name_of(value)
+        fixed = _ours(name).fixed
+        kept = [f.name for f in fields(value) if f.init and not f.name.startswith("_")]
+        return {KIND: name or _path_of(type(value))} | {
+            each: describe(getattr(value, each)) for each in kept if each not in fixed
         }
     if isinstance(value, Mapping):
         return {name: describe(item) for name, item in value.items()}
@@ -175,7 +171,8 @@ def describe(value: Any) -> Any:
             f"{value!r} cannot be kept in a database. Make its class a frozen dataclass whose "
             "fields are its settings."
         )
-    return {FUNCTION: _name_of(value) if _is_importable(value) else None}
+    path = _path_of(value) if _is_importable(value) else None
+    return {FUNCTION: name_of(value) or path}
 
 
 def restore(described: Any) -> Any:
@@ -185,26 +182,28 @@ def restore(described: Any) -> Any:
     if not isinstance(described, Mapping):
         return described
     if FUNCTION in described:
-        return MISSING if described[FUNCTION] is None else _find(described[FUNCTION])
+        name = described[FUNCTION]
+        return MISSING if name is None else _ours(name).kind or _find(name)
     parts = {name: restore(item) for name, item in described.items() if name != KIND}
     if KIND not in described:
         return parts
     if any(part is MISSING for part in parts.values()):
         return MISSING
-    kind = _find(described[KIND])
+    own = _ours(described[KIND])
+    kind = own.kind or _find(described[KIND])
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise InvalidInput(
             f"The study was made with {described[KIND]}, which is not a dataclass here. "
             "Restore that class, or give the part again when you open the study."
         )
-    return kind(**parts)
+    return kind(**parts, **own.fixed)
 
 
 def _describe_space(space: Space) -> dict[str, Any]:
     """The parameters, and the rows of a table."""
     rows = None if space.rows is None else [space.decode(x) for x in space.rows]
     parameters = {
-        name: {KIND: _name_of(type(parameter))} | _fields_of(parameter)
+        name: {KIND: name_of(parameter) or _path_of(type(parameter))} | _fields_of(parameter)
         for name, parameter in space.parameters.items()
     }
     return {"parameters": parameters, "rows": rows}
@@ -231,7 +230,7 @@ def _restore_space(described: Mapping[str, Any]) -> Space:
     return Space.from_rows(list(rows.values()), parameters)
 
 
-def _name_of(thing: type | Callable[..., Any]) -> str:
+def _path_of(thing: type | Callable[..., Any]) -> str:
     return f"{thing.__module__}:{thing.__qualname__}"
 
 
@@ -239,7 +238,7 @@ def _is_importable(function: Any) -> bool:
     if function.__module__ == "__main__":
         return False  # another process has another __main__
     try:
-        return _find(_name_of(function)) is function
+        return _find(_path_of(function)) is function
     except InvalidInput:
         return False
 

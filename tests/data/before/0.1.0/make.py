@@ -1,7 +1,7 @@
 """Makes the files of this folder, with the code of the first release and no other.
 
     git worktree add /tmp/first 2212a9a
-    PYTHONPATH=/tmp/first/src:$PWD/tests python tests/data/before/make.py
+    PYTHONPATH=/tmp/first/src:$PWD/tests python tests/data/before/0.1.0/make.py
 
 `studies.db` and `postgres.sql` hold the same five studies, in SQLite and as SQL for PostgreSQL;
 `expected.json` is what the first release said of them, and what it did next. Proposals come out the

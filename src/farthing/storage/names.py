@@ -1,0 +1,146 @@
+"""The names under which a database keeps Farthing's own methods, parameters and settings.
+
+A name is what users write: "Gittins", "any_of", "Float". It is not the place of a class in the
+package, so a class can be moved and renamed, and the studies that are stored still open. Code of
+users is not listed here: it is stored as "module:Name".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from farthing import cost, policies, stopping
+from farthing.acquisition import cheapness
+from farthing.decision import _Held, _Several
+from farthing.parameters import Categorical, Float, Int, Ordinal
+
+__all__ = ["FUNCTION", "KIND", "NAMES", "STORED_KEYS", "Named", "current", "name_of", "ours"]
+
+KIND, FUNCTION = "__is__", "__function__"  # keys of a description
+
+# {field of Settings: its key in a database}, where they differ or will.
+STORED_KEYS = {"leash": "leash", "thinking": "thinking"}
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a name stands for: a dataclass, or a function.
+
+    Attributes:
+        before: the names under which earlier versions stored it.
+        fixed: the fields that the name itself gives a value, which are not stored.
+        fields: {name of a field in earlier versions: its name}.
+    """
+
+    kind: Any
+    before: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+# To rename a class, change its row: the new name, the new class, and the old name in `before`.
+# Never remove a name from `before`: some database has it.
+NAMES: Mapping[str, Named] = {
+    # parameters
+    "Float": Named(Float, ("farthing.parameters:Float",)),
+    "Int": Named(Int, ("farthing.parameters:Int",)),
+    "Ordinal": Named(Ordinal, ("farthing.parameters:Ordinal",)),
+    "Categorical": Named(Categorical, ("farthing.parameters:Categorical",)),
+    # policies
+    "CArBO": Named(policies.CArBO, ("farthing.policies.carbo:CArBO",)),
+    "CheapCover": Named(policies.CheapCover, ("farthing.policies.cheap_cover:CheapCover",)),
+    "ConfidenceBound": Named(
+        policies.ConfidenceBound, ("farthing.policies.confidence_bound:ConfidenceBound",)
+    ),
+    "ContextualEI": Named(policies.ContextualEI, ("farthing.policies.contextual:ContextualEI",)),
+    "Cooling": Named(policies.Cooling, ("farthing.policies.cooling:Cooling",)),
+    "EI": Named(policies.EI, ("farthing.policies.ei:EI",)),
+    "EIPerCost": Named(policies.EIPerCost, ("farthing.policies.ei_per_cost:EIPerCost",)),
+    "Gittins": Named(policies.Gittins, ("farthing.policies.gittins:Gittins",)),
+    "LatinHypercube": Named(
+        policies.LatinHypercube, ("farthing.policies.latin_hypercube:LatinHypercube",)
+    ),
+    "Random": Named(policies.Random, ("farthing.policies.random:Random",)),
+    "Rollout": Named(policies.Rollout, ("farthing.policies.rollout:Rollout",)),
+    "Sobol": Named(policies.Sobol, ("farthing.policies.sobol:Sobol",)),
+    "StartWith": Named(policies.StartWith, ("farthing.policies.start_with:StartWith",)),
+    "Thompson": Named(policies.Thompson, ("farthing.policies.thompson:Thompson",)),
+    "cheapness": Named(cheapness, ("farthing.acquisition:cheapness",)),  # a base of Rollout
+    # stopping rules
+    "EIFaded": Named(stopping.EIFaded, ("farthing.stopping.ei_faded:EIFaded",)),
+    "Insignificant": Named(
+        stopping.Insignificant, ("farthing.stopping.insignificant:Insignificant",)
+    ),
+    "MaxTrials": Named(stopping.MaxTrials, ("farthing.stopping.max_trials:MaxTrials",)),
+    "NotWorthIt": Named(stopping.NotWorthIt, ("farthing.stopping.not_worth_it:NotWorthIt",)),
+    "OutOfBudget": Named(stopping.OutOfBudget, ("farthing.stopping.out_of_budget:OutOfBudget",)),
+    "ProbableRegret": Named(
+        stopping.ProbableRegret, ("farthing.stopping.probable_regret:ProbableRegret",)
+    ),
+    "RegretGap": Named(stopping.RegretGap, ("farthing.stopping.regret_gap:RegretGap",)),
+    "RegretGapFaded": Named(
+        stopping.RegretGapFaded, ("farthing.stopping.regret_gap_faded:RegretGapFaded",)
+    ),
+    "Stalled": Named(stopping.Stalled, ("farthing.stopping.stalled:Stalled",)),
+    "Target": Named(stopping.Target, ("farthing.stopping.target:Target",)),
+    "any_of": Named(_Several, ("farthing.decision:_Several",), {"everyone": False}),
+    "all_of": Named(_Several, ("farthing.decision:_Several",), {"everyone": True}),
+    "in_a_row": Named(_Held, ("farthing.decision:_Held",), {"trials": 0}),
+    "after": Named(_Held, ("farthing.decision:_Held",), {"times": 1}),
+    # cost models
+    "CNNFlops": Named(cost.CNNFlops, ("farthing.cost.flops:CNNFlops",)),
+    "Choose": Named(cost.Choose, ("farthing.cost.choose:Choose",)),
+    "Flops": Named(cost.Flops, ("farthing.cost.flops:Flops",)),
+    "Known": Named(cost.Known, ("farthing.cost.known:Known",)),
+    "Linear": Named(cost.Linear, ("farthing.cost.linear:Linear",)),
+    "LogGP": Named(cost.LogGP, ("farthing.cost.log_gp:LogGP",)),
+    "MLPFlops": Named(cost.MLPFlops, ("farthing.cost.flops:MLPFlops",)),
+    "Median": Named(cost.Median, ("farthing.cost.median:Median",)),
+    "Moving": Named(cost.Moving, ("farthing.cost.moving:Moving",)),
+    "ResidualGP": Named(cost.ResidualGP, ("farthing.cost.residual_gp:ResidualGP",)),
+    "SelectedGP": Named(cost.SelectedGP, ("farthing.cost.selected_gp:SelectedGP",)),
+    "Transfer": Named(cost.Transfer, ("farthing.cost.transfer:Transfer",)),
+}
+
+
+def ours(name: Any) -> Named | None:
+    """What a stored name stands for; None if it is not one of Farthing's."""
+    return NAMES.get(name) if isinstance(name, str) else None
+
+
+def name_of(value: Any) -> str | None:
+    """The name under which an instance or a function of Farthing's is stored."""
+    for name, row in NAMES.items():
+        same = row.kind is value or row.kind is type(value)
+        if same and all(getattr(value, key) == fixed for key, fixed in row.fixed.items()):
+            return name
+    return None
+
+
+def current(described: Any) -> Any:
+    """A description as this version would have written it, whichever version wrote it."""
+    if isinstance(described, list | tuple):
+        return type(described)(current(item) for item in described)
+    if not isinstance(described, Mapping):
+        return described
+    told = {key: current(item) for key, item in described.items()}
+    for key in (KIND, FUNCTION):
+        if isinstance(name := told.get(key), str):
+            return _renamed(key, name, told)
+    return told
+
+
+def _renamed(key: str, name: str, told: dict[str, Any]) -> dict[str, Any]:
+    fits = (
+        new
+        for new, row in NAMES.items()
+        if name in row.before and all(told.get(k) == fixed for k, fixed in row.fixed.items())
+    )
+    new = next(fits, name)
+    row = NAMES.get(new, Named(None))
+    dropped = row.fixed if new != name else {}
+    return {key: new} | {
+        row.fields.get(k, k): item for k, item in told.items() if k != key and k not in dropped
+    }
