@@ -259,7 +259,8 @@ def drive(
             return Outcome(value) if value is not None else Outcome(failed="no value")
 
         stop = None if most is None else MaxTrials(most)
-        return minimize(objective, space, budget=f"{budget:g}s", stop=stop, seed=seed).stop_reason
+        result = minimize(objective, space, budget=f"{budget:g}s", stop=stop, seed=seed)
+        return str(result.stop_reason)
     if method == "random":
         tuner: Any = _Random(space, seed)
     else:

@@ -95,7 +95,7 @@ def make_many(url: str, name: str = "many", count: int = MANY) -> None:
         params = study.space.decode(x)
         value = error_of(params, 20) + 0.01 * float(rng.standard_normal())
         made = foreign_trial(settings, params, "done", value, cost=0.05 + 0.002 * params["width"])
-        trials.append(replace(made, because="most improvement per cost"))
+        trials.append(replace(made, because="most improvement per cost", origin="suggested"))
     study.commit(Added(tuple(trials)))
     study.close()
 

@@ -154,7 +154,7 @@ def test_a_resource_that_is_limited_later_counts_what_is_known_of_it(tmp_path):
     study.tell(running, 1.0, cost=1.0)
     assert study.ledger["trials"].left == 6
     assert study.ledger["cost"].spent == pytest.approx(
-        sum(trial.cost["cost"] for trial in study.history if not trial.is_foreign)
+        sum(trial.cost["cost"] for trial in study.history if not trial.is_external)
     )
 
 

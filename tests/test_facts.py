@@ -12,7 +12,7 @@ from clocks import Clock
 from farthing import Budget, Float, Int, Optimizer, Space
 from farthing.errors import InvalidInput
 from farthing.facts import Result, _ledger_before, _promise, explanation, summary, time_of
-from farthing.history import History, Trial
+from farthing.history import History, StopReason, Trial
 from farthing.ledger import Ledger
 from farthing.normal import log_ei
 from farthing.policies import EI, EIPerCost, Gittins, Random
@@ -51,7 +51,8 @@ def explain(optimizer, number):
 
 
 def result_of(optimizer, reason="enough"):
-    return Result(optimizer.best, reason, optimizer.ledger, optimizer.history)
+    why = StopReason("rule", reason)
+    return Result(optimizer.best, why, optimizer.ledger, optimizer.history)
 
 
 def unchanged(before, after):
@@ -72,7 +73,7 @@ def test_a_summary_says_what_was_spent_and_what_is_running():
     running = optimizer.ask()
     facts = summary("svm", result_of(optimizer))
     assert json.loads(json.dumps(facts)) == facts
-    assert (facts["name"], facts["state"]) == ("svm", "running")
+    assert (facts["name"], facts["state"], facts["stop_kind"]) == ("svm", "running", None)
     assert facts["trials"] == {"done": 2, "failed": 1, "running": 1}
     paid = sum(trial.cost["usd"] for trial in optimizer.history if trial.cost)
     usd, trials = facts["budget"]["usd"], facts["budget"]["trials"]
@@ -87,7 +88,8 @@ def test_a_summary_says_what_was_spent_and_what_is_running():
     assert (shown["number"], shown["params"]) == (running.number, dict(running.params))
     assert (shown["cost"], shown["predicted"]) == ({}, dict(running.predicted))
     optimizer.tell(running, 1.0, cost=0.5)
-    assert summary("svm", result_of(optimizer))["state"] == "enough"
+    ended = summary("svm", result_of(optimizer))
+    assert (ended["state"], ended["stop_kind"]) == ("enough", "rule")
 
 
 def test_a_summary_of_nothing_and_without_a_limit():

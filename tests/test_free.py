@@ -109,7 +109,7 @@ def test_nothing_is_paid_for_nothing():
 def test_a_run_that_would_never_end_pauses_and_can_go_on(tmp_path):
     result = minimize(lambda p: Outcome(p["x"], cost=0), LINE, "$5", policy=Random())
     assert len(result.history) == FREE_IN_A_ROW
-    assert result.stop_reason.startswith("100 trials in a row cost nothing")
+    assert result.stop_reason.sentence.startswith("100 trials in a row cost nothing")
     assert result.best is not None
     for limit in ({"stop": MaxTrials(103)}, {"budget": "$5, 103 trials"}):
         settings = {"budget": "$5", "policy": Random(), **limit}
@@ -169,7 +169,7 @@ def test_what_says_it_in_a_strange_unit_is_done_where_the_cost_is_known():
 def test_minimize_keeps_what_was_paid_when_a_cost_is_missing():
     result = minimize(nth(2, lambda p: p["x"]), LINE, "$6", policy=Random())
     assert [trial.state for trial in result.history] == ["done"] * 3
-    assert result.stop_reason.startswith("trial 2 did not say what it cost in usd")
+    assert result.stop_reason.sentence.startswith("trial 2 did not say what it cost in usd")
     assert result.best.value == min(trial.value for trial in result.history)
     with pytest.raises(InvalidInput, match="trial 0 did not say what it cost in usd"):
         minimize(lambda p: p["x"], LINE, "$6", policy=Random())
@@ -179,7 +179,7 @@ def test_a_study_pauses_after_the_first_value_without_its_cost_and_goes_on(url):
     study = Study.create(url, name="s", space=LINE, budget="$6", policy=Random())
     result = study.run(lambda params: params["x"])
     assert [trial.state for trial in result.history] == ["done"]
-    assert "did not say what it cost in usd" in result.stop_reason
+    assert "did not say what it cost in usd" in result.stop_reason.sentence
     result = study.run(lambda params: Outcome(params["x"], cost=2.0))
     assert len(result.history.done) >= 3
     assert result.history[0].value is not None

@@ -15,6 +15,7 @@ from farthing.leaving import (
     saying_so,
     signals,
 )
+from farthing.worker import SUSPECT
 
 
 @pytest.fixture(autouse=True)
@@ -135,7 +136,7 @@ def test_nobody_is_there_to_be_told_that_he_is_gone(capsys):
             [4, 5],
             "Ctrl-C: trials 4, 5 are let finish, then this ends. Ctrl-C again kills them.",
         ),
-        (("the lease", True), [], "the lease: nothing is running, and nothing more is started."),
+        ((SUSPECT, True), [], f"{SUSPECT}: nothing is running, and nothing more is started."),
     ],
 )
 def test_it_is_a_sentence(leave, running, said):

@@ -46,7 +46,10 @@ def test_seconds_end_it():
     result = minimize(lambda params: time.sleep(0.05) or bowl(params), SPACE, "0.3s")
     told = [trial.cost["s"] for trial in result.history]
     assert sum(told[:-1]) < 0.3  # what has begun is let finish
-    assert "is spent" in result.stop_reason or "nothing affordable" in result.stop_reason
+    assert (
+        "is spent" in result.stop_reason.sentence
+        or "nothing affordable" in result.stop_reason.sentence
+    )
 
 
 def test_the_black_box_is_called_once_per_trial_with_what_the_trial_says():
@@ -102,14 +105,14 @@ def test_a_cost_that_is_missing_is_asked_for():
 
 
 def test_it_ends_with_a_reason():
-    assert "5 of at most 5" in minimize(bowl, SPACE, stop=MaxTrials(5)).stop_reason
-    assert "5 trials" in minimize(bowl, SPACE, "5 trials").stop_reason
+    assert "5 of at most 5" in minimize(bowl, SPACE, stop=MaxTrials(5)).stop_reason.sentence
+    assert "5 trials" in minimize(bowl, SPACE, "5 trials").stop_reason.sentence
     good = minimize(bowl, SPACE, "60 trials", stop=Target(0.1), seed=1)
-    assert "has reached the target" in good.stop_reason
+    assert "has reached the target" in good.stop_reason.sentence
     assert good.best.value <= 0.1
     assert len(good.history) < 60
     rich = minimize(bowl, SPACE, 1e6, cost=lambda params: 1.0, stop=NotWorthIt(), worth=0.02)
-    assert "worth" in rich.stop_reason
+    assert "worth" in rich.stop_reason.sentence
     assert len(rich.history) < 40
 
 
@@ -219,17 +222,17 @@ def test_five_failures_in_a_row_end_it_with_the_first_traceback():
 
     result = minimize(objective, SPACE, "9m")
     assert len(calls) == 7
-    assert result.stop_reason.startswith("5 trials in a row failed")
-    assert "Traceback" in result.stop_reason
-    assert "RuntimeError: call 3" in result.stop_reason
-    assert 'raise RuntimeError(f"call' in result.stop_reason
+    assert result.stop_reason.sentence.startswith("5 trials in a row failed")
+    assert "Traceback" in result.stop_reason.sentence
+    assert "RuntimeError: call 3" in result.stop_reason.sentence
+    assert 'raise RuntimeError(f"call' in result.stop_reason.sentence
     calls.clear()
     assert len(minimize(objective, SPACE, "9m", failures_in_a_row=2).history) == 4
     calls.clear()
     told = minimize(
         lambda params: Outcome(failed="no licence", cost=1.0), SPACE, 50, failures_in_a_row=3
     )
-    assert told.stop_reason == "3 trials in a row failed; the first of them:\nno licence"
+    assert told.stop_reason.sentence == "3 trials in a row failed; the first of them:\nno licence"
     assert told.spent == 3
 
 
@@ -239,8 +242,8 @@ def test_a_failure_nobody_can_price_is_a_failure_that_cost_nothing():
 
     result = minimize(objective, SPACE, "$5")
     assert [(trial.state, dict(trial.cost)) for trial in result.history] == [("failed", {})] * 5
-    assert result.stop_reason.startswith("5 trials in a row failed")
-    assert "RuntimeError: boom" in result.stop_reason
+    assert result.stop_reason.sentence.startswith("5 trials in a row failed")
+    assert "RuntimeError: boom" in result.stop_reason.sentence
 
 
 def test_a_failure_that_cannot_say_its_cost_is_charged_what_it_was_expected_to():
@@ -269,7 +272,7 @@ def test_an_interrupt_keeps_what_was_paid():
         return bowl(params)
 
     result = minimize(objective, SPACE, "9m")
-    assert "interrupted" in result.stop_reason
+    assert "interrupted" in result.stop_reason.sentence
     assert [trial.state for trial in result.history] == ["done"] * 3 + ["killed"]
     assert result.history[3].cost["s"] >= 0.02  # a lower bound
     assert result.found is not None
@@ -299,7 +302,7 @@ def test_an_interrupt_of_our_own_thought_keeps_the_result():
             return Random().propose(belief, rng)
 
     result = minimize(bowl, SPACE, "9 trials", policy=Interrupted())
-    assert "interrupted" in result.stop_reason
+    assert "interrupted" in result.stop_reason.sentence
     assert len(result.history) == 3
     assert result.found is not None
 
@@ -310,7 +313,7 @@ def test_an_interrupt_of_our_own_thought_keeps_the_result():
 def test_a_result_in_words():
     result = minimize(bowl, SPACE, "$6", cost=lambda params: 2.0)
     lines = str(result).splitlines()
-    assert lines[0] == "stopped: " + result.stop_reason
+    assert lines[0] == "stopped: " + result.stop_reason.sentence
     assert f"{result.best.value:.6g} (trial {result.best.number}) at a=" in lines[1]
     assert lines[2].startswith("spent:   $6.00 of $6.00; 3 trials (3 done); ")
     assert lines[2].endswith(" of it thinking")

@@ -533,7 +533,7 @@ def test_spent_and_reserved_and_left_are_the_limit(events, seed, known):
         for account in (optimizer.ledger[name] for name in optimizer.ledger):
             total = account.spent + account.reserved + account.left
             assert total == pytest.approx(account.limit, abs=1e-12)
-        started = [t for t in optimizer.history if t.because != "evaluated elsewhere"]
+        started = [t for t in optimizer.history if t.origin != "imported"]
         assert optimizer.ledger["usd"].spent == pytest.approx(paid)
         trials = optimizer.ledger["trials"]
         assert trials.spent + trials.reserved == len(started)

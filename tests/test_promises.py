@@ -8,7 +8,7 @@ import pytest
 from clocks import Clock, Timed, made, shared
 
 from farthing import Budget, Float, InvalidInput, Optimizer, Outcome, minimize
-from farthing.history import Trial
+from farthing.history import StopReason, Trial
 from farthing.leaving import Leave
 from farthing.ledger import Ledger
 from farthing.policies import Random
@@ -28,7 +28,7 @@ TICK = 1.0  # seconds, of the budgets below
 def run(clock, optimizer, settings, engine):
     begun = clock.now
     reason = work(optimizer, settings, engine, lambda: None, [HERE])
-    return reason, clock.now - begun
+    return str(reason), clock.now - begun
 
 
 def cents(amount):
@@ -65,7 +65,7 @@ def test_nothing_is_charged_while_nobody_works(monkeypatch):
     clock = Clock(monkeypatch, thought=1.0)
     optimizer, settings = made(SPACE, "100s", policy=Random())
     engine = Timed(clock, lambda params: 7.0)
-    stopping = iter([None] * 3 + [Leave("enough", now=True)] * 9)
+    stopping = iter([None] * 3 + [Leave(StopReason("requested", "enough"), now=True)] * 9)
     with optimizer.on_the_clock():
         until_stopped(optimizer, settings, engine, lambda: None, lambda: next(stopping))
     spent = optimizer.ledger.spent

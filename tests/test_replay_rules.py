@@ -181,7 +181,7 @@ def test_overlapping_trials_that_cost_more_than_the_budget_are_no_hindrance():
     for i in range(8):
         optimizer.add({"x": 2 + i / 8, "s": "u"}, float(i % 3), cost=4.0)
     history = tuple(
-        trial.__class__(**{**vars(trial), "because": "asked"}) for trial in optimizer.history
+        trial.__class__(**{**vars(trial), "origin": "suggested"}) for trial in optimizer.history
     )
     optimizer._memory.commit(
         lambda state, now: state.__class__(ledger=state.ledger, history=History(history))

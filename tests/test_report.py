@@ -127,7 +127,7 @@ def test_a_thousand_trials_fit_in_a_mail():
     trials = []
     for trial in state.history:  # as if they had been chosen here
         run = replace(trial.run, asked_at=trial.number, told_at=trial.number + 1)
-        trials.append(replace(trial, because="drawn uniformly", run=run))
+        trials.append(replace(trial, because="drawn uniformly", origin="suggested", run=run))
     made = page({"many": (settings, replace(state, history=History(tuple(trials))))})
     assert len(made.encode()) < 3_000_000
     assert len(Parsed(made).named("tr")) > 1000

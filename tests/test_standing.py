@@ -118,7 +118,9 @@ def test_failures_do_not_end_a_study_while_somebody_who_never_failed_is_at_it():
     assert not failed_in_a_row(settings, after)
     # It fails, too: then it is the study.
     ended = apply(settings, after, Told(2, "failed", error="no", certain=False), Moment(9.0))
-    assert ended.halted.startswith("3 trials in a row failed; the first of them:\nit ended with")
+    assert ended.halted.sentence.startswith(
+        "3 trials in a row failed; the first of them:\nit ended with"
+    )
     assert failed_in_a_row(settings, ended)
     # And with nobody else there it ends at once.
     alone = replace(state(BAD, wrong), failures=1)
@@ -177,7 +179,7 @@ def test_a_worker_in_the_wrong_folder_says_so_before_it_takes_a_trial(url, tmp_p
     with pytest.raises(Exception, match=r"folder '.*none', which is not on this machine"):
         study.work(CommandTask(command, cwd=tmp_path / "none"))
     assert len(study.history) == 0
-    assert study.work(CommandTask(command)) == "2 of at most 2 trials made"
+    assert str(study.work(CommandTask(command))) == "2 of at most 2 trials made"
 
 
 def test_a_lone_worker_that_is_set_aside_ends_with_the_sentence(url):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from farthing import Float, Space
 from farthing.bills import bill, foreign_trial, outcome_of, unpriced
 from farthing.errors import InvalidInput, Outdated, Stopped
-from farthing.history import PricePoint, Trial
+from farthing.history import PricePoint, StopReason, Trial
 from farthing.ledger import Ledger
 from farthing.policies import EIPerCost, Random
 from farthing.settings import Settings
@@ -288,13 +288,13 @@ def test_a_done_trial_that_did_not_say_its_cost_is_kept_and_halts():
     state = after(made, asked(0, {"usd": 1.0}), told_by_engine(0, "done", {}, value=0.25))
     kept = state.history[0]
     assert (kept.state, kept.value, kept.cost, kept.error) == ("done", 0.25, {}, None)
-    assert state.halted == (
+    assert state.halted.sentence == (
         "trial 0 did not say what it cost in usd, which the budget or the policy needs. "
         'Let it report {"cost": {"usd": ...}}, return Outcome(value, cost=...), or give a rate.'
     )
     bare = make({"trials": 5}, policy=EIPerCost())  # of whatever unit
     told = after(bare, asked(0), told_by_engine(0, "done", {}, value=0.25))
-    assert told.halted == (
+    assert told.halted.sentence == (
         "trial 0 did not say what it cost, which the budget or the policy needs. "
         'Let it report {"cost": ...}, return Outcome(value, cost=...), or give a rate.'
     )
@@ -352,7 +352,7 @@ def test_what_is_still_running_may_yet_cost_something():
     )
     assert state.halted is running.halted is None
     ended = after(made, told_by_engine(99, "done", {"usd": 0.0}, value=1.0), state=state)
-    assert "100 trials in a row cost nothing" in ended.halted
+    assert "100 trials in a row cost nothing" in ended.halted.sentence
 
 
 def test_the_machines_fault_is_charged_what_it_said_and_nothing_else():
@@ -375,7 +375,7 @@ def test_failures_in_a_row_halt_where_an_engine_tells():
     )
     assert (state.failures, state.first_error, state.halted) == (2, "why 0", None)
     broken = after(made, asked(3), told_by_engine(3, "failed", None, "why 3"), state=state)
-    assert broken.halted == "3 trials in a row failed; the first of them:\nwhy 0"
+    assert broken.halted.sentence == "3 trials in a row failed; the first of them:\nwhy 0"
     assert not broken.halted_now
     with pytest.raises(Stopped, match="3 trials in a row"):
         after(made, asked(4), state=broken)
@@ -388,8 +388,8 @@ def test_failures_in_a_row_halt_where_an_engine_tells():
 def test_failures_do_not_replace_the_reason_there_was():
     made = make("30 trials", failures_in_a_row=1)
     failed = told_by_engine(0, "failed", None, "why")
-    state = after(made, asked(0), Halted("a stop was requested"), failed)
-    assert (state.failures, state.halted) == (1, "a stop was requested")
+    state = after(made, asked(0), Halted(StopReason("requested", "a stop was requested")), failed)
+    assert (state.failures, state.halted.kind) == (1, "requested")
 
 
 def test_a_person_may_tell_as_many_failures_as_there_are():
@@ -507,7 +507,7 @@ def test_what_cannot_be_tried_again_is_refused():
     with pytest.raises(Stopped, match="the budget is spent"):  # it was the only trial
         after(made, AskedAgain(), state=state)
     with pytest.raises(Stopped, match="enough"):
-        after(made, Halted("enough"), AskedAgain(), state=state)
+        after(made, Halted(StopReason("requested", "enough")), AskedAgain(), state=state)
 
 
 # ── late ───────────────────────────────────────────────────────────────────────────────────────
@@ -633,9 +633,9 @@ def test_a_trial_that_was_given_up_or_is_not_there_must_end():
 
 def test_a_stop_ends_what_is_running_only_if_it_says_now():
     made = make()
-    state = after(made, leased(0), Halted("a stop was requested"))
+    state = after(made, leased(0), Halted(StopReason("requested", "a stop was requested")))
     assert renew(made, state, 0, {"usd": 0.1}, {"usd": 0.2})[1] is None
-    state = after(made, Halted("another", now=True), state=state)
+    state = after(made, Halted(StopReason("requested", "another"), now=True), state=state)
     assert renew(made, state, 0, {"usd": 0.1}, {"usd": 0.2})[1] == "a stop was requested"
     state = after(made, Resumed(), state=state)
     assert renew(made, state, 0, {"usd": 0.1}, {"usd": 0.2})[1] is None
@@ -692,14 +692,19 @@ def test_a_turn_brings_no_time_with_it():
 
 def test_halted_resumed_ended():
     made = make()
-    state = after(made, asked(0), Halted("first"))
+    state = after(made, asked(0), Halted(StopReason("requested", "first")))
     with pytest.raises(Stopped, match="first"):
         after(made, asked(1), state=state)
-    state = after(made, Halted("second", now=True), Halted("third"), state=state)
-    assert (state.halted, state.halted_now) == ("first", True)
+    state = after(
+        made,
+        Halted(StopReason("requested", "second"), now=True),
+        Halted(StopReason("requested", "third")),
+        state=state,
+    )
+    assert (str(state.halted), state.halted_now) == ("first", True)
     told = after(made, Told(0, "failed", None, 1.0, "why"), state=state)
-    ended = after(made, Ended("over"), Turn("one", 9.0), state=told)
-    assert (ended.stop_reason, ended.halted) == ("over", "first")
+    ended = after(made, Ended(StopReason("rule", "over")), Turn("one", 9.0), state=told)
+    assert (str(ended.stop_reason), str(ended.halted)) == ("over", "first")
     back = after(made, Resumed(), state=ended)
     assert (back.halted, back.halted_now, back.stop_reason) == (None, False, None)
     assert (back.failures, back.first_error, back.thinker) == (0, None, None)
@@ -897,7 +902,10 @@ def an_event(made, state, kind, pick, amount, flag):
             other = replace(a_trial(50), number=number)
             return Told(other if flag else pick - 3, "done", 1.0, cost)
     simple = {"given up": GivenUp(), "passed": Passed(), "resumed": Resumed()}
-    simple |= {"halted": Halted("enough", flag), "ended": Ended("over")}
+    simple |= {
+        "halted": Halted(StopReason("requested", "enough"), flag),
+        "ended": Ended(StopReason("rule", "over")),
+    }
     return simple[kind]
 
 
@@ -961,7 +969,7 @@ def test_whatever_happens(which, retries, failures, clock, steps):
         known.add(state.known())
         # ── the ledger ──
         ledger = state.ledger
-        ours = [t for t in state.history if t.because != "evaluated elsewhere"]
+        ours = [t for t in state.history if t.origin != "imported"]
         assert ledger.holds.keys() == {t.number for t in ours if t.state == "running"}
         for trial in ours:
             if trial.state != "running":

@@ -34,7 +34,7 @@ def alone(tmp_path_factory):
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_a_rule_stops_a_study_however_many_work_on_it(workers, alone, tmp_path):
     result = alone if workers == 1 else run(tmp_path, workers)
-    assert "at most the 0.02 it is worth" in result.stop_reason
+    assert "at most the 0.02 it is worth" in result.stop_reason.sentence
     assert {trial.state for trial in result.history} == {"done"}
     assert 5 < len(result.history) <= 2 * len(alone.history) + workers < CAP
     assert result.best.value < 0.2  # of values between 0 and 1.49

@@ -21,7 +21,7 @@ from sqlalchemy import event, text
 from farthing import Budget, Categorical, Float, Int, Ledger, Ordinal, Space, policies, stopping
 from farthing.cost import Known, LogGP
 from farthing.errors import InvalidInput, StorageError
-from farthing.history import History, PricePoint, Run, Trial
+from farthing.history import History, PricePoint, Run, StopReason, Trial
 from farthing.policies import EI, CArBO, Random, StartWith
 from farthing.settings import Settings
 from farthing.state import Change, State, Wanted
@@ -239,9 +239,12 @@ def test_a_database_of_version_2_gets_what_the_second_day_needs(url):
     create_study(where, "kept", "{}", Ledger.of(Budget("$3")))
     with where.writing() as connection:
         connection.execute(text("DROP TABLE farthing_changes"))
-        for column in ("given", "changes", "queue", "elapsed_s", "thinking_s"):
+        for column in (
+            *("given", "changes", "queue", "elapsed_s", "thinking_s"),
+            *("halted_kind", "stop_kind"),
+        ):
             connection.execute(text(f"ALTER TABLE farthing_studies DROP COLUMN {column}"))
-        for column in ("metrics", "slot", "log", "tail"):
+        for column in ("metrics", "slot", "log", "tail", "origin"):
             connection.execute(text(f"ALTER TABLE farthing_trials DROP COLUMN {column}"))
         connection.execute(text("UPDATE farthing_schema SET version = 2"))
     where.close()
@@ -311,8 +314,8 @@ def test_many_processes_make_one_database(url, monkeypatch):
     [
         ("mysql://localhost/x", "SQLite file or on a PostgreSQL server"),
         ("nonsense://x", "SQLite file or on a PostgreSQL server|not the address"),
-        ("sqlite://", "kept in a file"),
-        ("sqlite:///:memory:", "kept in a file"),
+        ("sqlite://", "stored in a file"),
+        ("sqlite:///:memory:", "stored in a file"),
         ("://", "not the address"),
     ],
 )
@@ -327,14 +330,14 @@ def test_a_path_is_an_sqlite_file(tmp_path):
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path):
-    with pytest.raises(StorageError, match=r"nowhere does not exist\. Name another file"):
+    with pytest.raises(StorageError, match=r"nowhere does not exist\. Create the folder"):
         Database(tmp_path / "nowhere" / "study.db")
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("dear diary, " * 200)
-    with pytest.raises(StorageError, match=r"notes\.txt is not one that can be read"):
+    with pytest.raises(StorageError, match=r"notes\.txt is damaged, or it is not a database"):
         Database(path)
 
 
@@ -344,7 +347,7 @@ def test_a_read_only_database_is_a_sentence(tmp_path):
     create_study(where, "a", "{}", Ledger.of(None))
     where.close()
     # Root may write any file, so SQLite itself is told not to.
-    with pytest.raises(StorageError, match=r"cannot be written to.*right to write"):
+    with pytest.raises(StorageError, match=r"cannot be written to.*permission to write"):
         create_study(
             Database(f"sqlite:///file:{path}?mode=ro&uri=true"), "b", "{}", Ledger.of(None)
         )
@@ -447,7 +450,17 @@ def test_everything_that_is_known_of_a_study_is_kept(url):
         Ledger.of(Budget("$3")).reserve(0, {"usd": 1.0}),
         History((a_trial(0),)),
         (PricePoint(np.array([0.1, 0.2]), {"usd": 1 / 3}, True),),
-        *(1.5, "me", 2.5, 0.25, 3, "first", "halted", True, "ended"),
+        *(
+            1.5,
+            "me",
+            2.5,
+            0.25,
+            3,
+            "first",
+            StopReason("requested", "halted"),
+            True,
+            StopReason("rule", "ended"),
+        ),
     )
     assert None not in vars(kept).values()  # a field that is new has to be given here, too
     DatabaseMemory(where, id).commit(lambda state, now: kept)

@@ -326,7 +326,7 @@ def test_a_stop_is_requested_from_anywhere_and_taken_back(url):
         study.ask()
     with pytest.raises(Stopped):
         study.ask(anyway=False)
-    assert study.result().stop_reason == "a stop was requested"
+    assert study.result().stop_reason.sentence == "a stop was requested"
     Study.open(url, "study").commit(Resumed())
     assert study.ask().number == 0
 
@@ -457,11 +457,11 @@ def test_what_cannot_be_imported_changes_nothing(tmp_path, source, sentence):
 def test_the_result_says_what_was_found_and_paid(url):
     study = make(url, stop=MaxTrials(3))
     assert study.result().found is None
-    assert study.result().stop_reason == "it has not ended"
+    assert study.result().stop_reason.sentence == "it has not ended"
     play(study, 3)
     result = study.result()
     assert result.best.value == min(t.value for t in study.history)
-    assert result.stop_reason == "3 of at most 3 trials made"
+    assert result.stop_reason.sentence == "3 of at most 3 trials made"
     assert result.spent == study.ledger.spent
     assert len(result.history) == 3
 

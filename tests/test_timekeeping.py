@@ -4,6 +4,7 @@ import pytest
 from clocks import Clock
 
 from farthing.errors import InvalidInput, Stopped
+from farthing.history import StopReason
 from farthing.timekeeping import Timekeeper
 
 
@@ -46,7 +47,12 @@ def test_a_thought_within_a_thought_is_one(clock):
 
 
 @pytest.mark.parametrize(
-    ("error", "costs"), [(InvalidInput("no"), 0.0), (Stopped("it is over"), 2.0), (KeyError(), 2.0)]
+    ("error", "costs"),
+    [
+        (InvalidInput("no"), 0.0),
+        (Stopped(StopReason("rule", "it is over")), 2.0),
+        (KeyError(), 2.0),
+    ],
 )
 def test_what_was_refused_costs_nothing_and_what_ended_otherwise_does(clock, error, costs):
     time = Timekeeper()

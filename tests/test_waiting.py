@@ -298,7 +298,7 @@ def test_who_has_nothing_to_do_asks_less_and_less_often(budget, longest, tmp_pat
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0])
     monkeypatch.setattr("farthing.worker.time", clock)
     said = until_stopped(study, study.in_force, InProcess(lambda params: 1.0), lambda: None)
-    assert "1 of at most 1" in said
+    assert "1 of at most 1" in str(said)
     assert len(pauses) == 60
     assert pauses[0] == POLL
     assert pauses == sorted(pauses)

@@ -27,6 +27,7 @@ from processes import (
 
 from farthing import Float, InvalidInput, Optimizer, Outcome, Space, StorageError, Study
 from farthing.cost import Known
+from farthing.history import StopReason
 from farthing.leaving import INTERRUPTED, TERMINATED, Leave
 from farthing.policies import EIPerCost, Random
 from farthing.running import CommandTask, Finished, InProcess, Usage, report
@@ -117,7 +118,7 @@ def test_a_study_runs_until_it_is_time_to_stop(url, workers):
     result = study.run(square, workers=workers, progress=lambda s: seen.append(s.name))
     assert [trial.state for trial in result.history] == ["done"] * 6
     assert all(trial.value == trial.params["a"] ** 2 for trial in result.history)
-    assert result.stop_reason == "6 of at most 6 trials made"
+    assert result.stop_reason.sentence == "6 of at most 6 trials made"
     assert result.best.value == min(trial.value for trial in result.history)
     assert set(seen) == {"study"}
     records = study.records()
@@ -176,7 +177,7 @@ def test_a_trial_of_unknown_length_ends_with_the_budget(url, sleeper, often):
     assert {trial.cost["usd"] for trial in result.history} == {9.0}
     assert result.ledger.reserved == 0
     assert result.found is None
-    assert result.stop_reason == "the budget of $5.00 is spent"
+    assert result.stop_reason.sentence == "the budget of $5.00 is spent"
     assert len(sleeper.pids) == len(result.history)
     assert sleeper.survivors() == []
 
@@ -194,7 +195,7 @@ def test_a_trial_of_unknown_length_ends_with_the_time(url, sleeper):
     }
     assert result.ledger.reserved == 0
     assert result.found is None
-    assert "spent" in result.stop_reason or "affordable" in result.stop_reason
+    assert "spent" in result.stop_reason.sentence or "affordable" in result.stop_reason.sentence
     assert sleeper.survivors() == []
 
 
@@ -217,10 +218,10 @@ def test_failures_in_a_row_end_the_run_with_the_first_of_them(url, workers):
     study = make(url, budget=PLENTY, stop=None, failures_in_a_row=3)
     result = study.run(fails, workers=workers)
     assert 3 <= len(result.history) <= 2 + workers
-    assert " trials in a row failed; the first of them:\n" in result.stop_reason
-    assert 'raise ValueError("never any good")' in result.stop_reason
+    assert " trials in a row failed; the first of them:\n" in result.stop_reason.sentence
+    assert 'raise ValueError("never any good")' in result.stop_reason.sentence
     assert result.ledger.spent > 0
-    assert study.verdict.because == result.stop_reason
+    assert study.verdict.because == result.stop_reason.sentence
 
 
 @pytest.mark.parametrize(
@@ -255,14 +256,14 @@ def test_a_run_takes_back_the_stop_of_an_earlier_one(tmp_path):
     study.request_stop()
     result = study.run(square)
     assert [t.state for t in result.history] == ["failed", "failed", "done", "done"]
-    assert result.stop_reason == "4 of at most 4 trials made"
+    assert result.stop_reason.sentence == "4 of at most 4 trials made"
 
 
 def test_one_worker_among_others_respects_a_requested_stop(tmp_path):
     study = make(tmp_path / "s.db")
     study.request_stop()
-    assert study.work(square) == "a stop was requested"
-    assert study._memory.look().stop_reason == "a stop was requested"
+    assert str(study.work(square)) == "a stop was requested"
+    assert study._memory.look().stop_reason.sentence == "a stop was requested"
     assert len(study.history) == 0
 
 
@@ -378,7 +379,7 @@ def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(
     assert result.stop_reason == because
     assert signal.getsignal(number) == before
     assert [trial.state for trial in result.history] == ["killed"] * workers
-    assert all(trial.error == because for trial in result.history)
+    assert all(trial.error == because.sentence for trial in result.history)
     assert result.spent == pytest.approx(sum(t.cost["worker_s"] for t in result.history))
     assert len(seen) == workers
     assert result.spent >= sum(seen) > 0
@@ -393,7 +394,7 @@ def test_ctrl_c_that_is_ignored_stays_so(tmp_path, ctrl_c, workers):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     study, us = make(tmp_path / "s.db", stop=MaxTrials(2)), os.getpid()
     result = study.run(lambda params: os.kill(us, signal.SIGINT) or 1.0, workers=workers)
-    assert result.stop_reason == "2 of at most 2 trials made"
+    assert result.stop_reason.sentence == "2 of at most 2 trials made"
     assert [trial.state for trial in result.history] == ["done", "done"]
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
@@ -711,18 +712,20 @@ def test_what_must_end_now_ends_and_what_may_finish_does():
         leaving = [None]
 
         def interrupted(job, allowance, now=now, leaving=leaving):
-            leaving[0] = Leave("somebody came", now=now)
+            leaving[0] = Leave(StopReason("requested", "somebody came"), now=now)
             return allowance.may_go_on(USED)
 
         optimizer, _, because = worked(interrupted, trials=3, must_leave=lambda now=leaving: now[0])
-        assert because == "somebody came"
+        assert str(because) == "somebody came"
         assert [trial.state for trial in optimizer.history] == [state]
 
 
 def test_what_was_thought_of_while_it_had_to_leave_is_given_back():
-    answers = chain([None, Leave("somebody came", now=False)], repeat(None))
+    answers = chain(
+        [None, Leave(StopReason("requested", "somebody came"), now=False)], repeat(None)
+    )
     optimizer, _, because = worked(pytest.fail, must_leave=lambda: next(answers))
-    assert because == "somebody came"
+    assert str(because) == "somebody came"
     assert [trial.state for trial in optimizer.history] == ["lost"]
     assert optimizer.ledger.reserved == 0
 

@@ -177,7 +177,7 @@ class Watch:
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """Notes {"fired": {rule: choices made}}."""
         fired = dict(belief.history.last_note("fired") or {})
-        made = sum(not trial.is_foreign for trial in belief.history)
+        made = sum(not trial.is_external for trial in belief.history)
         notes: Json = {}
         for name, rule in self.rules:
             if name not in fired:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from farthing.errors import InvalidInput, Stopped
-from farthing.history import Trial
+from farthing.history import BUDGET_SPENT, StopReason, Trial
 from farthing.ledger import Ledger, format_amount
 from farthing.settings import Settings
 from farthing.state import Asked, AskedAgain, Moment, State
@@ -81,15 +81,15 @@ def _next(settings: Settings, state: State, think: Thinker, terms: Terms) -> Ask
     """
     if state.waiting is not None:
         if state.ledger.used_up:
-            raise Stopped("the budget is spent")
+            raise Stopped(BUDGET_SPENT)
         if settings.stop is not None and not terms.anyway:
             verdict = think(state)[0].verdict
             if verdict.stop:
-                raise Stopped(verdict.because)
+                raise Stopped(verdict.reason)
         return AskedAgain(terms.worker, terms.lease)
     thought, seconds = think(state)
     if thought.proposal.x is None or (thought.verdict.stop and not terms.anyway):
-        raise Stopped(thought.verdict.because)
+        raise Stopped(thought.verdict.reason)
     trial, hold = thought.trial(settings.leash)
     begun = (terms.thinker, terms.worker, terms.lease)
     return Asked(trial, hold, seconds, *begun, len(state.changes))
@@ -100,11 +100,11 @@ def own(trial: Trial) -> Trial:
     return replace(trial, params=dict(trial.params))
 
 
-def no_time_to_think(ledger: Ledger, resource: str) -> str:
+def no_time_to_think(ledger: Ledger, resource: str) -> StopReason:
     """Why no thought may begin that would end after the budget of a resource."""
     account = ledger[resource]
     because = f"the budget of {format_amount(resource, account.limit)} is spent"
     if account.left > 0:
         left = format_amount(resource, account.left)
         because += f", but for the {left} that another thought would take"
-    return because
+    return StopReason("budget_spent", because)

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from farthing.cost import KnownBeforehand
 from farthing.errors import InvalidInput
-from farthing.history import ELSEWHERE, History, Trial, TrialState
+from farthing.history import ELSEWHERE, History, StopReason, Trial, TrialState
 from farthing.settings import Settings
 from farthing.state import Price
 
 __all__ = [
-    "UNPRICED",
     "asks_for_cost",
     "begun_of",
     "bill",
@@ -29,7 +28,6 @@ __all__ = [
 Array = NDArray[np.float64]
 
 MAX_COST = 1e300  # so that no sum of costs is infinite
-UNPRICED = "did not say what it cost"
 
 
 def bill(
@@ -73,13 +71,14 @@ def unpriced(settings: Settings, paid: Mapping[str, float]) -> str | None:
     return next((resource for resource in settings.needed if resource not in paid), None)
 
 
-def asks_for_cost(number: int, missing: str) -> str:
+def asks_for_cost(number: int, missing: str) -> StopReason:
     """Why a study pauses: a trial has a value, and its cost in a resource is not known."""
     unit = "" if missing == "cost" else f" in {missing}"
     amount = f'{{"{missing}": ...}}' if unit else "..."
-    return (
-        f"trial {number} {UNPRICED}{unit}, which the budget or the policy needs. "
-        f'Let it report {{"cost": {amount}}}, return Outcome(value, cost=...), or give a rate.'
+    return StopReason(
+        "cost_missing",
+        f"trial {number} did not say what it cost{unit}, which the budget or the policy needs. "
+        f'Let it report {{"cost": {amount}}}, return Outcome(value, cost=...), or give a rate.',
     )
 
 
@@ -172,6 +171,7 @@ def foreign_trial(
         because=ELSEWHERE,
         error=error,
         notes={"phase": "start"},
+        origin="imported",
     )
 
 

@@ -94,7 +94,7 @@ def check_fixed(state: State, before: Settings, after: Settings) -> None:
             f"This study is to {before.direction} its value, and cannot be told to "
             f"{after.direction} it after its first trial. {OTHER_NAME}"
         )
-    ours = any(not trial.is_foreign for trial in state.history.done)
+    ours = any(not trial.is_external for trial in state.history.done)
     if before.metric != after.metric and ours:
         raise InvalidInput(
             f"The value of this study is what its command calls {before.metric!r}: what it calls "
@@ -155,7 +155,7 @@ def carried_over(state: State, before: Settings, after: Settings) -> State:
     """A state under other settings: limits, points, and nothing remembered that does not fit."""
     check_fixed(state, before, after)
     if before.budget != after.budget:
-        ended = sum(not t.is_foreign and t.state != "running" for t in state.history)
+        ended = sum(not t.is_external and t.state != "running" for t in state.history)
         counted = {
             "trials": Account(math.inf, float(ended)),
             "s": Account(math.inf, state.elapsed_s, thinking=state.thinking_s),

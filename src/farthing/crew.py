@@ -10,7 +10,8 @@ import copy
 import threading
 from collections.abc import Sequence
 
-from farthing.leaving import INTERRUPTED, Leave, MayLeave, saying_so, signals
+from farthing.history import StopReason
+from farthing.leaving import INTERRUPTED, Leave, MayLeave, interrupted_or_last, saying_so, signals
 from farthing.optimizer import Optimizer
 from farthing.running import Engine
 from farthing.settings import Settings
@@ -19,6 +20,8 @@ from farthing.worker import POLL, Notice, Place, name_of, until_stopped
 
 __all__ = ["run_crew"]
 
+WORKER_ERROR = StopReason("worker_error", "another worker met an error")
+
 
 def run_crew(
     optimizer: Optimizer,
@@ -26,7 +29,7 @@ def run_crew(
     engine: Engine,
     on_change: Notice,
     places: Sequence[Place],
-) -> str:
+) -> StopReason:
     """Work on a study with a thread for each place; why it ended.
 
     Args:
@@ -35,7 +38,7 @@ def run_crew(
     Raises:
         FarthingError: what a worker met; the others were ended first.
     """
-    said, told = list[str | BaseException](), list[Leave]()
+    said, told = list[StopReason | BaseException](), list[Leave]()
 
     def leaving() -> Leave | None:
         return told[-1] if told else None
@@ -63,7 +66,7 @@ def run_crew(
                 if leave is not None and leave not in told:
                     told.append(leave)
                 if any(isinstance(word, BaseException) for word in said):
-                    told.append(Leave("another worker met an error", now=True))
+                    told.append(Leave(WORKER_ERROR, now=True))
                 on_change()
         finally:  # also at a third Ctrl-C: what is running is ended, and told
             told.append(Leave(INTERRUPTED, now=True))
@@ -73,8 +76,7 @@ def run_crew(
     for word in said:
         if isinstance(word, BaseException):
             raise word
-    reasons = [word for word in said if isinstance(word, str)]
-    return INTERRUPTED if INTERRUPTED in reasons else reasons[-1]
+    return interrupted_or_last([word for word in said if isinstance(word, StopReason)])
 
 
 def _member(
@@ -83,7 +85,7 @@ def _member(
     engine: Engine,
     leaving: MayLeave,
     place: Place,
-    said: list[str | BaseException],
+    said: list[StopReason | BaseException],
 ) -> None:
     """One worker: it says how it ended."""
     try:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from farthing.belief import Belief
 from farthing.errors import InvalidInput
 from farthing.gp import Normal
+from farthing.history import StopKind, StopReason
 
 __all__ = [
     "Policy",
@@ -54,13 +55,23 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether to stop, and the number that decided against its threshold."""
+    """Whether to stop, and the number that decided against its threshold.
+
+    Attributes:
+        kind: what stops it, if it stops; a rule of your own leaves it as it is.
+    """
 
     stop: bool
     because: str
     number: float = np.nan
     threshold: float = np.nan
     notes: Mapping[str, Any] = field(default_factory=dict)
+    kind: StopKind = "rule"
+
+    @property
+    def reason(self) -> StopReason:
+        """Why to stop."""
+        return StopReason(self.kind, self.because)
 
 
 class Policy(Protocol):
@@ -147,6 +158,7 @@ class _Several:
             deciding[0].number,
             deciding[0].threshold,
             notes,
+            deciding[0].kind,
         )
 
 

@@ -34,7 +34,11 @@ class MissingExtra(FarthingError, ImportError):
 
 
 class Stopped(FarthingError):
-    """`ask` was called after a verdict to stop; the sentence is the reason."""
+    """`ask` was called after a verdict to stop; `reason` is a `StopReason`."""
+
+    def __init__(self, reason: Any) -> None:
+        FarthingError.__init__(self, reason)
+        self.reason = reason
 
 
 class Outdated(FarthingError):
@@ -65,4 +69,4 @@ class StorageError(FarthingError):
 
 
 class Unreachable(StorageError):
-    """The database does not answer now, and may later: a server that restarts, a lock, a disk."""
+    """The database cannot be used now, but may be later: a restart, a lock or a full disk."""

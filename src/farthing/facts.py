@@ -14,7 +14,7 @@ from farthing.belief import Belief, evidence_of, paid
 from farthing.calibration import BANDS, Calibration, calibrate
 from farthing.errors import InvalidInput, NothingFound
 from farthing.front import front, implied_alpha
-from farthing.history import History, Trial
+from farthing.history import History, StopReason, Trial
 from farthing.ledger import Budget, Ledger, format_amount
 from farthing.notebook import html_table
 from farthing.search import sobol
@@ -41,7 +41,7 @@ class Result:
 
     Attributes:
         found: the best trial, or None if none returned a value.
-        stop_reason: one sentence.
+        stop_reason: `.kind` for programs, `.sentence` for people; printed, it is the sentence.
         ledger: `.spent`, `.left`, and `.thinking`, our own share of what was spent.
         history: every trial.
         failed: whether it ended because so many trials in a row failed.
@@ -50,7 +50,7 @@ class Result:
     """
 
     found: Trial | None
-    stop_reason: str
+    stop_reason: StopReason
     ledger: Ledger
     history: History
     failed: bool = False
@@ -58,7 +58,9 @@ class Result:
     thinking_s: float = 0.0
 
     @classmethod
-    def of(cls, settings: Settings, found: Trial | None, stop_reason: str, state: State) -> Result:
+    def of(
+        cls, settings: Settings, found: Trial | None, stop_reason: StopReason, state: State
+    ) -> Result:
         """The result of a study in that state."""
         failed = failed_in_a_row(settings, state)
         return cls(found, stop_reason, state.ledger, state.history, failed, *time_of(state))
@@ -90,7 +92,7 @@ class Result:
     def _why_nothing(self) -> str:
         """What the first trial without a value says of that."""
         first = next((trial for trial in self.history if trial.error), None)
-        if first is None or first.error is None or first.error in self.stop_reason:
+        if first is None or first.error is None or self.stop_reason.includes(first.error):
             return "no trial returned a value"
         return f"no trial returned a value; trial {first.number}: {first_line(first.error)}"
 
@@ -103,7 +105,7 @@ class Result:
         if len(self.history):
             trials += f" ({counted(self.history)})"
         return {
-            "stopped": self.stop_reason,
+            "stopped": self.stop_reason.sentence,
             "best": self._why_nothing() if self.found is None else best_line(self.found),
             "spent": f"{spent(ledger) or 'nothing'}{thinking}; {trials}{time}",
         }
@@ -112,7 +114,7 @@ class Result:
         return "\n".join(f"{name + ':':<8} {fact}" for name, fact in self._facts().items())
 
     def __repr__(self) -> str:
-        reason, _, more = self.stop_reason.partition("\n")
+        reason, _, more = self.stop_reason.sentence.partition("\n")
         facts = self._facts() | {"stopped": f"{reason} {first_line(more)}".strip()}
         return "\n".join(f"{name + ':':<8} {fact}" for name, fact in facts.items())
 
@@ -132,7 +134,8 @@ def summary(name: str, result: Result) -> dict[str, Any]:
     ledger, best, running = result.ledger, result.found, result.history.running
     return {
         "name": name,
-        "state": "running" if running else result.stop_reason,
+        "state": "running" if running else result.stop_reason.sentence,
+        "stop_kind": None if running else result.stop_reason.kind,
         "trials": dict(Counter(trial.state for trial in result.history)),
         "budget": {
             resource: {
@@ -281,7 +284,7 @@ def _ledger_before(state: State, trial: Trial) -> Ledger:
     """What was left then, as far as the trials tell: spent in proportion to what was paid."""
     now = state.ledger
     limits = {name: now[name].limit for name in now if math.isfinite(now[name].limit)}
-    ours = [t for t in state.history if not t.is_foreign]
+    ours = [t for t in state.history if not t.is_external]
     told = [t for t in ours if t.run.told_at is not None]
     until = [t for t in told if t.run.told_at is not None and t.run.told_at <= trial.run.asked_at]
     paid: dict[str, float] = {}

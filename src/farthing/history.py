@@ -14,11 +14,68 @@ from numpy.typing import NDArray
 
 from farthing.notebook import html_table
 
-__all__ = ["ELSEWHERE", "History", "Outcome", "PricePoint", "Run", "Trial", "TrialState"]
+__all__ = [
+    "BUDGET_SPENT",
+    "ELSEWHERE",
+    "NOT_ENDED",
+    "History",
+    "Origin",
+    "Outcome",
+    "PricePoint",
+    "Run",
+    "StopKind",
+    "StopReason",
+    "Trial",
+    "TrialState",
+    "origin_of",
+]
 
 Array = NDArray[np.float64]
-ELSEWHERE = "evaluated elsewhere"  # why a trial is there that was not asked
+ELSEWHERE = "evaluated elsewhere"  # what is said of an imported trial
 TrialState = Literal["running", "done", "failed", "killed", "lost"]
+
+# Where a trial comes from: the policy, the initial design, a person who enqueued it, a lost trial
+# that is tried again, or another place, where it was evaluated and paid.
+Origin = Literal["suggested", "design", "enqueued", "retry", "imported"]
+
+StopKind = Literal[
+    "budget_spent",
+    "unaffordable",  # something is left of the budget, but too little for any untried point
+    "all_tried",  # every configuration of a finite space
+    "rule",  # a stopping rule
+    "requested",
+    "interrupted",  # Ctrl-C
+    "terminated",  # SIGTERM
+    "orphaned",  # the process that started a worker is gone
+    "too_many_failures",
+    "cost_missing",  # a trial did not report a cost that the budget or the policy needs
+    "all_free",  # trials cost nothing, so the budget would never end
+    "worker_suspect",  # a worker waits, because its first trials all failed
+    "worker_error",  # another worker of the same run raised an error
+    "not_ended",
+]
+
+
+@dataclass(frozen=True)
+class StopReason:
+    """Why a study stops: `kind` is for programs, `sentence` for people.
+
+    Nothing may be decided by the sentence.
+    """
+
+    kind: StopKind
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def includes(self, text: str) -> bool:
+        """Whether the sentence contains a text, which then need not be shown again beside it."""
+        return text in self.sentence
+
+
+BUDGET_SPENT = StopReason("budget_spent", "the budget is spent")
+NOT_ENDED = StopReason("not_ended", "it has not ended")
 
 
 @dataclass(frozen=True)
@@ -97,6 +154,7 @@ class Trial:
         because: why it was chosen.
         error: why it failed.
         notes: what the next thought needs to remember; plain JSON values.
+        origin: where it comes from: see `Origin`.
         run: how it is evaluated.
     """
 
@@ -110,6 +168,7 @@ class Trial:
     because: str = ""
     error: str | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin = "suggested"
     run: Run = Run()
 
     def _facts(self) -> dict[str, Any]:
@@ -145,9 +204,9 @@ class Trial:
         return most
 
     @property
-    def is_foreign(self) -> bool:
+    def is_external(self) -> bool:
         """Whether it was evaluated, and paid, elsewhere."""
-        return self.because == ELSEWHERE
+        return self.origin == "imported"
 
     @property
     def is_dropped(self) -> bool:
@@ -157,12 +216,19 @@ class Trial:
     @property
     def leads_on(self) -> bool:
         """Whether the next evaluation follows it: one lost, or made elsewhere, led nowhere."""
-        return self.state != "lost" and not self.is_foreign
+        return self.state != "lost" and not self.is_external
 
     @property
     def is_start(self) -> bool:
         """Whether it belongs to the initial design."""
         return self.notes.get("phase") == "start"
+
+
+def origin_of(notes: Mapping[str, Any]) -> Origin:
+    """The origin of a trial that was chosen here, by the notes of its proposal."""
+    if "given" in notes:
+        return "enqueued"
+    return "design" if notes.get("phase") == "start" else "suggested"
 
 
 class PricePoint(NamedTuple):

@@ -14,23 +14,35 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-__all__ = ["INTERRUPTED", "TERMINATED", "Leave", "MayLeave", "hears", "saying_so", "signals"]
+from farthing.history import StopReason
 
-INTERRUPTED = "interrupted from the keyboard"
-TERMINATED = "ended by SIGTERM"
-ORPHANED = "the process that started it is gone"
+__all__ = [
+    "INTERRUPTED",
+    "TERMINATED",
+    "Leave",
+    "MayLeave",
+    "hears",
+    "interrupted_or_last",
+    "saying_so",
+    "signals",
+]
+
+INTERRUPTED = StopReason("interrupted", "interrupted from the keyboard")
+TERMINATED = StopReason("terminated", "ended by SIGTERM")
+ORPHANED = StopReason("orphaned", "the process that started it is gone")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Leave(NamedTuple):
     """Why to end, and whether what is running is killed or let finish."""
 
-    because: str
+    because: StopReason
     now: bool
 
     def sentence(self, running: Sequence[int]) -> str:
         """What a person is told, given the numbers of the trials that are running."""
-        said = {INTERRUPTED: "Ctrl-C", TERMINATED: "SIGTERM"}.get(self.because, self.because)
+        signal_names = {"interrupted": "Ctrl-C", "terminated": "SIGTERM"}
+        said = signal_names.get(self.because.kind, self.because.sentence)
         if not running:
             return f"{said}: nothing is running, and nothing more is started."
         trials = f"trial{'s' * (len(running) > 1)} {', '.join(map(str, running))}"
@@ -82,6 +94,11 @@ def hears(number: int) -> bool:
     return signal.getsignal(number) not in (signal.SIG_IGN, None)
 
 
+def interrupted_or_last(reasons: Sequence[StopReason]) -> StopReason:
+    """Why several workers ended: Ctrl-C, if one of them says so, or what the last says."""
+    return next((reason for reason in reasons if reason.kind == "interrupted"), reasons[-1])
+
+
 def saying_so(must_leave: MayLeave, running: Callable[[], Sequence[int]]) -> MayLeave:
     """The same, and a person is told, once each; `running` has the numbers of the trials."""
     told: list[Leave] = []
@@ -90,7 +107,7 @@ def saying_so(must_leave: MayLeave, running: Callable[[], Sequence[int]]) -> May
         leave = must_leave()
         if leave is not None and leave not in told:
             told.append(leave)
-            if leave.because != ORPHANED:
+            if leave.because.kind != "orphaned":
                 print(leave.sentence(running()), file=sys.stderr, flush=True)
         return leave
 

@@ -58,5 +58,6 @@ def minimize(
             reason = INTERRUPTED
     history = optimizer.history
     if history.done and all(unpriced(made, trial.cost) for trial in history.done):
-        raise InvalidInput(reason)  # a mistake: nothing is lost that cost anything but the first
+        # A mistake: nothing is lost that cost anything but the first trial.
+        raise InvalidInput(reason.sentence)
     return Result.of(made, optimizer.best, reason, optimizer.seen)

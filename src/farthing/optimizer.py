@@ -18,7 +18,7 @@ from farthing.bills import elsewhere, outcome_of
 from farthing.changes import change_to
 from farthing.decision import Policy, StoppingRule, Verdict
 from farthing.errors import InvalidInput, Outdated, Stopped
-from farthing.history import History, Trial
+from farthing.history import History, StopReason, Trial
 from farthing.importing import Imported, take_in
 from farthing.ledger import Budget, Ledger
 from farthing.memory import Memory, OneProcess
@@ -174,7 +174,7 @@ class Optimizer:
         """Whether to stop now, and why."""
         state = self._look()
         if state.halted is not None:
-            return Verdict(True, state.halted)
+            return Verdict(True, state.halted.sentence, kind=state.halted.kind)
         return self._think(state).thought.verdict
 
     # ── asking ─────────────────────────────────────────────────────────────────────────────
@@ -517,4 +517,4 @@ class Optimizer:
             because: why.
             now: whether workers kill what is running, and charge it; else it is let finish.
         """
-        self._commit(Halted(because, now), silent=True)
+        self._commit(Halted(StopReason("requested", because), now), silent=True)

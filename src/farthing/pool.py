@@ -18,7 +18,16 @@ import numpy as np
 
 from farthing.cost import KnownBeforehand
 from farthing.errors import FarthingError, InvalidInput, Unfit
-from farthing.leaving import INTERRUPTED, Leave, MayLeave, hears, saying_so, signals
+from farthing.history import StopReason
+from farthing.leaving import (
+    INTERRUPTED,
+    Leave,
+    MayLeave,
+    hears,
+    interrupted_or_last,
+    saying_so,
+    signals,
+)
 from farthing.optimizer import Optimizer
 from farthing.running import Engine, Job, Task
 from farthing.settings import Settings
@@ -85,7 +94,7 @@ def work(
     engine: Engine,
     on_change: Notice,
     places: Sequence[Place],
-) -> str:
+) -> StopReason:
     """Work on a study, in each of these places at the same time; why it ended.
 
     One place is worked in by this process, several by as many others.
@@ -113,7 +122,9 @@ def _running(optimizer: Optimizer, workers: Iterable[str]) -> list[int]:
     return [t.number for t in optimizer.history.running if t.run.worker in whose]
 
 
-def _run_pool(work: _Work, on_change: Notice, places: Sequence[Place], must_leave: MayLeave) -> str:
+def _run_pool(
+    work: _Work, on_change: Notice, places: Sequence[Place], must_leave: MayLeave
+) -> StopReason:
     pool: dict[Connection, BaseProcess] = {}
     optimizer = work.optimizer
 
@@ -121,7 +132,7 @@ def _run_pool(work: _Work, on_change: Notice, places: Sequence[Place], must_leav
         return _running(optimizer, [name_of(process.pid) for process in pool.values()])
 
     must_leave, told = saying_so(must_leave, running), list[Leave]()
-    said, ending = list[str | FarthingError](), False
+    said, ending = list[StopReason | FarthingError](), False
     try:
         let_go_of_files()
         for place in places:
@@ -178,17 +189,17 @@ def _pass_on(leave: Leave, members: Iterable[Connection]) -> None:
 
 
 def _together(
-    said: Sequence[str | FarthingError], told: Sequence[Leave], pool: Iterable[BaseProcess]
-) -> str:
+    said: Sequence[StopReason | FarthingError], told: Sequence[Leave], pool: Iterable[BaseProcess]
+) -> StopReason:
     """Why they ended."""
     for word in said:
         if isinstance(word, FarthingError) and _is_fatal(word):
             raise word
-    reasons = [word for word in said if isinstance(word, str)]
+    reasons = [word for word in said if isinstance(word, StopReason)]
     if told:
         return told[-1].because
     if reasons:
-        return INTERRUPTED if INTERRUPTED in reasons else reasons[-1]
+        return interrupted_or_last(reasons)
     for word in said:
         if isinstance(word, FarthingError):
             raise word
@@ -196,7 +207,7 @@ def _together(
     raise FarthingError(f"Every worker was killed (exit code {', '.join(codes)}). Run again.")
 
 
-def _is_fatal(word: str | FarthingError) -> bool:
+def _is_fatal(word: StopReason | FarthingError) -> bool:
     return isinstance(word, FarthingError) and not isinstance(word, Unfit)
 
 

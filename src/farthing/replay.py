@@ -182,7 +182,9 @@ def replay(
         seed=seed,
     )
     trials, prices = learnt_from([_ended(each) for each in rows], settings)
-    log = History(tuple(replace(t, number=i, because="") for i, t in enumerate(trials)))
+    log = History(
+        tuple(replace(t, number=i, because="", origin="suggested") for i, t in enumerate(trials))
+    )
     rate = None if worth is None else worth_of(worth, settings.priced[0])
     return _replayed(settings, State(Ledger.of(settings.budget), log, prices), rate)
 
@@ -211,7 +213,7 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
             f"{type(rule).__name__} compares with costs, and the log has none. Add a column "
             "`cost`, or give cost=... as a function of the parameters."
         )
-    paid = [0.0 if trial.is_foreign else trial.cost.get(resource, 0.0) for trial in log]
+    paid = [0.0 if trial.is_external else trial.cost.get(resource, 0.0) for trial in log]
     now = replace(state, ledger=_whole_ledger(settings, log), history=History())
     steps: list[Step] = []
     for made in range(len(log) + 1):
@@ -229,7 +231,7 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
         phase = {key: log[made].notes[key] for key in ("phase",) if key in log[made].notes}
         notes = {**phase, **belief.notes(), **verdict.notes}
         ended = replace(log[made], number=made, notes=notes)
-        ledger = now.ledger if ended.is_foreign else now.ledger.charge(None, ended.cost)
+        ledger = now.ledger if ended.is_external else now.ledger.charge(None, ended.cost)
         now = replace(now, ledger=ledger, history=now.history.adding(ended))
     last = steps[-1]
     values = [settings.sign * trial.value for trial in log if trial.value is not None]
@@ -260,7 +262,7 @@ def _whole_ledger(settings: Settings, log: Sequence[Trial]) -> Ledger:
         return Ledger.of(None)
     limits = dict(settings.budget.limits)
     for resource in limits:
-        total = math.fsum(t.cost.get(resource, 0.0) for t in log if not t.is_foreign)
+        total = math.fsum(t.cost.get(resource, 0.0) for t in log if not t.is_external)
         needed = float(len(log) + 1) if resource == "trials" else total * (1 + 1e-6)
         limits[resource] = max(limits[resource], needed)
     return Ledger.of(Budget(limits))

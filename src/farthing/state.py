@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from farthing.history import History, PricePoint, Trial, TrialState
+from farthing.history import History, PricePoint, StopReason, Trial, TrialState
 from farthing.ledger import Ledger
 from farthing.settings import Settings
 
@@ -97,9 +97,9 @@ class State:
     thought_s: float = 0.0
     failures: int = 0
     first_error: str | None = None
-    halted: str | None = None
+    halted: StopReason | None = None
     halted_now: bool = False
-    stop_reason: str | None = None
+    stop_reason: StopReason | None = None
     changes: tuple[Change, ...] = ()
     queue: tuple[Wanted, ...] = ()
     elapsed_s: float = 0.0
@@ -250,7 +250,7 @@ class Turn(NamedTuple):
 class Halted(NamedTuple):
     """Nothing may start any more; what is running ends with `now`."""
 
-    because: str
+    because: StopReason
     now: bool = False
 
 
@@ -261,7 +261,7 @@ class Resumed(NamedTuple):
 class Ended(NamedTuple):
     """A run has ended."""
 
-    because: str
+    because: StopReason
 
 
 class Changed(NamedTuple):

@@ -18,7 +18,7 @@ from farthing.crew import run_crew
 from farthing.decision import Policy, StoppingRule
 from farthing.errors import InvalidInput, StorageError, Unreachable
 from farthing.facts import Result, costs, explanation, summary, trial_of
-from farthing.history import Outcome, Trial
+from farthing.history import NOT_ENDED, Outcome, StopReason, Trial
 from farthing.ledger import Ledger
 from farthing.optimizer import Optimizer
 from farthing.plots import Plots
@@ -320,7 +320,7 @@ class Study(Optimizer):
         if reason is None:
             judged = (thinks or state.ledger.used_up) and not self._settings.unseen
             verdict = self.verdict if judged else None
-            reason = verdict.because if verdict and verdict.stop else "it has not ended"
+            reason = verdict.reason if verdict and verdict.stop else NOT_ENDED
         return Result.of(self._settings, self.best, reason, state)
 
     # ── amending ───────────────────────────────────────────────────────────────────────────
@@ -442,7 +442,7 @@ class Study(Optimizer):
         workers: int | None = None,
         slots: Sequence[int | str] | None = None,
         progress: Callable[[Study], None] | None = None,
-    ) -> str:
+    ) -> StopReason:
         """Be one worker, or several, among others, of this machine or of another, until it stops.
 
         Raises:

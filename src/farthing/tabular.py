@@ -46,8 +46,8 @@ __all__ = [
 
 COLUMNS = (
     *("number", "state", "params", "value", "metrics", "cost", "censored", "predicted"),
-    *("because", "error", "attempt", "worker", "slot", "seed", "think_s", "queue_s", "run_s"),
-    *("cpu_s", "peak_mb", "log", "progress"),
+    *("because", "origin", "error", "attempt", "worker", "slot", "seed"),
+    *("think_s", "queue_s", "run_s", "cpu_s", "peak_mb", "log", "progress"),
 )
 Row = Mapping[str, Any]
 
@@ -67,6 +67,7 @@ def record(trial: Trial) -> dict[str, Any]:
         "censored": int(trial.state == "killed"),
         "predicted": dict(trial.predicted),
         "because": trial.because,
+        "origin": trial.origin,
         "notes": dict(trial.notes),
         "error": trial.error,
         "seed": run.seed,

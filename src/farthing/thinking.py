@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 from farthing.belief import START, Z_AFFORDABLE, Belief, believe
 from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.decision import Proposal, Verdict, judge
-from farthing.history import History, PricePoint, Trial
+from farthing.history import BUDGET_SPENT, History, PricePoint, Trial, origin_of
 from farthing.ledger import Ledger
 from farthing.normal import expected_cost, leash
 from farthing.pandora import with_rate_of_budget
@@ -45,7 +45,7 @@ Array = NDArray[np.float64]
 # expected ends at once.
 LEASH_SPREAD = 0.7
 RECENT = 256  # trials: to look at the bills of thousands takes longer than a step may
-NOTHING = Proposal(None, "the budget is spent")
+NOTHING = Proposal(None, BUDGET_SPENT.sentence)
 
 
 class Thought(NamedTuple):
@@ -75,18 +75,15 @@ class Thought(NamedTuple):
                 end = float(np.exp(leash(float(m[0]), max(float(s[0]), LEASH_SPREAD), margin)))
                 limit[resource] = min(limit.get(resource, np.inf), end)
         hold |= _unpredicted(belief, proposal, limit)
+        notes = {**belief.notes(), **verdict.notes, **proposal.notes}
         trial = Trial(
             number=belief.number,
             params=belief.space.decode(x),
             x=x,
             predicted=predicted,
             because=proposal.because,
-            notes={
-                **belief.notes(),
-                **verdict.notes,
-                **proposal.notes,
-                **({"limit": limit} if limit else {}),
-            },
+            notes={**notes, "limit": limit} if limit else notes,
+            origin=origin_of(proposal.notes),
         )
         return trial, hold
 

@@ -28,7 +28,7 @@ from farthing.amending import drop, enqueue, one_of, repeat, without
 from farthing.bills import asks_for_cost, begun_of, bill, unpriced
 from farthing.changes import carried_over
 from farthing.errors import Outdated, Stopped
-from farthing.history import Run, Trial
+from farthing.history import BUDGET_SPENT, Run, StopReason, Trial
 from farthing.ledger import Ledger, format_amount
 from farthing.settings import Settings
 from farthing.standing import others_may_do_better, set_aside
@@ -68,9 +68,10 @@ __all__ = [
 ROUNDING = 1e-9  # of a bill
 
 FREE_IN_A_ROW = 100  # trials that cost nothing: with them a budget lasts for ever
-NEVER_ENDS = (
+NEVER_ENDS = StopReason(
+    "all_free",
     f"{FREE_IN_A_ROW} trials in a row cost nothing, so the budget would never end. Run again to go "
-    "on, or limit the trials, too"
+    "on, or limit the trials, too",
 )
 
 
@@ -243,7 +244,7 @@ def _ask_again(settings: Settings, state: State, event: AskedAgain, moment: Mome
     if lost is None:
         raise Outdated("another process has begun it again")
     if ledger.used_up:
-        raise Stopped("the budget is spent")
+        raise Stopped(BUDGET_SPENT)
     state = _with(state, replace(lost, run=replace(lost.run, retry=False)))
     trial = Trial(
         number=len(state.history),
@@ -252,6 +253,7 @@ def _ask_again(settings: Settings, state: State, event: AskedAgain, moment: Mome
         predicted=lost.predicted,
         because=f"trial {lost.number} again, which was lost",
         notes={key: lost.notes[key] for key in ("phase", "limit") if key in lost.notes},
+        origin="retry",
         run=Run(attempt=lost.run.attempt + 1),
     )
     hold = _to_hold(settings, ledger, {**lost.limit, **lost.predicted}, moment)
@@ -339,7 +341,7 @@ def why_it_must_end(settings: Settings, state: State, event: Renewed, moment: Mo
             short = math.isfinite(account.limit) and held.get(resource, 0.0) < need
         if short:
             return f"the budget of {format_amount(resource, account.limit)} is spent"
-    return state.halted if state.halted_now else None
+    return str(state.halted) if state.halted and state.halted_now else None
 
 
 def _is_running(state: State, number: int) -> bool:
@@ -379,7 +381,7 @@ def _tell(settings: Settings, state: State, event: Told, moment: Moment) -> Stat
         if not event.certain and hopeless and state.failures >= settings.failures_in_a_row:
             state = replace(state, halted=state.halted or _failed_in_a_row(state))
     run_s = event.run.get("run_s", paid.get("s", 0.0))
-    if not (moment.on_clock or begun.is_foreign):
+    if not (moment.on_clock or begun.is_external):
         state = replace(state, elapsed_s=state.elapsed_s + run_s)
     # A clock may count in milliseconds; what was asked before is still before.
     asked_last = state.history[len(state.history) - 1].run.asked_at
@@ -416,10 +418,11 @@ def _all_were_free(settings: Settings, state: State, paid: Mapping[str, float]) 
     )
 
 
-def _failed_in_a_row(state: State) -> str:
+def _failed_in_a_row(state: State) -> StopReason:
+    what = f"{state.failures} trials in a row failed; the first of them"
     if state.failures == 1:
-        return f"a trial failed:\n{state.first_error}"
-    return f"{state.failures} trials in a row failed; the first of them:\n{state.first_error}"
+        what = "a trial failed"
+    return StopReason("too_many_failures", f"{what}:\n{state.first_error}")
 
 
 def _give_up(settings: Settings, state: State, moment: Moment) -> State:
@@ -468,7 +471,7 @@ def _charge(
     a trial says it took of it teaches the cost model only, and of what passes with it, its share in
     the `ran` seconds is paid already.
     """
-    if trial.is_foreign:
+    if trial.is_external:
         return state
     amounts = dict(paid)
     for resource in settings.clock if moment.on_clock else ():

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from farthing.bills import in_strange_units
 from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Unfit, Unreachable
-from farthing.history import Trial
+from farthing.history import StopReason, Trial
 from farthing.leaving import INTERRUPTED, MayLeave
 from farthing.optimizer import Optimizer
 from farthing.rates import rate_of
@@ -29,6 +29,7 @@ TICK = (0.05, 1.0)  # seconds between renewals: a hundredth of the time allowed,
 POLL = 0.1  # seconds between looks whether other workers have finished
 
 Notice = Callable[[], None]
+SUSPECT = StopReason("worker_suspect", "its first trials all failed; others may do better")
 
 
 class Place(NamedTuple):
@@ -58,7 +59,7 @@ def until_stopped(
     on_change: Notice,
     must_leave: MayLeave = lambda: None,
     place: Place = HERE,
-) -> str:
+) -> StopReason:
     """Ask, evaluate, tell; why it ended.
 
     Raises:
@@ -75,18 +76,19 @@ def until_stopped(
             raise Unfit(because)
         try:
             if fitness == "suspect":
-                raise Stopped("its first trials all failed; others may do better")
+                raise Stopped(SUSPECT)
             trial = optimizer.ask(worker=name, lease=lease)
         except Stopped as stopped:
             idle = time.monotonic() if idle is None else idle
             if not optimizer.is_worked_on():
-                return str(stopped)
+                reason: StopReason = stopped.reason
+                return reason
             # What another is running may leave something to do.
             time.sleep(_pause(settings, time.monotonic() - idle))
             continue
         idle = None
         if (leave := must_leave()) is not None:  # while it was thought of
-            optimizer.commit(GivenBack(trial.number, leave.because))
+            optimizer.commit(GivenBack(trial.number, leave.because.sentence))
             break
         on_change()
         try:
@@ -125,7 +127,7 @@ def _evaluate(
         nonlocal heard, until
         leave = must_leave()
         if leave is not None and leave.now:
-            return leave.because
+            return leave.because.sentence
         cost = pricing.cost(usage, {}, settings.resources)
         share = tick / max(usage.wall_s, tick)
         ahead = {resource: amount * (1 + share) for resource, amount in cost.items()}

@@ -286,7 +286,7 @@ def test_a_database_of_a_newer_schema(study):
 
 def test_a_file_that_is_no_database(farthing, tmp_path):
     (tmp_path / "farthing.db").write_text("to be or not to be, " * 100)
-    assert is_one_sentence(farthing("status"), "not one that can be read")
+    assert is_one_sentence(farthing("status"), "it is not a database")
 
 
 def test_a_folder_that_is_not_there(farthing):

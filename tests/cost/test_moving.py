@@ -19,7 +19,6 @@ from farthing import (
 )
 from farthing.belief import believe
 from farthing.cost import Evidence, Following, Known, Linear, LogGP, Median, Moving
-from farthing.history import ELSEWHERE
 from farthing.policies import EI, EIPerCost, Random, Rollout
 
 SPACE = Space({"x": Float(2, 4), "z": Float(1, 10, log=True), "s": Categorical(["u", "v"])})
@@ -177,7 +176,7 @@ def test_without_evidence_of_moves_it_is_the_learner_itself():
 def test_each_trial_follows_the_one_asked_before():
     states = ("done", "lost", "running", "done", "failed")
     trials = [Trial(i, {}, np.array([i / 10]), state=s) for i, s in enumerate(states)]
-    trials[3] = replace(trials[3], because=ELSEWHERE)
+    trials[3] = replace(trials[3], origin="imported")
     previous = History(tuple(trials)).previous[:, 0]
     np.testing.assert_array_equal(previous, [np.nan, 0.0, 0.0, 0.2, 0.2, 0.4])
     assert [History(tuple(trials)).before(k) for k in (0, 1, 5)] == [None, [0.0], [0.4]]

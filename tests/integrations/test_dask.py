@@ -79,7 +79,7 @@ def test_a_study_runs_on_all_workers(client, study, notes):
     assert os.getpid() not in notes.pids
     assert all(trial.run.run_s > 0 for trial in result.history)
     assert all(trial.run.peak_mb > 1 for trial in result.history)
-    assert "12 trials" in result.stop_reason
+    assert "12 trials" in result.stop_reason.sentence
 
 
 def test_what_no_worker_has_is_said(client, tmp_path):

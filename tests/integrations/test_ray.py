@@ -85,7 +85,7 @@ def test_a_study_runs_on_ray(cluster, study, notes):
     assert result.best.value == min(square(trial.params) for trial in result.history)
     assert os.getpid() not in notes.pids
     assert all(trial.run.run_s > 0 for trial in result.history)
-    assert "6 trials" in result.stop_reason
+    assert "6 trials" in result.stop_reason.sentence
 
 
 def test_what_no_node_has_is_said(cluster):

@@ -65,7 +65,7 @@ def test_one_class_name_finds_as_good_a_model():
     assert results["rank_test_score"][search.best_index_] == 1
     assert len(results["params"]) == 20
     assert (results["cost"] > 0).all()
-    assert "20 trials" in search.result_.stop_reason
+    assert "20 trials" in search.result_.stop_reason.sentence
     again = pickle.loads(pickle.dumps(search))
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
     assert clone(search).get_params()["budget"] == "20 trials"
@@ -133,7 +133,7 @@ def test_a_budget_of_seconds_is_kept(clock):
 def test_seconds_of_work_and_dollars(clock):
     space = {"seconds": uniform(0.01, 0.02)}
     work = BudgetSearchCV(Sleeps(), space, "0.5 worker_s", cv=2, random_state=0).fit(X, Y)
-    paid = [trial for trial in work.result_.history if not trial.is_foreign]
+    paid = [trial for trial in work.result_.history if not trial.is_external]
     assert work.result_.ledger.spent == pytest.approx(sum(t.cost["worker_s"] for t in paid))
     slept = [p["seconds"] for p in work.cv_results_["params"]] * work.cv_results_["n_folds"]
     assert [t.cost["worker_s"] for t in paid] == pytest.approx(list(slept))
@@ -173,7 +173,7 @@ def test_a_fit_that_does_not_end_is_killed_with_its_process():
 def test_a_rule_may_stop_it():
     search = BudgetSearchCV(SVC(), SVM, stop=MaxTrials(4), random_state=0).fit(X, Y)
     assert len(search.cv_results_["params"]) == 4
-    assert "4" in search.result_.stop_reason
+    assert "4" in search.result_.stop_reason.sentence
 
 
 # ── between folds ──────────────────────────────────────────────────────────────────────────────
@@ -201,7 +201,7 @@ def test_hopeless_candidates_are_given_up_between_folds():
         previous = np.mean(scores[i, : k - 1] - best[: k - 1]) if k > 1 else 0.0
         assert k == 1 or previous >= -Z * math.sqrt(spread * (1 / (k - 1) - 1 / n))
     # What is learnt of them is their score, as far as it can be known, and not that of the best.
-    added = [t for t in search.result_.history if t.is_foreign]
+    added = [t for t in search.result_.history if t.is_external]
     assert len(added) == (states == "killed").sum()
     assert all(t.value < search.best_score_ for t in added)
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["finish", "run", "same_command"]
 
-NO_SUCCESS, WRONG, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+NO_SUCCESS, WRONG = 1, 2  # exit codes
+BY_SIGNAL = {"interrupted": 130, "terminated": 143}  # exit codes by kind of stop
 NEW_COMMAND = "command", "none"  # a study that `farthing import` has made gets its own
 
 
@@ -238,27 +239,26 @@ def finish(result: Result, kind: str, *, again: str) -> int:
     Args:
         again: the command that goes on with it.
     """
-    from farthing.bills import UNPRICED
     from farthing.facts import summary
-    from farthing.leaving import INTERRUPTED as BY_KEYBOARD
-    from farthing.leaving import TERMINATED as BY_SIGTERM
     from farthing.tabular import to_json
 
+    reason = result.stop_reason
     if kind == "json":
         facts = summary("", result)
         spent = {name: account["spent"] for name, account in facts["budget"].items()}
-        ended = {"best": facts["best"], "stop_reason": result.stop_reason, "spent": spent}
+        why = {"stop_reason": reason.sentence, "stop_kind": reason.kind}
+        ended = {"best": facts["best"], **why, "spent": spent}
         took = {"elapsed_s": result.elapsed_s, "thinking_s": result.thinking_s}
         click.echo(to_json({**ended, "trials": len(result.history), **took}))
     else:
         click.echo(str(result))
-    if result.stop_reason in (BY_KEYBOARD, BY_SIGTERM):
+    if reason.kind in BY_SIGNAL:
         click.echo(f"Everything is kept. Go on with: {again}", err=True)
-        return INTERRUPTED if result.stop_reason == BY_KEYBOARD else TERMINATED
+        return BY_SIGNAL[reason.kind]
     if result.found is None:
         error = next((trial.error for trial in result.history if trial.error), None)
-        told = "" if error is None or error in result.stop_reason else f" The first:\n{error}"
+        told = "" if error is None or reason.includes(error) else f" The first:\n{error}"
         click.echo(f"No trial succeeded.{told}", err=True)
-    if UNPRICED in result.stop_reason:  # the budget does not go with what the program says
+    if reason.kind == "cost_missing":  # the budget does not go with what the program says
         return WRONG
     return NO_SUCCESS if result.failed or result.found is None else 0

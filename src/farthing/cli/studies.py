@@ -42,6 +42,7 @@ def _plain(facts: dict[str, Any]) -> dict[str, Any]:
         "best": facts["best"],
         "spent": {resource: ledger[resource].spent for resource in ledger},
         "ended": facts["ended"],
+        "stop_kind": facts["stop_kind"],
     }
 
 

@@ -61,7 +61,7 @@ class Front(NamedTuple):
 
 def last_chosen(state: State) -> int | None:
     """The last trial that was chosen here; None: none was."""
-    return next((t.number for t in reversed(state.history.trials) if not t.is_foreign), None)
+    return next((t.number for t in reversed(state.history.trials) if not t.is_external), None)
 
 
 def front_of(settings: Settings, state: State, number: int) -> Front | None:
@@ -103,7 +103,7 @@ def _look(belief: Belief, X: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
 
 def _before(settings: Settings, state: State, trial: Trial, X: Array) -> tuple[Array, Array] | None:
     """The front of the same candidates when the trial before was asked."""
-    earlier = [t for t in state.history.trials[: trial.number] if not t.is_foreign]
+    earlier = [t for t in state.history.trials[: trial.number] if not t.is_external]
     if not earlier:
         return None
     belief = believed(settings, state_before(state, earlier[-1]), model=True)

@@ -89,7 +89,7 @@ class Buy:
 
 def prospect_of(settings: Settings, state: State) -> list[Step]:
     """The promise at some of the steps that a model was there for."""
-    chosen = [trial for trial in state.history if not trial.is_foreign]
+    chosen = [trial for trial in state.history if not trial.is_external]
     fewest, most = STEPS
     count = min(max(TRIALS // max(len(state.history), 1), fewest), most)
     resource = main_resource(settings, state)

@@ -44,7 +44,7 @@ def main_resource(settings: Settings, state: State, resource: str | None = None)
 
 def cost_of(trial: Trial, resource: str) -> float:
     """What a trial cost; one that was made elsewhere cost nothing here."""
-    if trial.is_foreign:
+    if trial.is_external:
         return 0.0
     return 1.0 if resource == "trials" else float(trial.cost.get(resource, 0.0))
 

@@ -25,7 +25,7 @@ class Busy(NamedTuple):
 
 def timeline_of(state: State) -> list[Busy]:
     """The last trials; what is running goes on to the last moment that is known."""
-    trials = [trial for trial in state.history if not trial.is_foreign][-SHOWN:]
+    trials = [trial for trial in state.history if not trial.is_external][-SHOWN:]
     if not trials:
         return []
     begin = min(trial.run.asked_at for trial in trials)

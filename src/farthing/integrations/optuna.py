@@ -36,6 +36,7 @@ from optuna.trial import FrozenTrial, TrialState
 from farthing.bills import unpriced
 from farthing.cost import KnownBeforehand
 from farthing.decision import Verdict
+from farthing.history import BUDGET_SPENT
 from farthing.integrations.optuna_exchange import Mirror, import_study
 from farthing.integrations.optuna_space import Translation, distributions_of, space_of
 from farthing.integrations.optuna_state import RECORD, SECONDS, cost_of, ledger_of, state_of
@@ -48,7 +49,7 @@ from farthing.thinking import Thought, one_thread, think
 __all__ = ["CostAwareSampler", "Mirror", "StopAtBudget", "import_study", "space_of"]
 
 STOPPED = "farthing:stopped"  # the attribute of a study that says why it was stopped
-SPENT = Verdict(True, "the budget is spent")
+SPENT = Verdict(True, BUDGET_SPENT.sentence, kind=BUDGET_SPENT.kind)
 NOWHERE = Space({"x": Float(0, 1)})
 NOT_HERE = {
     "direction": "it is the study's. Say optuna.create_study(direction=...)",
@@ -301,7 +302,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         """Stop the loop if there is one; what to raise if a trial was about to begin."""
         study._storage.set_study_user_attr(study._study_id, STOPPED, verdict.because)
         if not study._thread_local.in_optimize_loop:
-            return Stopped(verdict.because)
+            return Stopped(verdict.reason)
         study.stop()
         return optuna.TrialPruned(verdict.because)
 

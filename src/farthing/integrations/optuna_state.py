@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from farthing.bills import bill, unpriced
 from farthing.errors import InvalidInput
-from farthing.history import ELSEWHERE, History, Trial
+from farthing.history import ELSEWHERE, History, Trial, origin_of
 from farthing.integrations.optuna_space import Translation
 from farthing.ledger import Ledger
 from farthing.rates import rate_of
@@ -183,6 +183,7 @@ def _trial(
         because=record.get("because", ELSEWHERE),
         error="it failed" if state == "failed" else None,
         notes=notes,
+        origin=origin_of(notes) if "because" in record else "imported",
     )
 
 

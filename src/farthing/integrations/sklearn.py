@@ -45,7 +45,7 @@ from sklearn.utils import check_random_state
 
 from farthing.cost import KnownBeforehand
 from farthing.facts import Result
-from farthing.history import Trial
+from farthing.history import StopReason, Trial
 from farthing.integrations.sklearn_space import Candidates
 from farthing.optimizer import Optimizer
 from farthing.rates import rate_of
@@ -291,19 +291,21 @@ class _Search:
     late: bool = False  # whether fits were killed
     rows: list[_Row] = field(default_factory=list)
 
-    def until_stopped(self) -> str:
+    def until_stopped(self) -> StopReason:
         """Why it ended; at least one candidate was fitted once."""
         failures: list[ValueError] = []
+        reason: StopReason
         with self.optimizer.on_the_clock():
             while True:
                 try:
                     trials = self.optimizer.ask(max(1, self.at_once // self.n_splits))
                 except Stopped as stopped:
-                    reason = str(stopped)
+                    reason = stopped.reason
                     break
                 failures += self._evaluate(trials)
                 if len(self.rows) >= FAILURES and not self._done:
-                    reason = f"the first {len(self.rows)} candidates failed: {self.rows[0].error}"
+                    said = f"the first {len(self.rows)} candidates failed: {self.rows[0].error}"
+                    reason = StopReason("too_many_failures", said)
                     break
         if not any(row.outs for row in self.rows):
             raise failures[0] if failures else InvalidInput(f"Nothing was evaluated: {reason}.")

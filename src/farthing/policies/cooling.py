@@ -59,5 +59,5 @@ def _exponent(account: Account, start: float) -> float:
 def _start_cost(belief: Belief, resource: str) -> float:
     """What the trials of the start cost of a resource; those made elsewhere were paid elsewhere."""
     ended = belief.history.having("done", "failed", "killed", "lost")
-    paid = [trial for trial in ended if trial.is_start and not trial.is_foreign]
+    paid = [trial for trial in ended if trial.is_start and not trial.is_external]
     return sum(1.0 if resource == "trials" else trial.cost.get(resource, 0.0) for trial in paid)

@@ -67,7 +67,7 @@ def standing(settings: Settings, state: State, *, thought: bool = True) -> str:
         said = f"running: trial {numbers}{more}"
         return f"{said}; {state.halted}" if state.halted else said
     if reason := state.stop_reason or state.halted:
-        return f"stopped: {first_line(reason)}"
+        return f"stopped: {first_line(reason.sentence)}"
     if not thought:
         return "nothing is running"
     try:

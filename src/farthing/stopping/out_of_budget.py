@@ -10,6 +10,7 @@ import numpy as np
 
 from farthing.belief import Belief, paid
 from farthing.decision import Proposal, Verdict
+from farthing.history import StopReason
 from farthing.ledger import format_amount
 from farthing.search import is_among
 from farthing.start import MOST_POINTS
@@ -37,11 +38,13 @@ class OutOfBudget:
             if account.reserved:
                 held = format_amount(resource, account.reserved)
                 because += f", {held} of it held for running trials"
-            return Verdict(True, because, account.left, 1.0 if resource == "trials" else 0.0)
+            least = 1.0 if resource == "trials" else 0.0
+            return Verdict(True, because, account.left, least, kind="budget_spent")
         if proposal.x is None:
-            return Verdict(True, _nothing_left(belief), ledger.left, 0.0)
+            reason = _nothing_left(belief)
+            return Verdict(True, reason.sentence, ledger.left, 0.0, kind=reason.kind)
         if (dear := _too_dear(belief)) is not None:
-            return Verdict(True, dear, ledger.left, 0.0)
+            return Verdict(True, dear, ledger.left, 0.0, kind="unaffordable")
         limited = [(r, ledger[r]) for r in ledger.resources if np.isfinite(ledger[r].limit)]
         if not limited:
             return Verdict(False, "there is no budget to run out of")
@@ -63,7 +66,7 @@ def _too_dear(belief: Belief) -> str | None:
     return None
 
 
-def _nothing_left(belief: Belief) -> str:
+def _nothing_left(belief: Belief) -> StopReason:
     """Which of the two it is: everything tried, or nothing that fits into what is left."""
     ledger = belief.ledger
     limited = [r for r in ledger.resources if np.isfinite(ledger[r].limit)]
@@ -72,8 +75,11 @@ def _nothing_left(belief: Belief) -> str:
         what = "configuration of the space" if belief.space.rows is None else "row of the table"
         running = len(belief.history.running)
         still = f", {running} of them still running" if running else ""
-        return f"every {what} was tried ({len(points)}{still})"
+        return StopReason("all_tried", f"every {what} was tried ({len(points)}{still})")
     if not limited:
-        return "every configuration of the space was tried"
+        return StopReason("all_tried", "every configuration of the space was tried")
     left = " and ".join(format_amount(r, ledger[r].left) for r in limited)
-    return f"nothing affordable is left: no untried point fits into {left} with 80 % certainty"
+    return StopReason(
+        "unaffordable",
+        f"nothing affordable is left: no untried point fits into {left} with 80 % certainty",
+    )

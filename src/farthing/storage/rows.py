@@ -16,11 +16,12 @@ import numpy as np
 from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, func, select
 
 from farthing.errors import StorageError
-from farthing.history import PricePoint, Run, Trial, TrialState
+from farthing.history import Origin, PricePoint, Run, StopKind, StopReason, Trial, TrialState
 from farthing.ledger import Account, Ledger
 from farthing.state import Change, State, Wanted
 from farthing.storage.database import clock
 from farthing.storage.json_text import from_text, from_texts, storable, to_text
+from farthing.storage.old_sentences import kind_of_old, origin_of_old
 from farthing.storage.schema import changes, prices, studies, trials
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "ledger_text",
     "new_changes",
     "read_study",
+    "reason_of",
     "state_of",
     "write_changes",
     "write_prices",
@@ -51,7 +53,9 @@ STATE = {
 AMOUNTS = ("charged_until", "thinker_until", "thought_s", "failures", "elapsed_s", "thinking_s")
 NUMBERS = tuple(studies.c[name] for name in ("id", "revision", "trials", "prices", "changes"))
 MAX_TRIALS = 1_000_000  # of a study: more would not fit into the memory of a machine
-COLUMNS = [*NUMBERS, *(studies.c[column] for column in STATE.values())]
+KINDS = {"halted": "halted_kind", "stop_reason": "stop_kind"}  # beside the sentences
+STOP_KINDS = get_args(StopKind)
+COLUMNS = [*NUMBERS, *(studies.c[column] for column in (*STATE.values(), *KINDS.values()))]
 UPDATE = studies.update().where(studies.c.id == bindparam("which"))
 
 
@@ -86,10 +90,22 @@ def state_of(row: Raw, before: State) -> State:
     if not all(n is None or isinstance(n, float | int) for n in map(told.get, AMOUNTS)):
         raise ValueError("a study has a text where a number is")
     told["halted_now"] = bool(told["halted_now"])
+    told |= {name: reason_of(told[name], getattr(row, kind)) for name, kind in KINDS.items()}
     told["queue"] = tuple(Wanted(*each) for each in from_text(told["queue"]))
     if not all(isinstance(wanted.params, dict) for wanted in told["queue"]):
         raise ValueError("what is wanted next has no parameters")
     return replace(before, **{**told, "ledger": ledger_of(told["ledger"])})
+
+
+def reason_of(sentence: str | None, kind: StopKind | None) -> StopReason | None:
+    """Why a study stops, as two columns say it; older versions stored the sentence only."""
+    if sentence is None:
+        return None
+    if kind is None:
+        return StopReason(kind_of_old(sentence), sentence)
+    if kind not in STOP_KINDS:
+        raise ValueError(f"a stop of the kind {kind!r}")
+    return StopReason(kind, sentence)
 
 
 def write_study(
@@ -105,6 +121,11 @@ def write_study(
         changes["ledger"] = ledger_text(after.ledger)
     if "queue" in changes:
         changes["queue"] = to_text([list(wanted) for wanted in after.queue])
+    for name, kind in KINDS.items():
+        if name in changes:
+            reason: StopReason | None = changes[name]
+            changes[name] = None if reason is None else storable(reason.sentence)
+            changes[kind] = None if reason is None else reason.kind
     if "halted_now" in changes:
         changes["halted_now"] = int(after.halted_now)
     counts = {name: len(getattr(after, name)) for name in ("prices", "changes")}
@@ -152,6 +173,7 @@ def ledger_of(text: str) -> Ledger:
 
 TRIAL = tuple(f.name for f in fields(Trial) if f.name != "run")
 STATES = get_args(TrialState)
+ORIGINS = get_args(Origin)
 RUN = tuple(f.name for f in fields(Run))
 JSON_COLUMNS = frozenset(("params", "x", "cost", "predicted", "notes", "progress", "metrics"))
 NUMBER = (float, int, NoneType)
@@ -181,6 +203,8 @@ def changed_trials(connection: Connection, study: int, since: int, most: int) ->
         columns |= {name: from_texts(columns[name]) for name in JSON_COLUMNS}
         _check(columns)
         columns["x"] = [np.array(x, dtype=np.float64) for x in columns["x"]]
+        told = zip(columns["origin"], columns["because"], columns["notes"], strict=True)
+        columns["origin"] = [origin or origin_of_old(why, notes) for origin, why, notes in told]
         columns["retry"] = list(map(bool, columns["retry"]))
         columns["progress"] = [tuple(lines or ()) for lines in columns["progress"]]
         columns["metrics"] = [metrics or {} for metrics in columns["metrics"]]
@@ -200,6 +224,8 @@ def _check(columns: Mapping[str, Sequence[Any]]) -> None:
         _are(name, columns[name], *NUMBER)
     if strange := set(columns["state"]).difference(STATES):
         raise ValueError(f"a trial that is {min(map(repr, strange))}")
+    if strange := set(columns["origin"]).difference(ORIGINS, [None]):
+        raise ValueError(f"a trial whose origin is {min(map(repr, strange))}")
 
 
 def _are(name: str, values: Iterable[Any], *kinds: type) -> None:

@@ -52,6 +52,8 @@ studies = Table(
     Column("halted", Text),  # why nothing may start, though the verdict is to go on,
     Column("halted_now", Integer, nullable=False),  # 1: and what is running ends
     Column("stop_reason", Text),  # how the last run ended
+    Column("halted_kind", Text),  # the kinds of these two; NULL: written by an older version
+    Column("stop_kind", Text),
     Column("given", Text),  # the settings as the last run gave them; NULL: as they are
     Column("changes", Integer, nullable=False, server_default="0"),  # how many were made since
     Column("queue", Text, nullable=False, server_default="[]"),  # what people want evaluated next
@@ -73,6 +75,7 @@ trials = Table(
     Column("censored", Integer, nullable=False),  # 1: the cost is a lower bound
     Column("predicted", Text, nullable=False),
     Column("because", Text, nullable=False),
+    Column("origin", Text),  # NULL: written by an older version
     Column("notes", Text, nullable=False),
     Column("error", Text),
     Column("seed", BigInteger, nullable=False),
@@ -148,9 +151,15 @@ def _second_day(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE {trials.name} ADD COLUMN {column} TEXT"))
 
 
+def _kinds(connection: Connection) -> None:
+    """Why a study stops and where a trial comes from, besides the sentences that say so."""
+    for table, column in ((studies, "halted_kind"), (studies, "stop_kind"), (trials, "origin")):
+        connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {column} TEXT"))
+
+
 # Migration k makes version k + 1 of version k. Never change one that was released: add another,
 # and let the first create what the tables above say.
-MIGRATIONS: tuple[Migration, ...] = (_first, _price_bounds, _second_day)
+MIGRATIONS: tuple[Migration, ...] = (_first, _price_bounds, _second_day, _kinds)
 
 
 def prepare(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import func, literal, select
 from farthing.errors import InvalidInput
 from farthing.ledger import Ledger
 from farthing.storage.database import Database, clock
-from farthing.storage.rows import ledger_of, ledger_text
+from farthing.storage.rows import ledger_of, ledger_text, reason_of
 from farthing.storage.schema import changes, prices, studies, trials
 from farthing.storage.settings_text import from_described
 
@@ -132,7 +132,10 @@ def delete_study(database: Database, id: int) -> None:
 
 def overview(database: Database) -> list[dict[str, Any]]:
     """The studies in a database in the order of their making, as plain values and a ledger."""
-    columns = ("id", "name", "created_at", "settings", "ledger", "halted", "stop_reason")
+    columns = (
+        *("id", "name", "created_at", "settings", "ledger"),
+        *("halted", "halted_kind", "stop_reason", "stop_kind"),
+    )
     extremes = func.min(trials.c.value), func.max(trials.c.value)
     by_state = select(trials.c.study, trials.c.state, func.count(), *extremes)
     by_state = by_state.group_by(trials.c.study, trials.c.state)
@@ -155,11 +158,14 @@ def _facts(
     row: Mapping[str, Any], counts: Mapping[str, int], values: tuple[float, float] | None
 ) -> dict[str, Any]:
     direction = from_described(row["settings"])["direction"]
+    reason = reason_of(row["stop_reason"], row["stop_kind"])
+    reason = reason or reason_of(row["halted"], row["halted_kind"])
     return {
         "name": row["name"],
         "created_at": float(row["created_at"]),
         "trials": counts,
         "best": None if values is None else values[direction == "maximize"],
         "ledger": ledger_of(row["ledger"]),
-        "ended": row["stop_reason"] or row["halted"],
+        "ended": None if reason is None else reason.sentence,
+        "stop_kind": None if reason is None else reason.kind,
     }
