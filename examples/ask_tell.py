@@ -1,6 +1,6 @@
-"""Ask and tell with a budget in dollars, for evaluations that run somewhere else.
+"""Ask and tell with a budget in dollars, for evaluations that run on other machines.
 
-What an evaluation costs is on the price list, so nothing is started that cannot be paid.
+The price list gives the cost of each evaluation, so Farthing starts none that it cannot pay for.
 """
 
 import math
@@ -25,7 +25,7 @@ def dollars(params: dict) -> float:
 
 
 def train_in_the_cloud(params: dict) -> float:
-    """A stand-in: the loss falls with the epochs, if the rate is right."""
+    """Simulate training: the loss falls with the number of epochs if the rate is right."""
     return 0.2 + 0.8 / params["epochs"] + 0.05 * (math.log10(params["rate"]) + 2.5) ** 2
 
 

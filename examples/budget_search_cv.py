@@ -1,6 +1,7 @@
-"""A search of scikit-learn's with a budget: only the name of the class is new.
+"""A scikit-learn search with a budget: only the name of the class changes.
 
-Candidates that are hopeless after some folds, or beyond what is left, are given up between folds.
+The search drops a candidate between folds if it is far behind the best one, or if the budget cannot
+pay for its remaining folds.
 """
 
 from collections import Counter
@@ -33,6 +34,6 @@ results, ledger = search.cv_results_, search.result_.ledger
 states = Counter(results["state"].tolist())
 print(f"stopped: {search.result_.stop_reason}")
 print(f"best:    {search.best_score_:.4f} at {search.best_params_}")
-print(f"spent:   {ledger.spent:.1f} s, {ledger.thinking:.1f} s of it thinking")
+print(f"spent:   {ledger.spent:.1f} s, {ledger.thinking:.1f} s of it overhead")
 print(f"folds:   {results['n_folds'].sum()} of {5 * len(results['params'])}, {dict(states)}")
 print(f"test:    {search.score(X_test, y_test):.4f}")

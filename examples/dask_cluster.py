@@ -1,6 +1,6 @@
-"""A study on a Dask cluster: two workers, one budget of the time that both of them work.
+"""A study on a Dask cluster: two workers share one budget of worker time.
 
-`LocalCluster` stands in for yours: give the address of its scheduler to `Client` instead.
+`LocalCluster` replaces a real cluster. For yours, pass the address of its scheduler to `Client`.
 """
 
 import logging
@@ -17,7 +17,7 @@ SPACE = {"rate": Float(1e-4, 1e-1, log=True), "epochs": Int(1, 64, log=True, cos
 
 
 def train(params: dict) -> float:
-    """A stand-in that takes a hundredth of a second an epoch."""
+    """Simulate training: an epoch takes a hundredth of a second."""
     for epoch in range(params["epochs"]):
         time.sleep(0.01)
         loss = 1.0 / (1 + 300 * params["rate"] * (epoch + 1)) + 5 * params["rate"]

@@ -1,6 +1,6 @@
-"""A cost that is known beforehand, in a unit of your own, and two policies compared on it.
+"""A cost that is known in advance, in your own unit, and a comparison of two policies.
 
-The reactor's hours are known before it runs: long, hot runs take longer to heat up and cool down.
+The hours of the reactor are known before it runs: a hot run takes longer to heat up and cool down.
 """
 
 import math
@@ -16,7 +16,7 @@ def reactor_hours(params: dict) -> float:
 
 
 def impurity(params: dict) -> float:
-    """A stand-in for the experiment: best near 430 K, and the rest takes time."""
+    """Simulate the experiment: 430 K is best, and longer runs are purer."""
     heat = (params["temperature"] - 430) / 60
     return 1 - math.exp(-(heat**2)) * (1 - math.exp(-params["hours"] / 3))
 

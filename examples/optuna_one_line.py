@@ -1,7 +1,7 @@
-"""An Optuna study with a budget: only the line that makes the sampler is new.
+"""An Optuna study with a budget: only the line that creates the sampler is new.
 
-The objective is timed without the sampler, large forests are learnt to be dear, and the loop ends
-when the time is spent.
+The sampler times only the objective, learns that large forests are expensive, and ends the loop
+when the budget is spent.
 """
 
 import optuna
@@ -33,5 +33,5 @@ ledger = sampler.ledger(study)
 seconds = [trial.user_attrs["farthing:seconds"] for trial in study.trials]
 print(f"stopped: {study.user_attrs['farthing:stopped']}")
 print(f"best:    {study.best_value:.4f} at {study.best_params}")
-print(f"spent:   {ledger.spent:.1f} s, {ledger.thinking:.1f} s of it thinking")
+print(f"spent:   {ledger.spent:.1f} s, {ledger.thinking:.1f} s of it overhead")
 print(f"trials:  {len(seconds)}, of {min(seconds):.2f} to {max(seconds):.2f} s")

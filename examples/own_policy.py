@@ -1,8 +1,8 @@
-"""A policy of your own: any object that keeps the contract, nothing is registered.
+"""Your own policy: any object with these attributes and `propose`; you register nothing.
 
-This one maximises the probability of improvement per cost (Kushner 1964, divided by the price).
-`differenced` makes a score of a plain function of what is believed of each point; the search for
-its maximum, what cannot be paid, and what was tried already are taken care of.
+This one maximises the probability of improvement per cost (Kushner 1964, divided by the cost).
+`differenced` turns a plain function of the predictions at each point into a score with gradients.
+`maximise_score` searches for its maximum and skips points that were tried or cannot be paid for.
 """
 
 import math
@@ -19,14 +19,14 @@ from farthing.policies import EI
 
 @dataclass(frozen=True)
 class LikelyPerCost:
-    margin: float = 0.05  # less than this share of the values' spread is no improvement
+    margin: float = 0.05  # an improvement is at least this share of the values' std
 
     needs: ClassVar[frozenset[str]] = frozenset({"cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
     models: ClassVar[bool] = True
 
     def propose(self, belief, rng):
-        """Argmax of ln P(f(x) < best - margin spread) - ln c(x)."""
+        """Argmax of ln P(f(x) < best - margin std) - ln c(x)."""
         least = self.margin * np.std([trial.value for trial in belief.history.done])
 
         def score(outlook):

@@ -1,6 +1,6 @@
-"""The smallest study: a bowl whose points have different prices, and sixty dollars to spend.
+"""The smallest study: a quadratic bowl whose points differ in cost, and a budget of 60 dollars.
 
-The cost is not known beforehand: it comes with every value, and is learnt.
+The cost is not known in advance. The objective returns it with each value, and Farthing learns it.
 """
 
 from farthing import Float, Outcome, minimize
@@ -9,7 +9,7 @@ SPACE = {"x": Float(-10, 10), "y": Float(-10, 10)}
 
 
 def bowl(params: dict) -> Outcome:
-    """Lowest, 0, at (3, -1); the further to the right, the dearer."""
+    """The minimum is 0 at (3, -1); the cost increases with x."""
     x, y = params["x"], params["y"]
     return Outcome((x - 3) ** 2 + (y + 1) ** 2, cost=1.0 + (x + 10) / 5)
 

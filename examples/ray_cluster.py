@@ -1,13 +1,13 @@
-"""A study on Ray: each trial takes a processor, and as much of a GPU as you say.
+"""A study on Ray: each trial takes one CPU and the share of a GPU that you set.
 
-`ray.init()` starts Ray on this machine; `ray.init("auto")` joins a cluster that is there.
+`ray.init()` starts Ray on this machine; `ray.init("auto")` connects to a running cluster.
 """
 
 import os
 import tempfile
 import time
 
-os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # a Ray that nobody else can reach
+os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # only this machine can reach this Ray
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
@@ -19,7 +19,7 @@ SPACE = {"rate": Float(1e-4, 1e-1, log=True), "epochs": Int(1, 64, log=True, cos
 
 
 def train(params: dict) -> float:
-    """A stand-in that takes a hundredth of a second an epoch."""
+    """Simulate training: an epoch takes a hundredth of a second."""
     time.sleep(0.01 * params["epochs"])
     return 1.0 / (1 + 300 * params["rate"] * params["epochs"]) + 5 * params["rate"]
 

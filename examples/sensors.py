@@ -1,8 +1,8 @@
-"""Where to put three wind sensors, when moving them is what costs.
+"""Place three wind sensors when moving them is the cost.
 
-A cost that is given as a function of two arguments gets the parameters evaluated before, too. With
-FARTHING_DATA the winds are those of 1969 in the United Kingdom (weather/midas_wind_1969_*.parquet
-there); without it they are made up, alike over about 250 km as real ones are.
+A cost function with two arguments also receives the parameters of the previous evaluation. With
+FARTHING_DATA, the example reads the winds of 1969 in the United Kingdom from that folder
+(weather/midas_wind_1969_*.parquet). Without it, winds are simulated, correlated over about 250 km.
 """
 
 import math
@@ -27,14 +27,14 @@ else:
     rng = np.random.default_rng(1969)
     PLACES = rng.uniform((0, 0), (600, 1000), (60, 2))  # km
     apart = np.linalg.norm(PLACES[:, None] - PLACES, axis=2)
-    ODD = rng.multivariate_normal(np.zeros(60), 25 * np.exp(-apart / 250), 365)  # knots, a day each
+    ODD = rng.multivariate_normal(np.zeros(60), 25 * np.exp(-apart / 250), 365)  # knots, daily
 (WEST, SOUTH), (EAST, NORTH) = PLACES.min(axis=0), PLACES.max(axis=0)
 SPACE = {f"x{i}": Float(WEST, EAST) for i in range(3)}
 SPACE |= {f"y{i}": Float(SOUTH, NORTH) for i in range(3)}
 
 
 def error(params: dict) -> float:
-    """RMSE in knots at all stations, predicted from the three nearest to the sensors."""
+    """RMSE in knots at all stations, predicted from the stations nearest to the three sensors."""
     here = np.array([[params[f"x{i}"], params[f"y{i}"]] for i in range(3)])
     read = np.linalg.norm(here[:, None] - PLACES, axis=2).argmin(axis=1)
     alike = np.exp(-np.linalg.norm(PLACES[read][:, None] - PLACES, axis=2) / 250.0)
@@ -43,7 +43,7 @@ def error(params: dict) -> float:
 
 
 def way(params: dict, before: dict | None) -> float:
-    """Kilometres that the sensors are moved, and 20 for setting them up."""
+    """Kilometres that the sensors are moved, plus 20 to set them up."""
     return 20.0 + (0.0 if before is None else math.dist(params.values(), before.values()))
 
 

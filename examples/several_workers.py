@@ -1,6 +1,6 @@
-"""Two workers and one budget: each trial is a process, and what one has put aside no other spends.
+"""Two workers share one budget: each trial is a process with its own reservation.
 
-More of them join from other processes and machines: `farthing worker URL NAME`.
+More workers can join from other processes and machines: `farthing worker URL NAME`.
 """
 
 import tempfile
@@ -13,7 +13,7 @@ SPACE = {"rate": Float(1e-4, 1e-1, log=True), "epochs": Int(1, 64, log=True, cos
 
 
 def train(params: dict) -> float:
-    """A stand-in that takes a hundredth of a second an epoch."""
+    """Simulate training: an epoch takes a hundredth of a second."""
     time.sleep(0.01 * params["epochs"])
     return 1.0 / (1 + 300 * params["rate"] * params["epochs"]) + 5 * params["rate"]
 

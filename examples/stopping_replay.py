@@ -1,7 +1,7 @@
-"""Would a rule have stopped in time? Each is played on the log of a run that spent all it had.
+"""Would a rule have stopped in time? Replay four rules on the log of a run that spent its budget.
 
-The log may be of any tool: a CSV with a column for each parameter, `value` and `cost` will do, and
-`farthing replay --file log.csv --stop stalled` is the same from a shell.
+The log may come from any tool: a CSV file with a column for each parameter, `value` and `cost`.
+From a shell: `farthing replay --file log.csv --stop no_improvement`.
 """
 
 import math

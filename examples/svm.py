@@ -1,7 +1,7 @@
-"""A support vector machine in six seconds: what a candidate takes is learnt while it is tuned.
+"""Tune a support vector machine in six seconds of wall-clock time.
 
-Some take several times as long as others. The budget is time on the clock, and the search's own
-thinking is part of it.
+Some candidates take several times as long as others; Farthing learns their cost during the run. The
+budget includes Farthing's own overhead.
 """
 
 from sklearn.datasets import load_digits
@@ -15,18 +15,16 @@ SPACE = {
     "kernel": Categorical(["rbf", "poly"]),
     "C": Float(1e-2, 1e3, log=True),
     "gamma": Float(1e-6, 1e-1, log=True),
-    "degree": Int(2, 5, when={"kernel": "poly"}),  # is there only where the kernel is poly
+    "degree": Int(2, 5, when={"kernel": "poly"}),  # only if the kernel is poly
 }
 
 
 def errors(params: dict) -> float:
-    """The share of wrong digits in cross-validation."""
+    """Return the cross-validated error rate."""
     return 1 - cross_val_score(SVC(**params), X, y, cv=3).mean()
 
 
-result = minimize(
-    errors, SPACE, budget="6s", start={"kernel": "rbf", "C": 1.0}
-)  # what you would try first
+result = minimize(errors, SPACE, budget="6s", start={"kernel": "rbf", "C": 1.0})  # your first guess
 seconds = [trial.cost["s"] for trial in result.history.done]
 print(result)
 print(f"prices:  {min(seconds):.3f} to {max(seconds):.3f} s a trial")

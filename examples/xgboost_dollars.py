@@ -1,6 +1,7 @@
-"""XGBoost on a machine that is paid by the hour: the budget is money, the rate is on the bill.
+"""XGBoost on a machine that is paid by the hour: the budget is money, and `rate` is its price.
 
-Trials are processes: one that the budget cannot pay any longer is killed, charged and learnt from.
+Each trial is a process. Farthing kills a trial that the budget can no longer pay for, charges it,
+and learns from it.
 """
 
 import sys
@@ -9,7 +10,7 @@ import warnings
 from importlib.util import find_spec
 
 if find_spec("xgboost") is None:
-    sys.exit(print("skipped: there is no xgboost here: pip install xgboost"))
+    sys.exit(print("skipped: xgboost is not installed. Run pip install xgboost"))
 
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import cross_val_score
@@ -26,8 +27,8 @@ SPACE = {
 
 
 def loss(params: dict) -> float:
-    """Cross-validated log loss."""
-    from xgboost import XGBClassifier  # in the trial's process: its threads do not survive a fork
+    """Return the cross-validated log loss."""
+    from xgboost import XGBClassifier  # in the trial's process: threads do not survive a fork
 
     with warnings.catch_warnings(action="ignore"):
         model = XGBClassifier(**params, n_jobs=1, random_state=0)

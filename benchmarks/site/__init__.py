@@ -1,0 +1,1 @@
+"""What the pages show: pictures made from the runs that are kept."""
