@@ -42,14 +42,14 @@ evidence: $(SET_UP) ## docs/evidence.md and its pictures from the results that a
 	$(BIN)/python -m benchmarks evidence
 
 speed: ## install the peers in .venv-peers and time one suggestion of each, side by side
-	$(PYTHON) benchmarks/install_peers.py
+	$(PYTHON) benchmarks/evidence/install_peers.py
 	.venv-peers/bin/python -m benchmarks.speed
 
 cost-to-target: $(SET_UP) ## what every policy pays to reach a target, against random search
-	$(ONE_THREAD) $(BIN)/python -m benchmarks.cost_to_target
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.evidence.cost_to_target
 
 screenshots: $(SET_UP) ## the pictures of docs/seeing.md, and how quickly pages are there; needs chromium
-	$(ONE_THREAD) $(BIN)/python -m benchmarks.screenshots
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.site.screenshots
 
 clean: ## remove the environments and every cache
 	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -24,9 +24,17 @@ from pathlib import Path
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")  # before numpy is loaded
 
-from benchmarks import evidence, realtime, replay
-from benchmarks.artefacts import ARTEFACTS
-from benchmarks.artefacts.artefact import PICTURES, RESULTS, Artefact, Settings, picture, run
+from benchmarks.evidence import page as evidence
+from benchmarks.evidence import realtime, replay
+from benchmarks.evidence.artefacts import ARTEFACTS
+from benchmarks.evidence.artefacts.artefact import (
+    PICTURES,
+    RESULTS,
+    Artefact,
+    Settings,
+    picture,
+    run,
+)
 from benchmarks.problems.tables import NoData
 
 

@@ -17,12 +17,16 @@ import numpy as np
 
 from benchmarks.problems.problem import Evaluation
 from farthing import Optimizer, Space, Stopped
-from farthing.asking import Terms, next_trials
-from farthing.belief import Belief
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Policy, Proposal
+from farthing.budget.ledger import Ledger
+from farthing.core.events import AskedTogether, Event, Moment, Told
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.core.suggest import Terms, Thought, next_trials, one_thread, think
+from farthing.core.transition import apply
 from farthing.cost import Choose, CostLearner, Flops, Linear, LogGP, Median, MLPFlops, Moving
-from farthing.decision import Policy, Proposal
 from farthing.history import History, Trial, TrialState
-from farthing.ledger import Ledger
 from farthing.policies import (
     EI,
     CArBO,
@@ -34,10 +38,6 @@ from farthing.policies import (
     Rollout,
     Sobol,
 )
-from farthing.settings import Settings
-from farthing.state import AskedTogether, Event, Moment, State, Told
-from farthing.thinking import Thought, one_thread, think
-from farthing.transition import apply
 
 Params = Mapping[str, Any]
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from farthing import Float, Optimizer, Settings, Space, Thought, think
 from farthing import policies as chosen
-from farthing.decision import Policy
-from farthing.normal import log_ei
+from farthing.acquisition.protocols import Policy
+from farthing.models.normal import log_ei
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from farthing import Float, minimize
-from farthing.acquisition import differenced, maximise_score, proposal
+from farthing.acquisition.scores import differenced, maximise_score, proposal
 from farthing.policies import EI
 
 

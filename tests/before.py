@@ -1,4 +1,4 @@
-"""The studies of tests/data/before/0.1.0: their settings and objectives, by the names of today.
+"""The studies of tests/snapshots/0.1.0: their settings and objectives, by the names of today.
 
 If a class or a setting is renamed, rename it here. Change nothing else: a study is its settings.
 The name of this module and of `price_of_row` are stored in the files.

@@ -1,4 +1,4 @@
-"""The studies of tests/data/before/0.2.0: their settings and objectives, by the names of today.
+"""The studies of tests/snapshots/0.2.0: their settings and objectives, by the names of today.
 
 The code of commit a356ee0 made the files, the last one before names and modules were changed. If a
 class or a setting is renamed, rename it here. Change nothing else: a study is its settings. The
@@ -8,7 +8,7 @@ name of this module and of `price_of` are stored in the files.
 import math
 
 from farthing import Categorical, Float, Int, Ordinal, Outcome, Space
-from farthing.acquisition import cheapness
+from farthing.acquisition.scores import cheapness
 from farthing.cost import (
     Choose,
     CNNFlops,

@@ -6,10 +6,10 @@ import numpy as np
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_NAMES, POOL_STD
 
 from farthing import Budget, Float, History, Ledger, Space, Trial
-from farthing.belief import Belief
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal
 from farthing.cost import Known
-from farthing.decision import Proposal
-from farthing.gp import Hyper, Normal, build
+from farthing.models.gp import Hyper, Normal, build
 
 NOTHING = Proposal(None, "nothing was proposed")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from farthing import Optimizer, optimizer
-from farthing.ledger import Ledger
-from farthing.memory import OneProcess
+from farthing.budget.ledger import Ledger
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.core.store import OneProcess
 from farthing.running import Finished, Usage
-from farthing.settings import Settings
-from farthing.state import State
 
 TIMED = ("memory", "timekeeping", "optimizer", "worker")
 

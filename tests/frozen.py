@@ -2,7 +2,7 @@
 
     python tests/frozen.py [FILE]
 
-plays them all and records what was proposed, as bits. `tests/data/decisions.npz` was recorded with
+plays them all and records what was proposed, as bits. `tests/snapshots/decisions.npz` was recorded with
 the code before the modules were moved and renamed (commit a356ee0). A refactoring must repeat it;
 a commit that means to change a decision records it anew, and says so.
 """
@@ -33,7 +33,7 @@ from farthing import (
     stopping,
 )
 
-FILE = Path(__file__).parent / "data" / "decisions.npz"
+FILE = Path(__file__).parent / "snapshots" / "decisions.npz"
 TRIALS = 30
 SEEDS = (0, 1, 2)
 BUDGET = 120.0  # dollars: all trials fit, and the last ones have to look at what is left

@@ -76,8 +76,9 @@ def classes_in(folder):
     found = {}
     for file in pkgutil.iter_modules(folder.__path__):
         module = importlib.import_module(f"{folder.__name__}.{file.name}")
-        (name,) = module.__all__
-        found[name] = getattr(module, name)
+        if file.name != "combine":
+            (name,) = module.__all__
+            found[name] = getattr(module, name)
     return found
 
 

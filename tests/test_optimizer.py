@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from farthing import Budget, Categorical, Float, Int, Optimizer, Ordinal, Space
+from farthing.acquisition.initial_design import propose
+from farthing.acquisition.protocols import Verdict
+from farthing.core.events import Passed
+from farthing.core.suggest import believed
 from farthing.cost import LogGP
-from farthing.decision import Verdict
 from farthing.errors import FarthingError, InvalidInput, Stopped
 from farthing.policies import EI, CArBO, EIPerCost, Gittins, Random, Sobol
-from farthing.start import propose
-from farthing.state import Passed
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
-from farthing.thinking import believed
 
 SPACE = Space({"a": Float(0, 1), "b": Float(1e-3, 1, log=True)})
 MIXED = Space(

@@ -1,397 +1,341 @@
-"""The replay of benchmarks/replay.py: virtual time, the end of a budget, and what is kept."""
-
-import gzip
+import csv
 import json
+import math
 
 import numpy as np
 import pytest
 
-from benchmarks import methods, replay
-from benchmarks.artefacts.curves import clock_and_values, curve, wall
-from benchmarks.problems.problem import Evaluation, Problem
-from benchmarks.replay import Job, Rows, Run, line_of, run_of
-from farthing import Categorical, Float, Space
+from farthing import Categorical, Float, History, Int, InvalidInput, Optimizer, Space, Study
+from farthing.data.tabular import to_frame
+from farthing.policies import EI, EIPerCost, Gittins
+from farthing.replay import replay
+from farthing.stopping import (
+    EIFaded,
+    MaxTrials,
+    NotWorthIt,
+    OutOfBudget,
+    RegretGap,
+    RegretGapFaded,
+    Stalled,
+    Target,
+    any_of,
+    in_a_row,
+)
+
+SPACE = Space({"x": Float(2, 3), "s": Categorical(["u", "v"])})
 
 
-class Counting:
-    """A method that asks for 0.1, 0.2, ... and remembers what it is told."""
-
-    def __init__(self):
-        self.asked, self.told = 0, []
-
-    def ask(self):
-        self.asked += 1
-        return {"x": self.asked / 10}
-
-    def tell(self, params, evaluation):
-        self.told.append((params["x"], evaluation))
+def value_at(params):
+    return float(np.sin(7 * params["x"]) + (params["s"] == "v") + 3)
 
 
-def problem(cost=lambda x: 1.0, value=lambda x: x):
-    return Problem(
-        "made/up",
-        Space({"x": Float(0, 1)}),
-        lambda p: Evaluation(value(p["x"]), cost(p["x"])),
-        typical_cost=1.0,
-        mean_cost=2.0,
+def cost_at(params):
+    return 1.0 + params["x"]
+
+
+def run(stop, *, budget=200.0, policy=None, direction="minimize", **settings):
+    optimizer = Optimizer(
+        SPACE,
+        budget,
+        policy=policy or EIPerCost(),
+        stop=stop,
+        direction=direction,
+        seed=3,
+        **settings,
     )
-
-
-ROWS = [{"x": 0.0, "k": "a"}, {"x": 0.5, "k": "a"}, {"x": 0.5, "k": "b"}, {"x": 1.0, "k": "b"}]
-
-
-def table():
-    parameters = {"x": Float(0, 1), "k": Categorical(["a", "b"])}
-    return Problem(
-        "made/table",
-        Space(parameters),
-        lambda p: Evaluation(p["x"], 1.0 + p["x"]),
-        typical_cost=1.0,
-        mean_cost=1.5,
-        table=Space.from_rows(ROWS, parameters),
-    )
-
-
-@pytest.fixture
-def counting(monkeypatch):
-    method = Counting()
-    monkeypatch.setattr(replay, "make", lambda *args, **kwargs: method)
-    return method
-
-
-def test_the_clock_is_the_sum_of_costs(counting):
-    run = replay.replay(problem(cost=lambda x: 2.0), Job("made/up", "counting", 0, budget=6))
-    assert run.costs == (2.0, 2.0, 2.0)
-    assert run.values == (0.1, 0.2, 0.3)
-    assert (run.ended, run.limit) == ("budget", 6.0)
-
-
-def test_an_evaluation_that_does_not_fit_is_cut_off_and_never_told(counting):
-    run = replay.replay(problem(cost=lambda x: 2.0), Job("made/up", "counting", 0, budget=5))
-    assert run.costs == (2.0, 2.0, 1.0)
-    assert run.values == (0.1, 0.2, None)
-    assert sum(run.costs) == run.limit
-    assert len(counting.told) == 2
-
-
-def test_a_failure_costs_and_is_told(counting):
-    run = replay.replay(problem(value=lambda x: None), Job("made/up", "counting", 0, budget=2))
-    assert run.values == (None, None)
-    assert counting.told[0][1] == Evaluation(None, 1.0)
-
-
-def test_the_number_of_evaluations_is_limited(counting):
-    run = replay.replay(problem(), Job("made/up", "counting", 0, budget=100, most=4))
-    assert (len(run.costs), run.ended) == (4, "evaluations")
-
-
-def test_thinking_is_charged_on_request(counting, monkeypatch):
-    clock = iter(np.arange(0, 1000, 0.5))  # every look at the clock is half a second later
-    monkeypatch.setattr(replay.time, "process_time", lambda: next(clock))
-    job = Job("made/up", "counting", 0, budget=6, clock=True)
-    assert len(replay.replay(problem(), job).costs) == 3  # half a second to ask, and to tell
-    free = Job("made/up", "counting", 0, budget=6)
-    assert len(replay.replay(problem(), free).costs) == 6
-
-
-def test_what_a_method_imports_is_not_charged(monkeypatch):
-    """Before the first charged run of a method in a process it has been used once."""
-    made = []
-
-    class Method(Counting):
-        def ask(self):
-            super().ask()
-            return {"x": 0.5}
-
-    def make(name, space, **terms):
-        made.append(name)
-        return Method()
-
-    monkeypatch.setattr(replay, "make", make)
-    replay.warm_up.cache_clear()
-    for seed in (0, 1):
-        replay.replay(problem(), Job("made/up", "slow to import", seed, budget=2, clock=True))
-    assert made == ["slow to import"] * 3  # once to warm up, and twice to run
-    replay.replay(problem(), Job("made/up", "never charged", 0, budget=2))
-    assert made.count("never charged") == 1
-    replay.warm_up.cache_clear()
-
-
-def test_what_is_asked_becomes_the_nearest_free_row():
-    near = Rows(table().table)
-    assert near.nearest({"x": 0.45, "k": "b"}) == {"x": 0.5, "k": "b"}
-    assert near.nearest({"x": 0.45, "k": "b"}) == {"x": 1.0, "k": "b"}  # the option weighs more
-    assert near.nearest({"x": 0.1, "k": "a"}) == {"x": 0.0, "k": "a"}
-    assert near.nearest({"x": 0.1, "k": "a"}) == {"x": 0.5, "k": "a"}
-    assert near.nearest({"x": 0.1, "k": "a"}) == {"x": 0.0, "k": "a"}  # every row has been used
-
-
-@pytest.mark.parametrize("rows", [False, True])
-def test_every_method_is_given_the_plain_space_unless_told_the_rows(rows, monkeypatch):
-    """Rows are for all or for none: who is told them asks within them, who is not is moved."""
-    given = []
-
-    def make(name, space, **terms):
-        given.append((space.rows is not None, terms["evaluations"]))
-        return methods.make(name, space, **terms)
-
-    monkeypatch.setattr(replay, "make", make)
-    for method in ("random", "EI"):
-        job = Job("made/table", method, 0, budget=3, rows=rows)
-        run = replay.replay(table(), job)
-        assert run.error is None
-        assert set(run.values) <= {0.0, 0.5, 1.0, None}
-    assert given == [(rows, 2)] * 2  # three typical costs buy two uniform configurations
-
-
-def test_ours_is_told_the_row_that_was_evaluated_and_pays_for_it():
-    ours = methods.make("EI", table().space, budget=50.0, seed=0)
-    for x in (0.0, 0.5, 1.0):
-        ours.ask()
-        ours.tell({"x": x, "k": "a"}, Evaluation(x, 1.0 + x))
-    history = ours.optimizer.history
-    assert [t.params for t in history.done] == [{"x": x, "k": "a"} for x in (0.0, 0.5, 1.0)]
-    np.testing.assert_array_equal(history.X[:, 0], [0.0, 0.5, 1.0])
-    assert [t.value for t in history.done] == [0.0, 0.5, 1.0]
-    assert [t.cost["cost"] for t in history.done] == [1.0, 1.5, 2.0]
-    assert ours.optimizer.ledger.spent == pytest.approx(4.5)
-
-
-def test_recordings_are_charged_for_thinking_and_budgets_outlast_designs():
-    assert replay.job_of("carbo-rows/knn-a1a", "EI", 0, 15.0).clock
-    assert not replay.job_of("lcbench/higgs", "EI", 0, 15.0).clock
-    assert [replay.most_of(budget) for budget in (15, 60, 240)] == [200, 200, 480]
-
-
-def test_every_problem_has_seeds_of_its_own():
-    jobs = [replay.job_of(name, "random", s, 15.0) for name in ("a/x", "a/y") for s in range(50)]
-    seeds = list(map(replay.seed_of, jobs))
-    assert seeds == list(map(replay.seed_of, jobs))
-    assert len(set(seeds)) == 100
-    assert all(0 <= seed < 2**31 for seed in seeds)  # what every peer takes
-    # Runs that were made before keep theirs.
-    assert replay.seed_of(replay.Job("a/x", "random", 3)) == 3
-
-
-@pytest.mark.parametrize("own", [False, True])
-def test_a_method_is_seeded_with_it(monkeypatch, own):
-    given = []
-    monkeypatch.setattr(replay, "make", lambda *_, seed, **__: given.append(seed) or Counting())
-    job = Job("made/up", "counting", 3, budget=3.0, own_seed=own)
-    replay.replay(problem(), job)
-    assert given == [replay.seed_of(job)]
-
-
-def test_the_mark_of_the_source_is_the_same_without_its_docstrings(tmp_path, monkeypatch):
-    package = tmp_path / "farthing"
-    package.mkdir()
-    monkeypatch.setattr(replay.farthing, "__file__", str(package / "__init__.py"))
-
-    def mark(text):
-        (package / "gp.py").write_text(text)
-        replay.source.cache_clear()
-        return replay.source()
-
-    first = mark('def f():\n    """One."""\n    return 1\n')
-    assert mark('def f():\n    """Another."""\n    return 1  # why\n') == first
-    assert mark("def f():\n    return 2\n") != first
-    monkeypatch.undo()
-    replay.source.cache_clear()
-
-
-def test_runs_of_another_source_do_not_count_where_that_matters(tmp_path, monkeypatch):
-    monkeypatch.setattr(replay, "FOLDER", tmp_path)
-    old = [
-        Run(
-            Job("a/b", m, 0),
-            1.0,
-            (1.0,),
-            (1.0,),
-            (0.0,),
-            "budget",
-            None,
-            {"farthing": "0", "source": "x"},
-        )
-        for m in ("EI", "optuna-tpe")
-    ]
-    (tmp_path / "suite.jsonl").write_text("".join(line_of(run) + "\n" for run in old))
-    jobs = [run.job for run in old]
-    assert set(replay.carry_out(jobs, "suite", make_more=False)) == set(jobs)
-    # A peer's run does not depend on our source.
-    assert set(replay.carry_out(jobs, "suite", make_more=False, same_source=True)) == {jobs[1]}
-
-
-def test_a_line_is_a_run_again():
-    job = Job("a/b", "EI", 3, budget=60, most=200)
-    run = Run(job, 12.0, (1.5, 2.25), (0.125, None), (0.01, 0.02), "budget", None)
-    again = run_of(line_of(run))
-    assert again.job == job
-    assert (again.costs, again.values, again.thinking) == (run.costs, run.values, run.thinking)
-
-
-def test_runs_are_kept_at_once_and_not_made_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(replay, "FOLDER", tmp_path)
-    made = []
-
-    def attempt(job, folder):
-        made.append(job)
-        return Run(job, 1.0, (1.0,), (float(job.seed),), (0.0,), "budget")
-
-    class Here:  # a pool without processes
-        def __init__(self, *args, **kwargs): ...
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *args): ...
-        def submit(self, function, *args):
-            from concurrent.futures import Future
-
-            future = Future()
-            future.set_result(function(*args))
-            return future
-
-    monkeypatch.setattr(replay, "attempt", attempt)
-    monkeypatch.setattr(replay, "ProcessPoolExecutor", Here)
-    first = [Job("a/b", "EI", seed) for seed in range(3)]
-    assert len(replay.carry_out(first, "suite", quiet=True)) == 3
-    more = [Job("a/b", "EI", seed) for seed in range(5)]
-    found = replay.carry_out(more, "suite", quiet=True)
-    assert [job.seed for job in made] == [0, 1, 2, 3, 4]
-    assert [run.values[0] for run in found.values()] == [0, 1, 2, 3, 4]
-    # An interrupted line is not a run, and does not spoil the next one.
-    with (tmp_path / "suite.jsonl").open("a") as file:
-        file.write('{"problem": "a/b", "meth')
-    assert set(replay.kept("suite")) == set(more)
-    more.append(Job("a/b", "EI", 5))
-    replay.carry_out(more, "suite", quiet=True)
-    assert [job.seed for job in made] == [0, 1, 2, 3, 4, 5]
-    assert set(replay.kept("suite")) == set(more)
-    replay.pack("suite")  # a packed suite holds the same runs
-    lines = gzip.decompress((tmp_path / "suite.jsonl.gz").read_bytes()).decode().splitlines()
-    assert [json.loads(line)["seed"] for line in lines] == [0, 1, 2, 3, 4, 5]
-    assert set(replay.kept("suite")) == set(more)
-
-
-def test_a_run_that_raises_is_a_result(monkeypatch):
-    monkeypatch.setattr(replay.problems, "load", lambda name, folder: problem())
-
-    def broken(*args, **kwargs):
-        raise RuntimeError("no such thing")
-
-    monkeypatch.setattr(replay, "make", broken)
-    run = replay.attempt(Job("made/up", "x", 0), None)
-    assert (run.ended, run.error) == ("error", "RuntimeError: no such thing")
-
-
-def test_what_was_evaluated_before_an_error_is_kept(counting, monkeypatch):
-    def tell(params, evaluation):
-        if params["x"] > 0.25:
-            raise ValueError("enough")
-
-    monkeypatch.setattr(counting, "tell", tell)
-    run = replay.replay(problem(), Job("made/up", "counting", 0, budget=10))
-    assert (run.values, run.error) == ((0.1, 0.2, 0.3), "ValueError: enough")
-
-
-def test_ours_is_the_optimizer():
-    """The method by name is the policy by class: same questions for the same answers."""
-    from benchmarks.methods import make
-    from farthing import Optimizer
-    from farthing.policies import EIPerCost
-
-    space = Space({"x": Float(0, 1)})
-    method = make("EI_0.5", space, budget=50.0, seed=4)
-    optimizer = Optimizer(space, budget=50.0, policy=EIPerCost(alpha=0.5), seed=4)
-    for _ in range(8):
+    sign = 1 if direction == "minimize" else -1
+    while not optimizer.verdict.stop and len(optimizer.history) < 40:
         trial = optimizer.ask()
-        params = method.ask()
-        assert params == trial.params
-        value, cost = (params["x"] - 0.3) ** 2, 1 + params["x"]
-        optimizer.tell(trial, value, cost=cost)
-        method.tell(params, Evaluation(value, cost))
+        optimizer.tell(trial, sign * value_at(trial.params), cost=cost_at(trial.params))
+    return optimizer
 
 
-# ── batches ────────────────────────────────────────────────────────────────────────────────────
+LONG = run(MaxTrials(22))
+ROWS = [
+    {**trial.params, "value": trial.value, "cost": trial.cost["cost"]} for trial in LONG.history
+]
 
 
-def together(job, **about):
-    """The lists that a run in batches fills, and why it ended."""
-    lists = [], [], []
-    box = problem(**about)
-    ended = replay._play_together(box, job, job.budget * box.typical_cost, *lists)
-    return *lists, ended
+# ---------------------------------------------------------------- a run of our own
+@pytest.mark.parametrize(
+    "rule",
+    [
+        NotWorthIt(worth=1e-3),
+        RegretGap(within=0.05),
+        EIFaded(ratio=0.2, first=4),
+        RegretGapFaded(ratio=0.3, first=4),
+        in_a_row(2, NotWorthIt(worth=1e-3)),
+        Stalled(4),
+        Target(2.1),
+        any_of(Stalled(9), RegretGap(within=0.05)),
+    ],
+    ids=repr,
+)
+def test_it_stops_where_a_run_with_the_rule_does(rule):
+    """Up to there the two runs are one: the rule changes no choice."""
+    with_rule = run(any_of(rule, MaxTrials(22)))
+    found = replay(LONG, rule)
+    assert found.trials == len(with_rule.history) < 22
+    assert found.because == with_rule.verdict.because.split("; going on")[0]
+    assert found.spent == pytest.approx(with_rule.ledger.spent)
+    assert found.best == with_rule.best.value
 
 
-def test_a_batch_takes_the_time_of_its_dearest_and_all_are_paid():
-    job = Job("made/up", "random", 0, budget=10, batch=4)
-    run = replay.replay(problem(cost=lambda x: 0.5 + x, value=lambda x: x), job)
-    costs = np.array(run.costs)
-    taken = wall(costs, 4)
-    assert 8.0 < taken.sum() <= run.limit
-    assert costs.sum() > 2.5 * run.limit
-    for first in range(0, len(costs), 4):
-        assert taken[first] == costs[first : first + 4].max()
-        assert not taken[first + 1 : first + 4].any()
-    # All of a batch are known when its time has passed, and not before.
-    clock, values = clock_and_values(run)
-    assert curve(run)[-1] == values.min()
-    assert values[:4].min() == curve(run, np.array([clock[0] / run.limit]))[0]
-    assert np.isnan(curve(run, np.array([0.99 * clock[0] / run.limit]))[0])
+def test_what_is_saved_and_lost():
+    found = replay(LONG, MaxTrials(9), worth=0.01)
+    paid = [trial.cost["cost"] for trial in LONG.history]
+    values = [trial.value for trial in LONG.history]
+    assert (found.trials, found.trials_in_all) == (9, 22)
+    assert found.spent == pytest.approx(sum(paid[:9]))
+    assert found.saved == pytest.approx(sum(paid[9:]))
+    assert f"({sum(paid[9:]) / sum(paid):.0%})" in found.words()["saved"]
+    assert (found.best, found.best_in_all) == (min(values[:9]), min(values))
+    assert found.lost == pytest.approx(min(values[:9]) - min(values))
+    assert found.gain == pytest.approx(0.01 * sum(paid[9:]) - found.lost)
+    assert [step.trials for step in found.steps] == list(range(10))
+    assert [step.stop for step in found.steps] == [False] * 9 + [True]
+    assert [step.best for step in found.steps[1:]] == np.minimum.accumulate(values[:9]).tolist()
 
 
-def test_what_ends_after_the_budget_is_cut_off_and_the_rest_of_its_batch_counts():
-    job = Job("made/up", "random", 0, budget=1, batch=8)
-    run = replay.replay(problem(cost=lambda x: 0.5 + x, value=lambda x: x), job)
-    assert (len(run.costs), run.ended) == (8, "budget")
-    assert 0 < sum(value is None for value in run.values) < 8
-    for cost, value in zip(run.costs, run.values, strict=True):
-        assert cost == (1.0 if value is None else 0.5 + value)
+def test_a_rule_that_would_not_have_stopped_saves_and_loses_nothing():
+    found = replay(LONG, Target(-99.0))
+    assert found.trials is None
+    assert (found.saved, found.lost, found.gain) == (0.0, 0.0, None)
+    assert "has not reached the target -99" in found.because
+    assert str(found).startswith("stops:  nowhere in 22 trials: ")
 
 
-def test_a_batch_of_one_is_the_sequential_run():
-    """The clock that passes and the account that is charged lead to the same evaluations."""
-    about = {"cost": lambda x: 1.0 + 0.5 * (x > 0.4), "value": lambda x: abs(x - 0.3)}
-    job = Job("made/up", "CArBO", 3, budget=20)
-    run = replay.replay(problem(**about), job)
-    costs, values, thinking, ended = together(job, **about)
-    assert (tuple(costs), ended) == (run.costs, run.ended)
-    assert values[:-1] == pytest.approx(run.values[:-1])
-    assert len(thinking) == len(costs) > 10
+def test_when_maximising_worse_is_less():
+    up = run(MaxTrials(22), direction="maximize")
+    here, there = (
+        replay(LONG, RegretGap(within=0.05)),
+        replay(up, RegretGap(within=0.05)),
+    )
+    assert there.trials == here.trials
+    assert there.best == -here.best
+    assert there.lost == pytest.approx(here.lost)
+    assert there.lost >= 0
 
 
-def test_a_batch_is_as_large_as_it_is_asked_and_no_evaluation_is_made_twice():
-    seen = []
-    job = Job("made/up", "PBGI", 1, budget=40, batch=3, most=20)
-    costs, values, _, ended = together(job, value=lambda x: seen.append(x) or x)
-    assert (len(costs), ended) == (20, "evaluations")
-    assert len(set(seen)) == len(seen) == len(values)
+def test_the_table_for_people():
+    text = str(replay(LONG, MaxTrials(9), worth=0.01))
+    lines = [line.split(":")[0] for line in text.splitlines()]
+    assert lines == ["stops", "best", "lost", "spent", "saved", "gain"]
+    assert "after 9 of 22 trials: 9 of at most 9 trials made" in text
+    plain = replay(LONG, MaxTrials(9)).facts()
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["saved"] > 0
+    assert plain["gain"] is None
 
 
-def test_failures_and_kills_are_told_in_batches():
-    job = Job("made/up", "EI", 0, budget=30, batch=4, most=24)
-    about = {"value": lambda x: None if x < 0.3 else x, "cost": lambda x: 8.0 if x > 0.9 else 0.5}
-    costs, values, _, _ = together(job, **about)
-    assert max(costs[:4]) <= 3.0  # no trial of the start costs more than a tenth of the budget
-    assert None in values
-    assert min(v for v in values if v is not None) < 0.35
+def test_what_was_paid_elsewhere_cannot_be_saved():
+    optimizer = Optimizer(SPACE, 100.0, policy=EIPerCost(), seed=1)
+    for row in ROWS[:6]:
+        optimizer.add({"x": row["x"], "s": row["s"]}, row["value"], cost=row["cost"])
+    for _ in range(3):
+        trial = optimizer.ask()
+        optimizer.tell(trial, value_at(trial.params), cost=cost_at(trial.params))
+    found = replay(optimizer, MaxTrials(7))
+    paid = [trial.cost["cost"] for trial in optimizer.history]
+    assert found.spent == pytest.approx(paid[6])
+    assert found.saved == pytest.approx(paid[7] + paid[8])
 
 
-def test_a_row_is_evaluated_once_in_batches_too():
-    job = Job("made/table", "random", 0, budget=30, batch=3, most=4)
-    run = replay.replay(table(), job)
-    assert sorted(run.values) == [0.0, 0.5, 0.5, 1.0]
+def test_what_was_paid_elsewhere_makes_the_budget_no_larger():
+    optimizer = Optimizer(SPACE, 10.0, policy=EIPerCost(), seed=1)
+    for i in range(5):
+        optimizer.add({"x": 2 + i / 8, "s": "u"}, float(i), cost=3.0)
+    optimizer.tell(optimizer.ask(), 0.5, cost=4.0)
+    found = replay(optimizer, OutOfBudget())
+    assert [step.number for step in found.steps] == [10.0] * 6 + [6.0]  # what is left
 
 
-def test_what_batches_cannot_be_replayed_with_is_said():
-    for terms in ({"clock": True}, {"rows": True}):
-        run = replay.replay(problem(), Job("made/up", "EI", 0, budget=5, batch=2, **terms))
-        assert run.error.startswith("ValueError: batches are replayed without")
+def test_the_runs_own_worth_is_taken():
+    optimizer = run(NotWorthIt(), policy=Gittins(), worth="0.01 = 10 cost")
+    found = replay(optimizer, NotWorthIt())
+    assert found.trials == len(optimizer.history)
+    assert found.worth == pytest.approx(1e-3)
+    assert replay(optimizer, NotWorthIt(), worth=1.0).trials < found.trials
 
 
-def test_lines_from_before_there_were_batches_are_runs_of_one():
-    job = Job("made/up", "EI", 0, budget=2)
-    record = json.loads(line_of(Run(job, 2.0, (1.0,), (0.5,), (0.1,), "budget")))
-    assert record.pop("batch") == 1
-    assert run_of(json.dumps(record)).job == job
-    many = Job("made/up", "EI", 0, budget=2, batch=7)
-    assert run_of(line_of(Run(many, 2.0, (1.0,), (0.5,), (0.1,), "budget"))).job == many != job
+def test_running_and_lost_trials_are_left_out():
+    optimizer = run(MaxTrials(8))
+    optimizer.ask(anyway=True)
+    assert replay(optimizer, Target(-99.0)).trials_in_all == 8
+
+
+def test_on_a_study(tmp_path):
+    study = Study.create(tmp_path / "a.db", name="a", space=SPACE, budget=200.0, policy=EI())
+    for _ in range(9):
+        trial = study.ask()
+        study.tell(trial, value_at(trial.params), cost=cost_at(trial.params))
+    found = replay(study, Stalled(3))
+    assert found.trials_in_all == 9
+    assert found.resource == "cost"
+    study.close()
+
+
+def test_overlapping_trials_that_cost_more_than_the_budget_are_no_hindrance():
+    """Four workers share a wall clock: the sum of their seconds is more than the limit."""
+    optimizer = Optimizer(SPACE, "10s", policy=EI(), seed=1)
+    for i in range(8):
+        optimizer.add({"x": 2 + i / 8, "s": "u"}, float(i % 3), cost=4.0)
+    history = tuple(
+        trial.__class__(**{**vars(trial), "origin": "suggested"}) for trial in optimizer.history
+    )
+    optimizer._memory.commit(
+        lambda state, now: state.__class__(ledger=state.ledger, history=History(history))
+    )
+    found = replay(optimizer, RegretGap(within=1e-9))
+    assert found.spent_in_all == 32.0
+    assert np.isfinite([step.number for step in found.steps[6:]]).all()
+
+
+# ---------------------------------------------------------------- a log from elsewhere
+def same(found, other):
+    assert found.trials == other.trials
+    assert (found.spent, found.best, found.lost) == pytest.approx(
+        (other.spent, other.best, other.lost)
+    )
+
+
+def test_rows_frames_files_and_histories_are_one(tmp_path):
+    rule = RegretGap(within=0.05)
+    found = replay(ROWS, rule, space=SPACE)
+    assert found.trials is not None
+    pd = pytest.importorskip("pandas")
+    same(found, replay(pd.DataFrame(ROWS), rule, space=SPACE))
+    same(found, replay(LONG.history, rule, space=SPACE))
+    same(found, replay(to_frame(LONG.history), rule, space=SPACE))
+    with (tmp_path / "log.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ROWS[0])
+        writer.writeheader()
+        writer.writerows(ROWS)
+    same(found, replay(tmp_path / "log.csv", rule, space=SPACE))
+    (tmp_path / "log.json").write_text(json.dumps(ROWS))
+    same(found, replay(str(tmp_path / "log.json"), rule, space=SPACE))
+
+
+def test_the_same_space_says_the_same_as_the_run_itself():
+    """Without a budget, so that nothing is unaffordable: the log is all there is to know."""
+    optimizer = run(MaxTrials(22), budget=None)
+    rows = [{**t.params, "value": t.value, "cost": t.cost["cost"]} for t in optimizer.history]
+    for rule in (NotWorthIt(worth=1e-3), Stalled(4)):
+        same(replay(rows, rule, space=SPACE, seed=3), replay(optimizer, rule))
+
+
+def test_without_a_space_it_is_what_is_between(tmp_path):
+    found = replay(ROWS, NotWorthIt(worth=1e-3))
+    assert found.trials is not None
+    assert 6 <= found.trials < 22
+
+
+def mixed_rows():
+    rng = np.random.default_rng(0)
+    return [
+        {
+            "lr": float(10 ** rng.uniform(-5, -1)),
+            "depth": int(rng.integers(1, 40)),
+            "kind": ["a", "b"][i % 2],
+            "constant": 7,
+            "few": [1.5, 2.5][i % 2],
+            "value": float(rng.random()),
+            "cost": 1.0,
+        }
+        for i in range(25)
+    ]
+
+
+def test_ranges_scales_and_options_are_inferred():
+    from farthing.replay import _space_between
+
+    as_text = [{name: str(cell) for name, cell in row.items()} for row in mixed_rows()]
+    for rows in (mixed_rows(), as_text):
+        found = _space_between(rows).parameters
+        assert list(found) == ["lr", "depth", "kind", "few"]
+        assert isinstance(found["lr"], Float)
+        assert found["lr"].log
+        assert isinstance(found["depth"], Int)
+        assert found["kind"] == Categorical(["a", "b"])
+        assert found["few"].values == (1.5, 2.5)
+
+
+def test_a_named_resource_is_paid_in_its_unit():
+    rows = [{**row, "cost_usd": row["cost"]} for row in ROWS]
+    for row in rows:
+        del row["cost"]
+    found = replay(rows, NotWorthIt(), space=SPACE, worth="0.01 = $10")
+    assert found.resource == "usd"
+    assert found.worth == pytest.approx(1e-3)
+    assert "$" in str(found)
+    plain = replay(ROWS, NotWorthIt(), space=SPACE, worth=1e-3)
+    same(found, plain)
+
+
+def test_failed_and_killed_trials_are_trials():
+    rows = [dict(row) for row in ROWS[:10]]
+    rows[3] = {"x": 2.5, "s": "u", "state": "failed", "error": "boom", "cost": 1.0}
+    rows[5] = {"x": 2.6, "s": "u", "state": "killed", "cost": 9.0}
+    found = replay(rows, MaxTrials(8), space=SPACE)
+    assert found.trials == 8
+    assert found.spent == pytest.approx(sum(row["cost"] for row in rows[:8]))
+
+
+def test_before_the_first_value_everything_is_lost():
+    rows = [{"x": 2.5, "s": "u", "state": "failed", "error": "boom", "cost": 1.0}, *ROWS[:3]]
+    found = replay(rows, MaxTrials(1), space=SPACE)
+    assert found.best is None
+    assert math.isinf(found.lost)
+    assert "best" not in str(found)
+
+
+# ---------------------------------------------------------------- bad input
+def test_a_rule_that_compares_with_costs_needs_some():
+    rows = [{key: cell for key, cell in row.items() if key != "cost"} for row in ROWS]
+    with pytest.raises(InvalidInput, match="the log has none"):
+        replay(rows, NotWorthIt(worth=1e-3))
+    found = replay(rows, NotWorthIt(worth=1e-3), space=SPACE, cost=cost_at)
+    assert found.trials is not None
+    assert replay(rows, Stalled(3)).spent_in_all == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([], "no rows"),
+        ([{"value": 1.0, "cost": 2.0}] * 3, "No column of the log varies"),
+        ([{"x": 1.0, "value": 1.0}] * 3, "No column of the log varies"),
+        ([{"x": 1.0, "value": 1.0}, {"x": 2.0, "value": "good"}], "expected a number"),
+        ("no_such_file.csv", "cannot be read"),
+        (42, "holds no evaluations"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(rows, says):
+    with pytest.raises(InvalidInput, match=says):
+        replay(rows, Stalled(3))
+
+
+def test_a_missing_or_wrong_worth_is_refused():
+    with pytest.raises(InvalidInput, match="what a unit of cost is worth"):
+        replay(ROWS, NotWorthIt(), space=SPACE)
+    with pytest.raises(InvalidInput, match="price is in usd, but the cost is counted in cost"):
+        replay(ROWS, NotWorthIt(), space=SPACE, worth="0.01 = $20")
+    with pytest.raises(InvalidInput, match="worth=0"):
+        replay(ROWS, Stalled(3), space=SPACE, worth=0)
+
+
+@pytest.mark.parametrize("rule", [Stalled, NotWorthIt, 3, None, "stalled"])
+@pytest.mark.parametrize("source", [ROWS, LONG], ids=["rows", "run"])
+def test_what_is_no_rule_is_refused(source, rule):
+    with pytest.raises(InvalidInput, match="give one that is made"):
+        replay(source, rule)
+
+
+@pytest.mark.parametrize("nothing", [None, "", math.nan])
+def test_a_row_with_a_price_and_no_value_is_a_trial_that_failed(nothing):
+    rows = [dict(each) for each in ROWS]
+    paid = replay(rows, MaxTrials(99), space=SPACE)
+    rows[2]["value"] = nothing
+    found = replay(rows, MaxTrials(99), space=SPACE)
+    assert found.trials_in_all == paid.trials_in_all == len(rows)
+    assert found.spent_in_all == paid.spent_in_all

@@ -6,35 +6,25 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
+from contract_problem import AS_IT_IS, PARAMETERS, POLICIES, value_of
+from contract_problem import cost_of as price_of
 from processes import PATIENCE
-from test_contract import AS_IT_IS, PARAMETERS, POLICIES, value_of
-from test_contract import cost_of as price_of
+from small_studies import SPACE, same
 
 import farthing
 from farthing import (
     Categorical,
     Float,
-    Int,
     InvalidInput,
     Optimizer,
     Space,
     Stopped,
     Study,
 )
+from farthing.core.events import Resumed
 from farthing.cost import Known
 from farthing.policies import EI, CArBO, Cooling, EIPerCost, Gittins, Random
-from farthing.state import Resumed
 from farthing.stopping import MaxTrials, Target
-
-SPACE = Space(
-    {
-        "a": Float(-3, 5),
-        "b": Float(1e-4, 1, log=True),
-        "k": Int(1, 6),
-        "s": Categorical(["u", "v", ("w", 1)]),
-        "m": Float(2, 3, when={"s": "u"}),
-    }
-)
 
 
 def make(url, name="study", **settings):
@@ -47,14 +37,6 @@ def play(study, count):
     for _ in range(count):
         trial = study.ask()
         study.tell(trial, value_of(trial.params), cost=price_of(trial.params))
-
-
-def same(one, other):
-    assert one.number == other.number
-    assert dict(one.params) == dict(other.params)
-    np.testing.assert_allclose(one.x, other.x, rtol=0, atol=1e-9)
-    assert one.because == other.because
-    assert dict(one.predicted) == pytest.approx(dict(other.predicted), rel=1e-9)
 
 
 # ── making and finding ─────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from benchmarks.problems.problem import Evaluation, Problem
 from benchmarks.problems.training import RECORDED
-from farthing import Space, gp
+from farthing import Space
+from farthing.models import gp
 
 Array = NDArray[np.float64]
 

@@ -31,7 +31,7 @@ from scipy.special import i0
 from benchmarks.problems import synthetic
 from benchmarks.problems.problem import Evaluation, Problem
 from farthing import Float, Space
-from farthing.search import sobol
+from farthing.acquisition.search import sobol
 
 Array = NDArray[np.float64]
 

@@ -18,11 +18,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.artefacts import duels
-from benchmarks.artefacts.artefact import REPO, STYLE, Settings
-from benchmarks.artefacts.comparison import DEFAULT, SEEDS, SUITE, finals_of, jobs_of, problems
-from benchmarks.artefacts.curves import Array, curves, middle
-from benchmarks.replay import Job, Run, carry_out, kept
+from benchmarks.evidence.artefacts import duels
+from benchmarks.evidence.artefacts.artefact import REPO, STYLE, Settings
+from benchmarks.evidence.artefacts.comparison import (
+    DEFAULT,
+    SEEDS,
+    SUITE,
+    finals_of,
+    jobs_of,
+    problems,
+)
+from benchmarks.evidence.artefacts.curves import Array, curves, middle
+from benchmarks.evidence.replay import Job, Run, carry_out, kept
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

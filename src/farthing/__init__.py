@@ -3,16 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 from farthing import cost, policies, stopping
+from farthing.budget.ledger import Ledger
+from farthing.budget.units import Budget
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.core.suggest import Thought, think
 from farthing.errors import FarthingError, InvalidInput, Stopped, StorageError
-from farthing.facts import Result
 from farthing.history import History, Outcome, Trial
-from farthing.ledger import Budget, Ledger
-from farthing.loop import minimize
+from farthing.minimize import minimize
 from farthing.optimizer import Optimizer
-from farthing.settings import Settings
-from farthing.space import Categorical, Float, Int, Ordinal, Space
-from farthing.state import State
-from farthing.thinking import Thought, think
+from farthing.space.space import Categorical, Float, Int, Ordinal, Space
+from farthing.view.result import Result
 
 if TYPE_CHECKING:
     from farthing.study import Study

@@ -13,18 +13,12 @@ from typing import Any, NamedTuple, Unpack, overload
 
 import numpy as np
 
-from farthing.asking import Terms, next_trials, no_time_to_think, own
-from farthing.bills import elsewhere, outcome_of
-from farthing.changes import change_to
-from farthing.decision import Policy, StoppingRule, Verdict
-from farthing.errors import InvalidInput, Outdated, Stopped
-from farthing.history import History, StopReason, Trial
-from farthing.importing import Imported, take_in
-from farthing.ledger import Budget, Ledger
-from farthing.memory import Memory, OneProcess
-from farthing.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
-from farthing.space import Space
-from farthing.state import (
+from farthing.acquisition.protocols import Policy, StoppingRule, Verdict
+from farthing.budget.ledger import Ledger
+from farthing.budget.units import Budget
+from farthing.core.clock import Timekeeper
+from farthing.core.edits import change_to
+from farthing.core.events import (
     Added,
     Asked,
     AskedTogether,
@@ -38,14 +32,29 @@ from farthing.state import (
     Price,
     Renewed,
     Resumed,
-    State,
     Told,
     Turn,
-    Wanted,
 )
-from farthing.thinking import Thought, best_trial, make_ready, one_thread, think
-from farthing.timekeeping import Timekeeper
-from farthing.transition import apply, out_of_time, passed, why_it_must_end
+from farthing.core.outcomes import elsewhere, outcome_of
+from farthing.core.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
+from farthing.core.state import State, Wanted
+from farthing.core.store import Memory, OneProcess
+from farthing.core.suggest import (
+    Terms,
+    Thought,
+    best_trial,
+    make_ready,
+    next_trials,
+    no_time_to_think,
+    one_thread,
+    own,
+    think,
+)
+from farthing.core.transition import apply, out_of_time, passed, why_it_must_end
+from farthing.data.importing import Imported, take_in
+from farthing.errors import InvalidInput, Outdated, Stopped
+from farthing.history import History, StopReason, Trial
+from farthing.space.space import Space
 
 __all__ = ["Optimizer"]
 
@@ -335,7 +344,7 @@ class Optimizer:
         return state
 
     def commit(self, event: Event) -> None:
-        """What an engine has to say of a trial, or a run of itself: see `farthing.state`."""
+        """What an engine has to say of a trial, or a run of itself: see `farthing.core.state`."""
         with self._charged():
             if isinstance(event, Passed):  # a worker that ends has waited for others
                 self._time.forgive_waiting()

@@ -16,18 +16,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farthing.decision import Proposal, StoppingRule, judge
+from farthing.acquisition.protocols import Proposal, StoppingRule, judge
+from farthing.budget.ledger import Ledger
+from farthing.budget.units import Budget, format_amount, worth_of
+from farthing.core.settings import AnyBudget, AnySpace, Direction, Learner, Settings
+from farthing.core.state import State
+from farthing.core.suggest import believed, one_thread
+from farthing.data.tabular import COLUMNS, is_empty, learnt_from, read_rows, row
 from farthing.errors import InvalidInput
 from farthing.history import History, Trial
-from farthing.ledger import Budget, Ledger, format_amount, worth_of
 from farthing.optimizer import Optimizer
 from farthing.policies import EI, EIPerCost
-from farthing.settings import AnyBudget, AnySpace, Direction, Learner, Settings
-from farthing.space import Float, Int, Ordinal, Parameter, Space
-from farthing.state import State
-from farthing.table import infer
-from farthing.tabular import COLUMNS, is_empty, learnt_from, read_rows, row
-from farthing.thinking import believed, one_thread
+from farthing.space.space import Float, Int, Ordinal, Parameter, Space
+from farthing.space.table import infer
 
 __all__ = ["Replay", "Step", "replay"]
 

@@ -13,20 +13,27 @@ from pathlib import Path
 from typing import Any, Unpack
 from urllib.parse import quote
 
-from farthing.changes import difference
-from farthing.crew import run_crew
-from farthing.decision import Policy, StoppingRule
+from farthing.acquisition.protocols import Policy, StoppingRule
+from farthing.budget.ledger import Ledger
+from farthing.core.edits import difference
+from farthing.core.events import Dropped, Ended, Event, Repeated, Resumed, Told
+from farthing.core.settings import (
+    AnyBudget,
+    AnySpace,
+    Conditions,
+    Learner,
+    Settings,
+    takes_settings,
+)
+from farthing.core.state import State
+from farthing.core.suggest import make_ready
+from farthing.data.tabular import record
 from farthing.errors import InvalidInput, StorageError, Unreachable
-from farthing.facts import Result, costs, explanation, summary, trial_of
 from farthing.history import NOT_ENDED, Outcome, StopReason, Trial
-from farthing.ledger import Ledger
 from farthing.optimizer import Optimizer
-from farthing.plots import Plots
-from farthing.pool import check_start, places_of, work
-from farthing.report import Summary, account_of, card, in_words, page
 from farthing.running import CallableTask, Cluster, ProcessGroup, Task, find_log
-from farthing.settings import AnyBudget, AnySpace, Conditions, Learner, Settings, takes_settings
-from farthing.state import Dropped, Ended, Event, Repeated, Resumed, State, Told
+from farthing.running.process_pool import check_start, places_of, work
+from farthing.running.thread_pool import run_crew
 from farthing.storage import (
     Database,
     DatabaseMemory,
@@ -52,9 +59,10 @@ from farthing.storage import (
     tell_kept,
     to_text,
 )
-from farthing.tabular import record
-from farthing.thinking import make_ready
-from farthing.words import best_line, counted, spent
+from farthing.view.formatting import best_line, counted, spent
+from farthing.view.plots import Plots
+from farthing.view.report import Summary, account_of, card, in_words, page
+from farthing.view.result import Result, costs, explanation, summary, trial_of
 
 __all__ = ["Study"]
 
@@ -380,7 +388,7 @@ class Study(Optimizer):
 
     @property
     def plot(self) -> Plots:
-        """Its figures: `study.plot.curve()`, `study.plot.front(12)`; see `farthing.plots`."""
+        """Its figures: `study.plot.curve()`, `study.plot.front(12)`; see `farthing.view.plots`."""
         return Plots(lambda: self.facts)
 
     # ── running ────────────────────────────────────────────────────────────────────────────

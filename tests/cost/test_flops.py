@@ -4,7 +4,7 @@ import pytest
 from farthing import InvalidInput, Optimizer
 from farthing.cost import CNNFlops, Evidence, Flops, LogGP, MLPFlops
 from farthing.policies import Random
-from farthing.space import Float, Int, Space
+from farthing.space.space import Float, Int, Space
 
 SPACE = Space(
     {

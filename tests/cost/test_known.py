@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from oracles import differences
 
-from farthing.acquisition import log_ei_per_cost, maximise_score
-from farthing.belief import believe
+from farthing.acquisition.belief import believe
+from farthing.acquisition.scores import log_ei_per_cost, maximise_score
+from farthing.acquisition.search import Effort
+from farthing.budget.ledger import Ledger
+from farthing.budget.units import Budget
 from farthing.cost import Evidence, Known
 from farthing.errors import InvalidInput
 from farthing.history import History, Trial
-from farthing.ledger import Budget, Ledger
-from farthing.search import Effort
-from farthing.space import Categorical, Float, Int, Ordinal, Space
+from farthing.space.space import Categorical, Float, Int, Ordinal, Space
 
 SPACE = Space(
     {

@@ -4,9 +4,9 @@ from oracles import differences
 
 from farthing.cost import Evidence, Linear
 from farthing.errors import InvalidInput
-from farthing.features import log_features
-from farthing.regression import designed, least_squares, press, select
-from farthing.space import Categorical, Float, Int, Ordinal, Space
+from farthing.models.features import log_features
+from farthing.models.regression import designed, least_squares, press, select
+from farthing.space.space import Categorical, Float, Int, Ordinal, Space
 
 ROUNDS = np.array([16.0, 64, 256, 32, 128, 8])
 DEPTH = np.array([2.0, 4, 6, 8, 3, 5])

@@ -5,11 +5,12 @@ from oracles import differences
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from farthing import Optimizer, gp
+from farthing import Optimizer
 from farthing.cost import Bounded, Evidence, LogGP
-from farthing.gp import Hyper
-from farthing.normal import expected_cost
-from farthing.space import Float, Space
+from farthing.models import gp
+from farthing.models.gp import Hyper
+from farthing.models.normal import expected_cost
+from farthing.space.space import Float, Space
 
 SPACE = Space({"a": Float(2, 5), "b": Float(1e-3, 1.0, log=True)})
 

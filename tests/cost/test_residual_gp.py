@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from farthing import gp
 from farthing.cost import Evidence, Flops, Linear, LogGP, ResidualGP, SelectedGP
-from farthing.gp import Hyper
-from farthing.regression import designed, least_squares
-from farthing.space import Float, Int, Space
+from farthing.models import gp
+from farthing.models.gp import Hyper
+from farthing.models.regression import designed, least_squares
+from farthing.space.space import Float, Int, Space
 
 ROUNDS = np.array([16.0, 64, 256, 32, 128, 8])
 DEPTH = np.array([2.0, 4, 6, 8, 3, 5])

@@ -4,7 +4,7 @@ import pytest
 from farthing import InvalidInput
 from farthing.cost import Evidence, Linear, ResidualGP, Transfer
 from farthing.cost.transfer import _plane
-from farthing.space import Categorical, Float, Int, Space
+from farthing.space.space import Categorical, Float, Int, Space
 
 SPACE = Space(
     {

@@ -17,7 +17,7 @@ from optuna.trial import TrialState
 from processes import PATIENCE
 
 from farthing import Float, Int, InvalidInput, Optimizer, Ordinal, Stopped, Study
-from farthing.decision import Proposal
+from farthing.acquisition.protocols import Proposal
 from farthing.integrations.optuna import (
     CostAwareSampler,
     Mirror,
@@ -27,7 +27,7 @@ from farthing.integrations.optuna import (
 )
 from farthing.integrations.optuna_space import Translation, distributions_of
 from farthing.policies import EIPerCost
-from farthing.space import Space
+from farthing.space.space import Space
 from farthing.stopping import MaxTrials
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -5,11 +5,11 @@ import pytest
 from beliefs import chosen, done, known, letter, one_column, pool, random_pool, toy, two_points
 
 from farthing import Budget, Categorical, Float, History, Int, InvalidInput, Space
-from farthing.acquisition import log_ei_per_cost, maximise_score
+from farthing.acquisition.pareto import front
+from farthing.acquisition.scores import log_ei_per_cost, maximise_score
 from farthing.cost import Known
-from farthing.front import front
-from farthing.gp import Hyper, build
-from farthing.normal import log_ei
+from farthing.models.gp import Hyper, build
+from farthing.models.normal import log_ei
 from farthing.policies import EI, ContextualEI
 from farthing.policies.contextual import cheapest_within
 

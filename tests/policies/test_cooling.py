@@ -6,9 +6,9 @@ import pytest
 from beliefs import chosen, done, known, letter, line, pool, random_pool, toy
 
 from farthing import Budget, Float, History, Ledger, Optimizer, Space
+from farthing.core.suggest import believed
 from farthing.policies import EI, Cooling, EIPerCost
 from farthing.policies.cooling import exponent
-from farthing.thinking import believed
 
 
 def spent(limit, start, more=0.0):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from beliefs import chosen, letter, one_column, pool, random_pool, toy, two_points
 
-from farthing.normal import log_ei
+from farthing.models.normal import log_ei
 from farthing.policies import EI
 
 

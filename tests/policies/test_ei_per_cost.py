@@ -3,8 +3,8 @@ import pytest
 from beliefs import chosen, letter, one_column, pool, random_pool, toy, two_points
 
 from farthing import InvalidInput
-from farthing.front import front
-from farthing.normal import log_ei
+from farthing.acquisition.pareto import front
+from farthing.models.normal import log_ei
 from farthing.policies import EI, EIPerCost
 
 

@@ -19,9 +19,9 @@ from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 from scipy.stats import norm
 
 from farthing import Budget, Categorical, Float, History, InvalidInput, Optimizer, Space
-from farthing.belief import believe
+from farthing.acquisition.belief import believe
 from farthing.cost import LogGP
-from farthing.normal import expected_cost, gittins, log_affordable, log_ei
+from farthing.models.normal import expected_cost, gittins, log_affordable, log_ei
 from farthing.policies import EIPerCost, Gittins
 from farthing.policies.gittins import decayed
 from farthing.stopping import NotWorthIt

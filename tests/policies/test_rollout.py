@@ -6,10 +6,12 @@ import pytest
 from beliefs import done, known, line, two_points
 
 from farthing import Budget, Float, History, InvalidInput, Ledger, Optimizer, Space, Study
-from farthing.acquisition import log_ei_per_cost, maximise_score
+from farthing.acquisition.lookahead import draws, gains, lay
+from farthing.acquisition.scores import log_ei_per_cost, maximise_score
+from farthing.acquisition.search import is_among
+from farthing.core.suggest import believed
 from farthing.cost import Known
-from farthing.futures import draws, gains, lay
-from farthing.gp import Hyper, build
+from farthing.models.gp import Hyper, build
 from farthing.policies import EI, EIPerCost, Rollout, rollout
 from farthing.policies.rollout import (
     MOVES,
@@ -20,8 +22,6 @@ from farthing.policies.rollout import (
     inner_points,
     polish,
 )
-from farthing.search import is_among
-from farthing.thinking import believed
 
 
 def wavy(seed, d=2, n=10, limit=60.0, **settings):

@@ -5,7 +5,7 @@ from oracles import differences
 
 from farthing import Budget, Categorical, Float, History, Space
 from farthing.cost import Known
-from farthing.gp import Hyper, build
+from farthing.models.gp import Hyper, build
 from farthing.policies import Thompson
 from farthing.policies.thompson import surface
 

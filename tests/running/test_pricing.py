@@ -2,8 +2,8 @@
 
 import pytest
 
+from farthing.budget.rates import rate_of
 from farthing.errors import InvalidInput
-from farthing.rates import rate_of
 from farthing.running import Pricing, Usage
 
 USED = Usage(wall_s=10.0, cpu_s=30.0, peak_mb=99.0)

@@ -6,12 +6,12 @@ from beliefs import NOTHING, done, line, one_column, pool, random_pool, toy, two
 from oracles import POOL_BEST, POOL_COST, POOL_MEAN, POOL_STD
 
 from farthing import Float, History, InvalidInput, Ledger, Optimizer, Space, Trial
-from farthing.belief import believe
+from farthing.acquisition.belief import believe
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.search import Found
 from farthing.cost import Known
-from farthing.decision import Proposal
-from farthing.normal import expected_cost, gittins, log_ei
+from farthing.models.normal import expected_cost, gittins, log_ei
 from farthing.policies import EI, EIPerCost, Gittins, Random
-from farthing.search import Found
 from farthing.stopping import MaxTrials, NotWorthIt, all_of, any_of, not_worth_it
 
 MOST = 0.01133397354  # max EI / c over P

@@ -3,7 +3,7 @@ import pytest
 from beliefs import NOTHING, Given, done, known, line
 
 from farthing import Budget, Float, History, Ledger, Optimizer, Space, Stopped
-from farthing.decision import Proposal
+from farthing.acquisition.protocols import Proposal
 from farthing.policies import (
     EI,
     ConfidenceBound,

@@ -154,7 +154,7 @@ def test_later_occasions_take_a_smaller_risk():
 
 def test_running_trials_are_left_out_and_that_is_said():
     from farthing import Ledger
-    from farthing.belief import believe
+    from farthing.acquisition.belief import believe
 
     space = Space({"x": Float(2, 3)})
     history = History(tuple(done(i, [i / 6], np.sin(i), space=space) for i in range(7)))

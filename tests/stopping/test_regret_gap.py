@@ -4,7 +4,7 @@ from beliefs import NOTHING, done, pool, two_points
 from oracles import POOL_COST, POOL_MEAN, POOL_STD, dense_gp
 
 from farthing import Float, History, InvalidInput, Ledger, Space, Trial
-from farthing.belief import believe
+from farthing.acquisition.belief import believe
 from farthing.policies.confidence_bound import beta
 from farthing.stopping import RegretGap
 from farthing.stopping.regret_gap import regret_gap

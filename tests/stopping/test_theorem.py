@@ -9,9 +9,9 @@ from beliefs import done, known
 from oracles import matern52
 
 from farthing import History, Space
+from farthing.acquisition.protocols import Proposal
 from farthing.cost import Known
-from farthing.decision import Proposal
-from farthing.gp import Hyper, build
+from farthing.models.gp import Hyper, build
 from farthing.policies import EIPerCost, Gittins
 from farthing.stopping import NotWorthIt, not_worth_it
 from farthing.stopping.not_worth_it import still_to_be_had

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from farthing.cli.options import open_study, where
-from farthing.words import amounts, counted_trials
+from farthing.view.formatting import amounts, counted_trials
 
 __all__ = ["drop", "rerun"]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from farthing.budget.units import format_amount
 from farthing.cli.options import named, open_study
 from farthing.cli.output import say_changes
 from farthing.cli.run import run
 from farthing.errors import InvalidInput
-from farthing.ledger import format_amount
 
 __all__ = ["change"]
 

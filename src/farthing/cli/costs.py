@@ -9,8 +9,8 @@ import click
 
 from farthing.cli.options import as_data, open_study, where
 from farthing.cli.output import print_one, print_rows
-from farthing.tabular import to_json
-from farthing.words import amounts
+from farthing.data.tabular import to_json
+from farthing.view.formatting import amounts
 
 __all__ = ["costs"]
 

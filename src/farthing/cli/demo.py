@@ -15,7 +15,7 @@ import click
 from farthing.cli.options import STORAGE, STUDY
 from farthing.cli.run import finish
 from farthing.errors import InvalidInput
-from farthing.space import Categorical, Float, Int, Space
+from farthing.space.space import Categorical, Float, Int, Space
 
 __all__ = ["demo"]
 
@@ -54,9 +54,9 @@ def demo(budget: str, workers: int, storage: str | None, name: str, seed: int, q
     It reads handwritten digits, of which two fifths are held back. A network takes from a hundredth
     of a second to several seconds to train, depending on the parameters. Needs scikit-learn.
     """
-    from farthing.display import watching
     from farthing.stopping import NotWorthIt
     from farthing.study import Study
+    from farthing.view.progress import watching
 
     objective = _objective()
     with _kept_in(storage) as url:

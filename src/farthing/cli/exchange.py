@@ -10,8 +10,8 @@ import click
 from farthing.cli.config import read_config
 from farthing.cli.options import locate, open_study, where
 from farthing.cli.run import run
+from farthing.data.tabular import columns_of, parsed, row, to_csv, to_json
 from farthing.errors import InvalidInput
-from farthing.tabular import columns_of, parsed, row, to_csv, to_json
 
 if TYPE_CHECKING:
     from farthing.study import Study

@@ -20,7 +20,7 @@ def explain(number: int, storage: str | None, name: str | None, kind: str) -> No
     What is believed of the objective and of the costs is worked out again from the trials before
     it; the point is then compared with many others, what they promise against what they cost.
     """
-    from farthing.report import explained
+    from farthing.view.report import explained
 
     study = open_study(storage, name)
     try:

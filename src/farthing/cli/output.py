@@ -12,8 +12,8 @@ from typing import Any, TextIO
 
 import click
 
-from farthing.tabular import to_csv, to_json
-from farthing.words import shown
+from farthing.data.tabular import to_csv, to_json
+from farthing.view.formatting import shown
 
 __all__ = ["Unbroken", "print_one", "print_rows", "say_changes"]
 

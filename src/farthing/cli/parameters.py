@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from farthing.errors import InvalidInput
-from farthing.space import Categorical, Float, Int, Ordinal, Parameter
+from farthing.space.space import Categorical, Float, Int, Ordinal, Parameter
 
 __all__ = ["configuration_of", "parameter_of", "split_parameter"]
 

@@ -13,7 +13,7 @@ from farthing.cli.options import open_study, where
 from farthing.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from farthing.drawing import Figure
+    from farthing.view.primitives import Figure
 
 __all__ = ["plot"]
 
@@ -76,7 +76,7 @@ def _numbers(figure: str, about: tuple[str, ...]) -> list[Any]:
 
 
 def _text(figure: Figure, width: int) -> str:
-    from farthing.plots import terminal
+    from farthing.view.plots import terminal
 
     return terminal.drawn(figure, width)
 

@@ -7,8 +7,8 @@ import click
 from farthing.cli.methods import make_method
 from farthing.cli.options import as_data, open_study, where
 from farthing.cli.output import print_one
-from farthing.decision import any_of
-from farthing.settings import Direction
+from farthing.core.settings import Direction
+from farthing.stopping.combine import any_of
 
 __all__ = ["replay"]
 

@@ -24,7 +24,7 @@ def report(studies: tuple[str, ...], storage: str | None, name: str | None, outp
     STUDIES are names; of several, the page also compares them over cost. The page needs no other
     file and no network: it can be mailed. `farthing dashboard` shows the same while a study runs.
     """
-    from farthing.report import page
+    from farthing.view.report import page
 
     url, usual = locate(storage, name)
     facts = {}

@@ -13,10 +13,10 @@ from farthing.cli.config import Config
 from farthing.cli.methods import make_method
 from farthing.cli.options import DATABASE, STUDY
 from farthing.cli.parameters import configuration_of, parameter_of, split_parameter
-from farthing.decision import any_of
+from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
-from farthing.settings import Settings
-from farthing.space import Space
+from farthing.space.space import Space
+from farthing.stopping.combine import any_of
 
 if TYPE_CHECKING:
     from farthing.study import Study

@@ -15,9 +15,9 @@ from farthing.errors import InvalidInput
 
 if TYPE_CHECKING:
     from farthing.cli.request import Request
-    from farthing.facts import Result
     from farthing.running import CommandTask
     from farthing.study import Study
+    from farthing.view.result import Result
 
 __all__ = ["finish", "run", "same_command"]
 
@@ -136,9 +136,9 @@ def run(
     """
     from farthing.cli.parameters import configuration_of
     from farthing.cli.request import read_request, slots_of
-    from farthing.display import watching
-    from farthing.pool import check_start
     from farthing.running import CommandTask
+    from farthing.running.process_pool import check_start
+    from farthing.view.progress import watching
 
     told, quiet = read_config(config), quiet or kind != "table"
     if options["param"] or told.params or "command" in told.run:
@@ -198,9 +198,9 @@ def _found(
 
 def _say(study: Study, storage: str, task: CommandTask) -> None:
     """Whether it goes on, with what, and what is otherwise than it was."""
-    from farthing.ledger import format_amount
+    from farthing.budget.units import format_amount
     from farthing.storage import printable
-    from farthing.words import spent
+    from farthing.view.formatting import spent
 
     if study.history:
         count = format_amount("trials", len(study.history))
@@ -239,8 +239,8 @@ def finish(result: Result, kind: str, *, again: str) -> int:
     Args:
         again: the command that goes on with it.
     """
-    from farthing.facts import summary
-    from farthing.tabular import to_json
+    from farthing.data.tabular import to_json
+    from farthing.view.result import summary
 
     reason = result.stop_reason
     if kind == "json":

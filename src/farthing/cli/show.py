@@ -10,9 +10,9 @@ import click
 from farthing.cli.options import as_data, open_study, where
 from farthing.cli.output import print_one, print_rows
 from farthing.cli.watch import watch
+from farthing.data.tabular import columns_of, row
 from farthing.history import TrialState
-from farthing.tabular import columns_of, row
-from farthing.words import (
+from farthing.view.formatting import (
     account_line,
     accounts,
     amounts,

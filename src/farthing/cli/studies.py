@@ -11,7 +11,7 @@ import click
 from farthing.cli.options import as_data, locate, no_database, open_study, storage_option
 from farthing.cli.output import print_rows
 from farthing.errors import InvalidInput
-from farthing.words import account_line, counted_trials, first_line, spent
+from farthing.view.formatting import account_line, counted_trials, first_line, spent
 
 __all__ = ["delete", "rename", "studies"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from farthing.state import State
+    from farthing.core.state import State
     from farthing.study import Study
 
 __all__ = ["watch"]
@@ -23,7 +23,7 @@ def watch(study: Study, every: float = EVERY) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from farthing.report import standing
+    from farthing.view.report import standing
 
     console, known = Console(file=sys.stdout), None
     if not sys.stdout.isatty():
@@ -54,9 +54,9 @@ def _picture(study: Study, width: int) -> Group:
     from rich.console import Group
     from rich.text import Text
 
-    from farthing.display import picture
-    from farthing.figures import curve
-    from farthing.plots import terminal
+    from farthing.view.figures import curve
+    from farthing.view.plots import terminal
+    from farthing.view.progress import picture
 
     drawn = terminal.drawn(curve(*study.facts), min(width, 100), HEIGHT)
     return Group(picture(study, width), Text(drawn, no_wrap=True, overflow="crop"))

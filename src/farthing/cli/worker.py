@@ -47,8 +47,8 @@ def worker(
     all fail, while those of others do not, is set aside: they are lost, and others try them again.
     """
     from farthing.cli.request import slots_of, variables_of
-    from farthing.display import watching
     from farthing.running import CommandTask
+    from farthing.view.progress import watching
 
     study = open_study(os.environ.get(STORAGE) if url == "-" else url, name, trust=trust)
     try:

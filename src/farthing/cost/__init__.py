@@ -1,11 +1,10 @@
 """Cost models, one a file: what an evaluation will cost, as a distribution of ln c."""
 
-from farthing.cost.choose import Choose
+from farthing.cost.auto_cost import Choose
 from farthing.cost.flops import CNNFlops, Flops, MLPFlops
 from farthing.cost.known import Known
 from farthing.cost.linear import Linear
 from farthing.cost.log_gp import LogGP
-from farthing.cost.median import Median
 from farthing.cost.model import (
     Bounded,
     CostLearner,
@@ -18,9 +17,10 @@ from farthing.cost.model import (
     Trend,
     TrendLearner,
 )
-from farthing.cost.moving import Moving
+from farthing.cost.point_estimate import Median
 from farthing.cost.residual_gp import ResidualGP
 from farthing.cost.selected_gp import SelectedGP
+from farthing.cost.switching_cost import Moving
 from farthing.cost.transfer import Transfer
 
 __all__ = [

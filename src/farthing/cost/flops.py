@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
 from farthing.errors import InvalidInput
-from farthing.features import around
-from farthing.gp import Memory, Normal
-from farthing.regression import UNKNOWN_SPREAD, UNSETTLED, hazard, huber, settled
-from farthing.space import Space
+from farthing.models.features import around
+from farthing.models.gp import Memory, Normal
+from farthing.models.regression import UNKNOWN_SPREAD, UNSETTLED, hazard, huber, settled
+from farthing.space.space import Space
 
 __all__ = ["CNNFlops", "Flops", "MLPFlops"]
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from farthing.cost.model import Evidence
 from farthing.errors import InvalidInput
-from farthing.gp import Memory, Normal
-from farthing.space import Float, Space
+from farthing.models.gp import Memory, Normal
+from farthing.space.space import Float, Space
 
 __all__ = ["Known"]
 

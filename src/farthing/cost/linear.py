@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
 from farthing.errors import InvalidInput
-from farthing.features import log_features
-from farthing.gp import Memory, Normal
-from farthing.regression import Fitted, designed, least_squares, optimism, select, settled
-from farthing.space import Space
+from farthing.models.features import log_features
+from farthing.models.gp import Memory, Normal
+from farthing.models.regression import Fitted, designed, least_squares, optimism, select, settled
+from farthing.space.space import Space
 
 __all__ = ["Linear"]
 

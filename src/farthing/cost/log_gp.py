@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.censored import fit_censored
 from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
-from farthing.gp import GP, Memory, Normal
+from farthing.models.censored import fit_censored
+from farthing.models.gp import GP, Memory, Normal
 
 __all__ = ["LogGP"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.errors import InvalidInput
-from farthing.gp import Memory, Normal
-from farthing.space import Space
+from farthing.models.gp import Memory, Normal
+from farthing.space.space import Space
 
 __all__ = [
     "Bounded",

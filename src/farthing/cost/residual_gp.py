@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.censored import fit_censored
 from farthing.cost.linear import Linear
 from farthing.cost.model import (
     Evidence,
@@ -28,7 +27,8 @@ from farthing.cost.model import (
     billed,
     billed_slopes,
 )
-from farthing.gp import GP, Memory, Normal
+from farthing.models.censored import fit_censored
+from farthing.models.gp import GP, Memory, Normal
 
 __all__ = ["ResidualGP"]
 

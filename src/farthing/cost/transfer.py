@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 
 from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
 from farthing.errors import InvalidInput
-from farthing.features import is_positive
-from farthing.gp import Memory, Normal
-from farthing.parameters import is_absent, is_number, plain
-from farthing.regression import designed, hazard, least_squares, select, settled
-from farthing.space import Categorical, Ordinal, Space
-from farthing.table import records_of
+from farthing.models.features import is_positive
+from farthing.models.gp import Memory, Normal
+from farthing.models.regression import designed, hazard, least_squares, select, settled
+from farthing.space.parameters import is_absent, is_number, plain
+from farthing.space.space import Categorical, Ordinal, Space
+from farthing.space.table import records_of
 
 __all__ = ["Transfer"]
 

@@ -24,12 +24,12 @@ from starlette.routing import Route
 from farthing.dashboard import pages
 from farthing.dashboard.watcher import Seen, Watcher
 from farthing.errors import FarthingError, InvalidInput
-from farthing.facts import explanation
-from farthing.figures import front_figure
-from farthing.markup import Html, element
-from farthing.report.page import STYLE
-from farthing.report.parts import or_why
 from farthing.study import Study
+from farthing.view.figures import front_figure
+from farthing.view.html import Html, element
+from farthing.view.report.page import STYLE
+from farthing.view.report.parts import or_why
+from farthing.view.result import explanation
 
 __all__ = ["make_app"]
 

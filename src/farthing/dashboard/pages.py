@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from farthing.drawing import Figure, visible
-from farthing.figures.learning import learning_of
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.core.suggest import best_trial
 from farthing.history import Trial
-from farthing.markup import Html, element, joined, texts
-from farthing.plots import svg
-from farthing.report import explained, standing
-from farthing.report.parts import (
+from farthing.view.figures.learning import learning_of
+from farthing.view.formatting import amounts, counted, spent
+from farthing.view.html import Html, element, joined, texts
+from farthing.view.plots import svg
+from farthing.view.primitives import Figure, visible
+from farthing.view.report import explained, standing
+from farthing.view.report.parts import (
     best_part,
     gallery,
     ledger_table,
@@ -21,10 +25,6 @@ from farthing.report.parts import (
     table,
     trials_table,
 )
-from farthing.settings import Settings
-from farthing.state import State
-from farthing.thinking import best_trial
-from farthing.words import amounts, counted, spent
 
 __all__ = [
     "PARTS",

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from farthing.drawing import Figure
+from farthing.core.settings import Settings
+from farthing.core.state import State
 from farthing.errors import FarthingError, StorageError
-from farthing.report.parts import slow_figures
 from farthing.running import open_log
-from farthing.settings import Settings
-from farthing.state import State
 from farthing.study import Study
+from farthing.view.primitives import Figure
+from farthing.view.report.parts import slow_figures
 
 __all__ = ["Seen", "Watcher"]
 

@@ -33,18 +33,19 @@ from optuna.samplers import BaseSampler
 from optuna.search_space import intersection_search_space
 from optuna.trial import FrozenTrial, TrialState
 
-from farthing.bills import unpriced
+from farthing.acquisition.protocols import Verdict
+from farthing.budget.ledger import Ledger
+from farthing.budget.units import Budget
+from farthing.core.outcomes import unpriced
+from farthing.core.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
+from farthing.core.suggest import Thought, one_thread, think
 from farthing.cost import KnownBeforehand
-from farthing.decision import Verdict
 from farthing.history import BUDGET_SPENT
 from farthing.integrations.optuna_exchange import Mirror, import_study
 from farthing.integrations.optuna_space import Translation, distributions_of, space_of
 from farthing.integrations.optuna_state import RECORD, SECONDS, cost_of, ledger_of, state_of
-from farthing.ledger import Budget, Ledger
 from farthing.policies import EIPerCost
-from farthing.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
-from farthing.space import Float, Space
-from farthing.thinking import Thought, one_thread, think
+from farthing.space.space import Float, Space
 
 __all__ = ["CostAwareSampler", "Mirror", "StopAtBudget", "import_study", "space_of"]
 

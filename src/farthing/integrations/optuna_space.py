@@ -15,8 +15,8 @@ from optuna.distributions import (
 )
 
 from farthing.errors import InvalidInput
-from farthing.parameters import Categorical, Float, Int, Ordinal, Parameter
-from farthing.space import Params, Space
+from farthing.space.parameters import Categorical, Float, Int, Ordinal, Parameter
+from farthing.space.space import Params, Space
 
 __all__ = ["Translation", "distributions_of", "space_of"]
 

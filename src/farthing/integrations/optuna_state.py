@@ -16,16 +16,16 @@ from typing import Any, Literal
 
 from optuna.trial import FrozenTrial, TrialState
 
-from farthing.bills import bill, unpriced
+from farthing.budget.ledger import Ledger
+from farthing.budget.rates import rate_of
+from farthing.core.outcomes import bill, unpriced
+from farthing.core.settings import Settings
+from farthing.core.state import State
 from farthing.errors import InvalidInput
 from farthing.history import ELSEWHERE, History, Trial, origin_of
 from farthing.integrations.optuna_space import Translation
-from farthing.ledger import Ledger
-from farthing.rates import rate_of
 from farthing.running import Pricing, Usage
 from farthing.running.output import costs_of
-from farthing.settings import Settings
-from farthing.state import State
 
 __all__ = ["COST", "RECORD", "SECONDS", "cost_of", "ledger_of", "outcome_of", "state_of"]
 

@@ -30,14 +30,14 @@ except ImportError as error:
 import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 from ray.tune.search import sample as domains
 
-from farthing.memory import OneProcess
+from farthing.budget.rates import rate_of
+from farthing.core.events import Told
+from farthing.core.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
+from farthing.core.store import OneProcess
 from farthing.optimizer import Optimizer
-from farthing.parameters import Categorical, Float, Int, Ordinal, Parameter
-from farthing.rates import rate_of
 from farthing.running import Pricing, Usage
-from farthing.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
-from farthing.space import Space
-from farthing.state import Told
+from farthing.space.parameters import Categorical, Float, Int, Ordinal, Parameter
+from farthing.space.space import Space
 
 __all__ = ["BudgetSearch"]
 

@@ -43,15 +43,15 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 
+from farthing.budget.rates import rate_of
+from farthing.core.settings import Settings
 from farthing.cost import KnownBeforehand
-from farthing.facts import Result
 from farthing.history import StopReason, Trial
 from farthing.integrations.sklearn_space import Candidates
 from farthing.optimizer import Optimizer
-from farthing.rates import rate_of
 from farthing.running import Pricing, Usage
-from farthing.settings import Settings
-from farthing.space import Space
+from farthing.space.space import Space
+from farthing.view.result import Result
 
 __all__ = ["BudgetSearchCV"]
 

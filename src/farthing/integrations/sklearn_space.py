@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from farthing.errors import InvalidInput
-from farthing.parameters import Categorical, Float, Int, Ordinal, Parameter, plain
-from farthing.space import Params, Space
-from farthing.table import infer
+from farthing.space.parameters import Categorical, Float, Int, Ordinal, Parameter, plain
+from farthing.space.space import Params, Space
+from farthing.space.table import infer
 
 __all__ = ["Candidates"]
 

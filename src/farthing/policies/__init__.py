@@ -1,10 +1,10 @@
 """Methods of choosing the next evaluation, one a file."""
 
 from farthing.policies.carbo import CArBO
-from farthing.policies.cheap_cover import CheapCover
 from farthing.policies.confidence_bound import ConfidenceBound
 from farthing.policies.contextual import ContextualEI
 from farthing.policies.cooling import Cooling
+from farthing.policies.cost_effective_design import CheapCover
 from farthing.policies.ei import EI
 from farthing.policies.ei_per_cost import EIPerCost
 from farthing.policies.gittins import Gittins

@@ -12,11 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.belief import Belief
-from farthing.decision import Proposal
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal
 from farthing.errors import InvalidInput
-from farthing.policies.cheap_cover import CheapCover
 from farthing.policies.cooling import Cooling
+from farthing.policies.cost_effective_design import CheapCover
 
 __all__ = ["CArBO"]
 

@@ -15,19 +15,19 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition import (
+from farthing.acquisition.ascent import less_penalty, slide
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.scores import (
     chained,
     cheapness,
     log_ei_per_cost,
     maximise_score,
     proposal,
 )
-from farthing.belief import Belief
-from farthing.climb import less_penalty, slide
-from farthing.decision import Proposal
+from farthing.acquisition.search import Found, Rated, is_among, neighbours
 from farthing.errors import InvalidInput
-from farthing.search import Found, Rated, is_among, neighbours
-from farthing.space import Space
+from farthing.space.space import Space
 
 __all__ = ["ContextualEI"]
 

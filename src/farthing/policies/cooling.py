@@ -14,10 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.acquisition import log_ei_per_cost, maximise_score, proposal
-from farthing.belief import Belief
-from farthing.decision import Proposal
-from farthing.ledger import Account
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.scores import log_ei_per_cost, maximise_score, proposal
+from farthing.budget.ledger import Account
 
 __all__ = ["Cooling"]
 

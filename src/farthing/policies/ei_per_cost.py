@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.acquisition import log_ei_per_cost, maximise_score, proposal
-from farthing.belief import Belief
-from farthing.decision import Proposal
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.scores import log_ei_per_cost, maximise_score, proposal
 from farthing.errors import InvalidInput
 
 __all__ = ["EIPerCost"]

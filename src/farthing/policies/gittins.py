@@ -14,7 +14,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.acquisition import (
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.scores import (
     ScoreSurface,
     Seen,
     gittins_index,
@@ -23,10 +25,8 @@ from farthing.acquisition import (
     maximise_score,
     proposal,
 )
-from farthing.belief import Belief
-from farthing.decision import Proposal, one_more
-from farthing.ledger import check_worth
-from farthing.search import Found
+from farthing.acquisition.search import Found
+from farthing.budget.units import check_worth, one_more
 
 __all__ = ["Gittins"]
 

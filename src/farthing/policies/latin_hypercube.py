@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.belief import Belief
-from farthing.decision import Proposal
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.initial_design import DRAWS, first_allowed
+from farthing.acquisition.protocols import Proposal
 from farthing.errors import InvalidInput
-from farthing.start import DRAWS, first_allowed
 
 __all__ = ["LatinHypercube"]
 

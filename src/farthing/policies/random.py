@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.belief import Belief
-from farthing.decision import Proposal
-from farthing.start import DRAWS, first_allowed
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.initial_design import DRAWS, first_allowed
+from farthing.acquisition.protocols import Proposal
 
 __all__ = ["Random"]
 

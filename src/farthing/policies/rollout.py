@@ -17,14 +17,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition import Score, log_ei_per_cost, maximise_score, proposal
-from farthing.belief import Belief
-from farthing.decision import Proposal
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.lookahead import Base, Draws, draws, gains, lay, visited
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.scores import Score, log_ei_per_cost, maximise_score, proposal
+from farthing.acquisition.search import Found, Rated, is_among, sobol
 from farthing.errors import InvalidInput
-from farthing.futures import Base, Draws, draws, gains, lay, visited
 from farthing.policies.ei import EI
-from farthing.search import Found, Rated, is_among, sobol
-from farthing.space import Space
+from farthing.space.space import Space
 
 __all__ = ["Rollout"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from farthing.belief import Belief
-from farthing.decision import Policy, Proposal
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.initial_design import propose
+from farthing.acquisition.protocols import Policy, Proposal
 from farthing.errors import InvalidInput
-from farthing.start import propose
 
 __all__ = ["StartWith"]
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition import proposal
-from farthing.belief import Belief
-from farthing.decision import Proposal
-from farthing.paths import Paths, draw
-from farthing.search import Rated, maximise
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.posterior_samples import Paths, draw
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.scores import proposal
+from farthing.acquisition.search import Rated, maximise
 
 __all__ = ["Thompson"]
 

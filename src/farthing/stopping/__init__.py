@@ -1,15 +1,15 @@
 """Reasons to stop, one a file."""
 
-from farthing.decision import after, all_of, any_of, in_a_row
-from farthing.stopping.ei_faded import EIFaded
-from farthing.stopping.insignificant import Insignificant
+from farthing.stopping.combine import after, all_of, any_of, in_a_row
+from farthing.stopping.ei_ratio import EIFaded
 from farthing.stopping.max_trials import MaxTrials
+from farthing.stopping.no_improvement import Stalled
 from farthing.stopping.not_worth_it import NotWorthIt
 from farthing.stopping.out_of_budget import OutOfBudget
 from farthing.stopping.probable_regret import ProbableRegret
 from farthing.stopping.regret_gap import RegretGap
-from farthing.stopping.regret_gap_faded import RegretGapFaded
-from farthing.stopping.stalled import Stalled
+from farthing.stopping.regret_gap_ratio import RegretGapFaded
+from farthing.stopping.small_improvement import Insignificant
 from farthing.stopping.target import Target
 
 __all__ = [

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.belief import Belief
-from farthing.decision import Proposal, Verdict
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.budget.units import format_amount
 from farthing.errors import InvalidInput
-from farthing.ledger import format_amount
 
 __all__ = ["MaxTrials"]
 

@@ -23,12 +23,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.acquisition import ScoreSurface, log_ei_per_cost, maximise_score
-from farthing.belief import Belief
-from farthing.decision import Proposal, Verdict, one_more
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.acquisition.scores import ScoreSurface, log_ei_per_cost, maximise_score
+from farthing.acquisition.search import Effort, candidates
+from farthing.budget.units import check_worth, format_amount, one_more
 from farthing.errors import InvalidInput
-from farthing.ledger import check_worth, format_amount
-from farthing.search import Effort, candidates
 
 __all__ = ["NotWorthIt"]
 

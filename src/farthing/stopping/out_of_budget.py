@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.belief import Belief, paid
-from farthing.decision import Proposal, Verdict
+from farthing.acquisition.belief import Belief, paid
+from farthing.acquisition.initial_design import MOST_POINTS
+from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.acquisition.search import is_among
+from farthing.budget.units import format_amount
 from farthing.history import StopReason
-from farthing.ledger import format_amount
-from farthing.search import is_among
-from farthing.start import MOST_POINTS
 
 __all__ = ["OutOfBudget"]
 

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from farthing.belief import Belief
-from farthing.decision import Proposal, Verdict
-from farthing.paths import draw, minima
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.posterior_samples import draw, minima
+from farthing.acquisition.protocols import Proposal, Verdict
 from farthing.stopping.regret_gap import check_chance, check_within, left_out
 
 __all__ = ["ProbableRegret"]

@@ -19,12 +19,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition import ScoreSurface, lower_bound
-from farthing.belief import Belief
-from farthing.decision import Proposal, Verdict
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.acquisition.scores import ScoreSurface, lower_bound
+from farthing.acquisition.search import maximise
 from farthing.errors import InvalidInput
 from farthing.policies.confidence_bound import beta
-from farthing.search import maximise
 
 __all__ = ["RegretGap"]
 

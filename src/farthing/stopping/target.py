@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.belief import Belief
-from farthing.decision import Proposal, Verdict
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal, Verdict
 from farthing.errors import InvalidInput
 
 __all__ = ["Target"]

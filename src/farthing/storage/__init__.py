@@ -2,8 +2,9 @@
 
 from farthing.storage.address import check_no_secret, printable
 from farthing.storage.database import Database, is_missing, let_go_of_files
+from farthing.storage.database_store import DatabaseMemory
 from farthing.storage.json_text import to_text
-from farthing.storage.memory import DatabaseMemory
+from farthing.storage.outbox import folder_of, kept_meanwhile, tell_kept
 from farthing.storage.settings_text import (
     described,
     differing,
@@ -22,7 +23,6 @@ from farthing.storage.studies import (
     overview,
     rename_study,
 )
-from farthing.storage.untold import folder_of, kept_meanwhile, tell_kept
 
 __all__ = [
     "Database",

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farthing import cost, policies, stopping
-from farthing.acquisition import cheapness
-from farthing.decision import _Held, _Several
-from farthing.parameters import Categorical, Float, Int, Ordinal
+from farthing.acquisition.scores import cheapness
+from farthing.space.parameters import Categorical, Float, Int, Ordinal
+from farthing.stopping.combine import _Held, _Several
 
 __all__ = ["FUNCTION", "KIND", "NAMES", "STORED_KEYS", "Named", "current", "name_of", "ours"]
 

@@ -15,10 +15,10 @@ from typing import Any, get_args
 import numpy as np
 from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, func, select
 
+from farthing.budget.ledger import Account, Ledger
+from farthing.core.state import Change, State, Wanted
 from farthing.errors import StorageError
 from farthing.history import Origin, PricePoint, Run, StopKind, StopReason, Trial, TrialState
-from farthing.ledger import Account, Ledger
-from farthing.state import Change, State, Wanted
 from farthing.storage.database import clock
 from farthing.storage.json_text import from_text, from_texts, storable, to_text
 from farthing.storage.old_sentences import kind_of_old, origin_of_old

@@ -21,9 +21,9 @@ from dataclasses import fields, is_dataclass
 from types import FunctionType
 from typing import Any
 
+from farthing.core.settings import Settings, Unseen
 from farthing.errors import InvalidInput
-from farthing.settings import Settings, Unseen
-from farthing.space import Space
+from farthing.space.space import Space
 from farthing.storage.json_text import from_text, to_text
 from farthing.storage.names import FUNCTION, KIND, STORED_KEYS, Named, current, name_of, ours
 

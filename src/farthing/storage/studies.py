@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import func, literal, select
 
+from farthing.budget.ledger import Ledger
 from farthing.errors import InvalidInput
-from farthing.ledger import Ledger
 from farthing.storage.database import Database, clock
 from farthing.storage.rows import ledger_of, ledger_text, reason_of
 from farthing.storage.schema import changes, prices, studies, trials

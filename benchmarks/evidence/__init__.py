@@ -1,0 +1,1 @@
+"""The comparisons and the reruns of the papers."""

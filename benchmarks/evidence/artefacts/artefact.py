@@ -1,0 +1,152 @@
+"""What the evidence is made of: a table, a figure and a verdict, from kept numbers.
+
+`compute` does the work (replays that are kept are not run again) and returns plain JSON; `draw` and
+`table` and `verdict` read nothing but that, so `make evidence` needs no replays and no data.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.speed.suggestions import commit, cpu_model
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Json = dict[str, Any]
+
+REPO = Path(__file__).resolve().parents[3]
+RESULTS = REPO / "benchmarks" / "results"
+PICTURES = REPO / "docs" / "evidence"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much to run, and with what."""
+
+    seeds: int | None = None  # None: the artefact's own number
+    jobs: int = 2
+    quick: bool = False  # a smoke test: the smallest run that exercises every step
+    data: str | None = None
+    budgets: tuple[float, ...] | None = None  # None: the artefact's own
+    more: bool = True  # False: from the runs that are kept, however many
+    any_source: bool = False  # whether the comparisons take runs that another source of ours made
+
+    def count(self, usual: int, quick: int = 2) -> int:
+        """Seeds to run."""
+        return quick if self.quick else usual if self.seeds is None else self.seeds
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One figure or table.
+
+    Attributes:
+        name: what comes after `python -m benchmarks`.
+        claim: what the paper shows with it, or the question it answers.
+        compute: settings -> the numbers.
+        table: the numbers -> Markdown.
+        verdict: the numbers -> one sentence, whichever way it falls.
+        draw: the numbers -> a figure.
+        seeds: as many as are planned; None where nothing is random, or one run is looked into.
+    """
+
+    name: str
+    claim: str
+    compute: Callable[[Settings], Json]
+    table: Callable[[Json], str]
+    verdict: Callable[[Json], str]
+    draw: Callable[[Json], Figure]
+    seeds: int | None = None
+
+
+def run(artefact: Artefact, settings: Settings, folder: Path = RESULTS) -> Path:
+    """Compute, keep, draw; returns the file of numbers."""
+    numbers = artefact.compute(settings)
+    kept = {"about": about(settings), "numbers": numbers}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{artefact.name}.json"
+    path.write_text(json.dumps(kept, indent=1) + "\n")
+    return path
+
+
+def about(settings: Settings) -> Json:
+    """When, with what and on what."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
+        "farthing": version("farthing"),
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "quick": settings.quick,
+        "seeds": settings.seeds,  # None: as many as planned
+        "kept_only": not settings.more,
+    }
+
+
+def picture(artefact: Artefact, numbers: Json, folder: Path = PICTURES) -> Path:
+    """Draw to `<name>.png`."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{artefact.name}.png"
+    with plt.rc_context(STYLE):
+        figure = artefact.draw(numbers)
+        figure.savefig(path, dpi=110, metadata={"Software": None})
+        plt.close(figure)
+    return path
+
+
+# Colours of methods everywhere: the paper's own where it has them (random grey, EI red, EIpu green,
+# CArBO blue), from a palette that colour-blind readers can tell apart.
+COLOURS = {
+    "random": "#7f7f7f",
+    "EI": "#d55e00",
+    "EIpu": "#009e73",
+    "CArBO": "#0072b2",
+    "cooling": "#cc79a7",
+    "PBGI": "#e69f00",
+    "EI_0.2": "#8c564b",
+    "CEI_0.3": "#56b4e9",
+    "CEI_0.7": "#9467bd",
+}
+STYLE = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "font.size": 9,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+}
+
+
+def colour(method: str) -> str:
+    """A method's colour; unknown ones take theirs from a fixed cycle by name."""
+    cycle = ("#56b4e9", "#f0e442", "#8c564b", "#17becf", "#bcbd22", "#9467bd", "#e377c2", "#2ca02c")
+    return COLOURS.get(method) or cycle[sum(method.encode()) % len(cycle)]
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table, numbers to three digits."""
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    lines += ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(cell: object) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell:.3g}" if isinstance(cell, float) else str(cell)

@@ -1,0 +1,838 @@
+"""Ours among themselves (`default`), against the peers (`peers`), and told the rows (`rows-known`).
+
+problems   the table families, priced synthetic functions and our recordings, by family
+budgets    15, 60 and 240 typical costs, each a run of its own: methods know their budget
+thinking   charged to the budget on the recordings, whose costs are seconds of such a machine
+value      best so far at 25 %, 50 % and 100 % of the budget; a crashed run has none and is counted
+chosen     leave one family out: the method of the best mean rank on the other families,
+           judged on the one it was not chosen on
+
+benchmarks/evidence/artefacts/duels.py has the ranks, the duels and their intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks import peers
+from benchmarks.evidence import measures, run_peers
+from benchmarks.evidence.artefacts import duels
+from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, colour, markdown
+from benchmarks.evidence.artefacts.curves import clock_and_values, curve, plain
+from benchmarks.evidence.artefacts.duels import SHARES, Duel
+from benchmarks.evidence.replay import FOLDER, Job, Run, carry_out, job_of, kept
+from benchmarks.problems import load, tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BUDGETS = (15.0, 60.0, 240.0)  # typical costs
+SEEDS = 10
+COST_MODEL_SEEDS = 4
+SUITE = "tables"
+DEFAULT = "PBGI"  # what the Optimizer does when only a budget is given; a test holds it to that
+OURS = (
+    "random",
+    "EI",
+    "EIpu",
+    "EI_0.2",
+    "cooling",
+    "CArBO",
+    "CEI_0.3",
+    "CEI_0.7",
+    "PBGI",
+)
+COST_MODELS = (("PBGI+linear", "PBGI"), ("EIpu+linear", "EIpu"))  # each on one table a family
+SYNTHETIC = (
+    "synthetic/branin-rising",
+    "synthetic/hartmann6-periodic",
+    "synthetic/ackley5-falling",
+    "synthetic/rosenbrock4-wide",
+    "synthetic/hartmann6-constant",
+    "synthetic/cmdp",
+    "synthetic/dear-optimum",
+    "synthetic/matern8-0-periodic",
+)
+RECORDINGS = (
+    "carbo/knn-a1a",
+    "carbo/mlp-splice",
+    "carbo/rf-a3a",
+    "carbo/svm-w2a",
+    "xgboost/xgboost-abalone-hs",
+    "xgboost/xgboost-satimage-p",
+    "xgboost/xgboost-openml_1489_phoneme-sp",
+)
+SLOW = ("ax", "botorch-logei", "hebo", "neps-cooling", "skopt-eips")  # a second a suggestion
+SLOW_SEEDS = 5
+SLOW_PROBLEMS = (
+    "deepar/electricity",
+    "gpu_kernels/convolution_A100",
+    "hpobench_mlp/australian",
+    "lcbench/Fashion-MNIST",
+    "ongrid/svm",
+    "yahpo_rbv2_xgboost/6_t10",
+)
+ENOUGH_GROUPS = 4  # of a family before it counts like the others
+NOISE = 0.05  # p of a sign test over the seeds of a problem, above which it says nothing
+ENOUGH = 3  # seeds of a peer on a problem before it may be called the best there
+GOAL = 0.6  # of what the best peer paid for its final value: what the default should pay for it
+
+
+def problems(most: int, settings: Settings) -> list[str]:
+    """So many tables of each family, and as many for each two of the other problems."""
+    if settings.quick:
+        return [*tables.names(most=1)[:1], SYNTHETIC[0]]
+    share = most / 3
+    return [
+        *tables.names(most=most),
+        *SYNTHETIC[: round(share * len(SYNTHETIC))],
+        *RECORDINGS[:: 1 if most == 3 else 2],
+    ]
+
+
+def jobs_of(
+    names: Iterable[str],
+    methods: Sequence[str],
+    settings: Settings,
+    *,
+    seeds: int | None = None,
+    rows: bool = False,
+) -> list[Job]:
+    """Seed by seed and budget by budget, so that what is there at any time is even."""
+    names = list(names)
+    budgets = BUDGETS[:1] if settings.quick else settings.budgets or BUDGETS
+    return [
+        job_of(problem, m, seed, budget, most=8 if settings.quick else None, rows=rows)
+        for seed in range(settings.count(SEEDS) if seeds is None else seeds)
+        for budget in budgets
+        for problem in names
+        for m in methods
+    ]
+
+
+def _runs(jobs: Iterable[Job], settings: Settings) -> dict[Job, Run]:
+    return carry_out(
+        jobs,
+        f"{SUITE}-quick" if settings.quick else SUITE,
+        processes=settings.jobs,
+        folder=settings.data,
+        make_more=settings.more,
+        same_source=not settings.any_source,
+    )
+
+
+def finals_of(runs: Mapping[Job, Run]) -> Json:
+    """{budget: {problem: {method: {seed: [best at each share]}}}} of the runs that did not crash.
+
+    A run whose method was told the rows is that of `method (rows)`.
+    """
+    found: Json = {}
+    for job, run in runs.items():
+        if run.error is None:
+            by = found.setdefault(f"{job.budget:g}", {}).setdefault(job.problem, {})
+            name = f"{job.method} (rows)" if job.rows else job.method
+            line = curve(run, SHARES, thinking=job.clock)
+            by.setdefault(name, {})[str(job.seed)] = plain(line)
+    return found
+
+
+def counted(runs: Mapping[Job, Run], planned: Iterable[Job]) -> Json:
+    """{method: how many runs were planned, are there, crashed, were given up or cut at `most`}."""
+    found: Json = {}
+    for job in planned:
+        entry = found.setdefault(
+            job.method, {"planned": 0, "runs": 0, "crashed": 0, "given_up": 0, "cut": 0}
+        )
+        entry["planned"] += 1
+        if job in runs:
+            run = runs[job]
+            entry["runs"] += 1
+            entry["crashed"] += run.error is not None
+            entry["given_up"] += run.ended == "too slow"
+            entry["cut"] += run.ended == "evaluations"
+    return found
+
+
+def _sources(runs: Mapping[Job, Run]) -> list[str]:
+    """The sources of ours that made the runs; "" where nobody wrote it down."""
+    ours = {r.versions.get("source", "") for j, r in runs.items() if j.method not in peers.NAMES}
+    return sorted(ours)
+
+
+def _said(counts: Mapping[str, Mapping[str, int]], sources: Sequence[str]) -> str:
+    total = {k: sum(c[k] for c in counts.values()) for k in ("planned", "runs", "crashed", "cut")}
+    text = (
+        f"{total['runs']:,} of {total['planned']:,} planned runs are there; {total['crashed']} "
+        f"crashed and are left out, {total['cut']} ended at the most evaluations a run may make"
+    )
+    if len(sources) > 1:
+        text += f"; runs of {len(sources)} states of our source are together here"
+    return text + "."
+
+
+def _order(budgets: Iterable[str]) -> list[str]:
+    return sorted(budgets, key=float)
+
+
+# ── the default ────────────────────────────────────────────────────────────────────────────────
+
+
+def _default(settings: Settings) -> Json:
+    jobs = jobs_of(problems(3, settings), OURS, settings)
+    few = min(settings.count(SEEDS), COST_MODEL_SEEDS)
+    first = problems(3, settings)[:1] if settings.quick else tables.names(most=1)
+    linear = jobs_of(first, [other for other, _ in COST_MODELS], settings, seeds=few)
+    runs = _runs([*jobs, *linear], settings)
+    finals = finals_of(runs)
+    return {
+        **choice(finals, list(OURS)),
+        "cost_models": [
+            {"ours": other, "against": usual, **found._asdict()}
+            for other, usual in COST_MODELS
+            if (found := duels.duel(finals, other, usual)) is not None
+        ],
+        "counts": counted(runs, [*jobs, *linear]),
+        "sources": _sources(runs),
+    }
+
+
+def choice(finals: duels.Finals, methods: Sequence[str]) -> Json:
+    """Mean ranks by budget and family, their intervals, and what each family would do to others."""
+    every = duels.over_shares(duels.ranked(finals, methods))
+    cells = {f: part for f, part in every.items() if duels.count({f: part}) >= ENOUGH_GROUPS}
+    few = {f: duels.count({f: part}) for f, part in every.items() if f not in cells}
+    if not cells:
+        return {"methods": list(methods), "budgets": {}, "few": few}
+    low, high = duels.interval(cells)
+    by_budget: Json = {}
+    for budget in _order(finals):
+        ranked = duels.ranked(finals, methods, [budget])
+        part = {f: by for f, by in ranked.items() if f in cells}
+        if part:
+            by_budget[budget] = {
+                "mean": plain(duels.mean(part).mean(axis=0)),
+                "at_end": plain(duels.mean(part)[-1]),
+                "problems": duels.count_problems(part),
+                "groups": duels.count(part),
+            }
+    return {
+        "methods": list(methods),
+        "budgets": by_budget,
+        "few": few,
+        "mean": plain(duels.mean(cells)[0]),
+        "low": plain(low[0]),
+        "high": plain(high[0]),
+        "families": {
+            family: {
+                "ranks": plain(duels.mean({family: part})[0]),
+                "problems": len(part),
+                "groups": duels.count({family: part}),
+            }
+            for family, part in cells.items()
+        },
+        "left_out": duels.leave_one_out(cells, methods),
+        "against_random": {
+            method: {
+                family: _of_family(finals, family, method, "random")._asdict() for family in cells
+            }
+            for method in methods
+            if method != "random"
+        },
+    }
+
+
+def _of_family(finals: duels.Finals, family: str, ours: str, rival: str) -> Duel:
+    part = {
+        budget: {p: by for p, by in of.items() if p.partition("/")[0] == family}
+        for budget, of in finals.items()
+    }
+    found = duels.duel(part, ours, rival)
+    assert found is not None, "a family that was ranked has been run"
+    return found
+
+
+def _against_random(kept_: Json, method: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {"ahead": [], "undecided": [], "behind": []}
+    for family, part in kept_["against_random"].get(method, {}).items():
+        found[Duel(**part).verdict()].append(family)
+    return found
+
+
+def _default_table(kept_: Json) -> str:
+    if not kept_["budgets"]:
+        return "Not yet run: no problem has every method. " + _said(
+            kept_["counts"], kept_["sources"]
+        )
+    methods, order = kept_["methods"], np.argsort(kept_["mean"])
+    rows = []
+    for i in order:
+        method = methods[i]
+        random = _against_random(kept_, method)
+        rows.append(
+            [
+                f"**{method}**" if method == DEFAULT else method,
+                *(f"{part['mean'][i]:.2f}" for part in kept_["budgets"].values()),
+                f"{kept_['mean'][i]:.2f} [{kept_['low'][i]:.2f}, {kept_['high'][i]:.2f}]",
+                f"{len(random['ahead'])} / {len(random['undecided'])} / {len(random['behind'])}"
+                if method != "random"
+                else "",
+                f"{kept_['counts'][method]['runs']} of {kept_['counts'][method]['planned']}",
+            ]
+        )
+    header = (
+        "method",
+        *(f"budget {b}" for b in kept_["budgets"]),
+        "mean rank [95 %]",
+        "families ahead of / undecided / behind random",
+        "runs",
+    )
+    counts = ", ".join(
+        f"{part['groups']} groups on {part['problems']} problems at {budget}"
+        for budget, part in kept_["budgets"].items()
+    )
+    return "\n\n".join(
+        [
+            "Mean rank over 25, 50 and 100 % of each budget (in median costs). Ranked are groups "
+            f"of one problem, seed and budget that every method has run: {counts}. "
+            + _too_few(kept_["few"])
+            + _said(kept_["counts"], kept_["sources"]),
+            markdown(header, rows),
+            "Mean rank by family:",
+            markdown(
+                ("family", "groups", *(methods[i] for i in order)),
+                [
+                    [family, part["groups"], *(f"{part['ranks'][i]:.2f}" for i in order)]
+                    for family, part in kept_["families"].items()
+                ],
+            ),
+            "Chosen with one family left out:",
+            markdown(
+                ("left out", "chosen on the others", "its rank here", "best here", "its rank"),
+                [
+                    [p["family"], p["chosen"], f"{p['rank']:.2f}", p["best"], p["best_rank"]]
+                    for p in kept_["left_out"]
+                ],
+            ),
+            _cost_model_table(kept_),
+        ]
+    )
+
+
+def _too_few(few: Mapping[str, int]) -> str:
+    """Families that do not count yet."""
+    if not few:
+        return ""
+    said = ", ".join(f"{family} {count}" for family, count in few.items())
+    return f"Families with fewer than {ENOUGH_GROUPS} groups do not count yet ({said}). "
+
+
+def _cost_model_table(kept_: Json) -> str:
+    rows = []
+    for part in kept_["cost_models"]:
+        found = Duel(**{name: part[name] for name in Duel._fields})
+        rows.append([part["ours"], part["against"], found.duels, *map(found.text, range(3))])
+    if not rows:
+        return "The linear cost model against the log-GP: not yet run."
+    header = ("ours", "against", "duels", "won at 25 %", "50 %", "100 %")
+    return "The cost model, the linear one against the log-GP:\n\n" + markdown(header, rows)
+
+
+def _default_verdict(kept_: Json) -> str:
+    if not kept_["budgets"]:
+        return "Not yet run."
+    methods, mean = kept_["methods"], kept_["mean"]
+    best, i = int(np.argmin(mean)), methods.index(DEFAULT)
+    within = [
+        m
+        for m, low in zip(methods, kept_["low"], strict=True)
+        if low <= kept_["high"][best] and m != methods[best]
+    ]
+    random = _against_random(kept_, DEFAULT)
+    first = [p["chosen"] for p in kept_["left_out"]]
+    chosen = ", ".join(f"{m} {first.count(m)} times" for m in dict.fromkeys(first))
+    missing = [f"{b:g}" for b in BUDGETS if f"{b:g}" not in kept_["budgets"]]
+    return (
+        f"The default ({DEFAULT}) has a mean rank of {mean[i]:.2f}, the best is {methods[best]}'s "
+        f"{mean[best]:.2f}; its interval meets those of {', '.join(within) or 'no other'}. "
+        f"Left-out families would choose {chosen}. Against random search the default is ahead on "
+        f"{len(random['ahead'])} of {len(kept_['families'])} families, undecided on "
+        f"{len(random['undecided'])}, behind on {len(random['behind'])}."
+        + (f" Not yet run: budgets of {', '.join(missing)}." if missing else "")
+    )
+
+
+def _draw_ranks(kept_: Json) -> Figure:
+    import matplotlib.pyplot as plt
+
+    methods, order = kept_["methods"], np.argsort(-np.array(kept_.get("mean", [0.0])))
+    if not kept_["budgets"]:
+        return plt.subplots(figsize=(4, 1))[0]
+    figure, axes = plt.subplots(1, 2, figsize=(10, 0.3 * len(order) + 2.0), width_ratios=(1, 1.4))
+    left, right = axes
+    several = kept_["budgets"] if len(kept_["budgets"]) > 1 else {}
+    for place, i in enumerate(order):
+        hue = colour(methods[i])
+        left.plot([kept_["low"][i], kept_["high"][i]], [place, place], color=hue, lw=2)
+        left.plot(kept_["mean"][i], place, "o", color=hue)
+        for part, mark in zip(several.values(), "<d>", strict=False):
+            left.plot(part["mean"][i], place, mark, mfc="none", mec=hue, ms=5)
+    for budget, mark in zip(several, "<d>", strict=False):
+        left.plot([], [], mark, mfc="none", mec="black", ms=5, label=f"budget {budget}")
+    left.set_yticks(range(len(order)), [methods[i] for i in order])
+    left.set(xlabel="mean rank, 95 % interval", title="all families")
+    if several:
+        left.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3)
+    families = kept_["families"]
+    grid = np.array([[families[f]["ranks"][i] for f in families] for i in order])
+    shade = right.imshow(grid, aspect="auto", cmap="RdYlBu_r", origin="lower")
+    labels = [f"{f} ({part['groups']})" for f, part in families.items()]
+    right.set_xticks(range(len(families)), labels, rotation=45, ha="right", fontsize=7.5)
+    right.set_yticks([])
+    right.grid(False)
+    right.set(title="mean rank by family (groups ranked)")
+    figure.colorbar(shade, ax=right)
+    return figure
+
+
+# ── the peers ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _peers(settings: Settings) -> Json:
+    """Ours are run here, each peer with the Python of its own environment; what is kept is read."""
+    names = problems(2, settings)
+    jobs = jobs_of(names, (DEFAULT, "random"), settings)
+    runs = _runs(jobs, settings)
+    fast = [peer for peer in peers.NAMES if peer not in SLOW]
+    few = min(settings.count(SEEDS), SLOW_SEEDS)
+    plans = {
+        "fast": jobs_of(names, fast, settings),
+        "slow": jobs_of(SLOW_PROBLEMS, SLOW, settings, seeds=few),
+    }
+    if not settings.quick:
+        if settings.more:
+            _run_the_peers(names, fast, settings.count(SEEDS), settings)
+            _run_the_peers(SLOW_PROBLEMS, SLOW, few, settings)
+        theirs: dict[Job, Run] = {}
+        for path in sorted(FOLDER.glob("peers*.jsonl*")):
+            theirs |= kept(path.name.partition(".")[0])
+        wanted = {*plans["fast"], *plans["slow"]}
+        runs |= {job: run for job, run in theirs.items() if job in wanted}
+    return {
+        **against(runs),
+        "counts": counted(runs, [*jobs, *plans["fast"], *plans["slow"]]),
+        "sources": _sources(runs),
+    }
+
+
+def _run_the_peers(
+    names: Iterable[str], methods: Sequence[str], seeds: int, settings: Settings
+) -> None:
+    data = ["--data", settings.data] if settings.data else []
+    run_peers.main(
+        [
+            *("--peers", ",".join(methods), "--problems", ",".join(names)),
+            *("--seeds", str(seeds), "--jobs", str(settings.jobs), *data),
+            *("--budgets", ",".join(f"{b:g}" for b in settings.budgets or BUDGETS)),
+        ]
+    )
+
+
+def against(runs: Mapping[Job, Run]) -> Json:
+    """The default's duels with every other method, what it saves over the best peer, errors."""
+    finals = finals_of(runs)
+    others = [m for m in ("random", *sorted(peers.NAMES)) if any(j.method == m for j in runs)]
+    found: Json = {}
+    for method in others:
+        for budget in _order(finals):
+            met = duels.duel(finals, DEFAULT, method, [budget])
+            if met is not None:
+                found.setdefault(method, {})[budget] = met._asdict()
+    return {
+        "duels": found,
+        "thinking": {
+            method: plain(
+                np.median([t for j, r in runs.items() if j.method == method for t in r.thinking])
+            )[0]
+            for method in sorted({job.method for job, run in runs.items() if run.thinking})
+        },
+        "reach": _reach(runs, finals),
+        "problems": by_problem(finals),
+        "errors": _errors(runs),
+    }
+
+
+def by_problem(finals: duels.Finals) -> Json:
+    """{budget: {problem: seeds won and lost against random search at the end}}, without ties."""
+    found: Json = {}
+    for budget in _order(finals):
+        for problem, by in finals[budget].items():
+            ours, random = by.get(DEFAULT, {}), by.get("random", {})
+            gaps = np.array([_last(ours[s]) - _last(random[s]) for s in ours if s in random])
+            gaps = gaps[np.abs(gaps) > duels.tie_of(problem)]
+            found.setdefault(budget, {})[problem] = [int((gaps < 0).sum()), int((gaps > 0).sum())]
+    return found
+
+
+def _last(cells: Sequence[float | None]) -> float:
+    return np.inf if cells[-1] is None else cells[-1]
+
+
+def _judged(kept_: Json, budget: str) -> dict[str, list[str]]:
+    """The problems on which the default is ahead of random search, or behind: a sign test."""
+    from scipy.stats import binomtest
+
+    found: dict[str, list[str]] = {"ahead": [], "behind": []}
+    for problem, (won, lost) in kept_["problems"][budget].items():
+        if won != lost and binomtest(won, won + lost).pvalue < NOISE:
+            found["ahead" if won > lost else "behind"].append(f"{problem} ({won} to {lost})")
+    return found
+
+
+def _errors(runs: Mapping[Job, Run]) -> Json:
+    """How many runs of a method ended in an error, and the first of them."""
+    found: Json = {}
+    for job, run in runs.items():
+        if run.error:
+            entry = found.setdefault(job.method, {"count": 0, "first": run.error[:120]})
+            entry["count"] += 1
+    return found
+
+
+def _reach(runs: Mapping[Job, Run], finals: duels.Finals) -> Json:
+    """Per budget and problem: the best peer by median final value, and what we save over it.
+
+    saved     `time_saved` over its run of the same seed; control: it over another seed of itself
+    ours      the share of the budget we need for its final value; inf is None
+    itself    the share it needs for that itself; another: another seed of it, for the same
+    """
+    found: Json = {}
+    for budget, of in finals.items():
+        for problem, by in of.items():
+            ours = set(by.get(DEFAULT, {}))
+            medians = {
+                peer: float(np.median([np.nan_to_num(v[-1], nan=np.inf) for v in seeds.values()]))
+                for peer in peers.NAMES
+                if len(seeds := {s: _numbers(v) for s, v in by.get(peer, {}).items() if s in ours})
+                >= ENOUGH
+            }
+            if medians:
+                best = min(medians, key=lambda peer: medians[peer])
+                found.setdefault(budget, {})[problem] = _reached(runs, budget, problem, best)
+    return found
+
+
+def _numbers(cells: Sequence[float | None]) -> list[float]:
+    return [np.nan if cell is None else cell for cell in cells]
+
+
+def _reached(runs: Mapping[Job, Run], budget: str, problem: str, best: str) -> Json:
+    by = {
+        (job.method, job.seed): run
+        for job, run in runs.items()
+        if job.problem == problem and f"{job.budget:g}" == budget and run.error is None
+        if not job.rows
+    }
+    seeds = sorted(s for m, s in by if m == best and (DEFAULT, s) in by)
+    tie = duels.tie_of(problem)
+    saved, control, ours, itself, another = [], [], [], [], []
+    for seed, (one, other) in zip(
+        seeds, measures.another_seed([by[best, s] for s in seeds]), strict=True
+    ):
+        mine = by[DEFAULT, seed]
+        traces = [clock_and_values(r, thinking=r.job.clock) for r in (mine, one, other)]
+        saved.append(measures.time_saved(traces[0], traces[1], one.limit, tie=tie))
+        control.append(measures.time_saved(traces[2], traces[1], one.limit, tie=tie))
+        target = float(measures.best_at(*traces[1], [one.limit])[0]) + tie
+        for share, trace in zip((ours, itself, another), traces, strict=True):
+            share.append(measures.cost_to_reach(*trace, target) / one.limit)
+    return {
+        "peer": best,
+        "saved": plain(np.array(saved)),
+        "control": plain(np.array(control)),
+        **{
+            name: plain(np.array([np.median(shares)]))[0]
+            for name, shares in (("ours", ours), ("itself", itself), ("another", another))
+        },
+    }
+
+
+def _peers_table(kept_: Json) -> str:
+    rows = []
+    for peer, by_budget in kept_["duels"].items():
+        for budget, part in by_budget.items():
+            met = Duel(**part)
+            rows.append(
+                [
+                    peer,
+                    budget,
+                    met.duels,
+                    met.problems,
+                    *map(met.text, range(len(SHARES))),
+                    met.verdict(),
+                    f"{1e3 * kept_['thinking'].get(peer, float('nan')):.0f}",
+                ]
+            )
+    header = (
+        *("against", "budget", "duels", "problems", "won at 25 % [95 %]", "50 %", "100 %"),
+        *("at the end", "ms / suggestion"),
+    )
+    counts = kept_["counts"]
+    not_run = [m for m, c in counts.items() if c["runs"] == 0]
+    partly = [
+        f"{m} {c['runs']} of {c['planned']}"
+        + (f" ({c['crashed']} crashed)" if c["crashed"] else "")
+        for m, c in counts.items()
+        if c["runs"] > 0
+    ]
+    parts = [
+        markdown(header, rows),
+        f"Runs that are there: {', '.join(partly)}. Not yet run: {', '.join(not_run) or 'none'}. "
+        + _said(counts, kept_["sources"]),
+        _reach_table(kept_),
+    ]
+    if kept_["errors"]:
+        parts.append(
+            markdown(
+                ("method", "runs that crashed", "first error"),
+                [[m, e["count"], e["first"]] for m, e in kept_["errors"].items()],
+            )
+        )
+    return "\n\n".join(parts)
+
+
+def _net(kept_: Json, budget: str, what: str) -> list[float]:
+    return measures.mean_of_medians(
+        [[s for s in part[what] if s is not None] for part in kept_["reach"][budget].values()]
+    )
+
+
+def _percent(share: float | None) -> str:
+    """A share of the budget; more than all of it is never."""
+    return "never" if share is None else f"{100 * share:.0f} %"
+
+
+def _reach_table(kept_: Json) -> str:
+    if not kept_["reach"]:
+        return f"Time saved over the best peer: not yet run with {ENOUGH} seeds of any peer."
+    rows = []
+    for budget in _order(kept_["reach"]):
+        for problem, part in kept_["reach"][budget].items():
+            saved, control = (
+                float(np.median([s for s in part[what] if s is not None]))
+                for what in ("saved", "control")
+            )
+            cells = [_percent(part[name]) for name in ("ours", "itself", "another")]
+            seeds = len(part["saved"])
+            rows.append(
+                [problem, budget, part["peer"], seeds, f"{saved:+.0f}", f"{control:+.0f}", *cells]
+            )
+    header = (
+        *("problem", "budget", "best peer", "seeds", "time saved, median (%)"),
+        *("control (%)", "ours reaches its final at", "itself", "another seed of it"),
+    )
+    return (
+        "Time saved over the best peer (of those with at least "
+        f"{ENOUGH} seeds there), against that peer's own time to the worse of the two final "
+        "values; the control is another seed of that peer against itself:\n\n"
+        + markdown(header, rows)
+        + "\n\n"
+        + _reach_said(kept_)
+    )
+
+
+def _part_paid(by_problem: Mapping[str, Json], who: str) -> list[float]:
+    """Per problem, what they paid for the best peer's final value, of what it paid; inf: never."""
+    return [
+        np.inf if part[who] is None else part[who] / part["itself"] for part in by_problem.values()
+    ]
+
+
+def _reach_said(kept_: Json) -> str:
+    """Whether the goal is reached, and what chance alone makes of it."""
+    said = []
+    for budget in _order(kept_["reach"]):
+        ours, another = (_part_paid(kept_["reach"][budget], who) for who in ("ours", "another"))
+        part, chance = (
+            _percent(m if np.isfinite(m := float(np.median(parts))) else None)
+            for parts in (ours, another)
+        )
+        goal = "reached" if np.median(ours) <= GOAL else "NOT reached"
+        said.append(
+            f"with {budget}, {part} ({np.isinf(ours).sum()} of {len(ours)} never; another seed of "
+            f"that peer: {chance}, {np.isinf(another).sum()} never): {goal}"
+        )
+    return (
+        "What the default pays for the best peer's final value, of what that peer itself paid for "
+        f"it, in the median of the problems (goal: at most {100 * GOAL:.0f} %): {'; '.join(said)}. "
+        "The best peer is the best of all of them, chosen after the fact on each problem: what it "
+        "owes to luck nobody reaches again, as its other seeds show, least of all where a run is a "
+        "dozen evaluations."
+    )
+
+
+def _peers_verdict(kept_: Json) -> str:
+    said = []
+    budgets = _order({b for by in kept_["duels"].values() for b in by})
+    for budget in budgets:
+        by: dict[str, list[str]] = {"ahead": [], "undecided": [], "behind": []}
+        for peer, part in kept_["duels"].items():
+            if peer != "random" and budget in part:
+                by[Duel(**part[budget]).verdict()].append(peer)
+        said.append(
+            f"at the end of {budget} median costs it is ahead of {len(by['ahead'])} peers "
+            f"({', '.join(by['ahead']) or 'none'}), behind {len(by['behind'])} "
+            f"({', '.join(by['behind']) or 'none'}), undecided against "
+            f"{', '.join(by['undecided']) or 'none'}"
+        )
+    text = f"The default ({DEFAULT}): {'; '.join(said) or 'not yet run'}."
+    for budget in _order(kept_["reach"]):
+        saved, control = _net(kept_, budget, "saved"), _net(kept_, budget, "control")
+        text += (
+            f" With {budget} it saves {saved[0]:.0f} % [{saved[1]:.0f}, {saved[2]:.0f}] of the "
+            f"best peer's own time (that peer against another seed of itself: {control[0]:.0f} % "
+            f"[{control[1]:.0f}, {control[2]:.0f}]) on {len(kept_['reach'][budget])} problems."
+        )
+    for budget in kept_["problems"]:
+        told = _judged(kept_, budget)
+        text += (
+            f" Problem by problem (sign test, 5 %) it is ahead of random search on "
+            f"{len(told['ahead'])} of {len(kept_['problems'][budget])} with {budget}, behind on "
+            f"{len(told['behind'])} ({', '.join(told['behind']) or 'none'})."
+        )
+    missing = [f"{b:g}" for b in BUDGETS if f"{b:g}" not in budgets]
+    return text + (f" Not yet run: budgets of {', '.join(missing)}." if missing else "")
+
+
+def _draw_peers(kept_: Json) -> Figure:
+    import matplotlib.pyplot as plt
+
+    budgets = _order({b for by in kept_["duels"].values() for b in by})
+    others = list(kept_["duels"])[::-1]
+    figure, axis = plt.subplots(figsize=(7.5, 0.5 * len(others) + 1.4))
+    hues = dict(zip(budgets, ("#56b4e9", "#0072b2", "#001f4d"), strict=False))
+    for place, peer in enumerate(others):
+        for k, budget in enumerate(budgets):
+            if budget not in kept_["duels"][peer]:
+                continue
+            met = Duel(**kept_["duels"][peer][budget])
+            y = place + 0.22 * (k - (len(budgets) - 1) / 2)
+            low, high = 100 * met.low[-1], 100 * met.high[-1]
+            axis.plot([low, high], [y, y], color=hues[budget], lw=1.5)
+            full = hues[budget] if met.verdict() != "undecided" else "white"
+            axis.plot(100 * met.won[-1], y, "o", mfc=full, mec=hues[budget], ms=5)
+            axis.text(101, y, f"{met.duels}", va="center", fontsize=6.5, color=hues[budget])
+    for budget in budgets:
+        axis.plot([], [], "o-", color=hues[budget], label=f"budget {budget}")
+    axis.plot([], [], "o", mfc="white", mec="black", label="undecided")
+    axis.text(101, len(others) - 0.45, "duels", fontsize=7)
+    axis.axvline(50, color="black", lw=1)
+    axis.set_yticks(range(len(others)), others)
+    axis.set(xlabel="% of duels won by the default at the end (ties half), 95 % interval")
+    axis.set(xlim=(0, 100), ylim=(-0.6, len(others) - 0.3))
+    axis.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4)
+    return figure
+
+
+# ── told the rows ──────────────────────────────────────────────────────────────────────────────
+
+
+def _rows_known(settings: Settings) -> Json:
+    names = [n for n in problems(3, settings) if load(n, settings.data).table is not None]
+    told = jobs_of(names, (DEFAULT,), settings, rows=True)
+    untold = jobs_of(names, (DEFAULT,), settings)
+    runs = _runs([*told, *untold], settings)
+    finals, name = finals_of(runs), f"{DEFAULT} (rows)"
+    return {
+        "duels": {
+            budget: met._asdict()
+            for budget in _order(finals)
+            if (met := duels.duel(finals, name, DEFAULT, [budget])) is not None
+        },
+        "families": {
+            family: _of_family(finals, family, name, DEFAULT)._asdict()
+            for family in duels.ranked(finals, [name, DEFAULT])
+        },
+        "counts": {
+            "told": counted(runs, told)[DEFAULT],
+            "not told": counted(runs, untold)[DEFAULT],
+        },
+        "sources": _sources(runs),
+    }
+
+
+def _rows_table(kept_: Json) -> str:
+    rows = [
+        [what, part["duels"], part["problems"], *map(Duel(**part).text, range(3))]
+        for what, part in [
+            *((f"budget {b}", part) for b, part in kept_["duels"].items()),
+            *kept_["families"].items(),
+        ]
+    ]
+    header = ("where", "duels", "tables", "won at 25 % [95 %]", "50 %", "100 %")
+    return markdown(header, rows) + "\n\n" + _said(kept_["counts"], kept_["sources"])
+
+
+def _rows_verdict(kept_: Json) -> str:
+    said = [
+        f"{Duel(**part).text()} of {part['duels']} duels at the end of {budget} median costs "
+        f"({Duel(**part).verdict()})"
+        for budget, part in kept_["duels"].items()
+    ]
+    return (
+        f"Told the rows of a sampled table, the default ({DEFAULT}) wins against itself not told "
+        f"{'; '.join(said) or '(not yet run)'}. No comparison with others uses that."
+    )
+
+
+def _draw_rows(kept_: Json) -> Figure:
+    import matplotlib.pyplot as plt
+
+    shown = [
+        *((f"budget {b}", part) for b, part in kept_["duels"].items()),
+        *kept_["families"].items(),
+    ]
+    figure, axis = plt.subplots(figsize=(6.5, 0.32 * len(shown) + 1.2))
+    for place, (_what, part) in enumerate(shown[::-1]):
+        met = Duel(**part)
+        axis.plot([100 * met.low[-1], 100 * met.high[-1]], [place, place], color="#0072b2")
+        axis.plot(100 * met.won[-1], place, "o", color="#0072b2")
+        axis.text(101, place, f"{met.duels}", va="center", fontsize=7)
+    axis.axvline(50, color="black", lw=1)
+    axis.set_yticks(range(len(shown)), [what for what, _ in shown[::-1]])
+    axis.set(xlim=(0, 100), xlabel="% of duels won when told the rows, 95 % interval")
+    axis.set_title("duels on the right", fontsize=8, loc="right")
+    return figure
+
+
+ARTEFACTS = (
+    Artefact(
+        "default",
+        "what `Optimizer(space, budget=...)` should do when the user says only a budget",
+        _default,
+        _default_table,
+        _default_verdict,
+        _draw_ranks,
+        SEEDS,
+    ),
+    Artefact(
+        "peers",
+        "our default against the tuners people use",
+        _peers,
+        _peers_table,
+        _peers_verdict,
+        _draw_peers,
+        SEEDS,
+    ),
+    Artefact(
+        "rows-known",
+        "what it is worth to be told the rows of a table that holds some configurations only",
+        _rows_known,
+        _rows_table,
+        _rows_verdict,
+        _draw_rows,
+        SEEDS,
+    ),
+)

@@ -1,0 +1,77 @@
+"""From kept runs to what the artefacts show: curves over the budget, finals, savings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.evidence import measures
+from benchmarks.evidence.replay import Job, Run
+from benchmarks.problems import recorded
+
+Array = NDArray[np.float64]
+
+SHARES = np.linspace(0.0, 1.0, 101)  # of the budget
+
+
+def by_method(runs: Mapping[Job, Run], problem: str) -> dict[str, list[Run]]:
+    """The runs of one problem by method, each in the order of the seeds."""
+    found: dict[str, list[Run]] = {}
+    for job in sorted(runs, key=lambda job: job.seed):
+        if job.problem == problem:
+            found.setdefault(job.method, []).append(runs[job])
+    return found
+
+
+def clock_and_values(run: Run, *, thinking: bool = False) -> tuple[Array, Array]:
+    """Costs and values as arrays, NaN for no value; with `thinking`, its seconds in the costs.
+
+    Of batches, the time until all of a batch have ended, with its first evaluation, then nothing.
+    """
+    costs = np.array(run.costs, dtype=np.float64)
+    values = np.array([np.nan if v is None else v for v in run.values], dtype=np.float64)
+    if run.job.batch > 1:
+        costs = wall(costs, run.job.batch)
+    return (costs + np.array(run.thinking) if thinking else costs), values
+
+
+def wall(costs: Array, batch: int) -> Array:
+    """(n,) what evaluations in synchronous batches take: only the last batch may be smaller."""
+    taken = np.zeros_like(costs)
+    first = np.arange(0, len(costs), batch)
+    taken[first] = np.maximum.reduceat(costs, first) if len(costs) else 0.0
+    return taken
+
+
+def curve(run: Run, shares: Array = SHARES, *, thinking: bool = False) -> Array:
+    """Best so far at shares of the budget."""
+    return measures.best_at(*clock_and_values(run, thinking=thinking), shares * run.limit)
+
+
+def curves(runs: Iterable[Run], shares: Array = SHARES, *, thinking: bool = False) -> Array:
+    """(seeds, shares)."""
+    return np.array([curve(run, shares, thinking=thinking) for run in runs])
+
+
+def middle(rows: Array) -> Array:
+    """Median over the first axis once half of the runs have a value; NaN before."""
+    filled = np.where(np.isnan(rows), np.inf, rows)
+    median = np.median(filled, axis=0)
+    return np.asarray(np.where(np.isfinite(median), median, np.nan))
+
+
+def plain(array: Array) -> list[float | None]:
+    """For JSON: six digits, None for NaN."""
+    return [None if not np.isfinite(x) else float(f"{x:.6g}") for x in np.asarray(array).ravel()]
+
+
+def numbers(cells: Iterable[float | None]) -> Array:
+    """Back from JSON."""
+    return np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
+
+
+def recorded_errors(names: Iterable[str]) -> dict[str, list[float]]:
+    """Cross-validated R^2 of ln value and ln cost of each surrogate used."""
+    return {name: [round(e, 2) for e in recorded.errors(name.split("/")[1])] for name in names}

@@ -1,0 +1,313 @@
+"""What the start costs (`start`), and what a leash saves and spoils (`leash`).
+
+start    200 seeds on each problem, a budget of 100 typical costs: what was paid when the first
+         suggestion of a model came. Killed at the limits of the start; and where nothing can be
+         killed; and, to compare, for five uniform configurations.
+leash    the default with a leash of each margin against itself without, the same seeds: the part of
+         the budget that the kills saved at once, how many of the killed would have been the best so
+         far, and the duels at the end, by family.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.evidence.artefacts import duels
+from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, markdown
+from benchmarks.evidence.artefacts.comparison import DEFAULT, counted, finals_of, jobs_of, problems
+from benchmarks.evidence.artefacts.duels import Duel
+from benchmarks.evidence.replay import Job, Rows, Run, carry_out
+from benchmarks.methods import POLICIES
+from benchmarks.problems import load, recorded
+from farthing import Optimizer, Stopped
+from farthing.acquisition.belief import START
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STARTS = 200
+BUDGET = 100.0  # typical costs
+WILD = tuple(  # every table of the family whose costs span decades
+    f"hpobench_mlp/{table}"
+    for table in ("australian", "blood_transfusion", "car", "credit_g", "segment")
+)
+RECORDINGS = tuple(name for family in ("carbo", "xgboost") for name in recorded.names(family))
+KINDS = ("ours", "ours, nothing killed", "uniform")
+WORST, USUAL = 0.25, 0.1  # of the budget: what is promised of the worst start and of the median
+MARGINS = (1, 2, 4, 8)
+LEASH_BUDGETS = (15.0, 60.0)
+LEASH_SEEDS = 4
+OFTEN = 0.8  # of the families must gain by a leash before it is the default
+
+
+# ── the start ──────────────────────────────────────────────────────────────────────────────────
+
+
+def paid_before_a_model(name: str, seed: int, *, killable: bool, folder: str | None) -> float:
+    """The share of the budget that is spent when the default asks its model for the first time."""
+    problem = load(name, folder)
+    limit = BUDGET * problem.typical_cost
+    optimizer = Optimizer(
+        problem.space, budget={"cost": limit}, policy=POLICIES[DEFAULT](), seed=seed
+    )
+    rows = None if problem.table is None else Rows(problem.table)
+    spent = 0.0
+    while spent < limit:
+        try:
+            trial = optimizer.ask()
+        except Stopped:  # nothing that is left can be paid: a model never comes
+            return 1.0
+        if trial.notes.get("phase") != "start":
+            break
+        value, cost = problem.at(trial.params if rows is None else rows.nearest(trial.params))
+        most = min(limit - spent, *(trial.limit.values() if killable else ()), math.inf)
+        spent += min(cost, most)
+        if cost > most:
+            optimizer.tell(trial, killed=True, cost=most)
+        elif value is None:
+            optimizer.tell(trial, failed="no value", cost=cost)
+        else:
+            optimizer.tell(trial, value, cost=cost)
+    return spent / limit
+
+
+def paid_uniformly(name: str, seed: int, *, folder: str | None) -> float:
+    """The share of the budget that as many uniform configurations cost, all of it at most."""
+    problem = load(name, folder)
+    space = problem.table or problem.space
+    X = space.sample(START, np.random.default_rng(seed))
+    costs = sum(problem.at(space.decode(x)).cost for x in X)
+    return min(costs / (BUDGET * problem.typical_cost), 1.0)
+
+
+def _starts(settings: Settings) -> Json:
+    names = [RECORDINGS[0]] if settings.quick else [*WILD, *RECORDINGS]
+    count = settings.count(STARTS, quick=3)
+    kinds = {
+        "ours": partial(paid_before_a_model, killable=True, folder=settings.data),
+        "ours, nothing killed": partial(paid_before_a_model, killable=False, folder=settings.data),
+        "uniform": partial(paid_uniformly, folder=settings.data),
+    }
+    found: Json = {}
+    with ProcessPoolExecutor(settings.jobs) as pool:
+        for name in names:
+            found[name] = {}
+            for kind, pay in kinds.items():
+                paid = list(pool.map(pay, [name] * count, range(count), chunksize=10))
+                found[name][kind] = {
+                    "median": round(float(np.median(paid)), 4),
+                    "worst": round(max(paid), 4),
+                }
+            print(f"start: {name} {found[name]}", flush=True)
+    return {"problems": found, "starts": count}
+
+
+def _starts_table(kept: Json) -> str:
+    header = ("problem", *(f"{k}: {m}" for k in KINDS for m in ("median", "worst")))
+    rows = [
+        [name, *(f"{100 * by[kind][m]:.1f} %" for kind in KINDS for m in ("median", "worst"))]
+        for name, by in kept["problems"].items()
+    ]
+    return (
+        f"Share of a budget of {BUDGET:g} typical costs that is spent when the first suggestion of "
+        f"a model comes, {kept['starts']} seeds on each problem.\n\n" + markdown(header, rows)
+    )
+
+
+def _starts_verdict(kept: Json) -> str:
+    by = kept["problems"]
+    over = [n for n, p in by.items() if p["ours"]["worst"] > WORST + 5e-4]
+    slow = [n for n, p in by.items() if p["ours"]["median"] > USUAL + 5e-4]
+    worst = {kind: max(p[kind]["worst"] for p in by.values()) for kind in KINDS}
+    return (
+        f"The worst of {kept['starts']} starts uses {100 * worst['ours']:.0f} % of the budget on "
+        f"the worst of {len(by)} problems ({100 * worst['ours, nothing killed']:.0f} % where "
+        f"nothing can be killed; {100 * worst['uniform']:.0f} % with {START} uniform ones). Above "
+        f"a quarter in the worst case: {', '.join(over) or 'none'}; above a tenth in the median: "
+        f"{', '.join(slow) or 'none'}."
+    )
+
+
+def _draw_starts(kept: Json) -> Figure:
+    import matplotlib.pyplot as plt
+
+    names = list(kept["problems"])[::-1]
+    figure, axis = plt.subplots(figsize=(7, 0.2 * len(names) + 1.6))
+    marks = dict(zip(KINDS, (("o", "#0072b2"), ("s", "#56b4e9"), ("x", "#7f7f7f")), strict=True))
+    for k, (kind, (mark, hue)) in enumerate(marks.items()):
+        for place, name in enumerate(names):
+            part = kept["problems"][name][kind]
+            y = place + 0.22 * (1 - k)
+            ends = [100 * part["median"], 100 * part["worst"]]
+            axis.plot(ends, [y, y], color=hue, lw=1)
+            axis.plot(ends[1], y, mark, color=hue, ms=3.5, label=kind if not place else None)
+    for share in (USUAL, WORST):
+        axis.axvline(100 * share, color="black", lw=0.8, ls=":")
+    axis.set_yticks(range(len(names)), names, fontsize=6.5)
+    axis.set(xlim=(0, 102), xlabel="% of the budget before the first model: median to worst")
+    axis.legend(fontsize=7, loc="lower right")
+    return figure
+
+
+# ── the leash ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _leashed(settings: Settings) -> Json:
+    methods = (DEFAULT, *(f"{DEFAULT}+leash_{margin}" for margin in MARGINS))
+    if settings.budgets is None:
+        settings = replace(settings, budgets=LEASH_BUDGETS)
+    seeds = settings.count(LEASH_SEEDS)
+    jobs = jobs_of(problems(3, settings), methods, settings, seeds=seeds)
+    runs = carry_out(
+        jobs,
+        "tables-quick" if settings.quick else "tables",
+        processes=settings.jobs,
+        folder=settings.data,
+        make_more=settings.more,
+        same_source=not settings.any_source,
+    )
+    finals = finals_of(runs)
+    found: Json = {}
+    for margin, method in zip(MARGINS, methods[1:], strict=True):
+        met = duels.duel(finals, method, DEFAULT)
+        if met is None:
+            continue
+        families: Json = {}
+        for family in duels.ranked(finals, [method, DEFAULT]):
+            pairs = _pairs(runs, family, method)
+            part = {
+                budget: {p: by for p, by in of.items() if p.partition("/")[0] == family}
+                for budget, of in finals.items()
+            }
+            against = duels.duel(part, method, DEFAULT)
+            assert against is not None, "a family that was ranked has been run"
+            families[family] = {**_struck(pairs), "duel": against._asdict()}
+        found[str(margin)] = {"families": families, "duel": met._asdict()}
+    return {"margins": found, "counts": counted(runs, jobs)}
+
+
+def _pairs(runs: Mapping[Job, Run], family: str, method: str) -> list[tuple[Run, Run]]:
+    """(with the leash, without) of the same problem, seed and budget."""
+    return [
+        (run, other)
+        for job, run in runs.items()
+        if job.method == method and job.problem.partition("/")[0] == family and run.error is None
+        if (other := runs.get(replace(job, method=DEFAULT))) is not None and other.error is None
+    ]
+
+
+def left(run: Run, i: int) -> float:
+    """What was left of the budget when evaluation i began: more could not have been paid."""
+    return run.limit - sum(run.costs[:i])
+
+
+def _struck(pairs: list[tuple[Run, Run]]) -> Json:
+    """What the leash killed, beyond what the limits of the start had killed in any case."""
+    kills = best = 0
+    saved: list[float] = []
+    for run, other in pairs:
+        anyway = {i for i, _, _ in other.killed}
+        struck = [k for k in run.killed if k[0] not in anyway]
+        saved.append(sum(min(cost, left(run, i)) - run.costs[i] for i, cost, _ in struck))
+        saved[-1] /= run.limit
+        kills += len(struck)
+        for i, _, value in struck:
+            before = [v for v in run.values[:i] if v is not None]
+            best += value is not None and value < min(before, default=math.inf)
+    return {
+        "runs": len(pairs),
+        "killed": kills,
+        "would_be_best": best,
+        "saved": round(float(np.mean(saved)), 5) if saved else 0.0,
+    }
+
+
+def _leash_table(kept: Json) -> str:
+    if not kept["margins"]:
+        return "Not yet run."
+    rows, header = [], ("margin", "family", "runs", "killed", "of these would be the best")
+    for margin, part in kept["margins"].items():
+        shown = [*part["families"].items()]
+        for family, by in shown:
+            met = Duel(**by["duel"])
+            cells = [by["runs"], by["killed"], by["would_be_best"], f"{100 * by['saved']:.2f} %"]
+            rows.append([margin, family, *cells, met.text()])
+        whole = [sum(by[k] for _, by in shown) for k in ("runs", "killed", "would_be_best")]
+        saved = float(np.mean([by["saved"] for _, by in shown]))
+        text = Duel(**part["duel"]).text()
+        rows.append([margin, "**all**", *whole, f"{100 * saved:.2f} %", text])
+    return markdown((*header, "of the budget saved by kills", "won at the end [95 %]"), rows)
+
+
+def _leash_verdict(kept: Json) -> str:
+    if not kept["margins"]:
+        return "Not yet run."
+    said = []
+    for margin, part in kept["margins"].items():
+        by = part["families"]
+        gain = [f for f, p in by.items() if p["saved"] > 0 and p["duel"]["won"][-1] >= 0.5]
+        met = Duel(**part["duel"])
+        said.append(
+            f"margin {margin}: {sum(p['killed'] for p in by.values())} killed, "
+            f"{sum(p['would_be_best'] for p in by.values())} of them would have been the best, "
+            f"{met.text()} of {met.duels} duels at the end, saving without losing on {len(gain)} "
+            f"of {len(by)} families"
+        )
+    return (
+        f"With a leash against without ({'; '.join(said)}). It would be on by default with a "
+        f"saving on {100 * OFTEN:.0f} % of the families."
+    )
+
+
+def _draw_leash(kept: Json) -> Figure:
+    import matplotlib.pyplot as plt
+
+    if not kept["margins"]:
+        return plt.subplots(figsize=(4, 1))[0]
+    families = list(next(iter(kept["margins"].values()))["families"])[::-1]
+    figure, axes = plt.subplots(1, 2, figsize=(9, 0.3 * len(families) + 1.6), sharey=True)
+    hues = dict(zip(kept["margins"], ("#001f4d", "#0072b2", "#56b4e9", "#a6d8f5"), strict=False))
+    for k, (margin, part) in enumerate(kept["margins"].items()):
+        for place, family in enumerate(families):
+            if family in part["families"]:
+                by, y = part["families"][family], place + 0.18 * (1.5 - k)
+                axes[0].plot(100 * by["saved"], y, "o", color=hues[margin], ms=4)
+                met = Duel(**by["duel"])
+                axes[1].plot([100 * met.low[-1], 100 * met.high[-1]], [y, y], color=hues[margin])
+                axes[1].plot(100 * met.won[-1], y, "o", color=hues[margin], ms=4)
+        axes[0].plot([], [], "o", color=hues[margin], label=f"margin {margin}")
+    axes[0].set_yticks(range(len(families)), families, fontsize=7.5)
+    axes[0].set(xlabel="% of the budget saved by kills")
+    axes[1].axvline(50, color="black", lw=1)
+    axes[1].set(xlim=(0, 100), xlabel="% of duels won at the end, 95 % interval")
+    axes[0].legend(fontsize=7)
+    return figure
+
+
+ARTEFACTS = (
+    Artefact(
+        "start",
+        "what may be spent before a model is asked for the first time",
+        _starts,
+        _starts_table,
+        _starts_verdict,
+        _draw_starts,
+        STARTS,
+    ),
+    Artefact(
+        "leash",
+        "what is saved by killing trials that cost far more than expected, and what is spoilt",
+        _leashed,
+        _leash_table,
+        _leash_verdict,
+        _draw_leash,
+        LEASH_SEEDS,
+    ),
+)

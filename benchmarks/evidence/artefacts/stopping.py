@@ -1,0 +1,543 @@
+"""Figure 1 of "Cost-aware Stopping for Bayesian Optimization": every acquisition with every rule.
+
+    tables       LCBench Fashion-MNIST, adult, higgs, volkert (validation cross-entropy, which is
+                 also what regret is taken of: accuracies are not to be had), NATS-Bench topology
+                 cifar10-valid and cifar100 (validation error is searched, test error is scored)
+    costs        known: thousands of weights (LCBench), MFLOPs (NATS); learnt: seconds (LCBench)
+    a run        16 (NATS 12) uniform points, the same for all, then 200 choices; what the first
+                 ones cost is nobody's choice and is left out
+    rates        three for each table: hindsight stops a LogEIPC run after about 20, 60 and 150
+                 choices, in the mean of pilots whose seeds are not used otherwise; where these
+                 find the best row sooner, after as large shares of what they need
+    measure      regret of what was best by validation + rate (cost of the choices)
+
+Every rule watches the run it is scored on; before choice 20 it is not listened to, as in the
+paper's code. The bars are two standard errors, as the paper's.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.evidence.artefacts.artefact import RESULTS, Artefact, Json, Settings, markdown
+from benchmarks.evidence.measures import cost_adjusted_regret
+from benchmarks.problems import tables
+from farthing import Optimizer, Space
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Policy, Proposal, StoppingRule, Verdict, judge
+from farthing.cost import Known, LogGP
+from farthing.policies import ConfidenceBound, EIPerCost, Gittins, Thompson
+from farthing.stopping import (
+    EIFaded,
+    Insignificant,
+    NotWorthIt,
+    ProbableRegret,
+    RegretGap,
+    RegretGapFaded,
+    Stalled,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = NDArray[np.float64]
+
+LCBENCH = ("Fashion-MNIST", "adult", "higgs", "volkert")
+NATS = ("cifar10-valid", "cifar100")
+CASES = (
+    *(f"lcbench/{table}/known" for table in LCBENCH),
+    *(f"nats_tss/{table}/known" for table in NATS),
+    *(f"lcbench/{table}/learnt" for table in LCBENCH),
+)
+ACQUISITIONS = ("PBGI", "LogEIPC", "LCB", "TS")
+RULES = (
+    *("PBGI/LogEIPC", "UCB-LCB", "LogEIPC-med", "SRGap-med", "PRB", "convergence", "GSS"),
+    *("200 choices", "hindsight"),
+)
+STARTS = {"lcbench": 16, "nats_tss": 12}
+CHOICES = 200
+LISTEN = 20  # choices before which no rule is listened to
+HINDSIGHT = (20, 60, 150)
+PILOTS = (900, 901, 902)
+SEEDS = 20
+COLOURS = {"PBGI": "#e69f00", "LogEIPC": "#009e73", "LCB": "#0072b2", "TS": "#cc79a7"}
+
+
+# ── the tables ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with the columns of this experiment, by row."""
+
+    space: Space
+    row: Mapping[tuple[Any, ...], int]  # values of the parameters -> row
+    value: Array
+    scored: Array  # what regret is taken of
+    cost: Array
+
+    def number(self, params: Mapping[str, Any]) -> int:
+        """The row of a configuration."""
+        return self.row[tuple(params[name] for name in self.space.names)]
+
+
+@cache
+def read(case: str, folder: str | None) -> Table:
+    """The table of a case, family/table/cost."""
+    family, table, cost = case.split("/")
+    root = tables.data_folder(folder)
+    if not (root / family).is_dir():
+        raise tables.NoData(f"There is no {family} in {root}. Point --data or FARTHING_DATA at it.")
+    frame, specification = tables._read(family, table, root)
+    parameters = {
+        column.removeprefix("hp_"): tables._parameter(described)
+        for column, described in specification.items()
+    }
+    frame = frame.rename(columns=lambda column: column.removeprefix("hp_"))
+    frame = frame.drop_duplicates(list(parameters), ignore_index=True)
+    rows = [
+        {name: tables._plain(value) for name, value in row.items()}
+        for row in frame[list(parameters)].to_dict("records")
+    ]
+    known = "alt_cost_mflops_cifar" if family == "nats_tss" else "alt_cost_n_params_est"
+    price = frame["cost" if cost == "learnt" else known].to_numpy(np.float64)
+    if cost == "known" and family == "lcbench":
+        price = 0.001 * price
+    value = frame["objective"].to_numpy(np.float64)
+    scored = "test_objective" if family == "nats_tss" else "objective"
+    # NATS is the product of six choices of five; LCBench is two thousand rows.
+    space = Space(parameters) if family == "nats_tss" else Space.from_rows(rows, parameters)
+    return Table(
+        space,
+        {tuple(row[name] for name in space.names): i for i, row in enumerate(rows)},
+        value,
+        frame[scored].to_numpy(np.float64),
+        price,
+    )
+
+
+@dataclass(frozen=True)
+class Price:
+    """The known cost of a configuration, which pickles and compares."""
+
+    case: str
+    folder: str | None
+
+    def __call__(self, params: Mapping[str, Any]) -> float:
+        """By its row."""
+        table = read(self.case, self.folder)
+        return float(table.cost[table.number(params)])
+
+
+def rules(case: str, rates: Sequence[float], folder: str | None) -> dict[str, StoppingRule]:
+    """The rules with the paper's constants; PBGI/LogEIPC once for each rate."""
+    table = read(case, folder)
+    least = float(table.scored.min())
+    nats = case.startswith("nats")
+    return {
+        **{f"PBGI/LogEIPC {i}": NotWorthIt(worth=rate) for i, rate in enumerate(rates)},
+        # 0.01 percent of error in the paper; a cross-entropy has no percent: a thousandth of it.
+        "UCB-LCB": RegretGap(within=0.01 if nats else 0.001 * least),
+        "LogEIPC-med": EIFaded(),
+        "SRGap-med": RegretGapFaded(),
+        # Of the best test error, which only an oracle knows: 5 % on NATS, 0.5 % on LCBench.
+        "PRB": ProbableRegret(within=(0.05 if nats else 0.005) * least),
+        "convergence": Stalled(5),
+        "GSS": Insignificant(share=0.01, window=5),
+    }
+
+
+# ── runs ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Asks every rule that has not stopped yet, notes where each does, and never stops."""
+
+    rules: tuple[tuple[str, StoppingRule], ...]
+    listen: int
+
+    needs: ClassVar[frozenset[str]] = frozenset({"cost", "model"})
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = True
+
+    def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
+        """Notes {"fired": {rule: choices made}}."""
+        fired = dict(belief.history.last_note("fired") or {})
+        made = sum(not trial.is_external for trial in belief.history)
+        notes: Json = {}
+        for name, rule in self.rules:
+            if name not in fired:
+                verdict = judge(rule, belief, proposal, rng)
+                notes |= verdict.notes
+                if verdict.stop and made >= self.listen:
+                    fired[name] = made
+        return Verdict(False, "watching", notes={**notes, "fired": fired})
+
+
+class Job(NamedTuple):
+    """One run; `rates` are those of the case, `rate` is PBGI's, -1 for the others."""
+
+    case: str
+    acquisition: str
+    rate: int
+    seed: int
+    choices: int
+    rates: tuple[float, ...]
+
+
+def attempt(job: Job, folder: str | None) -> Json:
+    """The job, its costs and scores after the start, and where each rule would have stopped."""
+    table = read(job.case, folder)
+    family, _, kind = job.case.split("/")
+    watched = rules(job.case, job.rates, folder) if job.rates else {}
+    optimizer = Optimizer(
+        table.space,
+        policy=_policy(job),
+        stop=Watch(tuple(watched.items()), min(LISTEN, job.choices // 2)) if watched else None,
+        cost=LogGP() if kind == "learnt" else Known(Price(job.case, folder)),
+        seed=job.seed,
+    )
+    rng = np.random.default_rng([job.seed, STARTS[family]])
+    best: tuple[float, float] = (np.inf, np.nan)
+    for x in table.space.sample(STARTS[family], rng):
+        params = table.space.decode(x)
+        i = table.number(params)
+        optimizer.add(params, table.value[i], cost=float(table.cost[i]))
+        best = min(best, (table.value[i], table.scored[i]))
+    costs, scores = [0.0], [best[1]]
+    begun = time.process_time()
+    for _ in range(job.choices):
+        trial = optimizer.ask()
+        i = table.number(trial.params)
+        optimizer.tell(trial, table.value[i], cost=float(table.cost[i]))
+        best = min(best, (table.value[i], table.scored[i]))
+        costs.append(float(table.cost[i]))
+        scores.append(best[1])
+    return {
+        **job._asdict(),
+        "costs": [float(f"{cost:.5g}") for cost in costs],
+        "scores": [float(f"{score:.7g}") for score in scores],
+        "fired": dict(optimizer.verdict.notes.get("fired", {})),
+        "seconds": round(time.process_time() - begun, 1),
+    }
+
+
+def _policy(job: Job) -> Policy:
+    if job.acquisition == "PBGI":
+        return Gittins(worth=job.rates[job.rate])
+    return {"LogEIPC": EIPerCost(), "LCB": ConfidenceBound(), "TS": Thompson()}[job.acquisition]
+
+
+def kept(path: Path) -> dict[Job, Json]:
+    """Every run that is kept, by its job."""
+    if not path.exists():
+        return {}
+    with gzip.open(path, "rt") as file:
+        records = [json.loads(line) for line in file]
+    return {Job(*(tuple(r[f]) if f == "rates" else r[f] for f in Job._fields)): r for r in records}
+
+
+def carry_out(jobs: Iterable[Job], path: Path, settings: Settings) -> dict[Job, Json]:
+    """Every job's run: those that are kept, and the others made now, each kept at once."""
+    wanted = list(jobs)
+    have = kept(path)
+    todo = [job for job in wanted if job not in have] if settings.more else []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(settings.jobs, mp_context=get_context("fork")) as pool:
+        futures = {pool.submit(attempt, job, settings.data): job for job in todo}
+        for i, future in enumerate(as_completed(futures), 1):
+            have[futures[future]] = future.result()
+            line = json.dumps(future.result(), separators=(",", ":")) + "\n"
+            with path.open("ab") as file:  # a gzip file may be several, one after the other
+                file.write(gzip.compress(line.encode(), mtime=0))
+            if not settings.quick:
+                print(f"stopping: {i} of {len(todo)} runs", flush=True)
+    return {job: have[job] for job in wanted if job in have}
+
+
+# ── rates ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def hindsight(costs: Sequence[float], regrets: Sequence[float], rate: float) -> int:
+    """After how many choices regret + rate cost was least."""
+    return int(np.argmin(cost_adjusted_regret(costs, regrets, optimum=0.0, worth=rate)))
+
+
+Trace = tuple[Any, Any]  # costs and regrets of a run
+
+
+def mean_of(runs: Sequence[Trace]) -> Trace:
+    """Costs and regrets of the mean run, choice by choice."""
+    costs, regrets = (np.mean([run[k] for run in runs], axis=0) for k in (0, 1))
+    return costs, regrets
+
+
+def rate_for(run: Trace, choices: float) -> float:
+    """A rate at which hindsight stops a run as near as can be to so many choices.
+
+    Where it stops is a step function of the rate: the middle of the step, or half of its highest
+    rate if that is more.
+    """
+    log_rates = np.linspace(-30.0, 10.0, 4001)
+    stops = np.array([hindsight(*run, rate) for rate in np.exp(log_rates)])
+    apart = np.abs(np.log((stops + 1) / (choices + 1)))
+    step = log_rates[stops == stops[np.argmin(apart)]]
+    return float(f"{np.exp(max(step.mean(), step.max() - np.log(2.0))):.3g}")
+
+
+def targets(run: Trace, choices: int) -> tuple[float, ...]:
+    """20, 60 and 150 choices, or as large shares of what the run needs to find the best."""
+    most = min(hindsight(*run, 0.0), 0.75 * choices)
+    return tuple(at / HINDSIGHT[-1] * most for at in HINDSIGHT)
+
+
+def rates_of(case: str, path: Path, settings: Settings) -> tuple[float, ...]:
+    """Three exchange rates for a table, from pilot runs of LogEIPC."""
+    choices = _choices(settings)
+    pilots = PILOTS[:1] if settings.quick else PILOTS
+    jobs = [Job(case, "LogEIPC", -1, seed, choices, ()) for seed in pilots]
+    runs = carry_out(jobs, path, settings)
+    if not runs:
+        return ()
+    least = float(read(case, settings.data).scored.min())
+    run = mean_of([(run["costs"], np.array(run["scores"]) - least) for run in runs.values()])
+    first, middle, last = (rate_for(run, at) for at in targets(run, choices))
+    if middle in (first, last):  # one step for two targets
+        middle = float(f"{np.sqrt(first * last):.3g}")
+    return first, middle, last
+
+
+def _choices(settings: Settings) -> int:
+    return 20 if settings.quick else CHOICES
+
+
+# ── numbers ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _compute(settings: Settings) -> Json:
+    path = RESULTS / "stopping.jsonl.gz"
+    if settings.quick:
+        with tempfile.TemporaryDirectory() as scratch:
+            return _figure(CASES[1:2], Path(scratch) / path.name, settings)
+    return _figure(CASES, path, settings)
+
+
+def _figure(cases: Sequence[str], path: Path, settings: Settings) -> Json:
+    rates = {case: rates_of(case, path, settings) for case in cases}
+    jobs = [
+        Job(case, acquisition, rate, seed, _choices(settings), rates[case])
+        for seed in range(settings.count(SEEDS))
+        for case in cases
+        if rates[case]
+        for acquisition in ACQUISITIONS
+        for rate in (range(len(HINDSIGHT)) if acquisition == "PBGI" else (-1,))
+    ]
+    runs = whole(carry_out(jobs, path, settings), jobs)
+    found: Json = {}
+    for case in cases:
+        if any(job.case == case for job in runs):
+            least = float(read(case, settings.data).scored.min())
+            found[case] = [
+                summary([run for job, run in runs.items() if job.case == case], least, i, rate)
+                for i, rate in enumerate(rates[case])
+            ]
+    return {"cases": found, "planned": len(jobs), "made": len(runs), "choices": _choices(settings)}
+
+
+def whole(runs: Mapping[Job, Json], jobs: Sequence[Job]) -> dict[Job, Json]:
+    """The runs of those tables and seeds of which every acquisition was run."""
+    missing = {(job.case, job.seed) for job in jobs if job not in runs}
+    return {job: run for job, run in runs.items() if (job.case, job.seed) not in missing}
+
+
+def summary(runs: Sequence[Json], least: float, index: int, rate: float) -> Json:
+    """Cost-adjusted regret of each acquisition and rule at one rate: mean, two s.e., choices."""
+    pairs: dict[str, Json] = {}
+    for acquisition in ACQUISITIONS:
+        own = index if acquisition == "PBGI" else -1
+        mine = [r for r in runs if r["acquisition"] == acquisition and r["rate"] == own]
+        for rule in RULES if mine else ():
+            ends = [_end(run, rule, index, rate, least) for run in mine]
+            at = np.array(
+                [_adjusted(r, least, rate)[end] for r, end in zip(mine, ends, strict=True)]
+            )
+            pairs[f"{acquisition} + {rule}"] = {
+                "mean": float(f"{at.mean():.5g}"),
+                "two_se": float(f"{2 * at.std() / np.sqrt(len(at)):.3g}"),
+                "choices": float(np.mean(ends)),
+                "stopped": float(np.mean([_fired(run, rule, index) is not None for run in mine])),
+                "runs": len(mine),
+            }
+    return {"rate": rate, "pairs": pairs}
+
+
+def _adjusted(run: Json, least: float, rate: float) -> Array:
+    return cost_adjusted_regret(run["costs"], run["scores"], optimum=least, worth=rate)
+
+
+def _fired(run: Json, rule: str, index: int) -> int | None:
+    found = run["fired"].get(f"{rule} {index}" if rule == "PBGI/LogEIPC" else rule)
+    return None if found is None else int(found)
+
+
+def _end(run: Json, rule: str, index: int, rate: float, least: float) -> int:
+    """After how many choices the rule ends the run."""
+    if rule == "hindsight":
+        return int(np.argmin(_adjusted(run, least, rate)))
+    fired = None if rule == "200 choices" else _fired(run, rule, index)
+    return len(run["costs"]) - 1 if fired is None else fired
+
+
+# ── what is shown ──────────────────────────────────────────────────────────────────────────────
+
+OURS = "PBGI + PBGI/LogEIPC"
+
+
+def _rivals(part: Json) -> dict[str, Json]:
+    """The pairs that somebody could use."""
+    return {pair: p for pair, p in part["pairs"].items() if not pair.endswith("hindsight")}
+
+
+def _excess(part: Json, pair: str) -> float:
+    """Cost-adjusted regret over that of the best hindsight of any acquisition."""
+    best = min(p["mean"] for pair_, p in part["pairs"].items() if pair_.endswith("hindsight"))
+    return float(part["pairs"][pair]["mean"] / best)
+
+
+def _parts(kept: Json) -> list[tuple[str, Json]]:
+    return [(case, part) for case, parts in kept["cases"].items() for part in parts]
+
+
+NONE_YET = "No table has a seed that every acquisition was run with yet."
+
+
+def _table(kept: Json) -> str:
+    parts = [part for _, part in _parts(kept)]
+    if not parts:
+        return NONE_YET
+    rows = []
+    for acquisition in ACQUISITIONS:
+        for rule in RULES:
+            pair = f"{acquisition} + {rule}"
+            there = [part for part in parts if pair in part["pairs"]]
+            if not there:
+                continue
+            ranks = [
+                sum(p["mean"] < part["pairs"][pair]["mean"] for p in _rivals(part).values()) + 1
+                for part in there
+            ]
+            rows.append(
+                [
+                    acquisition,
+                    rule,
+                    float(np.exp(np.mean(np.log([_excess(part, pair) for part in there])))),
+                    "-" if rule == "hindsight" else float(np.mean(ranks)),
+                    float(np.mean([part["pairs"][pair]["choices"] for part in there])),
+                    f"{100 * np.mean([part['pairs'][pair]['stopped'] for part in there]):.0f} %",
+                ]
+            )
+    header = ("acquisition", "rule", "regret / hindsight", "mean rank", "choices", "stopped by it")
+    seeds = sorted({p["runs"] for part in parts for p in part["pairs"].values()})
+    note = (
+        f"Cost-adjusted regret over that of the best acquisition stopped in hindsight, geometric "
+        f"mean over {len(parts)} settings (tables, costs, exchange rates), "
+        f"{' to '.join(str(s) for s in dict.fromkeys((seeds[0], seeds[-1])))} runs each; "
+        f"{kept['made']} of {kept['planned']} runs made."
+    )
+    return markdown(header, rows) + "\n\n" + note
+
+
+def _verdict(kept: Json) -> str:
+    parts = _parts(kept)
+    if not parts:
+        return NONE_YET
+    best: dict[str, int] = {}
+    near = 0
+    for _, part in parts:
+        rivals = _rivals(part)
+        first = min(rivals, key=lambda pair: rivals[pair]["mean"])
+        best[first] = best.get(first, 0) + 1
+        slack = np.hypot(rivals[first]["two_se"], rivals[OURS]["two_se"])
+        near += rivals[OURS]["mean"] <= rivals[first]["mean"] + slack
+    won = sorted(best, key=lambda pair: -best[pair])[:3]
+    excess = {
+        pair: float(np.exp(np.mean(np.log([_excess(part, pair) for _, part in parts]))))
+        for pair in _rivals(parts[0][1])
+    }
+    order = sorted(excess, key=lambda pair: excess[pair])
+    few = (
+        ""
+        if kept["made"] == kept["planned"]
+        else (f" So far, with {kept['made']} of {kept['planned']} runs:")
+    )
+    return (
+        f"{few} PBGI with its own rule is best or within two standard errors of the best pair in "
+        f"{near} of {len(parts)} settings; its regret is {excess[OURS]:.2f} times hindsight's in "
+        f"the mean, place {order.index(OURS) + 1} of {len(order)} pairs (first: {order[0]}, "
+        f"{excess[order[0]]:.2f}). Most often best: "
+        + ", ".join(f"{pair} ({best[pair]})" for pair in won)
+        + "."
+    ).strip()
+
+
+def _draw(kept: Json) -> Figure:
+    import matplotlib.pyplot as plt
+
+    cases = list(kept["cases"])
+    rows = max(1, len(cases))
+    size = (11, 1.2 + 2.4 * rows)
+    figure, axes = plt.subplots(
+        rows, len(HINDSIGHT), figsize=size, squeeze=False, layout="constrained"
+    )
+    for number, (row, case) in enumerate(zip(axes, cases, strict=False), start=1):
+        for axis, part in zip(row, kept["cases"][case], strict=True):
+            for k, acquisition in enumerate(ACQUISITIONS):
+                found = [
+                    (i, part["pairs"].get(f"{acquisition} + {rule}"))
+                    for i, rule in enumerate(RULES)
+                ]
+                there = [(i, p) for i, p in found if p is not None]
+                axis.errorbar(
+                    [i + 0.16 * (k - 1.5) for i, _ in there],
+                    [p["mean"] for _, p in there],
+                    [p["two_se"] for _, p in there],
+                    fmt="s",
+                    ms=3.5,
+                    lw=1,
+                    color=COLOURS[acquisition],
+                    label=acquisition,
+                )
+            axis.set(yscale="log")
+            axis.set_title(f"{case}\n{part['rate']:.2g} a unit of cost", fontsize=8)
+            named = RULES if number == rows else [""] * len(RULES)
+            axis.set_xticks(range(len(RULES)), named, rotation=60, ha="right", fontsize=7.5)
+        row[0].set_ylabel("cost-adjusted regret")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=7.5, loc="outside right")
+    return figure
+
+
+ARTEFACTS = (
+    Artefact(
+        "stopping-figure-1",
+        "PBGI with its own stopping rule matches or beats every other pair of acquisition and rule",
+        _compute,
+        _table,
+        _verdict,
+        _draw,
+        seeds=SEEDS,
+    ),
+)

@@ -1,0 +1,102 @@
+"""What injections have shown so far: a line each, which is written when it is over."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.reliability.faults.injecting import TOO_LATE, Found
+from benchmarks.reliability.faults.plan import GRACE, KINDS
+from benchmarks.speed.suggestions import commit
+from farthing.running.worker import TICK
+
+RESULTS = Path(__file__).resolve().parents[2] / "results" / "faults.jsonl"
+COLUMNS = (
+    *("database", "what", "whom", "times", "too late", "commits", "trials", "survivors", "lost"),
+    *("twice", "overspent", "allowed", "with faults"),
+)
+
+
+def kept(file: Path) -> list[dict[str, Any]]:
+    """Every injection that is over."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def keep(file: Path, seed: int, number: int, found: Found) -> None:
+    """Add one; in one piece, because others may do so at the same time."""
+    line = json.dumps({"seed": seed, "number": number, **_short(asdict(found)), **circumstances()})
+    file.parent.mkdir(exist_ok=True)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(descriptor, (line + "\n").encode())
+    finally:
+        os.close(descriptor)
+
+
+def circumstances() -> dict[str, Any]:
+    """When, of which source, and how busy the machine was."""
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"date": when, "commit": commit(), "load": round(os.getloadavg()[0], 1)}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _short(inner) for key, inner in value.items()}
+    return round(value, 3) if isinstance(value, float) else value
+
+
+def is_struck(one: dict[str, Any]) -> bool:
+    """Whether it came in time; what came too late is no injection, and is not counted as one."""
+    return bool(one["struck"])
+
+
+def faults_of(one: dict[str, Any]) -> list[str]:
+    return [fault for fault in one["faults"] if fault != TOO_LATE]
+
+
+def table(all_of: list[dict[str, Any]]) -> list[list[str]]:
+    """A row for each database and kind that was injected, and one for all of them."""
+    rows = []
+    for kind, target, *_ in KINDS:
+        for database in ("SQLite", "PostgreSQL"):
+            key = {"kind": kind, "target": target, "database": database}
+            some = [one for one in all_of if key.items() <= one["injection"].items()]
+            if some:
+                rows.append([database, kind, target, *_row(some)])
+    return [*rows, ["both", "all", "", *_row(all_of)]] if all_of else []
+
+
+def _row(some: list[dict[str, Any]]) -> list[str]:
+    struck = [one for one in some if is_struck(one)]
+    worst = max(struck, key=lambda one: one["overspend"] - one["allowed"], default=None)
+    return [
+        str(len(struck)),
+        str(len(some) - len(struck)),
+        *(str(sum(one[name] for one in struck)) for name in ("commits", "trials", "survivors")),
+        *(str(sum(one[name] for one in struck)) for name in ("lost", "duplicates")),
+        "" if worst is None else f"{worst['overspend']:.2f} s",
+        "" if worst is None else f"{worst['allowed']:.2f} s",
+        str(sum(bool(faults_of(one)) for one in some)),
+    ]
+
+
+def summary(all_of: list[dict[str, Any]]) -> str:
+    """What the table does not say: overspent how much, on how busy a machine, at which commits."""
+    struck = [one for one in all_of if is_struck(one)]
+    over, loads = ([one[name] for one in struck] for name in ("overspend", "load"))
+    beyond = [one for one in struck if one["overspend"] > TICK[0] + GRACE]
+    reachable = [one["overspend"] for one in beyond if not one["outage"]]
+    commits = Counter(one["commit"].rstrip("+") for one in struck)
+    return (
+        f"{sum(o > 0 for o in over)} of {len(struck)} overspent something, half of all at most "
+        f"{median(over):.2f} s; {len(beyond)} more than tick and grace, {len(reachable)} of them "
+        f"where nothing was out of reach, the most of these {max(reachable, default=0.0):.2f} s, "
+        f"of all {max(over):.2f} s. Load {min(loads):.0f} to {max(loads):.0f}, median "
+        f"{median(loads):.0f}; commits: {', '.join(f'{c} {n}' for c, n in commits.items())}."
+    )

@@ -1,0 +1,344 @@
+"""Odd input: a sentence or a defined answer, never a traceback, a NaN or a lost cent.
+
+    python -m benchmarks.reliability.fuzz --count 100000 --seed 1          about ten minutes
+    python -m benchmarks.reliability.fuzz --only budget --count 5000
+
+Each case is made from a valid one by a few cuts, doublings and odd characters, and belongs to one
+target: what a user types (parameters, budgets, rates, methods, addresses), files (TOML, CSV, JSON),
+what a program prints, and sequences of ask, tell, add and their like. A case is wrong if it raises
+anything but what Farthing raises on purpose, or breaks what the target promises. Wrong cases are
+printed with their seed, and the exit code is 1. tests/test_fuzz.py plays a few thousand of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from farthing import Budget, Categorical, FarthingError, Float, Int, Optimizer, Ordinal, Settings
+from farthing.cli.config import read_config
+from farthing.cli.methods import make_method
+from farthing.cli.parameters import configuration_of, parameter_of, split_parameter
+from farthing.data.tabular import learnt_from, parsed
+from farthing.policies import EI, Cooling, EIPerCost, Gittins, Random
+from farthing.running.finished import Usage
+from farthing.running.output import Messages
+from farthing.running.result import ended
+from farthing.space.space import Space
+from farthing.storage.database import _url
+
+ODD = (
+    *(
+        "",
+        " ",
+        "\t",
+        "\n",
+        "\r",
+        "\0",
+        "\ufeff",
+        "\u202e",
+        "\ud800",
+        "é",
+        "💸",
+        "'",
+        '"',
+        "\\",
+        "`",
+    ),
+    *(":", ",", "=", ";", "(", ")", "[", "]", "{", "}", "{{", "$", "%", "&", "#", "/", "-", "+"),
+    *("nan", "inf", "-inf", "1e309", "1e-320", "0", "-1", "1_000", "0x10", "١٢", "true", "null"),
+    *("None", "__import__('os')", "a" * 3000, "[" * 700, "9" * 400, "log", "..", "//", "://"),
+)
+
+
+class Target(NamedTuple):
+    """Valid cases, and what is done with one that no longer is."""
+
+    examples: tuple[str, ...]
+    play: Callable[[str], None]
+
+
+def mutated(text: str, rng: random.Random) -> str:
+    """A few cuts, doublings, swaps and odd pieces."""
+    for _ in range(rng.choice((0, 1, 1, 2, 3, 6))):
+        at, to = sorted((rng.randrange(len(text) + 1), rng.randrange(len(text) + 1)))
+        kind = rng.randrange(4)
+        if kind == 0:
+            text = text[:at] + rng.choice(ODD) + text[at:]
+        elif kind == 1:
+            text = text[:at] + text[to:]
+        elif kind == 2:
+            text = text[:to] + text[at:to] + text[to:]
+        else:
+            text = text[:at] + rng.choice(ODD) + text[to:]
+    return text
+
+
+# ── what a user types ──────────────────────────────────────────────────────────────────────────
+
+SPACE = Space(
+    {
+        "lr": Float(1e-4, 1e-1, log=True),
+        "depth": Int(1, 8),
+        "size": Ordinal([16, 32, 64]),
+        "solver": Categorical(["adam", "sgd"]),
+        "momentum": Float(0, 1, when={"solver": "sgd"}),
+    }
+)
+
+
+def parameter(text: str) -> None:
+    """Whatever is taken has points inside of it."""
+    name, described = split_parameter(text)
+    space = Space({name: parameter_of(name, described)})
+    x = space.sample(1, np.random.default_rng(0))
+    assert ((x >= 0) & (x <= 1)).all(), x
+    assert np.array_equal(space.encode(space.decode(x[0])), x[0])
+
+
+def budget(text: str) -> None:
+    """Whatever is taken is positive and finite."""
+    limits = Budget(text).limits
+    assert limits
+    assert all(0 < limit < math.inf for limit in limits.values()), limits
+
+
+def worth(text: str) -> None:
+    """An exchange rate is a positive number, or refused."""
+    settings = Settings.of({"x": Float(0, 1)}, "$40", policy=Gittins(), worth=text)
+    exchange = settings.exchange
+    assert exchange is None or 0 < exchange < math.inf, exchange
+
+
+def method(text: str) -> None:
+    """A policy, a rule or a cost model of ours; other people's modules are not asked for."""
+    if ":" in text:
+        return
+    for folder in ("policies", "stopping", "cost"):
+        with suppress(FarthingError):
+            make_method(text, folder, "--any")
+
+
+def start(text: str) -> None:
+    """What is completed is inside of the space."""
+    x = SPACE.completed(configuration_of(text, SPACE.parameters), np.full(SPACE.d, 0.5))
+    assert ((x >= 0) & (x <= 1)).all(), x
+
+
+def address(text: str) -> None:
+    """Parsed, never opened."""
+    _url(text)
+
+
+# ── files, and what a program prints ───────────────────────────────────────────────────────────
+
+
+def config(text: str) -> None:
+    """A TOML file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "farthing.toml"
+        path.write_bytes(text.encode("utf-8", errors="surrogatepass"))
+        for name, described in read_config(str(path)).params.items():
+            parameter_of(name, described)
+
+
+SETTINGS = Settings.of(SPACE, {"usd": 40.0}, policy=EIPerCost())
+
+
+def table(text: str) -> None:
+    """Trials and prices that are taken have finite numbers and lie in the space."""
+    trials, prices = learnt_from(parsed(text, "the file"), SETTINGS)
+    for x in [trial.x for trial in trials] + [price.x for price in prices]:
+        assert ((x >= 0) & (x <= 1)).all(), x
+    for trial in trials:
+        assert trial.value is None or math.isfinite(trial.value)
+    for bill in [trial.cost for trial in trials] + [price.cost for price in prices]:
+        assert all(0 <= amount < math.inf for amount in bill.values()), bill
+
+
+def printed(text: str) -> None:
+    """What a program wrote: a value that is a finite number, or a failure with a reason."""
+    messages = Messages("value")
+    messages.feed(text.encode("utf-8", errors="surrogatepass"))
+    messages.feed(b"\n")
+    found = ended(messages, Usage(0.1, 0.1, 10.0))
+    assert (found.state == "done") == (found.value is not None)
+    assert found.value is None or math.isfinite(found.value)
+    assert all(0 <= amount < math.inf for amount in found.cost.values()), found.cost
+    assert found.state == "done" or found.error
+
+
+# ── sequences ──────────────────────────────────────────────────────────────────────────────────
+
+
+def sequence(text: str) -> None:
+    """Any order of events: points inside, no point twice, spent + reserved + left = limit."""
+    rng = random.Random(repr(text))
+    policy = rng.choice((Random(), EI(), EIPerCost(), Cooling(), Gittins()))
+    limits = {"usd": rng.choice((0.5, 3.0, 1e9)), **({"s": 50.0} if rng.random() < 0.3 else {})}
+    optimizer = Optimizer(SPACE, limits, policy=policy, seed=rng.randrange(99))
+    running = []
+    for event in text[:24]:
+        cost = {r: 10.0 ** rng.uniform(-6, 1) * limits[r] for r in limits}
+        odd = rng.choice((0.0, -1.0, math.nan, math.inf, 1e308, 1e-320, "x", None))
+        value = odd if rng.random() < 0.15 else rng.gauss(0, 10.0 ** rng.uniform(-3, 3))
+        if rng.random() < 0.1:
+            cost = {"usd": odd}
+        number = ord(event) % 7
+        try:
+            if number < 3:
+                running.append(optimizer.ask())
+                x = running[-1].x
+                assert ((x >= 0) & (x <= 1)).all(), x
+            elif number == 3 and running:
+                optimizer.tell(running.pop(rng.randrange(len(running))), value, cost=cost)
+            elif number == 4 and running:
+                trial = running.pop(rng.randrange(len(running)))
+                ending = rng.choice(({"failed": "why"}, {"killed": True}))
+                optimizer.tell(trial, cost=cost, **ending)
+            elif number == 5:
+                optimizer.add(SPACE.decode(SPACE.sample(1, np.random.default_rng(5))[0]), value)
+            else:
+                _ = optimizer.verdict.because
+        except FarthingError:
+            pass  # refused: nothing may have changed
+        for name in limits:
+            account = optimizer.ledger[name]
+            whole = account.spent + account.reserved + account.left
+            rounding = 1e-9 * max(account.limit, account.spent)
+            assert abs(whole - account.limit) <= rounding, account
+            assert account.spent >= 0, account
+            assert account.reserved >= 0, account
+
+
+TARGETS = {
+    "parameter": Target(
+        (
+            *("lr=float:1e-5:1e-1:log", "depth=int:1:16", "n=int:1:99:log:increases"),
+            *("loss=choice:hinge,log", 'a=choice:"x, y",--b', "size=ordinal:16,32,64:log"),
+        ),
+        parameter,
+    ),
+    "budget": Target(
+        ("2h", "90s", "$40", "1.5kWh", "30 trials", "2h, $40", "1h 30m", "30 worker_m", "40"),
+        budget,
+    ),
+    "worth": Target(("0.01 = $20", "0.02", "1 = $3", "1e-3 = 5 $"), worth),
+    "method": Target(
+        (
+            *("cooling", "contextual(slack=0.5)", "gittins(worth=0.1)", "rollout(horizon=2)"),
+            *("any_of(stalled, max_trials(7))", "after(6, in_a_row(2, stalled(window=3)))"),
+            *("linear(at_most=2)", "start_with([{'lr': 0.1}], then=ei)"),
+        ),
+        method,
+    ),
+    "start": Target(("lr=0.01,depth=6", "solver=sgd,momentum=0.5", "size=32"), start),
+    "address": Target(
+        (
+            *("tune.db", "sqlite:///tune.db", "postgresql://user:secret@host:5432/name"),
+            "postgresql://host/name?password=secret&sslmode=require",
+        ),
+        address,
+    ),
+    "config": Target(
+        (
+            '[run]\nbudget = "10m"\nworkers = 2\nmaximize = true\n[params]\nlr = "float:0:1"\n',
+            '[params]\nm = {type = "float", low = 0.0, high = 0.9, when = {s = "sgd"}}\n',
+            '[params]\ns = {type = "choice", values = ["a", "b"]}\nk = "ordinal:1,2,4:log"\n',
+        ),
+        config,
+    ),
+    "table": Target(
+        (
+            "lr,depth,size,solver,momentum,value,cost\n0.01,3,16,sgd,0.5,0.3,1.5\n",
+            "lr,depth,size,solver,value,usd,state\n0.01,3,32,adam,,2.5,killed\n",
+            json.dumps(
+                [
+                    {
+                        "params": {"lr": 0.01, "depth": 2, "size": 64, "solver": "adam"},
+                        "value": 0.5,
+                        "cost": {"usd": 1.0},
+                    }
+                ]
+            ),
+        ),
+        table,
+    ),
+    "printed": Target(
+        (
+            '{"value": 0.31}\n',
+            'epoch 1\n{"step": 1, "value": 0.5}\n{"value": 0.4, "cost": {"usd": 0.2}}\n',
+            '{"failed": "out of memory"}\n',
+            '{"infrastructure": "no GPU", "cost": 3}\n',
+        ),
+        printed,
+    ),
+    "sequence": Target(("aadbadcabeafga", "aaabbbdddeee", "abcabcdefgdefg"), sequence),
+}
+
+
+class Wrong(NamedTuple):
+    """A case that went wrong."""
+
+    target: str
+    case: str
+    why: str
+
+
+def fuzz(name: str, count: int, seed: int) -> list[Wrong]:
+    """The cases of one target that went wrong."""
+    target, found = TARGETS[name], []
+    for k in range(count):
+        rng = random.Random(f"{name} {seed} {k}")
+        case = mutated(rng.choice(target.examples), rng)
+        try:
+            target.play(case)
+        except FarthingError as sentence:
+            if not str(sentence) or len(str(sentence)) > 20_000 + 2 * len(case):
+                found.append(Wrong(name, case, f"a sentence of {len(str(sentence))} characters"))
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            line = f"{Path(where.filename).name}:{where.lineno}"
+            found.append(Wrong(name, case, f"{type(error).__name__}: {error} ({line})"[:300]))
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.reliability.fuzz", description=__doc__
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--count", type=int, default=100_000, help="cases in all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=TARGETS, help="one target")
+    asked = parser.parse_args(arguments)
+    names = [asked.only] if asked.only else list(TARGETS)
+    begun, wrong = time.monotonic(), []
+    # A sequence thinks, and is worth a hundred of the others.
+    weights = {name: 0.01 if name == "sequence" else 1.0 for name in names}
+    for name in names:
+        count = round(asked.count * weights[name] / sum(weights.values()))
+        found = fuzz(name, count, asked.seed)
+        wrong += found
+        print(f"{name:10} {count:6} cases, {len(found)} wrong", flush=True)
+        for why in dict.fromkeys(each.why for each in found):
+            first = next(each for each in found if each.why == why)
+            print(f"    {why}\n        {first.case[:200]!r}")
+    print(f"{len(wrong)} wrong in {time.monotonic() - begun:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""How long suggestions, storage and workers take."""

@@ -1,0 +1,329 @@
+"""How far it scales: real workers on PostgreSQL, and a simulation of many more.
+
+    eval "$(.ci/postgres start /tmp/server)"          a PostgreSQL server, or one of your own
+    python -m benchmarks.speed.scale --measure              five minutes on an otherwise idle machine
+    .ci/postgres stop /tmp/server
+    python -m benchmarks.speed.scale                        simulate; docs/scale.md and its figure
+
+Real are trials of a second with 1 to 64 workers, and workers that are `far`: they take turns as if
+each had a machine of its own, for the lock of the machine is left out. What each part takes is read
+from the library's own functions, which are wrapped before the workers are forked: CPU by
+`resource.getrusage`, that of the server from /proc. What is kept in benchmarks/results/scale.json
+is not measured again by the same commit; `--workers 8,64` measures those all the same. The page
+(`scale_page.py`) is written from that and nothing else; the simulation is in `scale_model.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import multiprocessing
+import os
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import farthing.optimizer
+from benchmarks.speed.scale_page import Json, name_of, write
+from benchmarks.speed.storage import databases, versions
+from benchmarks.speed.suggestions import commit, cpu_model
+from benchmarks.speed.throughput import BUDGETS, NAMES, WARM, pooled, space
+from farthing import Optimizer, Study
+from farthing.running import ProcessGroup
+from farthing.storage import Database
+from farthing.storage.database_store import DatabaseMemory
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "scale.json"
+LASTING = 20.0  # seconds of a run
+RUNS = (  # workers, seconds of a trial, far
+    *((workers, 1.0, False) for workers in (1, 8, 16, 32, 64)),
+    (64, 6.0, False),  # many renewals
+    *((workers, 1.0, True) for workers in (8, 32)),
+)
+AMONG = 200  # trials done where a thought is timed
+RUNNING = (0, 16, 64, 256, 1024, 4096)  # trials, where one is
+RENEWED = (0, 16, 64, 256)  # trials of others, where one renewal is timed
+BATCHES = (1, 4, 16, 64)
+KEPT = 30_000  # calls of a function in one run
+
+
+def cpu() -> float:
+    """Seconds that this thread has used, and the processes that it has waited for."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.thread_time() + ended.ru_utime + ended.ru_stime
+
+
+class Timed:
+    """When calls of a function that succeed begin and end, and the CPU they use, here and in the
+    processes that are forked from this one.
+    """
+
+    def __init__(self, owner: Any, name: str) -> None:
+        context = multiprocessing.get_context("fork")
+        self._calls = context.Value("q", 0)
+        self._kept = context.Array("d", 3 * KEPT, lock=False)
+        self._owner, self._name = owner, name
+
+    def __enter__(self) -> Timed:
+        self._was = was = getattr(self._owner, self._name)
+
+        @functools.wraps(was)
+        def call(*arguments: Any, **named: Any) -> Any:
+            with self._timing():
+                return was(*arguments, **named)
+
+        @contextmanager
+        def inside(*arguments: Any, **named: Any) -> Iterator[Any]:
+            with was(*arguments, **named) as entered, self._timing():
+                yield entered
+
+        is_entered = self._name in ("turn", "writing")
+        setattr(self._owner, self._name, inside if is_entered else call)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        setattr(self._owner, self._name, self._was)
+
+    @contextmanager
+    def _timing(self) -> Iterator[None]:
+        begun, used = time.perf_counter(), cpu()
+        yield  # what raises is not counted
+        row = begun, time.perf_counter(), cpu() - used
+        with self._calls.get_lock():
+            k = self._calls.value
+            self._calls.value += 1
+        if k < KEPT:
+            self._kept[3 * k : 3 * k + 3] = row
+
+    @property
+    def rows(self) -> Any:
+        """(calls, 3): begin, end, CPU seconds; in the order of their ends."""
+        rows = np.array(self._kept[: 3 * min(self._calls.value, KEPT)]).reshape(-1, 3)
+        return rows[rows[:, 1].argsort()]
+
+
+def stat(process: int) -> tuple[int, list[float]]:
+    """The parent of a process, and its seconds of CPU: user, system, and those of its ended."""
+    words = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(words[1]), [int(w) / os.sysconf("SC_CLK_TCK") for w in words[11:15]]
+
+
+def server_cpu(server: int) -> float:
+    """Seconds that all processes of a server on this machine have used so far."""
+    used = sum(stat(server)[1])
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with ExitStack() as gone:
+            gone.push(lambda kind, *_: kind in (FileNotFoundError, ProcessLookupError))
+            parent, seconds = stat(int(name))
+            used += sum(seconds[:2]) if parent == server else 0.0
+    return used
+
+
+def _spin(seconds: float) -> float:
+    """The share of a core that a process got which wants all of it."""
+    begun, used = time.perf_counter(), time.process_time()
+    while time.perf_counter() - begun < seconds:
+        pass
+    return (time.process_time() - used) / (time.perf_counter() - begun)
+
+
+def other_jobs(seconds: float = 0.5) -> float:
+    """How many jobs of others there seem to be beside ours: a share of c / (c + others) is left."""
+    cores = len(os.sched_getaffinity(0))
+    with multiprocessing.get_context("fork").Pool(cores) as pool:
+        got = statistics.mean(pool.map(_spin, [seconds] * cores, chunksize=1))
+    return cores * max(1 / got - 1, 0.0)
+
+
+PARTS: dict[str, tuple[Any, str]] = {
+    "thought": (farthing.optimizer, "think"),
+    "held": (DatabaseMemory, "turn"),
+    "ask": (Optimizer, "ask"),
+    "look": (DatabaseMemory, "look"),
+    "commit": (DatabaseMemory, "commit"),
+    "locked": (Database, "writing"),
+    "wait": (DatabaseMemory, "wait"),
+    "run": (ProcessGroup, "run"),
+    "renew": (Optimizer, "renew"),
+    "tell": (Optimizer, "commit"),
+}
+
+
+def real(url: str, folder: str, server: int, workers: int, seconds: float, far: bool) -> Json:
+    """A run of real workers."""
+    with ExitStack() as wrapped:
+        if far:
+            turn = DatabaseMemory.turn
+            wrapped.callback(setattr, DatabaseMemory, "turn", turn)
+            DatabaseMemory.turn = lambda _: nullcontext()
+        timed = {name: wrapped.enter_context(Timed(*of)) for name, of in PARTS.items()}
+        before, served, begun = other_jobs(), server_cpu(server), time.perf_counter()
+        row = pooled(url, folder, BUDGETS["dollars"], seconds, workers, LASTING)
+        served = server_cpu(server) - served
+    others = (before + other_jobs()) / 2
+    rows = {name: part.rows for name, part in timed.items()}
+    trials, held = len(rows["run"]), rows["held"]
+    since = LASTING - seconds * ((1 - WARM) * LASTING // seconds)  # as all may begin at once
+    told = np.searchsorted(rows["run"][:, 1] - begun, (since, LASTING))
+    asks = rows["ask"][: len(held), 0]  # they end in the same order
+    waited = asks[1:] < held[: len(asks) - 1, 1]
+    gaps = (held[1 : len(asks), 0] - held[: len(asks) - 1, 1])[waited & (not far)]
+    late = rows["thought"][len(rows["thought"]) // 2 :, 2]
+    return row | {
+        "rate": int(told[1] - told[0]) / (LASTING - since),
+        "others": others,
+        "server_ms": 1e3 * served / trials,
+        "handover_ms": 1e3 * float(np.median(gaps)) if len(gaps) else 0.0,
+        "thoughts_ms": [1e3 * float(t) for t in np.quantile(late, np.arange(0.025, 1, 0.05))],
+        "parts": {  # of a call: how many a trial, and milliseconds
+            name: {
+                "calls": len(part) / trials,
+                "wall_ms": 1e3 * float((part[:, 1] - part[:, 0]).mean()),
+                "cpu_ms": 1e3 * float(part[:, 2].mean()),
+            }
+            for name, part in rows.items()
+            if len(part)
+        },
+    }
+
+
+def timed_cpu(act: Callable[[], Any]) -> float:
+    begun = time.thread_time()
+    act()
+    return 1e3 * (time.thread_time() - begun)
+
+
+def knowing(running: int) -> Optimizer:
+    """An Optimizer that has seen some trials, while so many others run."""
+    optimizer = Optimizer(space(), budget={"usd": 1e9})
+    X = np.random.default_rng(0).random((AMONG + running, len(NAMES)))
+    points = [dict(zip(NAMES, map(float, x), strict=True)) for x in X]
+    done = zip(points[:AMONG], X, strict=False)
+    optimizer.import_trials(
+        [p | {"value": float(((x - 0.3) ** 2).sum()), "cost_usd": 1 + p["a"]} for p, x in done]
+    )
+    for point in points[AMONG:]:
+        optimizer.add(point, running=True)
+    optimizer.tell(optimizer.ask(), 1.0, cost=1.0)  # the first learns from nothing
+    return optimizer
+
+
+def thoughts(repeats: int = 5) -> Json:
+    """CPU of one ask in memory against the trials that run, and of a batch against its size."""
+    found: Json = {"among": AMONG, "running": {}, "batch": {}}
+    for running in RUNNING:
+        optimizer = knowing(running)
+        took = [timed_cpu(optimizer.ask) for _ in range(repeats if running < 1000 else 1)]
+        found["running"][str(running)] = min(took)
+    for size in BATCHES:
+        optimizer, took = knowing(0), []
+        for _ in range(repeats if size < 16 else 1):
+            took.append(timed_cpu(functools.partial(optimizer.ask, size)))
+            for trial in optimizer.history.running:
+                optimizer.tell(trial, 1.0, cost=1.0)
+        found["batch"][str(size)] = min(took)
+    return found
+
+
+def renewals(url: str, repeats: int = 3) -> Json:
+    """CPU of one renewal where so many other trials were renewed since the last."""
+    study = Study.create(url, name="renewals", space=space(), budget={"usd": 1e9})
+    for k in range(10):
+        study.tell(study.ask(), float(k), cost=1.0)
+    other, found = Study.open(url, "renewals"), dict[str, float]()
+
+    def renew(whose: Study, trial: Any) -> None:
+        whose.renew(trial, lease=1e6, cost={"usd": 1.0}, ahead={"usd": 1.1})
+
+    ours, *theirs = (study.ask(lease=1e6) for _ in range(1 + max(RENEWED)))
+    for count in RENEWED:
+        took = []
+        for _ in range(repeats):
+            for trial in theirs[:count]:
+                renew(study, trial)
+            took.append(timed_cpu(lambda: renew(other, ours)))
+        found[str(count)] = min(took)
+    other.close()
+    study.close()
+    return {"renewed": found}
+
+
+def machine(note: str) -> Json:
+    """What every row is kept with."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit().rstrip("+"),
+        "cpu": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
+        "versions": versions(),
+        "note": note,
+    }
+
+
+def measure(results: Path, note: str, only: Sequence[int] | None) -> None:
+    """What is missing, or the runs of so many workers again; kept as soon as it is there."""
+    import psycopg
+
+    address = os.environ.get("FARTHING_TEST_POSTGRES")
+    if address is None:
+        raise SystemExit("No PostgreSQL server: set FARTHING_TEST_POSTGRES to one of this machine.")
+    with psycopg.connect(address.replace("+psycopg", "")) as connection:
+        (ours,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+        server = stat(ours)[0]
+
+    def keep(row: Json) -> None:
+        rows = read(results) if results.exists() else []
+        rows = [old for old in rows if key_of(old) != key_of(row)]
+        results.write_text(json.dumps([*rows, machine(note) | row], indent=1) + "\n")
+
+    def is_kept(what: Json) -> bool:
+        rows = read(results) if results.exists() and only is None else []
+        found = [row for row in rows if key_of(row) == key_of(what)]
+        return any(row["commit"] == commit().rstrip("+") for row in found)
+
+    with tempfile.TemporaryDirectory() as folder, databases(folder) as made:
+        if only is None and not is_kept({"what": "parts"}):
+            keep({"what": "parts"} | thoughts() | renewals(made["PostgreSQL"]()))
+        for workers, seconds, far in RUNS:
+            what = {"what": "run", "workers": workers, "seconds": seconds, "far": far}
+            if (only is None or workers in only) and not is_kept(what):
+                url = made["PostgreSQL"]()
+                keep(row := what | real(url, folder, server, workers, seconds, far))
+                print(f"{name_of(row)}: {row['rate']:.2f} a second", flush=True)
+
+
+def read(results: Path) -> list[Json]:
+    rows: list[Json] = json.loads(results.read_text())
+    return rows
+
+
+def key_of(row: Json) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in ("what", "workers", "seconds", "far"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--measure", action="store_true", help="real runs, those that are missing")
+    parser.add_argument("--workers", help="those of so many workers again, such as 8,64")
+    parser.add_argument("--note", default="", help="said of the machine, kept with the figures")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        only = [int(n) for n in arguments.workers.split(",")] if arguments.workers else None
+        measure(arguments.results, arguments.note, only)
+    else:
+        write(read(arguments.results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Acquisition: beliefs, scores, and the search for the best next evaluation."""

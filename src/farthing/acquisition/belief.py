@@ -1,0 +1,484 @@
+"""What is known at one moment: models of the objective and of the costs, the ledger, the history.
+
+f    fantasies: posterior draws of the trials still running; they share one factor; 1 without any
+eta  = 0.2: a point is affordable if P(c <= left) >= 1 - eta for every resource
+shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable iff <= 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from farthing.budget.ledger import Ledger
+from farthing.cost import Bounded, CostLearner, CostModel, Evidence, Explained, Following
+from farthing.history import History, Trial, TrialState
+from farthing.models.gp import GP, Memory, Normal, refit
+from farthing.models.normal import LOG_SQRT_2PI
+from farthing.space.space import Space
+
+__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe", "evidence_of", "paid"]
+
+Array = NDArray[np.float64]
+
+LARGEST = 1e150  # value that a model is told: the square of a scale must not overflow
+START = 4  # points before any model (docs/decisions.md),
+START_SHARE = 1 / 5  # or as many as this share of the budget buys
+FANTASIES = 10  # Lee et al. 2020, appendix A
+Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
+LABEL_VARIANCE = 0.1  # of +1 and -1 about the latent: where something failed, P is 8e-4 and not 0
+EQUAL_COST = 1e-9  # in ln c: a known cost equal to what is left is affordable
+
+
+class Outlook(NamedTuple):
+    """What is believed of m points: everything a score may depend on.
+
+    Attributes:
+        mean: of the objective, (m, f) with f fantasies; lower is better.
+        std: (m,).
+        cost: ln c, the one number per point of the scarcest resource, (m,) each.
+        log_success: ln P(the evaluation returns a value), (m,).
+        best: the incumbent, (f,).
+        cap: nobody pays more than this; inf without a budget.
+        shortfall: affordable where <= 0, (m,).
+    """
+
+    mean: Array
+    std: Array
+    cost: Normal
+    log_success: Array
+    best: Array
+    cap: float
+    shortfall: Array
+
+
+class OutlookSlopes(NamedTuple):
+    """Gradients in the cube, (m, d), of the numbers of an Outlook; d_mean is (m, d, f)."""
+
+    d_mean: Array
+    d_std: Array
+    d_cost_mean: Array
+    d_cost_std: Array
+    d_log_success: Array
+    d_shortfall: Array
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The space, models of objective and cost, the ledger, the history.
+
+    Attributes:
+        objective: None while there are too few values for a model (the start).
+        cost: a model of ln c for each resource that something depends on.
+        success: a GP on +1 (returned a value) and -1 (failed); None until a failure was seen.
+        y: (n,) values to minimise, of the trials done.
+        best: the incumbent, (f,): one per fantasy.
+        number: of the trial to be proposed.
+        worth: objective units one unit of cost is worth, or None.
+        sign: +1, or -1 where the user maximises; only for words and thresholds a user wrote.
+        unit: the resource that "cost as one number" means; None: the scarcest at each point.
+        light: there is little time to search it.
+    """
+
+    space: Space
+    objective: GP | None
+    cost: Mapping[str, CostModel]
+    success: GP | None
+    ledger: Ledger
+    history: History
+    y: Array
+    best: Array
+    number: int
+    seed: int
+    noisy: bool
+    worth: float | None
+    sign: float
+    memories: Mapping[str, Memory]
+    unit: str | None = None
+    light: bool = False
+
+    @cached_property
+    def tried(self) -> Array:
+        """(k, d) points not to be proposed again: none if repeating them would tell something."""
+        # A lost trial was never evaluated: its point may be proposed again.
+        states: tuple[TrialState, ...] = ("running", "done", "failed", "killed")
+        points = self.history.points(*(states[:1] if self.noisy else states))
+        return points.reshape(-1, self.space.d)
+
+    @cached_property
+    def top(self) -> Array:
+        """(up to 5, d) the best points tried, best first."""
+        done = self.history.done
+        order = np.argsort(self.y, kind="stable")[:5]
+        return np.array([done[i].x for i in order]).reshape(-1, self.space.d)
+
+    @property
+    def scale(self) -> float:
+        """The data's own unit of value."""
+        return self.objective.scale if self.objective is not None else 1.0
+
+    def notes(self) -> dict[str, Any]:
+        """What the next thought needs to remember of this one."""
+        return {"memories": dict(self.memories)} if self.memories else {}
+
+    # ── costs ──────────────────────────────────────────────────────────────────────────────
+
+    def _left(self, resource: str) -> float:
+        return max(self.ledger[resource].left, 1e-300)
+
+    @cached_property
+    def _limited(self) -> tuple[str, ...]:
+        return tuple(r for r in self.cost if np.isfinite(self.ledger[r].limit))
+
+    def in_one_unit(self) -> Belief:
+        """The same with the cost in units of the first resource, which is what `worth` prices."""
+        return replace(self, unit=next(iter(self.cost), None))
+
+    @property
+    def cap(self) -> float:
+        """Nobody pays more than what is left; 1 (all of it) where several resources are limited."""
+        if self.unit is not None:
+            return self._left(self.unit) if self.unit in self._limited else np.inf
+        if len(self._limited) > 1:
+            return 1.0
+        return self._left(self._limited[0]) if self._limited else np.inf
+
+    @cached_property
+    def left(self) -> Array:
+        """(k, 1) what is left of each resource with a model of its cost, inf where unlimited."""
+        left = [self._left(resource) for resource in self.cost]
+        return np.array(left, dtype=np.float64).reshape(-1, 1)
+
+    def one_cost(self, costs: Sequence[Normal], left: Array) -> tuple[Normal, NDArray[np.int64]]:
+        """ln c as one number per point, (u, m), and which resource it is of.
+
+        One resource is itself. Of several it is ln of the share c_j / left_j of the scarcest, the
+        largest share, unless `unit` names one.
+
+        Args:
+            costs: ln c of each resource, (m,) or (u, m).
+            left: (k, u) what is left of each.
+        """
+        if len(costs) == 1 or self.unit is not None:
+            k = list(self.cost).index(self.unit) if self.unit is not None else 0
+            which = np.full((left.shape[1], costs[k].mean.shape[-1]), k)
+            return Normal(*(np.broadcast_to(part, which.shape) for part in costs[k])), which
+        log_left = np.log(left)[:, :, None]
+        shares = np.array([normal.mean - log for normal, log in zip(costs, log_left, strict=True)])
+        stds = np.array([np.broadcast_to(normal.std, shares.shape[1:]) for normal in costs])
+        which = shares.argmax(axis=0)
+        return Normal(_taken(shares, which), _taken(stds, which)), which
+
+    def shortfall(self, costs: Sequence[Normal], left: Array) -> tuple[Array, NDArray[np.int64]]:
+        """(u, m) affordable where <= 0, and of which resource it is; arguments as `one_cost`."""
+        over = np.array(
+            [
+                normal.mean + Z_AFFORDABLE * normal.std - log - EQUAL_COST
+                for normal, log in zip(costs, np.log(left)[:, :, None], strict=True)
+            ]
+        )
+        which = over.argmax(axis=0)
+        return _taken(over, which), which
+
+    def costs(self, X: Array) -> tuple[Normal, Array]:
+        """ln c as one number per point, and the shortfall, affordable where <= 0; (m,) each."""
+        if not self.cost:
+            return Normal(np.zeros(len(X)), np.zeros(len(X))), np.full(len(X), -np.inf)
+        costs = [model.log_at(X) for model in self.cost.values()]
+        mean, std = self.one_cost(costs, self.left)[0]
+        return Normal(mean[0], std[0]), self.shortfall(costs, self.left)[0][0]
+
+    def cost_slopes(self, X: Array) -> tuple[Normal, Array, Array, Array, Array]:
+        """`costs(X)` and the gradients (m, d) of ln c's mean, its std, and of the shortfall."""
+        if not self.cost:
+            flat = np.zeros(np.shape(X))
+            return *self.costs(X), flat, flat, flat
+        models = [model.slopes(X) for model in self.cost.values()]
+        costs = [model[0] for model in models]
+        d_means = np.array([model[1] for model in models])
+        d_stds = np.array([model[2] for model in models])
+        rows = np.arange(len(X))
+        (mean, std), [which] = self.one_cost(costs, self.left)
+        [shortfall], [short] = self.shortfall(costs, self.left)
+        d_shortfall = d_means[short, rows] + Z_AFFORDABLE * d_stds[short, rows]
+        cost = Normal(mean[0], std[0])
+        return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
+
+    def about_costs(self) -> str:
+        """What the cost models say of themselves, such as why one is simpler than asked for."""
+        models = [model for model in self.cost.values() if isinstance(model, Explained)]
+        return "; ".join(dict.fromkeys(model.because for model in models if model.because))
+
+    def predicted(self, x: Array) -> dict[str, Normal]:
+        """ln c at one point for every resource with a model."""
+        return {resource: model.log_at(x[None]) for resource, model in self.cost.items()}
+
+    # ── success ────────────────────────────────────────────────────────────────────────────
+
+    def log_success(self, X: Array) -> Array:
+        """ln P(an evaluation at X returns a value), (m,); 0 until a failure was seen."""
+        return np.zeros(len(X)) if self.success is None else _log_success(self.success.at(X))
+
+    def log_success_slopes(self, X: Array) -> tuple[Array, Array]:
+        """`log_success(X)` and its gradient (m, d)."""
+        if self.success is None:
+            return np.zeros(len(X)), np.zeros(np.shape(X))
+        return _log_success_slopes(*self.success.slopes(X))
+
+    # ── everything at once ─────────────────────────────────────────────────────────────────
+
+    def outlook(self, X: Array) -> Outlook:
+        """What is believed of the points X (m, d)."""
+        assert self.objective is not None
+        mean, std = self.objective.at(X)
+        cost, shortfall = self.costs(X)
+        success = self.log_success(X)
+        return Outlook(mean, std, cost, success, self.best, self.cap, shortfall)
+
+    def at_best(self, X: Array) -> Outlook:
+        """An outlook no worse than `outlook(X)` in any number, for a fraction of its work.
+
+        Nothing fails, and a cost is known: E[min(c, cap)] >= min(exp(m), cap/2), as ln c is
+        symmetric about m and cosh >= 1.
+        """
+        assert self.objective is not None
+        mean, std = self.objective.at_best(X)
+        none = np.zeros(len(X))
+        costs = [Normal(_least(model, X), none) for model in self.cost.values()]
+        cost, shortfall = Normal(none, none), np.full(len(X), -np.inf)
+        if costs:
+            (mean_cost, _), [shortfall] = (
+                self.one_cost(costs, self.left)[0],
+                self.shortfall(costs, self.left)[0],
+            )
+            cost = Normal(np.minimum(mean_cost[0], np.log(self.cap / 2.0)), none)
+        return Outlook(mean, std, cost, none, self.best, self.cap, shortfall)
+
+    def slopes(self, X: Array) -> tuple[Outlook, OutlookSlopes]:
+        """`outlook(X)` and the gradients of its numbers."""
+        assert self.objective is not None
+        (mean, std), d_mean, d_std = self.objective.slopes(X)
+        cost, shortfall, d_cost_mean, d_cost_std, d_shortfall = self.cost_slopes(X)
+        success, d_success = self.log_success_slopes(X)
+        return (
+            Outlook(mean, std, cost, success, self.best, self.cap, shortfall),
+            OutlookSlopes(d_mean, d_std, d_cost_mean, d_cost_std, d_success, d_shortfall),
+        )
+
+    def without_running(self) -> Belief:
+        """The same without what the running trials may return: no fantasies."""
+        gp, running = self.objective, len(self.history.running)
+        if gp is None or not running:
+            return self
+        n = len(gp.X) - running
+        gp = replace(gp, X=gp.X[:n], targets=gp.targets[:n, :1], L=gp.L[:n, :n])
+        best = np.array([self.y.min()])
+        if self.noisy:
+            best = gp.at(np.array([t.x for t in self.history.done])).mean.min(axis=0)
+        return replace(self, objective=gp, best=best)
+
+    def imagine(self, x: Array, y: float, cost: float | Mapping[str, float]) -> Belief:
+        """What would be believed after y was seen at x, at a cost in the first priced resource or
+        in several. The hyperparameters stay, the history has one trial more.
+        """
+        assert self.objective is not None
+        first = next(name for name in self.ledger.resources if name != "trials")
+        paid = dict(cost) if isinstance(cost, Mapping) else {first: cost}
+        objective = self.objective.condition(x, y)
+        seen = objective.at(x[None]).mean[0] if self.noisy else y
+        value = self.sign * y
+        trial = Trial(self.number, self.space.decode(x), x, state="done", value=value, cost=paid)
+        return replace(
+            self,
+            objective=objective,
+            cost={
+                resource: model.condition(x, paid[resource])
+                if resource in paid
+                else _after(model, x)
+                for resource, model in self.cost.items()
+            },
+            ledger=self.ledger.charge(None, paid),
+            history=self.history.adding(trial),
+            y=np.append(self.y, y),
+            best=np.minimum(self.best, seen),
+            number=self.number + 1,
+        )
+
+
+def _least(model: CostModel, X: Array) -> Array:
+    """(m,) no larger than the mean of ln c."""
+    return model.least(X) if isinstance(model, Bounded) else model.log_at(X).mean
+
+
+def _taken(parts: Array, which: NDArray[np.int64]) -> Array:
+    """(u, m): of the parts (k, u, m), at each place the one named by `which`."""
+    return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
+
+
+# ── the probability of success ─────────────────────────────────────────────────────────────────
+
+
+def _log_success(latent: Normal) -> Array:
+    """ln P = ln Phi(mean / sqrt(std^2 + 0.1)): least-squares classification of +1 and -1.
+
+    Rasmussen and Williams 2006, section 6.5; as the chance to be feasible in Gelbart et al. 2014.
+    """
+    return np.asarray(log_ndtr(latent.mean[:, 0] / np.sqrt(latent.std**2 + LABEL_VARIANCE)))
+
+
+def _log_success_slopes(latent: Normal, d_mean: Array, d_std: Array) -> tuple[Array, Array]:
+    value = _log_success(latent)
+    spread = np.sqrt(latent.std**2 + LABEL_VARIANCE)
+    t = latent.mean[:, 0] / spread
+    ratio = np.exp(-0.5 * t * t - LOG_SQRT_2PI - value) / spread
+    return value, ratio[:, None] * (d_mean[:, :, 0] - (t * latent.std / spread)[:, None] * d_std)
+
+
+# ── trials still running ───────────────────────────────────────────────────────────────────────
+
+
+def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -> tuple[GP, Array]:
+    """Joint posterior draws at the running points X, each with its own incumbent.
+
+    Snoek et al. 2012, section 3.3; Lee et al. 2020, algorithm 3.
+    """
+    draws = objective.sample(X, FANTASIES, rng)  # (f, k)
+    return objective.condition_all(X, draws.T), np.minimum(best, draws.min(axis=1))
+
+
+# ── failures ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _discourage(objective: GP, history: History, y: Array) -> GP:
+    """The objective as if every failure had returned a middling value, or worse if expected worse.
+
+    EI is large where nothing is known, and a failure tells no value: without this, P(success) alone
+    has to outweigh a promise that never fades. The hyperparameters learn nothing of it.
+    """
+    X = history.points("failed")
+    if len(X):
+        # Expected by the posterior before any of them: asking it once is one solve, not one each.
+        expected = objective.at(X).mean[:, 0]
+        objective = objective.condition_all(X, np.maximum(expected, np.median(y))[:, None])
+    return objective
+
+
+# ── costs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def paid(history: History, resource: str) -> Iterator[Trial]:
+    """The trials whose bill in a resource is learnt from: also those that failed or were killed.
+
+    What was free was answered from somewhere else, and says nothing of what the next one costs.
+    """
+    finished = history.having("done", "failed", "killed")
+    return (trial for trial in finished if trial.cost.get(resource, 0.0) > 0)
+
+
+def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidence:
+    """Their bills."""
+    return Evidence(
+        space,
+        np.array([t.x for t in trials]).reshape(-1, space.d),
+        np.array([t.cost[resource] for t in trials], dtype=np.float64),
+        np.array([t.state == "killed" for t in trials], dtype=np.bool_),
+    )
+
+
+def _after(model: CostModel, x: Array) -> CostModel:
+    """A model once x was evaluated at a cost that it did not hear of."""
+    return model.after(x) if isinstance(model, Following) else model
+
+
+# ── believing ──────────────────────────────────────────────────────────────────────────────────
+
+
+def believe(
+    space: Space,
+    history: History,
+    ledger: Ledger,
+    *,
+    learners: Mapping[str, CostLearner],
+    sign: float = 1.0,
+    noisy: bool = False,
+    worth: float | None = None,
+    seed: int = 0,
+    model: bool = True,
+    light: bool = False,
+) -> Belief:
+    """Fit what is worth fitting: the models remember their hyperparameters in the trials' notes.
+
+    Args:
+        learners: a cost learner for each resource that something depends on.
+        model: False for policies that need no model of the objective.
+        light: there is little time: learn hyperparameters seldom, and search less.
+    """
+    done, finished = history.done, history.having("done", "failed", "killed")
+    memories = dict(((model or learners) and history.last_note("memories")) or {})
+    X = history.points("done").reshape(-1, space.d)
+    y = sign * np.array([t.value for t in done], dtype=np.float64).clip(-LARGEST, LARGEST)
+    objective, success = None, None
+    # A start that has spent its share of the budget has to do, once two have returned a value.
+    started = len(finished) >= START or ledger.spent_share >= START_SHARE
+    if model and started and len(done) >= 2:
+        objective, memories["objective"] = refit(
+            X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
+        )
+        returned = history.having("done", "failed")
+        if len(returned) > len(done):
+            labels = np.array([1.0 if t.state == "done" else -1.0 for t in returned])
+            success, memories["success"] = refit(
+                history.points("done", "failed"),
+                labels,
+                memories.get("success"),
+                options=space.options,
+                noisy=True,
+                clip=False,
+                seldom=light,
+            )
+    cost: dict[str, CostModel] = {}
+    for resource, learner in learners.items():
+        bills = list(paid(history, resource))
+        evidence = evidence_of(space, bills, resource)._replace(
+            memory=memories.get(f"cost:{resource}"),
+            previous=history.previous[[t.number for t in bills]] if bills else None,
+            last=history.previous[-1] if len(history) else None,
+            seldom=light,
+        )
+        fitted = learner.fit(evidence)
+        if fitted is not None:
+            cost[resource] = fitted
+            if fitted.memory is not None:
+                memories[f"cost:{resource}"] = fitted.memory
+    best = np.array([y.min() if len(y) else np.inf])
+    if noisy and objective is not None:
+        best = objective.at(X).mean.min(axis=0)
+    if objective is not None:
+        objective = _discourage(objective, history, y)
+    if history.running and objective is not None:
+        pending = history.points("running")
+        rng = np.random.default_rng([seed, len(history), FANTASIES])
+        objective, best = _fantasise(objective, best, pending, rng)
+    return Belief(
+        space=space,
+        objective=objective,
+        cost=cost,
+        success=success,
+        ledger=ledger,
+        history=history,
+        y=y,
+        best=best,
+        number=len(history),
+        seed=seed,
+        noisy=noisy,
+        worth=worth,
+        sign=sign,
+        memories=memories,
+        light=light,
+    )

@@ -1,0 +1,128 @@
+"""Functions drawn from the posterior of a Gaussian process, and their minima.
+
+A path by Matheron's rule (Wilson et al. 2020): a draw from the prior by random features (Rahimi and
+Recht 2007), corrected by the data,
+
+    f(x) = sqrt(2 v / F) sum_i w_i cos(omega_i . z + b_i)  +  k(x, X) K^-1 (y - f(X) - noise)
+
+omega from the spectral density of Matern-5/2, a Student t with 5 degrees of freedom. The draws of
+a coordinate depend on its parameter's name, not on its place, so permuting parameters permutes
+the path. Values are standardised, as the process has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from farthing.acquisition.ascent import Rated, climb
+from farthing.acquisition.search import CHUNK, Effort, candidates
+from farthing.models.gp import GP
+from farthing.models.kernel import distances, matern, matern_slopes, pulled
+from farthing.space.space import Space
+
+__all__ = ["Paths", "draw", "minima"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FEATURES = 1024
+CERTAIN = 5.0
+STEPS = (12,)  # of the climb from the best point screened for a path
+
+
+@dataclass(frozen=True)
+class Paths:
+    """p functions drawn together; they share their features."""
+
+    gp: GP
+    centres: Array  # (n, e) the data, embedded
+    omega: Array  # (e, F)
+    phase: Array  # (F,)
+    weight: Array  # (F, p) with sqrt(2 v / F)
+    correction: Array  # (n, p)
+
+    def at(self, X: Array) -> Array:
+        """(m, p): every path at every point."""
+        Z = self.gp.embedded(X)
+        prior = np.cos(Z @ self.omega + self.phase) @ self.weight
+        k = matern(distances(Z, self.centres), self.gp.variance)
+        return np.asarray(self.gp.mean + prior + k @ self.correction)
+
+    def along(self, X: Array, which: Ints) -> tuple[Array, Array]:
+        """(m,) path which[i] at row i of X, and its gradient in the cube, (m, d)."""
+        Z = self.gp.embedded(X)
+        weight, correction = self.weight[:, which].T, self.correction[:, which].T
+        wave = Z @ self.omega + self.phase
+        prior = np.einsum("if,if->i", np.cos(wave), weight)
+        d_prior = -(np.sin(wave) * weight) @ self.omega.T
+        k, slope = matern_slopes(distances(Z, self.centres), self.gp.variance)
+        data = np.einsum("in,in->i", k, correction)
+        d_data = pulled(slope * correction, Z, self.centres)
+        return self.gp.mean + prior + data, self.gp.to_cube(d_prior + d_data)
+
+
+def draw(gp: GP, names: Sequence[str], count: int, rng: np.random.Generator) -> Paths:
+    """`count` posterior paths of a process; where it holds fantasies, of the first of them."""
+    key = int(rng.integers(2**32))
+    omega = np.vstack(
+        [
+            np.random.default_rng([key, crc32(name.encode())]).standard_normal(
+                (max(int(options), 1), FEATURES)
+            )
+            for name, options in zip(names, gp.options, strict=True)
+        ]
+    )
+    freedom = 5.0  # 2 nu
+    omega *= np.sqrt(freedom / rng.chisquare(freedom, FEATURES))
+    phase = rng.uniform(0.0, 2.0 * np.pi, FEATURES)
+    weight = rng.standard_normal((FEATURES, count)) * np.sqrt(2.0 * gp.variance / FEATURES)
+    centres = gp.embedded(gp.X)
+    prior = np.cos(centres @ omega + phase) @ weight
+    noise = np.sqrt(gp.noise) * rng.standard_normal(prior.shape)
+    correction, _ = lapack.dpotrs(gp.L, gp.targets[:, :1] - gp.mean - prior - noise, lower=1)
+    return Paths(gp, centres, omega, phase, weight, np.asarray(correction))
+
+
+def minima(paths: Paths, space: Space, near: Array, rng: np.random.Generator) -> Array:
+    """(p,) the least value of each path over the space: every row, or screened and climbed.
+
+    Args:
+        near: (k, d) points that are looked at, and around, as well.
+    """
+    if space.rows is not None:
+        rows = np.vstack([space.rows[_may_be_lowest(paths.gp, space.rows)], near])
+        parts = range(0, len(rows), CHUNK)
+        lows = [paths.at(rows[i : i + CHUNK]).min(axis=0) for i in parts]
+        return np.asarray(np.min(lows, axis=0))
+    X = np.vstack([candidates(space, rng, near, Effort()), near])
+    value = paths.at(X)
+    lowest = X[value.argmin(axis=0)]
+    free = space.active(lowest) & (space.options == 0)
+    ends = climb(_Downhill(paths), lowest, free, STEPS, paths.gp.lengthscales)
+    found, _ = paths.along(space.snap(ends), np.arange(len(ends)))
+    return np.asarray(np.minimum(value.min(axis=0), found))
+
+
+def _may_be_lowest(gp: GP, rows: Array) -> NDArray[np.bool_]:
+    """Rows that are not as good as surely, by `CERTAIN` standard deviations, above another."""
+    parts = [gp.at(rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)]
+    mean = np.concatenate([part.mean[:, 0] for part in parts])
+    spread = CERTAIN * np.concatenate([part.std for part in parts])
+    return np.asarray(mean - spread <= (mean + spread).min())
+
+
+@dataclass(frozen=True)
+class _Downhill:
+    """Minus path i at row i: each path has its own climb, and all of them one call a step."""
+
+    paths: Paths
+
+    def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
+        value, slope = self.paths.along(X, np.arange(len(X)))
+        return Rated(-value, np.full(len(X), -np.inf)), -slope, np.zeros_like(slope)

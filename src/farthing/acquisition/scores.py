@@ -1,0 +1,344 @@
+"""The scores shared by policies and rules, and the surface a score makes of a belief.
+
+A score maps an Outlook to one number per point, higher is better, and its partial derivatives in
+the numbers of the Outlook. Chained with the models' gradients they give the slope of the score in
+the cube, so no policy carries derivative code. `differenced` makes a score of any plain function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farthing.acquisition.belief import Belief, Outlook, OutlookSlopes
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.search import CHUNK, Effort, Found, Rated, candidates, maximise, untried
+from farthing.budget.units import format_amount
+from farthing.models.normal import (
+    expected_cost,
+    expected_cost_slopes,
+    gittins_slopes,
+    log_affordable_slopes,
+    log_ei_slopes,
+)
+
+__all__ = [
+    "Graded",
+    "Monotone",
+    "Score",
+    "ScoreSurface",
+    "Seen",
+    "chained",
+    "cheapness",
+    "differenced",
+    "gittins_index",
+    "log_ei_per_cost",
+    "look",
+    "lower_bound",
+    "maximise_score",
+    "proposal",
+]
+
+Array = NDArray[np.float64]
+
+LITTLE = Effort(screen=96, around=48, starts=3, steps=(4, 12), flips=1)  # where time is short
+
+KNOWN = 1e-12  # spread of ln c
+LEAST_LOG_P = -20.0  # a chance of 2e-9 is none; its inverse as a price is still a number
+
+
+class Graded(NamedTuple):
+    """A score (m,) and its partials in mean (m, f), std, cost mean, cost std, success (m,)."""
+
+    score: Array
+    to_mean: Array
+    to_std: Array
+    to_cost_mean: Array
+    to_cost_std: Array
+    to_success: Array
+
+
+Score = Callable[[Outlook], Graded]
+
+
+@dataclass(frozen=True)
+class Monotone:
+    """A score that does not fall where mean or cost fall, or std or the chance of success rise."""
+
+    score: Score
+
+    def __call__(self, outlook: Outlook) -> Graded:
+        """The score itself."""
+        return self.score(outlook)
+
+
+def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
+    """ln of EI averaged over fantasies, each with its own incumbent (Lee et al. 2020, algorithm 3),
+    and its partials.
+    """
+    value, to_mean, to_std = log_ei_slopes(outlook.mean, outlook.std[:, None], outlook.best)
+    if value.shape[1] == 1:  # nothing to average: most thoughts, and half of the work
+        return value[:, 0], to_mean, to_std[:, 0]
+    most = value.max(axis=1, keepdims=True)
+    share = np.exp(value - most)  # (m, f)
+    total = share.sum(axis=1, keepdims=True)
+    mean = most + np.log(total / value.shape[1])
+    share /= total
+    return mean[:, 0], share * to_mean, (share * to_std).sum(axis=1)
+
+
+def _log_fits(outlook: Outlook) -> tuple[Array, Array, Array]:
+    """ln P(c <= cap) and its partials, bounded below: what is not affordable is not returned.
+
+    0 where the cost is known: it fits, or it is a shortfall. A cliff there would stop a climb that
+    ought to go along the boundary.
+    """
+    value, to_m, to_s = log_affordable_slopes(*outlook.cost, outlook.cap)
+    known = outlook.cost.std < KNOWN
+    hopeless = known | (value < LEAST_LOG_P)
+    value = np.where(known, 0.0, np.maximum(value, LEAST_LOG_P))
+    return value, np.where(hopeless, 0.0, to_m), np.where(hopeless, 0.0, to_s)
+
+
+def log_ei_per_cost(alpha: float = 1.0) -> Score:
+    """ln EI + ln P(c <= cap) + ln P(success) - alpha ln E[min(c, cap)].
+
+    alpha = 0 is EI, 1 is EIpu and LogEIPC (Xie et al. 2025, eq. 2), between are EI_alpha (Guinet et
+    al. 2020, eq. 1) and EI-cool (Lee et al. 2020, eq. 3).
+    """
+
+    def score(outlook: Outlook) -> Graded:
+        value, to_mean, to_std = _log_improvement(outlook)
+        one = np.ones(len(value))
+        if alpha == 0.0 and np.isinf(outlook.cap):
+            none = np.zeros(len(value))
+            return Graded(value + outlook.log_success, to_mean, to_std, none, none, one)
+        cost, cost_m, cost_s = expected_cost_slopes(*outlook.cost, outlook.cap)
+        fits, fits_m, fits_s = _log_fits(outlook)
+        return Graded(
+            value + fits + outlook.log_success - alpha * cost,
+            to_mean,
+            to_std,
+            fits_m - alpha * cost_m,
+            fits_s - alpha * cost_s,
+            one,
+        )
+
+    return Monotone(score) if alpha >= 0.0 else score
+
+
+def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> Score:
+    """How far the Gittins index g is below `origin`, (origin - g) / scale (Xie et al. 2025, eq. 3).
+
+    EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]. With the incumbent for an origin the search
+    sees the same numbers in whatever units the objective is.
+    """
+
+    def score(outlook: Outlook) -> Graded:
+        cost, cost_m, cost_s = expected_cost_slopes(*outlook.cost, outlook.cap)
+        fits, fits_m, fits_s = _log_fits(outlook)
+        log_success = np.maximum(outlook.log_success, LEAST_LOG_P)
+        log_price = np.log(worth) - np.log(scale) + cost - fits - log_success
+        # z depends on std and price alone, so averaging over fantasies averages the means.
+        g, _, to_std, to_price = gittins_slopes(
+            (outlook.mean.mean(axis=1) - origin) / scale, outlook.std / scale, log_price
+        )
+        return Graded(
+            -g,
+            np.full_like(outlook.mean, -1.0 / (scale * outlook.mean.shape[1])),
+            -to_std / scale,
+            -to_price * (cost_m - fits_m),
+            -to_price * (cost_s - fits_s),
+            np.where(outlook.log_success < LEAST_LOG_P, 0.0, to_price),
+        )
+
+    return Monotone(score)
+
+
+def lower_bound(root_beta: float, scale: float, *, origin: float = 0.0) -> Score:
+    """(origin - (mean - sqrt(beta) std)) / scale + ln P(success) (Srinivas et al. 2010)."""
+
+    def score(outlook: Outlook) -> Graded:
+        mean = outlook.mean.mean(axis=1)
+        none = np.zeros_like(mean)
+        return Graded(
+            (origin - mean + root_beta * outlook.std) / scale + outlook.log_success,
+            np.full_like(outlook.mean, -1.0 / (scale * outlook.mean.shape[1])),
+            np.full_like(mean, root_beta / scale),
+            none,
+            none,
+            np.ones_like(mean),
+        )
+
+    return Monotone(score)
+
+
+def cheapness(outlook: Outlook) -> Graded:
+    """-ln E[min(c, cap)]."""
+    value, to_m, to_s = expected_cost_slopes(*outlook.cost, outlook.cap)
+    none = np.zeros_like(value)
+    return Graded(-value, np.zeros_like(outlook.mean), none, -to_m, -to_s, none)
+
+
+def differenced(function: Callable[[Outlook], Array], step: float = 1e-6) -> Score:
+    """A score from a plain elementwise function: partials by central differences, no model call."""
+
+    def score(outlook: Outlook) -> Graded:
+        def change(raised: Outlook, lowered: Outlook, width: Array) -> Array:
+            return (function(raised) - function(lowered)) / width
+
+        unit = step * outlook.std
+        to_mean = np.empty_like(outlook.mean)
+        for f in range(outlook.mean.shape[1]):
+            raised, lowered = outlook.mean.copy(), outlook.mean.copy()
+            raised[:, f] += unit
+            lowered[:, f] -= unit
+            to_mean[:, f] = change(
+                outlook._replace(mean=raised), outlook._replace(mean=lowered), 2.0 * unit
+            )
+        to_std = change(
+            outlook._replace(std=outlook.std + unit),
+            outlook._replace(std=outlook.std - unit),
+            2.0 * unit,
+        )
+        m, s = outlook.cost
+        flat = np.full_like(m, 2.0 * step)
+        to_cost_mean = change(
+            outlook._replace(cost=outlook.cost._replace(mean=m + step)),
+            outlook._replace(cost=outlook.cost._replace(mean=m - step)),
+            flat,
+        )
+        low = np.maximum(s - step, 0.0)
+        to_cost_std = change(
+            outlook._replace(cost=outlook.cost._replace(std=s + step)),
+            outlook._replace(cost=outlook.cost._replace(std=low)),
+            s + step - low,
+        )
+        to_success = change(
+            outlook._replace(log_success=outlook.log_success + step),
+            outlook._replace(log_success=outlook.log_success - step),
+            flat,
+        )
+        return Graded(function(outlook), to_mean, to_std, to_cost_mean, to_cost_std, to_success)
+
+    return score
+
+
+class Seen(NamedTuple):
+    """Points looked at before a search, and what is believed of them, or is `at_best`."""
+
+    X: Array
+    outlook: Outlook
+    at_best: bool = False  # so it is for the rows of a large table
+
+
+def _effort(belief: Belief) -> Effort:
+    return LITTLE if belief.light else Effort()
+
+
+def look(belief: Belief, rng: np.random.Generator) -> Seen:
+    """Where searches begin: the models are asked once, however many scores are searched."""
+    space = belief.space
+    if space.rows is None:
+        X = candidates(space, rng, belief.top, _effort(belief))
+        return Seen(X, belief.outlook(X))
+    X = untried(space.rows, belief.tried)
+    large = len(X) > CHUNK
+    return Seen(X, belief.at_best(X) if large else belief.outlook(X), at_best=large)
+
+
+@dataclass(frozen=True)
+class ScoreSurface:
+    """A score over the cube under a belief: what `search.maximise` climbs."""
+
+    belief: Belief
+    score: Score
+    seen: Seen | None = None
+
+    def at(self, X: Array) -> Rated:
+        """Score and shortfall at X."""
+        if self.seen is not None and X is self.seen.X:
+            outlook = self.seen.outlook
+        else:
+            outlook = self.belief.outlook(X)
+        return Rated(self.score(outlook).score, outlook.shortfall)
+
+    def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
+        """`at(X)` and the gradients of both: the chain rule through the Outlook."""
+        outlook, d = self.belief.slopes(X)
+        graded = self.score(outlook)
+        return Rated(graded.score, outlook.shortfall), chained(graded, d), d.d_shortfall
+
+
+def chained(graded: Graded, d: OutlookSlopes) -> Array:
+    """Gradient of a score in the cube, (m, d)."""
+    gradient: Array = np.matmul(d.d_mean, graded.to_mean[:, :, None])[:, :, 0]
+    gradient += graded.to_std[:, None] * d.d_std
+    for partial, slope in (
+        (graded.to_cost_mean, d.d_cost_mean),
+        (graded.to_cost_std, d.d_cost_std),
+        (graded.to_success, d.d_log_success),
+    ):
+        if slope.any():
+            gradient += partial[:, None] * slope
+    return gradient
+
+
+def maximise_score(
+    belief: Belief,
+    score: Score,
+    rng: np.random.Generator,
+    *,
+    seen: Seen | None = None,
+    within: float = 0.0,
+) -> Found:
+    """The best affordable, untried points under a score, and of a table all `within` that of it."""
+    assert belief.objective is not None
+    ceiling = None
+    if belief.space.rows is None or isinstance(score, Monotone):
+        seen = seen or look(belief, rng)
+        if seen.at_best:
+            best = seen.outlook
+            ceiling = np.where(best.shortfall <= 0, score(best).score, -np.inf)
+    return maximise(
+        ScoreSurface(belief, score, seen),
+        belief.space,
+        rng,
+        tried=belief.tried,
+        near=belief.top,
+        lengths=belief.objective.lengthscales,
+        effort=_effort(belief),
+        screened=None if seen is None else seen.X,
+        ceiling=ceiling,
+        within=within,
+    )
+
+
+def _whose(belief: Belief, best: float) -> str:
+    """The trial that returned the best value, where it is one's and not the model's."""
+    found = next((t.number for t in belief.history.done if t.value == best), None)
+    if found is not None:
+        return f" (trial {found})"
+    running = bool(belief.history.running)
+    return f" (the best as {'expected after what is running' if running else 'the model sees it'})"
+
+
+def proposal(
+    belief: Belief, found: Found, why: str, *, notes: Mapping[str, Any] | None = None
+) -> Proposal:
+    """The best point found, and in words what it is expected to buy and to cost."""
+    if not len(found.X):
+        return Proposal(None, "nothing affordable and untried is left", notes=notes or {})
+    x = found.X[0]
+    outlook = belief.outlook(x[None])
+    ei = float(np.exp(_log_improvement(outlook)[0][0]))
+    best = belief.sign * float(np.mean(belief.best))
+    because = f"{why}: expected improvement {ei:.3g} on {best:.4g}{_whose(belief, best)}"
+    for resource, (m, s) in belief.predicted(x).items():
+        cost = float(np.exp(expected_cost(m, s, max(belief.ledger[resource].left, 1e-300))[0]))
+        because += f", for about {format_amount(resource, cost)}"
+    return Proposal(x, because, float(found.score[0]), notes or {})

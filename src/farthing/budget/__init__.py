@@ -1,0 +1,1 @@
+"""Budgets: amounts and units, the ledger, the price of machine time."""

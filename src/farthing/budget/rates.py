@@ -1,0 +1,31 @@
+"""What a machine costs: `"$3.06/h"`, or `"$3.06/h per worker"`."""
+
+import re
+
+from farthing.budget.units import Budget
+from farthing.errors import InvalidInput
+
+__all__ = ["is_per_worker", "rate_of"]
+
+EACH = re.compile(r"\s+per\s+worker\s*$")
+
+
+def rate_of(rate: str) -> dict[str, float]:
+    """What a second costs, by resource: `"$3.06/h"` -> {"usd": 3.06 / 3600}."""
+    advice = f"rate={rate!r}: expected a price per time, such as '$3.06/h' or '$3.06/h per worker'."
+    if not isinstance(rate, str) or "/" not in rate:
+        raise InvalidInput(advice)
+    price, _, time = EACH.sub("", rate).partition("/")
+    try:
+        prices = Budget(price).limits
+        per = Budget(time if time.strip()[:1].isdigit() else f"1{time.strip()}").limits
+    except InvalidInput:
+        raise InvalidInput(advice) from None
+    if tuple(per) != ("s",) or {"s", "worker_s", "trials"} & set(prices):
+        raise InvalidInput(advice)
+    return {resource: amount / per["s"] for resource, amount in prices.items()}
+
+
+def is_per_worker(rate: str | None) -> bool:
+    """Whether a rate is that of every worker, and not of the machine they share."""
+    return rate is not None and EACH.search(rate) is not None

@@ -1,0 +1,1 @@
+"""The core: settings, state, events, and the one function that applies an event."""

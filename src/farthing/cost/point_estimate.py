@@ -1,0 +1,63 @@
+"""The papers' cost: exp(mean of ln c), however uncertain it is (Lee et al. 2020, section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farthing.cost.log_gp import LogGP
+from farthing.cost.model import CostLearner, CostModel, Evidence, Following, KnownBeforehand
+from farthing.models.gp import Memory, Normal
+
+__all__ = ["Median"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _MedianCost:
+    """Another model's mean, with no spread."""
+
+    model: CostModel
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, Following):
+            object.__setattr__(self, "after", self._after)
+
+    def _after(self, x: Array) -> _MedianCost:
+        assert isinstance(self.model, Following)
+        return replace(self, model=self.model.after(x))
+
+    @property
+    def memory(self) -> Memory | None:
+        return self.model.memory
+
+    def log_at(self, X: Array) -> Normal:
+        mean, std = self.model.log_at(X)
+        return Normal(mean, np.zeros_like(std))
+
+    def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
+        (mean, std), d_mean, d_std = self.model.slopes(X)
+        return Normal(mean, np.zeros_like(std)), d_mean, np.zeros_like(d_std)
+
+    def condition(self, x: Array, cost: float) -> _MedianCost:
+        return replace(self, model=self.model.condition(x, cost))
+
+
+@dataclass(frozen=True)
+class Median:
+    """Trust another model's mean: acquisition, stopping and budget then all use exp(mean)."""
+
+    learner: CostLearner = LogGP()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.learner, KnownBeforehand):
+            # Of the made one and not of the class: a Median of a learnt cost knows no price.
+            object.__setattr__(self, "price_at", self.learner.price_at)
+
+    def fit(self, evidence: Evidence) -> _MedianCost | None:
+        """The other learner's model without its spread."""
+        model = self.learner.fit(evidence)
+        return None if model is None else _MedianCost(model)

@@ -1,0 +1,1 @@
+"""Trials as rows: data frames, CSV, JSON, and the import of external evaluations."""

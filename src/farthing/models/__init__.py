@@ -1,0 +1,1 @@
+"""Models: Gaussian processes, regression, and the formulas of one normal variable."""

@@ -1,0 +1,445 @@
+"""A Gaussian process with a Matern-5/2 kernel and one lengthscale per coordinate.
+
+    X (n, d)   observed points of the unit cube          Z (n, e)   embedded, see kernel.py
+    y (n, f)   f target columns (fantasies share X)      L (n, n)   L L' = K + noise I
+    K (n, n)   the kernel between observed points        A (n, f)   (K + noise I)^-1 (y - mean)
+
+The model lives on standardised targets; `at` and `slopes` answer in the user's units.
+Hyperparameters are the maximum a posteriori under the dimension-scaled prior
+ln l ~ N(sqrt 2 + ln(d)/2, 3) (Hvarfner et al. 2024). A GP never changes: `condition` returns a new
+one with one more row in its factor. Rasmussen and Williams 2006, algorithm 2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import blas, lapack, solve_triangular
+
+from farthing.models.hyperparameters import Hyper, factor, learnt
+from farthing.models.kernel import columns, distances, embed, matern, matern_slopes, pulled
+
+__all__ = ["GP", "Hyper", "Memory", "Normal", "build", "fit", "is_due", "kept", "refit"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Memory = Mapping[str, Any]  # {"hyper": [...], "n": rows they were learnt from}, plain JSON values
+
+VARIANCE_FLOOR = 1e-12  # relative to v: a posterior variance is never quite zero
+ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt anew at every n up to this,
+RELEARN_GROWTH = 1.1  # then whenever n has grown by a tenth
+RELEARN_SELDOM = 1.5
+LEARN_AT_MOST = 400  # hyperparameters are learnt on at most this many rows
+MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`),
+LIGHT_AT_MOST = 400  # or this many where there is little time
+ROUGH_AT_MOST = 96  # observations that a bound of the std looks at
+ROUGH_AT_ONCE = 2**16  # kernel values held while bounding: they stay in the cache
+ROUNDING = 2.0**-24  # of single precision
+
+
+class Normal(NamedTuple):
+    """Mean, (m, f) of a GP and (m,) of a cost, and standard deviation, (m,), at m points."""
+
+    mean: Array
+    std: Array
+
+
+@dataclass(frozen=True)
+class GP:
+    """A posterior; make one with `fit` or `build`."""
+
+    X: Array  # (n, d)
+    targets: Array  # (n, f) standardised
+    options: Ints  # (d,) number of options of a categorical coordinate, else 0
+    hyper: Hyper
+    shift: float  # y = shift + scale * target
+    scale: float
+    L: Array  # (n, n)
+
+    @property
+    def lengthscales(self) -> Array:
+        """(d,)."""
+        return self.hyper.lengthscales
+
+    @property
+    def variance(self) -> float:
+        """Prior variance v, standardised."""
+        return self.hyper.variance
+
+    @property
+    def noise(self) -> float:
+        """Observation noise variance, standardised."""
+        return self.hyper.noise
+
+    @property
+    def mean(self) -> float:
+        """Prior mean, standardised."""
+        return float(self.hyper.mean or 0.0)
+
+    @cached_property
+    def _weight(self) -> Array:
+        return 1.0 / self.lengthscales[columns(self.options)]  # (e,)
+
+    @cached_property
+    def _has_categoricals(self) -> bool:
+        return bool(self.options.any())
+
+    @cached_property
+    def _Z(self) -> Array:
+        return self.embedded(self.X)
+
+    @cached_property
+    def _to_cube(self) -> Array:
+        """(e, d): gradients in embedded coordinates times this are gradients in the cube."""
+        source = columns(self.options)
+        numbers = self.options[source] == 0
+        chain = np.zeros((len(source), len(self.options)))
+        chain[numbers, source[numbers]] = self._weight[numbers]  # none for categoricals
+        return chain
+
+    @cached_property
+    def _centres(self) -> Array:
+        """(n, d): the observed points where their pull is a gradient in the cube."""
+        return self.to_cube(self._Z)
+
+    @cached_property
+    def _A(self) -> Array:
+        solved, _ = lapack.dpotrs(self.L, self.targets - self.mean, lower=1)
+        return np.asarray(solved)
+
+    @cached_property
+    def _L_inverse(self) -> Array:
+        inverse, _ = lapack.dtrtri(self.L, lower=1)
+        return np.asarray(inverse)
+
+    def embedded(self, X: Array) -> Array:
+        """(m, e): X embedded and divided by the lengthscales, where the kernel is isotropic."""
+        X = np.asarray(X, dtype=np.float64)
+        return (embed(X, self.options) if self._has_categoricals else X) * self._weight
+
+    def to_cube(self, gradient: Array) -> Array:
+        """Gradient in embedded coordinates (m, e) -> in the cube (m, d); none for categoricals."""
+        return gradient @ self._to_cube
+
+    def _answer(self, mean: Array, variance: Array) -> Normal:
+        floor = VARIANCE_FLOOR * self.variance
+        std = self.scale * np.sqrt(np.maximum(variance, floor))
+        return Normal(self._in_units(mean), std)
+
+    def _in_units(self, mean: Array) -> Array:
+        return self.shift + self.scale * (self.mean + mean)
+
+    def _half(self, k: Array) -> Array:
+        """(m, n): k L^-T; a triangular product is faster than a triangular solve."""
+        return np.asarray(blas.dtrmm(1.0, self._L_inverse, k.T, lower=1).T) if len(k) else k
+
+    def at(self, X: Array) -> Normal:
+        """Posterior of the latent function at X (m, d), in the user's units; f means per point."""
+        k = matern(distances(self.embedded(X), self._Z), self.variance)  # (m, n)
+        half = self._half(k)
+        return self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
+
+    def at_best(self, X: Array) -> Normal:
+        """A mean no larger and a std no smaller than those `at` gives, for a fraction of the work.
+
+        In single precision, the std after some of the observations only: the others can but lessen
+        it. What rounding may do is added: a kernel value is off by less than 16 u v, a product with
+        weights w by (n + 16) u v |w|_1, u = 2^-24; or 16 u v |w|_1 where it is made in double.
+        """
+        some, half = self._some
+        floats = half.astype(np.float32)
+        off = (len(some) + 16) * ROUNDING * self.variance * np.linalg.norm(np.abs(half).sum(axis=1))
+        off += (len(some) + 2) * ROUNDING * np.sqrt(self.variance)
+        means, explained = [], []
+        for k in self._rough(X):
+            means.append(self._rough_mean(k))
+            part = blas.strmm(1.0, floats, k.T if len(some) == len(self.X) else k.T[some], lower=1)
+            explained.append(np.sqrt(np.einsum("ij,ij->j", part, part)))
+        sure = np.maximum(np.concatenate(explained) - off, 0.0)
+        return self._answer(np.concatenate(means), self.variance - sure * sure)
+
+    def least(self, X: Array) -> Array:
+        """(m, f): the mean of `at_best` alone."""
+        return self._in_units(np.concatenate([self._rough_mean(k) for k in self._rough(X)]))
+
+    def _rough_mean(self, k: Any) -> Array:
+        """No more than k A, of k in single precision, summed in double."""
+        return np.asarray(k @ self._A - 17 * ROUNDING * self.variance * np.abs(self._A).sum(axis=0))
+
+    @cached_property
+    def _some(self) -> tuple[Ints, Array]:
+        """Observations that tell much, and the inverse of the factor that is theirs alone."""
+        some = _subset(self.targets[:, 0], ROUGH_AT_MOST)
+        if len(some) == len(self.X):
+            return some, self._L_inverse
+        root = factor(self.L[some] @ self.L[some].T, self.variance)
+        return some, np.asarray(lapack.dtrtri(root, lower=1)[0])
+
+    def _rough(self, X: Array) -> Iterator[Any]:
+        """k(X, observations) in single precision, some rows at a time; distances in double."""
+        Z, step = self._Z, max(1, ROUGH_AT_ONCE // len(self._Z))
+        ones = np.ones((len(Z), 1))
+        centres = np.hstack([-10.0 * Z, 5.0 * ones, 5.0 * (Z * Z).sum(axis=1, keepdims=True)]).T
+        z = self.embedded(X)
+        squares = np.hstack([z, (z * z).sum(axis=1, keepdims=True), np.ones((len(z), 1))])
+        for i in range(0, len(X), step):
+            q = (squares[i : i + step] @ centres).astype(np.float32)
+            yield matern(np.sqrt(np.maximum(q, 0.0, out=q), out=q), self.variance)
+
+    def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
+        """`at(X)`, the gradient of its mean, (m, d, f), and of its std, (m, d)."""
+        Z = self.embedded(X)
+        k, slope = matern_slopes(distances(Z, self._Z), self.variance)
+        half = self._half(k)
+        normal = self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
+        f = self._A.shape[1]
+        weights = np.empty((f + 1, *k.shape))
+        weights[:f] = self._A.T[:, None, :]
+        np.matmul(half, self._L_inverse, out=weights[f])
+        weights *= slope
+        gradients = pulled(weights, self.to_cube(Z), self._centres)  # f means, then the variance
+        # Not scale^2 / std: the square of a large scale overflows.
+        d_std = gradients[f] * (-self.scale / (normal.std / self.scale))[:, None]
+        return normal, self.scale * gradients[:f].transpose(1, 2, 0), d_std
+
+    def covariance(self, X: Array) -> Array:
+        """Joint posterior covariance (m, m) of the latent function at X."""
+        return self.scale * self.scale * self.standard_covariance(X)
+
+    def standard_covariance(self, X: Array) -> Array:
+        """The same, standardised: finite where the square of `scale` is not."""
+        Z = self.embedded(X)
+        k = matern(distances(Z, self._Z), self.variance)
+        half = solve_triangular(self.L, k.T, lower=True, check_finite=False)
+        return np.asarray(matern(distances(Z, Z), self.variance) - half.T @ half)
+
+    def sample(self, X: Array, size: int, rng: np.random.Generator) -> Array:
+        """(size, m) joint draws of the latent function: mean + chol(covariance) z."""
+        if self.targets.shape[1] > 1:
+            raise ValueError("sample() wants one target column; this posterior holds fantasies")
+        mean = self.at(X).mean[:, 0]
+        covariance = self.standard_covariance(X)
+        covariance[np.diag_indices_from(covariance)] += 1e-9 * self.variance
+        root = factor(covariance, self.variance)
+        return np.asarray(mean + self.scale * rng.standard_normal((size, len(mean))) @ root.T)
+
+    def left_out(self, moved: Array | None = None) -> Normal:
+        """Each row as the others predict it, (n,), mean estimated from them, their noise included.
+
+        y_i - [Q y]_i / Q_ii and 1 / Q_ii, Q = K^-1 - K^-1 1 1' K^-1 / 1' K^-1 1 (Rasmussen and
+        Williams 2006, eq. 5.12, with the constant mean projected out); less what noise the row
+        alone has, so that it is a row like any other.
+
+        Args:
+            moved: (n, n) how far each row's y goes down where another (column) is left out.
+        """
+        inverse = self._L_inverse.T @ self._L_inverse
+        ones = inverse.sum(axis=0)
+        Q = inverse - np.outer(ones, ones / ones.sum())
+        precision = np.diag(Q)
+        pull = Q @ self.targets[:, 0]
+        if moved is not None:
+            pull -= np.einsum("ij,ji->i", Q, moved / self.scale)
+        own = np.einsum("ij,ij->i", self.L, self.L) - self.variance - self.noise
+        variance = np.maximum(1.0 / precision - own, self.noise)
+        mean = self.shift + self.scale * (self.targets[:, 0] - pull / precision)
+        return Normal(mean, self.scale * np.sqrt(variance))
+
+    def condition(self, x: Array, y: ArrayLike) -> GP:
+        """The posterior after y, one value or one per fantasy, was seen at x: one more row of L."""
+        y = np.atleast_1d(np.asarray(y, dtype=np.float64))
+        return self.condition_all(np.asarray(x, dtype=np.float64).reshape(1, -1), y[None])
+
+    def condition_all(self, X: Array, Y: Array) -> GP:
+        """The posterior after Y (m, 1) or (m, f) was seen at X (m, d): m more rows of L,
+
+        [L 0; B' C],  L B = k(X_n, X),  C C' = k(X, X) + noise I - B' B.
+        """
+        targets = (Y - self.shift) / self.scale
+        Z = self.embedded(X)
+        k = matern(distances(Z, self._Z), self.variance)
+        B = solve_triangular(self.L, k.T, lower=True, check_finite=False)
+        n, m = len(self.L), len(X)
+        rest = matern(distances(Z, Z), self.variance)
+        np.fill_diagonal(rest, self.variance + self.noise)
+        L = np.zeros((n + m, n + m), order="F")
+        L[:n, :n] = self.L
+        L[n:, :n] = B.T
+        L[n:, n:] = _root(rest - B.T @ B, VARIANCE_FLOOR * self.variance)
+        before = self.targets
+        if targets.shape[1] > before.shape[1]:
+            before = np.repeat(before, targets.shape[1], axis=1)
+        seen = np.broadcast_to(targets, (m, before.shape[1]))
+        return replace(self, X=np.vstack([self.X, X]), targets=np.vstack([before, seen]), L=L)
+
+
+def _root(K: Array, floor: float) -> Array:
+    """A lower Cholesky factor (m, m) of which no squared pivot is below the floor: what was seen
+    at the same point before.
+    """
+    L, info = lapack.dpotrf(K, lower=1, clean=1)
+    if info == 0 and bool((np.diag(L) ** 2 >= floor).all()):
+        return np.asarray(L)
+    L = np.zeros(K.shape)
+    for j in range(len(K)):
+        L[j, j] = np.sqrt(max(K[j, j] - L[j, :j] @ L[j, :j], floor))
+        L[j + 1 :, j] = (K[j + 1 :, j] - L[j + 1 :, :j] @ L[j, :j]) / L[j, j]
+    return L
+
+
+# ── standardising ──────────────────────────────────────────────────────────────────────────────
+
+
+def _clip(y: Array) -> Array:
+    """Bad outliers pulled in to Q3 + 1.5 IQR, from n = 8: one must not flatten the rest."""
+    if len(y) < 8:
+        return y
+    ordered = np.sort(y)
+    lower, upper = (ordered[round(share * (len(y) - 1))] for share in (0.25, 0.75))
+    # Halved before subtracting so that the fence is finite for any finite y.
+    return np.asarray(np.minimum(y, min(upper + 3.0 * (0.5 * upper - 0.5 * lower), ordered[-1])))
+
+
+def _standardise(y: Array) -> tuple[Array, float, float]:
+    """(targets, shift, scale); a constant keeps scale 1. Safe from 1e-300 to 1e300."""
+    middle = float(np.median(y))
+    reach = float(np.abs(0.5 * y - 0.5 * middle).max()) * 2.0
+    if not reach > 1e-13 * abs(middle):
+        return np.zeros_like(y), middle, 1.0
+    reach = min(reach, 1e300)
+    z = y / reach - middle / reach
+    mean, std = float(z.mean()), float(z.std())
+    return (z - mean) / std, middle + mean * reach, std * reach
+
+
+def kept(y: Array, *, seldom: bool = False) -> Ints:
+    """The rows that the posterior uses, where nothing is clipped."""
+    return _subset(y, LIGHT_AT_MOST if seldom else MODEL_AT_MOST)
+
+
+def _subset(y: Array, limit: int) -> Ints:
+    """At most `limit` rows, in order: the better half of them the lowest y, the rest every k-th."""
+    if len(y) <= limit:
+        return np.arange(len(y))
+    order = np.argsort(y, kind="stable")
+    best, rest = order[: limit // 2], np.sort(order[limit // 2 :])
+    spread = rest[np.linspace(0, len(rest) - 1, limit - len(best)).round().astype(np.int64)]
+    return np.sort(np.concatenate([best, spread]))
+
+
+# ── making one ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _generalised_mean(L: Array, targets: Array) -> float:
+    """Least-squares constant mean 1'K^-1 y / 1'K^-1 1."""
+    solved, _ = lapack.dpotrs(L, np.ones(len(L)), lower=1)
+    return float(solved @ targets[:, 0] / solved.sum())
+
+
+def _posterior(
+    X: Array,
+    targets: Array,
+    hyper: Hyper,
+    *,
+    options: Ints,
+    shift: float,
+    scale: float,
+    extra: Array | float = 0.0,
+) -> GP:
+    Z = embed(X, options) * (1.0 / hyper.lengthscales[columns(options)])
+    K = matern(distances(Z, Z), hyper.variance)
+    np.fill_diagonal(K, hyper.variance + hyper.noise + extra)
+    L = factor(K, hyper.variance)
+    if hyper.mean is None:
+        hyper = hyper._replace(mean=_generalised_mean(L, targets))
+    return GP(X, targets, options, hyper, shift, scale, L)
+
+
+def _no_categoricals(X: Array) -> Ints:
+    return np.zeros(X.shape[1], dtype=np.int64)
+
+
+def build(X: ArrayLike, y: ArrayLike, hyper: Hyper, *, options: Ints | None = None) -> GP:
+    """The posterior with given hyperparameters, on y as it is: nothing standardised or clipped."""
+    X = np.asarray(X, dtype=np.float64)
+    targets = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+    options = _no_categoricals(X) if options is None else options
+    return _posterior(X, targets, hyper, options=options, shift=0.0, scale=1.0)
+
+
+def fit(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    options: Ints | None = None,
+    noisy: bool = False,
+    clip: bool = True,
+    start: Hyper | None = None,
+    learn: bool = True,
+    extra: Array | None = None,
+    seldom: bool = False,
+) -> GP:
+    """The posterior after (X, y) with maximum a posteriori hyperparameters.
+
+    Args:
+        options: number of options of each categorical coordinate, 0 elsewhere.
+        noisy: whether equal points may give different values.
+        clip: whether to pull in bad outliers; not for costs, which must not be underrated.
+        start: hyperparameters to start from.
+        learn: False keeps `start` as it is and only computes the posterior.
+        extra: (n,) variance that each y has besides the noise of all.
+        seldom: there is little time: the posterior uses fewer rows.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    options = _no_categoricals(X) if options is None else options
+    clipped = np.asarray(y, dtype=np.float64)
+    clipped = _clip(clipped) if clip else clipped
+    keep = kept(clipped, seldom=seldom)
+    X, clipped = X[keep], clipped[keep]
+    targets, shift, scale = _standardise(clipped)
+    own = np.zeros(len(X)) if extra is None else extra[keep] / scale / scale
+    if learn or start is None:
+        some = _subset(clipped, LEARN_AT_MOST)
+        hyper = learnt(X[some], targets[some], options, noisy=noisy, start=start, extra=own[some])
+    else:
+        hyper = start._replace(mean=None)
+    return _posterior(
+        X, targets[:, None], hyper, options=options, shift=shift, scale=scale, extra=own
+    )
+
+
+def is_due(memory: Memory | None, n: int, *, seldom: bool = False) -> bool:
+    """Whether to relearn: at every n up to 30, then when n has grown by a tenth; or, where there is
+    little time, whenever n has grown by a half.
+    """
+    growth = RELEARN_SELDOM if seldom else RELEARN_GROWTH if n > ALWAYS_RELEARN_UP_TO else 0.0
+    return memory is None or bool(n >= growth * memory["n"])
+
+
+def refit(
+    X: ArrayLike,
+    y: ArrayLike,
+    memory: Memory | None,
+    *,
+    options: Ints | None = None,
+    noisy: bool = False,
+    clip: bool = True,
+    seldom: bool = False,
+) -> tuple[GP, Memory]:
+    """`fit` on a schedule: hyperparameters are learnt anew when it `is_due`; `seldom` where there
+    is little time, and then on fewer rows.
+    """
+    n = len(np.asarray(y))
+    start = Hyper.from_list(memory["hyper"]) if memory else None
+    due = is_due(memory, n, seldom=seldom)
+    model = fit(
+        X, y, options=options, noisy=noisy, clip=clip, start=start, learn=due, seldom=seldom
+    )
+    if memory is not None and not due:
+        return model, memory
+    return model, {"hyper": model.hyper.to_list(), "n": n}

@@ -1,0 +1,283 @@
+"""One coordinate of the cube: the map between a parameter's values and [0, 1], and conditions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farthing.errors import InvalidInput
+from farthing.space.parameters import (
+    INACTIVE,
+    Categorical,
+    Float,
+    Int,
+    Ordinal,
+    Parameter,
+    Scale,
+    is_number,
+    plain,
+    tick_count,
+    to_number,
+    to_whole,
+)
+
+__all__ = [
+    "Axis",
+    "Condition",
+    "Integers",
+    "Levels",
+    "Line",
+    "axis_of",
+    "condition_of",
+    "encode_value",
+    "nearby",
+]
+
+Array: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+MOST_LEVELS = 1000  # an Int with more values is snapped by arithmetic: its levels are never listed
+
+
+class Line:
+    """The coordinate of a Float."""
+
+    levels = None
+
+    def __init__(self, parameter: Float) -> None:
+        self.parameter = parameter
+        self.scale = Scale.over(parameter.low, parameter.high, log=parameter.log)
+        self.ticks = tick_count(parameter)
+
+    def encode(self, value: Any) -> float:
+        number = to_number(value)
+        if not self.parameter.low <= number <= self.parameter.high:
+            raise InvalidInput(f"{value!r} is outside {self.parameter}.")
+        return self._place(number)
+
+    def decode(self, x: float) -> float:
+        """Return the shortest decimal number of x's cell.
+
+        With q = 10^-digits the largest power of ten in the cell's width, at most one multiple of
+        10 q lies in the cell, and every shorter number of the cell is that one.
+        """
+        low, high = self.parameter.low, self.parameter.high
+        if x in (0.0, 1.0):
+            return high if x else low
+        t = self.scale.origin + x * self.scale.width
+        value = min(max(math.exp(t) if self.scale.log else t, low), high)
+        if self.ticks == math.inf:
+            return value
+        cell = self.scale.width * (value if self.scale.log else 1.0) / self.ticks
+        digits = -math.floor(math.log10(cell))
+        for shorter in (round(value, digits - 1), round(value, digits)):
+            if low <= shorter <= high and self._place(shorter) == x:
+                return shorter
+        return value
+
+    def natural(self, x: Array) -> Array:
+        values: Array = self.scale.value(x)
+        return values
+
+    def _place(self, number: float) -> float:
+        t = math.log(number) if self.scale.log else number
+        x = (t - self.scale.origin) / self.scale.width
+        return x if self.ticks == math.inf else round(x * self.ticks) / self.ticks
+
+
+class Levels:
+    """The coordinate of a parameter with listed values."""
+
+    def __init__(
+        self,
+        parameter: Parameter,
+        *,
+        values: Sequence[Any],
+        scale: Scale | None,
+        levels: Array,
+        edges: Array | None = None,  # (k - 1,) where `spread` passes from a level to the next
+    ) -> None:
+        self.parameter = parameter
+        self.values = values
+        self.scale = scale
+        self.levels = levels
+        self.levels.setflags(write=False)
+        self.middles = (levels[1:] + levels[:-1]) / 2
+        self.edges = np.arange(1, len(values)) / len(values) if edges is None else edges
+        self.numbers = np.array(values if scale else [math.nan] * len(values), dtype=np.float64)
+        self.coordinate: dict[Any, float] = dict(zip(values, levels.tolist(), strict=True))
+        self.value = dict(zip(levels.tolist(), values, strict=True))
+
+    def encode(self, value: Any) -> float:
+        value = plain(value)
+        if self.scale is not None and isinstance(value, bool):
+            raise InvalidInput(f"{value!r} is not a number. Give an int or a float.")
+        try:
+            return self.coordinate[value]
+        except (KeyError, TypeError):
+            raise InvalidInput(f"{value!r} is not a value of {self.parameter}.") from None
+
+    def decode(self, x: float) -> Any:
+        return self.value[x]
+
+    def snap(self, x: Array) -> Array:
+        return self.levels[np.searchsorted(self.middles, x)]
+
+    def spread(self, u: Array) -> Array:
+        return self.levels[np.searchsorted(self.edges, u, side="right")]
+
+    def natural(self, x: Array) -> Array:
+        return self.numbers[np.searchsorted(self.middles, x)]
+
+
+class Integers:
+    """The coordinate of an Int with too many values to list."""
+
+    levels = None
+
+    def __init__(self, parameter: Int, scale: Scale) -> None:
+        self.parameter = parameter
+        self.scale = scale
+
+    def encode(self, value: Any) -> float:
+        whole = to_whole(value)
+        if not self.parameter.low <= whole <= self.parameter.high:
+            raise InvalidInput(f"{value!r} is outside {self.parameter}.")
+        return float(self.scale.place(np.float64(whole)))
+
+    def decode(self, x: float) -> int:
+        return int(self.natural(np.array([x]))[0])
+
+    def snap(self, x: Array) -> Array:
+        coordinates: Array = self.scale.place(self.natural(x))
+        return coordinates
+
+    def spread(self, u: Array) -> Array:
+        coordinates: Array = self.scale.place(self._within(np.rint(self.scale.value(u))))
+        return coordinates
+
+    def natural(self, x: Array) -> Array:
+        value = self.scale.value(x)
+        if not self.scale.log:
+            return self._within(np.rint(value))
+        below = np.floor(value)  # halfway in logs is the geometric mean
+        return self._within(below + (value > np.sqrt(below * (below + 1.0))))
+
+    def _within(self, whole: Array) -> Array:
+        return np.minimum(np.maximum(whole, self.parameter.low), self.parameter.high)
+
+
+def axis_of(parameter: Parameter) -> Line | Levels | Integers:
+    """The coordinate of a parameter."""
+    match parameter:
+        case Float():
+            return Line(parameter)
+        case Int(low, high):
+            scale = Scale.over(low - 0.5, high + 0.5, log=parameter.log)
+            if high - low + 1 > MOST_LEVELS:
+                return Integers(parameter, scale)
+            numbers = np.arange(low, high + 1, dtype=np.float64)
+            return Levels(
+                parameter,
+                values=range(low, high + 1),
+                scale=scale,
+                levels=scale.place(numbers),
+                edges=scale.place(numbers[:-1] + 0.5),
+            )
+        case Ordinal(values):
+            numeric = parameter.numeric
+            numbers = np.array(values if numeric else range(len(values)), dtype=np.float64)
+            scale = Scale.over(float(numbers[0]), float(numbers[-1]), log=parameter.log)
+            return Levels(
+                parameter,
+                values=values,
+                scale=scale if numeric else None,
+                levels=scale.place(numbers),
+            )
+        case Categorical(options):
+            k = len(options)
+            return Levels(parameter, values=options, scale=None, levels=(np.arange(k) + 0.5) / k)
+
+
+Axis: TypeAlias = Line | Levels | Integers
+
+
+def encode_value(name: str, axis: Axis, value: Any) -> float:
+    """The place of a value, or an error that names its parameter."""
+    try:
+        return axis.encode(value)
+    except InvalidInput as error:
+        raise InvalidInput(f"Parameter {name!r}: {error}") from None
+
+
+def nearby(axis: Axis, value: Any) -> float:
+    """Where a value the parameter may not take would sit; the middle if nowhere."""
+    try:
+        return axis.encode(value)
+    except InvalidInput:
+        if axis.scale is None or not is_number(value):
+            return INACTIVE
+        return float(axis.scale.place(min(max(value, axis.scale.low), axis.scale.high)))
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A parameter is active where each of its parents sits at one of the named options."""
+
+    when: Mapping[str, Any]
+    parents: tuple[tuple[int, tuple[float, ...]], ...]  # coordinate, its levels that will do
+
+    def holds(self, x: Sequence[float]) -> bool:
+        return all(x[j] in levels for j, levels in self.parents)
+
+    def holds_at(self, X: Array) -> Mask:
+        rows: Mask = np.ones(len(X), dtype=np.bool_)
+        for j, levels in self.parents:
+            rows &= reduce(np.logical_or, [X[:, j] == level for level in levels])
+        return rows
+
+
+def condition_of(
+    name: str, parameters: Mapping[str, Parameter], axes: Sequence[Axis]
+) -> Condition | None:
+    """When a parameter is there; None: always."""
+    when = parameters[name].when
+    if when is None:
+        return None
+    names = list(parameters)
+    parents = []
+    for parent, wanted in when.items():
+        if parent not in parameters:
+            problem = f"names {parent!r}, but the parameters are {names}"
+        elif parent == name:
+            problem = "names itself; name another parameter"
+        elif isinstance(parameters[parent], Float):
+            problem = f"names the Float {parent!r}; name an Int, an Ordinal or a Categorical"
+        elif parameters[parent].when is not None:
+            problem = f"names {parent!r}, which is conditional itself; there is only one level"
+        else:
+            j = names.index(parent)
+            parents.append((j, _wanted_levels(name, parent, axes[j], wanted)))
+            continue
+        raise InvalidInput(f"Parameter {name!r}: its `when` {problem}.")
+    return Condition(when, tuple(parents))
+
+
+def _wanted_levels(name: str, parent: str, axis: Axis, wanted: Any) -> tuple[float, ...]:
+    try:
+        return (axis.encode(wanted),)
+    except InvalidInput as error:
+        problem = error
+    if isinstance(wanted, list | tuple | range | AbstractSet) and wanted:
+        try:
+            return tuple(axis.encode(option) for option in wanted)
+        except InvalidInput as error:
+            problem = error
+    raise InvalidInput(f"Parameter {name!r}: its `when` on {parent!r} cannot hold: {problem}")

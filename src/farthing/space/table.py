@@ -1,0 +1,161 @@
+"""A finite table of candidates: its rows, their points, and the parameters inferred from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farthing.errors import InvalidInput
+from farthing.space.coordinates import (
+    Axis,
+    Levels,
+    encode_value,
+)
+from farthing.space.parameters import (
+    INACTIVE,
+    Categorical,
+    Float,
+    Ordinal,
+    Parameter,
+    are_numbers,
+    is_absent,
+    plain,
+    to_numbers,
+)
+
+__all__ = ["ABSENT", "Table", "infer", "key_of", "records_of", "with_none"]
+
+Array: TypeAlias = NDArray[np.float64]
+Params: TypeAlias = dict[str, Any]
+
+CHUNK = 2**21  # distances held at once when looking for the nearest row: 16 MB
+
+ABSENT = object()
+
+
+class Table:
+    """The rows of a table space: their values, their points, and what each of them has."""
+
+    def __init__(
+        self,
+        keys: list[tuple[Any, ...]],  # a row's values in the order of the names, or ABSENT
+        parameters: Mapping[str, Parameter],
+        axes: Sequence[Axis],
+    ) -> None:
+        self.keys = keys
+        self.points = np.empty((len(keys), len(axes)))
+        self.present = np.empty((len(keys), len(axes)), dtype=np.bool_)
+        for j, (name, axis) in enumerate(zip(parameters, axes, strict=True)):
+            column = [key[j] for key in keys]
+            codes = {v: encode_value(name, axis, v) for v in set(column) if v is not ABSENT}
+            self.points[:, j] = [codes.get(v, INACTIVE) for v in column]
+            self.present[:, j] = [v is not ABSENT for v in column]
+        self.row_of_key: dict[tuple[Any, ...], int] = {}
+        self.row_of_point: dict[bytes, int] = {}
+        for i, key in enumerate(keys):
+            first = self.row_of_key.setdefault(key, i)
+            if first == i:
+                self._tell_apart(i)
+                self.row_of_point[self.points[i].tobytes()] = i
+            self.points[i] = self.points[first]
+        self.points.setflags(write=False)
+        self.categorical = [
+            (j, axis)
+            for j, axis in enumerate(axes)
+            if isinstance(axis, Levels) and isinstance(axis.parameter, Categorical)
+        ]
+        self.numeric = np.setdiff1d(np.arange(len(axes)), [j for j, _ in self.categorical])
+        self.numbers = self.points[:, self.numeric]
+        self.squares = (self.numbers**2).sum(axis=1)
+
+    def _tell_apart(self, i: int) -> None:
+        """Move row i by an ulp while another row sits there, as an absent and a middle value do."""
+        x = self.points[i]
+        other = self.row_of_point.get(x.tobytes())
+        if other is None:
+            return
+        j = next(j for j, v in enumerate(self.keys[i]) if v != self.keys[other][j])
+        inwards = 0.0 if x[j] > INACTIVE else 1.0
+        while x.tobytes() in self.row_of_point:
+            x[j] = np.nextafter(x[j], inwards)
+
+    def nearest(self, X: Array) -> NDArray[np.intp]:
+        """Row with the least sum of squared differences, a mismatched category counting one."""
+        X = X + 0.0  # -0.0 has other bytes than 0.0
+        found = np.array([self.row_of_point.get(x.tobytes(), -1) for x in X], dtype=np.intp)
+        strangers = np.flatnonzero(found < 0)
+        step = max(1, CHUNK // len(self.points))
+        for start in range(0, len(strangers), step):
+            some = strangers[start : start + step]
+            distance = self.squares - 2.0 * X[np.ix_(some, self.numeric)] @ self.numbers.T
+            for j, axis in self.categorical:
+                snapped = axis.snap(X[some, j])
+                distance += snapped[:, None] != self.points[:, j]
+            found[some] = distance.argmin(axis=1)
+        return found
+
+    def params(self, i: int, names: Sequence[str]) -> Params:
+        """Row i as it was given, without what it does not have."""
+        pairs = zip(names, self.keys[i], strict=True)
+        return {name: value for name, value in pairs if value is not ABSENT}
+
+
+def records_of(rows: Any) -> list[Mapping[str, Any]]:
+    """The rows as a list of mappings."""
+    if hasattr(rows, "to_dict") and not isinstance(rows, Mapping):
+        rows = rows.to_dict("records")
+    if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
+        raise InvalidInput("The rows must be a list of dicts or a data frame.")
+    records = list(rows)
+    if not records:
+        raise InvalidInput("The table has no rows. Give at least one.")
+    for i, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise InvalidInput(f"Row {i} is {record!r}, not a dict of parameters.")
+    return records
+
+
+def key_of(params: Mapping[str, Any], names: Sequence[str], with_none: AbstractSet[str]) -> Any:
+    """Values in the order of the names; None and NaN are absent, except where None is an option."""
+    values = [plain(params.get(name)) for name in names]
+    for j, value in enumerate(values):
+        if is_absent(value) and not (
+            value is None and names[j] in with_none and names[j] in params
+        ):
+            values[j] = ABSENT
+    return tuple(values)
+
+
+def with_none(parameters: Mapping[str, Parameter]) -> set[str]:
+    """Names of the parameters that have None as an option."""
+    options = {name: getattr(p, "options", ()) for name, p in parameters.items()}
+    return {name for name in options if None in options[name]}
+
+
+def infer(name: str, column: Iterable[Any]) -> Parameter:
+    """Infer a column's parameter; a log scale if it spaces the numbers more evenly."""
+    values = set(column)
+    if not are_numbers(values):
+        return Categorical(sorted(values, key=repr))
+    try:
+        numbers = to_numbers(sorted(values))
+        log = bool(numbers[0] > 0) and _unevenness(np.log(numbers)) < _unevenness(numbers)
+        try:
+            return Ordinal(sorted(values), log=log)
+        except InvalidInput:  # levels too close to tell apart; rows may be
+            return Float(float(numbers[0]), float(numbers[-1]), log=log)
+    except InvalidInput as error:
+        raise InvalidInput(f"Column {name!r}: {error}") from None
+
+
+def _unevenness(numbers: Array) -> float:
+    """Coefficient of variation of the gaps."""
+    if len(numbers) < 3:
+        return 0.0
+    gaps = np.diff(numbers)
+    gaps /= gaps.max()  # their squares must not overflow
+    return float(gaps.std() / gaps.mean())

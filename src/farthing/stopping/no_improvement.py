@@ -1,0 +1,55 @@
+"""Convergence: the best value has not changed for a while (Xie et al. 2025, section 4).
+
+    stop when the last `window` values did not improve on the best before them
+
+Values only: a trial that failed says nothing of how low the objective goes. `after(20, Stalled())`
+leaves the first trials in peace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.errors import InvalidInput
+from farthing.stopping.regret_gap import left_out
+
+__all__ = ["Stalled"]
+
+
+@dataclass(frozen=True)
+class Stalled:
+    """The last `window` values brought no improvement."""
+
+    window: int = 5
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_window(self.window, "Stalled")
+
+    def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
+        """len(y) - 1 - argmin(y) >= window."""
+        since = len(belief.y) - 1 - int(np.argmin(belief.y)) if len(belief.y) else 0
+        values = "value" if since == 1 else "values"
+        because = (
+            f"the last {since} {values} brought no improvement{left_out(belief)}; "
+            f"{self.window} in a row will do"
+        )
+        return Verdict(since >= self.window, because, since, self.window)
+
+
+def check_window(window: int, name: str, least: int = 1) -> None:
+    """A window is a whole number of values."""
+    whole = isinstance(window, int | np.integer) and not isinstance(window, bool)
+    if not whole or window < least:
+        raise InvalidInput(
+            f"{name}(window={window!r}): give a whole number of at least {least}, how many values "
+            "in a row are looked at."
+        )

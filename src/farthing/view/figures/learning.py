@@ -1,0 +1,92 @@
+"""What trials reported on their way: the value against what they had cost by then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.core.suggest import best_trial
+from farthing.view.figures.spending import cost_label, main_resource
+from farthing.view.primitives import Figure, Line, Panel, axis, visible
+
+__all__ = ["Learning", "learning", "learning_of"]
+
+SHOWN = 40  # curves
+
+
+class Learning(NamedTuple):
+    """The lines that one trial reported: what it had cost, or its step, and the value."""
+
+    number: int
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+def learning_of(settings: Settings, state: State, resource: str | None) -> list[Learning]:
+    """The curves of all trials that reported two values or more.
+
+    Args:
+        resource: what had been spent of it on the trial is x; None: the step.
+    """
+    found = []
+    for trial in state.history:
+        points = []
+        for line in trial.run.progress:
+            at = _number(line.get("step") if resource is None else _amount(line, resource))
+            value = _number(line.get(settings.metric, line.get("value")))
+            if at is not None and value is not None:
+                points.append((at, value))
+        if len(points) > 1:
+            x, y = zip(*points, strict=True)
+            found.append(Learning(trial.number, x, y))
+    return found
+
+
+def _amount(line: Mapping[str, Any], resource: str) -> Any:
+    cost = line.get("cost")
+    return cost.get(resource) if isinstance(cost, Mapping) else None
+
+
+def _number(told: Any) -> float | None:
+    """What was reported, if it is a number."""
+    if not isinstance(told, int | float) or isinstance(told, bool):
+        return None
+    return float(told) if math.isfinite(told) else None
+
+
+def learning(settings: Settings, state: State, *, steps: bool = False) -> Figure:
+    """Learning curves against cost, or against the steps that were reported."""
+    name, title = "learning", "Learning curves"
+    resource = None if steps else main_resource(settings, state)
+    found = learning_of(settings, state, resource)
+    if not found and not steps:
+        resource = None
+        found = learning_of(settings, state, None)
+    if not found:
+        return Figure(name, title, (), "", "No trial reported two values on its way.")
+    best = best_trial(settings, state.history)
+    by_end = sorted(found, key=lambda curve: settings.sign * curve.y[-1])
+    shown = {curve.number: curve for curve in [*by_end[: SHOWN // 2], *found[-SHOWN // 2 :]]}
+    layers: list[Line] = []
+    for curve in shown.values():
+        trial = state.history[curve.number]
+        is_best = best is not None and curve.number == best.number
+        style = "best" if is_best else "running" if trial.state == "running" else "other"
+        label = f"trial {curve.number}" if is_best or trial.state == "running" else ""
+        layers.append(Line(curve.x, curve.y, style, label))
+    layers.sort(key=lambda layer: layer.style != "other")  # the best on top
+    x = axis(
+        "step" if resource is None else cost_label(resource, "cost of the trial"),
+        (v for curve in shown.values() for v in curve.x),
+        resource=resource,
+        zero=True,
+    )
+    y = axis(
+        visible(settings.metric, 40), (v for curve in shown.values() for v in curve.y), log=None
+    )
+    said = f"{len(found)} trials reported on their way"
+    said += f"; {len(shown)} are shown, the best and the last." if len(shown) < len(found) else "."
+    return Figure(name, title, (Panel(x, y, tuple(layers)),), said)

@@ -1,0 +1,185 @@
+"""Improvement against cost: the Pareto front of one step, and what was chosen on it.
+
+Guinet et al. 2020, figures 1 and 7: the front of ln EI and ln c, that of the step before, and for
+alpha in 0, 0.5, 1 the line ln EI = ln EI* + alpha (ln c - ln c*) through the point (c*, EI*) that
+EI / c^alpha prefers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.pareto import front, implied_alpha
+from farthing.acquisition.scores import cheapness, log_ei_per_cost
+from farthing.acquisition.search import sobol
+from farthing.budget.units import format_amount
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.core.suggest import believed, one_thread
+from farthing.errors import InvalidInput
+from farthing.history import Trial
+from farthing.view.figures.spending import cost_label
+from farthing.view.primitives import Figure, Layer, Line, Panel, Points, axis, thinned
+from farthing.view.result import state_before
+
+__all__ = ["Front", "front_figure", "front_of", "last_chosen"]
+
+Array = NDArray[np.float64]
+CANDIDATES = 2048  # points that a choice is compared with
+DRAWN = 300  # of those that are not on the front
+ALPHAS = (0.0, 0.5, 1.0)
+DECADES = 8.0  # of EI below the best that are shown: further down nothing is chosen
+
+
+class Front(NamedTuple):
+    """Every candidate of one step, the chosen point the first of them.
+
+    Attributes:
+        log_ei: (m,).
+        log_cost: (m,) ln of the expected cost, or of the share of the scarcest resource.
+        rows: those on the front, cheapest first.
+        before: (log_cost, log_ei) of the front of the step before; None: there was no model.
+        resource: that the cost is in; None: a share of what was left, or no cost is learnt.
+        preferred: the row that EI / c^alpha prefers, for each of `ALPHAS`.
+        alpha: for which the chosen one would have been; None: for none.
+    """
+
+    number: int
+    log_ei: Array
+    log_cost: Array
+    rows: NDArray[np.intp]
+    before: tuple[Array, Array] | None
+    resource: str | None
+    priced: bool
+    preferred: tuple[int, ...]
+    alpha: tuple[float, float] | None
+
+
+def last_chosen(state: State) -> int | None:
+    """The last trial that was chosen here; None: none was."""
+    return next((t.number for t in reversed(state.history.trials) if not t.is_external), None)
+
+
+def front_of(settings: Settings, state: State, number: int) -> Front | None:
+    """Trial `number` among what could have been chosen instead; None: there was no model."""
+    if not 0 <= number < len(state.history):
+        there = f"0 to {len(state.history) - 1}" if state.history else "none yet"
+        raise InvalidInput(f"There is no trial {number}: the study has {there}.")
+    trial = state.history[number]
+    space = settings.space
+    X = space.rows if space.rows is not None else space.spread(sobol(CANDIDATES, space.d))
+    X = np.concatenate([trial.x[None], np.asarray(X)])
+    with one_thread():
+        belief = believed(settings, state_before(state, trial), model=True)
+        if belief.objective is None:
+            return None
+        log_ei, log_cost, fits = _look(belief, X)
+        fits[0] = True
+        before = _before(settings, state, trial, X[fits])
+    log_ei, log_cost = log_ei[fits], log_cost[fits]
+    alpha = implied_alpha(log_ei, log_cost, 0)
+    return Front(
+        number,
+        log_ei,
+        log_cost,
+        front(log_ei, log_cost),
+        before,
+        next(iter(belief.cost)) if len(belief.cost) == 1 else None,
+        bool(belief.cost),
+        tuple(int(np.argmax(log_ei - each * log_cost)) for each in ALPHAS),
+        (alpha.low, alpha.high) if alpha.supported else None,
+    )
+
+
+def _look(belief: Belief, X: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+    outlook = belief.outlook(X)
+    log_ei, log_cost = log_ei_per_cost(0.0)(outlook).score, -cheapness(outlook).score
+    return log_ei, log_cost, outlook.shortfall <= 0
+
+
+def _before(settings: Settings, state: State, trial: Trial, X: Array) -> tuple[Array, Array] | None:
+    """The front of the same candidates when the trial before was asked."""
+    earlier = [t for t in state.history.trials[: trial.number] if not t.is_external]
+    if not earlier:
+        return None
+    belief = believed(settings, state_before(state, earlier[-1]), model=True)
+    if belief.objective is None:
+        return None
+    log_ei, log_cost, _ = _look(belief, X[1:])
+    rows = front(log_ei, log_cost)
+    return log_cost[rows], log_ei[rows]
+
+
+def front_figure(settings: Settings, state: State, number: int | None = None) -> Figure:
+    """The front when a trial was chosen; by default the last."""
+    name, title = "front", "Improvement against cost"
+    if number is None:
+        number = last_chosen(state)
+    found = None if number is None else front_of(settings, state, number)
+    if number is not None:
+        title = f"Trial {number}: improvement against cost"
+    if found is None:
+        return Figure(name, title, (), "", "There was no model yet to compare points with.")
+    log_ei, cost = found.log_ei, np.exp(found.log_cost)
+    floor = log_ei.max() - DECADES * np.log(10.0)
+    log_ei = np.append(max(log_ei[0], floor), log_ei[1:])  # the choice is always to be seen
+    ei = np.exp(log_ei)
+    seen = np.flatnonzero(log_ei >= floor)
+    x = axis(_label(found), cost[seen], log=True, resource=found.resource)
+    y = axis("expected improvement", ei[seen], log=True)
+    layers: list[Layer] = [
+        _points(cost, ei, seen[thinned(len(seen), most=DRAWN)], "other", "could be chosen", 0.6)
+    ]
+    if found.before is not None:
+        kept = found.before[1] >= floor
+        cheap, good = (_numbers(np.exp(part[kept])) for part in found.before)
+        layers.append(Line(cheap, good, "before", "front one trial before", step=True))
+    rows = found.rows[np.isin(found.rows, seen)]
+    layers.append(Line(_numbers(cost[rows]), _numbers(ei[rows]), "best", step=True))
+    layers.append(_points(cost, ei, rows, "best", f"front ({len(found.rows)})", 0.8))
+    for alpha, row in zip(ALPHAS, found.preferred, strict=True):
+        layers.append(_alpha_line(alpha, cost[row], ei[row], x.low, x.high))
+    layers.append(_points(cost, ei, np.array([0]), "chosen", f"trial {number}", 1.8))
+    return Figure(name, title, (Panel(x, y, tuple(layers)),), _caption(found))
+
+
+def _points(
+    cost: Array, ei: Array, rows: NDArray[np.intp], style: str, label: str, size: float
+) -> Points:
+    return Points(_numbers(cost[rows]), _numbers(ei[rows]), style, label, size=size)
+
+
+def _numbers(values: Array) -> tuple[float, ...]:
+    return tuple(np.asarray(values, dtype=np.float64).tolist())
+
+
+def _alpha_line(alpha: float, cost: float, ei: float, low: float, high: float) -> Line:
+    x = np.geomspace(low, high, 2)
+    y = np.exp(np.log(ei) + alpha * (np.log(x) - np.log(cost)))
+    return Line(_numbers(x), _numbers(y), "line", f"EI / cost^{alpha:g}")
+
+
+def _label(found: Front) -> str:
+    if not found.priced:
+        return "cost: none is learnt, all points count the same"
+    if found.resource is None:
+        return "expected cost (share of what is left of the scarcest resource)"
+    return cost_label(found.resource, "expected cost")
+
+
+def _caption(found: Front) -> str:
+    cost = float(np.exp(found.log_cost[0]))
+    price = f"{cost:.3g} of what was left"
+    if found.resource is not None:
+        price = format_amount(found.resource, cost)
+    said = f"It was expected to improve by {np.exp(found.log_ei[0]):.3g}"
+    said += f" for {price}." if found.priced else "."
+    if found.alpha is None:
+        return f"{said} No exponent a in EI / cost^a would have chosen it."
+    low, high = found.alpha
+    until = "on" if np.isinf(high) else f"to {high:.2f}"
+    return f"{said} EI / cost^a chooses it for a from {low:.2f} {until}."

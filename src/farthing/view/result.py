@@ -1,0 +1,322 @@
+"""The facts of a study and of a trial, as plain values; the rooms of people render them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from farthing.acquisition.belief import Belief, evidence_of, paid
+from farthing.acquisition.pareto import front, implied_alpha
+from farthing.acquisition.scores import cheapness, log_ei_per_cost
+from farthing.acquisition.search import sobol
+from farthing.budget.ledger import Ledger
+from farthing.budget.units import Budget, format_amount
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.core.suggest import believed, cost_learners, one_thread
+from farthing.core.transition import failed_in_a_row
+from farthing.cost.calibration import BANDS, Calibration, calibrate
+from farthing.data.tabular import to_frame
+from farthing.errors import InvalidInput, NothingFound
+from farthing.history import History, StopReason, Trial
+from farthing.notebook import html_table
+from farthing.view.formatting import best_line, counted, first_line, spent, time_line
+
+__all__ = ["Result", "costs", "explanation", "state_before", "summary", "time_of", "trial_of"]
+
+CANDIDATES = 2048  # points that a choice is compared with
+ON_THE_FRONT = 1e-6  # in ln EI: as good as the best for its price
+Z_80 = (-1.2815515655446004, 0.0, 1.2815515655446004)  # the middle 80 % of a normal, and its middle
+
+
+# ── a study ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What a run found, what it paid, and why it ended.
+
+    Attributes:
+        found: the best trial, or None if none returned a value.
+        stop_reason: `.kind` for programs, `.sentence` for people; printed, it is the sentence.
+        ledger: `.spent`, `.left`, and `.thinking`, our own share of what was spent.
+        history: every trial.
+        failed: whether it ended because so many trials in a row failed.
+        elapsed_s: seconds that it was worked on.
+        thinking_s: how many of them were our own thought.
+    """
+
+    found: Trial | None
+    stop_reason: StopReason
+    ledger: Ledger
+    history: History
+    failed: bool = False
+    elapsed_s: float = 0.0
+    thinking_s: float = 0.0
+
+    @classmethod
+    def of(
+        cls, settings: Settings, found: Trial | None, stop_reason: StopReason, state: State
+    ) -> Result:
+        """The result of a study in that state."""
+        failed = failed_in_a_row(settings, state)
+        return cls(found, stop_reason, state.ledger, state.history, failed, *time_of(state))
+
+    @property
+    def best(self) -> Trial:
+        """The best trial, with `.params` and `.value`; `found` does not mind if there is none.
+
+        Raises:
+            NothingFound: no trial returned a value.
+        """
+        if self.found is None:
+            made = counted(self.history) or "none was made"
+            raise NothingFound(
+                f"There is no best trial ({made}): {self._why_nothing()}. "
+                f"It stopped because {self.stop_reason}"
+            )
+        return self.found
+
+    @property
+    def spent(self) -> float:
+        """What was paid in all, in the first resource of the budget."""
+        return self.ledger.spent
+
+    def dataframe(self) -> Any:
+        """One row per trial; needs pandas."""
+        return to_frame(self.history)
+
+    def _why_nothing(self) -> str:
+        """What the first trial without a value says of that."""
+        first = next((trial for trial in self.history if trial.error), None)
+        if first is None or first.error is None or self.stop_reason.includes(first.error):
+            return "no trial returned a value"
+        return f"no trial returned a value; trial {first.number}: {first_line(first.error)}"
+
+    def _facts(self) -> dict[str, str]:
+        ledger = self.ledger
+        thinking, time = "", f"; {time_line(self.elapsed_s, self.thinking_s)}"
+        if "s" in ledger:
+            thinking, time = f", {format_amount('s', ledger['s'].thinking)} of it thinking", ""
+        trials = format_amount("trials", len(self.history))
+        if len(self.history):
+            trials += f" ({counted(self.history)})"
+        return {
+            "stopped": self.stop_reason.sentence,
+            "best": self._why_nothing() if self.found is None else best_line(self.found),
+            "spent": f"{spent(ledger) or 'nothing'}{thinking}; {trials}{time}",
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name + ':':<8} {fact}" for name, fact in self._facts().items())
+
+    def __repr__(self) -> str:
+        reason, _, more = self.stop_reason.sentence.partition("\n")
+        facts = self._facts() | {"stopped": f"{reason} {first_line(more)}".strip()}
+        return "\n".join(f"{name + ':':<8} {fact}" for name, fact in facts.items())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._facts())
+
+
+def time_of(state: State) -> tuple[float, float]:
+    """Seconds that a study was worked on, and thought about; an account of them knows best."""
+    if "s" in state.ledger:
+        return state.ledger["s"].spent, state.ledger["s"].thinking
+    return state.elapsed_s, state.thinking_s
+
+
+def summary(name: str, result: Result) -> dict[str, Any]:
+    """What was spent, what is running, and how far a study has come."""
+    ledger, best, running = result.ledger, result.found, result.history.running
+    return {
+        "name": name,
+        "state": "running" if running else result.stop_reason.sentence,
+        "stop_kind": None if running else result.stop_reason.kind,
+        "trials": dict(Counter(trial.state for trial in result.history)),
+        "budget": {
+            resource: {
+                "limit": account.limit if math.isfinite(account.limit) else None,
+                "spent": account.spent,
+                "reserved": account.reserved,
+                "left": account.left if math.isfinite(account.limit) else None,
+                "thinking": account.thinking,
+            }
+            for resource in ledger
+            for account in [ledger[resource]]
+        },
+        "elapsed_s": result.elapsed_s,
+        "thinking_s": result.thinking_s,
+        "best": None
+        if best is None
+        else {"number": best.number, "value": best.value, "params": dict(best.params)},
+        "running": [
+            {
+                "number": trial.number,
+                "params": dict(trial.params),
+                "cost": dict(trial.cost),
+                "predicted": dict(trial.predicted),
+            }
+            for trial in running
+        ],
+    }
+
+
+# ── costs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def costs(settings: Settings, state: State) -> list[dict[str, Any]]:
+    """How well the cost of each resource is predicted, every bill by the others."""
+    rng = np.random.default_rng(settings.seed)
+    found = []
+    with one_thread():
+        for resource, learner in cost_learners(settings, state).items():
+            trials = list(paid(state.history, resource))
+            evidence = evidence_of(settings.space, trials, resource)
+            report = calibrate(learner, evidence, rng)
+            if report is not None:
+                found.append(_calibrated(resource, trials, report))
+    return found
+
+
+def _calibrated(resource: str, trials: list[Trial], report: Calibration) -> dict[str, Any]:
+    low, middle, high = (np.exp(report.predicted.mean + z * report.predicted.std) for z in Z_80)
+    return {
+        "resource": resource,
+        "model": report.about,
+        "because": report.because,
+        "bills": len(trials),
+        "killed": int(report.at_least.sum()),
+        "log_rmse": report.error,
+        "coverage": {f"{band:.0%}": report.coverage(band) for band in BANDS},
+        "drivers": {
+            driver.name: {"share": driver.share, "factor": driver.factor}
+            for driver in report.drivers
+        },
+        "trials": [
+            {
+                "number": trial.number,
+                "state": trial.state,
+                "predicted": float(middle[i]),
+                "low": float(low[i]),
+                "high": float(high[i]),
+                "paid": float(trial.cost[resource]),
+            }
+            for i, trial in enumerate(trials)
+        ],
+    }
+
+
+# ── a trial ────────────────────────────────────────────────────────────────────────────────────
+
+
+def trial_of(history: History, number: int) -> Trial:
+    """A trial by its number.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    if not 0 <= number < len(history):
+        there = f"0 to {len(history) - 1}" if len(history) else "none yet"
+        raise InvalidInput(f"There is no trial {number}: the study has {there}.")
+    return history[number]
+
+
+def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]:
+    """Why a trial was chosen, what it was expected to buy, and what it did.
+
+    What was believed is worked out again from the trials before it.
+    """
+    history, sign = state.history, settings.sign
+    trial = trial_of(history, number)
+    before = state_before(state, trial)
+    done = [sign * t.value for t in before.history.done if t.value is not None]
+    with one_thread():
+        belief = believed(settings, before, model=True)
+        promise = {} if belief.objective is None else _promise(belief, trial)
+    improved = None
+    if trial.value is not None and done:
+        improved = max(min(done) - sign * trial.value, 0.0)
+    return {
+        "number": number,
+        "params": dict(trial.params),
+        "because": trial.because,
+        "predicted": dict(trial.predicted),
+        "best_before": sign * min(done) if done else None,
+        "running_then": [t.number for t in before.history.running],
+        **promise,
+        "state": trial.state,
+        "value": trial.value,
+        "cost": dict(trial.cost),
+        "improved_by": improved,
+        "error": trial.error,
+        "metrics": dict(trial.run.metrics),
+        "progress": [dict(line) for line in trial.run.progress],
+        "slot": trial.run.slot,
+        "worker": trial.run.worker,
+        "log": trial.run.log,
+        "tail": trial.run.tail,
+        "think_s": trial.run.think_s,
+    }
+
+
+def state_before(state: State, trial: Trial) -> State:
+    """What was known when a trial was asked, worked out again from what is known now."""
+    history, ledger = _history_before(state.history, trial), _ledger_before(state, trial)
+    return replace(state, history=history, ledger=ledger)
+
+
+def _history_before(history: History, trial: Trial) -> History:
+    """What was known when a trial was asked: those told later were still running."""
+    known = []
+    for earlier in history.trials[: trial.number]:
+        told_at = earlier.run.told_at
+        if told_at is None or told_at > trial.run.asked_at:
+            earlier = replace(earlier, state="running", value=None, cost={}, error=None)
+        known.append(earlier)
+    return History(tuple(known))
+
+
+def _ledger_before(state: State, trial: Trial) -> Ledger:
+    """What was left then, as far as the trials tell: spent in proportion to what was paid."""
+    now = state.ledger
+    limits = {name: now[name].limit for name in now if math.isfinite(now[name].limit)}
+    ours = [t for t in state.history if not t.is_external]
+    told = [t for t in ours if t.run.told_at is not None]
+    until = [t for t in told if t.run.told_at is not None and t.run.told_at <= trial.run.asked_at]
+    paid: dict[str, float] = {}
+    for resource in now:
+        total = sum(t.cost.get(resource, 0.0) for t in told)
+        if resource != "trials" and total > 0:
+            share = sum(t.cost.get(resource, 0.0) for t in until) / total
+            paid[resource] = now[resource].spent * share
+    return Ledger.of(Budget(limits) if limits else None).pay(paid)
+
+
+def _promise(belief: Belief, trial: Trial) -> dict[str, Any]:
+    """The place of a point among many others: improvement against cost."""
+    space = belief.space
+    X = space.rows if space.rows is not None else space.spread(sobol(CANDIDATES, space.d))
+    X = np.concatenate([trial.x[None], np.asarray(X)])
+    outlook = belief.outlook(X)
+    log_ei, log_cost = log_ei_per_cost(0.0)(outlook).score, -cheapness(outlook).score
+    fits = outlook.shortfall <= 0
+    fits[0] = True
+    log_ei, log_cost = log_ei[fits], log_cost[fits]
+    rows = front(log_ei, log_cost)
+    as_cheap = log_ei[log_cost <= log_cost[0]].max()
+    alpha = implied_alpha(log_ei, log_cost, 0)
+    return {
+        "expected_improvement": float(np.exp(log_ei[0])),
+        "share_of_the_most": float(np.exp(log_ei[0] - log_ei.max())),
+        "on_the_front": bool(log_ei[0] >= as_cheap - ON_THE_FRONT),
+        "cheaper_on_the_front": int(np.sum(log_cost[rows] < log_cost[0])),
+        "front": len(rows),
+        "alpha": [alpha.low, alpha.high if math.isfinite(alpha.high) else None]
+        if alpha.supported
+        else None,
+    }

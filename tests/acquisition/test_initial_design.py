@@ -1,0 +1,369 @@
+"""The start is made for every policy that needs a model, in one place; others are asked at once."""
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from beliefs import done, known, two_points
+
+from farthing import Categorical, Float, History, Int, InvalidInput, Optimizer, Space, Stopped
+from farthing.acquisition.belief import START
+from farthing.acquisition.initial_design import cap, propose, start
+from farthing.acquisition.protocols import Proposal
+from farthing.core.suggest import believed
+from farthing.cost import Known
+from farthing.policies import EI, Gittins, Random, Sobol, StartWith, Thompson
+
+SPACE = Space({"x": Float(2, 5), "k": Int(1, 3), "kind": Categorical(["a", "b", "c", "d"])})
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def played(count, cost=lambda x: 1.0, space=SPACE, budget=100.0, **settings):
+    """The start of a run: what was asked, and the optimizer."""
+    optimizer = Optimizer(space, budget, policy=EI(), **settings)
+    trials = []
+    for _ in range(count):
+        trials.append(optimizer.ask())
+        optimizer.tell(trials[-1], float(trials[-1].x.sum()), cost=float(cost(trials[-1].x)))
+    return trials, optimizer
+
+
+def test_it_begins_in_the_middle_and_goes_on_next_to_it():
+    (first, second, *_), _ = played(3)
+    np.testing.assert_array_equal(first.x, SPACE.snap(np.full((1, 3), 0.5))[0])
+    assert first.because == "the middle of the space (point 1 of the 4 a model starts from)"
+    assert abs(second.x[0] - first.x[0]) <= 0.25
+    assert "nothing is known of costs yet" in second.because
+    assert not np.array_equal(second.x, first.x)
+    assert all(trial.is_start for trial in (first, second))
+
+
+def test_every_option_is_tried_before_one_is_tried_again():
+    space = Space(
+        {
+            "x": Float(0, 1),
+            "a": Categorical(["u", "v"]),
+            "b": Categorical(["p", "q", "r", "s"]),
+            "c": Categorical([1, 2, 3], when={"a": "v"}),
+        }
+    )
+    for seed in range(10):
+        trials, _ = played(START, space=space, seed=seed)
+        assert Counter(t.params["a"] for t in trials) == {"u": 2, "v": 2}
+        assert {t.params["b"] for t in trials} == {"p", "q", "r", "s"}
+        assert len({t.params["c"] for t in trials if "c" in t.params}) == 2  # where it is there
+
+
+def test_it_begins_where_it_is_said_to_be_cheap():
+    space = Space(
+        {
+            "width": Int(4, 256, log=True, cost="increases"),
+            "tolerance": Float(1e-6, 1e-1, log=True, cost="decreases"),
+            "rate": Float(0, 1),
+        }
+    )
+    (first,), _ = played(1, space=space)
+    assert first.params["width"] < 12
+    assert first.params["tolerance"] > 1e-2
+    assert first.params["rate"] == 0.5
+    assert "said to be cheap" in first.because
+    with pytest.raises(InvalidInput, match="'increases' or 'decreases'"):
+        Float(0, 1, cost="grows")
+
+
+def test_what_is_given_comes_first_and_is_completed():
+    given = [{"k": 3}, {"x": 2.25, "kind": "d"}]
+    (first, second, third), _ = played(3, start=given)
+    assert (first.params["k"], first.params["x"]) == (3, 3.5)
+    assert (second.params["x"], second.params["kind"], second.params["k"]) == (2.25, "d", 2)
+    assert first.because == "point 1 of the 2 given to start with"
+    assert "given" not in third.because
+
+
+def test_dear_ones_are_left_out_once_something_is_known_of_costs():
+    """A cost that grows a thousandfold along x: uniform points would pay the mean of it."""
+    space, paid = Space({"x": Float(0, 1), "y": Float(0, 1)}), []
+    for seed in range(20):
+        trials, _ = played(START, lambda x: 10 ** (3 * x[0]), space, budget=2000.0, seed=seed)
+        paid.append(sum(10 ** (3 * trial.x[0]) for trial in trials))
+    uniform = START * (10**3 - 1) / np.log(10**3)
+    assert np.median(paid) < 0.7 * uniform
+    known = Optimizer(space, 100.0, policy=EI(), cost=lambda p: 10 ** (3 * p["x"]))
+    for _ in range(START):  # the middle costs 32, which is more than a tenth
+        trial = known.ask()
+        assert 10 ** (3 * trial.x[0]) <= trial.limit["cost"] * (1 + 1e-9)
+        known.tell(trial, float(trial.x.sum()))
+
+
+def test_of_two_draws_that_are_cheap_enough_the_cheaper_is_taken():
+    """The least of two uniform numbers: 1/3 in the mean, 1/6 of them above 1 - sqrt(1/6)."""
+    space = Space({"x": Float(0, 1)})
+    third = []
+    for seed in range(200):
+        optimizer = Optimizer(space, 1e6, policy=EI(), cost=lambda p: 10 ** (3 * p["x"]), seed=seed)
+        for _ in range(3):
+            trial = optimizer.ask()
+            optimizer.tell(trial, float(trial.x.sum()))
+        third.append(trial.x[0])
+    assert abs(np.mean(third) - 1 / 3) < 0.06
+    assert max(third) > 0.75  # the dear side is seen, too
+
+
+def test_once_a_fifth_of_the_budget_is_spent_the_start_goes_on_with_the_cheapest():
+    space, third = Space({"x": Float(0, 1)}), []
+    for seed in range(20):
+        cost = Known(lambda p: 11.0 + p["x"])
+        optimizer = Optimizer(space, 100.0, policy=EI(), cost=cost, seed=seed)
+        optimizer.tell(optimizer.ask(), 1.0)
+        optimizer.tell(optimizer.ask(), failed="no value")
+        assert optimizer.ledger.spent > 20
+        trial = optimizer.ask()
+        assert trial.is_start
+        third.append(trial.x[0])
+    assert max(third) < 0.15  # the least of 64 uniform numbers; of two it is 1/3 in the mean
+
+
+def test_a_trial_of_the_start_may_cost_a_fifth_of_the_budget_and_all_of_them_a_quarter():
+    optimizer = Optimizer(SPACE, {"usd": 100.0, "trials": 50}, policy=EI())
+    limits = []
+    for _ in range(3):
+        trial = optimizer.ask()
+        limits.append(dict(trial.limit))
+        optimizer.tell(trial, killed=True, cost=trial.limit["usd"])
+    assert limits == [{"usd": 20.0}, {"usd": 5.0}, {"usd": 5.0}]
+    trial = optimizer.ask()
+    assert trial.limit["usd"] == 70.0  # something has to return a value
+    optimizer.tell(trial, 1.0, cost=1.0)
+    assert optimizer.ask().limit["usd"] == 5.0  # a quarter is used up
+    free = Optimizer(SPACE, policy=EI())
+    assert free.ask().limit == {}
+
+
+def test_once_there_is_a_value_one_that_may_be_killed_leaves_something_for_the_next():
+    optimizer = Optimizer(SPACE, 100.0, policy=EI())
+    optimizer.tell(optimizer.ask(), 1.0, cost=3.0)
+    for most in (10.0, 7.0, 5.0):  # 25 in all
+        belief = believed(optimizer._settings, optimizer._memory.look())
+        assert cap(belief) == {"cost": pytest.approx(most)}
+        optimizer.tell(optimizer.ask(), killed=True, cost=most)
+
+
+def test_where_evaluations_are_long_against_the_budget_one_is_let_finish():
+    """Each costs 4 of 6: three are killed, the fourth is not."""
+    optimizer = Optimizer(SPACE, 6.0, policy=EI())
+    while not optimizer.history.done:
+        trial = optimizer.ask()
+        if trial.limit["cost"] < 4.0:
+            optimizer.tell(trial, killed=True, cost=trial.limit["cost"])
+        else:
+            optimizer.tell(trial, 1.0, cost=4.0)
+    assert [t.state for t in optimizer.history] == ["killed"] * 3 + ["done"]
+
+
+@pytest.mark.parametrize(("cost", "killed"), [(2.6, 3), (1.6, 0), (0.9, 0), (0.3, 0)])
+def test_in_a_budget_for_a_few_evaluations_a_trial_may_cost_what_the_others_did(cost, killed):
+    """Of 12, a fifth is 2.4: only what is not known yet is killed there."""
+    optimizer = Optimizer(SPACE, 12.0, policy=EI())
+    while optimizer.ledger.left > cost and not optimizer.verdict.stop:
+        trial = optimizer.ask()
+        if cost > trial.limit.get("cost", 12.0):
+            optimizer.tell(trial, killed=True, cost=trial.limit["cost"])
+        else:
+            optimizer.tell(trial, float(trial.x[0]), cost=cost * (1 + 0.1 * float(trial.x[0])))
+    assert len(optimizer.history.having("killed")) == killed
+
+
+def test_what_the_others_cost_is_the_lower_middle_of_their_bills_and_no_more_than_a_little():
+    def limit(*bills, budget=100.0):
+        optimizer = Optimizer(SPACE, budget, policy=EI())
+        for bill in bills:
+            optimizer.tell(optimizer.ask(), 1.0, cost=bill)
+        return cap(believed(optimizer._settings, optimizer._memory.look()))["cost"]
+
+    assert limit(4.0) == 10.0  # a tenth
+    assert limit(6.0) == 12.0  # twice
+    assert limit(9.0) == 15.0  # three twentieths
+    assert limit(16.0) == pytest.approx(1.1 * 16.0)
+    assert limit(9.0, 4.0) == 10.0  # of two the lower
+    assert limit(6.0, 6.0) == 12.0
+    assert limit(6.0, 6.5, 6.0) == pytest.approx(6.6)  # and no more than is left of a quarter
+    assert limit(6.0, 1.0, 7.0) == pytest.approx(11.0)
+    assert limit(60.0) == 40.0  # what is left
+
+
+def test_a_start_that_used_a_fifth_of_the_budget_has_to_do():
+    _, optimizer = played(3, lambda x: 7.0)  # 21 of 100
+    assert not optimizer.ask().is_start
+    _, optimizer = played(3, lambda x: 6.0)
+    assert optimizer.ask().is_start
+
+
+def test_the_worst_of_many_starts_uses_a_quarter_of_the_budget():
+    """Costs over four decades; whoever runs them kills them at their limit, as workers do."""
+    space = Space({"x": Float(0, 1), "y": Float(0, 1)})
+    used = []
+    for seed in range(60):
+        drawn = np.random.default_rng(seed)
+        slope, level = drawn.uniform(-4, 4, 2), drawn.uniform(-2, 2)
+        median = 10**level
+        optimizer = Optimizer(space, 100 * median, policy=EI(), seed=seed)
+        while (trial := optimizer.ask()).is_start and optimizer.ledger.used < 1:
+            cost = median * 10 ** float(slope @ (trial.x - 0.5))
+            if cost > trial.limit["cost"]:
+                optimizer.tell(trial, killed=True, cost=trial.limit["cost"])
+            else:
+                optimizer.tell(trial, float(trial.x.sum()), cost=cost)
+        used.append(optimizer.ledger.spent / optimizer.ledger.limit)
+    assert max(used) <= 0.25
+    assert np.median(used) <= 0.1
+
+
+@dataclass(frozen=True)
+class Middle:
+    """A policy that proposes the middle and says whether it saw a model."""
+
+    needs: frozenset
+    reads: frozenset = frozenset()
+    models: bool = True
+
+    def propose(self, belief, rng):
+        because = "no model" if belief.objective is None else "a model"
+        return Proposal(np.full(belief.space.d, 0.5), because, 3.0, {"middle": True})
+
+
+def test_who_needs_a_model_is_not_asked_before_there_is_one():
+    needing, other = Middle(frozenset({"model"})), Middle(frozenset({"cost"}))
+    assert propose(needing, known(SPACE), rng()).notes == {"phase": "start"}
+    assert propose(other, known(SPACE), rng()).because == "no model"
+    for policy in (needing, other):
+        proposal = propose(policy, two_points(), rng())
+        assert (proposal.because, proposal.score) == ("a model", 3.0)
+        assert proposal.notes == {"middle": True}
+    before = propose(EI(), known(SPACE), rng())
+    np.testing.assert_array_equal(before.x, start(known(SPACE), rng()).x)
+
+
+@pytest.mark.parametrize("policy", [EI(), Random(), Middle(frozenset())], ids=repr)
+def test_what_it_will_cost_is_added(policy):
+    for belief in (two_points(lambda x: 1 + 9 * x), known(SPACE)):
+        proposal = propose(policy, belief, rng())
+        assert proposal.predicted.keys() == belief.cost.keys()
+        for mean, std in proposal.predicted.values():
+            np.testing.assert_allclose(mean, np.log([1 + 9 * proposal.x[0]]))
+            np.testing.assert_array_equal(std, [0.0])
+
+
+def test_where_nothing_is_proposed_nothing_is_predicted():
+    cost = {"cost": Known(lambda p: p["x"]).bind(SPACE)}
+
+    @dataclass(frozen=True)
+    class Nothing(Middle):
+        def propose(self, belief, rng):
+            return Proposal(None, "nothing is left")
+
+    proposal = propose(Nothing(frozenset()), known(SPACE, cost=cost), rng())
+    assert (proposal.x, proposal.because, proposal.predicted) == (None, "nothing is left", {})
+
+
+def test_after_the_given_points_the_start_is_made_for_the_policy_that_follows():
+    points = [{"x": 3.0, "k": 2, "kind": "b"}]
+    policy = StartWith(points, then=EI())
+    first = propose(policy, known(SPACE), rng())
+    assert SPACE.decode(first.x) == points[0]
+    history = History((done(0, first.x, 1.0),))
+    second = propose(policy, known(SPACE, history=history), rng())
+    assert second.notes["phase"] == "start"
+    assert "of the 4 a model starts from" in second.because
+
+
+def test_where_the_model_promises_nothing_one_trial_in_four_looks_elsewhere():
+    """A model that has learnt that `b` does not matter never looks again whether it does."""
+    space = {"a": Float(0, 1), "b": Float(0, 1)}
+    optimizer = Optimizer(space, {"cost": 1e9}, policy=EI(), cost=lambda params: 1.0)
+    for _ in range(40):
+        trial = optimizer.ask()
+        before = optimizer.history.X[:-1]
+        if trial.notes.get("phase") == "explore":
+            assert np.sqrt(((before - trial.x) ** 2).sum(axis=1)).min() > 0.1
+        optimizer.tell(trial, (trial.params["a"] - 0.3) ** 2)
+    explored = [t.number for t in optimizer.history if t.notes.get("phase") == "explore"]
+    assert len(explored) >= 4
+    assert all(b - a >= 4 for a, b in pairwise(explored))
+    assert all("promises next to nothing" in optimizer.history[k].because for k in explored)
+
+
+# ── side by side ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_nobody_can_predict_holds_what_it_may_cost():
+    """All starting trials together hold no more than the budget, however many are wanted."""
+    optimizer = Optimizer(SPACE, 100.0)
+    batch = optimizer.ask(40)
+    assert [dict(trial.predicted) for trial in batch] == [{}] * len(batch)
+    held = [optimizer.ledger.held(trial.number)["cost"] for trial in batch]
+    assert held == pytest.approx([20.0] + [5.0] * 16)  # a fifth; then half a tenth
+    assert held == pytest.approx([trial.limit["cost"] for trial in batch])
+    with pytest.raises(Stopped, match=r"100 is spent, 100 of it held for running trials"):
+        optimizer.ask()
+    for trial in batch[:2]:
+        optimizer.tell(trial, 1.0, cost=0.5)
+    assert optimizer.ledger.left == pytest.approx(24.0)
+    assert optimizer.ask().predicted["cost"] < 24.0  # by now costs are learnt
+
+
+def test_a_design_holds_what_the_dearest_has_cost_where_nothing_is_predicted():
+    optimizer = Optimizer(SPACE, 100.0, policy=Random())
+    first, second = optimizer.ask(2)
+    assert optimizer.ledger.reserved == pytest.approx(25.0)
+    optimizer.tell(first, 1.0, cost=3.0)
+    third = optimizer.ask()
+    assert dict(third.predicted) == {}  # one bill is too few
+    assert optimizer.ledger.held(third.number)["cost"] == pytest.approx(3.0)
+    assert optimizer.ledger.held(second.number)["cost"] == pytest.approx(5.0)
+
+
+def test_what_is_only_held_does_not_end_the_start():
+    """Two values would do for a model where a fifth of the budget was spent, not just held."""
+    optimizer = Optimizer(SPACE, 100.0)
+    batch = optimizer.ask(6)
+    for trial in batch[:2]:
+        optimizer.tell(trial, trial.x[0], cost=0.5)
+    assert optimizer.ledger.used > 0.2
+    assert optimizer.ask().is_start
+    for trial in batch[2:5]:
+        optimizer.tell(trial, trial.x[0], cost=0.5)
+    assert not optimizer.ask().is_start
+
+
+POLICIES = (EI(), Gittins(), Thompson(), Random(), Sobol())
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
+def test_the_last_points_of_a_large_grid_are_found(policy):
+    """Where all but a few of 600 were tried, a screen of some hundred points misses them."""
+    space = Space({"j": Int(1, 300, log=True), "k": Categorical(["x", "y"])})
+    everything = [space.decode(x) for x in space.points(600)]
+    left = {400, 577, 590, 596, 599}
+    optimizer = Optimizer(space, policy=policy, seed=1)
+    rows = [p | {"value": p["j"] / 300, "cost": 1.0} for p in everything]
+    optimizer.import_trials([row for i, row in enumerate(rows) if i not in left])
+    found = optimizer.ask(9)
+    assert sorted(everything.index(dict(trial.params)) for trial in found) == sorted(left)
+    reason = r"every configuration of the space was tried \(600, 5 of them still running\)"
+    with pytest.raises(Stopped, match=reason):
+        optimizer.ask()
+
+
+def test_what_is_left_of_a_grid_must_be_affordable():
+    space = Space({"j": Int(1, 300, log=True)})
+    optimizer = Optimizer(space, 50.0, policy=Random(), cost=lambda params: params["j"] / 2)
+    rows = [{"j": j, "value": 1.0} for j in range(1, 301) if j not in (80, 90, 120, 300)]
+    optimizer.import_trials(rows)
+    assert optimizer.ask(9)[0].params in ({"j": 80}, {"j": 90})
+    with pytest.raises(Stopped, match="nothing affordable is left"):
+        optimizer.ask()

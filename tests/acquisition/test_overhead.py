@@ -1,0 +1,164 @@
+"""Thinking weighed against evaluating: how much of a thought there is, and the step without one."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from beliefs import done, known
+from clocks import Clock
+
+from farthing import Budget, Categorical, Float, History, Int, Ledger, Optimizer, Space, minimize
+from farthing import optimizer as optimizers
+from farthing.acquisition.belief import START, believe
+from farthing.acquisition.overhead import depth, step
+from farthing.acquisition.scores import look
+from farthing.cost import LogGP
+from farthing.policies import Gittins
+from farthing.stopping import NotWorthIt
+
+SPACE = Space({"x": Float(2, 5), "k": Int(1, 3), "kind": Categorical(["a", "b", "c", "d"])})
+
+
+def ledger(trials, thinking, limit=100.0):
+    return Ledger.of(Budget({"s": limit})).pay({"s": trials + thinking}, thinking={"s": thinking})
+
+
+@pytest.mark.parametrize(
+    ("trials", "thinking", "thought_s", "expected"),
+    [
+        (0.0, 0.0, 0.0, "whole"),
+        (0.0, 0.4, 0.1, "whole"),  # half a hundredth of the budget is always allowed,
+        (0.0, 0.4, 0.2, "light"),
+        (0.0, 0.9, 0.2, "none"),
+        (80.0, 3.8, 0.2, "whole"),  # and a twentieth of what trials cost,
+        (80.0, 3.8, 0.3, "light"),
+        (80.0, 7.9, 0.2, "none"),
+        (80.0, 0.0, 8.1, "none"),  # the next thought counted
+    ],
+)
+def test_how_much_of_a_thought_there_is_time_for(trials, thinking, thought_s, expected):
+    assert depth(ledger(trials, thinking), thought_s, share=0.05) == expected
+
+
+def test_only_seconds_are_spent_thinking():
+    assert depth(Ledger.of(Budget("$5")), 1e9, share=0.05) == "whole"
+    assert depth(Ledger.of(None), 1e9, share=0.05) == "whole"
+
+
+def test_a_step_is_from_the_best_point_or_anywhere_and_always_valid():
+    best, *others = done(0, [0.3, 0.5, 0.125], 1.0), done(1, [0.9, 0.0, 0.625], 4.0)
+    others = [replace(others[0], number=k) for k in range(1, 1000)]
+    belief = known(SPACE, history=History((best, *others)), y=np.array([1.0] + [4.0] * 999))
+    lengths, kinds = [], Counter()
+    for seed in range(300):
+        x = step(belief, np.random.default_rng(seed)).x
+        np.testing.assert_array_equal(SPACE.snap(x[None])[0], x)
+        lengths.append(abs(x[0] - 0.3))
+        kinds[SPACE.decode(x)["kind"]] += 1
+    assert np.quantile(lengths, 0.3) < 1e-3  # many are small,
+    assert np.quantile(lengths, 0.9) > 0.1  # some are not
+    assert kinds["a"] > 200
+    assert len(kinds) > 2
+
+
+def test_before_there_is_a_value_a_step_is_uniform():
+    points = [step(known(SPACE), np.random.default_rng(seed)).x[0] for seed in range(100)]
+    assert min(points) < 0.1
+    assert max(points) > 0.9
+
+
+def test_an_objective_that_takes_no_time_is_evaluated_and_not_thought_about(monkeypatch):
+    """A thousandth of a budget of seconds buys hundreds of evaluations, and they are used.
+
+    A whole thought takes a tenth of a second here, a step the hundredth part of that.
+    """
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr("farthing.running.in_process.time", clock)
+    think = optimizers.think
+
+    def thinking(*given):
+        thought = think(*given)
+        is_step = thought.proposal is not None and "a step from" in thought.proposal.because
+        clock.now += 0.001 if is_step else 0.1
+        return thought
+
+    monkeypatch.setattr(optimizers, "think", thinking)
+
+    def bowl(params):
+        clock.now += 0.001
+        return (params["a"] - 0.3) ** 2 + (params["b"] - 0.7) ** 2
+
+    result = minimize(bowl, {"a": Float(0, 1), "b": Float(0, 1)}, "2s")
+    steps = sum("a step from the best point" in trial.because for trial in result.history)
+    assert steps > 0.8 * len(result.history)
+    assert len(result.history) > 300
+    assert 1.9 < result.spent < 2.2  # the last thought finds that nothing is left
+    drawn = np.random.default_rng(0).random((20 * len(result.history), 2))
+    at_random = ((drawn - [0.3, 0.7]) ** 2).sum(axis=1).min()
+    assert result.best.value < at_random  # as good as twenty times as many random points
+
+
+def test_where_trials_are_dear_every_thought_is_whole():
+    optimizer = Optimizer({"a": Float(0, 1)}, {"s": 1e6})
+    for _ in range(9):
+        trial = optimizer.ask()
+        assert "step from" not in trial.because
+        assert "little time" not in trial.because
+        optimizer.tell(trial, trial.params["a"] ** 2, cost=1e4)
+
+
+def test_whole_thoughts_return_when_trials_turn_out_dear():
+    optimizer = Optimizer({"a": Float(0, 1)}, {"s": 1e4}, thinking=0.05)
+    optimizer._memory.commit(
+        lambda state, now: state.__class__(
+            **{**vars(state), "ledger": state.ledger.think(400.0), "thought_s": 1.0}
+        )
+    )
+    for k in range(12):
+        trial = optimizer.ask()
+        assert ("step from" in trial.because) == (k >= START)  # the start needs no thought
+        optimizer.tell(trial, math.sin(trial.params["a"]), cost=0.01)
+    trial = optimizer.ask()
+    optimizer.tell(trial, 0.0, cost=9000.0)
+    assert "step from" not in optimizer.ask().because
+
+
+def believed_after(n, more, *, light):
+    """What is believed after so many more trials than there were at a whole thought."""
+    rng = np.random.default_rng(4)
+    X = SPACE.sample(n + more, rng)
+    trials = [
+        replace(done(k, x, float(np.sin(5 * x[0]) + x[1])), cost={"usd": float(np.exp(x[0]))})
+        for k, x in enumerate(X)
+    ]
+    money, learners = Ledger.of(Budget("$90")), {"usd": LogGP()}
+    first = believe(SPACE, History(tuple(trials[:n])), money, learners=learners)
+    trials[n - 1] = replace(trials[n - 1], notes=first.notes())
+    return believe(SPACE, History(tuple(trials)), money, learners=learners, light=light)
+
+
+@pytest.mark.parametrize(
+    ("more", "light", "learnt_at"), [(2, False, 14), (2, True, 12), (6, True, 18)]
+)
+def test_where_there_is_little_time_models_are_learnt_seldom(more, light, learnt_at):
+    belief = believed_after(12, more, light=light)
+    assert {name: memory["n"] for name, memory in belief.memories.items()} == {
+        "objective": learnt_at,
+        "cost:usd": learnt_at,
+    }
+
+
+def test_a_light_thought_looks_at_fewer_points_and_leaves_out_what_is_only_said():
+    whole, light = (believed_after(12, 2, light=light) for light in (False, True))
+    points = [len(look(belief, np.random.default_rng(0)).X) for belief in (whole, light)]
+    assert points[1] < 0.3 * points[0]
+    said = []
+    for belief in (whole, light):
+        proposal = Gittins(1e-9).propose(belief, np.random.default_rng(0))
+        verdict = NotWorthIt(1e-9)(belief, proposal, np.random.default_rng(0))
+        assert not verdict.stop
+        said.append(verdict.because)
+    assert "going on is expected to cost at most" in said[0]
+    assert "was not worked out" in said[1]

@@ -1,0 +1,388 @@
+"""What every policy and every stopping rule found in the folders must do; see `methods.py`."""
+
+import sys
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from contract_problem import (
+    AS_IT_IS,
+    FIRST,
+    KINDS,
+    POINTS,
+    POLICIES,
+    ROWS,
+    RULES,
+    World,
+    cost_of,
+    value_of,
+)
+from methods import Circumstances, classes_in, examples_in
+
+from farthing import Categorical, Float, Optimizer, Space, Stopped, policies, stopping
+from farthing.acquisition.ascent import slide
+from farthing.acquisition.scores import gittins_index, log_ei_per_cost, maximise_score
+from farthing.acquisition.search import maximise
+from farthing.core.suggest import believed
+from farthing.policies import EI, CArBO, ContextualEI, Cooling, EIPerCost, Gittins, Random
+from farthing.policies.rollout import furthest
+from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
+
+# ---------------------------------------------------------------- the methods
+JOINTS = {"after", "all_of", "any_of", "in_a_row"}
+DESIGNS = {"Random", "Sobol", "LatinHypercube"}
+POLICY = pytest.mark.parametrize("name", POLICIES)
+CLASS_OF_POLICY = pytest.mark.parametrize("name", FIRST)
+RULE = pytest.mark.parametrize("name", RULES)
+
+
+def test_the_folders_are_the_list():
+    assert set(classes_in(policies)) == set(policies.__all__)
+    assert set(classes_in(stopping)) == set(stopping.__all__) - JOINTS
+    for method in (*classes_in(policies).values(), *classes_in(stopping).values()):
+        assert method.__doc__
+
+
+def test_a_new_file_in_a_folder_is_found(tmp_path, monkeypatch):
+    """And one that cannot be made says so."""
+    (tmp_path / "more_rules").mkdir()
+    for name in ("__init__", "easy", "hard"):
+        code = f"class {name.title()}:\n    def __init__(self, {'limit' * (name == 'hard')}): ..."
+        text = f"__all__ = [{name.title()!r}]\n{code}\n" if name != "__init__" else ""
+        (tmp_path / "more_rules" / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    import more_rules
+
+    found = examples_in(more_rules)
+    assert list(found) == ["Easy", "Hard"]
+    assert type(found["Easy"](Circumstances())).__name__ == "Easy"
+    with pytest.raises(pytest.fail.Exception, match=r"Hard cannot be made .* EXAMPLES of tests/"):
+        found["Hard"](Circumstances())
+
+
+@pytest.mark.parametrize("name", [*POLICIES, *RULES])
+def test_a_method_says_what_it_needs(name):
+    method = {**POLICIES, **RULES}[name](Circumstances())
+    assert method.needs <= {"budget", "cost", "worth", "model"}
+    assert method.reads <= {"worth"}
+    assert isinstance(method.models, bool)
+    assert method.models or "model" not in method.needs
+    with pytest.raises(AttributeError):  # a value, not an object with a memory
+        method.needs = frozenset()
+
+
+# ---------------------------------------------------------------- the problems
+
+
+WORLDS = {
+    "negated": World(value=lambda p: -value_of(p), direction="maximize"),
+    "cost x 1000": World(cost=lambda p: 1000 * cost_of(p), money=1000.0, unit=1e-3),
+    "3 y + 7": World(value=lambda p: 3 * value_of(p) + 7, unit=3.0),
+}
+FAR_WORLDS = {
+    "y + 1e5": World(value=lambda p: value_of(p) + 1e5),
+    "1e-7 y": World(value=lambda p: 1e-7 * value_of(p), unit=1e-7),
+}
+PERMUTED = World(permuted=True)
+
+
+def check(trial, space):
+    """A proposal is finite, in the space, snapped, and says why."""
+    assert np.isfinite(trial.x).all()
+    assert trial.x.min() >= 0
+    assert trial.x.max() <= 1
+    np.testing.assert_array_equal(space.snap(trial.x[None])[0], trial.x)
+    assert dict(trial.params) == space.decode(trial.x)
+    np.testing.assert_array_equal(space.encode(trial.params), trial.x)
+    assert trial.because
+    assert "nan" not in trial.because
+    predicted = trial.predicted_cost
+    assert predicted is None or 0 < predicted < np.inf
+
+
+# ---------------------------------------------------------------- proposals
+@POLICY
+@pytest.mark.parametrize("kind", KINDS)
+def test_proposals_are_valid_different_and_decided_by_the_seed(name, kind):
+    optimizer, again = (AS_IT_IS.optimizer(kind, name, seed=3) for _ in range(2))
+    trials = optimizer.ask(2)
+    for trial in trials:
+        check(trial, optimizer.space)
+    assert not np.array_equal(trials[0].x, trials[1].x)
+    np.testing.assert_array_equal(again.ask().x, trials[0].x)
+    if kind == "table":
+        assert all(trial.params not in POINTS["table"] for trial in trials)
+
+
+def hard_cases():
+    """Histories that are little, odd or extreme: what to add, and the settings."""
+    some = POINTS["mixed"]
+    outlier = {id(p): 1e300 if i == 4 else value_of(p) for i, p in enumerate(some)}
+    extremes = {id(p): 10.0 ** (i - 6) for i, p in enumerate(some)}
+    return {
+        "nothing yet": ([], {}, {}),
+        "one value": (some[:1], {}, {}),
+        "a constant": (some, {"value": lambda p: 7.3}, {}),
+        "duplicates": ([*some[:5], *some[:5]], {}, {}),
+        "a few and an outlier": (some[:6], {"value": lambda p: outlier[id(p)]}, {}),
+        "an outlier": (some, {"value": lambda p: outlier[id(p)]}, {}),
+        "minus the outlier": (some, {"value": lambda p: -outlier[id(p)]}, {}),
+        "costs from 1e-6 to 1e6": (
+            [*some, dict(some[0], k=6)],
+            {"cost": lambda p: extremes.get(id(p), 1e6)},
+            {"budget": 3e7},
+        ),
+        "tiny values": (some, {"value": lambda p: 1e-300 * value_of(p)}, {}),
+        "noise": ([*some, *some[:3]], {}, {"noisy": True}),
+    }
+
+
+HARD = hard_cases()
+
+
+@CLASS_OF_POLICY
+@pytest.mark.parametrize("case", HARD)
+def test_hard_histories_get_valid_proposals(name, case):
+    points, world, settings = HARD[case]
+    optimizer = World(**world).optimizer("mixed", name, points=points, **settings)
+    check(optimizer.ask(), optimizer.space)
+
+
+@CLASS_OF_POLICY
+@pytest.mark.parametrize("kind", ["continuous", "table"])
+def test_failures_and_running_trials_get_valid_proposals(name, kind):
+    optimizer = AS_IT_IS.optimizer(kind, name, points=POINTS[kind][:7])
+    told = optimizer.ask(4)
+    optimizer.tell(told[0], failed="out of memory", cost=2.0)
+    optimizer.tell(told[1], killed=True, cost=60.0)
+    optimizer.tell(told[2], value_of(told[2].params), cost=3.0)
+    trial = optimizer.ask()  # while told[3] is running
+    check(trial, optimizer.space)
+    assert not any(np.array_equal(trial.x, other.x) for other in told)
+
+
+@CLASS_OF_POLICY
+def test_everything_failed(name):
+    optimizer = AS_IT_IS.optimizer("mixed", name, points=[])
+    for _ in range(6):
+        trial = optimizer.ask()
+        check(trial, optimizer.space)
+        optimizer.tell(trial, failed="as ever", cost=2.0)
+    check(optimizer.ask(), optimizer.space)
+
+
+@CLASS_OF_POLICY
+def test_a_table_is_used_up_and_no_row_twice(name):
+    rows = [{"x": x, "s": s} for x in (2.0, 2.5, 3.0) for s in "ab"]
+    optimizer = Optimizer(Space.from_rows(rows), budget=1e9, policy=_without_points(name))
+    while not optimizer.verdict.stop:
+        trial = optimizer.ask()
+        optimizer.tell(trial, trial.params["x"] ** 2, cost=1 + trial.params["x"])
+    assert len(optimizer.history) == 6
+    assert len({tuple(t.params.values()) for t in optimizer.history}) == 6
+    assert optimizer.verdict.because == "every row of the table was tried (6)"
+
+
+def _without_points(name):
+    return EI() if name == "StartWith" else POLICIES[name](Circumstances())
+
+
+@CLASS_OF_POLICY
+@pytest.mark.parametrize("kind", ["continuous", "table"])
+def test_nothing_starts_that_is_not_affordable(name, kind):
+    """With the cost known: nothing dearer than what is left, and nothing when all is dearer."""
+    cheapest = min(map(cost_of, ROWS[12:] if kind == "table" else [{"a": -3.0}]))
+    optimizer, nothing = (
+        AS_IT_IS.optimizer(kind, name, budget=budget, cost=cost_of)
+        for budget in (2 * cheapest, 0.99 * cheapest)
+    )
+    assert cost_of(optimizer.ask().params) <= 2 * cheapest * (1 + 1e-8)
+    assert nothing.verdict.stop
+    assert nothing.verdict.because.startswith("nothing affordable is left")
+
+
+# ---------------------------------------------------------------- symmetries of the policies
+@cache
+def proposed(name, kind):
+    """The proposal as things are, and the surface that was searched last, if any was."""
+    surfaces = []
+    with pytest.MonkeyPatch.context() as patch:
+        ours = [module for name, module in sys.modules.items() if name.startswith("farthing.")]
+        for module in ours:
+            if vars(module).get("maximise") is maximise:
+                patch.setattr(module, "maximise", _spy(surfaces, maximise))
+        patch.setattr("farthing.policies.rollout.furthest", _spy(surfaces, furthest))
+        patch.setattr("farthing.policies.contextual.slide", _spy(surfaces, slide))
+        optimizer = AS_IT_IS.optimizer(kind, name)
+        trial = optimizer.ask()
+    return SimpleNamespace(
+        trial=trial,
+        space=optimizer.space,
+        surface=surfaces[-1] if surfaces else None,
+    )
+
+
+def _spy(surfaces, search):
+    def spy(surface, *args, **settings):
+        surfaces.append(surface)
+        return search(surface, *args, **settings)
+
+    return spy
+
+
+@POLICY
+@pytest.mark.parametrize(
+    ("kind", "world"),
+    [(kind, world) for kind in ("continuous", "table") for world in WORLDS]
+    + [("mixed", world) for world in ("cost x 1000", "3 y + 7")]
+    + [("continuous", world) for world in FAR_WORLDS],
+)
+def test_the_same_choice_in_other_words(name, kind, world):
+    """Negated, in other units, moved: 1e-3 in the cube, the same row of a table."""
+    there = {**WORLDS, **FAR_WORLDS}[world]
+    x = there.optimizer(kind, name).ask().x
+    here = proposed(name, kind).trial.x
+    if kind == "table":
+        np.testing.assert_array_equal(x, here)
+    else:
+        np.testing.assert_allclose(x, here, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", [name for name in POLICIES if name not in DESIGNS])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_choice_with_permuted_parameters(name, kind):
+    """The same row of a table; elsewhere as good to 0.01 nats where something was maximised."""
+    trial = PERMUTED.optimizer(kind, name).ask()
+    here = proposed(name, kind)
+    x = here.space.encode(trial.params)
+    if kind == "table" or here.surface is None:
+        np.testing.assert_allclose(x, here.trial.x, atol=1e-12)
+        return
+    there = here.surface.at(np.stack([x, here.trial.x]))
+    assert abs(there.score[0] - there.score[1]) < 0.01
+    assert there.shortfall[0] < 1e-3
+
+
+# ---------------------------------------------------------------- special cases
+@pytest.mark.parametrize("kind", ["continuous", "table"])
+@pytest.mark.parametrize(
+    "policy", [EIPerCost(), EIPerCost(0.3), Cooling(), CArBO(share=0), ContextualEI()], ids=repr
+)
+def test_a_constant_cost_is_ei(kind, policy):
+    def choice(policy):
+        made = AS_IT_IS.optimizer(kind, policy, points=[], cost=lambda p: 7.3)
+        for p in POINTS[kind]:
+            made.add(p, value_of(p))
+        return made.ask().x
+
+    np.testing.assert_allclose(choice(policy), choice(EI()), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("policy", [EIPerCost(), Cooling(), CArBO(share=0)], ids=repr)
+def test_a_constant_cost_that_has_to_be_learnt_is_ei(kind, policy):
+    world = World(cost=lambda p: 7.3)
+    there, here = (world.optimizer(kind, p).ask().x for p in (policy, EI()))
+    np.testing.assert_allclose(there, here, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_methods(kind):
+    """Without anything spent, cooling is EI per cost; without slack, contextual EI is EI."""
+    for one, other in (
+        (Cooling(), EIPerCost()),
+        (CArBO(share=0), Cooling()),
+        (ContextualEI(0.0), EI()),
+        (EIPerCost(0.0), EI()),
+    ):
+        x = [AS_IT_IS.optimizer(kind, policy).ask().x for policy in (one, other)]
+        np.testing.assert_allclose(*x, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_worth_of_the_optimizer_is_as_good_as_ones_own(kind):
+    x = [
+        AS_IT_IS.optimizer(kind, Gittins(0.02)).ask().x,
+        AS_IT_IS.optimizer(kind, Gittins(), worth=0.02).ask().x,
+    ]
+    np.testing.assert_array_equal(*x)
+
+
+# ---------------------------------------------------------------- verdicts
+@RULE
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("world", [*WORLDS, "permuted"])
+def test_the_same_verdict_in_other_words(name, kind, world):
+    there = WORLDS.get(world, PERMUTED)
+    here = verdict_as_it_is(name, kind)
+    rule = there.made(name, kind)
+    verdict = there.optimizer(kind, Random(), stop=rule).verdict
+    assert verdict.stop == here.stop
+    assert verdict.because
+    if isinstance(rule, NotWorthIt) and verdict.stop:  # else any point that is worth it will do
+        surplus = verdict.number - verdict.threshold
+        assert surplus == pytest.approx(here.number - here.threshold, abs=0.01)
+    if isinstance(rule, Target):
+        assert verdict.number == pytest.approx(there.line(here.number), rel=1e-9)
+
+
+@cache
+def verdict_as_it_is(name, kind):
+    return AS_IT_IS.optimizer(kind, Random(), stop=AS_IT_IS.made(name, kind)).verdict
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if ", " in name])
+def test_the_examples_stop_and_go_on_as_they_say(name):
+    says = name.partition(", ")[2]
+    assert says in ("stops", "goes on")
+    assert verdict_as_it_is(name, "mixed").stop == (says == "stops")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_stop_of_ei_per_cost_and_of_gittins_agree(kind):
+    """NotWorthIt stops if and only if no index is below the incumbent (stopping paper, 4 and 5)."""
+    optimizer = AS_IT_IS.optimizer(kind, EIPerCost())
+    belief = believed(optimizer._settings, optimizer._look())
+    rng = np.random.default_rng(0)
+    most = maximise_score(belief, log_ei_per_cost(1.0), rng).score[0]
+    for log_worth, stop in ((most - 0.05, False), (most + 0.05, True)):
+        worth = float(np.exp(log_worth))
+        index = gittins_index(worth, belief.scale, origin=float(belief.best[0]))
+        assert (maximise_score(belief, index, rng).score[0] <= 0) == stop
+        verdict = AS_IT_IS.optimizer(kind, EIPerCost(), stop=NotWorthIt(worth)).verdict
+        assert verdict.stop == stop
+
+
+@RULE
+@pytest.mark.parametrize("case", ["nothing yet", "one value", "a constant", "an outlier", "noise"])
+def test_verdicts_on_hard_histories(name, case):
+    points, world, settings = HARD[case]
+    rule = AS_IT_IS.made(name, "mixed")
+    optimizer = World(**world).optimizer("mixed", EI(), points=points, stop=rule, **settings)
+    verdict = optimizer.verdict
+    assert verdict.because
+    assert verdict.stop in (True, False)
+    if len(points) > 1:
+        assert not np.isnan(verdict.number)
+    waits = "model" in rule.needs and len(points) < 2
+    assert (verdict.because == "too few values to judge yet") == waits
+    assert np.isfinite(verdict.threshold) == (not waits)
+
+
+@CLASS_OF_POLICY
+def test_every_policy_runs_until_it_is_told_to_stop(name):
+    """A few steps with a rule and a budget: the ledger is kept, the reason is given."""
+    space = Space({"x": Float(2, 3), "s": Categorical(["u", "v"])})
+    policy = _without_points(name)
+    stop = any_of(MaxTrials(7), Target(-1.0))
+    optimizer = Optimizer(space, budget=1000.0, policy=policy, stop=stop, seed=2)
+    while not optimizer.verdict.stop:
+        trial = optimizer.ask()
+        optimizer.tell(trial, (trial.params["x"] - 2.4) ** 2, cost=trial.params["x"])
+    assert optimizer.verdict.because == "7 of at most 7 trials made"
+    assert optimizer.ledger.spent == pytest.approx(
+        sum(trial.cost["cost"] for trial in optimizer.history)
+    )
+    with pytest.raises(Stopped, match="7 of at most 7"):
+        optimizer.ask()

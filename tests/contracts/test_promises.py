@@ -1,0 +1,318 @@
+"""What the README promises about money and time, to the cent and to the second, by a clock that
+goes on only when it is told to.
+"""
+
+import math
+
+import pytest
+from clocks import Clock, Timed, made, shared
+
+from farthing import Budget, Float, InvalidInput, Optimizer, Outcome, minimize
+from farthing.budget.ledger import Ledger
+from farthing.budget.rates import is_per_worker, rate_of
+from farthing.core.events import Asked, GivenUp, Moment, Passed, Renewed, Told
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.core.transition import apply, why_it_must_end
+from farthing.history import StopReason, Trial
+from farthing.policies import Random
+from farthing.running.process_pool import work
+from farthing.running.signals import Leave
+from farthing.running.worker import HERE, until_stopped
+from farthing.space.space import Space
+from farthing.stopping import MaxTrials
+
+SPACE = Space({"x": Float(1, 2)})
+TICK = 1.0  # seconds, of the budgets below
+
+
+def run(clock, optimizer, settings, engine):
+    begun = clock.now
+    reason = work(optimizer, settings, engine, lambda: None, [HERE])
+    return str(reason), clock.now - begun
+
+
+def cents(amount):
+    return round(100 * amount)
+
+
+# ── "a budget of seconds includes Farthing's own thinking" ─────────────────────────────────────
+
+
+def test_a_budget_of_seconds_is_the_time_that_passed_thinking_included(monkeypatch):
+    clock = Clock(monkeypatch, thought=2.0)
+    optimizer, settings = made(SPACE, "100s", policy=Random())
+    engine = Timed(clock, lambda params: 10.0)
+    reason, took = run(clock, optimizer, settings, engine)
+    ledger, history = optimizer.ledger, optimizer.history
+    assert ledger.spent == pytest.approx(took, abs=1e-9)
+    assert took <= 100.0  # "never starts what it cannot afford"
+    asked = len(history)
+    assert ledger.thinking == pytest.approx(2.0 * asked, abs=2.0)
+    assert ledger.spent == pytest.approx(sum(t.run.run_s for t in history) + ledger.thinking)
+    assert "spent" in reason or "affordable" in reason
+
+
+def test_a_trial_is_killed_when_the_budget_cannot_pay_for_it_any_longer(monkeypatch):
+    clock = Clock(monkeypatch, thought=2.0)
+    optimizer, settings = made(SPACE, "100s", policy=Random())
+    _, took = run(clock, optimizer, settings, Timed(clock, lambda params: 1e6))
+    assert {trial.state for trial in optimizer.history} == {"killed"}
+    assert optimizer.ledger.spent == pytest.approx(took)
+    assert 100 - 2 * TICK - 2.0 <= took <= 100.0
+
+
+def test_nothing_is_charged_while_nobody_works(monkeypatch):
+    clock = Clock(monkeypatch, thought=1.0)
+    optimizer, settings = made(SPACE, "100s", policy=Random())
+    engine = Timed(clock, lambda params: 7.0)
+    stopping = iter([None] * 3 + [Leave(StopReason("requested", "enough"), now=True)] * 9)
+    with optimizer.on_the_clock():
+        until_stopped(optimizer, settings, engine, lambda: None, lambda: next(stopping))
+    spent = optimizer.ledger.spent
+    clock.now += 86400.0  # overnight
+    _, took = run(clock, optimizer, settings, engine)
+    assert optimizer.ledger.spent == pytest.approx(spent + took, abs=1.0)
+
+
+def test_minimize_charges_what_an_evaluation_used_and_thinking(monkeypatch):
+    clock = Clock(monkeypatch, thought=0.5)
+    monkeypatch.setattr("farthing.running.in_process.time", clock)
+
+    def objective(params):
+        clock.now += 30.0
+        return params["x"]
+
+    result = minimize(objective, SPACE, "100s", policy=Random())
+    assert [trial.run.run_s for trial in result.history] == pytest.approx([30.0] * 3)
+    assert result.ledger.thinking == pytest.approx(result.spent - 90.0)
+    assert 1.5 <= result.ledger.thinking <= 2.5
+    assert (result.elapsed_s, result.thinking_s) == (result.spent, result.ledger.thinking)
+
+
+def test_an_evaluation_that_has_begun_is_let_finish_in_minimize_and_charged(monkeypatch):
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr("farthing.running.in_process.time", clock)
+
+    def objective(params):
+        clock.now += 250.0
+        return params["x"]
+
+    result = minimize(objective, SPACE, "100s", policy=Random())
+    assert (len(result.history), result.spent) == (1, pytest.approx(250.0))
+
+
+# ── "never starts what it cannot afford" ───────────────────────────────────────────────────────
+
+
+def test_no_cent_more_than_the_budget_where_costs_are_known():
+    def price(params):
+        return round(params["x"], 2)
+
+    result = minimize(lambda p: p["x"], SPACE, "$20", cost=price, policy=Random())
+    assert cents(result.spent) == sum(cents(price(trial.params)) for trial in result.history)
+    assert result.spent <= 20.0
+    assert 20.0 - result.spent < 1.0 + 1e-9  # the cheapest costs a dollar: nothing else fitted
+
+
+def test_three_asks_put_aside_what_they_will_cost():
+    optimizer = Optimizer(SPACE, "$10", cost=lambda params: 2.5, policy=Random())
+    trials = optimizer.ask(3)
+    ledger = optimizer.ledger
+    assert (cents(ledger.spent), cents(ledger.reserved), cents(ledger.left)) == (0, 750, 250)
+    for trial in trials:
+        optimizer.tell(trial, 1.0)
+    ledger = optimizer.ledger
+    assert (cents(ledger.spent), cents(ledger.reserved), cents(ledger.left)) == (750, 0, 250)
+
+
+# ── what a machine costs ───────────────────────────────────────────────────────────────────────
+
+
+def test_a_rate_is_the_machine_s_price_thinking_included(monkeypatch):
+    """$36 an hour is a cent a second."""
+    clock = Clock(monkeypatch, thought=3.0)
+    optimizer, settings = made(SPACE, "$5", rate="$36/h", policy=Random())
+    reason, took = run(clock, optimizer, settings, Timed(clock, lambda params: 20.0))
+    ledger, history = optimizer.ledger, optimizer.history
+    assert cents(ledger.spent) == round(took)
+    assert ledger.spent <= 5.0
+    assert cents(ledger.thinking) == pytest.approx(3 * len(history), abs=3)
+    assert [cents(trial.cost["usd"]) for trial in history.done] == [20] * len(history.done)
+    assert "$5.00" in reason or "affordable" in reason
+    state = optimizer.seen
+    assert state.elapsed_s == pytest.approx(took)  # shown for every kind of budget
+
+
+def test_a_trial_is_killed_when_the_machine_cannot_be_paid_any_longer(monkeypatch):
+    clock = Clock(monkeypatch, thought=1.0)
+    optimizer, settings = made(SPACE, "$5, 9 trials", rate="$36/h", policy=Random())
+    _, took = run(clock, optimizer, settings, Timed(clock, lambda params: 1e6))
+    assert cents(optimizer.ledger.spent) == round(took)
+    assert 500 - 2 * TICK - 1.0 <= took <= 500
+    assert optimizer.history[len(optimizer.history) - 1].state == "killed"
+
+
+def test_what_a_trial_reports_comes_on_top_of_the_machine(monkeypatch):
+    clock = Clock(monkeypatch)
+    optimizer, settings = made(SPACE, "$5, 3 trials", rate="$36/h", policy=Random())
+    engine = Timed(clock, lambda params: 10.0, cost={"usd": 0.07})
+    _, took = run(clock, optimizer, settings, engine)
+    assert took == pytest.approx(30.0)
+    assert cents(optimizer.ledger.spent) == 30 + 3 * 7
+    assert [cents(trial.cost["usd"]) for trial in optimizer.history] == [17] * 3
+
+
+def test_two_workers_on_one_machine_pay_it_once_and_each_of_their_own_twice(monkeypatch):
+    """The same two shifts: 60 s together, then 40 s of one alone."""
+    for rate, expected in (("$36/h", 100), ("$36/h per worker", 160)):
+        clock = Clock(monkeypatch)
+        memory = shared(Budget("$50"))
+        (one, settings), (two, _) = (
+            made(SPACE, "$50", memory, rate=rate, policy=Random()) for _ in range(2)
+        )
+        with one.on_the_clock():
+            with two.on_the_clock():
+                trials = one.ask(worker="1", lease=500.0), two.ask(worker="2", lease=500.0)
+                for _ in range(60):
+                    clock.now += 1.0
+                    for each, trial in zip((one, two), trials, strict=True):
+                        assert each.renew(trial, lease=500.0, cost={}, ahead={}) is None
+                two.commit(Told(trials[1], "done", 1.0, {"usd": 0.6}, certain=False, run=ran(60)))
+            clock.now += 40.0
+            one.commit(Told(trials[0], "done", 1.0, {"usd": 1.0}, certain=False, run=ran(100)))
+        assert cents(one.ledger.spent) == expected, rate
+        assert one.ledger.reserved == 0
+        assert one.seen.elapsed_s == pytest.approx(100.0)
+        assert settings.is_each_workers == ({"usd"} if "per" in rate else set())
+
+
+def ran(seconds):
+    return {"run_s": float(seconds)}
+
+
+def test_every_worker_stops_in_time_for_all():
+    """With three workers at a cent a second each, a tick of one is three cents."""
+    settings = Settings.of(SPACE, "$1", rate="$36/h per worker", policy=Random())
+    state, now = State(Ledger.of(settings.budget)), Moment(1000.0, present=0.0)
+    for number in range(3):
+        params = {"x": 1.0 + number / 10}
+        asked = Asked(Trial(number, params, SPACE.encode(params)), {"usd": 0.2}, lease=60.0)
+        state = apply(settings, state, asked, now)
+    assert state.ledger.reserved == 0  # nothing is held of what passes
+    event = Renewed(0, 60.0, {"usd": 0.3}, {"usd": 0.31})
+    for seconds, ends in ((97.0, False), (98.0, True)):
+        spent = apply(settings, state, Passed(), Moment(1000.0 + seconds, present=seconds))
+        why = why_it_must_end(settings, spent, event, now)
+        assert (why is not None) == ends
+    assert why == "the budget of $1.00 is spent"
+
+
+def test_a_trial_that_is_lost_is_paid_once():
+    """Its time was charged as it passed; what it reported on top is due."""
+    settings = Settings.of(SPACE, "$10", rate="$36/h", lease=60.0, policy=Random())
+    state = State(Ledger.of(settings.budget))
+    params = {"x": 1.5}
+    asked = Asked(Trial(0, params, SPACE.encode(params)), {}, lease=60.0)
+    state = apply(settings, state, asked, Moment(1000.0, present=0.0))
+    renewed = Renewed(0, 60.0, {"usd": 0.35}, {"usd": 0.36})  # 30 s, and 5 cents on top
+    state = apply(settings, state, renewed, Moment(1030.0, present=30.0))
+    assert cents(state.ledger.spent) == 30
+    state = apply(settings, state, GivenUp(), Moment(2000.0))
+    assert state.history[0].state == "lost"
+    assert cents(state.ledger.spent) == 35
+
+
+def test_cpu_seconds_have_a_rate_of_their_own(monkeypatch):
+    clock = Clock(monkeypatch, thought=5.0)
+    optimizer, settings = made(SPACE, "$5, 4 trials", rate="$36/h", measure="cpu", policy=Random())
+    run(clock, optimizer, settings, Timed(clock, lambda params: 10.0))
+    assert cents(optimizer.ledger["usd"].spent) == 40  # no thinking in it
+    assert settings.clock == {"s": 1.0}
+
+
+def test_thinking_that_costs_money_is_kept_small(monkeypatch):
+    """A machine's price makes a dear thought as unwelcome as a budget of seconds does."""
+    clock = Clock(monkeypatch, thought=20.0)
+    optimizer, settings = made(SPACE, "$10", rate="$36/h")
+    run(clock, optimizer, settings, Timed(clock, lambda params: 1.0))
+    assert any("a thought would cost more" in trial.because for trial in optimizer.history)
+    free, settings = made(SPACE, "$10, 12 trials")
+    engine = Timed(clock, lambda params: 1.0, cost={"usd": 0.01})
+    run(clock, free, settings, engine)
+    assert not any("a thought would cost more" in trial.because for trial in free.history)
+
+
+def test_no_thought_begins_that_would_end_after_the_money(monkeypatch):
+    clock = Clock(monkeypatch, thought=30.0)
+    optimizer, settings = made(SPACE, "$1", rate="$36/h", policy=Random(), thinking=1.0)
+    reason, took = run(clock, optimizer, settings, Timed(clock, lambda params: 20.0))
+    assert took <= 100.0 + 1e-9
+    assert reason.startswith("the budget of $1.00 is spent, but for the $0.")
+    assert reason.endswith(" that another thought would take")
+
+
+@pytest.mark.parametrize(
+    ("rate", "each", "per_second"),
+    [
+        ("$36/h", False, {"usd": 0.01}),
+        ("$36/h per worker", True, {"usd": 0.01}),
+        ("0.36 kWh/h  per  worker ", True, {"kWh": 1e-4}),
+    ],
+)
+def test_a_rate_says_whose_it_is(rate, each, per_second):
+    assert rate_of(rate) == pytest.approx(per_second)
+    assert is_per_worker(rate) == each
+
+
+@pytest.mark.parametrize("rate", ["$3/h per trial", "per worker", "$3 per worker", "$3/h a worker"])
+def test_a_rate_of_something_else_is_refused(rate):
+    with pytest.raises(InvalidInput, match=r"a price per time, such as .* or .* per worker"):
+        rate_of(rate)
+
+
+# ── shown for every kind of budget ─────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("budget", ["$9, 2 trials", "2 trials", {"kWh": 9, "trials": 2}])
+def test_time_and_every_resource_are_in_the_summary(monkeypatch, budget):
+    clock = Clock(monkeypatch, thought=1.5)
+    monkeypatch.setattr("farthing.running.in_process.time", clock)
+
+    def objective(params):
+        clock.now += 10.0
+        return Outcome(params["x"], cost=0.5)
+
+    result = minimize(objective, SPACE, budget, policy=Random())
+    assert result.elapsed_s == pytest.approx(20.0 + result.thinking_s)
+    assert 3.0 <= result.thinking_s <= 4.5 + 1e-9
+    line = str(result).splitlines()[2]
+    assert "s of it thinking" in line
+    for resource in Budget(budget).limits:
+        assert {"usd": "$1.00 of $9.00", "trials": "2 of 2 trials", "kWh": "1 kWh of 9 kWh"}[
+            resource
+        ] in line
+
+
+def test_a_budget_of_time_that_comes_later_counts_the_time_there_was(monkeypatch):
+    clock = Clock(monkeypatch, thought=1.0)
+    optimizer, settings = made(SPACE, "3 trials", policy=Random())
+    _, took = run(clock, optimizer, settings, Timed(clock, lambda params: 10.0))
+    optimizer.change(budget="100s")
+    assert optimizer.ledger["s"].spent == pytest.approx(took)
+    assert optimizer.ledger["s"].left == pytest.approx(100.0 - took)
+    assert math.isinf(optimizer.ledger["trials"].limit)
+
+
+def test_a_worker_that_waited_for_others_pays_only_for_its_last_thought(monkeypatch):
+    """Beyond the limit, to wait for others is free; so it is for the one that ends."""
+    clock = Clock(monkeypatch, thought=2.0)
+    optimizer, settings = made(SPACE, "100s", policy=Random(), stop=MaxTrials(1))
+    engine = Timed(clock, lambda params: 10.0)
+    with optimizer.on_the_clock():
+        until_stopped(optimizer, settings, engine, lambda: None)
+        spent = optimizer.ledger.spent
+        clock.now += 50.0
+        optimizer.commit(Passed())
+    assert optimizer.ledger.spent == pytest.approx(spent + 2.0)
+    assert optimizer.ledger.thinking == pytest.approx(4.0)

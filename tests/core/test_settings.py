@@ -1,0 +1,365 @@
+"""Settings: what a person writes is checked, what follows from it, and that no door forgets one."""
+
+import inspect
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from farthing import Budget, Float, Optimizer, Space, Study, minimize
+from farthing.cli.config import SETTINGS, Config
+from farthing.cli.request import read_request
+from farthing.cli.run import run
+from farthing.core.settings import Choices, Conditions, Settings
+from farthing.cost import Known, Linear, LogGP
+from farthing.errors import InvalidInput
+from farthing.policies import EI, CArBO, EIPerCost, Gittins, Random
+from farthing.stopping import MaxTrials, NotWorthIt, Target
+
+SPACE = Space({"a": Float(2, 3)})
+FIELDS = {f.name: f.default for f in fields(Settings)}
+
+
+def of(budget="9s", **given):
+    return Settings.of(SPACE, budget, **given)
+
+
+def price(params):
+    return 7.0
+
+
+# ── what is refused ────────────────────────────────────────────────────────────────────────────
+
+REFUSED = [
+    ("space", {}, "at least one parameter"),
+    ("space", {"a": 3}, "not a parameter"),
+    ("budget", "soon", "no amount"),
+    ("budget", -1, "positive"),
+    ("policy", "carbo", "expected a policy such as"),
+    ("policy", EI, r"EI\(\.\.\.\)"),
+    ("stop", "soon", "expected a stop such as"),
+    ("stop", MaxTrials, r"MaxTrials\(\.\.\.\)"),
+    ("cost", 3.0, "function of the parameters"),
+    ("cost", LogGP, "function of the parameters"),
+    ("cost", {"usd": price}, "'usd' would be read by nothing: what counts here is s"),
+    ("worth", -1, "positive"),
+    ("worth", "much", "a number = its price"),
+    ("worth", "0.01 = $20", "counted in s"),
+    ("direction", "max", '"minimize" or "maximize"'),
+    ("direction", None, '"minimize" or "maximize"'),
+    ("seed", -1, "whole number of at least 0"),
+    ("seed", 1.0, "whole number of at least 0"),
+    ("seed", True, "whole number of at least 0"),
+    ("retries", -1, "whole number of at least 0"),
+    ("retries", 0.5, "whole number of at least 0"),
+    ("retries", None, "whole number of at least 0"),
+    *(("timeout", bad, "expected seconds.*or a time") for bad in (0, -1, math.inf, True, [1])),
+    *(("timeout", bad, "expected seconds.*or a time") for bad in ("$3", "soon", "2 trials")),
+    *(("lease", bad, "expected seconds.*or a time") for bad in (0, None, math.nan, "1s, $1")),
+    *(("grace", bad, "expected seconds.*or a time") for bad in (None, math.nan, "$1")),
+    ("grace", -1, "seconds of at least 0"),
+    *(("failures_in_a_row", bad, "0 to go on") for bad in (-1, math.nan, True, "5", None)),
+    ("rate", 3, "a price per time"),
+    ("rate", "$3", "a price per time"),
+    ("rate", "$3.06/h", "read by nothing: the budget limits s. Give a budget in usd"),
+    ("measure", "gpu", '"wall" or "cpu"'),
+    ("start", {"b": 1}, "Unknown parameter 'b'"),
+    ("start", [{"a": 99.0}], "start|Parameter 'a'"),
+    ("start", ["a=2"], "start='a=2': expected parameters"),
+    *(
+        ("leash", bad, "a number above 0, or None")
+        for bad in (0, -1, math.inf, math.nan, "3", True)
+    ),
+    *(("thinking", bad, "expected a share such as 0.05") for bad in (0, -1, 2, None, "5 %")),
+    ("measure", "cpu", "CPU seconds would be read by nothing"),
+    *(("command", bad, "a program and its arguments") for bad in ("python x", [], [""], [1], {})),
+    *(("metric", bad, "expected a key") for bad in ("", None, 3)),
+    *(("cwd", bad, "the path of a folder") for bad in ("", 3)),
+    *(("logs", bad, "the path of a folder") for bad in ("", False)),
+    *(
+        ("env", bad, "expected names and texts")
+        for bad in ("A=1", {"A": 1}, {"": "1"}, {"A=B": "1"}, {"A": "\0"})
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "match"), REFUSED)
+def test_what_makes_no_sense_is_refused_in_a_sentence(name, given, match):
+    with pytest.raises(InvalidInput, match=match) as refusal:
+        Settings.of(**{"space": SPACE, "budget": "9s", name: given})
+    said = str(refusal.value)
+    assert said.endswith(".")
+    assert "\n" not in said
+    if name not in ("space", "budget", "start"):
+        assert name in said or name == "measure"
+
+
+def test_every_setting_has_something_that_is_refused():
+    assert {name for name, _, _ in REFUSED} == FIELDS.keys() - {"noisy"}
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"policy": CArBO()}, "CArBO needs a budget"),
+        ({"stop": NotWorthIt(), "policy": EI()}, "needs to know what a unit of cost is worth"),
+        ({"worth": 0.1}, "read by nothing: neither EI nor the stopping rule"),
+        ({"worth": 0.1, "policy": Gittins(worth=1.0), "budget": 9}, "neither Gittins nor"),
+        ({"cost": price}, "read by nothing: there is no budget to keep and EI does not look"),
+        ({"cost": price, "budget": "9 trials"}, "read by nothing"),
+        ({"rate": "$3/h"}, "the budget limits nothing"),
+        ({"rate": "$3/h", "budget": "2kWh"}, "the budget limits kWh"),
+        ({"measure": "cpu", "budget": "$9"}, "read by nothing"),
+    ],
+)
+def test_settings_must_fit_together(given, match):
+    with pytest.raises(InvalidInput, match=match):
+        of(**{"budget": None, **given})
+
+
+def test_a_name_that_is_no_setting_is_refused_wherever_it_is_given(tmp_path):
+    for call in (
+        lambda **given: of(**given),
+        lambda **given: Optimizer(SPACE, "9s", **given),
+        lambda **given: minimize(price, SPACE, "9s", **given),
+        lambda **given: Study.create(tmp_path / "a.db", name="a", space=SPACE, **given),
+    ):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+            call(colour=3)
+    assert not (tmp_path / "a.db").exists()
+
+
+@pytest.mark.parametrize(
+    "name", sorted(Conditions.__annotations__.keys() - Choices.__annotations__)
+)
+def test_what_only_workers_read_is_refused_where_there_are_none(name):
+    """An Optimizer evaluates nothing: a timeout there would be read by nothing."""
+    with pytest.raises(TypeError, match=name):
+        Optimizer(SPACE, "9s", **{name: FIELDS[name]})
+    if name != "failures_in_a_row":
+        with pytest.raises(TypeError, match=name):
+            minimize(price, SPACE, "9s", **{name: FIELDS[name]})
+
+
+# ── what a person writes ───────────────────────────────────────────────────────────────────────
+
+
+def test_words_become_numbers():
+    made = of("2h", timeout="10m", grace="2s", lease=np.float64(30), command=["sh", "-c", "x"])
+    assert (made.timeout, made.grace, made.lease) == (600.0, 2.0, 30.0)
+    assert made.budget == Budget({"s": 7200})
+    assert made.command == ("sh", "-c", "x")
+    assert of(grace=0).grace == 0.0
+    assert of(failures_in_a_row=0).failures_in_a_row == math.inf  # as on the command line
+    assert of(command=("a",)).command == ("a",)
+    assert of(timeout=None).timeout is None
+    plain = Settings.of({"a": Float(2, 3)}, Budget(3), noisy=1, seed=np.int64(4))
+    assert plain.space == SPACE
+    assert plain.budget.limits == {"cost": 3}
+    assert plain.noisy is True
+    assert type(plain.seed) is int
+
+
+def test_the_policy_follows_from_what_is_limited():
+    assert isinstance(of("9s").policy, Gittins)
+    assert isinstance(of("9 trials, $3").policy, Gittins)
+    assert isinstance(of("9 trials").policy, EI)
+    assert isinstance(of(None).policy, EI)
+    assert of("9s", policy=Random()).policy == Random()
+
+
+def test_nothing_given_is_what_the_fields_say():
+    made = of()
+    for name, default in FIELDS.items():
+        if name not in ("space", "budget", "policy"):
+            assert getattr(made, name) == default
+
+
+def test_what_was_given_is_not_changed():
+    given = {"command": ["sh"], "policy": Random(), "timeout": "1m"}
+    before = dict(given)
+    of(**given)
+    assert given == before
+
+
+# ── what follows ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("budget", "policy", "priced", "needed"),
+    [
+        ("9s", Random(), ("s",), ("s",)),
+        ({"usd": 3, "s": 9, "trials": 4}, Random(), ("usd", "s"), ("usd", "s")),
+        ("9 trials", Random(), ("cost",), ()),
+        ("9 trials", EIPerCost(), ("cost",), ("cost",)),
+        (None, EI(), ("cost",), ()),
+        (None, EIPerCost(), ("cost",), ("cost",)),
+    ],
+)
+def test_what_is_priced_and_what_is_needed(budget, policy, priced, needed):
+    made = of(budget, policy=policy)
+    assert (made.priced, made.needed) == (priced, needed)
+    assert made.learners == dict.fromkeys(needed, LogGP())
+
+
+def test_each_resource_that_is_needed_has_a_learner():
+    budget = {"usd": 3, "s": 9}
+    one = of(budget, cost=price).learners
+    assert one == {"usd": Known(price), "s": LogGP()}
+    two = of(budget, cost={"s": Linear(), "usd": price}).learners
+    assert two == {"usd": Known(price), "s": Linear()}
+    assert list(two) == ["usd", "s"]
+
+
+def test_worth_is_exchanged_into_the_first_resource():
+    assert of("9s").exchange is None
+    assert of("9s", worth=0.5).exchange == 0.5
+    assert of("$9", worth="0.01 = $20").exchange == pytest.approx(0.0005)
+    assert of("2h, $9", worth="3 = 1m").exchange == pytest.approx(0.05)
+
+
+def test_needs_and_models_are_those_of_policy_and_rule():
+    assert (of(policy=Random()).needs, of(policy=Random()).models) == (frozenset(), False)
+    judged = of(policy=Random(), stop=NotWorthIt(worth=0.1))
+    assert judged.needs == {"cost", "model"}
+    assert judged.models
+    assert of(policy=EI()).models
+    assert not of(policy=Random(), stop=Target(0.5)).models
+
+
+def test_the_sign_is_flipped_where_the_user_maximises():
+    assert of().sign == 1.0
+    assert of(direction="maximize").sign == -1.0
+
+
+def test_the_seed_of_a_trial_is_a_function_of_the_study_s_and_its_number():
+    one, other = of(seed=3), of(seed=4)
+    seeds = [one.seed_of(number) for number in range(50)]
+    assert seeds == [of(seed=3).seed_of(number) for number in range(50)]
+    assert len({*seeds, *(other.seed_of(number) for number in range(50))}) == 100
+    assert all(type(seed) is int and 0 <= seed < 2**32 for seed in seeds)
+
+
+# ── every door takes every setting ─────────────────────────────────────────────────────────────
+
+# An option of its own name, and what it sets; all others are called as their setting is.
+RENAMED = {"param": {"space"}, "maximize": {"direction"}, "cost": {"cost", "measure"}}
+# Where a study is kept, how it is called, and who works on it: no settings.
+WHERE = {"storage", "name", "workers", "slots"}
+ONCE = {"config", "quiet", "kind", "tries", "trust"}  # of this run alone
+
+
+def of_signature(taker):
+    return {
+        name: parameter.default for name, parameter in inspect.signature(taker).parameters.items()
+    }
+
+
+def test_choices_and_conditions_are_the_fields_of_settings():
+    assert Conditions.__annotations__.keys() == FIELDS.keys() - {"space", "budget"}
+    assert Choices.__annotations__.keys() <= Conditions.__annotations__.keys()
+
+
+@pytest.mark.parametrize(
+    ("taker", "settings", "others"),
+    [
+        (Optimizer, Choices, {"space", "budget"}),
+        (minimize, Choices, {"objective", "space", "budget", "progress", "failures_in_a_row"}),
+        (Study.create, Conditions, {"url", "name", "space", "budget"}),
+    ],
+)
+def test_a_signature_shows_every_setting_with_its_default(taker, settings, others):
+    shown = of_signature(taker)
+    assert shown.keys() == settings.__annotations__.keys() | others
+    for name in shown.keys() & FIELDS.keys() - {"space", "budget", "policy"}:
+        assert shown[name] == FIELDS[name]
+    assert shown["policy"] is None
+    assert shown["budget"] is None
+
+
+def settings_of(names):
+    return {setting for name in names for setting in RENAMED.get(name, {name})}
+
+
+def test_the_options_of_run_are_the_fields_of_settings():
+    options = {parameter.name for parameter in run.params} - ONCE
+    assert options > WHERE
+    assert settings_of(options - WHERE) == FIELDS.keys()
+
+
+def test_the_keys_of_the_file_are_the_fields_of_settings():
+    # Parameters stand in a table of their own.
+    assert SETTINGS.keys() > WHERE
+    assert settings_of(SETTINGS.keys() - WHERE) | {"space"} == FIELDS.keys()
+
+
+# What is written on the command line, what in the file, and what it makes.
+WRITTEN = {
+    "param": (["--param", "b=float:2:3"], None, ("space", Space({"b": Float(2, 3)}))),
+    "budget": (
+        ["--budget", "7 worker_s, $3"],
+        "7 worker_s, $3",
+        ("budget", Budget("7 worker_s, $3")),
+    ),
+    "policy": (["--policy", "random"], "random", ("policy", Random())),
+    "stop": (["--stop", "max_trials(3)"], ["max_trials(3)"], ("stop", MaxTrials(3))),
+    "cost": (["--cost", "linear"], "linear", ("cost", Linear())),
+    "measure": (["--cost", "cpu"], "cpu", ("measure", "cpu")),
+    "worth": (["--worth", "0.01"], 0.01, ("worth", 0.01)),
+    "maximize": (["--maximize"], True, ("direction", "maximize")),
+    "noisy": (["--noisy"], True, ("noisy", True)),
+    "seed": (["--seed", "3"], 3, ("seed", 3)),
+    "start": (["--start", "a=2.5"], {"a": 2.5}, ("start", ({"a": 2.5},))),
+    "leash": (["--leash", "3"], 3, ("leash", 3.0)),
+    "thinking": (["--thinking", "0.2"], 0.2, ("thinking", 0.2)),
+    "timeout": (["--timeout", "2m"], "2m", ("timeout", 120.0)),
+    "retries": (["--retries", "2"], 2, ("retries", 2)),
+    "failures_in_a_row": (["--failures-in-a-row", "0"], 0, ("failures_in_a_row", math.inf)),
+    "grace": (["--grace", "2"], 2, ("grace", 2.0)),
+    "lease": (["--lease", "3s"], "3s", ("lease", 3.0)),
+    "rate": (["--rate", "$3/h"], "$3/h", ("rate", "$3/h")),
+    "metric": (["--metric", "loss"], "loss", ("metric", "loss")),
+    "command": (["--", "echo", "{a}"], ["echo", "{a}"], ("command", ("echo", "{a}"))),
+    "cwd": (["--cwd", "/sub"], "/sub", ("cwd", "/sub")),
+    "env": (["--env", "A=b=c"], {"A": "b=c"}, ("env", {"A": "b=c"})),
+    "logs": (["--logs", "/kept"], "/kept", ("logs", "/kept")),
+}
+
+
+def requested(options, file):
+    """The settings that a shell's words and a file make, as `farthing run` reads them."""
+    given = run.make_context("run", list(options)).params
+    command = given.pop("command")
+    for name in ONCE:
+        given.pop(name)
+    return read_request(given, command, Config(*file)).settings
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_an_option_and_a_key_of_the_file_make_the_setting(name):
+    option, key, (setting, expected) = WRITTEN[name]
+    basis = {"budget": "$9, 9 worker_s", "command": ["true"]}
+    params = {} if name == "param" else {"a": "float:2:3"}
+    made = requested(option, (basis, params))
+    assert getattr(made, setting) == expected
+    assert getattr(requested([], (basis, {"a": "float:2:3"})), setting) != expected
+    if name != "param":
+        key_name = "cost" if name == "measure" else name
+        from_file = requested([], ({**basis, key_name: key}, params))
+        assert getattr(from_file, setting) == expected
+
+
+def test_there_is_an_example_for_every_setting():
+    assert {setting for _, _, (setting, _) in WRITTEN.values()} == FIELDS.keys()
+
+
+def test_a_worth_is_taken_on_the_command_line_wherever_the_policy_reads_it():
+    """The default policy under a budget reads it: no stopping rule is needed."""
+    words = ["--worth", "0.01", "--budget", "10m", "--param", "a=float:2:3", "true"]
+    made = requested(words, ({}, {}))
+    assert made.exchange == 0.01
+    assert made.stop is None
+    assert Optimizer(SPACE, "10m", worth=0.01).worth == 0.01
+    with pytest.raises(InvalidInput, match=r"--worth 0\.01 would be read by nothing"):
+        requested([*words[:4], "--policy", "random", *words[4:]], ({}, {}))

@@ -1,0 +1,1011 @@
+"""The state machine: what every event changes, what it refuses, and what no event may break."""
+
+import math
+from contextlib import suppress
+from dataclasses import fields, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from farthing import Float, Space
+from farthing.budget.ledger import Ledger
+from farthing.core.events import (
+    Added,
+    Asked,
+    AskedAgain,
+    Ended,
+    GivenUp,
+    Halted,
+    Moment,
+    Passed,
+    Renewed,
+    Resumed,
+    Told,
+    Turn,
+)
+from farthing.core.outcomes import bill, foreign_trial, outcome_of, unpriced
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.core.transition import apply, why_it_must_end
+from farthing.errors import InvalidInput, Outdated, Stopped
+from farthing.history import PricePoint, StopReason, Trial
+from farthing.policies import EIPerCost, Random
+
+SPACE = Space({"a": Float(2, 3)})
+NOW = Moment(1000.0)  # off the clock
+CLOCK = Moment(1000.0, present=0.0)
+
+
+def make(budget="$10", **settings):
+    return Settings.of(SPACE, budget, **{"policy": Random(), **settings})
+
+
+def empty(made):
+    return State(Ledger.of(made.budget))
+
+
+def a_trial(number, **fields):
+    params = {"a": 2 + (number % 97 + 1) / 100}
+    return Trial(number, params, SPACE.encode(params), **fields)
+
+
+def asked(number, hold=(), **settings):
+    return Asked(a_trial(number), dict(hold), **settings)
+
+
+def after(made, *events, state=None):
+    """The state after events, each of them at NOW or given with its moment."""
+    state = empty(made) if state is None else state
+    for event in events:
+        # An event is a tuple, too, but its first entry is none.
+        event, moment = event if type(event) is tuple else (event, NOW)
+        state = apply(made, state, event, moment)
+    return state
+
+
+def at(event, now, present=None, thought=0.0):
+    return event, Moment(now, present, thought)
+
+
+def seen(state):
+    """Everything that a state holds, as plain values of its own."""
+    trials = [
+        (
+            {f.name: getattr(trial, f.name) for f in fields(trial) if f.name not in ("x", "run")},
+            trial.x.tobytes(),
+            [getattr(trial.run, f.name) for f in fields(trial.run)],
+        )
+        for trial in state.history
+    ]
+    rest = [getattr(state, f.name) for f in fields(state) if f.name not in ("history", "prices")]
+    prices = [(price.x.tobytes(), dict(price.cost), price.at_least) for price in state.prices]
+    return repr((trials, prices, rest))
+
+
+# ── asking ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_ask_holds_what_is_limited_and_nothing_else():
+    made = make({"usd": 10, "kWh": 4, "trials": 3})
+    hold = {"usd": 2.5, "kWh": 1.0, "s": 7.0}
+    state = after(made, asked(0, hold))
+    assert state.ledger.holds == {0: {"usd": 2.5, "kWh": 1.0, "trials": 1.0}}
+    assert (state.ledger["usd"].left, state.ledger["trials"].left) == (7.5, 2.0)
+    assert [trial.state for trial in state.history] == ["running"]
+    assert after(make(None), asked(0, {"cost": 5.0})).ledger.holds == {0: {}}
+    trials = after(make("3 trials"), asked(0, {"cost": 5.0}))
+    assert trials.ledger.holds == {0: {"trials": 1.0}}
+    assert trials.ledger["cost"].reserved == 0
+
+
+def test_on_the_clock_no_seconds_are_held():
+    made = make({"s": 60, "usd": 10})
+    hold = {"s": 12.0, "usd": 1.0}
+    assert after(made, asked(0, hold)).ledger.holds == {0: hold}
+    assert after(made, (asked(0, hold), CLOCK)).ledger.holds == {0: {"usd": 1.0}}
+
+
+def test_an_ask_notes_how_the_trial_is_run():
+    made = make(seed=3)
+    event = asked(0, {}, think_s=0.25, thinker="me", worker="here:7", lease=15.0)
+    state = after(made, Turn("me", 9.0), event, at(asked(1), 1001.0))
+    first, second = (trial.run for trial in state.history)
+    assert (first.worker, first.lease, first.asked_at) == ("here:7", 1015.0, 1000.0)
+    assert (first.think_s, first.attempt, first.retry, first.told_at) == (0.25, 1, False, None)
+    assert (second.worker, second.lease, second.asked_at) == (None, None, 1001.0)
+    assert (first.seed, second.seed) == (made.seed_of(0), made.seed_of(1))
+    assert first.seed != second.seed
+    assert state.thinker is None
+    assert after(made, event).thought_s == 0.25
+
+
+def test_a_number_that_is_taken_is_outdated():
+    made = make()
+    state = after(made, asked(0))
+    for number in (0, 2):
+        with pytest.raises(Outdated, match=f"trial {number} was asked by another"):
+            after(made, asked(number), state=state)
+    elsewhere = after(made, Added((foreign_trial(made, {"a": 2.5}, "done", 1.0),)))
+    with pytest.raises(Outdated):
+        after(made, asked(0), state=elsewhere)
+
+
+def test_less_left_than_was_thought_is_outdated():
+    made = make({"usd": 10, "trials": 2})
+    state = after(made, asked(0, {"usd": 6.0}))
+    with pytest.raises(Outdated, match="less is left"):
+        after(made, asked(1, {"usd": 4.1}), state=state)
+    full = after(made, asked(1, {"usd": 4.0}), state=state)
+    assert full.ledger["usd"].left == 0
+    with pytest.raises(Outdated, match="less is left"):  # no trial is left, either
+        after(made, asked(2), state=full)
+    spent = after(make(), asked(0), Told(0, "done", 1.0, 10.0))
+    with pytest.raises(Outdated):
+        after(make(), asked(1), state=spent)
+
+
+def test_the_thinking_that_led_to_a_trial_was_not_known_when_it_was_thought():
+    """A hold of all that was left is taken, and shrinks by what the thought itself cost."""
+    made = make("20s")
+    state = after(made, at(asked(0, {"s": 20.0}), 1000.0, thought=0.5))
+    assert state.ledger["s"].spent == state.ledger["s"].thinking == 0.5
+    assert state.ledger.held(0) == {"s": 19.5}
+    assert state.ledger["s"].left == 0.0
+
+
+# ── telling ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tell_charges_and_releases():
+    made = make({"usd": 10, "trials": 5})
+    state = after(made, asked(0, {"usd": 3.0}), asked(1, {"usd": 2.0}))
+    told = after(made, at(Told(0, "done", 0.5, {"usd": 4.5}), 1008.0), state=state)
+    assert (told.ledger["usd"].spent, told.ledger["usd"].reserved) == (4.5, 2.0)
+    assert (told.ledger["trials"].spent, told.ledger["trials"].reserved) == (1.0, 1.0)
+    done = told.history[0]
+    assert (done.state, done.value, done.cost) == ("done", 0.5, {"usd": 4.5})
+    assert (done.run.told_at, done.run.lease, done.run.queue_s) == (1008.0, None, 8.0)
+    over = after(made, Told(1, "done", 0.5, 40.0), state=told)
+    assert over.ledger["usd"].left == pytest.approx(-34.5)  # what was paid was paid
+
+
+def test_a_tell_by_number_and_by_trial_are_the_same():
+    made = make()
+    state = after(made, asked(0))
+    by_trial = after(made, Told(state.history[0], "done", 1.0, 2.0), state=state)
+    by_number = after(made, Told(np.int64(0), "done", 1.0, 2.0), state=state)
+    assert seen(by_trial) == seen(by_number)
+
+
+def test_a_trial_is_told_once():
+    made = make()
+    for state, cost in (("done", 1.0), ("failed", 1.0), ("killed", 1.0)):
+        told = after(made, asked(0), Told(0, state, 1.0 if state == "done" else None, cost))
+        for certain in (True, False):
+            with pytest.raises(InvalidInput, match=rf"told already \({state}\)"):
+                after(made, Told(0, "done", 2.0, 1.0, certain=certain), state=told)
+
+
+@pytest.mark.parametrize("number", [1, -1, 7, "0", None, 0.0])
+def test_a_trial_that_was_never_asked_is_refused(number):
+    made = make()
+    with pytest.raises(InvalidInput, match="never asked here"):
+        after(made, asked(0), Told(number, "done", 1.0, 1.0))
+
+
+def test_a_trial_of_another_study_is_refused():
+    made = make()
+    stranger = replace(a_trial(5), number=0)
+    with pytest.raises(InvalidInput, match="never asked here"):
+        after(made, asked(0), Told(stranger, "done", 1.0, 1.0))
+
+
+def test_what_a_trial_used_is_kept_with_it():
+    made = make()
+    lines = ({"step": 1, "value": 0.5},)
+    renewed = Renewed(0, 60.0, {"usd": 0.1}, {"usd": 0.2}, lines)
+    used = {"run_s": 1.5, "cpu_s": 1.25, "peak_mb": 20.0}
+    state = after(made, asked(0), renewed, at(Told(0, "done", 1.0, 2.0, run=used), 1004.0))
+    run = state.history[0].run
+    assert (run.run_s, run.cpu_s, run.peak_mb, run.queue_s) == (1.5, 1.25, 20.0, 2.5)
+    assert run.progress == lines
+    last = ({"step": 2},)
+    told = Told(0, "done", 1.0, 2.0, run={**used, "progress": last})
+    assert after(made, asked(0), renewed, told).history[0].run.progress == last
+
+
+def test_a_cost_that_is_needed_must_be_among_what_a_person_says():
+    made = make({"usd": 10, "kWh": 4})
+    state = after(made, asked(0))
+    for cost, missing in ((None, "usd"), (3.0, "kWh"), ({"kWh": 1.0}, "usd")):
+        for end in ("done", "failed", "killed"):
+            with pytest.raises(InvalidInput, match=f"cost in '{missing}' is missing"):
+                after(made, Told(0, end, 1.0, cost), state=state)
+    told = after(made, Told(0, "done", 1.0, {"usd": 1.0, "kWh": 0.5}), state=state)
+    assert (told.ledger["usd"].spent, told.ledger["kWh"].spent) == (1.0, 0.5)
+    learns = make(None, policy=EIPerCost())
+    with pytest.raises(InvalidInput, match="cost in 'cost' is missing"):
+        after(learns, asked(0), Told(0, "done", 1.0))
+    assert after(make(None), asked(0), Told(0, "done", 1.0)).history[0].cost == {}
+
+
+@pytest.mark.parametrize(
+    ("cost", "match"),
+    [
+        ({"kWh": 1.0}, "counted here is usd"),
+        ({"trials": 1.0}, "counted here is usd"),
+        (-1.0, "at least 0"),
+        (math.nan, "finite"),
+        (math.inf, "finite"),
+        ("1", "finite"),
+        (True, "finite"),
+    ],
+)
+def test_a_bill_that_makes_no_sense_is_refused(cost, match):
+    made = make({"usd": 10, "trials": 5})
+    for certain in (True, False):
+        with pytest.raises(InvalidInput, match=match):
+            after(made, asked(0), Told(0, "done", 1.0, cost, certain=certain))
+
+
+def test_what_is_known_beforehand_need_not_be_told():
+    made = make({"usd": 10, "kWh": 4}, cost={"usd": lambda params: params["a"]})
+    x = SPACE.encode({"a": 2.5})
+    assert bill(made, {"kWh": 1.0}, x, required=True) == {"kWh": 1.0, "usd": 2.5}
+    assert bill(made, {"kWh": 1.0, "usd": 3.0}, x, required=True)["usd"] == 3.0
+    assert unpriced(made, {"usd": 1.0}) == "kWh"
+    assert unpriced(made, {"usd": 1.0, "kWh": 1.0}) is None
+
+
+def test_what_became_of_a_trial_is_exactly_one_thing():
+    assert outcome_of(np.float32(0.5), None, False, "it") == ("done", 0.5)
+    assert outcome_of(None, "why", False, "it") == ("failed", None)
+    assert outcome_of(None, None, True, "it") == ("killed", None)
+    for given_ in ((None, None, False), (1.0, "why", False), (1.0, None, True), (None, "w", True)):
+        with pytest.raises(InvalidInput, match="exactly one"):
+            outcome_of(*given_, "it")
+    for failed in ("", 3, True):
+        with pytest.raises(InvalidInput, match="in words"):
+            outcome_of(None, failed, False, "it")
+    for value in (math.nan, -math.inf, "0.5", True, 1j, 10**400):
+        with pytest.raises(InvalidInput, match=r"value of trial 7 is .* finite number"):
+            outcome_of(value, None, False, "trial 7")
+
+
+# ── what an engine tells ───────────────────────────────────────────────────────────────────────
+
+
+def told_by_engine(number, state, cost=None, error=None, value=None):
+    value = 1.0 if state == "done" and value is None else value
+    return Told(number, state, value, cost, error, certain=False)
+
+
+def test_a_done_trial_that_did_not_say_its_cost_is_kept_and_halts():
+    made = make({"usd": 10, "trials": 5})
+    state = after(made, asked(0, {"usd": 1.0}), told_by_engine(0, "done", {}, value=0.25))
+    kept = state.history[0]
+    assert (kept.state, kept.value, kept.cost, kept.error) == ("done", 0.25, {}, None)
+    assert state.halted.sentence == (
+        "trial 0 did not say what it cost in usd, which the budget or the policy needs. "
+        'Let it report {"cost": {"usd": ...}}, return Outcome(value, cost=...), or give a rate.'
+    )
+    bare = make({"trials": 5}, policy=EIPerCost())  # of whatever unit
+    told = after(bare, asked(0), told_by_engine(0, "done", {}, value=0.25))
+    assert told.halted.sentence == (
+        "trial 0 did not say what it cost, which the budget or the policy needs. "
+        'Let it report {"cost": ...}, return Outcome(value, cost=...), or give a rate.'
+    )
+    assert not state.halted_now
+    assert (state.ledger["usd"].spent, state.ledger["trials"].spent) == (0.0, 1.0)
+    assert state.ledger.holds == {}
+    with pytest.raises(Stopped, match="did not say what it cost in usd"):
+        after(made, asked(1), state=state)
+    again = after(made, Resumed(), asked(1), state=state)
+    assert again.history[1].state == "running"
+
+
+@pytest.mark.parametrize("end", ["failed", "killed"])
+def test_without_a_value_a_trial_is_charged_what_was_predicted(end):
+    made = make({"usd": 10, "kWh": 4})
+    predicted = {"usd": 2.0, "kWh": 0.5}
+    begun = Asked(a_trial(0, predicted=predicted), predicted)
+    nothing = after(made, begun, told_by_engine(0, end, {}))
+    assert nothing.history[0].cost == predicted
+    assert (nothing.ledger["usd"].spent, nothing.ledger["kWh"].spent) == (2.0, 0.5)
+    part = after(made, begun, told_by_engine(0, end, {"usd": 3.0}))
+    assert part.history[0].cost == {"usd": 3.0, "kWh": 0.5}
+    assert nothing.halted is part.halted is None
+    unknown = after(made, asked(0), told_by_engine(0, end, {}))
+    assert unknown.history[0].cost == {}
+    assert unknown.halted is None
+    # What nobody needs is not charged: no account would notice.
+    free = Asked(a_trial(0, predicted={"cost": 2.0}), {})
+    assert after(make(None), free, told_by_engine(0, end)).history[0].cost == {}
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_only_what_was_lost_is_tried_again_and_not_more_often_than_allowed(retries):
+    made = make(retries=retries)
+    for end in ("failed", "killed"):
+        state = after(made, asked(0), told_by_engine(0, end, {"usd": 1.0}, error="no"))
+        assert not state.history[0].run.retry
+    lost = told_by_engine(0, "lost", {"usd": 1.0}, error="no")
+    state = after(made, asked(0), lost)
+    assert (state.waiting is not None) == bool(retries)
+    if retries:
+        twice = after(made, AskedAgain(), told_by_engine(1, "lost", error="no"), state=state)
+        assert (twice.history[1].run.attempt, twice.waiting) == (2, None)
+
+
+def test_what_is_still_running_may_yet_cost_something():
+    """A hundred bills of nothing, not counting a trial that has none yet."""
+    made = make()
+    free = [
+        e for n in range(99) for e in (asked(n), told_by_engine(n, "done", {"usd": 0.0}, value=1.0))
+    ]
+    state = after(made, *free, asked(99))
+    running = after(
+        made, asked(100), told_by_engine(100, "done", {"usd": 0.0}, value=1.0), state=state
+    )
+    assert state.halted is running.halted is None
+    ended = after(made, told_by_engine(99, "done", {"usd": 0.0}, value=1.0), state=state)
+    assert "100 trials in a row cost nothing" in ended.halted.sentence
+
+
+def test_the_machines_fault_is_charged_what_it_said_and_nothing_else():
+    made = make({"usd": 10, "trials": 5}, retries=1)
+    begun = Asked(a_trial(0, predicted={"usd": 2.0}), {"usd": 2.0})
+    state = after(made, begun, told_by_engine(0, "lost", {}, "no GPU"))
+    assert (state.ledger["usd"].spent, state.ledger["trials"].spent) == (0.0, 1.0)
+    assert state.history[0].error == "no GPU"
+    assert state.waiting is state.history[0]
+    assert (state.failures, state.first_error) == (1, "no GPU")
+
+
+def test_failures_in_a_row_halt_where_an_engine_tells():
+    made = make("30 trials", failures_in_a_row=3)
+    state = after(
+        made,
+        *(asked(0), told_by_engine(0, "failed", None, "why 0")),
+        *(asked(1), told_by_engine(1, "killed", None, "late")),  # neither good nor bad
+        *(asked(2), told_by_engine(2, "lost", None, "why 2")),
+    )
+    assert (state.failures, state.first_error, state.halted) == (2, "why 0", None)
+    broken = after(made, asked(3), told_by_engine(3, "failed", None, "why 3"), state=state)
+    assert broken.halted.sentence == "3 trials in a row failed; the first of them:\nwhy 0"
+    assert not broken.halted_now
+    with pytest.raises(Stopped, match="3 trials in a row"):
+        after(made, asked(4), state=broken)
+    better = after(made, asked(3), told_by_engine(3, "done"), state=state)
+    assert (better.failures, better.first_error) == (0, None)
+    next_one = after(made, asked(4), told_by_engine(4, "failed", None, "why 4"), state=better)
+    assert (next_one.failures, next_one.first_error) == (1, "why 4")
+
+
+def test_failures_do_not_replace_the_reason_there_was():
+    made = make("30 trials", failures_in_a_row=1)
+    failed = told_by_engine(0, "failed", None, "why")
+    state = after(made, asked(0), Halted(StopReason("requested", "a stop was requested")), failed)
+    assert (state.failures, state.halted.kind) == (1, "requested")
+
+
+def test_a_person_may_tell_as_many_failures_as_there_are():
+    made = make("30 trials", failures_in_a_row=2)
+    state = after(made)
+    for number in range(4):
+        state = after(made, asked(number), Told(number, "failed", error="why"), state=state)
+    assert (state.failures, state.halted) == (4, None)
+    endless = make("30 trials", failures_in_a_row=math.inf)
+    for number in range(4, 9):
+        told = told_by_engine(number, "failed", error="why")
+        state = after(endless, asked(number), told, state=state)
+    assert (state.failures, state.halted) == (9, None)
+
+
+# ── leases ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def leased(number, worker="here:7", lease=15.0, hold=(), **settings):
+    return asked(number, hold, worker=worker, lease=lease, **settings)
+
+
+def test_a_trial_whose_lease_has_passed_is_lost_and_charged_to_its_last_sign_of_life():
+    made = make({"usd": 10, "trials": 5})
+    renewed = Renewed(0, 60.0, {"usd": 2.5}, {"usd": 3.0})
+    state = after(made, leased(0), asked(1), renewed)
+    assert state.history[0].run.lease == 1060.0
+    assert seen(after(made, at(GivenUp(), 1060.0), state=state)) == seen(state)
+    lost = after(made, at(GivenUp(), 1060.5), state=state)
+    first = lost.history[0]
+    assert (first.state, first.cost) == ("lost", {"usd": 2.5})
+    assert first.error == "its worker (here:7) disappeared"
+    assert (first.run.lease, first.run.told_at) == (None, 1060.5)
+    assert lost.history[1].state == "running"  # nobody promised to renew it
+    assert lost.ledger.holds.keys() == {1}
+    assert (lost.ledger["usd"].spent, lost.ledger["trials"].spent) == (2.5, 1.0)
+    assert lost.failures == 0
+
+
+def test_seconds_that_passed_are_not_charged_again_when_a_trial_is_given_up():
+    made = make({"s": 60, "usd": 10})
+    used = Renewed(0, 15.0, {"s": 4.0, "usd": 1.0}, {"s": 5.0, "usd": 1.5})
+    state = after(made, (leased(0), CLOCK), at(used, 1004.0, present=4.0))
+    assert (state.ledger["s"].spent, state.ledger["s"].reserved) == (4.0, 0.0)
+    lost = after(made, at(GivenUp(), 1100.0), state=state)
+    assert (lost.ledger["s"].spent, lost.ledger["usd"].spent) == (4.0, 1.0)
+    assert lost.history[0].cost == {"s": 4.0, "usd": 1.0}
+
+
+def test_off_the_clock_the_seconds_of_a_lost_trial_are_charged_like_any_other_cost():
+    made = make("60s")
+    state = after(made, leased(0), Renewed(0, 15.0, {"s": 4.0}, {"s": 5.0}))
+    assert state.ledger.held(0) == {"s": 5.0}
+    lost = after(made, at(GivenUp(), 1100.0), state=state)
+    assert (lost.ledger["s"].spent, lost.ledger["s"].reserved) == (4.0, 0.0)
+    late = after(made, at(Told(0, "done", 1.0, 6.5), 1101.0), state=lost)
+    assert late.ledger["s"].spent == 6.5
+
+
+def test_a_lost_trial_is_tried_again_as_often_as_the_settings_say():
+    made = make({"usd": 10, "trials": 9}, retries=2)
+    predicted = {"usd": 2.0}
+    begun = Asked(a_trial(0, predicted=predicted, notes={"phase": "start", "other": 1}), predicted)
+    state = after(made, begun._replace(lease=1.0))
+    for attempt in (1, 2):
+        state = after(made, at(GivenUp(), 1000.0 + 100 * attempt), state=state)
+        assert state.waiting is state.history[attempt - 1]
+        again = at(AskedAgain("there:8", 1.0), 1000.0 + 100 * attempt)
+        state = after(made, again, state=state)
+        trial, lost = state.history[attempt], state.history[attempt - 1]
+        assert state.waiting is None
+        assert (trial.params, trial.predicted) == (lost.params, predicted)
+        np.testing.assert_array_equal(trial.x, lost.x)
+        assert trial.because == f"trial {attempt - 1} again, which was lost"
+        assert trial.notes == {"phase": "start"}
+        assert (trial.run.attempt, trial.run.worker) == (attempt + 1, "there:8")
+        assert trial.run.lease == 1001.0 + 100 * attempt
+        assert trial.run.seed == made.seed_of(attempt) != lost.run.seed
+        assert state.ledger.holds == {attempt: {"usd": 2.0, "trials": 1.0}}
+    state = after(made, at(GivenUp(), 2000.0), state=state)
+    assert state.waiting is None
+    assert [trial.state for trial in state.history] == ["lost"] * 3
+
+
+def test_a_lost_trial_waits_until_what_is_left_can_pay_it():
+    made = make(retries=1)
+    begun = Asked(a_trial(0, predicted={"usd": 9.0}), {}, lease=1.0)
+    state = after(made, begun, asked(1, {"usd": 6.0}), at(GivenUp(), 1100.0))
+    assert state.waiting is None
+    with pytest.raises(Outdated, match="begun it again"):
+        after(made, AskedAgain(), state=state)
+    less = after(made, Told(1, "done", 1.0, 0.5), state=state)
+    assert less.waiting is less.history[0]
+    assert after(made, AskedAgain(), state=less).ledger.held(2) == {"usd": 9.0}
+
+
+def test_a_retry_holds_no_more_than_is_left():
+    made = make(retries=1)
+    notes = {"limit": {"usd": 3.0}}  # where it is killed, whatever it is expected to cost
+    begun = Asked(a_trial(0, predicted={"usd": 9.0}, notes=notes), {}, lease=1.0)
+    state = after(made, begun, asked(1, {"usd": 6.0}), at(GivenUp(), 1100.0))
+    assert after(made, AskedAgain(), state=state).ledger.held(2) == {"usd": 4.0}
+    on_clock = make("60s", retries=1)
+    begun = Asked(a_trial(0, predicted={"s": 9.0}), {}, lease=1.0)
+    state = after(on_clock, (begun, CLOCK), at(GivenUp(), 1100.0))
+    again = after(on_clock, at(AskedAgain(), 1100.0, present=0.0), state=state)
+    assert again.ledger.holds == {1: {}}
+
+
+def test_what_cannot_be_tried_again_is_refused():
+    made = make({"usd": 10, "trials": 1}, retries=1)
+    with pytest.raises(Outdated, match="begun it again"):
+        after(made, AskedAgain())
+    state = after(made, leased(0), at(GivenUp(), 1100.0))
+    with pytest.raises(Stopped, match="the budget is spent"):  # it was the only trial
+        after(made, AskedAgain(), state=state)
+    with pytest.raises(Stopped, match="enough"):
+        after(made, Halted(StopReason("requested", "enough")), AskedAgain(), state=state)
+
+
+# ── late ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def lost_trial(made, cost=1.0):
+    state = after(made, leased(0), Renewed(0, 15.0, {"usd": cost}, {"usd": cost}))
+    return after(made, at(GivenUp(), 1100.0), state=state)
+
+
+def test_a_late_value_of_a_lost_trial_is_welcome_and_pays_the_rest():
+    made = make({"usd": 10, "trials": 5}, retries=1)
+    state = lost_trial(made)
+    for told in (Told(0, "done", 0.25, 1.75), told_by_engine(0, "done", 1.75, value=0.25)):
+        late = after(made, at(told, 1101.0), state=state)
+        first = late.history[0]
+        assert (first.state, first.value, first.cost) == ("done", 0.25, {"usd": 1.75})
+        assert (late.ledger["usd"].spent, late.ledger["trials"].spent) == (1.75, 1.0)
+        assert late.waiting is None  # there is nothing to try again
+        with pytest.raises(InvalidInput, match="told already"):
+            after(made, told, state=late)
+    less = after(made, Told(0, "done", 0.25, 0.5), state=state)
+    assert less.ledger["usd"].spent == 1.0  # what was charged was used
+
+
+def test_a_late_end_without_a_value_changes_nothing():
+    made = make({"usd": 10, "trials": 5}, retries=1)
+    state = lost_trial(made)
+    for end in ("failed", "killed", "lost"):
+        told = told_by_engine(0, end, 9.0, "why")
+        assert seen(after(made, at(told, 1101.0), state=state)) == seen(state)
+    said = after(made, at(Told(0, "failed", None, 3.0, "why"), 1101.0), state=state)
+    assert (said.history[0].state, said.ledger["usd"].spent) == ("failed", 3.0)  # a person knows
+
+
+# ── renewing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def renew(made, state, number, cost, ahead, moment=NOW):
+    event = Renewed(number, 60.0, cost, ahead)
+    state = apply(made, state, event, moment)
+    return state, why_it_must_end(made, state, event, moment)
+
+
+def test_a_trial_draws_what_it_will_need_until_nothing_is_left():
+    made = make()
+    state = after(made, leased(0, hold={"usd": 2.0}))
+    for used in (0.5, 2.0, 9.0):
+        state, why = renew(made, state, 0, {"usd": used}, {"usd": used + 1})
+        assert why is None
+        assert state.ledger.held(0)["usd"] == max(used + 1, 2.0)
+        assert state.history[0].cost == {"usd": used}
+        assert state.history[0].run.lease == 1060.0
+    state, why = renew(made, state, 0, {"usd": 9.5}, {"usd": 10.5})
+    assert why == "the budget of $10.00 is spent"
+    assert state.ledger.left == 0
+    assert state.ledger.held(0) == {"usd": 10.0}
+
+
+def test_two_trials_share_what_is_left():
+    made = make()
+    state = after(made, leased(0), leased(1))
+    state, why = renew(made, state, 0, {"usd": 6.0}, {"usd": 7.0})
+    assert why is None
+    state, why = renew(made, state, 1, {"usd": 2.0}, {"usd": 3.0})
+    assert why is None
+    state, why = renew(made, state, 1, {"usd": 3.0}, {"usd": 4.0})
+    assert why is not None
+    assert state.ledger.spent + state.ledger.reserved == 10.0
+    state = after(made, Told(0, "done", 1.0, 6.5), state=state)
+    state, why = renew(made, state, 1, {"usd": 3.0}, {"usd": 3.2})
+    assert why is None
+
+
+def test_what_was_drawn_may_be_rounded():
+    made = make("$1")
+    have, need = 0.1, 0.41
+    assert have + (need - have) < need
+    state, why = renew(made, after(made, leased(0, hold={"usd": have})), 0, {}, {"usd": need})
+    assert state.ledger.held(0)["usd"] < need
+    assert why is None
+
+
+def test_what_is_not_limited_is_never_short():
+    made = make(None)
+    state, why = renew(made, after(made, leased(0)), 0, {"cost": 1e9}, {"cost": 1e12})
+    assert why is None
+    assert state.ledger.holds == {0: {}}
+    trials = make("3 trials")
+    assert renew(trials, after(trials, leased(0)), 0, {"s": 9.0}, {"s": 10.0})[1] is None
+
+
+def test_on_the_clock_a_trial_ends_with_the_time_that_is_left_for_all():
+    made = make("10s")
+    state = after(made, (leased(0), CLOCK))
+    tick = Moment(1006.0, present=6.0)
+    state, why = renew(made, state, 0, {"s": 6.0}, {"s": 9.9}, tick)
+    assert why is None
+    assert (state.ledger.spent, state.ledger.reserved) == (6.0, 0.0)
+    tick = Moment(1008.0, present=2.0)
+    state, why = renew(made, state, 0, {"s": 8.0}, {"s": 10.1}, tick)
+    assert why == "the budget of 10.0 s is spent"
+
+
+def test_what_every_worker_pays_is_needed_once_for_each_that_is_at_work():
+    """Two with a lease and one without, which nobody renews: $1 an hour each, $2 an hour."""
+    made = make("$2", rate="$1/h per worker")
+    started = [(event, CLOCK) for event in (leased(0), leased(1), asked(2))]
+    state = after(made, *started)
+    for ahead, enough in ((0.99, True), (1.01, False)):
+        _, why = renew(made, state, 0, {"usd": 0.0}, {"usd": ahead}, CLOCK)
+        assert why == (None if enough else "the budget of $2.00 is spent")
+
+
+def test_a_trial_that_was_given_up_or_is_not_there_must_end():
+    made = make()
+    lost = lost_trial(made)
+    for number in (0, 7):
+        state, why = renew(made, lost, number, {"usd": 2.0}, {"usd": 3.0})
+        assert why == "its worker had not been heard of for too long, so it was given up"
+        assert seen(state) == seen(lost)
+
+
+def test_a_stop_ends_what_is_running_only_if_it_says_now():
+    made = make()
+    state = after(made, leased(0), Halted(StopReason("requested", "a stop was requested")))
+    assert renew(made, state, 0, {"usd": 0.1}, {"usd": 0.2})[1] is None
+    state = after(made, Halted(StopReason("requested", "another"), now=True), state=state)
+    assert renew(made, state, 0, {"usd": 0.1}, {"usd": 0.2})[1] == "a stop was requested"
+    state = after(made, Resumed(), state=state)
+    assert renew(made, state, 0, {"usd": 0.1}, {"usd": 0.2})[1] is None
+
+
+def test_progress_is_kept_until_there_is_more():
+    made = make()
+    one, two = ({"step": 1},), ({"step": 1}, {"step": 2})
+    state = after(made, leased(0), Renewed(0, 9.0, {}, {}, one), Renewed(0, 9.0, {}, {}))
+    assert state.history[0].run.progress == one
+    assert after(made, Renewed(0, 9.0, {}, {}, two), state=state).history[0].run.progress == two
+
+
+# ── turns, stops ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_thinks_at_a_time():
+    made = make()
+    state = after(made, Turn("one", 10.0))
+    assert (state.thinker, state.thinker_until) == ("one", 1010.0)
+    assert state.is_thinking("two", 1009.9)
+    assert not state.is_thinking("two", 1010.0)
+    assert not state.is_thinking("one", 1001.0)
+    assert not after(made).is_thinking("two", 0.0)
+    with pytest.raises(Outdated, match="one is thinking"):
+        after(made, at(Turn("two", 5.0), 1009.0), state=state)
+    dead = after(made, at(Turn("two", 5.0), 1010.0), state=state)  # one must have died
+    assert (dead.thinker, dead.thinker_until) == ("two", 1015.0)
+    longer = after(made, at(Turn("one", 10.0), 1005.0), state=state)
+    assert longer.thinker_until == 1015.0
+    assert after(made, Turn("two"), state=state) == state  # it was not two's turn
+    assert after(made, Turn("one"), state=state).thinker is None
+
+
+def test_while_somebody_thinks_nobody_else_asks_but_everybody_tells():
+    made = make()
+    state = after(made, asked(0), Turn("one", 10.0))
+    for thinker in ("two", None):
+        with pytest.raises(Outdated):
+            after(made, asked(1, thinker=thinker), state=state)
+    told = after(made, Told(0, "done", 1.0, 1.0), state=state)
+    assert told.thinker == "one"
+    mine = after(made, asked(1, thinker="one"), state=told)
+    assert (mine.thinker, mine.thinker_until) == (None, None)
+    late = after(made, at(asked(1, thinker="two"), 1010.0), state=told)
+    assert late.thinker is None
+
+
+def test_a_turn_brings_no_time_with_it():
+    made = make("60s")
+    state = after(made, at(Turn("one", 10.0), 1000.0, present=5.0, thought=2.0))
+    assert (state.ledger.spent, state.charged_until) == (0.0, None)
+
+
+def test_halted_resumed_ended():
+    made = make()
+    state = after(made, asked(0), Halted(StopReason("requested", "first")))
+    with pytest.raises(Stopped, match="first"):
+        after(made, asked(1), state=state)
+    state = after(
+        made,
+        Halted(StopReason("requested", "second"), now=True),
+        Halted(StopReason("requested", "third")),
+        state=state,
+    )
+    assert (str(state.halted), state.halted_now) == ("first", True)
+    told = after(made, Told(0, "failed", None, 1.0, "why"), state=state)
+    ended = after(made, Ended(StopReason("rule", "over")), Turn("one", 9.0), state=told)
+    assert (str(ended.stop_reason), str(ended.halted)) == ("over", "first")
+    back = after(made, Resumed(), state=ended)
+    assert (back.halted, back.halted_now, back.stop_reason) == (None, False, None)
+    assert (back.failures, back.first_error, back.thinker) == (0, None, None)
+    assert back.ledger == ended.ledger
+    assert after(made, asked(1), state=back).history[1].state == "running"
+
+
+# ── time ───────────────────────────────────────────────────────────────────────────────────────
+
+
+SHIFTS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 40)), min_size=1, max_size=8)
+
+
+@given(SHIFTS, st.data())
+def test_the_clock_charges_the_time_that_somebody_was_there(shifts, data):
+    """Second by second: one is charged where the worker whose event comes next was there."""
+    made, cuts = make("1000s"), []
+    for arrives, stays in shifts:
+        ticks = data.draw(st.lists(st.integers(0, stays), max_size=4))
+        moments = sorted(arrives + tick for tick in [0, *ticks, stays])
+        cuts += [(now, since) for since, now in pairwise(moments)]
+    state, charged, last = empty(made), set(), -1
+    for now, since in sorted(cuts):
+        state = after(made, at(Passed(), 1000.0 + now, present=now - since), state=state)
+        charged |= {second for second in range(since, now) if second >= last}
+        last = max(now, last)
+        assert state.ledger.spent == len(charged)
+    # What one did while another's event came first, and then died, is forgiven: never more.
+    covered = {second for arrives, stays in shifts for second in range(arrives, arrives + stays)}
+    assert charged <= covered
+    if len(shifts) == 1:
+        assert charged == covered
+
+
+def test_time_together_is_charged_once_and_downtime_never():
+    made = make("100s")
+    state = after(made, (Passed(), CLOCK))
+    for now in (1001.0, 1001.5, 1002.0):  # four workers tick, all there since the beginning
+        for _ in range(4):
+            state = after(made, at(Passed(), now, present=now - 1000.0), state=state)
+    assert state.ledger.spent == pytest.approx(2.0)
+    state = after(made, at(Passed(), 5000.0, present=0.25, thought=0.25), state=state)
+    assert state.ledger.spent == pytest.approx(2.25)  # back after a long night
+    assert state.ledger.thinking == pytest.approx(0.25)
+    state = after(made, at(Passed(), 4000.0, present=7.0), state=state)  # the clock was set back:
+    assert state.ledger.spent == pytest.approx(9.25)  # then the worker's own counts
+    assert state.charged_until == 4000.0
+    silent = after(made, at(Passed(), 6000.0), state=state)
+    assert seen(silent) == seen(state)
+    free = after(make(), at(Passed(), 1000.0, present=7.0, thought=1.0))
+    assert (free.ledger.spent, free.elapsed_s, free.thinking_s) == (0.0, 7.0, 1.0)
+
+
+def test_part_of_a_thought_may_have_been_charged_by_others():
+    made = make("100s")
+    state = after(made, (Passed(), CLOCK), at(Passed(), 1003.0, present=3.0))
+    state = after(made, at(Passed(), 1004.0, present=4.0, thought=4.0), state=state)
+    assert (state.ledger["s"].spent, state.ledger["s"].thinking) == (4.0, 1.0)
+
+
+def test_off_the_clock_seconds_are_charged_as_they_are_told_and_thinking_is_added():
+    made = make("100s")
+    told = at(Told(0, "done", 1.0, 12.5), 1050.0, thought=0.25)
+    state = after(made, at(asked(0), 1000.0, thought=0.5), told)
+    assert (state.ledger["s"].spent, state.ledger["s"].thinking) == (13.25, 0.75)
+    assert state.charged_until is None
+
+
+def test_on_the_clock_what_a_trial_took_teaches_and_is_not_charged_again():
+    made = make({"s": 100, "usd": 10})
+    told = at(told_by_engine(0, "done", {"s": 9.0, "usd": 1.0}), 1009.5, present=9.5)
+    state = after(made, (asked(0), CLOCK), told)
+    assert (state.ledger["s"].spent, state.ledger["usd"].spent) == (9.5, 1.0)
+    assert state.history[0].cost == {"s": 9.0, "usd": 1.0}
+
+
+# ── elsewhere ──────────────────────────────────────────────────────────────────────────────────
+
+FOREIGN = {
+    "done": {"value": 0.5, "cost": 1.0},
+    "failed": {"error": "why", "cost": 1.0},
+    "killed": {"cost": 1.0},
+    "running": {},
+}
+
+
+@pytest.mark.parametrize("state", FOREIGN)
+def test_an_evaluation_made_elsewhere_takes_a_number_and_nothing_of_the_budget(state):
+    made = make({"usd": 10, "trials": 2})
+    stranger = foreign_trial(made, {"a": 2.5}, state, **FOREIGN[state])
+    before = after(made, asked(0, {"usd": 1.0}))
+    added = after(made, at(Added((stranger, stranger)), 1005.0), state=before)
+    assert added.ledger == before.ledger
+    assert [trial.number for trial in added.history] == [0, 1, 2]
+    kept = added.history[2]
+    assert (kept.state, kept.params, kept.because) == (state, {"a": 2.5}, "evaluated elsewhere")
+    assert (kept.value, kept.error) == tuple(FOREIGN[state].get(k) for k in ("value", "error"))
+    assert kept.cost == ({} if state == "running" else {"usd": 1.0})
+    assert kept.is_start
+    assert kept.run.asked_at == 1005.0
+    assert kept.run.told_at == (None if state == "running" else 1005.0)
+    assert (added.failures, added.halted) == (0, None)
+
+
+def test_what_was_running_elsewhere_is_told_later_and_not_charged():
+    made = make({"usd": 10, "trials": 2})
+    stranger = foreign_trial(made, {"a": 2.5}, "running")
+    before = after(made, Added((stranger,) * 4))
+    for number, (state, told) in enumerate(FOREIGN.items()):
+        if state == "running":
+            continue
+        told = Told(number, state, told.get("value"), 3.0, told.get("error"))
+        ended = after(made, at(told, 1009.0), state=before)
+        assert ended.ledger == before.ledger
+        kept = ended.history[number]
+        assert (kept.state, kept.cost, kept.run.told_at) == (state, {"usd": 3.0}, 1009.0)
+    assert after(made, at(GivenUp(), 1e9), state=before) == before
+    # Lost elsewhere, and back again: neither is ours to pay.
+    lost = after(made, told_by_engine(0, "lost", 1.0, "no GPU"), state=before)
+    back = after(made, Told(0, "done", 1.0, 3.0), state=lost)
+    assert back.ledger == before.ledger
+
+
+def test_a_cost_made_elsewhere_is_known_or_told_or_unknown():
+    known = make(cost=lambda params: 7.0)
+    assert foreign_trial(known, {"a": 2.5}, "done", 1.0).cost == {"usd": 7.0}
+    assert foreign_trial(known, {"a": 2.5}, "running").cost == {}
+    assert foreign_trial(make(), {"a": 2.5}, "done", 1.0).cost == {}
+    with pytest.raises(InvalidInput, match="missing"):
+        foreign_trial(make(), {}, "done", 1.0)
+
+
+def test_prices_belong_to_no_trial():
+    made = make()
+    one, two = (PricePoint(SPACE.encode({"a": a}), {"usd": 1.0}) for a in (2.25, 2.75))
+    state = after(made, Added((), (one,)), Added((), (two,)))
+    assert state.prices == (one, two)
+    assert len(state.history) == 0
+    assert state.ledger == empty(made).ledger
+
+
+# ── whatever happens ───────────────────────────────────────────────────────────────────────────
+
+BUDGETS = ["$10", "20s", {"s": 20, "usd": 5, "trials": 6}, "6 trials", None, {"usd": 3, "kWh": 2}]
+KINDS = ("ask", "ask", "again", "renew", "tell", "tell", "engine", "engine", "add", "given up")
+KINDS += ("given up", "passed", "turn", "halted", "resumed", "ended", "wrong")
+STEP = st.tuples(
+    st.sampled_from(KINDS),
+    st.integers(0, 11),  # which trial, and other choices
+    st.floats(0.01, 4.0),  # an amount
+    st.floats(0, 4.0),  # seconds that go by
+    st.booleans(),
+)
+
+
+def an_event(made, state, kind, pick, amount, flag):
+    """An event of a kind, most of them such as could happen."""
+    history, priced = state.history, made.priced
+    number = pick % len(history) if history else 0
+    price = dict.fromkeys(priced, amount)
+    match kind:
+        case "ask":
+            there = {r: a.left for r in state.ledger for a in [state.ledger[r]] if r != "trials"}
+            hold = {r: min(amount, max(left, 0.0)) for r, left in there.items()}
+            predicted = price if flag else {}
+            trial = a_trial(len(history) + (pick == 11), predicted=predicted)
+            wanted = {r: 2 * a for r, a in hold.items()} if pick == 10 else hold
+            thinker = "one" if pick % 2 else None
+            return Asked(trial, wanted, 0.1, thinker, "w", amount if flag else None)
+        case "again":
+            return AskedAgain("v", amount if flag else None)
+        case "renew":
+            ahead = {r: 2 * a for r, a in price.items()}
+            return Renewed(pick, amount, price, ahead, ({"step": pick},) if flag else ())
+        case "tell":
+            end = ("done", "failed", "killed")[pick % 3]
+            cost = price if pick < 9 else None
+            told = history[number] if flag and history else number
+            return Told(told, end, amount if end == "done" else None, cost, f"why {pick}")
+        case "engine":
+            end = ("done", "failed", "killed", "lost")[pick % 4]
+            value = amount if end == "done" else None
+            error = None if end == "done" else f"why {pick}"
+            return Told(number, end, value, price if flag else {}, error, certain=False)
+        case "add":
+            end = ("done", "failed", "killed", "running")[pick % 4]
+            value = amount if end == "done" else None
+            stranger = foreign_trial(made, {"a": 2.5}, end, value, cost=price)
+            prices = (PricePoint(stranger.x, price, flag),) * (pick % 3)
+            return Added((stranger,) * (pick % 2), prices)
+        case "turn":
+            return Turn("two" if pick % 2 else "one", amount if flag else None)
+        case "wrong":
+            cost = ({"eur": 1.0}, -1.0, math.nan, {"trials": 1.0})[pick % 4]
+            other = replace(a_trial(50), number=number)
+            return Told(other if flag else pick - 3, "done", 1.0, cost)
+    simple = {"given up": GivenUp(), "passed": Passed(), "resumed": Resumed()}
+    simple |= {
+        "halted": Halted(StopReason("requested", "enough"), flag),
+        "ended": Ended(StopReason("rule", "over")),
+    }
+    return simple[kind]
+
+
+def learnt(state):
+    """What a thought depends on, in full."""
+    ended = [
+        (t.state, t.value, tuple(t.cost.items()) if t.state != "running" else None)
+        for t in state.history
+    ]
+    return repr((ended, len(state.prices)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(range(len(BUDGETS))),
+    st.integers(0, 2),
+    st.sampled_from([1, 2, 3, math.inf]),
+    st.sampled_from(["on", "off", "both"]),
+    st.lists(STEP, min_size=5, max_size=40),
+)
+@example(
+    *(1, 1, 3, "off"),
+    [("ask", 0, 1.0, 0.5, True), ("renew", 0, 1.0, 0.5, True), ("given up", 0, 1.0, 4.0, True)],
+)
+@example(3, 2, 1, "on", [("add", 3, 1.0, 0.5, True), ("engine", 3, 1.0, 4.0, True)] * 3)
+def test_whatever_happens(which, retries, failures, clock, steps):
+    """Against a tally of its own: sums over trials, not the ledger's steps."""
+    made = make(BUDGETS[which], retries=retries, failures_in_a_row=failures)
+    state, now, thought, present = empty(made), 1000.0, 0.0, 0.0
+    charged: dict[int, dict[str, float]] = {}  # the most that was ever charged for a trial
+    known = {state.known()}
+    for kind, pick, amount, seconds, flag in steps:
+        now += seconds if pick != 7 else -seconds  # clocks are set back, too
+        event = an_event(made, state, kind, pick, amount, flag)
+        on_clock = clock == "on" or (clock == "both" and flag)
+        moment = Moment(now, seconds if on_clock else None, seconds / 8)
+        before, snapshot, is_known = state, seen(state), state.known()
+        with suppress(InvalidInput, Outdated, Stopped):  # and nothing else
+            state = apply(made, before, event, moment)
+        assert seen(before) == snapshot  # nothing of what was given is changed
+        if state is before:
+            continue
+        if not isinstance(event, Turn):
+            thought += 0.0 if on_clock else moment.thought
+            present += seconds if on_clock else 0.0
+        # ── numbers, and what was told ──
+        assert [trial.number for trial in state.history] == list(range(len(state.history)))
+        assert len(state.history) >= len(before.history)
+        for old, new in zip(before.history, state.history, strict=False):
+            assert old is new or old.state in ("running", "lost")
+            assert (old.state, new.state) not in (("lost", "running"), ("lost", "lost")) or (
+                old is new or (old.run.retry and replace(old.run, retry=False) == new.run)
+            )
+            assert old.params is new.params
+            assert old.x is new.x
+        # ── what a thought depends on ──
+        if learnt(state) != learnt(before):
+            assert state.known() not in known
+        elif not isinstance(event, Added):
+            assert state.known() == is_known
+        known.add(state.known())
+        # ── the ledger ──
+        ledger = state.ledger
+        ours = [t for t in state.history if t.origin != "imported"]
+        assert ledger.holds.keys() == {t.number for t in ours if t.state == "running"}
+        for trial in ours:
+            if trial.state != "running":
+                most = charged.setdefault(trial.number, {})
+                for resource, cost in trial.cost.items():
+                    most[resource] = max(cost, most.get(resource, 0.0))
+        for resource in ledger:
+            account = ledger[resource]
+            assert account.spent >= before.ledger[resource].spent
+            held = [held.get(resource, 0.0) for held in ledger.holds.values()]
+            assert account.reserved == math.fsum(held) >= 0
+            if math.isfinite(account.limit):
+                total = account.spent + account.reserved + account.left
+                assert total == pytest.approx(account.limit, abs=1e-9)
+            else:
+                assert account.reserved == 0
+            paid = math.fsum(most.get(resource, 0.0) for most in charged.values())
+            if resource == "trials":
+                assert account.spent == len(charged)
+                assert account.left >= 0
+            elif resource != "s":
+                assert account.spent == pytest.approx(paid)
+            elif clock == "off":
+                assert account.thinking == pytest.approx(thought)
+                assert account.spent == pytest.approx(paid + thought)
+            elif clock == "on":
+                assert account.reserved == 0
+                assert account.thinking <= account.spent <= present + 1e-9
+
+
+def test_a_trial_ends_at_its_limit():
+    made = Settings.of(SPACE, {"usd": 10.0, "s": 100.0})
+    trial = replace(asked(0).trial, notes={"limit": {"s": 4.0}})
+    state = after(made, asked(0)._replace(trial=trial, lease=60.0))
+    cheap = Renewed(0, 60.0, {"s": 3.9, "usd": 1.0}, {"s": 4.1, "usd": 1.1})
+    dear = Renewed(0, 60.0, {"s": 4.0, "usd": 1.0}, {"s": 4.2, "usd": 1.1})
+    assert why_it_must_end(made, after(made, cheap, state=state), cheap, NOW) is None
+    why = why_it_must_end(made, after(made, dear, state=state), dear, NOW)
+    assert why == "it had cost 4.0 s, the most that was allowed for it"

@@ -1,0 +1,37 @@
+"""A seeded minute of odd input; `python -m benchmarks.reliability.fuzz` plays the rest."""
+
+import pytest
+
+from benchmarks.reliability import fuzz
+
+CASES = {"sequence": 40}
+
+
+@pytest.mark.parametrize("target", fuzz.TARGETS)
+def test_odd_input_gets_a_sentence_or_a_defined_answer(target):
+    wrong = fuzz.fuzz(target, CASES.get(target, 1_000), seed=0)
+    assert not wrong, "\n".join(f"{each.why}: {each.case[:200]!r}" for each in wrong)
+
+
+@pytest.mark.parametrize(
+    ("target", "case", "said"),
+    [
+        ("worth", "0.01 = $1e-320", "expected a positive, finite number"),
+        ("parameter", f"depth=int:1:{'9' * 400}", "wider than a float can hold"),
+        ("config", f"[params]\nm = {'[' * 2000}", "cannot be read"),
+        ("config", '[params]\ns = {type = ["a"]}', "expected one of float"),
+    ],
+)
+def test_what_it_has_found(target, case, said):
+    with pytest.raises(fuzz.FarthingError, match=said):
+        fuzz.TARGETS[target].play(case)
+
+
+def test_it_sees_what_is_planted(monkeypatch):
+    def breaks(text):
+        raise KeyError(text)
+
+    monkeypatch.setitem(fuzz.TARGETS, "budget", fuzz.Target(("2h",), breaks))
+    wrong = fuzz.fuzz("budget", 3, seed=0)
+    assert len(wrong) == 3
+    assert all("KeyError" in each.why for each in wrong)

@@ -1,0 +1,564 @@
+"""The database: what goes in comes out, old versions are migrated, and errors are sentences."""
+
+import math
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from methods import Circumstances, examples_in
+from processes import PATIENCE, holds_a_lock_on
+from sqlalchemy import event, text
+
+from farthing import Budget, Categorical, Float, Int, Ledger, Ordinal, Space, policies, stopping
+from farthing.core.settings import Settings
+from farthing.core.state import Change, State, Wanted
+from farthing.cost import Known, LogGP
+from farthing.errors import InvalidInput, StorageError
+from farthing.history import History, PricePoint, Run, StopReason, Trial
+from farthing.policies import EI, CArBO, Random, StartWith
+from farthing.stopping import MaxTrials, Target, any_of
+from farthing.storage import (
+    Database,
+    DatabaseMemory,
+    create_study,
+    database,
+    described,
+    differing,
+    find_study,
+    let_go_of_files,
+    restored,
+    schema,
+)
+from farthing.storage.json_text import from_text, to_text
+from farthing.storage.rows import ledger_of, ledger_text
+from farthing.storage.settings_text import MISSING, describe, restore
+
+# ── text ───────────────────────────────────────────────────────────────────────────────────────
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text().filter(lambda key: key != "__tuple__"), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(PLAIN)
+def test_text_comes_back_as_it_went_in(value):
+    back = from_text(to_text(value))
+    assert back == value
+    assert repr(back) == repr(value)  # a tuple is not a list, 1.0 is not 1
+
+
+def test_text_of_numpy_is_that_of_the_numbers():
+    given = {"a": np.float64(0.1), "b": np.int64(3), "x": np.array([0.1, 1 / 3])}
+    assert from_text(to_text(given)) == {"a": 0.1, "b": 3, "x": [0.1, 1 / 3]}
+    assert math.isnan(from_text(to_text(math.nan)))
+    with pytest.raises(InvalidInput, match="Use a name for it"):
+        to_text({"option": object()})
+
+
+# ── settings ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class MyPolicy:
+    """A user's own."""
+
+    boldness: float = 1.0
+    needs: ClassVar[frozenset[str]] = frozenset()
+    reads: ClassVar[frozenset[str]] = frozenset()
+    models: ClassVar[bool] = False
+
+    def propose(self, belief, rng):
+        return Random().propose(belief, rng)
+
+
+def a_price(params):
+    return 1.0 + params["a"]
+
+
+PARTS = [
+    *(make(Circumstances()) for make in examples_in(policies, stopping).values()),
+    StartWith([{"a": 0.25, "layers": (50, 20)}], then=CArBO(share=0.3)),
+    any_of(MaxTrials(12), Target(0.1)),
+    stopping.after(20, stopping.in_a_row(3, stopping.RegretGap(0.1))),
+    stopping.NotWorthIt(worth=0.02, patience=3),
+    MyPolicy(boldness=1 / 3),
+    {"s": LogGP(), "usd": Known(a_price)},
+    a_price,
+    None,
+]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=range(len(PARTS)))
+def test_a_part_comes_back_from_its_description(part):
+    assert restore(from_text(to_text(describe(part)))) == part
+
+
+def test_what_cannot_be_kept_is_missing_and_what_makes_no_sense_is_refused():
+    described = describe({"s": Known(lambda params: 1.0)})
+    assert restore(from_text(to_text(described)))["s"] is MISSING
+    with pytest.raises(InvalidInput, match="frozen dataclass"):
+        describe(object.__new__(type("Odd", (), {"__call__": lambda self: 1})))
+    for name in ("no.such.module:Policy", "farthing.policies.ei:Gone", "nonsense"):
+        with pytest.raises(InvalidInput, match="cannot be imported here"):
+            restore({"__is__": name})
+    with pytest.raises(InvalidInput, match="not a dataclass"):
+        restore({"__is__": "pathlib:Path"})
+
+
+PARAMETERS = {
+    "a": Float(1e-4, 1, log=True),
+    "k": Int(-3, 12),
+    "o": Ordinal(["small", "large"]),
+    "layers": Categorical([(50,), (50, 20), None, True, "x"]),
+    "m": Float(2, 3, when={"layers": [(50,), None]}),
+}
+
+
+def test_settings_come_back_from_their_text():
+    rows = [{"a": 0.1, "s": "u"}, {"a": 0.2, "s": None}, {"a": 1 / 3, "s": "v"}]
+    for space in (Space(PARAMETERS), Space.from_rows(rows)):
+        settings = Settings.of(
+            space,
+            "2h, $40",
+            stop=any_of(MaxTrials(3), stopping.NotWorthIt()),
+            worth="0.01 = 1h",
+            cost={"usd": a_price},
+            direction="maximize",
+            timeout="10m",
+            failures_in_a_row=math.inf,
+            command=["python", "train.py"],
+        )
+        back = restored(to_text(described(settings)), trust=True)
+        assert to_text(described(back)) == to_text(described(settings))
+        assert back.space == space
+        X = space.sample(20, np.random.default_rng(0))
+        assert [back.space.decode(x) for x in X] == [space.decode(x) for x in X]
+        assert (back.timeout, back.exchange) == (600.0, settings.exchange)
+        text = to_text(described(settings))
+        assert differing(text, to_text(described(back))) == []
+        assert differing(text, to_text(described(replace(back, retries=1)))) == ["retries"]
+        turned = replace(back, budget=Budget("$40, 2h"), worth="0.01 = $40")
+        assert differing(text, to_text(described(turned))) == ["worth", "budget"]
+
+
+def test_how_a_command_was_run_is_found_where_older_versions_kept_it():
+    now = described(Settings.of(PARAMETERS, "$9", command=["a", "{k}"], measure="wall"))
+    execution = {name: now.pop(name) for name in ("command", "metric", "rate", "grace", "lease")}
+    now.pop("measure")
+    execution |= {"cpu": True, "rate": "$1/h", "failures_in_a_row": 0}
+    now.pop("failures_in_a_row")
+    back = restored(to_text({**now, "execution": execution}))
+    assert (back.command, back.measure, back.rate) == (("a", "{k}"), "cpu", "$1/h")
+    assert back.failures_in_a_row == math.inf
+
+
+# ── the ledger ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_ledger_comes_back_exactly():
+    ledger = Ledger.of(Budget({"s": 10, "usd": 1 / 3, "trials": 9}))
+    ledger = ledger.reserve(0, {"usd": 0.1}).reserve(3, {"s": 0.2, "usd": 0.1})
+    ledger = ledger.charge(0, {"usd": 0.07}).think(0.125).extend(3, {"usd": 0.01})
+    assert ledger_of(ledger_text(ledger)) == ledger
+    assert ledger_of(ledger_text(Ledger.of(None))) == Ledger.of(None)
+
+
+def test_what_belongs_to_no_trial_is_paid_without_one():
+    ledger = Ledger.of(Budget({"s": 10, "usd": 5, "trials": 9})).reserve(2, {"usd": 1.0})
+    paid = ledger.pay({"s": 2.0, "usd": 0.5}, thinking={"s": 0.75})
+    assert (paid["s"].spent, paid["s"].thinking) == (2.0, 0.75)
+    assert (paid["usd"].spent, paid["usd"].reserved, paid["usd"].thinking) == (0.5, 1.0, 0.0)
+    assert paid["trials"].spent == 0
+    assert paid.holds == ledger.holds == {2: {"usd": 1.0, "trials": 1.0}}
+    with pytest.raises(InvalidInput, match="not in the budget"):
+        ledger.pay({"kWh": 1.0})
+
+
+# ── schema ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def versions(where):
+    with where.reading() as connection:
+        return schema.read_version(connection)
+
+
+def test_a_new_database_has_this_version_and_opens_again(url):
+    first = Database(url)
+    assert versions(first) == len(schema.MIGRATIONS)
+    made = create_study(first, "a", "{}", Ledger.of(None))
+    assert made.settings == "{}"
+    assert create_study(Database(url), "a", "[]", Ledger.of(None)) == made
+    assert Database(url).is_sqlite == url.startswith("sqlite")
+    first.close()
+
+
+def test_an_older_database_is_migrated_and_keeps_what_it_has(url):
+    """A hand-made version 1 without one of the columns, and the migration that adds it."""
+    where = Database(url)
+    create_study(where, "kept", "{}", Ledger.of(Budget("$3")))
+    with where.writing() as connection:
+        connection.execute(text("ALTER TABLE farthing_trials DROP COLUMN peak_mb"))
+    calls = []
+
+    def adds_a_column(connection):
+        calls.append("adds_a_column")
+        connection.execute(text("ALTER TABLE farthing_trials ADD COLUMN peak_mb FLOAT"))
+
+    migrations = (*schema.MIGRATIONS, adds_a_column)
+    for _ in range(2):  # the second time there is nothing to do
+        with where.writing(lock=True) as connection:
+            schema.prepare(connection, migrations)
+    assert calls == ["adds_a_column"]
+    assert versions(where) == len(migrations)
+    memory = DatabaseMemory(where, find_study(where, "kept").id)
+    assert memory.look().ledger.limit == 3
+    memory.commit(adding(Trial(0, {"a": 1}, np.array([0.5]), run=Run(peak_mb=12.5))))
+    with where.reading() as connection:
+        assert connection.execute(text("SELECT peak_mb FROM farthing_trials")).scalar() == 12.5
+    where.close()
+
+
+def test_a_database_of_version_2_gets_what_the_second_day_needs(url):
+    """As it was before studies could be changed."""
+    where = Database(url)
+    create_study(where, "kept", "{}", Ledger.of(Budget("$3")))
+    with where.writing() as connection:
+        connection.execute(text("DROP TABLE farthing_changes"))
+        for column in (
+            *("given", "changes", "queue", "elapsed_s", "thinking_s"),
+            *("halted_kind", "stop_kind"),
+        ):
+            connection.execute(text(f"ALTER TABLE farthing_studies DROP COLUMN {column}"))
+        for column in ("metrics", "slot", "log", "tail", "origin"):
+            connection.execute(text(f"ALTER TABLE farthing_trials DROP COLUMN {column}"))
+        connection.execute(text("UPDATE farthing_schema SET version = 2"))
+    where.close()
+    where = Database(url)
+    assert versions(where) == len(schema.MIGRATIONS)
+    found = find_study(where, "kept")
+    assert (found.settings, found.changes, found.given) == ("{}", 0, None)
+    memory = DatabaseMemory(where, found.id)
+    state = memory.look()
+    assert (state.ledger.limit, state.queue, state.changes, state.elapsed_s) == (3, (), (), 0.0)
+    change, wanted = Change(1.5, 0, {"trial 0": ("done", "dropped")}), Wanted({"a": (1, 2)}, "why")
+    memory.commit(lambda state, now: replace(state, changes=(change,), queue=(wanted,)))
+    again = DatabaseMemory(where, found.id).look()
+    assert (again.changes, again.queue) == ((change,), (wanted,))
+    where.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "complete"),
+    [
+        ("farthing_prices", {"revision": "1", "x": "'[]'", "cost": "'{}'", "at_least": "0"}),
+        ("farthing_changes", {"number": "0", "at": "1.5", "trials": "0", "said": "'{}'"}),
+    ],
+)
+def test_half_a_price_and_half_a_change_are_refused(url, table, complete):
+    """Who reads them back takes it for granted that they are whole."""
+    where = Database(url)
+    row = {"study": str(create_study(where, "a", "{}", Ledger.of(None)).id), **complete}
+
+    def insert(row):
+        with where.writing() as connection:
+            values = f"({', '.join(row)}) VALUES ({', '.join(row.values())})"
+            connection.execute(text(f"INSERT INTO {table} {values}"))
+
+    for left_out in row:
+        with pytest.raises(StorageError):
+            insert({name: value for name, value in row.items() if name != left_out})
+    insert(row)
+    where.close()
+
+
+def test_a_newer_database_is_refused_in_a_sentence(url):
+    where = Database(url)
+    with where.writing() as connection:
+        connection.execute(text("UPDATE farthing_schema SET version = 99"))
+    where.close()
+    with pytest.raises(StorageError, match=r"schema version 99.*upgrade this one"):
+        Database(url)
+
+
+def make_a(url):
+    return create_study(Database(url), "a", str(os.getpid()), Ledger.of(None))
+
+
+def test_many_processes_make_one_database(url, monkeypatch):
+    monkeypatch.setattr("farthing.storage.database.PATIENCE", PATIENCE)
+    with ProcessPoolExecutor(6, multiprocessing.get_context("fork")) as pool:
+        made = list(pool.map(make_a, [url] * 6))
+    assert len(set(made)) == 1
+
+
+# ── errors ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("mysql://localhost/x", "SQLite file or on a PostgreSQL server"),
+        ("nonsense://x", "SQLite file or on a PostgreSQL server|not the address"),
+        ("sqlite://", "stored in a file"),
+        ("sqlite:///:memory:", "stored in a file"),
+        ("://", "not the address"),
+    ],
+)
+def test_a_wrong_address_is_a_sentence(url, sentence):
+    with pytest.raises(StorageError, match=sentence):
+        Database(url)
+
+
+def test_a_path_is_an_sqlite_file(tmp_path):
+    Database(tmp_path / "a b.db").close()
+    assert (tmp_path / "a b.db").exists()
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path):
+    with pytest.raises(StorageError, match=r"nowhere does not exist\. Create the folder"):
+        Database(tmp_path / "nowhere" / "study.db")
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("dear diary, " * 200)
+    with pytest.raises(StorageError, match=r"notes\.txt is damaged, or it is not a database"):
+        Database(path)
+
+
+def test_a_read_only_database_is_a_sentence(tmp_path):
+    path = tmp_path / "study.db"
+    where = Database(path)
+    create_study(where, "a", "{}", Ledger.of(None))
+    where.close()
+    # Root may write any file, so SQLite itself is told not to.
+    with pytest.raises(StorageError, match=r"cannot be written to.*permission to write"):
+        create_study(
+            Database(f"sqlite:///file:{path}?mode=ro&uri=true"), "b", "{}", Ledger.of(None)
+        )
+
+
+def test_a_locked_database_is_a_sentence(tmp_path, monkeypatch):
+    path = tmp_path / "study.db"
+    Database(path).close()
+    monkeypatch.setattr(database, "PATIENCE", 0.1)
+    holder = sqlite3.connect(path, isolation_level=None)
+    try:
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StorageError, match="locked by another program"):
+            Database(path)
+    finally:
+        holder.close()
+
+
+def test_a_server_that_is_not_there_is_a_sentence_without_the_password(monkeypatch):
+    monkeypatch.setattr(database, "PATIENCE", 2)
+    pytest.importorskip("psycopg")
+    with pytest.raises(StorageError, match=r"cannot be reached.*Is the server running") as caught:
+        Database("postgresql://me:secret@127.0.0.1:1/tune")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_missing_driver_is_a_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StorageError, match=r"pip install 'farthing\[postgres\]'"):
+        Database("postgresql://me@localhost/tune")
+
+
+# ── the memory ─────────────────────────────────────────────────────────────────────────────────
+
+
+def a_trial(number, **fields):
+    return Trial(number, {"a": number / 7, "t": (1, "x")}, np.array([number / 7, 0.5]), **fields)
+
+
+def adding(*trials):
+    return lambda state, now: replace(state, history=state.history.adding(*trials))
+
+
+def replacing(number, **fields):
+    def change(state, now):
+        trial = replace(state.history[number], **fields)
+        return replace(state, history=state.history.replacing(trial))
+
+    return change
+
+
+def same(one, other):
+    assert np.array_equal(one.x, other.x)
+    assert [getattr(one, name) for name in one.__dataclass_fields__ if name != "x"] == [
+        getattr(other, name) for name in other.__dataclass_fields__ if name != "x"
+    ]
+
+
+def statements(where):
+    """What is said to a database from now on."""
+    said = []
+    event.listen(
+        where._engine, "before_cursor_execute", lambda *given: said.append((given[2], given[3]))
+    )
+    return said
+
+
+def test_two_processes_see_the_same_and_read_only_what_changed(url):
+    where = Database(url)
+    id = create_study(where, "a", "{}", Ledger.of(None)).id
+    one, other = DatabaseMemory(where, id), DatabaseMemory(where, id)
+    notes = {"memories": {"objective": {"hyper": [0.1, 1 / 3, -1e-300], "n": 3}}, "bad": math.inf}
+    run = Run(seed=7, worker="w", lease=3.5, attempt=2, asked_at=1 / 3, progress=({"step": 1},))
+    trials = [a_trial(k, notes=notes, because="why 'not' ü", run=run) for k in range(50)]
+    one.commit(adding(*trials))
+    for mine, theirs in zip(one.look().history, other.look().history, strict=True):
+        same(mine, theirs)
+    known = other.look().history
+    said = statements(where)
+    one.commit(replacing(7, state="done", value=0.1 + 0.2, cost={"s": 1 / 3}, notes=dict(notes)))
+    written = [text for text, _ in said if text.startswith("UPDATE farthing_trials")]
+    assert len(written) == 1
+    assert not any(column in written[0] for column in ("params", "notes", "because", "progress"))
+    told = other.look().history
+    assert [a is b for a, b in zip(told, known, strict=True)] == [k != 7 for k in range(50)]
+    same(one.look().history[7], told[7])
+    assert told[7].value == 0.1 + 0.2
+    del said[:]
+    one.look()
+    other.look()
+    read = [text for text, _ in said if text.startswith("SELECT")]
+    assert len(read) == 2  # nothing changed, and one's own writes need not be read
+    where.close()
+
+
+def test_everything_that_is_known_of_a_study_is_kept(url):
+    where = Database(url)
+    id = create_study(where, "a", "{}", Ledger.of(Budget("$3"))).id
+    kept = State(
+        Ledger.of(Budget("$3")).reserve(0, {"usd": 1.0}),
+        History((a_trial(0),)),
+        (PricePoint(np.array([0.1, 0.2]), {"usd": 1 / 3}, True),),
+        *(
+            1.5,
+            "me",
+            2.5,
+            0.25,
+            3,
+            "first",
+            StopReason("requested", "halted"),
+            True,
+            StopReason("rule", "ended"),
+        ),
+    )
+    assert None not in vars(kept).values()  # a field that is new has to be given here, too
+    DatabaseMemory(where, id).commit(lambda state, now: kept)
+    back = DatabaseMemory(where, id).look()
+    for name in (n for n in vars(kept) if n not in ("history", "prices")):
+        assert getattr(back, name) == getattr(kept, name), name
+    same(back.history[0], kept.history[0])
+    assert np.array_equal(back.prices[0].x, kept.prices[0].x)
+    assert back.prices[0][1:] == kept.prices[0][1:]
+    where.close()
+
+
+def test_a_transaction_that_fails_changes_nothing(url):
+    where = Database(url)
+    memory = DatabaseMemory(where, create_study(where, "a", "{}", Ledger.of(None)).id)
+    before = memory.look()
+
+    def change_and_fail(state, now):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        memory.commit(change_and_fail)
+    with pytest.raises(InvalidInput, match="cannot be kept"):  # in the middle of writing
+        memory.commit(adding(a_trial(0), a_trial(1, notes={"odd": object()})))
+    assert memory.look() == before
+    said = statements(where)
+    memory.commit(lambda state, now: replace(state))
+    assert not any(text.startswith(("UPDATE", "INSERT")) for text, _ in said)
+    where.close()
+
+
+def test_a_forked_process_has_connections_of_its_own(url):
+    where = Database(url)
+    create_study(where, "a", "{}", Ledger.of(None))
+    child = os.fork()
+    if child == 0:
+        try:
+            create_study(where, "b", "{}", Ledger.of(None))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert find_study(where, "b").settings == "{}"
+    with pytest.raises(InvalidInput, match=r"There is no study 'c' in .* It has 'a', 'b'"):
+        find_study(where, "c")
+    where.close()
+
+
+def test_a_file_opened_twice_keeps_its_locks(tmp_path):
+    file, log = tmp_path / "study.db", tmp_path / "study.db-wal"
+    first = Database(file)
+    with first.writing() as connection:
+        connection.execute(text("PRAGMA user_version = 7"))
+    before = log.stat().st_ino
+    Database(file)  # to have opened and closed the file itself would give up our locks
+    elsewhere = f"from farthing.storage import Database; Database({str(file)!r}).close()"
+    subprocess.run([sys.executable, "-c", elsewhere], check=True)
+    assert log.stat().st_ino == before  # it knew that it was not the last
+
+
+def test_a_file_let_go_before_a_fork_is_locked_by_both(tmp_path):
+    first, second = Database(tmp_path / "study.db"), Database(tmp_path / "study.db")
+    create_study(first, "a", "{}", Ledger.of(None))
+    let_go_of_files()
+    child = os.fork()
+    if child == 0:
+        find_study(first, "a")
+        os._exit(0 if holds_a_lock_on(tmp_path / "study.db") else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    find_study(second, "a")
+    assert holds_a_lock_on(tmp_path / "study.db")
+
+
+def test_a_forked_process_compiles_nothing_anew(url, monkeypatch):
+    where = Database(url)
+    create_study(where, "a", "{}", Ledger.of(None))
+    assert find_study(where, "a").settings == "{}"
+    made = []
+    dialect = type(where._engine.dialect)
+    monkeypatch.setattr(dialect, "statement_compiler", lambda *given, **_: made.append(given))
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if find_study(where, "a").settings == "{}" and not made else 1
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    where.close()
+
+
+def test_an_idle_connection_is_made_anew(url, monkeypatch):
+    where = Database(url)
+    create_study(where, "a", "{}", Ledger.of(None))
+    monkeypatch.setattr(database, "IDLE", -1.0)
+    assert find_study(where, "a").settings == "{}"
+    where.close()
+
+
+def test_policies_that_are_the_same_have_the_same_text():
+    assert to_text(describe(EI())) == to_text(describe(EI()))
+    assert to_text(describe(CArBO())) != to_text(describe(CArBO(share=0.3)))

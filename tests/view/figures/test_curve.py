@@ -1,0 +1,201 @@
+"""The cost axis, the best value over it, and where the money went."""
+
+import itertools
+import math
+
+import pytest
+from runs import played, seen
+
+from farthing import Float, Optimizer
+from farthing.errors import InvalidInput
+from farthing.view.figures import comparison, curve, money
+from farthing.view.figures.curve import curve_of
+from farthing.view.figures.money import WORDS, money_of
+from farthing.view.figures.spending import main_resource, spending, spent_until
+from farthing.view.primitives import Line, Segments
+
+
+def test_the_cost_axis_ends_at_what_was_spent(run):
+    for resource in run.settings.priced:
+        bills = spending(run.state, resource)
+        assert bills[0].start == 0.0
+        assert bills[-1].end == pytest.approx(run.state.ledger[resource].spent)
+        for before, after in itertools.pairwise(bills):
+            assert after.start == before.end
+        total = sum(bill.trial.cost[resource] for bill in bills)
+        for bill in bills:
+            share = bill.trial.cost[resource] / total
+            assert bill.end - bill.start == pytest.approx(share * bills[-1].end)
+            if resource != "s":
+                assert bill.end - bill.start == pytest.approx(bill.trial.cost[resource])
+
+
+def test_bills_are_in_the_order_in_which_trials_ended():
+    optimizer = Optimizer({"x": Float(0, 1)}, "$10")
+    first, second = optimizer.ask(2)
+    optimizer.tell(second, 2.0, cost=1.0)
+    third = optimizer.ask()
+    optimizer.tell(first, 1.0, cost=3.0)
+    run = seen(optimizer)
+    assert [bill.trial.number for bill in spending(run.state, "usd")] == [1, 0]
+    assert spent_until(run.state, "usd") == {0: 0.0, 1: 0.0, 2: 1.0}
+    assert third.number == 2
+
+
+def test_what_was_made_elsewhere_was_not_paid_here():
+    optimizer = Optimizer({"x": Float(0, 1)}, "$10")
+    optimizer.add({"x": 0.5}, 1.0, cost=7.0)
+    optimizer.tell(optimizer.ask(), 2.0, cost=3.0)
+    found = curve_of(*seen(optimizer))
+    assert [(bill.start, bill.end) for bill in found.bills] == [(0.0, 0.0), (0.0, 3.0)]
+    assert found.best == [1.0, 1.0]
+
+
+def test_the_curve_is_the_best_value_so_far(run):
+    found = curve_of(run.settings, run.state)
+    better = min if run.settings.direction == "minimize" else max
+    values = [bill.trial.value for bill in found.bills]
+    for i, best in enumerate(found.best):
+        told = [value for value in values[: i + 1] if value is not None]
+        assert best == (better(told) if told else None)
+    assert found.improved == [
+        i for i, best in enumerate(found.best) if best != (found.best[i - 1] if i else None)
+    ]
+
+
+def test_every_ended_trial_is_a_bar_as_long_as_its_cost(run):
+    figure = curve(run.settings, run.state)
+    (panel,) = figure.panels
+    bars = [layer for layer in panel.layers if isinstance(layer, Segments)]
+    ended = [trial for trial in run.history if trial.state != "running"]
+    assert {bar.style for bar in bars} == {"done", "failed", "killed"}
+    assert sum(len(bar.y) for bar in bars) == len(ended)
+    resource = main_resource(run.settings, run.state)
+    length = sum(end - start for bar in bars for start, end in zip(bar.start, bar.end, strict=True))
+    assert length == pytest.approx(run.state.ledger[resource].spent)
+    (done,) = (bar for bar in bars if bar.style == "done")
+    values = {trial.value for trial in run.history.done}
+    inside = [y for y in done.y if panel.y.place(0.021) < y < panel.y.place(0.979)]
+    assert inside
+    for y in inside:
+        assert any(math.isclose(y, value) for value in values)
+    (line,) = (layer for layer in panel.layers if isinstance(layer, Line))
+    assert (line.x, line.y) == curve_of(run.settings, run.state).steps()
+    assert "trial 0: " in done.texts[0]
+
+
+def test_another_resource_and_none():
+    run = seen(played(costs=("usd", "kWh")))
+    assert curve(*run, "kWh").panels[0].x.label == "cumulative cost (kWh)"
+    assert curve(*run, "trials").panels[0].layers[-1].x[-1] == 14
+    with pytest.raises(InvalidInput, match="resource='eur': the study has usd, kWh, trials"):
+        curve(*run, "eur")
+
+
+def test_without_costs_trials_are_counted(free):
+    figure = curve(*free)
+    assert figure.panels[0].x.label == "number of trials"
+    assert curve_of(*free).spent == len(free.history)
+
+
+def test_nothing_to_draw_says_why(empty, failures):
+    assert curve(*empty).empty == "No trial has ended yet."
+    assert curve(*failures).empty == "No trial returned a value: 4 failed."
+    assert curve(*failures).panels == ()
+
+
+def test_a_value_far_off_does_not_squash_the_others():
+    optimizer = Optimizer({"x": Float(0, 1)}, "$100")
+    for value in (1.0, 1.1, 1.2, 1.3, 1e9, 0.9):
+        optimizer.tell(optimizer.ask(), value, cost=1.0)
+    figure = curve(*seen(optimizer))
+    assert figure.panels[0].y.high < 3
+    assert "1 values are off the scale" in figure.caption
+    assert max(figure.panels[0].layers[0].y) < figure.panels[0].y.high
+
+
+def test_many_trials_are_thinned_and_no_improvement_is_lost():
+    optimizer = Optimizer({"x": Float(0, 1)}, "$1e6")
+    rows = [{"x": k / 5000, "value": 1 + 1 / (k + 1), "cost": 1.0} for k in range(5000)]
+    optimizer.import_trials(rows)
+    figure = curve(*seen(optimizer))
+    found = curve_of(*seen(optimizer))
+    assert len(found.improved) == 5000
+    assert "of them are drawn" not in figure.caption  # each of them is an improvement
+    optimizer.import_trials([{**row, "value": 5.0} for row in rows])
+    figure = curve(*seen(optimizer))
+    drawn = sum(len(layer.y) for layer in figure.panels[0].layers if isinstance(layer, Segments))
+    assert 5000 < drawn < 7000
+    assert f"{drawn} of them are drawn, with every improvement" in figure.caption
+
+
+# ── money ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_parts_of_an_account_are_the_account(run):
+    for resource in run.state.ledger:
+        account, parts = run.state.ledger[resource], money_of(run.state, resource)
+        assert list(parts) == list(WORDS)
+        assert math.fsum(parts.values()) == pytest.approx(account.limit)
+        spent = [parts[kind] for kind in ("done", "failed", "killed", "lost", "thinking", "other")]
+        assert math.fsum(spent) == pytest.approx(account.spent)
+        assert parts["thinking"] == account.thinking
+        assert parts["running"] == account.reserved
+        for kind in ("done", "failed", "killed"):
+            paid = math.fsum(t.cost[resource] for t in run.history.having(kind))
+            assert parts[kind] == pytest.approx(paid)
+            assert parts[kind] > 0
+
+
+def test_time_that_workers_share_is_parted(monkeypatch):
+    run = seen(played(costs=("s",)))
+    told = math.fsum(t.cost["s"] for t in run.history)
+    half = run.state.ledger["s"].spent - told / 2
+    from dataclasses import replace
+
+    account = replace(run.state.ledger["s"], spent=half)
+    ledger = replace(run.state.ledger, _accounts=(("s", account),))
+    parts = money_of(replace(run.state, ledger=ledger), "s")
+    assert parts["done"] == pytest.approx(
+        math.fsum(t.cost["s"] for t in run.history.done) * (half - account.thinking) / told
+    )
+    assert parts["other"] == 0.0
+
+
+def test_the_bars_of_money_are_its_parts(run):
+    (panel,) = money(run.settings, run.state).panels
+    for lane, resource in enumerate(panel.y.names):
+        parts = money_of(run.state, resource)
+        whole = math.fsum(parts.values())
+        for layer in panel.layers:
+            shares = [
+                end - start
+                for start, end, y in zip(layer.start, layer.end, layer.y, strict=True)
+                if y == lane
+            ]
+            assert shares == ([pytest.approx(100 * parts[layer.style] / whole)] if shares else [])
+        ends = [e for layer in panel.layers for e, y in zip(layer.end, layer.y, strict=True)
+                if y == lane]  # fmt: skip
+        assert max(ends) == pytest.approx(100)
+
+
+def test_money_of_nothing(free):
+    assert money(*free).empty == "Nothing was spent, and nothing is limited."
+
+
+# ── comparison ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_studies_are_compared_over_their_cost(minimised, failures):
+    other = seen(played(6, broken=()))
+    figure = comparison({"a": minimised, "b": other, "c": failures})
+    (panel,) = figure.panels
+    assert [(line.x, line.y) for line in panel.layers] == [
+        curve_of(*minimised).steps(),
+        curve_of(*other).steps(),
+    ]
+    assert panel.layers[0].label.startswith("a: ")
+    assert len({line.style for line in panel.layers}) == 2
+    assert comparison({"c": failures}).empty
+    pays_otherwise = seen(played(6, costs=("kWh",)))
+    assert len(comparison({"a": minimised, "d": pays_otherwise}).panels) == 2

@@ -1,0 +1,265 @@
+"""The report: one page that says what the facts say, and cannot be made to say anything else."""
+
+import ast
+import json
+import re
+import shlex
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from runs import KINDS, played, seen
+
+from farthing import Categorical, Float, Int, Optimizer, Study
+from farthing.budget.units import format_amount
+from farthing.errors import InvalidInput
+from farthing.history import History
+from farthing.policies import Random
+from farthing.view.formatting import best_line
+from farthing.view.report import account_of, card, copies, in_words, page, standing
+
+VOID = {"meta", "br", "hr", "input", "link"}
+
+
+class Parsed(HTMLParser):
+    """Tags with their attributes, text, and whether every tag is closed."""
+
+    def __init__(self, markup):
+        HTMLParser.__init__(self)
+        self.tags, self.text, self.open = [], "", []
+        self.feed(markup)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def named(self, name):
+        return [attributes for tag, attributes in self.tags if tag == name]
+
+
+@pytest.fixture(scope="module")
+def run():
+    return seen(KINDS["minimised"]())
+
+
+@pytest.fixture(scope="module")
+def parsed(run):
+    return Parsed(page({"svm": tuple(run)}))
+
+
+def test_the_page_says_what_the_facts_say(run, parsed):
+    account = account_of("svm", *run)
+    assert parsed.open == []
+    for said in (account.standing, account.trials, str(account.buy), f"{account.best.value:.6g}"):
+        assert said in parsed.text
+    ledger = run.state.ledger["usd"]
+    for amount in (ledger.limit, ledger.spent, ledger.left):
+        assert format_amount("usd", amount) in parsed.text
+    for text in copies(run.settings, account.best).values():
+        assert text in parsed.text
+    drawn = [each["data-figure"] for each in parsed.named("figure")]
+    assert {"curve", "money", "prospect", "front", "predictions", "drivers"} < set(drawn)
+    assert drawn.count("slice") == 5
+    assert "Learning curves: No trial reported two values" in parsed.text
+    rows = re.findall(r"out of memory", parsed.text)
+    assert len(rows) == 2
+
+
+def test_the_page_needs_nothing_else(parsed):
+    addresses = [
+        value
+        for _, attributes in parsed.tags
+        for name, value in attributes.items()
+        if name in ("src", "href", "action", "data", "srcset", "poster")
+    ]
+    assert [address for address in addresses if not address.startswith("#")] == []
+    assert len(parsed.named("script")) == 1
+    policy = next(m["content"] for m in parsed.named("meta") if "http-equiv" in m)
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+def test_every_table_has_a_head_as_wide_as_its_rows(run):
+    tables = re.findall(r"<table.*?</table>", page({"svm": tuple(run)}), re.S)
+    assert len(tables) >= 2
+    for table in tables:
+        head, *rows = table.split("</tr>")[:-1]
+        assert rows
+        columns = len(re.findall("<th[ >]", head))
+        assert {len(re.findall("<td[ >]", row)) for row in rows} == {columns}
+
+
+def test_a_configuration_can_be_copied():
+    space = {"n": Int(1, 9), "name": Categorical(["a b", "c"]), "m": Float(0, 1)}
+    optimizer = Optimizer(space, "$9")
+    trial = optimizer.ask()
+    settings = optimizer._settings
+    told = copies(settings, trial)
+    assert ast.literal_eval(told["Python"]) == trial.params
+    assert json.loads(told["JSON"]) == trial.params
+    assert shlex.split(told["command line"]) == [f"--{k}={v}" for k, v in trial.params.items()]
+    command = ("python", "t.py", "--n", "{n}", "--name={name?}", "--z={z?}")
+    tuned = replace(settings, command=command)
+    name, n = trial.params["name"], trial.params["n"]
+    assert shlex.split(copies(tuned, trial)["command line"]) == [
+        *("python", "t.py", "--n", str(n), f"--name={name}")
+    ]
+
+
+def test_a_thousand_trials_fit_in_a_mail():
+    optimizer = Optimizer(
+        {"x": Float(0, 1), "kind": Categorical(["a", "b", "c"])}, "$1e6", policy=Random()
+    )
+    rows = [
+        {"x": k / 1000, "kind": "abc"[k % 3], "value": (k * 7919) % 1000 / 1000, "cost": 1 + k % 9}
+        for k in range(1000)
+    ]
+    optimizer.import_trials(rows)
+    settings, state = seen(optimizer)
+    trials = []
+    for trial in state.history:  # as if they had been chosen here
+        run = replace(trial.run, asked_at=trial.number, told_at=trial.number + 1)
+        trials.append(replace(trial, because="drawn uniformly", origin="suggested", run=run))
+    made = page({"many": (settings, replace(state, history=History(tuple(trials))))})
+    assert len(made.encode()) < 3_000_000
+    assert len(Parsed(made).named("tr")) > 1000
+
+
+def test_several_studies_are_compared(run):
+    other = seen(played(6, broken=()))
+    parsed = Parsed(page({"a": tuple(run), "b & c": tuple(other)}))
+    assert parsed.open == []
+    assert parsed.named("figure")[0]["data-figure"] == "comparison"
+    assert [each["href"] for each in parsed.named("a")] == ["#study-0", "#study-1"]
+    assert {each.get("id") for each in parsed.named("section")} == {"study-0", "study-1"}
+
+
+def test_a_study_without_anything(tmp_path):
+    for made in (Optimizer({"x": Float(0, 1)}), Optimizer({"x": Float(0, 1)}, "$5")):
+        parsed = Parsed(page({"new": tuple(seen(made))}))
+        assert "No trial returned a value yet." in parsed.text
+        assert "No trial has ended yet." in parsed.text
+        assert "no model can say yet" in parsed.text
+
+
+def test_failures_only():
+    optimizer = Optimizer({"x": Float(0, 1)}, "$50")
+    for _ in range(4):
+        optimizer.tell(optimizer.ask(), failed="Traceback\n  no\nValueError: <b>no</b>", cost=1.0)
+    parsed = Parsed(page({"bad": tuple(seen(optimizer))}))
+    assert "No trial returned a value: 4 failed." in parsed.text
+    assert "ValueError: <b>no</b>" in parsed.text
+
+
+def test_what_cannot_be_drawn_says_so_in_its_place(run, monkeypatch):
+    def refuse(*_):
+        raise InvalidInput("The <cost> cannot be learnt from.")
+
+    for name in ("predictions", "prospect"):
+        monkeypatch.setattr(f"farthing.view.figures.{name}", refuse)
+    monkeypatch.setattr("farthing.view.report.parts.drivers_of", refuse)
+    parsed = Parsed(page({"odd": tuple(run)}))
+    for title in ("Predicted against paid", "Is going on worth it?", "What drives value and cost"):
+        assert f"{title}: The <cost> cannot be learnt from." in parsed.text
+    drawn = [each["data-figure"] for each in parsed.named("figure")]
+    assert {"curve", "money", "front"} <= set(drawn)
+
+
+NAMES = {
+    "<script>alert(1)</script>": Float(0, 1),
+    'x" onload="alert(1)': Int(1, 5),
+    "\u202eevil": Categorical(["</pre><script>alert(2)</script>", "b" * 10_000_000]),
+}
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    optimizer = Optimizer(NAMES, "$100", policy=Random())
+    for k in range(7):
+        trial = optimizer.ask()
+        if k in (2, 3):
+            error = "</td><img src=x onerror=alert(3)>" if k == 2 else "e" * 10_000_000
+            optimizer.tell(trial, failed=error, cost=1.0)
+        else:
+            optimizer.tell(trial, 1.0 / (k + 1), cost=1.0 + k)
+    settings, state = seen(optimizer)
+    progress = ({"step": 1, "value": float("nan")}, {"step": "\u202e", "value": "<b>"})
+    trial = state.history[0]
+    odd = replace(trial, run=replace(trial.run, progress=progress, worker="<i>w</i>"))
+    return settings, replace(state, history=state.history.replacing(odd))
+
+
+def test_nothing_in_a_study_becomes_markup(hostile):
+    made = page({"<b>study</b>\u202e": hostile})
+    assert len(made) < 3_000_000
+    assert "\u202e" not in made
+    parsed = Parsed(made)
+    assert parsed.open == []
+    tags = {tag for tag, _ in parsed.tags}
+    assert not tags & {"img", "b", "i", "iframe", "object"}
+    assert len(parsed.named("script")) == 1
+    events = [n for _, attributes in parsed.tags for n in attributes if n.startswith("on")]
+    assert events == []
+    assert "style" not in {n for _, attributes in parsed.tags for n in attributes}
+    assert "<script>alert(1)</script>" in parsed.text  # to be read, not run
+    assert "too long to show here" in made or "alert(2)" in parsed.text
+    small = Parsed(card("<b>", *hostile))
+    assert not {tag for tag, _ in small.tags} & {"b", "img", "script"}
+    assert len(in_words(account_of("x", *hostile))) > 50
+
+
+# ── in a study ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def study(tmp_path):
+    made = Study.create(tmp_path / "s.db", name="svm", space={"x": Float(0, 1)}, budget="$60")
+    for _ in range(7):
+        trial = made.ask()
+        made.tell(trial, (trial.params["x"] - 0.6) ** 2, cost=1 + 5 * trial.params["x"])
+    yield made
+    made.close()
+
+
+def test_a_study_shows_itself(study, tmp_path):
+    assert study.plot.values.curve().panels
+    written = study.report(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text("utf-8") == written
+    assert "<h1>svm</h1>" in written
+    assert f"{study.best.value:.6g}" in study._repr_html_()
+
+
+def test_a_summary_is_plain_values_and_prints_as_text(study):
+    summary = study.summary()
+    assert json.loads(json.dumps(summary)) == summary
+    text = str(summary)
+    assert text.startswith("study:   svm\nstate:   it may go on: ")
+    assert f"best:    {best_line(study.best)}" in text
+    assert re.search(r"^go on\?:  one more trial is expected to improve", text, re.M)
+
+
+def test_to_be_looked_at_costs_nothing(study):
+    spent = study.ledger.spent
+    study.report()
+    study._repr_html_()
+    str(study.plot.values.prospect())
+    assert study.ledger.spent == spent
+    assert study.ledger["usd"].thinking == 0
+
+
+def test_where_a_study_stands(study):
+    assert standing(*study.facts).startswith("it may go on: ")
+    trial = study.ask()
+    assert standing(*study.facts) == f"running: trial {trial.number}"
+    study.request_stop()
+    assert standing(*study.facts) == f"running: trial {trial.number}; a stop was requested"
+    study.tell(trial, 1.0, cost=1.0)
+    assert standing(*study.facts) == "stopped: a stop was requested"
