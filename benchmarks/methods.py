@@ -23,9 +23,18 @@ from farthing.budget.ledger import Ledger
 from farthing.core.events import AskedTogether, Event, Moment, Told
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.suggest import Terms, Thought, next_trials, one_thread, think
+from farthing.core.suggest import Suggestion, Terms, next_trials, one_thread, suggest
 from farthing.core.transition import apply
-from farthing.cost import Choose, CostLearner, Flops, Linear, LogGP, Median, MLPFlops, Moving
+from farthing.cost import (
+    AutoCost,
+    CostLearner,
+    Flops,
+    Linear,
+    LogGP,
+    MLPFlops,
+    PointEstimate,
+    SwitchingCost,
+)
 from farthing.history import History, Trial, TrialState
 from farthing.policies import (
     EI,
@@ -99,10 +108,10 @@ def perceptron_flops() -> Flops:
 
 COST_MODELS: dict[str, Callable[[], CostLearner]] = {
     "linear": Linear,
-    "median": lambda: Median(LogGP()),
-    "choose": Choose,
+    "median": lambda: PointEstimate(LogGP()),
+    "choose": AutoCost,
     "flops": perceptron_flops,
-    "moving": lambda: Moving(LogGP()),
+    "moving": lambda: SwitchingCost(LogGP()),
 }
 
 
@@ -135,7 +144,7 @@ class Ours:
             budget={"s" if clock else "cost": budget},
             policy=POLICIES[policy](),
             cost=COST_MODELS[other]() if other in COST_MODELS else move,
-            leash=LEASHES.get(other),
+            max_overrun=LEASHES.get(other),
             seed=seed,
         )
 
@@ -203,13 +212,13 @@ class Together:
     def ask(self, count: int) -> list[Trial]:
         """A batch, smaller or empty where so many may not start."""
 
-        def thinker(state: State) -> tuple[Thought, float]:
+        def suggester(state: State) -> tuple[Suggestion, float]:
             with one_thread():
-                return think(self.settings, state), 0.0
+                return suggest(self.settings, state), 0.0
 
         try:
             asked = next_trials(
-                self.settings, self.state, count, thinker, Terms(), lambda: self._moment
+                self.settings, self.state, count, suggester, Terms(), lambda: self._moment
             )
         except Stopped:
             return []

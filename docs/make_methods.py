@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from farthing import Float, Optimizer, Settings, Space, Thought, think
+from farthing import Float, Optimizer, Settings, Space, Suggestion, suggest
 from farthing import policies as chosen
 from farthing.acquisition.protocols import Policy
 from farthing.models.normal import log_ei
@@ -61,13 +61,13 @@ def made(name: str) -> Policy:
     return policy
 
 
-def study(policy: Policy) -> Thought:
+def study(policy: Policy) -> Suggestion:
     """What is thought after the same evaluations."""
     settings = Settings.of(SPACE, BUDGET, policy=policy, cost=price)
-    optimizer = Optimizer.made_with(settings)
+    optimizer = Optimizer.of(settings)
     for x in TRIED:
         optimizer.add({"x": x}, value(x))
-    return think(settings, optimizer.seen)
+    return suggest(settings, optimizer.seen)
 
 
 def draw(name: str) -> Figure:

@@ -221,7 +221,7 @@ from farthing import Float, minimize
 
 result = minimize(lambda p: (p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, budget="8 trials")
 """,
-    "farthing.think": """
+    "farthing.suggest": """
 from farthing import Float, Ledger, Settings, State, think
 
 settings = Settings.of({"x": Float(0, 1)}, 5)

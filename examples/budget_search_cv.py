@@ -34,6 +34,6 @@ results, ledger = search.cv_results_, search.result_.ledger
 states = Counter(results["state"].tolist())
 print(f"stopped: {search.result_.stop_reason}")
 print(f"best:    {search.best_score_:.4f} at {search.best_params_}")
-print(f"spent:   {ledger.spent:.1f} s, {ledger.thinking:.1f} s of it overhead")
+print(f"spent:   {ledger.spent:.1f} s, {ledger.overhead:.1f} s of it overhead")
 print(f"folds:   {results['n_folds'].sum()} of {5 * len(results['params'])}, {dict(states)}")
 print(f"test:    {search.score(X_test, y_test):.4f}")

@@ -11,7 +11,7 @@ from distributed import Client, LocalCluster
 
 from farthing import Float, Int, Study
 from farthing.integrations.dask import Dask
-from farthing.running import report
+from farthing.running import report_progress
 
 SPACE = {"rate": Float(1e-4, 1e-1, log=True), "epochs": Int(1, 64, log=True, cost="increases")}
 
@@ -21,7 +21,7 @@ def train(params: dict) -> float:
     for epoch in range(params["epochs"]):
         time.sleep(0.01)
         loss = 1.0 / (1 + 300 * params["rate"] * (epoch + 1)) + 5 * params["rate"]
-        report(epoch, loss)
+        report_progress(epoch, loss)
     return loss
 
 

@@ -33,5 +33,5 @@ ledger = sampler.ledger(study)
 seconds = [trial.user_attrs["farthing:seconds"] for trial in study.trials]
 print(f"stopped: {study.user_attrs['farthing:stopped']}")
 print(f"best:    {study.best_value:.4f} at {study.best_params}")
-print(f"spent:   {ledger.spent:.1f} s, {ledger.thinking:.1f} s of it overhead")
+print(f"spent:   {ledger.spent:.1f} s, {ledger.overhead:.1f} s of it overhead")
 print(f"trials:  {len(seconds)}, of {min(seconds):.2f} to {max(seconds):.2f} s")

@@ -8,7 +8,7 @@ import math
 
 from farthing import Float, Int, minimize
 from farthing.replay import replay
-from farthing.stopping import NotWorthIt, RegretGap, Stalled, Target
+from farthing.stopping import NoImprovement, NotWorthIt, RegretGap, Target
 
 SPACE = {"epochs": Int(1, 50, log=True), "rate": Float(1e-4, 1e-1, log=True)}
 
@@ -21,6 +21,6 @@ run = minimize(train, SPACE, "$60", cost=lambda params: 0.1 * params["epochs"])
 log = [{**t.params, "value": t.value, "cost": t.cost["usd"]} for t in run.history.done]
 print(f"the run: {run.best.value:.4f} for ${run.spent:.2f}, {len(log)} trials\n")
 
-for rule in (NotWorthIt(), RegretGap(within=0.005), Stalled(window=3), Target(0.22)):
+for rule in (NotWorthIt(), RegretGap(within=0.005), NoImprovement(window=3), Target(0.22)):
     played = replay(log, rule, space=SPACE, budget="$60", worth="0.01 = $5")
     print(f"{played.rule}\n{played}\n")

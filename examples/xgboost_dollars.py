@@ -40,6 +40,6 @@ if __name__ == "__main__":
         url = f"{folder}/tune.db"
         study = Study.create(url, name="trees", space=SPACE, budget="$0.006", rate="$3.60/h")
         print(study.run(loss))
-        dearest = max(study.history.done, key=lambda trial: trial.cost["usd"])
-        print(f"dearest: ${dearest.cost['usd']:.5f} at {dearest.params}")
+        most_expensive = max(study.history.done, key=lambda trial: trial.cost["usd"])
+        print(f"dearest: ${most_expensive.cost['usd']:.5f} at {most_expensive.params}")
         study.close()

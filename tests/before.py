@@ -7,7 +7,7 @@ The name of this module and of `price_of_row` are stored in the files.
 import math
 
 from farthing import Categorical, Float, Int, Ordinal, Outcome, Space
-from farthing.cost import LogGP, Median
+from farthing.cost import LogGP, PointEstimate
 from farthing.policies import CArBO, EIPerCost, Random, StartWith
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
 
@@ -46,7 +46,7 @@ SETTINGS = {
         "budget": {"usd": 30.0, "trials": 40},
         "policy": CArBO(share=0.25),
         "stop": NotWorthIt(patience=2),
-        "cost": Median(LogGP()),
+        "cost": PointEstimate(LogGP()),
         "worth": "0.001 = $2",
         "direction": "maximize",
         "noisy": True,

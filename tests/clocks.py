@@ -6,26 +6,26 @@ from farthing import Optimizer, optimizer
 from farthing.budget.ledger import Ledger
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.store import OneProcess
+from farthing.core.store import InMemoryStore
 from farthing.running import Finished, Usage
 
-TIMED = ("memory", "timekeeping", "optimizer", "worker")
+TIMED = ("core.store", "core.clock", "optimizer", "running.worker")
 
 
 class Clock:
     """What these rooms know as the module `time`."""
 
-    def __init__(self, monkeypatch, thought=0.0):
+    def __init__(self, monkeypatch, suggestion=0.0):
         self.now = 1000.0
         for room in TIMED:
             monkeypatch.setattr(f"farthing.{room}.time", self)
-        think = optimizer.think
+        suggest = optimizer.suggest
 
         def slowly(*given):
-            self.now += thought
-            return think(*given)
+            self.now += suggestion
+            return suggest(*given)
 
-        monkeypatch.setattr(optimizer, "think", slowly)
+        monkeypatch.setattr(optimizer, "suggest", slowly)
 
     def monotonic(self):
         return self.now
@@ -61,11 +61,11 @@ def made(space, budget, memory=None, **settings):
     """An Optimizer of those settings, and the settings; `memory` is one that others share."""
     of = Settings.of(space, budget, **settings)
     if memory is None:
-        return Optimizer.made_with(of), of
+        return Optimizer.of(of), of
     here = Optimizer.__new__(Optimizer)
     here._remember(of, memory)
     return here, of
 
 
 def shared(budget):
-    return OneProcess(State(Ledger.of(budget)))
+    return InMemoryStore(State(Ledger.of(budget)))

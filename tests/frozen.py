@@ -122,7 +122,7 @@ POLICIES: dict[str, Callable[[Space], Any]] = {
         [space.decode(space.rows[3] if space.rows is not None else np.full(space.d, 0.7))],
         then=policies.EIPerCost(alpha=0.5),
     ),
-    "CheapCover, greedy": lambda _: policies.CheapCover(greedy=True),
+    "CostEffectiveDesign, greedy": lambda _: policies.CostEffectiveDesign(greedy=True),
     "Gittins, worth": lambda _: policies.Gittins(worth=0.02),
     "Rollout, horizon 4": lambda _: policies.Rollout(horizon=4),
 }
@@ -134,25 +134,25 @@ COSTS: dict[str, Callable[[], Any]] = {
     "ResidualGP": lambda: cost.ResidualGP(cost.Linear()),
     "SelectedGP": cost.SelectedGP,
     "Transfer": lambda: cost.Transfer(earlier(), task="task"),
-    "Moving": cost.Moving,
-    "Choose": cost.Choose,
-    "Median": lambda: cost.Median(cost.LogGP()),
+    "SwitchingCost": cost.SwitchingCost,
+    "AutoCost": cost.AutoCost,
+    "PointEstimate": lambda: cost.PointEstimate(cost.LogGP()),
 }
 RULES: dict[str, Callable[[], Any]] = {
     "NotWorthIt": lambda: stopping.NotWorthIt(worth=0.02),
     "NotWorthIt, patience": lambda: stopping.NotWorthIt(worth=0.05, patience=2),
     "RegretGap": lambda: stopping.RegretGap(within=1.0),
-    "EIFaded": stopping.EIFaded,
-    "RegretGapFaded": stopping.RegretGapFaded,
+    "EIRatio": stopping.EIRatio,
+    "RegretGapRatio": stopping.RegretGapRatio,
     "ProbableRegret": lambda: stopping.ProbableRegret(within=0.5),
-    "Stalled": lambda: stopping.Stalled(5),
-    "Insignificant": lambda: stopping.Insignificant(share=0.05),
+    "NoImprovement": lambda: stopping.NoImprovement(5),
+    "SmallImprovement": lambda: stopping.SmallImprovement(share=0.05),
     "Target": lambda: stopping.Target(0.5),
     "MaxTrials": lambda: stopping.MaxTrials(12),
-    "any_of": lambda: stopping.any_of(stopping.Stalled(6), stopping.EIFaded()),
-    "all_of": lambda: stopping.all_of(stopping.Stalled(3), stopping.MaxTrials(9)),
-    "after": lambda: stopping.after(15, stopping.Stalled(3)),
-    "in_a_row": lambda: stopping.in_a_row(3, stopping.EIFaded()),
+    "any_of": lambda: stopping.any_of(stopping.NoImprovement(6), stopping.EIRatio()),
+    "all_of": lambda: stopping.all_of(stopping.NoImprovement(3), stopping.MaxTrials(9)),
+    "after": lambda: stopping.after(15, stopping.NoImprovement(3)),
+    "in_a_row": lambda: stopping.in_a_row(3, stopping.EIRatio()),
 }
 
 
@@ -218,7 +218,7 @@ def play(space: Space, batch: int, budget: float = BUDGET, **settings: Any) -> n
 
 
 def _moves(settings: Mapping[str, Any]) -> int:
-    return int(type(settings.get("cost")).__name__ in ("Moving", "SwitchingCost"))
+    return int(type(settings.get("cost")).__name__ in ("SwitchingCost", "SwitchingCost"))
 
 
 def machine() -> str:

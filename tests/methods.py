@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import pytest
 
 from farthing.errors import InvalidInput
-from farthing.policies import EI, CArBO, CheapCover, EIPerCost, Gittins, Rollout, StartWith
+from farthing.policies import EI, CArBO, CostEffectiveDesign, EIPerCost, Gittins, Rollout, StartWith
 from farthing.stopping import (
-    Insignificant,
     MaxTrials,
+    NoImprovement,
     NotWorthIt,
     ProbableRegret,
     RegretGap,
-    Stalled,
+    SmallImprovement,
     Target,
 )
 
@@ -42,7 +42,10 @@ class Circumstances:
 EXAMPLES = {
     "StartWith": {"": lambda c: StartWith(c.points[:1], then=EI())},
     "CArBO": {"": lambda c: CArBO(), "cooling": lambda c: CArBO(share=0)},
-    "CheapCover": {"": lambda c: CheapCover(), "greedy": lambda c: CheapCover(greedy=True)},
+    "CostEffectiveDesign": {
+        "": lambda c: CostEffectiveDesign(),
+        "greedy": lambda c: CostEffectiveDesign(greedy=True),
+    },
     "EIPerCost": {"": lambda c: EIPerCost(), "alpha 0.3": lambda c: EIPerCost(alpha=0.3)},
     "Gittins": {"": lambda c: Gittins(), "worth 0.02": lambda c: Gittins(worth=0.02 * c.unit)},
     "Rollout": {"": lambda c: Rollout(), "horizon 4": lambda c: Rollout(horizon=4)},
@@ -51,10 +54,10 @@ EXAMPLES = {
         "stops": lambda c: Target(c.value(9.0)),
         "goes on": lambda c: Target(c.value(1.0)),
     },
-    "Stalled": {"stops": lambda c: Stalled(3), "goes on": lambda c: Stalled(12)},
-    "Insignificant": {
-        "stops": lambda c: Insignificant(share=9.0),
-        "goes on": lambda c: Insignificant(share=1e-9, window=12),
+    "NoImprovement": {"stops": lambda c: NoImprovement(3), "goes on": lambda c: NoImprovement(12)},
+    "SmallImprovement": {
+        "stops": lambda c: SmallImprovement(share=9.0),
+        "goes on": lambda c: SmallImprovement(share=1e-9, window=12),
     },
     "RegretGap": {
         "stops": lambda c: RegretGap(within=100 * c.scale),

@@ -150,7 +150,7 @@ def imagined_gain(belief, X, first, normals, scores, truncate=False):
         if score is None:
             return gained
         noise = belief.objective.noise * belief.objective.scale**2 if belief.noisy else 0.0
-        belief = belief.imagine(here, mean + np.sqrt(std[0] ** 2 + noise) * z, paid)
+        belief = belief.fantasise(here, mean + np.sqrt(std[0] ** 2 + noise) * z, paid)
         outlook = belief.outlook(X)
         affordable = outlook.shortfall <= 0
         rated = np.where(affordable | truncate, score(outlook).score, -np.inf)

@@ -36,8 +36,8 @@ def test_seconds_are_measured_and_thinking_is_charged():
     told = [trial.cost["s"] for trial in result.history]
     assert len(told) == len(measured) == 5
     assert all(ours >= theirs for ours, theirs in zip(told, measured, strict=True))
-    assert result.ledger.thinking > 0
-    assert result.spent == pytest.approx(sum(told) + result.ledger.thinking)
+    assert result.ledger.overhead > 0
+    assert result.spent == pytest.approx(sum(told) + result.ledger.overhead)
     assert result.spent == result.ledger.spent
     assert "of it thinking" in str(result)
 
@@ -71,7 +71,7 @@ def test_an_objective_that_knows_its_cost_says_so():
         lambda params: Outcome(bowl(params), cost=1 + params["a"]), SPACE, "$12", policy=EI()
     )
     assert result.spent == pytest.approx(sum(1 + t.params["a"] for t in result.history))
-    assert result.ledger.thinking == 0
+    assert result.ledger.overhead == 0
     assert result.best.value == min(trial.value for trial in result.history)
     several = minimize(
         lambda params: Outcome(bowl(params), cost={"usd": 2.0, "kWh": 0.1}),
@@ -92,7 +92,7 @@ def test_seconds_and_dollars_together():
     result = minimize(lambda params: Outcome(1.0, cost={"usd": 1.0}), SPACE, {"s": 540, "usd": 5})
     assert 4 <= result.ledger["usd"].spent == len(result.history) <= 5
     assert result.ledger["s"].spent == pytest.approx(
-        sum(t.cost["s"] for t in result.history) + result.ledger["s"].thinking
+        sum(t.cost["s"] for t in result.history) + result.ledger["s"].overhead
     )
 
 

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 from farthing import Budget, Categorical, Float, Int, Optimizer, Ordinal, Space
 from farthing.acquisition.initial_design import propose
 from farthing.acquisition.protocols import Verdict
-from farthing.core.events import Passed
+from farthing.core.events import TimePassed
 from farthing.core.suggest import believed
 from farthing.cost import LogGP
 from farthing.errors import FarthingError, InvalidInput, Stopped
@@ -572,8 +572,8 @@ def test_several_resources_are_all_kept():
     assert optimizer.ledger["usd"].spent <= 12.0 * (1 + 1e-9)
     assert optimizer.ledger["usd"].left < 1.0 + 1e-9
     account = optimizer.ledger["s"]
-    assert account.spent == pytest.approx(10.0 * count + account.thinking)
-    assert account.thinking > 0
+    assert account.spent == pytest.approx(10.0 * count + account.overhead)
+    assert account.overhead > 0
     assert optimizer.ledger.spent == account.spent  # of the first resource
 
 
@@ -595,16 +595,16 @@ def test_thinking_is_charged_to_seconds_and_to_nothing_else():
     for optimizer in (seconds, dollars):
         play(optimizer, 6)
     told = sum(trial.cost["s"] for trial in seconds.history)
-    assert seconds.ledger.thinking > 0
-    assert seconds.ledger.spent == pytest.approx(told + seconds.ledger.thinking)
-    assert dollars.ledger.thinking == 0
-    thought = seconds.ledger.thinking
+    assert seconds.ledger.overhead > 0
+    assert seconds.ledger.spent == pytest.approx(told + seconds.ledger.overhead)
+    assert dollars.ledger.overhead == 0
+    suggestion = seconds.ledger.overhead
     optimizer = Optimizer(SPACE, "1h", stop=MaxTrials(1))
     play(optimizer, 1)
-    thought = optimizer.ledger.thinking
+    suggestion = optimizer.ledger.overhead
     with pytest.raises(Stopped):
         optimizer.ask()  # this thought took its time, too
-    assert optimizer.ledger.thinking > thought
+    assert optimizer.ledger.overhead > suggestion
 
 
 def test_a_thought_is_charged_once():
@@ -612,21 +612,21 @@ def test_a_thought_is_charged_once():
     begun = time.perf_counter()
     optimizer = Optimizer(SPACE, "1h")
     play(optimizer, 8)
-    assert 0 < optimizer.ledger.thinking <= time.perf_counter() - begun
+    assert 0 < optimizer.ledger.overhead <= time.perf_counter() - begun
 
 
 def test_on_the_clock_what_was_thought_is_told_from_what_passed():
     """Ten seconds pass before a trial is told: all are charged, and none of them was thinking."""
     optimizer = Optimizer(SPACE, "1h", policy=EI())
     trial = optimizer.ask()
-    thought = optimizer.seen.thinking_s
+    suggestion = optimizer.seen.overhead_s
     with optimizer.on_the_clock():
         optimizer._time._charged -= 10.0
         optimizer.tell(trial, 1.0, cost=10.0)
         assert optimizer.ledger.spent > 10.0
-        assert optimizer.seen.thinking_s == thought > 0
+        assert optimizer.seen.overhead_s == suggestion > 0
         optimizer.ask()
-        assert optimizer.seen.thinking_s > thought
+        assert optimizer.seen.overhead_s > suggestion
 
 
 def test_what_a_person_asks_for_takes_no_time():
@@ -634,7 +634,7 @@ def test_what_a_person_asks_for_takes_no_time():
     optimizer.enqueue({"a": 0.5})
     assert (optimizer.ledger.spent, optimizer.seen.elapsed_s) == (0.0, 0.0)
     optimizer.ask()
-    assert optimizer.ledger.thinking > 0
+    assert optimizer.ledger.overhead > 0
 
 
 def test_what_was_evaluated_elsewhere_brings_no_time_with_it():
@@ -661,7 +661,7 @@ def test_to_tell_the_best_of_noisy_values_is_a_thought(noisy):
 
 def test_who_ends_has_waited_for_others_and_does_not_pay_for_it():
     ends, asks = Optimizer(SPACE, "1h"), Optimizer(SPACE, "1h")
-    for optimizer, event in ((ends, lambda: ends.commit(Passed())), (asks, asks.ask)):
+    for optimizer, event in ((ends, lambda: ends.commit(TimePassed())), (asks, asks.ask)):
         with optimizer.on_the_clock():
             optimizer._time._charged -= 1000.0
             event()

@@ -10,13 +10,13 @@ from farthing.data.tabular import to_frame
 from farthing.policies import EI, EIPerCost, Gittins
 from farthing.replay import replay
 from farthing.stopping import (
-    EIFaded,
+    EIRatio,
     MaxTrials,
+    NoImprovement,
     NotWorthIt,
     OutOfBudget,
     RegretGap,
-    RegretGapFaded,
-    Stalled,
+    RegretGapRatio,
     Target,
     any_of,
     in_a_row,
@@ -62,12 +62,12 @@ ROWS = [
     [
         NotWorthIt(worth=1e-3),
         RegretGap(within=0.05),
-        EIFaded(ratio=0.2, first=4),
-        RegretGapFaded(ratio=0.3, first=4),
+        EIRatio(ratio=0.2, first=4),
+        RegretGapRatio(ratio=0.3, first=4),
         in_a_row(2, NotWorthIt(worth=1e-3)),
-        Stalled(4),
+        NoImprovement(4),
         Target(2.1),
-        any_of(Stalled(9), RegretGap(within=0.05)),
+        any_of(NoImprovement(9), RegretGap(within=0.05)),
     ],
     ids=repr,
 )
@@ -169,7 +169,7 @@ def test_on_a_study(tmp_path):
     for _ in range(9):
         trial = study.ask()
         study.tell(trial, value_at(trial.params), cost=cost_at(trial.params))
-    found = replay(study, Stalled(3))
+    found = replay(study, NoImprovement(3))
     assert found.trials_in_all == 9
     assert found.resource == "cost"
     study.close()
@@ -220,7 +220,7 @@ def test_the_same_space_says_the_same_as_the_run_itself():
     """Without a budget, so that nothing is unaffordable: the log is all there is to know."""
     optimizer = run(MaxTrials(22), budget=None)
     rows = [{**t.params, "value": t.value, "cost": t.cost["cost"]} for t in optimizer.history]
-    for rule in (NotWorthIt(worth=1e-3), Stalled(4)):
+    for rule in (NotWorthIt(worth=1e-3), NoImprovement(4)):
         same(replay(rows, rule, space=SPACE, seed=3), replay(optimizer, rule))
 
 
@@ -296,7 +296,7 @@ def test_a_rule_that_compares_with_costs_needs_some():
         replay(rows, NotWorthIt(worth=1e-3))
     found = replay(rows, NotWorthIt(worth=1e-3), space=SPACE, cost=cost_at)
     assert found.trials is not None
-    assert replay(rows, Stalled(3)).spent_in_all == 0.0
+    assert replay(rows, NoImprovement(3)).spent_in_all == 0.0
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_a_rule_that_compares_with_costs_needs_some():
 )
 def test_what_cannot_be_replayed_is_refused(rows, says):
     with pytest.raises(InvalidInput, match=says):
-        replay(rows, Stalled(3))
+        replay(rows, NoImprovement(3))
 
 
 def test_a_missing_or_wrong_worth_is_refused():
@@ -321,10 +321,10 @@ def test_a_missing_or_wrong_worth_is_refused():
     with pytest.raises(InvalidInput, match="price is in usd, but the cost is counted in cost"):
         replay(ROWS, NotWorthIt(), space=SPACE, worth="0.01 = $20")
     with pytest.raises(InvalidInput, match="worth=0"):
-        replay(ROWS, Stalled(3), space=SPACE, worth=0)
+        replay(ROWS, NoImprovement(3), space=SPACE, worth=0)
 
 
-@pytest.mark.parametrize("rule", [Stalled, NotWorthIt, 3, None, "stalled"])
+@pytest.mark.parametrize("rule", [NoImprovement, NotWorthIt, 3, None, "stalled"])
 @pytest.mark.parametrize("source", [ROWS, LONG], ids=["rows", "run"])
 def test_what_is_no_rule_is_refused(source, rule):
     with pytest.raises(InvalidInput, match="give one that is made"):

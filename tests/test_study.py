@@ -180,11 +180,11 @@ def test_thinking_in_a_budget_of_seconds_is_kept(tmp_path, policy):
     study = Study.create(url, name="s", space=SPACE, budget="300s", policy=policy)
     play(study, 7)
     spent = sum(t.cost["s"] for t in study.history)
-    assert study.ledger.thinking > 0
-    assert study.ledger.spent == pytest.approx(spent + study.ledger.thinking, rel=1e-12)
+    assert study.ledger.overhead > 0
+    assert study.ledger.spent == pytest.approx(spent + study.ledger.overhead, rel=1e-12)
     assert Study.open(url, "s").ledger == study.ledger
     studies = [Study.open(url, "s"), Study.open(url, "s"), study]
-    proposed = [each._think(each._look()).thought.proposal for each in studies]
+    proposed = [each._suggest(each._look()).suggestion.proposal for each in studies]
     for other in proposed[1:]:
         np.testing.assert_array_equal(proposed[0].x, other.x)
         assert proposed[0].because == other.because
@@ -248,14 +248,14 @@ def test_the_ledger_is_kept_at_every_step(url):
     play(study, 5)
     held = study.ask()
     assert study.ledger["trials"].reserved == 1
-    assert study.ledger.held(held.number)["cost"] > 0
+    assert study.ledger.reserved_for(held.number)["cost"] > 0
     while not study.verdict.stop:
         trial = study.ask()
         for resource in study.ledger:
             account = study.ledger[resource]
             assert account.spent + account.reserved + account.left == account.limit
             assert account.left >= 0
-        study.tell(trial, 1.0, cost=study.ledger.held(trial.number)["cost"])
+        study.tell(trial, 1.0, cost=study.ledger.reserved_for(trial.number)["cost"])
     assert len(study.history) > 7
     assert Study.open(url, "study").ledger == study.ledger
 
@@ -454,11 +454,11 @@ def test_the_data_frame_and_the_records_have_everything(url):
     study.ask()
     frame = study.dataframe()
     assert list(frame["number"]) == [0, 1, 2]
-    assert {"param_a", "cost_cost", "state", "because", "think_s", "run_s"} <= set(frame.columns)
+    assert {"param_a", "cost_cost", "state", "because", "suggest_s", "run_s"} <= set(frame.columns)
     records = study.records()
     assert [record["state"] for record in records] == ["done", "done", "running"]
     wanted = {"number", "state", "params", "value", "cost", "because", "predicted", "censored"}
-    wanted |= {"worker", "attempt", "seed", "error", "notes", "think_s", "queue_s", "run_s"}
+    wanted |= {"worker", "attempt", "seed", "error", "notes", "suggest_s", "queue_s", "run_s"}
     assert wanted <= set(records[0])
     assert len({record["seed"] for record in records}) == 3
     assert records[0]["params"] == dict(study.history[0].params)

@@ -9,7 +9,7 @@ from farthing import Categorical, Float, Int, Optimizer, Ordinal, Outcome, Space
 from farthing.cost import Linear
 from farthing.policies import EIPerCost, Rollout
 from farthing.replay import replay
-from farthing.stopping import NotWorthIt, Stalled, after, any_of
+from farthing.stopping import NoImprovement, NotWorthIt, after, any_of
 
 space = {
     "depth": Int(1, 16, cost="increases"),
@@ -24,11 +24,13 @@ def train(params: Mapping[str, Any]) -> Outcome:
 
 
 def main() -> None:
-    rule = any_of(after(8, Stalled(window=4)), NotWorthIt(worth=0.01))
+    rule = any_of(after(8, NoImprovement(window=4)), NotWorthIt(worth=0.01))
     result = minimize(train, space, budget="$2", stop=rule, cost=Linear(), seed=1)
     spent: float = result.spent
     params: Mapping[str, Any] = result.best.params
-    print(spent, params, result.best.value, result.ledger["usd"].left, replay(result, Stalled()))
+    print(
+        spent, params, result.best.value, result.ledger["usd"].left, replay(result, NoImprovement())
+    )
     optimizer = Optimizer(Space(space), budget={"usd": 2, "s": 60}, policy=EIPerCost(alpha=0.2))
     for trial in optimizer.ask(3):
         optimizer.tell(trial, 0.3, cost={"usd": 0.1, "s": 3.0})

@@ -65,10 +65,10 @@ sampled tables became the same for everybody and the peers' initial designs smal
 before that are kept where they are still runs of the same job. The budgets of the lookahead's toy
 and depth problems were cut from 30 to 8 mean costs after everybody had converged, the exchange
 rates of `stopping-figure-1` were calibrated twice after looking at runs, and the rules by which
-`Linear` and `Choose` select were chosen on tables of `pareto-figure-2`, with seeds that it leaves
+`Linear` and `AutoCost` select were chosen on tables of `pareto-figure-2`, with seeds that it leaves
 out.
 
-Seeds of `default`, `peers`, `rows-known` and `leash` were the same on every problem until
+Seeds of `default`, `peers`, `rows-known` and `max_overrun` were the same on every problem until
 2026-11-17, and so were a method's first configurations, as far as the spaces are alike: five seeds
 were five starts, however many problems, and the intervals did not know it. Optuna's random first
 points of seed 1 alone beat our random search on three quarters of the problems before there was a

@@ -10,7 +10,7 @@
 
 A run is a process of its own on one core. Its line of `benchmarks/results/replays/realtime.jsonl`:
 `model, method, seed, budget`, and of each evaluation `ends` (seconds since the start), `values`
-(null: it failed) and `seconds`; `thinking` (seconds that were not spent evaluating), `ended`,
+(null: it failed) and `seconds`; `overhead` (seconds that were not spent evaluating), `ended`,
 `error`, `versions`, `source`, `machine`, `load` (processes that wanted a core when it began: times
 of a busy machine are worthless).
 """

@@ -101,7 +101,7 @@ class Run:
     limit: float  # the budget in units of cost; with batches, of time that they share
     costs: tuple[float, ...] = ()
     values: tuple[float | None, ...] = ()
-    thinking: tuple[float, ...] = ()
+    overhead: tuple[float, ...] = ()
     ended: str = ""
     error: str | None = None
     versions: dict[str, str] = field(default_factory=dict)  # farthing's, and of its source
@@ -114,17 +114,17 @@ def replay(problem: Problem, job: Job) -> Run:
     limit = job.budget * problem.typical_cost
     costs: list[float] = []
     values: list[float | None] = []
-    thinking: list[float] = []
+    overhead: list[float] = []
     killed: list[tuple[int, float, float | None]] = []
     error = None
     try:
         if job.batch == 1:
-            ended = _play(problem, job, limit, costs, values, thinking, killed)
+            ended = _play(problem, job, limit, costs, values, overhead, killed)
         else:
-            ended = _play_together(problem, job, limit, costs, values, thinking)
+            ended = _play_together(problem, job, limit, costs, values, overhead)
     except Exception as raised:
         ended, error = "error", f"{type(raised).__name__}: {raised}"[:500]
-    lists = tuple(costs), tuple(values), tuple(thinking)
+    lists = tuple(costs), tuple(values), tuple(overhead)
     return Run(job, limit, *lists, ended, error, versions(), tuple(killed))
 
 
@@ -134,7 +134,7 @@ def _play(
     limit: float,
     costs: list[float],
     values: list[float | None],
-    thinking: list[float],
+    overhead: list[float],
     killed: list[tuple[int, float, float | None]],
 ) -> str:
     """Fill the lists, evaluation by evaluation; why it ended."""
@@ -155,7 +155,7 @@ def _play(
     while len(costs) < job.most:
         begun = time.process_time()
         params = method.ask()
-        thought = time.process_time() - begun
+        suggestion = time.process_time() - begun
         if params is None:
             return "nothing to ask"
         if rows is not None:
@@ -163,32 +163,32 @@ def _play(
         value, cost = problem.at(params)
         if problem.move is not None:
             cost, before = problem.move(params, before), params
-        spent += thought if job.clock else 0.0
+        spent += suggestion if job.clock else 0.0
         left = limit - spent
         most = getattr(method, "limit", math.inf)  # where it would have a trial killed: ours
         if cost > most and most < left:
             killed.append((len(costs), cost, value))
             costs.append(most)
             values.append(None)
-            thinking.append(thought)
+            overhead.append(suggestion)
             spent += most
             method.killed(params, most)  # type: ignore[attr-defined]
             continue
         cut = cost > left
         costs.append(max(left, 0.0) if cut else cost)
         values.append(None if cut else value)
-        thinking.append(thought)
+        overhead.append(suggestion)
         spent += cost
         if cut:
             return "budget"
         begun = time.process_time()
         method.tell(params, Evaluation(value, cost))
-        thought = time.process_time() - begun
-        thinking[-1] += thought
-        spent += thought if job.clock else 0.0
+        suggestion = time.process_time() - begun
+        overhead[-1] += suggestion
+        spent += suggestion if job.clock else 0.0
         if spent >= limit:
             return "budget"
-        if sum(thinking) > PATIENCE:
+        if sum(overhead) > PATIENCE:
             return "too slow"
     return "evaluations"
 
@@ -199,7 +199,7 @@ def _play_together(
     limit: float,
     costs: list[float],
     values: list[float | None],
-    thinking: list[float],
+    overhead: list[float],
 ) -> str:
     """Synchronous batches (Lee et al. 2020, algorithm 2): the next is asked when all have ended.
 
@@ -227,13 +227,13 @@ def _play_together(
         method.now += max(evaluation.cost for _, _, evaluation in ended)
         for each in ended:
             method.tell(*each)
-        thought = (time.process_time() - begun) / len(batch)
+        suggestion = (time.process_time() - begun) / len(batch)
         costs.extend(evaluation.cost for _, _, evaluation in ended)
         values.extend(evaluation.value for _, _, evaluation in ended)
-        thinking.extend([thought] * len(batch))
+        overhead.extend([suggestion] * len(batch))
         if method.now >= limit * (1 - 1e-12):
             return "budget"
-        if sum(thinking) > PATIENCE * job.batch:
+        if sum(overhead) > PATIENCE * job.batch:
             return "too slow"
     return "evaluations"
 
@@ -308,7 +308,7 @@ def line_of(run: Run) -> str:
         "limit": _digits(run.limit, 6),
         "costs": [_digits(cost, 5) for cost in run.costs],
         "values": [None if value is None else _digits(value, 7) for value in run.values],
-        "thinking": [_digits(seconds, 2) for seconds in run.thinking],
+        "thinking": [_digits(seconds, 2) for seconds in run.overhead],
         "ended": run.ended,
         "error": run.error,
         **(run.versions or versions()),

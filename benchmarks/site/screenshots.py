@@ -26,7 +26,7 @@ import numpy as np
 
 from farthing import Categorical, Float, Int, Study
 from farthing.core.events import Added
-from farthing.core.outcomes import foreign_trial
+from farthing.core.outcomes import external_trial
 from farthing.stopping import NotWorthIt
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "seeing"
@@ -76,7 +76,7 @@ def make_training(url: str) -> None:
             for e in range(1, 21)
         ]
         paid = {"usd": price, "kWh": 0.4 * price}
-        study.renew(trial, lease=600, cost={}, ahead={}, progress=progress)
+        study.renew(trial, lease=600, cost={}, ahead={}, reports=progress)
         if k in (4, 17, 30):
             study.tell(trial, failed="CUDA out of memory", cost={"usd": 0.1, "kWh": 0.04})
         elif k == 23:
@@ -94,7 +94,7 @@ def make_many(url: str, name: str = "many", count: int = MANY) -> None:
     for x in study.space.sample(count, rng):
         params = study.space.decode(x)
         value = error_of(params, 20) + 0.01 * float(rng.standard_normal())
-        made = foreign_trial(settings, params, "done", value, cost=0.05 + 0.002 * params["width"])
+        made = external_trial(settings, params, "done", value, cost=0.05 + 0.002 * params["width"])
         trials.append(replace(made, because="most improvement per cost", origin="suggested"))
     study.commit(Added(tuple(trials)))
     study.close()

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.speed.suggestions import commit, cpu_model
 from farthing import Categorical, Float, Int, Space
 from farthing.core.suggest import one_thread
-from farthing.cost import Choose, CostLearner, Flops, Linear, LogGP, ResidualGP, SelectedGP
+from farthing.cost import AutoCost, CostLearner, Flops, Linear, LogGP, ResidualGP, SelectedGP
 from farthing.cost.model import Evidence
 from farthing.models.gp import fit
 
@@ -49,7 +49,7 @@ LEARNERS: dict[str, Callable[[], CostLearner]] = {
     "log-GP": LogGP,
     "GP on residuals": ResidualGP,
     "GP on selected features": SelectedGP,
-    "Choose": Choose,
+    "Choose": AutoCost,
 }
 ALLOWED = {"linear": 0.1, "flops": 0.1, "Choose": 3.0}  # times the objective's; of the others 1.2
 

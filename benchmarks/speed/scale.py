@@ -40,7 +40,7 @@ from benchmarks.speed.throughput import BUDGETS, NAMES, WARM, pooled, space
 from farthing import Optimizer, Study
 from farthing.running import ProcessGroup
 from farthing.storage import Database
-from farthing.storage.database_store import DatabaseMemory
+from farthing.storage.database_store import DatabaseStore
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "scale.json"
 LASTING = 20.0  # seconds of a run
@@ -145,13 +145,13 @@ def other_jobs(seconds: float = 0.5) -> float:
 
 
 PARTS: dict[str, tuple[Any, str]] = {
-    "thought": (farthing.optimizer, "think"),
-    "held": (DatabaseMemory, "turn"),
+    "thought": (farthing.optimizer, "suggest"),
+    "held": (DatabaseStore, "turn"),
     "ask": (Optimizer, "ask"),
-    "look": (DatabaseMemory, "look"),
-    "commit": (DatabaseMemory, "commit"),
+    "look": (DatabaseStore, "look"),
+    "commit": (DatabaseStore, "commit"),
     "locked": (Database, "writing"),
-    "wait": (DatabaseMemory, "wait"),
+    "wait": (DatabaseStore, "wait"),
     "run": (ProcessGroup, "run"),
     "renew": (Optimizer, "renew"),
     "tell": (Optimizer, "commit"),
@@ -162,9 +162,9 @@ def real(url: str, folder: str, server: int, workers: int, seconds: float, far: 
     """A run of real workers."""
     with ExitStack() as wrapped:
         if far:
-            turn = DatabaseMemory.turn
-            wrapped.callback(setattr, DatabaseMemory, "turn", turn)
-            DatabaseMemory.turn = lambda _: nullcontext()
+            turn = DatabaseStore.turn
+            wrapped.callback(setattr, DatabaseStore, "turn", turn)
+            DatabaseStore.turn = lambda _: nullcontext()
         timed = {name: wrapped.enter_context(Timed(*of)) for name, of in PARTS.items()}
         before, served, begun = other_jobs(), server_cpu(server), time.perf_counter()
         row = pooled(url, folder, BUDGETS["dollars"], seconds, workers, LASTING)
@@ -217,7 +217,7 @@ def knowing(running: int) -> Optimizer:
     return optimizer
 
 
-def thoughts(repeats: int = 5) -> Json:
+def suggestions(repeats: int = 5) -> Json:
     """CPU of one ask in memory against the trials that run, and of a batch against its size."""
     found: Json = {"among": AMONG, "running": {}, "batch": {}}
     for running in RUNNING:
@@ -293,7 +293,7 @@ def measure(results: Path, note: str, only: Sequence[int] | None) -> None:
 
     with tempfile.TemporaryDirectory() as folder, databases(folder) as made:
         if only is None and not is_kept({"what": "parts"}):
-            keep({"what": "parts"} | thoughts() | renewals(made["PostgreSQL"]()))
+            keep({"what": "parts"} | suggestions() | renewals(made["PostgreSQL"]()))
         for workers, seconds, far in RUNS:
             what = {"what": "run", "workers": workers, "seconds": seconds, "far": far}
             if (only is None or workers in only) and not is_kept(what):

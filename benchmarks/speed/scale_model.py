@@ -147,7 +147,7 @@ class Costs:
         batch: {size: times what one thought takes}.
     """
 
-    thinking: tuple[tuple[float, float], ...]
+    overhead: tuple[tuple[float, float], ...]
     spread: tuple[float, ...] = (1.0,)
     looking: float = 0.0
     row: float = 0.0
@@ -167,13 +167,13 @@ class Costs:
     waking_statements: float = 0.0
     batch: tuple[tuple[int, float], ...] = ((1, 1.0),)
 
-    def thought(self, running: int) -> float:
+    def suggestion(self, running: int) -> float:
         """Between what was measured a line, beyond it the last power."""
-        r1, t1 = self.thinking[-1]
-        if running <= r1 or len(self.thinking) == 1:
-            at, seconds = zip(*self.thinking, strict=True)
+        r1, t1 = self.overhead[-1]
+        if running <= r1 or len(self.overhead) == 1:
+            at, seconds = zip(*self.overhead, strict=True)
             return float(np.interp(running, at, seconds))
-        r0, t0 = self.thinking[-2]
+        r0, t0 = self.overhead[-2]
         return float(t1 * (running / r1) ** (math.log(t1 / t0) / math.log(r1 / r0)))
 
     def read(self, changed: int) -> float:
@@ -206,7 +206,7 @@ class Setting:
     herd: bool = True
     batch: int = 1
     ahead: int = 0
-    thinks: bool = True
+    suggests: bool = True
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Found:
     asks: tuple[float, ...]  # seconds from wanting a trial to having one
     asking: float  # of a worker's time
     turn: float  # of the time that somebody had it
-    thinking: float  # of the time that somebody thought
+    overhead: float  # of the time that somebody thought
     row: float  # of the time that it would have to be locked, renewals included
     database: float  # of its cores
     cores: float  # of the time that more jobs were there than cores; 0 with a machine each
@@ -234,7 +234,7 @@ class Found:
         if max(self.row, self.database) > FULL:
             return "database"
         if self.turn > FULL:
-            return "thinking" if self.thinking > self.turn / 2 else "turn"
+            return "thinking" if self.overhead > self.turn / 2 else "turn"
         return "itself"
 
 
@@ -250,7 +250,7 @@ class Workers:
         self.turn, self.row = Semaphore(world, 1), Semaphore(world, 1)
         self.ready, self.room = Semaphore(world, 0), Semaphore(world, setting.ahead)
         self.trip = 0.0 if setting.cores else TRIPS * ROUND_TRIP
-        self.ratio = dict(costs.batch)[setting.batch] if setting.thinks else 0.0
+        self.ratio = dict(costs.batch)[setting.batch] if setting.suggests else 0.0
         self.running, self.asks, self.asking, self._changed = 0, list[float](), 0, 0.0
         names = ("told", "asking", "turn", "thought", "row", "statements", "commits", "locked")
         self.sums = dict.fromkeys(names, 0.0)
@@ -294,10 +294,10 @@ class Workers:
     def _look(self) -> Process:
         yield "use", self.here, self.costs.looking + self.costs.read(self.setting.workers)
 
-    def _think(self) -> Process:
+    def _suggest(self) -> Process:
         begun, costs = self.world.now, self.costs
         some = self.ratio * self.world.rng.choice(costs.spread)
-        yield "use", self.here, costs.thought(self.running) * some
+        yield "use", self.here, costs.suggestion(self.running) * some
         self.sums["thought"] += self.world.now - begun
 
     def _thinker(self) -> Process:
@@ -307,7 +307,7 @@ class Workers:
                 yield "take", self.room
             begun = self.world.now
             yield from self._look()
-            yield from self._think()
+            yield from self._suggest()
             yield from self._commit()
             self.sums["turn"] += self.world.now - begun
             for _ in range(self.setting.batch):
@@ -329,12 +329,12 @@ class Workers:
         if begun > wanted and self.setting.far:
             yield from self._wake(len(self.turn.waiting))
             yield from self._commit()  # that it is its turn
-            self._aside(self.here, costs.vain * costs.thought(self.running) * self.ratio)
+            self._aside(self.here, costs.vain * costs.suggestion(self.running) * self.ratio)
         elif begun > wanted:
             self._aside(self.here, costs.waiting * (begun - wanted))
             yield "sleep", costs.handover
         yield from self._look()
-        yield from self._think()
+        yield from self._suggest()
         yield from self._commit()
         self.sums["turn"] += self.world.now - begun
         self.turn.give()
@@ -390,7 +390,7 @@ def simulate(costs: Costs, setting: Setting, seed: int = 0, lasting: float = 60.
         asks=tuple(workers.asks[asked:]),
         asking=each["asking"] / setting.workers,
         turn=each["turn"],
-        thinking=each["thought"],
+        overhead=each["thought"],
         row=each["row"] + passed["locked"] / max(passed["commits"], 1.0),
         database=each["there"] / workers.there.count,
         cores=each["full"],

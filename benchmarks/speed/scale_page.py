@@ -74,7 +74,9 @@ def costs_of(rows: Sequence[Json]) -> Costs:
     waits = {"wait": {"calls": 1.0, "cpu_ms": 0.0}, **far[alike]["parts"]}  # nobody may have waited
     level = statistics.mean(base["thoughts_ms"]) / 1e3
     grown = [(float(running), t) for running, t in apart["running"].items()]
-    at_level = Costs(tuple(grown)).thought(round(base["rate"]))  # as many as ran, of a second each
+    at_level = Costs(tuple(grown)).suggestion(
+        round(base["rate"])
+    )  # as many as ran, of a second each
     counts = sorted((int(count), t / 1e3) for count, t in apart["renewed"].items())
     (least, few), (most, many) = counts[1], counts[-1]  # the first has nothing to read
     waiting = base["parts"]["ask"]["wall_ms"] - base["parts"]["held"]["wall_ms"]
@@ -84,7 +86,7 @@ def costs_of(rows: Sequence[Json]) -> Costs:
         return float(max(far[alike][name] - near[alike][name], 0.0) / waits["wait"]["calls"])
 
     return Costs(
-        thinking=tuple((running, level * t / at_level) for running, t in grown),
+        overhead=tuple((running, level * t / at_level) for running, t in grown),
         spread=tuple(t / 1e3 / level for t in base["thoughts_ms"]),
         looking=max(took["held"] - calls["thought"] * took["thought"] - took["commit"], 0.0),
         row=max(many - few, 0.0) / (most - least),

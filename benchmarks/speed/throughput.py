@@ -131,7 +131,9 @@ def pooled(
     until = first + lasting
     told = sum(since <= (trial.run.told_at or 0.0) < until for trial in trials)
     asks, around = waits(trials)
-    thoughts = [t.run.think_s for t in trials if t.run.think_s and t.notes.get("thought") != "none"]
+    suggestions = [
+        t.run.suggest_s for t in trials if t.run.suggest_s and t.notes.get("thought") != "none"
+    ]
     study.close()
     return {
         "rate": told / (until - since),
@@ -139,8 +141,8 @@ def pooled(
         "trials": len(trials),
         "ask_ms": quantiles(asks),
         "around_ms": quantiles(around),
-        "thought_ms": quantiles(thoughts or [0.0]),
-        "thoughts": len(thoughts),
+        "thought_ms": quantiles(suggestions or [0.0]),
+        "thoughts": len(suggestions),
         "cpu_ms": 1e3 * cpu / len(trials),
         "statements": statements / len(trials),
         "statements_s": statements / lasting,
@@ -237,7 +239,7 @@ def shown(row: Json) -> str:
         f"{row['where']:11}{row['budget']:8}{row['workers']:3} workers x {row['seconds']:g} s: "
         f"{row['rate']:6.2f}/s of {row['ideal']:.0f}; ask {row['ask_ms']['median']:.0f} ms, around "
         f"{row['around_ms']['median']:.0f} ms, thought {row['thought_ms']['median']:.0f} ms "
-        f"({row['thoughts']} of {row['trials']}), cpu {row['cpu_ms']:.0f} ms, "
+        f"({row['suggestions']} of {row['trials']}), cpu {row['cpu_ms']:.0f} ms, "
         f"{row['statements']:.1f} statements"
     )
 

@@ -7,7 +7,7 @@ from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.suggest import Thought, think
+from farthing.core.suggest import Suggestion, suggest
 from farthing.errors import FarthingError, InvalidInput, Stopped, StorageError
 from farthing.history import History, Outcome, Trial
 from farthing.minimize import minimize
@@ -39,13 +39,13 @@ __all__ = [
     "Stopped",
     "StorageError",
     "Study",
-    "Thought",
+    "Suggestion",
     "Trial",
     "cost",
     "minimize",
     "policies",
     "stopping",
-    "think",
+    "suggest",
 ]
 
 

@@ -107,12 +107,12 @@ class Run:
         retry: it was lost, and waits to be tried again under a new number.
         asked_at: on the memory's clock.
         told_at: on the memory's clock.
-        think_s: seconds of thought that led to it.
+        suggest_s: seconds it took to suggest it.
         queue_s: seconds between ask and tell in which it was not evaluated.
         run_s: seconds it was evaluated.
         cpu_s: CPU seconds of the evaluation.
         peak_mb: the largest memory one of its processes held.
-        progress: what it reported on its way.
+        reports: what it reported on its way.
         metrics: what its result said besides value and cost.
         slot: the place where it ran, such as the number of a GPU.
         log: the file with everything it printed, on the machine of its worker.
@@ -126,12 +126,12 @@ class Run:
     retry: bool = False
     asked_at: float = 0.0
     told_at: float | None = None
-    think_s: float = 0.0
+    suggest_s: float = 0.0
     queue_s: float | None = None
     run_s: float | None = None
     cpu_s: float | None = None
     peak_mb: float | None = None
-    progress: tuple[Mapping[str, Any], ...] = ()
+    reports: tuple[Mapping[str, Any], ...] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
     slot: str | None = None
     log: str | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Unpack
 
 from farthing.core.outcomes import unpriced
-from farthing.core.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
+from farthing.core.settings import AnyBudget, AnySpace, SearchOptions, Settings, takes_settings
 from farthing.errors import InvalidInput
 from farthing.history import Outcome
 from farthing.optimizer import Optimizer
@@ -19,7 +19,7 @@ from farthing.view.result import Result
 __all__ = ["minimize"]
 
 
-@takes_settings(Choices)
+@takes_settings(SearchOptions)
 def minimize(
     objective: Callable[[dict[str, Any]], float | Outcome],
     space: AnySpace,
@@ -27,12 +27,12 @@ def minimize(
     *,
     progress: bool = False,
     failures_in_a_row: float = Settings.failures_in_a_row,
-    **settings: Unpack[Choices],
+    **settings: Unpack[SearchOptions],
 ) -> Result:
     """Find the parameters with the lowest objective that a budget can buy.
 
     With a budget in seconds the objective is timed here, and the time Farthing thinks is charged to
-    the same budget (`result.ledger.thinking`). Other costs are returned by the objective,
+    the same budget (`result.ledger.overhead`). Other costs are returned by the objective,
     `Outcome(value, cost=...)`, or known beforehand, `cost=f`. An exception is a failed trial: it is
     charged, learnt from, and only `failures_in_a_row` of them end the run. An evaluation that has
     begun is let finish, so the last one may end after the budget does.
@@ -50,7 +50,7 @@ def minimize(
             'Give budget="10m", or stop=MaxTrials(50).'
         )
     engine = InProcess(objective)
-    optimizer = Optimizer.made_with(made)
+    optimizer = Optimizer.of(made)
     with watching(optimizer, quiet=not progress) as on_change:
         try:
             reason = until_stopped(optimizer, made, engine, on_change)

@@ -16,7 +16,7 @@ import numpy as np
 from farthing.acquisition.protocols import Policy, StoppingRule, Verdict
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget
-from farthing.core.clock import Timekeeper
+from farthing.core.clock import ProcessClock
 from farthing.core.edits import change_to
 from farthing.core.events import (
     Added,
@@ -25,30 +25,30 @@ from farthing.core.events import (
     Ended,
     Enqueued,
     Event,
-    GivenUp,
-    Halted,
+    LeasesExpired,
     Moment,
-    Passed,
     Price,
     Renewed,
     Resumed,
+    StopRequested,
+    SuggestLock,
+    TimePassed,
     Told,
-    Turn,
 )
 from farthing.core.outcomes import elsewhere, outcome_of
-from farthing.core.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
+from farthing.core.settings import AnyBudget, AnySpace, SearchOptions, Settings, takes_settings
 from farthing.core.state import State, Wanted
-from farthing.core.store import Memory, OneProcess
+from farthing.core.store import InMemoryStore, Store
 from farthing.core.suggest import (
+    Suggestion,
     Terms,
-    Thought,
     best_trial,
-    make_ready,
     next_trials,
-    no_time_to_think,
+    no_time_to_suggest,
     one_thread,
     own,
-    think,
+    suggest,
+    warm_up,
 )
 from farthing.core.transition import apply, out_of_time, passed, why_it_must_end
 from farthing.data.importing import Imported, take_in
@@ -59,7 +59,7 @@ from farthing.space.space import Space
 __all__ = ["Optimizer"]
 
 SLOW = 0.05  # seconds: from here on only one process thinks at a time
-THINKER_LEASE = (10.0, 5.0)  # a thinker is dead after 10 s + 5 x the last thought
+SUGGESTER_LEASE = (10.0, 5.0)  # a thinker is dead after 10 s + 5 x the last thought
 FRESH = 0.05  # seconds that a look is good for, where many workers tell at any moment
 LEASES_ARE_CHECKED = 1.0  # seconds between looks for workers that disappeared
 
@@ -68,7 +68,7 @@ class _Kept(NamedTuple):
     """A thought, what was known when it was thought, and the seconds it took."""
 
     known: tuple[int, ...]
-    thought: Thought
+    suggestion: Suggestion
     seconds: float
 
 
@@ -87,31 +87,31 @@ class Optimizer:
         settings: how to choose, when to stop, what is known of costs: see `Settings`.
     """
 
-    @takes_settings(Choices)
+    @takes_settings(SearchOptions)
     def __init__(
-        self, space: AnySpace, budget: AnyBudget = None, **settings: Unpack[Choices]
+        self, space: AnySpace, budget: AnyBudget = None, **settings: Unpack[SearchOptions]
     ) -> None:
         made = Settings.of(space, budget, **settings)
-        self._remember(made, OneProcess(State(Ledger.of(made.budget))))
+        self._remember(made, InMemoryStore(State(Ledger.of(made.budget))))
 
     @classmethod
-    def made_with(cls, settings: Settings) -> Optimizer:
+    def of(cls, settings: Settings) -> Optimizer:
         """An Optimizer from settings that are made already."""
         optimizer = cls.__new__(cls)
-        optimizer._remember(settings, OneProcess(State(Ledger.of(settings.budget))))
+        optimizer._remember(settings, InMemoryStore(State(Ledger.of(settings.budget))))
         return optimizer
 
-    def _remember(self, settings: Settings, memory: Memory, *, thinks: bool = True) -> None:
+    def _remember(self, settings: Settings, memory: Store, *, suggests: bool = True) -> None:
         """Begin, with a memory that may hold something already."""
         self._memory = memory
         memory.settings = settings
         self._name = uuid.uuid4().hex  # shared with the processes that are forked from this one
         self._kept: _Kept | None = None  # until something new is known
         self._best: tuple[tuple[int, ...], Trial | None] | None = None
-        self._time = Timekeeper()
+        self._time = ProcessClock()
         self._checked = -math.inf  # when leases were last checked
-        if thinks:
-            make_ready(settings)
+        if suggests:
+            warm_up(settings)
 
     @property
     def _settings(self) -> Settings:
@@ -159,7 +159,7 @@ class Optimizer:
 
     def _charged(self) -> AbstractContextManager[None]:
         """All of an ask or a tell is ours to pay, but for the time that other processes take."""
-        return nullcontext() if self._memory.shared else self._time.thinking()
+        return nullcontext() if self._memory.shared else self._time.measuring()
 
     def _look(self, at_most: float = 0.0) -> State:
         """The state, as if the thinking that nobody has paid for yet had been charged."""
@@ -168,14 +168,14 @@ class Optimizer:
             return state
         return passed(self._settings, state, Moment(self._memory.now, None, self._time.unpaid))
 
-    def _think(self, state: State) -> _Kept:
+    def _suggest(self, state: State) -> _Kept:
         """One thought, kept until something new is known."""
         known = state.known()
         if self._kept is None or self._kept.known != known:
             begun = time.perf_counter()
-            with self._time.thinking(), one_thread():
-                thought = think(self._settings, state)
-            self._kept = _Kept(known, thought, time.perf_counter() - begun)
+            with self._time.measuring(), one_thread():
+                suggestion = suggest(self._settings, state)
+            self._kept = _Kept(known, suggestion, time.perf_counter() - begun)
         return self._kept
 
     @property
@@ -184,7 +184,7 @@ class Optimizer:
         state = self._look()
         if state.halted is not None:
             return Verdict(True, state.halted.sentence, kind=state.halted.kind)
-        return self._think(state).thought.verdict
+        return self._suggest(state).suggestion.verdict
 
     # ── asking ─────────────────────────────────────────────────────────────────────────────
 
@@ -241,8 +241,8 @@ class Optimizer:
                 raise Stopped(state.halted)
             self._stop_if_time_is_short(state)
             try:
-                no_thought = count == 1 and state.waiting is not None
-                if no_thought or self._may_think(state, crowded, count):
+                without_suggesting = count == 1 and state.waiting is not None
+                if without_suggesting or self._may_suggest(state, crowded, count):
                     return self._begin(state, count, terms)
             except Outdated:
                 self._kept, crowded = None, True
@@ -258,19 +258,19 @@ class Optimizer:
         def moment() -> Moment:
             return Moment(now + time.monotonic() - begun, self._time.present)
 
-        def thinker(state: State) -> tuple[Thought, float]:
-            kept = self._think(state)
-            return kept.thought, kept.seconds
+        def suggester(state: State) -> tuple[Suggestion, float]:
+            kept = self._suggest(state)
+            return kept.suggestion, kept.seconds
 
         try:
-            asked = next_trials(self._settings, state, count, thinker, terms, moment)
+            asked = next_trials(self._settings, state, count, suggester, terms, moment)
         except BaseException:
             if self._memory.shared:
                 self._end_turn(self._memory.look())
             raise
         event: Event = asked[0] if len(asked) == 1 else AskedTogether(asked)
-        thought = sum(each.think_s for each in asked if isinstance(each, Asked))
-        after = self._commit(event, thought=thought)
+        overhead = sum(each.suggest_s for each in asked if isinstance(each, Asked))
+        after = self._commit(event, overhead=overhead)
         self._end_turn(after)
         return [own(trial) for trial in after.history.trials[-len(asked) :]]
 
@@ -280,18 +280,18 @@ class Optimizer:
         """Who thinks."""
         return f"{self._name}:{os.getpid() if process is None else process}"
 
-    def _may_think(self, state: State, crowded: bool, thoughts: int = 1) -> bool:
+    def _may_suggest(self, state: State, crowded: bool, suggestions: int = 1) -> bool:
         """Whether it is our turn; where thoughts are quick and thinkers few there are no turns."""
         me = self._me()
-        if not self._memory.shared or state.thinker == me:
+        if not self._memory.shared or state.suggester == me:
             return True
-        if state.is_thinking(me, self._memory.now):
+        if state.is_suggesting(me, self._memory.now):
             return False
-        if state.thought_s < SLOW and not crowded:
+        if state.suggest_s < SLOW and not crowded:
             return True
-        patience, times = THINKER_LEASE
+        patience, times = SUGGESTER_LEASE
         try:
-            turn = Turn(me, patience + times * thoughts * state.thought_s)
+            turn = SuggestLock(me, patience + times * suggestions * state.suggest_s)
             self._commit(turn, silent=True)
         except Outdated:
             return False
@@ -299,12 +299,12 @@ class Optimizer:
 
     def _end_turn(self, state: State) -> None:
         """Nobody waits for a thought that led to nothing, or only to what was lost before."""
-        if state.thinker == self._me():
+        if state.suggester == self._me():
             self.forget(os.getpid())
 
     def forget(self, process: int | None) -> None:
         """Nobody waits any more for a thought of this process, or of one forked from it."""
-        self._commit(Turn(self._me(process)), silent=True)
+        self._commit(SuggestLock(self._me(process)), silent=True)
 
     def _stop_if_time_is_short(self, state: State) -> None:
         """Begin no thought that would end after the budget, if it took as long as the last one."""
@@ -313,18 +313,18 @@ class Optimizer:
         if resource is None:
             return
         if state.ledger[resource].left > 0:  # beyond the limit, to wait for others is free
-            state = self._commit(Passed())
-        raise Stopped(no_time_to_think(state.ledger, resource))
+            state = self._commit(TimePassed())
+        raise Stopped(no_time_to_suggest(state.ledger, resource))
 
     # ── events ─────────────────────────────────────────────────────────────────────────────
 
     def on_the_clock(self) -> AbstractContextManager[None]:
         """While inside, wall clock time is charged as it passes, and not as it is told."""
         if self._time.unpaid:  # thought before that, which is paid for as such
-            self._commit(Passed())
+            self._commit(TimePassed())
         return self._time.on_the_clock()
 
-    def _commit(self, event: Event, *, thought: float = 0.0, silent: bool = False) -> State:
+    def _commit(self, event: Event, *, overhead: float = 0.0, silent: bool = False) -> State:
         """Apply an event to the state as it is, and charge the time passed since the last one.
 
         Args:
@@ -334,10 +334,10 @@ class Optimizer:
         present, unpaid = None, 0.0 if silent else self._time.unpaid
 
         def change(state: State, now: float) -> State:
-            nonlocal present, thought
+            nonlocal present, overhead
             present = None if silent else self._time.present  # now: to wait for others takes time
-            thought = unpaid if present is None else thought
-            return apply(self._settings, state, event, Moment(now, present, thought))
+            overhead = unpaid if present is None else overhead
+            return apply(self._settings, state, event, Moment(now, present, overhead))
 
         state = self._memory.commit(change)
         self._time.paid(present, unpaid)
@@ -346,10 +346,10 @@ class Optimizer:
     def commit(self, event: Event) -> None:
         """What an engine has to say of a trial, or a run of itself: see `farthing.core.state`."""
         with self._charged():
-            if isinstance(event, Passed):  # a worker that ends has waited for others
+            if isinstance(event, TimePassed):  # a worker that ends has waited for others
                 self._time.forgive_waiting()
-            silent = isinstance(event, Resumed | Ended | Halted | Added)
-            self._commit(event, thought=self._time.unpaid, silent=silent)
+            silent = isinstance(event, Resumed | Ended | StopRequested | Added)
+            self._commit(event, overhead=self._time.unpaid, silent=silent)
 
     def renew(
         self,
@@ -358,7 +358,7 @@ class Optimizer:
         lease: float,
         cost: Mapping[str, float],
         ahead: Mapping[str, float],
-        progress: Sequence[Mapping[str, Any]] = (),
+        reports: Sequence[Mapping[str, Any]] = (),
         run: Mapping[str, Any] = MappingProxyType({}),
     ) -> str | None:
         """Keep a running trial, and draw what it needs from what is left.
@@ -367,13 +367,13 @@ class Optimizer:
             lease: seconds for which it is kept.
             cost: what it has used so far.
             ahead: what it will have used when this is called next.
-            progress: what it has reported.
+            reports: what it has reported.
             run: where it runs: `slot`, `log`.
 
         Returns:
             Why it must end now; None if it may go on.
         """
-        event = Renewed(trial.number, lease, cost, ahead, tuple(progress), run)
+        event = Renewed(trial.number, lease, cost, ahead, tuple(reports), run)
         state = self._commit(event)  # first: a clock may have jumped, and this one is alive
         if self._give_up_lost(state) is not state:  # what they held may be what this one needs
             state = self._commit(event)
@@ -387,11 +387,11 @@ class Optimizer:
             return state
         self._checked = time.monotonic()
         if state.charged_until is not None and self._memory.now < state.charged_until:
-            self.commit(Passed())  # the clock was set back, and leases go with it
+            self.commit(TimePassed())  # the clock was set back, and leases go with it
             return self._memory.look()
         if min(leases) >= self._memory.now or not self._memory.calm:
             return state
-        return self._commit(GivenUp(), silent=True)
+        return self._commit(LeasesExpired(), silent=True)
 
     def is_worked_on(self) -> bool:
         """Whether a worker somewhere is running a trial."""
@@ -498,7 +498,7 @@ class Optimizer:
         state = self._memory.look()
         known = state.known()
         if self._best is None or self._best[0] != known:
-            with self._time.thinking() if self.noisy else nullcontext():
+            with self._time.measuring() if self.noisy else nullcontext():
                 self._best = known, best_trial(self._settings, state.history)
         return self._best[1]
 
@@ -526,4 +526,4 @@ class Optimizer:
             because: why.
             now: whether workers kill what is running, and charge it; else it is let finish.
         """
-        self._commit(Halted(StopReason("requested", because), now), silent=True)
+        self._commit(StopRequested(StopReason("requested", because), now), silent=True)

@@ -186,7 +186,7 @@ def replay(
     log = History(
         tuple(replace(t, number=i, because="", origin="suggested") for i, t in enumerate(trials))
     )
-    rate = None if worth is None else worth_of(worth, settings.priced[0])
+    rate = None if worth is None else worth_of(worth, settings.cost_resources[0])
     return _replayed(settings, State(Ledger.of(settings.budget), log, prices), rate)
 
 
@@ -196,7 +196,7 @@ def _own(run: Optimizer, rule: StoppingRule, worth: float | str | None) -> Repla
     worth = settings.worth if worth is None else worth
     reads = "worth" in rule.needs | rule.reads | settings.policy.reads
     settings = replace(settings, stop=rule, worth=worth if reads else None)
-    rate = None if worth in (None, "budget") else worth_of(worth, settings.priced[0])
+    rate = None if worth in (None, "budget") else worth_of(worth, settings.cost_resources[0])
     return _replayed(settings, state, rate)
 
 
@@ -206,7 +206,7 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
     Args:
         worth: to price what is saved.
     """
-    rule, resource = settings.stop, settings.priced[0]
+    rule, resource = settings.stop, settings.cost_resources[0]
     assert rule is not None
     log = state.history.having("done", "failed", "killed")
     if "cost" in rule.needs and not any(trial.cost for trial in log):

@@ -20,31 +20,31 @@ from farthing.core.events import Dropped, Ended, Event, Repeated, Resumed, Told
 from farthing.core.settings import (
     AnyBudget,
     AnySpace,
-    Conditions,
     Learner,
+    RunOptions,
     Settings,
     takes_settings,
 )
 from farthing.core.state import State
-from farthing.core.suggest import make_ready
+from farthing.core.suggest import warm_up
 from farthing.data.tabular import record
 from farthing.errors import InvalidInput, StorageError, Unreachable
 from farthing.history import NOT_ENDED, Outcome, StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import CallableTask, Cluster, ProcessGroup, Task, find_log
 from farthing.running.process_pool import check_start, places_of, work
-from farthing.running.thread_pool import run_crew
+from farthing.running.thread_pool import run_thread_pool
 from farthing.storage import (
     Database,
-    DatabaseMemory,
+    DatabaseStore,
     check_no_secret,
     create_study,
     delete_study,
     described,
     differing,
+    external_in,
     find_study,
     folder_of,
-    foreign_in,
     from_described,
     is_missing,
     keep_given,
@@ -61,7 +61,7 @@ from farthing.storage import (
 )
 from farthing.view.formatting import best_line, counted, spent
 from farthing.view.plots import Plots
-from farthing.view.report import Summary, account_of, card, in_words, page
+from farthing.view.report import Summary, card, in_words, page, report_facts
 from farthing.view.result import Result, costs, explanation, summary, trial_of
 
 __all__ = ["Study"]
@@ -90,21 +90,21 @@ class Study(Optimizer):
         settings: Settings,
         known: int = 0,
         trust: bool = False,
-        thinks: bool = True,
+        suggests: bool = True,
     ) -> None:
         """Not for users: see `create` and `open`."""
         self.name = name
         self.changed: Words = {}  # by the call that opened it: as it was, as it is
-        self.kept: Words = {}  # though it gave what held before a change: as given, as it is
+        self.overridden: Words = {}  # though it gave what held before a change: as given, as it is
         self._id = id
         self._database = database
-        self._stored = DatabaseMemory(database, id, known, trust)
-        self._remember(settings, self._stored, thinks=thinks)
+        self._stored = DatabaseStore(database, id, known, trust)
+        self._remember(settings, self._stored, suggests=suggests)
 
     # ── making and finding ─────────────────────────────────────────────────────────────────
 
     @classmethod
-    @takes_settings(Conditions)
+    @takes_settings(RunOptions)
     def create(
         cls,
         url: str | Path,
@@ -112,7 +112,7 @@ class Study(Optimizer):
         name: str,
         space: AnySpace,
         budget: AnyBudget = None,
-        **settings: Unpack[Conditions],
+        **settings: Unpack[RunOptions],
     ) -> Study:
         """Make a study, or go on with the one of that name.
 
@@ -141,10 +141,12 @@ class Study(Optimizer):
             InvalidInput: there is a study of that name with another direction or metric, or with a
                 space that this one does not hold.
         """
-        return cls.made(url, name, Settings.of(space, budget, **settings))
+        return cls.from_settings(url, name, Settings.of(space, budget, **settings))
 
     @classmethod
-    def made(cls, url: str | Path, name: str, settings: Settings, *, trust: bool = False) -> Study:
+    def from_settings(
+        cls, url: str | Path, name: str, settings: Settings, *, trust: bool = False
+    ) -> Study:
         """Make a study, or go on with it, from settings made already; `trust` as in `open`."""
         if not isinstance(name, str) or not name.strip():
             raise InvalidInput(f"name={name!r}: expected what to call the study, such as 'svm'.")
@@ -165,7 +167,9 @@ class Study(Optimizer):
                 f"There is already a study {name!r} in {database.shown}. {error}"
             ) from None
         given = difference(settings, study._settings)
-        study.kept = {each: words for each, words in given.items() if each not in study.changed}
+        study.overridden = {
+            each: words for each, words in given.items() if each not in study.changed
+        }
         if last != text:
             keep_given(database, found.id, text)
         return study
@@ -263,11 +267,11 @@ class Study(Optimizer):
     @property
     def own_code(self) -> dict[str, list[str]]:
         """What it is made with that is not Farthing's own and was not imported: names by part."""
-        parts = self.in_force.unseen.items()
-        return {part: [str(n) for n in foreign_in(unseen.described)] for part, unseen in parts}
+        parts = self.current_settings.unseen.items()
+        return {part: [str(n) for n in external_in(unseen.described)] for part, unseen in parts}
 
     @property
-    def in_force(self) -> Settings:
+    def current_settings(self) -> Settings:
         """What the study is made with, as it is now."""
         self._look()
         return self._settings
@@ -320,13 +324,13 @@ class Study(Optimizer):
 
     def result(self) -> Result:
         """What was found, what was paid, and why it ended, or whether it should."""
-        return self._result(thinks=True)
+        return self._result(suggests=True)
 
-    def _result(self, *, thinks: bool) -> Result:
+    def _result(self, *, suggests: bool) -> Result:
         state = self._look()
         reason = state.stop_reason or state.halted
         if reason is None:
-            judged = (thinks or state.ledger.used_up) and not self._settings.unseen
+            judged = (suggests or state.ledger.used_up) and not self._settings.unseen
             verdict = self.verdict if judged else None
             reason = verdict.reason if verdict and verdict.stop else NOT_ENDED
         return Result.of(self._settings, self.best, reason, state)
@@ -349,13 +353,13 @@ class Study(Optimizer):
 
     def dataframe(self) -> Any:
         """One row per trial; needs pandas."""
-        return self._result(thinks=False).dataframe()
+        return self._result(suggests=False).dataframe()
 
     def summary(self) -> dict[str, Any]:
         """What was spent, what runs, how far it has come: plain values; printed, the report."""
         return Summary(
-            summary(self.name, self._result(thinks=False)),
-            lambda: in_words(account_of(self.name, *self.facts)),
+            summary(self.name, self._result(suggests=False)),
+            lambda: in_words(report_facts(self.name, *self.facts)),
         )
 
     def report(self, path: str | Path | None = None) -> str:
@@ -388,7 +392,7 @@ class Study(Optimizer):
 
     @property
     def plot(self) -> Plots:
-        """Its figures: `study.plot.curve()`, `study.plot.front(12)`; see `farthing.view.plots`."""
+        """Its figures: `study.plot.curve()`, `study.plot.pareto(12)`; see `farthing.view.plots`."""
         return Plots(lambda: self.facts)
 
     # ── running ────────────────────────────────────────────────────────────────────────────
@@ -400,7 +404,7 @@ class Study(Optimizer):
         workers: int | None = None,
         slots: Sequence[int | str] | None = None,
         engine: Cluster | None = None,
-        progress: Callable[[Study], None] | None = None,
+        on_change: Callable[[Study], None] | None = None,
     ) -> Result:
         """Evaluate until it is time to stop; every trial in a process of its own.
 
@@ -414,19 +418,19 @@ class Study(Optimizer):
             slots: what belongs to each worker, such as the numbers of GPUs: a trial finds its own
                 in FARTHING_SLOT, and in `env` as `{slot}`. By default 0, 1, 2, ...
             engine: the cluster that evaluates, `Dask(client)` or `Ray()`; None: this machine.
-            progress: called with the study whenever something may have happened.
+            on_change: called with the study whenever something may have happened.
 
         The first Ctrl-C lets running trials finish, the second kills them.
 
         Raises:
             InvalidInput: the command could not be started here; nothing was asked.
         """
-        settings, on_change = self._settings, self._notice(progress)
+        settings, notify = self._settings, self._notifier(on_change)
         if engine is None:
             places = places_of(workers, slots, self.logs)
             here = self._engine(objective)
             self.commit(Resumed())
-            reason = work(self, settings, here, on_change, places)
+            reason = work(self, settings, here, notify, places)
         else:
             there = engine.evaluating(
                 _task(objective),
@@ -439,7 +443,7 @@ class Study(Optimizer):
             places = places_of(workers, slots, self.logs)
             self._be_patient()
             self.commit(Resumed())
-            reason = run_crew(self, settings, there, on_change, places)
+            reason = run_thread_pool(self, settings, there, notify, places)
         self.commit(Ended(reason))
         return self.result()
 
@@ -449,7 +453,7 @@ class Study(Optimizer):
         *,
         workers: int | None = None,
         slots: Sequence[int | str] | None = None,
-        progress: Callable[[Study], None] | None = None,
+        on_change: Callable[[Study], None] | None = None,
     ) -> StopReason:
         """Be one worker, or several, among others, of this machine or of another, until it stops.
 
@@ -457,8 +461,8 @@ class Study(Optimizer):
             Unfit: its first trials all failed, while those of others did not.
         """
         places = places_of(workers, slots, self.logs)
-        engine, on_change = self._engine(objective), self._notice(progress)
-        reason = work(self, self._settings, engine, on_change, places)
+        engine, notify = self._engine(objective), self._notifier(on_change)
+        reason = work(self, self._settings, engine, notify, places)
         if not self.is_worked_on():
             self.commit(Ended(reason))
         return reason
@@ -498,7 +502,7 @@ class Study(Optimizer):
 
     def _be_patient(self) -> None:
         """A run can think, waits for its database, and tells what an earlier one could not."""
-        make_ready(self._settings)  # before workers are forked, and on nobody's clock
+        warm_up(self._settings)  # before workers are forked, and on nobody's clock
         self._stored.patience = max(OUTAGE, self._settings.lease)
         tell_kept(self._untold, self.history, self._tell_again)
 
@@ -512,8 +516,8 @@ class Study(Optimizer):
         self._be_patient()
         return ProcessGroup(task, timeout=self._settings.timeout, grace=self._settings.grace)
 
-    def _notice(self, progress: Callable[[Study], None] | None) -> Callable[[], None]:
-        return (lambda: None) if progress is None else partial(progress, self)
+    def _notifier(self, on_change: Callable[[Study], None] | None) -> Callable[[], None]:
+        return (lambda: None) if on_change is None else partial(on_change, self)
 
 
 def _task(objective: Any) -> Task:

@@ -491,7 +491,7 @@ def test_a_failure_is_no_promise(x):
 def test_imagining_is_conditioning_everything():
     belief = belief_of(trials(8), budget=100.0)
     x = np.array([0.9, 0.2])
-    after = belief.imagine(x, 1.0, 7.0)
+    after = belief.fantasise(x, 1.0, 7.0)
     X = SPACE.sample(10, np.random.default_rng(15))
     np.testing.assert_allclose(
         after.objective.at(X).mean, belief.objective.condition(x, 1.0).at(X).mean
@@ -500,7 +500,7 @@ def test_imagining_is_conditioning_everything():
         after.cost["cost"].log_at(X).mean, belief.cost["cost"].condition(x, 7.0).log_at(X).mean
     )
     assert after.best == 1.0
-    assert belief.imagine(x, 50.0, 7.0).best == belief.best
+    assert belief.fantasise(x, 50.0, 7.0).best == belief.best
     assert after.ledger.left == belief.ledger.left - 7.0
     assert after.number == belief.number + 1
     assert belief.ledger.left == 100.0
@@ -508,7 +508,7 @@ def test_imagining_is_conditioning_everything():
 
 def test_imagining_with_running_trials_keeps_their_fantasies():
     belief = belief_of(running(trials(8), [0.5, 0.5]), budget=100.0)
-    after = belief.imagine(np.array([0.9, 0.2]), 1.0, 7.0)
+    after = belief.fantasise(np.array([0.9, 0.2]), 1.0, 7.0)
     assert after.objective.at(np.zeros((2, 2))).mean.shape == (2, FANTASIES)
     np.testing.assert_array_equal(after.best, np.minimum(belief.best, 1.0))
 
@@ -519,6 +519,6 @@ def test_imagining_pays_in_the_first_resource_that_has_a_price():
     learners = {"usd": Known(lambda params: params["a"])}
     ledger = Ledger.of(Budget("30 trials, $50"))
     belief = believe(SPACE, history, ledger, learners=learners)
-    after = belief.imagine(np.array([0.9, 0.2]), 1.0, 7.0)
+    after = belief.fantasise(np.array([0.9, 0.2]), 1.0, 7.0)
     assert after.ledger["usd"].left == 43.0
     assert after.ledger["trials"].left == 29.0

@@ -11,8 +11,8 @@ from farthing import Budget, Float, InvalidInput, Optimizer, Space
 from farthing.acquisition.exchange_rate import (
     Boxes,
     boxes_of,
+    exchange_rate_of_budget,
     expected_spending,
-    rate_of,
     with_rate_of_budget,
 )
 from farthing.models.normal import gittins, log_ei
@@ -34,13 +34,13 @@ def test_the_expected_cost_of_the_pool(worth):  # [O-19]
     ("budget", "worth"), [(30, 0.001551578156), (60, 0.0006149187044), (20, 0.001609034095)]
 )
 def test_the_rate_of_a_budget(budget, worth):  # [O-19]; 20 falls into the jump at EI_B / c_B
-    assert rate_of(POOL, POOL_BEST, budget) == pytest.approx(worth, rel=1e-9)
+    assert exchange_rate_of_budget(POOL, POOL_BEST, budget) == pytest.approx(worth, rel=1e-9)
 
 
 @pytest.mark.parametrize("budget", [15, 30, 60, 100])
 def test_a_rate_is_found_to_eleven_digits(budget):
     """A hair below it more is spent."""
-    rate = rate_of(POOL, POOL_BEST, budget)
+    rate = exchange_rate_of_budget(POOL, POOL_BEST, budget)
     assert expected_spending(POOL, POOL_BEST, rate) <= budget
     assert expected_spending(POOL, POOL_BEST, rate * (1 - 2e-11)) > budget
 
@@ -115,7 +115,7 @@ def test_it_falls_with_the_rate_to_nothing(drawn, best):
 def test_the_rate_is_the_least_that_keeps_the_budget(drawn, best, share):
     some = Boxes(*map(np.array, drawn))
     budget = share * some.cost.sum()
-    rate = rate_of(some, best, budget)
+    rate = exchange_rate_of_budget(some, best, budget)
     assert expected_spending(some, best, rate) <= budget * (1 + 1e-9)
     top = float(np.exp(log_ei(some.mean, some.std, best) - np.log(some.cost)).max())
     if rate > 2e-6 * top:

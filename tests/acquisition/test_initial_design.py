@@ -305,7 +305,7 @@ def test_what_nobody_can_predict_holds_what_it_may_cost():
     optimizer = Optimizer(SPACE, 100.0)
     batch = optimizer.ask(40)
     assert [dict(trial.predicted) for trial in batch] == [{}] * len(batch)
-    held = [optimizer.ledger.held(trial.number)["cost"] for trial in batch]
+    held = [optimizer.ledger.reserved_for(trial.number)["cost"] for trial in batch]
     assert held == pytest.approx([20.0] + [5.0] * 16)  # a fifth; then half a tenth
     assert held == pytest.approx([trial.limit["cost"] for trial in batch])
     with pytest.raises(Stopped, match=r"100 is spent, 100 of it held for running trials"):
@@ -323,8 +323,8 @@ def test_a_design_holds_what_the_dearest_has_cost_where_nothing_is_predicted():
     optimizer.tell(first, 1.0, cost=3.0)
     third = optimizer.ask()
     assert dict(third.predicted) == {}  # one bill is too few
-    assert optimizer.ledger.held(third.number)["cost"] == pytest.approx(3.0)
-    assert optimizer.ledger.held(second.number)["cost"] == pytest.approx(5.0)
+    assert optimizer.ledger.reserved_for(third.number)["cost"] == pytest.approx(3.0)
+    assert optimizer.ledger.reserved_for(second.number)["cost"] == pytest.approx(5.0)
 
 
 def test_what_is_only_held_does_not_end_the_start():

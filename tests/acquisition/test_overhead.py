@@ -21,12 +21,12 @@ from farthing.stopping import NotWorthIt
 SPACE = Space({"x": Float(2, 5), "k": Int(1, 3), "kind": Categorical(["a", "b", "c", "d"])})
 
 
-def ledger(trials, thinking, limit=100.0):
-    return Ledger.of(Budget({"s": limit})).pay({"s": trials + thinking}, thinking={"s": thinking})
+def ledger(trials, overhead, limit=100.0):
+    return Ledger.of(Budget({"s": limit})).pay({"s": trials + overhead}, overhead={"s": overhead})
 
 
 @pytest.mark.parametrize(
-    ("trials", "thinking", "thought_s", "expected"),
+    ("trials", "overhead", "suggest_s", "expected"),
     [
         (0.0, 0.0, 0.0, "whole"),
         (0.0, 0.4, 0.1, "whole"),  # half a hundredth of the budget is always allowed,
@@ -38,8 +38,8 @@ def ledger(trials, thinking, limit=100.0):
         (80.0, 0.0, 8.1, "none"),  # the next thought counted
     ],
 )
-def test_how_much_of_a_thought_there_is_time_for(trials, thinking, thought_s, expected):
-    assert depth(ledger(trials, thinking), thought_s, share=0.05) == expected
+def test_how_much_of_a_thought_there_is_time_for(trials, overhead, suggest_s, expected):
+    assert depth(ledger(trials, overhead), suggest_s, share=0.05) == expected
 
 
 def test_only_seconds_are_spent_thinking():
@@ -76,15 +76,15 @@ def test_an_objective_that_takes_no_time_is_evaluated_and_not_thought_about(monk
     """
     clock = Clock(monkeypatch)
     monkeypatch.setattr("farthing.running.in_process.time", clock)
-    think = optimizers.think
+    suggest = optimizers.suggest
 
-    def thinking(*given):
-        thought = think(*given)
-        is_step = thought.proposal is not None and "a step from" in thought.proposal.because
+    def overhead(*given):
+        suggestion = suggest(*given)
+        is_step = suggestion.proposal is not None and "a step from" in suggestion.proposal.because
         clock.now += 0.001 if is_step else 0.1
-        return thought
+        return suggestion
 
-    monkeypatch.setattr(optimizers, "think", thinking)
+    monkeypatch.setattr(optimizers, "suggest", overhead)
 
     def bowl(params):
         clock.now += 0.001
@@ -110,10 +110,10 @@ def test_where_trials_are_dear_every_thought_is_whole():
 
 
 def test_whole_thoughts_return_when_trials_turn_out_dear():
-    optimizer = Optimizer({"a": Float(0, 1)}, {"s": 1e4}, thinking=0.05)
+    optimizer = Optimizer({"a": Float(0, 1)}, {"s": 1e4}, overhead=0.05)
     optimizer._memory.commit(
         lambda state, now: state.__class__(
-            **{**vars(state), "ledger": state.ledger.think(400.0), "thought_s": 1.0}
+            **{**vars(state), "ledger": state.ledger.charge_overhead(400.0), "suggest_s": 1.0}
         )
     )
     for k in range(12):

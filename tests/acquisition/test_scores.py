@@ -388,7 +388,7 @@ def test_mean_ei_over_two_fantasies_oracle():  # [O-27]
 
 
 def test_ei_after_believing_the_mean_oracle():  # [O-27]
-    belief = two_points().imagine(np.array([1.0]), -0.1002879349827, 1.0)
+    belief = two_points().fantasise(np.array([1.0]), -0.1002879349827, 1.0)
     ei = np.exp(ScoreSurface(belief, log_ei_per_cost(0.0)).at(GRID).score)
     expected = [0.09883566856, 0.0001406579416, 0.1573020521, 0.05415510005, 0.0003989418537]
     np.testing.assert_allclose(ei, expected, rtol=1e-6)

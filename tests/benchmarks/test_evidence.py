@@ -23,7 +23,7 @@ def test_every_artefact_of_the_issue_is_there():
     pareto = {f"pareto-figure-{k}" for k in range(1, 10)}
     pareto |= {f"pareto-figure-{k}-linear" for k in (3, 4, 5, 6)}
     rollout = {f"rollout-{part}" for part in ("figure-3", "figure-4", "figure-5", "sensitivity")}
-    ours = {"default", "peers", "rows-known", "start", "leash", "realtime"}
+    ours = {"default", "peers", "rows-known", "start", "max_overrun", "realtime"}
     ours |= {"carbo-surrogates", "stopping-figure-1"}
     assert figures | pareto | rollout | ours == set(BY_NAME)
     assert len(BY_NAME) == len(ARTEFACTS)

@@ -37,9 +37,9 @@ class TestEveryProblem:
         function, problem = priced(name), load(name)
         costs = function.cost(function.from_cube(random_cube(function.d)))
         assert costs.min() > 0
-        dearer = np.mean(costs > problem.typical_cost * (1 + 1e-9))
+        more_expensive = np.mean(costs > problem.typical_cost * (1 + 1e-9))
         cheaper = np.mean(costs < problem.typical_cost * (1 - 1e-9))
-        assert max(dearer, cheaper) < 0.55
+        assert max(more_expensive, cheaper) < 0.55
 
     def test_a_point_of_the_space_can_be_evaluated(self, name: str):
         problem = load(name)
@@ -66,8 +66,8 @@ def test_periodic_cost_integrates_to_one(d: int):
 @pytest.mark.parametrize("d", [1, 4, 8])
 def test_periodic_cost_spans_e_to_the_fourth(d: int):
     optimum = np.full(d, 0.3)
-    dearest, cheapest = periodic(np.array([optimum, optimum + 0.25]), optimum)
-    assert dearest / cheapest == pytest.approx(np.exp(4.0))
+    most_expensive, cheapest = periodic(np.array([optimum, optimum + 0.25]), optimum)
+    assert most_expensive / cheapest == pytest.approx(np.exp(4.0))
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,8 @@ def test_cmdp_minimum_is_a_ring_away_from_the_dearest_point():
 def test_dear_optimum_moves_the_minimum_to_the_dearest_point():
     grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 201)] * 2), axis=-1).reshape(-1, 2)
     lowest = grid[DEAR_OPTIMUM.f(grid).argmin()]
-    dearest = grid[DEAR_OPTIMUM.cost(grid).argmax()]
-    assert lowest == pytest.approx(dearest, abs=1e-12)
+    most_expensive = grid[DEAR_OPTIMUM.cost(grid).argmax()]
+    assert lowest == pytest.approx(most_expensive, abs=1e-12)
 
 
 def test_twelve_problems_for_the_density_table():

@@ -227,7 +227,7 @@ def test_a_line_is_a_run_again():
     run = Run(job, 12.0, (1.5, 2.25), (0.125, None), (0.01, 0.02), "budget", None)
     again = run_of(line_of(run))
     assert again.job == job
-    assert (again.costs, again.values, again.thinking) == (run.costs, run.values, run.thinking)
+    assert (again.costs, again.values, again.overhead) == (run.costs, run.values, run.overhead)
 
 
 def test_runs_are_kept_at_once_and_not_made_again(tmp_path, monkeypatch):
@@ -354,10 +354,10 @@ def test_a_batch_of_one_is_the_sequential_run():
     about = {"cost": lambda x: 1.0 + 0.5 * (x > 0.4), "value": lambda x: abs(x - 0.3)}
     job = Job("made/up", "CArBO", 3, budget=20)
     run = replay.replay(problem(**about), job)
-    costs, values, thinking, ended = together(job, **about)
+    costs, values, overhead, ended = together(job, **about)
     assert (tuple(costs), ended) == (run.costs, run.ended)
     assert values[:-1] == pytest.approx(run.values[:-1])
-    assert len(thinking) == len(costs) > 10
+    assert len(overhead) == len(costs) > 10
 
 
 def test_a_batch_is_as_large_as_it_is_asked_and_no_evaluation_is_made_twice():

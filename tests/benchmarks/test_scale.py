@@ -17,8 +17,8 @@ LONG = 1500.0  # seconds to simulate
 EXPONENTIAL = tuple(-np.log(1 - (np.arange(2000) + 0.5) / 2000))  # of mean 1
 
 
-def thinking(seconds: float, **more: object) -> Costs:
-    return Costs(thinking=((0.0, seconds),), **more)
+def overhead(seconds: float, **more: object) -> Costs:
+    return Costs(overhead=((0.0, seconds),), **more)
 
 
 def near(workers: int, run: float, **more: object) -> Setting:
@@ -35,7 +35,7 @@ def repaired(workers: int, run: float, service: float) -> float:
 
 
 def test_one_worker_does_one_thing_after_another():
-    costs = thinking(0.5, looking=0.1, committing=0.05, locking=0.02, serving=0.03, telling=0.04)
+    costs = overhead(0.5, looking=0.1, committing=0.05, locking=0.02, serving=0.03, telling=0.04)
     costs = replace(costs, starting=0.2)
     cycle = 0.1 + 0.5 + 0.2 + 1.0 + 0.04 + 2 * (0.05 + 0.02 + 0.03)
     found = simulate(costs, near(1, 1.0, cores=1.0), lasting=LONG)
@@ -46,21 +46,21 @@ def test_one_worker_does_one_thing_after_another():
 
 
 def test_whoever_thinks_all_the_time_makes_one_trial_a_thought():
-    found = simulate(thinking(0.25), near(50, 1.0, cores=100.0), lasting=LONG)
+    found = simulate(overhead(0.25), near(50, 1.0, cores=100.0), lasting=LONG)
     assert found.rate == pytest.approx(4.0, rel=1e-3)
-    assert (found.limit, found.turn) == ("thinking", pytest.approx(1.0, rel=1e-3))
+    assert (found.limit, found.turn) == ("overhead", pytest.approx(1.0, rel=1e-3))
     assert found.asking == pytest.approx(1 - 4.0 / 50, rel=1e-2)  # Little's law
 
 
 def test_without_thinking_nobody_waits():
-    found = simulate(thinking(9.0), near(30, 2.0, cores=100.0, thinks=False), lasting=LONG)
+    found = simulate(overhead(9.0), near(30, 2.0, cores=100.0, suggests=False), lasting=LONG)
     assert found.rate == pytest.approx(15.0, rel=2e-3)
     assert found.limit == "none"
 
 
 @pytest.mark.parametrize("workers", [1, 4, 8, 20])
 def test_a_finite_source_of_exponential_times(workers):
-    costs = thinking(0.2, spread=EXPONENTIAL)
+    costs = overhead(0.2, spread=EXPONENTIAL)
     setting = near(workers, 1.0, runs=EXPONENTIAL, cores=1000.0)
     rates = [simulate(costs, setting, seed, LONG).rate for seed in range(3)]
     assert np.mean(rates) == pytest.approx(repaired(workers, 1.0, 0.2), rel=0.02)
@@ -69,7 +69,7 @@ def test_a_finite_source_of_exponential_times(workers):
 @pytest.mark.parametrize("workers", [2, 6, 15])
 def test_shared_cores_are_the_same_queue_whatever_the_times(workers):
     # Throughput of processor sharing depends on the mean only (Baskett et al. 1975).
-    costs = thinking(0.0, starting=0.2)
+    costs = overhead(0.0, starting=0.2)
     found = simulate(costs, near(workers, 1.0, runs=EXPONENTIAL, cores=1.0), lasting=LONG)
     assert found.rate == pytest.approx(repaired(workers, 1.0, 0.2), rel=0.02)
     slower = simulate(costs, near(1, 1.0, cores=1.0, others=3.0), lasting=LONG)
@@ -77,14 +77,14 @@ def test_shared_cores_are_the_same_queue_whatever_the_times(workers):
 
 
 def test_the_same_seed_gives_the_same_answer():
-    costs, setting = thinking(0.1, spread=EXPONENTIAL), Setting(20, 1.0, runs=EXPONENTIAL)
+    costs, setting = overhead(0.1, spread=EXPONENTIAL), Setting(20, 1.0, runs=EXPONENTIAL)
     first, again, other = (simulate(costs, setting, seed) for seed in (1, 1, 2))
     assert first == again
     assert first.asks != other.asks
 
 
 def test_more_workers_make_more_trials_up_to_the_bend_and_no_fewer_beyond_it():
-    costs = thinking(0.1, starting=0.02)
+    costs = overhead(0.1, starting=0.02)
     rates = [
         simulate(costs, near(w, 1.0, cores=99.0), lasting=300.0).rate for w in (1, 2, 4, 8, 16, 64)
     ]
@@ -94,12 +94,12 @@ def test_more_workers_make_more_trials_up_to_the_bend_and_no_fewer_beyond_it():
 
 
 def test_thoughts_grow_with_what_runs():
-    costs = Costs(thinking=((0.0, 1.0), (10.0, 2.0), (20.0, 8.0)))
-    assert [costs.thought(r) for r in (0, 5, 10, 40)] == pytest.approx([1.0, 1.5, 2.0, 32.0])
+    costs = Costs(overhead=((0.0, 1.0), (10.0, 2.0), (20.0, 8.0)))
+    assert [costs.suggestion(r) for r in (0, 5, 10, 40)] == pytest.approx([1.0, 1.5, 2.0, 32.0])
 
 
 def test_a_batch_is_one_turn_and_a_thinker_of_its_own_lets_nobody_wait_for_thoughts():
-    costs = thinking(0.2, batch=((1, 1.0), (4, 2.0)))
+    costs = overhead(0.2, batch=((1, 1.0), (4, 2.0)))
     assert simulate(costs, near(40, 1.0, cores=99.0)).rate == pytest.approx(5.0, rel=0.01)
     found = simulate(costs, near(40, 1.0, cores=99.0, batch=4))
     assert found.rate == pytest.approx(4 / 0.4, rel=0.02)
@@ -112,14 +112,14 @@ def test_a_batch_is_one_turn_and_a_thinker_of_its_own_lets_nobody_wait_for_thoug
 
 
 def test_renewals_burden_the_row_with_the_square_of_the_workers():
-    costs = thinking(0.0, renewing=1e-4, locking=1e-4, row=1e-5)
+    costs = overhead(0.0, renewing=1e-4, locking=1e-4, row=1e-5)
     found = [simulate(costs, near(w, 60.0)).row for w in (50, 100, 200)]
     assert found[1] / found[0] < found[2] / found[1] < 4
     assert simulate(replace(costs, renewing=0.0), near(200, 60.0)).row < found[2] / 10
 
 
 def test_waking_everybody_costs_the_database_more_the_more_wait():
-    costs = thinking(0.01, waking_served=0.01, waking_statements=8.0)
+    costs = overhead(0.01, waking_served=0.01, waking_statements=8.0)
     herd, queue = (simulate(costs, Setting(200, 1.0, herd=h)) for h in (True, False))
     assert herd.database > 0.9 > queue.database
     assert herd.rate < queue.rate / 2
@@ -127,18 +127,18 @@ def test_waking_everybody_costs_the_database_more_the_more_wait():
 
 
 def test_calls_are_timed_in_forked_processes_and_failures_are_not():
-    owner = SimpleNamespace(think=lambda x: 1 / x)
-    was = owner.think
-    with Timed(owner, "think") as timed:
+    owner = SimpleNamespace(suggest=lambda x: 1 / x)
+    was = owner.suggest
+    with Timed(owner, "suggest") as timed:
         fork = multiprocessing.get_context("fork")
-        processes = [fork.Process(target=owner.think, args=(2,)) for _ in range(3)]
+        processes = [fork.Process(target=owner.suggest, args=(2,)) for _ in range(3)]
         for process in processes:
             process.start()
         for process in processes:
             process.join()
         with pytest.raises(ZeroDivisionError):
-            owner.think(0)
-    assert owner.think is was
+            owner.suggest(0)
+    assert owner.suggest is was
     assert timed.rows.shape == (3, 3)
     assert (timed.rows[:, 1] >= timed.rows[:, 0]).all()
 

@@ -21,7 +21,7 @@ from benchmarks.evidence.artefacts.stopping import (
 )
 from farthing import History
 from farthing.acquisition.protocols import Proposal
-from farthing.stopping import MaxTrials, Stalled
+from farthing.stopping import MaxTrials, NoImprovement
 
 COSTS = [0.0, 1.0, 1.0, 10.0, 10.0, 10.0]
 SCORES = [0.9, 0.5, 0.4, 0.3, 0.3, 0.25]
@@ -92,7 +92,7 @@ class TestSummary:
 
 class TestWatch:
     def asked(self, choices, fired=None, listen=2):
-        rules = (("early", MaxTrials(1)), ("late", MaxTrials(4)), ("stalled", Stalled(2)))
+        rules = (("early", MaxTrials(1)), ("late", MaxTrials(4)), ("stalled", NoImprovement(2)))
         notes = {} if fired is None else {"fired": fired}
         trials = [done(i, [0.0], 5.0 - i, notes=notes) for i in range(choices)]
         belief = known(line(2), history=History(tuple(trials)))

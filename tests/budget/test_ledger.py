@@ -257,11 +257,11 @@ def test_the_life_of_a_trial():
     running = empty.reserve(0, {"usd": 3, "s": 60})
     assert (running.reserved, running.left, running["s"].left) == (3, 37, 7140)
     longer = running.extend(0, {"usd": 2})
-    assert dict(longer.held(0)) == {"usd": 5, "s": 60}
+    assert dict(longer.reserved_for(0)) == {"usd": 5, "s": 60}
     assert (longer.reserved, longer["s"].reserved) == (5, 60)
     done = longer.charge(0, {"usd": 4.5, "s": 80})
     assert (done.spent, done.reserved, done.left, done["s"].spent) == (4.5, 0, 35.5, 80)
-    assert dict(done.held(0)) == {}
+    assert dict(done.reserved_for(0)) == {}
     assert (empty.spent, running.reserved) == (0, 3)  # events make new ledgers
     assert pickle.loads(pickle.dumps(longer)) == longer
 
@@ -272,11 +272,11 @@ def test_an_overrun_is_paid_and_shown():
 
 
 def test_thinking_is_charged_where_there_are_seconds():
-    ledger = Ledger.of(Budget("$5, 10s")).think(0.25).think(0.5)
-    assert ledger["s"] == Account(limit=10, spent=0.75, thinking=0.75)
+    ledger = Ledger.of(Budget("$5, 10s")).charge_overhead(0.25).charge_overhead(0.5)
+    assert ledger["s"] == Account(limit=10, spent=0.75, overhead=0.75)
     assert ledger["usd"] == Account(limit=5)
-    assert Ledger.of(Budget("10s")).think(0.25).thinking == 0.25
-    assert Ledger.of(Budget("$5")).think(3) == Ledger.of(Budget("$5"))
+    assert Ledger.of(Budget("10s")).charge_overhead(0.25).overhead == 0.25
+    assert Ledger.of(Budget("$5")).charge_overhead(3) == Ledger.of(Budget("$5"))
 
 
 def test_trials_count_themselves():
@@ -306,11 +306,11 @@ def test_a_ledger_knows_its_accounts():
 
 
 @pytest.mark.parametrize("amount", [-1, math.nan, math.inf, True, "3", None])
-@pytest.mark.parametrize("event", ["reserve", "extend", "charge", "think"])
+@pytest.mark.parametrize("event", ["reserve", "extend", "charge", "charge_overhead"])
 def test_an_impossible_amount_is_refused(event, amount):
     ledger = Ledger.of(Budget("10s")).reserve(0, {})
     number = 1 if event == "reserve" else 0
-    arguments = (amount,) if event == "think" else (number, {"s": amount})
+    arguments = (amount,) if event == "charge_overhead" else (number, {"s": amount})
     with pytest.raises(InvalidInput, match="finite amount that is not negative"):
         getattr(ledger, event)(*arguments)
 
@@ -330,7 +330,7 @@ def test_impossible_events_are_refused():
 amounts = st.fixed_dictionaries({}, optional=dict.fromkeys(["s", "usd"], st.floats(0, 1e6)))
 events = st.lists(
     st.tuples(
-        st.sampled_from(["reserve", "extend", "charge", "elsewhere", "think"]),
+        st.sampled_from(["reserve", "extend", "charge", "elsewhere", "charge_overhead"]),
         st.integers(0, 4),
         amounts,
     ),
@@ -342,12 +342,12 @@ events = st.lists(
 def test_every_sequence_of_events_balances(sequence, limit, trials):
     """Against a plain list of what was paid and a plain dict of what is held."""
     ledger = Ledger.of(Budget({"usd": limit, "s": 3 * limit, "trials": trials}))
-    paid, thought, holds = [], [], {}
+    paid, suggestion, holds = [], [], {}
     for event, number, given_amounts in sequence:
-        if event == "think":
+        if event == "charge_overhead":
             seconds = given_amounts.get("s", 0.0)
-            ledger = ledger.think(seconds)
-            thought.append(seconds)
+            ledger = ledger.charge_overhead(seconds)
+            suggestion.append(seconds)
             paid.append({"s": seconds})
         elif event in ("charge", "elsewhere"):
             ledger = ledger.charge(number if event == "charge" else None, given_amounts)
@@ -369,8 +369,8 @@ def test_every_sequence_of_events_balances(sequence, limit, trials):
             scale = max(account.limit, account.spent, account.reserved)
             total = account.spent + account.reserved + account.left
             assert total == pytest.approx(account.limit, abs=1e-15 * 4 * scale)
-            assert 0 <= account.thinking <= account.spent
-        assert ledger["s"].thinking == pytest.approx(sum(thought))
+            assert 0 <= account.overhead <= account.spent
+        assert ledger["s"].overhead == pytest.approx(sum(suggestion))
 
     for number in list(holds):
         ledger = ledger.charge(number, {})

@@ -72,11 +72,11 @@ def test_a_parameter_becomes_wider(study):
 
 
 def test_none_takes_a_setting_back(study):
-    study("change", "--timeout", "5m", "--stop", "target(0)", "--leash", "3")
-    said = study("change", "--timeout", "none", "--stop", "none", "--leash", "none")
+    study("change", "--timeout", "5m", "--stop", "target(0)", "--max-overrun", "3")
+    said = study("change", "--timeout", "none", "--stop", "none", "--max-overrun", "none")
     assert said.out.splitlines() == [
         "Changed: stop: Target(value=0) -> none",
-        "Changed: leash: 3 -> none",
+        "Changed: max-overrun: 3 -> none",
         "Changed: timeout: 5 m 00 s -> none",
     ]
 

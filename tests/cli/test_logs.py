@@ -199,11 +199,11 @@ def test_metrics_and_progress_are_stored_exported_and_shown(told):
     assert first["metrics"] == {"accuracy": 0.75}
     assert second["metrics"] == {}
     line = {"step": 1, "value": 9, "learning": 0.5, "cost": {}}
-    assert first["progress"] == second["progress"] == [line]
+    assert first["reports"] == second["reports"] == [line]
     assert first["slot"] == "0"
     rows = list(csv.DictReader(io.StringIO(told("export").out)))
     assert [row["metric_accuracy"] for row in rows] == ["0.75", "", "0.75"]
-    assert json.loads(rows[1]["progress"]) == [line]
+    assert json.loads(rows[1]["reports"]) == [line]
     assert "metrics:  accuracy=0.75" in told("best").out
     words = told("explain", "0").out
     assert "accuracy=0.75" in words
@@ -223,7 +223,7 @@ def test_csv_has_the_same_columns_whatever_the_trials_have(farthing, quick):
     assert farthing("trials", "--name", "empty", "--format", "csv").out.splitlines()[0] == header[0]
     only = farthing("trials", "--name", "empty", "--format", "csv", "--state", "killed").out
     assert only.splitlines() == header
-    for column in ("param_x", "cost_usd", "cost_kWh", "predicted_usd", "progress", "log", "slot"):
+    for column in ("param_x", "cost_usd", "cost_kWh", "predicted_usd", "reports", "log", "slot"):
         assert column in header[0].split(",")
 
 

@@ -59,7 +59,7 @@ def test_status_shows_budget_trials_and_what_is_running(study):
     facts = data(study("status", "--format", "json"))
     assert facts["trials"] == {"done": 3}
     assert facts["budget"]["trials"] == {
-        **{"limit": 3.0, "spent": 3.0, "reserved": 0.0, "left": 0.0, "thinking": 0.0}
+        **{"limit": 3.0, "spent": 3.0, "reserved": 0.0, "left": 0.0, "overhead": 0.0}
     }
     assert facts["state"] == "the budget of 3 trials is spent"
     assert "3 of 3 trials spent" in study("status").out

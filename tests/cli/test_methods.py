@@ -35,10 +35,12 @@ def test_the_folder_is_the_list():
             "stopping",
             stopping.after(
                 20,
-                stopping.in_a_row(2, stopping.any_of(stopping.Stalled(), stopping.RegretGap(0.1))),
+                stopping.in_a_row(
+                    2, stopping.any_of(stopping.NoImprovement(), stopping.RegretGap(0.1))
+                ),
             ),
         ),
-        ("median(log_gp)", "cost", cost.Median(cost.LogGP())),
+        ("median(log_gp)", "cost", cost.PointEstimate(cost.LogGP())),
         ("farthing.policies:Cooling", "policies", policies.Cooling()),
         ("farthing.policies:ContextualEI(0.5)", "policies", policies.ContextualEI(0.5)),
     ],

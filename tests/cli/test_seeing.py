@@ -23,7 +23,7 @@ def test_a_figure_in_letters(priced):
     assert said.code == 0, said.err
     assert said.out.startswith("Best value against what was spent\n")
     assert "cumulative cost (usd)" in said.out
-    assert "◆" in priced("plot", "front", "6").out
+    assert "◆" in priced("plot", "pareto", "6").out
     assert "useful" in priced("plot", "money").out
 
 
@@ -40,8 +40,8 @@ def test_a_figure_in_a_file(priced, tmp_path, file, begins):
     ("arguments", "part"),
     [
         (["cake"], "is not one of"),
-        (["front", "x"], "expected the number of a trial"),
-        (["front", "99"], "There is no trial 99"),
+        (["pareto", "x"], "expected the number of a trial"),
+        (["pareto", "99"], "There is no trial 99"),
         (["slice"], "PARAMETER [PARAMETER]: got 0"),
         (["slice", "y"], "Unknown parameter 'y'"),
         (["curve", "1"], "got 1 after the name"),

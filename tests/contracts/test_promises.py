@@ -10,14 +10,14 @@ from clocks import Clock, Timed, made, shared
 from farthing import Budget, Float, InvalidInput, Optimizer, Outcome, minimize
 from farthing.budget.ledger import Ledger
 from farthing.budget.rates import is_per_worker, rate_of
-from farthing.core.events import Asked, GivenUp, Moment, Passed, Renewed, Told
+from farthing.core.events import Asked, LeasesExpired, Moment, Renewed, TimePassed, Told
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply, why_it_must_end
 from farthing.history import StopReason, Trial
 from farthing.policies import Random
 from farthing.running.process_pool import work
-from farthing.running.signals import Leave
+from farthing.running.signals import ExitRequest
 from farthing.running.worker import HERE, until_stopped
 from farthing.space.space import Space
 from farthing.stopping import MaxTrials
@@ -40,7 +40,7 @@ def cents(amount):
 
 
 def test_a_budget_of_seconds_is_the_time_that_passed_thinking_included(monkeypatch):
-    clock = Clock(monkeypatch, thought=2.0)
+    clock = Clock(monkeypatch, suggestion=2.0)
     optimizer, settings = made(SPACE, "100s", policy=Random())
     engine = Timed(clock, lambda params: 10.0)
     reason, took = run(clock, optimizer, settings, engine)
@@ -48,13 +48,13 @@ def test_a_budget_of_seconds_is_the_time_that_passed_thinking_included(monkeypat
     assert ledger.spent == pytest.approx(took, abs=1e-9)
     assert took <= 100.0  # "never starts what it cannot afford"
     asked = len(history)
-    assert ledger.thinking == pytest.approx(2.0 * asked, abs=2.0)
-    assert ledger.spent == pytest.approx(sum(t.run.run_s for t in history) + ledger.thinking)
+    assert ledger.overhead == pytest.approx(2.0 * asked, abs=2.0)
+    assert ledger.spent == pytest.approx(sum(t.run.run_s for t in history) + ledger.overhead)
     assert "spent" in reason or "affordable" in reason
 
 
 def test_a_trial_is_killed_when_the_budget_cannot_pay_for_it_any_longer(monkeypatch):
-    clock = Clock(monkeypatch, thought=2.0)
+    clock = Clock(monkeypatch, suggestion=2.0)
     optimizer, settings = made(SPACE, "100s", policy=Random())
     _, took = run(clock, optimizer, settings, Timed(clock, lambda params: 1e6))
     assert {trial.state for trial in optimizer.history} == {"killed"}
@@ -63,10 +63,10 @@ def test_a_trial_is_killed_when_the_budget_cannot_pay_for_it_any_longer(monkeypa
 
 
 def test_nothing_is_charged_while_nobody_works(monkeypatch):
-    clock = Clock(monkeypatch, thought=1.0)
+    clock = Clock(monkeypatch, suggestion=1.0)
     optimizer, settings = made(SPACE, "100s", policy=Random())
     engine = Timed(clock, lambda params: 7.0)
-    stopping = iter([None] * 3 + [Leave(StopReason("requested", "enough"), now=True)] * 9)
+    stopping = iter([None] * 3 + [ExitRequest(StopReason("requested", "enough"), now=True)] * 9)
     with optimizer.on_the_clock():
         until_stopped(optimizer, settings, engine, lambda: None, lambda: next(stopping))
     spent = optimizer.ledger.spent
@@ -76,7 +76,7 @@ def test_nothing_is_charged_while_nobody_works(monkeypatch):
 
 
 def test_minimize_charges_what_an_evaluation_used_and_thinking(monkeypatch):
-    clock = Clock(monkeypatch, thought=0.5)
+    clock = Clock(monkeypatch, suggestion=0.5)
     monkeypatch.setattr("farthing.running.in_process.time", clock)
 
     def objective(params):
@@ -85,9 +85,9 @@ def test_minimize_charges_what_an_evaluation_used_and_thinking(monkeypatch):
 
     result = minimize(objective, SPACE, "100s", policy=Random())
     assert [trial.run.run_s for trial in result.history] == pytest.approx([30.0] * 3)
-    assert result.ledger.thinking == pytest.approx(result.spent - 90.0)
-    assert 1.5 <= result.ledger.thinking <= 2.5
-    assert (result.elapsed_s, result.thinking_s) == (result.spent, result.ledger.thinking)
+    assert result.ledger.overhead == pytest.approx(result.spent - 90.0)
+    assert 1.5 <= result.ledger.overhead <= 2.5
+    assert (result.elapsed_s, result.overhead_s) == (result.spent, result.ledger.overhead)
 
 
 def test_an_evaluation_that_has_begun_is_let_finish_in_minimize_and_charged(monkeypatch):
@@ -131,13 +131,13 @@ def test_three_asks_put_aside_what_they_will_cost():
 
 def test_a_rate_is_the_machine_s_price_thinking_included(monkeypatch):
     """$36 an hour is a cent a second."""
-    clock = Clock(monkeypatch, thought=3.0)
+    clock = Clock(monkeypatch, suggestion=3.0)
     optimizer, settings = made(SPACE, "$5", rate="$36/h", policy=Random())
     reason, took = run(clock, optimizer, settings, Timed(clock, lambda params: 20.0))
     ledger, history = optimizer.ledger, optimizer.history
     assert cents(ledger.spent) == round(took)
     assert ledger.spent <= 5.0
-    assert cents(ledger.thinking) == pytest.approx(3 * len(history), abs=3)
+    assert cents(ledger.overhead) == pytest.approx(3 * len(history), abs=3)
     assert [cents(trial.cost["usd"]) for trial in history.done] == [20] * len(history.done)
     assert "$5.00" in reason or "affordable" in reason
     state = optimizer.seen
@@ -145,7 +145,7 @@ def test_a_rate_is_the_machine_s_price_thinking_included(monkeypatch):
 
 
 def test_a_trial_is_killed_when_the_machine_cannot_be_paid_any_longer(monkeypatch):
-    clock = Clock(monkeypatch, thought=1.0)
+    clock = Clock(monkeypatch, suggestion=1.0)
     optimizer, settings = made(SPACE, "$5, 9 trials", rate="$36/h", policy=Random())
     _, took = run(clock, optimizer, settings, Timed(clock, lambda params: 1e6))
     assert cents(optimizer.ledger.spent) == round(took)
@@ -202,7 +202,7 @@ def test_every_worker_stops_in_time_for_all():
     assert state.ledger.reserved == 0  # nothing is held of what passes
     event = Renewed(0, 60.0, {"usd": 0.3}, {"usd": 0.31})
     for seconds, ends in ((97.0, False), (98.0, True)):
-        spent = apply(settings, state, Passed(), Moment(1000.0 + seconds, present=seconds))
+        spent = apply(settings, state, TimePassed(), Moment(1000.0 + seconds, present=seconds))
         why = why_it_must_end(settings, spent, event, now)
         assert (why is not None) == ends
     assert why == "the budget of $1.00 is spent"
@@ -218,13 +218,13 @@ def test_a_trial_that_is_lost_is_paid_once():
     renewed = Renewed(0, 60.0, {"usd": 0.35}, {"usd": 0.36})  # 30 s, and 5 cents on top
     state = apply(settings, state, renewed, Moment(1030.0, present=30.0))
     assert cents(state.ledger.spent) == 30
-    state = apply(settings, state, GivenUp(), Moment(2000.0))
+    state = apply(settings, state, LeasesExpired(), Moment(2000.0))
     assert state.history[0].state == "lost"
     assert cents(state.ledger.spent) == 35
 
 
 def test_cpu_seconds_have_a_rate_of_their_own(monkeypatch):
-    clock = Clock(monkeypatch, thought=5.0)
+    clock = Clock(monkeypatch, suggestion=5.0)
     optimizer, settings = made(SPACE, "$5, 4 trials", rate="$36/h", measure="cpu", policy=Random())
     run(clock, optimizer, settings, Timed(clock, lambda params: 10.0))
     assert cents(optimizer.ledger["usd"].spent) == 40  # no thinking in it
@@ -233,7 +233,7 @@ def test_cpu_seconds_have_a_rate_of_their_own(monkeypatch):
 
 def test_thinking_that_costs_money_is_kept_small(monkeypatch):
     """A machine's price makes a dear thought as unwelcome as a budget of seconds does."""
-    clock = Clock(monkeypatch, thought=20.0)
+    clock = Clock(monkeypatch, suggestion=20.0)
     optimizer, settings = made(SPACE, "$10", rate="$36/h")
     run(clock, optimizer, settings, Timed(clock, lambda params: 1.0))
     assert any("a thought would cost more" in trial.because for trial in optimizer.history)
@@ -244,8 +244,8 @@ def test_thinking_that_costs_money_is_kept_small(monkeypatch):
 
 
 def test_no_thought_begins_that_would_end_after_the_money(monkeypatch):
-    clock = Clock(monkeypatch, thought=30.0)
-    optimizer, settings = made(SPACE, "$1", rate="$36/h", policy=Random(), thinking=1.0)
+    clock = Clock(monkeypatch, suggestion=30.0)
+    optimizer, settings = made(SPACE, "$1", rate="$36/h", policy=Random(), overhead=1.0)
     reason, took = run(clock, optimizer, settings, Timed(clock, lambda params: 20.0))
     assert took <= 100.0 + 1e-9
     assert reason.startswith("the budget of $1.00 is spent, but for the $0.")
@@ -276,7 +276,7 @@ def test_a_rate_of_something_else_is_refused(rate):
 
 @pytest.mark.parametrize("budget", ["$9, 2 trials", "2 trials", {"kWh": 9, "trials": 2}])
 def test_time_and_every_resource_are_in_the_summary(monkeypatch, budget):
-    clock = Clock(monkeypatch, thought=1.5)
+    clock = Clock(monkeypatch, suggestion=1.5)
     monkeypatch.setattr("farthing.running.in_process.time", clock)
 
     def objective(params):
@@ -284,8 +284,8 @@ def test_time_and_every_resource_are_in_the_summary(monkeypatch, budget):
         return Outcome(params["x"], cost=0.5)
 
     result = minimize(objective, SPACE, budget, policy=Random())
-    assert result.elapsed_s == pytest.approx(20.0 + result.thinking_s)
-    assert 3.0 <= result.thinking_s <= 4.5 + 1e-9
+    assert result.elapsed_s == pytest.approx(20.0 + result.overhead_s)
+    assert 3.0 <= result.overhead_s <= 4.5 + 1e-9
     line = str(result).splitlines()[2]
     assert "s of it thinking" in line
     for resource in Budget(budget).limits:
@@ -295,7 +295,7 @@ def test_time_and_every_resource_are_in_the_summary(monkeypatch, budget):
 
 
 def test_a_budget_of_time_that_comes_later_counts_the_time_there_was(monkeypatch):
-    clock = Clock(monkeypatch, thought=1.0)
+    clock = Clock(monkeypatch, suggestion=1.0)
     optimizer, settings = made(SPACE, "3 trials", policy=Random())
     _, took = run(clock, optimizer, settings, Timed(clock, lambda params: 10.0))
     optimizer.change(budget="100s")
@@ -306,13 +306,13 @@ def test_a_budget_of_time_that_comes_later_counts_the_time_there_was(monkeypatch
 
 def test_a_worker_that_waited_for_others_pays_only_for_its_last_thought(monkeypatch):
     """Beyond the limit, to wait for others is free; so it is for the one that ends."""
-    clock = Clock(monkeypatch, thought=2.0)
+    clock = Clock(monkeypatch, suggestion=2.0)
     optimizer, settings = made(SPACE, "100s", policy=Random(), stop=MaxTrials(1))
     engine = Timed(clock, lambda params: 10.0)
     with optimizer.on_the_clock():
         until_stopped(optimizer, settings, engine, lambda: None)
         spent = optimizer.ledger.spent
         clock.now += 50.0
-        optimizer.commit(Passed())
+        optimizer.commit(TimePassed())
     assert optimizer.ledger.spent == pytest.approx(spent + 2.0)
-    assert optimizer.ledger.thinking == pytest.approx(4.0)
+    assert optimizer.ledger.overhead == pytest.approx(4.0)

@@ -13,7 +13,7 @@ from farthing.budget.ledger import Ledger
 from farthing.core.events import AskedTogether, Moment, Told
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.suggest import Terms, next_trials, think
+from farthing.core.suggest import Terms, next_trials, suggest
 from farthing.core.transition import apply
 from farthing.errors import Outdated
 from farthing.policies import EI, Gittins, Random
@@ -74,7 +74,7 @@ def test_a_batch_is_one_change_of_the_database_and_the_same_as_asks(url, policy,
     assert [t.number for t in together] == [6, 7, 8, 9]
     np.testing.assert_array_equal([t.x for t in together], [t.x for t in singles])
     assert all(t.run.worker == "w" and t.run.lease > 0 for t in together)
-    assert all(t.run.think_s > 0 for t in together)
+    assert all(t.run.suggest_s > 0 for t in together)
     assert study.ledger.reserved == pytest.approx(alone.ledger.reserved)
     assert study.ledger.reserved > 0
     np.testing.assert_array_equal(
@@ -100,7 +100,7 @@ def test_a_batch_that_another_overtook_is_thought_again_as_a_whole(url):
     known = worker._memory.look()
     taken = study.ask()
     with pytest.raises(Outdated):
-        worker._begin(known, 3, Terms(thinker=worker._me()))
+        worker._begin(known, 3, Terms(suggester=worker._me()))
     assert len(study.history) == 1
     mine = worker.ask(3)
     assert [trial.number for trial in mine] == [1, 2, 3]
@@ -115,7 +115,7 @@ def test_a_batch_that_does_not_fit_any_more_is_refused_as_a_whole(url):
     study.renew(trial, lease=FOREVER, cost={"usd": 4.0}, ahead={"usd": 5.0})
     known = replace(known, history=worker._memory.look().history)  # but not what it drew
     with pytest.raises(Outdated, match="less is left"):
-        worker._begin(known, 2, Terms(thinker=worker._me()))  # 3 + 3 of the 5 that are left
+        worker._begin(known, 2, Terms(suggester=worker._me()))  # 3 + 3 of the 5 that are left
     assert len(study.history) == 1
     assert len(worker.ask(2)) == 1
     assert study.ledger.left == pytest.approx(2.0)
@@ -125,16 +125,16 @@ def test_thinking_is_charged_once_and_what_is_held_is_no_more_than_is_left():
     settings = Settings.of(SPACE, {"s": 10.0}, policy=Random(), cost=lambda params: 3.3)
     state = State(Ledger.of(settings.budget))
 
-    def thinker(state):
-        return think(settings, state), 0.02
+    def suggester(state):
+        return suggest(settings, state), 0.02
 
-    asked = next_trials(settings, state, 5, thinker, Terms(), lambda: Moment(1.0))
-    assert [dict(each.hold) for each in asked] == [{"s": pytest.approx(3.3)}] * 3
-    after = apply(settings, state, AskedTogether(asked), Moment(1.0, thought=0.3))
+    asked = next_trials(settings, state, 5, suggester, Terms(), lambda: Moment(1.0))
+    assert [dict(each.reservation) for each in asked] == [{"s": pytest.approx(3.3)}] * 3
+    after = apply(settings, state, AskedTogether(asked), Moment(1.0, overhead_s=0.3))
     account = after.ledger["s"]
-    assert (account.spent, account.thinking) == (0.3, 0.3)
+    assert (account.spent, account.overhead) == (0.3, 0.3)
     assert account.reserved == pytest.approx(9.7)  # the third holds what is left of its 3.3
-    assert [trial.run.think_s for trial in after.history] == [0.02] * 3
+    assert [trial.run.suggest_s for trial in after.history] == [0.02] * 3
     assert len(state.history) == 0
     short = replace(state, ledger=state.ledger.pay({"s": 4.0}))
     with pytest.raises(Outdated, match="less is left"):
@@ -158,8 +158,8 @@ def test_lost_trials_are_part_of_a_batch_and_are_begun_once(url):
     assert [t.params for t in batch[:2]] == [t.params for t in first]
     assert [t.run.attempt for t in batch] == [2, 2, 1, 1]
     assert len({tuple(t.params.items()) for t in batch}) == 4
-    assert study._memory.look().thinker is None
-    held = [study.ledger.held(t.number)["usd"] for t in batch]
+    assert study._memory.look().suggester is None
+    held = [study.ledger.reserved_for(t.number)["usd"] for t in batch]
     assert held == pytest.approx([2.0, 0.5, 0.5, 0.5])  # nobody knows what they cost
     assert [t.state for t in study.history] == ["lost"] * 2 + ["running"] * 4
 
@@ -167,7 +167,7 @@ def test_lost_trials_are_part_of_a_batch_and_are_begun_once(url):
 @pytest.mark.parametrize("count", [2, 3])
 def test_of_what_was_lost_as_much_is_begun_again_as_the_budget_pays(count):
     settings = Settings.of(SPACE, {"usd": 10.0, "trials": 3}, policy=Random(), retries=1)
-    optimizer = Optimizer.made_with(settings)
+    optimizer = Optimizer.of(settings)
     for trial in optimizer.ask(2):
         optimizer.commit(Told(trial, "lost", None, {"usd": 1.0}, "gone", certain=False))
     (again,) = optimizer.ask(count)  # two wait, and one more trial is paid for
@@ -196,12 +196,12 @@ def test_no_thought_of_a_batch_is_begun_that_would_outlast_the_budget():
     state = optimizer._memory.look()
     with optimizer.on_the_clock():
         assert len(optimizer.ask(2)) == 2
-        kept = optimizer._think
+        kept = optimizer._suggest
 
         def slowly(state):
-            thought = kept(state)
-            return thought._replace(seconds=2 * FOREVER)
+            suggestion = kept(state)
+            return suggestion._replace(seconds=2 * FOREVER)
 
-        optimizer._think = slowly
+        optimizer._suggest = slowly
         assert len(optimizer.ask(5)) == 1  # the next would take as long
     assert len(state.history) == 0

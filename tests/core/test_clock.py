@@ -3,7 +3,7 @@
 import pytest
 from clocks import Clock
 
-from farthing.core.clock import Timekeeper
+from farthing.core.clock import ProcessClock
 from farthing.errors import InvalidInput, Stopped
 from farthing.history import StopReason
 
@@ -14,7 +14,7 @@ def clock(monkeypatch):
 
 
 def test_off_the_clock_nobody_is_there(clock):
-    time = Timekeeper()
+    time = ProcessClock()
     assert time.present is None
     with time.on_the_clock():
         assert time.present == 0.0
@@ -25,9 +25,9 @@ def test_off_the_clock_nobody_is_there(clock):
 
 
 def test_thoughts_add_up_until_they_are_paid(clock):
-    time = Timekeeper()
+    time = ProcessClock()
     for seconds in (2.0, 3.0):
-        with time.thinking():
+        with time.measuring():
             clock.sleep(seconds)
         clock.sleep(100.0)
     assert time.unpaid == 5.0
@@ -36,10 +36,10 @@ def test_thoughts_add_up_until_they_are_paid(clock):
 
 
 def test_a_thought_within_a_thought_is_one(clock):
-    time = Timekeeper()
-    with time.thinking():
+    time = ProcessClock()
+    with time.measuring():
         clock.sleep(1.0)
-        with time.thinking():
+        with time.measuring():
             clock.sleep(2.0)
         assert time.unpaid == 0.0  # not yet
         clock.sleep(4.0)
@@ -55,25 +55,25 @@ def test_a_thought_within_a_thought_is_one(clock):
     ],
 )
 def test_what_was_refused_costs_nothing_and_what_ended_otherwise_does(clock, error, costs):
-    time = Timekeeper()
-    with time.thinking():
+    time = ProcessClock()
+    with time.measuring():
         clock.sleep(1.0)
 
     def end():
-        with time.thinking():
+        with time.measuring():
             clock.sleep(2.0)
             raise error
 
     with pytest.raises(type(error)):
         end()
     assert time.unpaid == 1.0 + costs
-    with time.thinking():  # and the next is measured like any other
+    with time.measuring():  # and the next is measured like any other
         clock.sleep(4.0)
     assert time.unpaid == 5.0 + costs
 
 
 def test_what_is_paid_is_no_longer_owed(clock):
-    time = Timekeeper()
+    time = ProcessClock()
     with time.on_the_clock():
         clock.sleep(10.0)
         time.paid(7.0, 0.0)
@@ -85,11 +85,11 @@ def test_what_is_paid_is_no_longer_owed(clock):
 
 
 def test_waiting_is_forgiven_and_thinking_is_not(clock):
-    time = Timekeeper()
+    time = ProcessClock()
     time.forgive_waiting()
     assert time.present is None
     with time.on_the_clock():
-        with time.thinking():
+        with time.measuring():
             clock.sleep(2.0)
         clock.sleep(50.0)
         time.forgive_waiting()

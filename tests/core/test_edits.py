@@ -103,11 +103,11 @@ def test_a_budget_that_makes_no_sense(budget, told, because):
 
 def test_a_ledger_under_other_limits_forgets_nothing():
     ledger = Ledger.of(Budget({"s": 10, "usd": 3})).reserve(0, {"usd": 1.0}).charge(9, {"usd": 0.5})
-    ledger = ledger.think(2.0)
+    ledger = ledger.charge_overhead(2.0)
     more = ledger.limited(Budget({"usd": 5, "trials": 4}), {"trials": Account(math.inf, 1.0)})
     assert more.resources == ("usd", "trials", "s")
     assert more["usd"] == Account(5, 0.5, 1.0)
-    assert more["s"] == Account(math.inf, 2.0, thinking=2.0)
+    assert more["s"] == Account(math.inf, 2.0, overhead=2.0)
     assert more["trials"] == Account(4, 1.0, 1.0)  # the one that is running is held
     assert more.charge(0, {"usd": 1.0})["trials"] == Account(4, 2.0)
     back = more.limited(Budget({"s": 10, "usd": 3}), {})
@@ -206,7 +206,7 @@ def test_a_change_is_taken_up_by_whoever_has_it_open(url):
         "stop": ("none", "MaxTrials(count=3)"),
     }
     assert "Sobol" in one.ask().because
-    assert (one.in_force.timeout, one.policy) == (300.0, Sobol())
+    assert (one.current_settings.timeout, one.policy) == (300.0, Sobol())
     one.tell(1, 1.0, cost=1.0)
     play(one, 1)
     with pytest.raises(Stopped, match="3 of at most 3"):
@@ -220,7 +220,7 @@ def test_two_changes_at_once_are_both_made(url):
     other.change(budget="+10")
     other.change(timeout=3)
     one.change(retries=2)
-    now = Study.open(url, "study").in_force
+    now = Study.open(url, "study").current_settings
     assert (now.budget, now.timeout, now.retries) == (Budget(520), 3.0, 2)
     changes = one.changes
     assert [change["said"] for change in changes] == [
@@ -236,9 +236,9 @@ def test_two_changes_at_once_are_both_made(url):
 def test_a_thought_under_other_settings_is_thought_again(url):
     """What was proposed in the old cube is no point of the new one."""
     study, other = make(url, policy=Sobol()), Study.open(url, "study")
-    thought = study._think(study._look()).thought
+    suggestion = study._suggest(study._look()).suggestion
     other.change(space=WIDER)
-    trial, hold = thought.trial()
+    trial, hold = suggestion.trial()
     with pytest.raises(Outdated, match="changed meanwhile"):
         study._commit(Asked(trial, hold, changes=0))
     asked = study.ask()
@@ -264,7 +264,7 @@ def test_giving_the_same_settings_again_does_not_take_a_change_back(url):
     study.change(budget="+100", space=WIDER)
     again = make(url, retries=1)
     assert (again.changed, again.budget) == ({}, Budget(600))
-    assert again.kept["budget"] == ("500", "600")
+    assert again.overridden["budget"] == ("500", "600")
     assert again.space == WIDER
     other = make(url, retries=2)
     assert (other.changed, other.budget) == ({"retries": ("1", "2")}, Budget(600))
@@ -283,8 +283,8 @@ def test_what_was_given_otherwise_is_what_was_given_last(url):
     make(url, retries=2).change(retries=5)
     again = make(url, retries=2)
     assert again.changed == {}
-    assert again.in_force.retries == 5
-    assert again.kept == {"retries": ("2", "5")}
+    assert again.current_settings.retries == 5
+    assert again.overridden == {"retries": ("2", "5")}
 
 
 def test_a_function_that_cannot_be_kept_survives_a_change(tmp_path):
@@ -295,7 +295,7 @@ def test_a_function_that_cannot_be_kept_survives_a_change(tmp_path):
     same_price.tell(same_price.ask(), 1.0)
     assert same_price.ledger.spent == study.ledger.spent
     study.tell(study.ask(), 1.0)  # its own function, under settings that came from the database
-    assert study.in_force.retries == 3
+    assert study.current_settings.retries == 3
 
 
 # ── the space ──────────────────────────────────────────────────────────────────────────────────
@@ -414,7 +414,7 @@ def test_settings_are_said_as_a_person_writes_them():
         grace=0.5,
         failures_in_a_row=math.inf,
         start={"a": 1.0},
-        leash=4.0,
+        max_overrun=4.0,
         rate="$3/h",
         noisy=True,
     )
@@ -426,7 +426,7 @@ def test_settings_are_said_as_a_person_writes_them():
         "cost": ("none", "usd: price, s: Linear()"),
         "noisy": ("no", "yes"),
         "start": ("none", "a=1.0"),
-        "leash": ("none", "4"),
+        "max_overrun": ("none", "4"),
         "failures_in_a_row": ("5", "however many"),
         "grace": ("5.0 s", "500 ms"),
         "rate": ("none", "$3/h"),
@@ -454,7 +454,7 @@ def test_workers_take_up_what_is_changed_while_they_run(url, workers, tmp_path):
             other.close()
             gate.touch()
 
-    result = study.run(objective, workers=workers, progress=meanwhile)
+    result = study.run(objective, workers=workers, on_change=meanwhile)
     assert len(result.history.done) == 6
     assert all(trial.cost["s"] > 0 for trial in result.history)
     assert result.ledger["s"].limit == 600

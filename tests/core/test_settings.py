@@ -11,7 +11,7 @@ from farthing import Budget, Float, Optimizer, Space, Study, minimize
 from farthing.cli.config import SETTINGS, Config
 from farthing.cli.request import read_request
 from farthing.cli.run import run
-from farthing.core.settings import Choices, Conditions, Settings
+from farthing.core.settings import RunOptions, SearchOptions, Settings
 from farthing.cost import Known, Linear, LogGP
 from farthing.errors import InvalidInput
 from farthing.policies import EI, CArBO, EIPerCost, Gittins, Random
@@ -68,10 +68,10 @@ REFUSED = [
     ("start", [{"a": 99.0}], "start|Parameter 'a'"),
     ("start", ["a=2"], "start='a=2': expected parameters"),
     *(
-        ("leash", bad, "a number above 0, or None")
+        ("max_overrun", bad, "a number above 0, or None")
         for bad in (0, -1, math.inf, math.nan, "3", True)
     ),
-    *(("thinking", bad, "expected a share such as 0.05") for bad in (0, -1, 2, None, "5 %")),
+    *(("overhead", bad, "expected a share such as 0.05") for bad in (0, -1, 2, None, "5 %")),
     ("measure", "cpu", "CPU seconds would be read by nothing"),
     *(("command", bad, "a program and its arguments") for bad in ("python x", [], [""], [1], {})),
     *(("metric", bad, "expected a key") for bad in ("", None, 3)),
@@ -131,7 +131,7 @@ def test_a_name_that_is_no_setting_is_refused_wherever_it_is_given(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", sorted(Conditions.__annotations__.keys() - Choices.__annotations__)
+    "name", sorted(RunOptions.__annotations__.keys() - SearchOptions.__annotations__)
 )
 def test_what_only_workers_read_is_refused_where_there_are_none(name):
     """An Optimizer evaluates nothing: a timeout there would be read by nothing."""
@@ -199,7 +199,7 @@ def test_what_was_given_is_not_changed():
 )
 def test_what_is_priced_and_what_is_needed(budget, policy, priced, needed):
     made = of(budget, policy=policy)
-    assert (made.priced, made.needed) == (priced, needed)
+    assert (made.cost_resources, made.needed) == (priced, needed)
     assert made.learners == dict.fromkeys(needed, LogGP())
 
 
@@ -257,16 +257,20 @@ def of_signature(taker):
 
 
 def test_choices_and_conditions_are_the_fields_of_settings():
-    assert Conditions.__annotations__.keys() == FIELDS.keys() - {"space", "budget"}
-    assert Choices.__annotations__.keys() <= Conditions.__annotations__.keys()
+    assert RunOptions.__annotations__.keys() == FIELDS.keys() - {"space", "budget"}
+    assert SearchOptions.__annotations__.keys() <= RunOptions.__annotations__.keys()
 
 
 @pytest.mark.parametrize(
     ("taker", "settings", "others"),
     [
-        (Optimizer, Choices, {"space", "budget"}),
-        (minimize, Choices, {"objective", "space", "budget", "progress", "failures_in_a_row"}),
-        (Study.create, Conditions, {"url", "name", "space", "budget"}),
+        (Optimizer, SearchOptions, {"space", "budget"}),
+        (
+            minimize,
+            SearchOptions,
+            {"objective", "space", "budget", "progress", "failures_in_a_row"},
+        ),
+        (Study.create, RunOptions, {"url", "name", "space", "budget"}),
     ],
 )
 def test_a_signature_shows_every_setting_with_its_default(taker, settings, others):
@@ -311,8 +315,8 @@ WRITTEN = {
     "noisy": (["--noisy"], True, ("noisy", True)),
     "seed": (["--seed", "3"], 3, ("seed", 3)),
     "start": (["--start", "a=2.5"], {"a": 2.5}, ("start", ({"a": 2.5},))),
-    "leash": (["--leash", "3"], 3, ("leash", 3.0)),
-    "thinking": (["--thinking", "0.2"], 0.2, ("thinking", 0.2)),
+    "max_overrun": (["--max-overrun", "3"], 3, ("max_overrun", 3.0)),
+    "overhead": (["--overhead", "0.2"], 0.2, ("overhead", 0.2)),
     "timeout": (["--timeout", "2m"], "2m", ("timeout", 120.0)),
     "retries": (["--retries", "2"], 2, ("retries", 2)),
     "failures_in_a_row": (["--failures-in-a-row", "0"], 0, ("failures_in_a_row", math.inf)),

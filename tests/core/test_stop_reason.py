@@ -13,14 +13,20 @@ from farthing import Categorical, Float, Optimizer, Outcome, Space, StorageError
 from farthing.acquisition.protocols import Verdict
 from farthing.cli import main
 from farthing.cli.run import finish
-from farthing.core.events import GivenUp
+from farthing.core.events import LeasesExpired
 from farthing.core.state import State
-from farthing.core.suggest import think
+from farthing.core.suggest import suggest
 from farthing.errors import Stopped
 from farthing.history import Origin, StopKind, StopReason, origin_of
 from farthing.policies import EI, Cooling, Random
 from farthing.replay import replay
-from farthing.running.signals import INTERRUPTED, ORPHANED, Leave, interrupted_or_last, saying_so
+from farthing.running.signals import (
+    INTERRUPTED,
+    ORPHANED,
+    ExitRequest,
+    announced,
+    interrupted_or_last,
+)
 from farthing.stopping import MaxTrials, OutOfBudget, any_of, in_a_row
 from farthing.storage import Database
 from farthing.storage.old_sentences import kind_of_old
@@ -111,8 +117,8 @@ def test_a_run_whose_cost_is_missing_ends_with_2_in_other_words(tmp_path, monkey
 
 def test_signals_are_told_apart_by_kind(capsys):
     in_other_words = replace(INTERRUPTED, sentence="Schluss")
-    assert Leave(in_other_words, now=True).sentence([]).startswith("Ctrl-C: ")
-    silent = saying_so(lambda: Leave(replace(ORPHANED, sentence="Waise"), now=True), list)
+    assert ExitRequest(in_other_words, now=True).sentence([]).startswith("Ctrl-C: ")
+    silent = announced(lambda: ExitRequest(replace(ORPHANED, sentence="Waise"), now=True), list)
     assert silent() is not None
     assert capsys.readouterr().err == ""
     spent = StopReason("budget_spent", "leer")
@@ -278,7 +284,7 @@ def with_every_origin(url):
     study.tell(study.ask(), 2.0)
     lost = study.ask(worker="w", lease=0.0)
     while not any(trial.run.retry for trial in study.history):
-        study._commit(GivenUp(), silent=True)
+        study._commit(LeasesExpired(), silent=True)
     again = study.ask()
     assert dict(again.params) == dict(lost.params)
     return study
@@ -325,7 +331,7 @@ def test_an_origin_that_was_not_stored_leads_to_the_same_proposal(url):
 
     def proposed():
         again = Study.open(url, "s")
-        proposal = think(*again.facts).proposal
+        proposal = suggest(*again.facts).proposal
         again.close()
         return proposal.x.tobytes(), proposal.because, proposal.notes["alpha"]
 

@@ -6,7 +6,7 @@ from farthing import Float, Optimizer, Space
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget
 from farthing.core.state import State
-from farthing.core.store import OneProcess
+from farthing.core.store import InMemoryStore
 from farthing.policies import Random
 
 LINE = {"x": Float(0, 1)}
@@ -25,7 +25,7 @@ def test_a_lease_that_has_passed_says_that_its_worker_is_gone(monkeypatch):
 
 def test_its_clock_is_the_one_that_only_goes_forward(monkeypatch):
     clock = Clock(monkeypatch)
-    memory = OneProcess(State(Ledger.of(None)))
+    memory = InMemoryStore(State(Ledger.of(None)))
     seen = []
 
     def change(state, now):
@@ -41,7 +41,7 @@ def test_its_clock_is_the_one_that_only_goes_forward(monkeypatch):
 
 def test_a_change_is_remembered_and_one_that_raises_is_not():
     before = State(Ledger.of(None))
-    memory, after = OneProcess(before), State(Ledger.of(Budget(3.0)))
+    memory, after = InMemoryStore(before), State(Ledger.of(Budget(3.0)))
     assert memory.look() is before
 
     def refuse(state, now):
@@ -56,7 +56,7 @@ def test_a_change_is_remembered_and_one_that_raises_is_not():
 
 
 def test_nobody_else_changes_it_and_nobody_is_waited_for():
-    memory = OneProcess(State(Ledger.of(None)))
+    memory = InMemoryStore(State(Ledger.of(None)))
     assert memory.shared is False
     memory.wait(10**9)
     with memory.turn(), memory.turn():

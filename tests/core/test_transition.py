@@ -17,16 +17,16 @@ from farthing.core.events import (
     Asked,
     AskedAgain,
     Ended,
-    GivenUp,
-    Halted,
+    LeasesExpired,
     Moment,
-    Passed,
     Renewed,
     Resumed,
+    StopRequested,
+    SuggestLock,
+    TimePassed,
     Told,
-    Turn,
 )
-from farthing.core.outcomes import bill, foreign_trial, outcome_of, unpriced
+from farthing.core.outcomes import bill, external_trial, outcome_of, unpriced
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply, why_it_must_end
@@ -66,8 +66,8 @@ def after(made, *events, state=None):
     return state
 
 
-def at(event, now, present=None, thought=0.0):
-    return event, Moment(now, present, thought)
+def at(event, now, present=None, suggestion=0.0):
+    return event, Moment(now, present, suggestion)
 
 
 def seen(state):
@@ -92,34 +92,34 @@ def test_an_ask_holds_what_is_limited_and_nothing_else():
     made = make({"usd": 10, "kWh": 4, "trials": 3})
     hold = {"usd": 2.5, "kWh": 1.0, "s": 7.0}
     state = after(made, asked(0, hold))
-    assert state.ledger.holds == {0: {"usd": 2.5, "kWh": 1.0, "trials": 1.0}}
+    assert state.ledger.reservations == {0: {"usd": 2.5, "kWh": 1.0, "trials": 1.0}}
     assert (state.ledger["usd"].left, state.ledger["trials"].left) == (7.5, 2.0)
     assert [trial.state for trial in state.history] == ["running"]
-    assert after(make(None), asked(0, {"cost": 5.0})).ledger.holds == {0: {}}
+    assert after(make(None), asked(0, {"cost": 5.0})).ledger.reservations == {0: {}}
     trials = after(make("3 trials"), asked(0, {"cost": 5.0}))
-    assert trials.ledger.holds == {0: {"trials": 1.0}}
+    assert trials.ledger.reservations == {0: {"trials": 1.0}}
     assert trials.ledger["cost"].reserved == 0
 
 
 def test_on_the_clock_no_seconds_are_held():
     made = make({"s": 60, "usd": 10})
     hold = {"s": 12.0, "usd": 1.0}
-    assert after(made, asked(0, hold)).ledger.holds == {0: hold}
-    assert after(made, (asked(0, hold), CLOCK)).ledger.holds == {0: {"usd": 1.0}}
+    assert after(made, asked(0, hold)).ledger.reservations == {0: hold}
+    assert after(made, (asked(0, hold), CLOCK)).ledger.reservations == {0: {"usd": 1.0}}
 
 
 def test_an_ask_notes_how_the_trial_is_run():
     made = make(seed=3)
-    event = asked(0, {}, think_s=0.25, thinker="me", worker="here:7", lease=15.0)
-    state = after(made, Turn("me", 9.0), event, at(asked(1), 1001.0))
+    event = asked(0, {}, suggest_s=0.25, suggester="me", worker="here:7", lease=15.0)
+    state = after(made, SuggestLock("me", 9.0), event, at(asked(1), 1001.0))
     first, second = (trial.run for trial in state.history)
     assert (first.worker, first.lease, first.asked_at) == ("here:7", 1015.0, 1000.0)
-    assert (first.think_s, first.attempt, first.retry, first.told_at) == (0.25, 1, False, None)
+    assert (first.suggest_s, first.attempt, first.retry, first.told_at) == (0.25, 1, False, None)
     assert (second.worker, second.lease, second.asked_at) == (None, None, 1001.0)
     assert (first.seed, second.seed) == (made.seed_of(0), made.seed_of(1))
     assert first.seed != second.seed
-    assert state.thinker is None
-    assert after(made, event).thought_s == 0.25
+    assert state.suggester is None
+    assert after(made, event).suggest_s == 0.25
 
 
 def test_a_number_that_is_taken_is_outdated():
@@ -128,7 +128,7 @@ def test_a_number_that_is_taken_is_outdated():
     for number in (0, 2):
         with pytest.raises(Outdated, match=f"trial {number} was asked by another"):
             after(made, asked(number), state=state)
-    elsewhere = after(made, Added((foreign_trial(made, {"a": 2.5}, "done", 1.0),)))
+    elsewhere = after(made, Added((external_trial(made, {"a": 2.5}, "done", 1.0),)))
     with pytest.raises(Outdated):
         after(made, asked(0), state=elsewhere)
 
@@ -150,9 +150,9 @@ def test_less_left_than_was_thought_is_outdated():
 def test_the_thinking_that_led_to_a_trial_was_not_known_when_it_was_thought():
     """A hold of all that was left is taken, and shrinks by what the thought itself cost."""
     made = make("20s")
-    state = after(made, at(asked(0, {"s": 20.0}), 1000.0, thought=0.5))
-    assert state.ledger["s"].spent == state.ledger["s"].thinking == 0.5
-    assert state.ledger.held(0) == {"s": 19.5}
+    state = after(made, at(asked(0, {"s": 20.0}), 1000.0, suggestion=0.5))
+    assert state.ledger["s"].spent == state.ledger["s"].overhead == 0.5
+    assert state.ledger.reserved_for(0) == {"s": 19.5}
     assert state.ledger["s"].left == 0.0
 
 
@@ -211,10 +211,10 @@ def test_what_a_trial_used_is_kept_with_it():
     state = after(made, asked(0), renewed, at(Told(0, "done", 1.0, 2.0, run=used), 1004.0))
     run = state.history[0].run
     assert (run.run_s, run.cpu_s, run.peak_mb, run.queue_s) == (1.5, 1.25, 20.0, 2.5)
-    assert run.progress == lines
+    assert run.reports == lines
     last = ({"step": 2},)
-    told = Told(0, "done", 1.0, 2.0, run={**used, "progress": last})
-    assert after(made, asked(0), renewed, told).history[0].run.progress == last
+    told = Told(0, "done", 1.0, 2.0, run={**used, "reports": last})
+    assert after(made, asked(0), renewed, told).history[0].run.reports == last
 
 
 def test_a_cost_that_is_needed_must_be_among_what_a_person_says():
@@ -300,7 +300,7 @@ def test_a_done_trial_that_did_not_say_its_cost_is_kept_and_halts():
     )
     assert not state.halted_now
     assert (state.ledger["usd"].spent, state.ledger["trials"].spent) == (0.0, 1.0)
-    assert state.ledger.holds == {}
+    assert state.ledger.reservations == {}
     with pytest.raises(Stopped, match="did not say what it cost in usd"):
         after(made, asked(1), state=state)
     again = after(made, Resumed(), asked(1), state=state)
@@ -388,7 +388,9 @@ def test_failures_in_a_row_halt_where_an_engine_tells():
 def test_failures_do_not_replace_the_reason_there_was():
     made = make("30 trials", failures_in_a_row=1)
     failed = told_by_engine(0, "failed", None, "why")
-    state = after(made, asked(0), Halted(StopReason("requested", "a stop was requested")), failed)
+    state = after(
+        made, asked(0), StopRequested(StopReason("requested", "a stop was requested")), failed
+    )
     assert (state.failures, state.halted.kind) == (1, "requested")
 
 
@@ -417,14 +419,14 @@ def test_a_trial_whose_lease_has_passed_is_lost_and_charged_to_its_last_sign_of_
     renewed = Renewed(0, 60.0, {"usd": 2.5}, {"usd": 3.0})
     state = after(made, leased(0), asked(1), renewed)
     assert state.history[0].run.lease == 1060.0
-    assert seen(after(made, at(GivenUp(), 1060.0), state=state)) == seen(state)
-    lost = after(made, at(GivenUp(), 1060.5), state=state)
+    assert seen(after(made, at(LeasesExpired(), 1060.0), state=state)) == seen(state)
+    lost = after(made, at(LeasesExpired(), 1060.5), state=state)
     first = lost.history[0]
     assert (first.state, first.cost) == ("lost", {"usd": 2.5})
     assert first.error == "its worker (here:7) disappeared"
     assert (first.run.lease, first.run.told_at) == (None, 1060.5)
     assert lost.history[1].state == "running"  # nobody promised to renew it
-    assert lost.ledger.holds.keys() == {1}
+    assert lost.ledger.reservations.keys() == {1}
     assert (lost.ledger["usd"].spent, lost.ledger["trials"].spent) == (2.5, 1.0)
     assert lost.failures == 0
 
@@ -434,7 +436,7 @@ def test_seconds_that_passed_are_not_charged_again_when_a_trial_is_given_up():
     used = Renewed(0, 15.0, {"s": 4.0, "usd": 1.0}, {"s": 5.0, "usd": 1.5})
     state = after(made, (leased(0), CLOCK), at(used, 1004.0, present=4.0))
     assert (state.ledger["s"].spent, state.ledger["s"].reserved) == (4.0, 0.0)
-    lost = after(made, at(GivenUp(), 1100.0), state=state)
+    lost = after(made, at(LeasesExpired(), 1100.0), state=state)
     assert (lost.ledger["s"].spent, lost.ledger["usd"].spent) == (4.0, 1.0)
     assert lost.history[0].cost == {"s": 4.0, "usd": 1.0}
 
@@ -442,8 +444,8 @@ def test_seconds_that_passed_are_not_charged_again_when_a_trial_is_given_up():
 def test_off_the_clock_the_seconds_of_a_lost_trial_are_charged_like_any_other_cost():
     made = make("60s")
     state = after(made, leased(0), Renewed(0, 15.0, {"s": 4.0}, {"s": 5.0}))
-    assert state.ledger.held(0) == {"s": 5.0}
-    lost = after(made, at(GivenUp(), 1100.0), state=state)
+    assert state.ledger.reserved_for(0) == {"s": 5.0}
+    lost = after(made, at(LeasesExpired(), 1100.0), state=state)
     assert (lost.ledger["s"].spent, lost.ledger["s"].reserved) == (4.0, 0.0)
     late = after(made, at(Told(0, "done", 1.0, 6.5), 1101.0), state=lost)
     assert late.ledger["s"].spent == 6.5
@@ -455,7 +457,7 @@ def test_a_lost_trial_is_tried_again_as_often_as_the_settings_say():
     begun = Asked(a_trial(0, predicted=predicted, notes={"phase": "start", "other": 1}), predicted)
     state = after(made, begun._replace(lease=1.0))
     for attempt in (1, 2):
-        state = after(made, at(GivenUp(), 1000.0 + 100 * attempt), state=state)
+        state = after(made, at(LeasesExpired(), 1000.0 + 100 * attempt), state=state)
         assert state.waiting is state.history[attempt - 1]
         again = at(AskedAgain("there:8", 1.0), 1000.0 + 100 * attempt)
         state = after(made, again, state=state)
@@ -468,8 +470,8 @@ def test_a_lost_trial_is_tried_again_as_often_as_the_settings_say():
         assert (trial.run.attempt, trial.run.worker) == (attempt + 1, "there:8")
         assert trial.run.lease == 1001.0 + 100 * attempt
         assert trial.run.seed == made.seed_of(attempt) != lost.run.seed
-        assert state.ledger.holds == {attempt: {"usd": 2.0, "trials": 1.0}}
-    state = after(made, at(GivenUp(), 2000.0), state=state)
+        assert state.ledger.reservations == {attempt: {"usd": 2.0, "trials": 1.0}}
+    state = after(made, at(LeasesExpired(), 2000.0), state=state)
     assert state.waiting is None
     assert [trial.state for trial in state.history] == ["lost"] * 3
 
@@ -477,37 +479,37 @@ def test_a_lost_trial_is_tried_again_as_often_as_the_settings_say():
 def test_a_lost_trial_waits_until_what_is_left_can_pay_it():
     made = make(retries=1)
     begun = Asked(a_trial(0, predicted={"usd": 9.0}), {}, lease=1.0)
-    state = after(made, begun, asked(1, {"usd": 6.0}), at(GivenUp(), 1100.0))
+    state = after(made, begun, asked(1, {"usd": 6.0}), at(LeasesExpired(), 1100.0))
     assert state.waiting is None
     with pytest.raises(Outdated, match="begun it again"):
         after(made, AskedAgain(), state=state)
     less = after(made, Told(1, "done", 1.0, 0.5), state=state)
     assert less.waiting is less.history[0]
-    assert after(made, AskedAgain(), state=less).ledger.held(2) == {"usd": 9.0}
+    assert after(made, AskedAgain(), state=less).ledger.reserved_for(2) == {"usd": 9.0}
 
 
 def test_a_retry_holds_no_more_than_is_left():
     made = make(retries=1)
     notes = {"limit": {"usd": 3.0}}  # where it is killed, whatever it is expected to cost
     begun = Asked(a_trial(0, predicted={"usd": 9.0}, notes=notes), {}, lease=1.0)
-    state = after(made, begun, asked(1, {"usd": 6.0}), at(GivenUp(), 1100.0))
-    assert after(made, AskedAgain(), state=state).ledger.held(2) == {"usd": 4.0}
+    state = after(made, begun, asked(1, {"usd": 6.0}), at(LeasesExpired(), 1100.0))
+    assert after(made, AskedAgain(), state=state).ledger.reserved_for(2) == {"usd": 4.0}
     on_clock = make("60s", retries=1)
     begun = Asked(a_trial(0, predicted={"s": 9.0}), {}, lease=1.0)
-    state = after(on_clock, (begun, CLOCK), at(GivenUp(), 1100.0))
+    state = after(on_clock, (begun, CLOCK), at(LeasesExpired(), 1100.0))
     again = after(on_clock, at(AskedAgain(), 1100.0, present=0.0), state=state)
-    assert again.ledger.holds == {1: {}}
+    assert again.ledger.reservations == {1: {}}
 
 
 def test_what_cannot_be_tried_again_is_refused():
     made = make({"usd": 10, "trials": 1}, retries=1)
     with pytest.raises(Outdated, match="begun it again"):
         after(made, AskedAgain())
-    state = after(made, leased(0), at(GivenUp(), 1100.0))
+    state = after(made, leased(0), at(LeasesExpired(), 1100.0))
     with pytest.raises(Stopped, match="the budget is spent"):  # it was the only trial
         after(made, AskedAgain(), state=state)
     with pytest.raises(Stopped, match="enough"):
-        after(made, Halted(StopReason("requested", "enough")), AskedAgain(), state=state)
+        after(made, StopRequested(StopReason("requested", "enough")), AskedAgain(), state=state)
 
 
 # ── late ───────────────────────────────────────────────────────────────────────────────────────
@@ -515,7 +517,7 @@ def test_what_cannot_be_tried_again_is_refused():
 
 def lost_trial(made, cost=1.0):
     state = after(made, leased(0), Renewed(0, 15.0, {"usd": cost}, {"usd": cost}))
-    return after(made, at(GivenUp(), 1100.0), state=state)
+    return after(made, at(LeasesExpired(), 1100.0), state=state)
 
 
 def test_a_late_value_of_a_lost_trial_is_welcome_and_pays_the_rest():
@@ -558,13 +560,13 @@ def test_a_trial_draws_what_it_will_need_until_nothing_is_left():
     for used in (0.5, 2.0, 9.0):
         state, why = renew(made, state, 0, {"usd": used}, {"usd": used + 1})
         assert why is None
-        assert state.ledger.held(0)["usd"] == max(used + 1, 2.0)
+        assert state.ledger.reserved_for(0)["usd"] == max(used + 1, 2.0)
         assert state.history[0].cost == {"usd": used}
         assert state.history[0].run.lease == 1060.0
     state, why = renew(made, state, 0, {"usd": 9.5}, {"usd": 10.5})
     assert why == "the budget of $10.00 is spent"
     assert state.ledger.left == 0
-    assert state.ledger.held(0) == {"usd": 10.0}
+    assert state.ledger.reserved_for(0) == {"usd": 10.0}
 
 
 def test_two_trials_share_what_is_left():
@@ -587,7 +589,7 @@ def test_what_was_drawn_may_be_rounded():
     have, need = 0.1, 0.41
     assert have + (need - have) < need
     state, why = renew(made, after(made, leased(0, hold={"usd": have})), 0, {}, {"usd": need})
-    assert state.ledger.held(0)["usd"] < need
+    assert state.ledger.reserved_for(0)["usd"] < need
     assert why is None
 
 
@@ -595,7 +597,7 @@ def test_what_is_not_limited_is_never_short():
     made = make(None)
     state, why = renew(made, after(made, leased(0)), 0, {"cost": 1e9}, {"cost": 1e12})
     assert why is None
-    assert state.ledger.holds == {0: {}}
+    assert state.ledger.reservations == {0: {}}
     trials = make("3 trials")
     assert renew(trials, after(trials, leased(0)), 0, {"s": 9.0}, {"s": 10.0})[1] is None
 
@@ -633,9 +635,9 @@ def test_a_trial_that_was_given_up_or_is_not_there_must_end():
 
 def test_a_stop_ends_what_is_running_only_if_it_says_now():
     made = make()
-    state = after(made, leased(0), Halted(StopReason("requested", "a stop was requested")))
+    state = after(made, leased(0), StopRequested(StopReason("requested", "a stop was requested")))
     assert renew(made, state, 0, {"usd": 0.1}, {"usd": 0.2})[1] is None
-    state = after(made, Halted(StopReason("requested", "another"), now=True), state=state)
+    state = after(made, StopRequested(StopReason("requested", "another"), now=True), state=state)
     assert renew(made, state, 0, {"usd": 0.1}, {"usd": 0.2})[1] == "a stop was requested"
     state = after(made, Resumed(), state=state)
     assert renew(made, state, 0, {"usd": 0.1}, {"usd": 0.2})[1] is None
@@ -645,8 +647,8 @@ def test_progress_is_kept_until_there_is_more():
     made = make()
     one, two = ({"step": 1},), ({"step": 1}, {"step": 2})
     state = after(made, leased(0), Renewed(0, 9.0, {}, {}, one), Renewed(0, 9.0, {}, {}))
-    assert state.history[0].run.progress == one
-    assert after(made, Renewed(0, 9.0, {}, {}, two), state=state).history[0].run.progress == two
+    assert state.history[0].run.reports == one
+    assert after(made, Renewed(0, 9.0, {}, {}, two), state=state).history[0].run.reports == two
 
 
 # ── turns, stops ───────────────────────────────────────────────────────────────────────────────
@@ -654,60 +656,60 @@ def test_progress_is_kept_until_there_is_more():
 
 def test_one_thinks_at_a_time():
     made = make()
-    state = after(made, Turn("one", 10.0))
-    assert (state.thinker, state.thinker_until) == ("one", 1010.0)
-    assert state.is_thinking("two", 1009.9)
-    assert not state.is_thinking("two", 1010.0)
-    assert not state.is_thinking("one", 1001.0)
-    assert not after(made).is_thinking("two", 0.0)
+    state = after(made, SuggestLock("one", 10.0))
+    assert (state.suggester, state.suggester_until) == ("one", 1010.0)
+    assert state.is_suggesting("two", 1009.9)
+    assert not state.is_suggesting("two", 1010.0)
+    assert not state.is_suggesting("one", 1001.0)
+    assert not after(made).is_suggesting("two", 0.0)
     with pytest.raises(Outdated, match="one is thinking"):
-        after(made, at(Turn("two", 5.0), 1009.0), state=state)
-    dead = after(made, at(Turn("two", 5.0), 1010.0), state=state)  # one must have died
-    assert (dead.thinker, dead.thinker_until) == ("two", 1015.0)
-    longer = after(made, at(Turn("one", 10.0), 1005.0), state=state)
-    assert longer.thinker_until == 1015.0
-    assert after(made, Turn("two"), state=state) == state  # it was not two's turn
-    assert after(made, Turn("one"), state=state).thinker is None
+        after(made, at(SuggestLock("two", 5.0), 1009.0), state=state)
+    dead = after(made, at(SuggestLock("two", 5.0), 1010.0), state=state)  # one must have died
+    assert (dead.suggester, dead.suggester_until) == ("two", 1015.0)
+    longer = after(made, at(SuggestLock("one", 10.0), 1005.0), state=state)
+    assert longer.suggester_until == 1015.0
+    assert after(made, SuggestLock("two"), state=state) == state  # it was not two's turn
+    assert after(made, SuggestLock("one"), state=state).suggester is None
 
 
 def test_while_somebody_thinks_nobody_else_asks_but_everybody_tells():
     made = make()
-    state = after(made, asked(0), Turn("one", 10.0))
-    for thinker in ("two", None):
+    state = after(made, asked(0), SuggestLock("one", 10.0))
+    for suggester in ("two", None):
         with pytest.raises(Outdated):
-            after(made, asked(1, thinker=thinker), state=state)
+            after(made, asked(1, suggester=suggester), state=state)
     told = after(made, Told(0, "done", 1.0, 1.0), state=state)
-    assert told.thinker == "one"
-    mine = after(made, asked(1, thinker="one"), state=told)
-    assert (mine.thinker, mine.thinker_until) == (None, None)
-    late = after(made, at(asked(1, thinker="two"), 1010.0), state=told)
-    assert late.thinker is None
+    assert told.suggester == "one"
+    mine = after(made, asked(1, suggester="one"), state=told)
+    assert (mine.suggester, mine.suggester_until) == (None, None)
+    late = after(made, at(asked(1, suggester="two"), 1010.0), state=told)
+    assert late.suggester is None
 
 
 def test_a_turn_brings_no_time_with_it():
     made = make("60s")
-    state = after(made, at(Turn("one", 10.0), 1000.0, present=5.0, thought=2.0))
+    state = after(made, at(SuggestLock("one", 10.0), 1000.0, present=5.0, suggestion=2.0))
     assert (state.ledger.spent, state.charged_until) == (0.0, None)
 
 
 def test_halted_resumed_ended():
     made = make()
-    state = after(made, asked(0), Halted(StopReason("requested", "first")))
+    state = after(made, asked(0), StopRequested(StopReason("requested", "first")))
     with pytest.raises(Stopped, match="first"):
         after(made, asked(1), state=state)
     state = after(
         made,
-        Halted(StopReason("requested", "second"), now=True),
-        Halted(StopReason("requested", "third")),
+        StopRequested(StopReason("requested", "second"), now=True),
+        StopRequested(StopReason("requested", "third")),
         state=state,
     )
     assert (str(state.halted), state.halted_now) == ("first", True)
     told = after(made, Told(0, "failed", None, 1.0, "why"), state=state)
-    ended = after(made, Ended(StopReason("rule", "over")), Turn("one", 9.0), state=told)
+    ended = after(made, Ended(StopReason("rule", "over")), SuggestLock("one", 9.0), state=told)
     assert (str(ended.stop_reason), str(ended.halted)) == ("over", "first")
     back = after(made, Resumed(), state=ended)
     assert (back.halted, back.halted_now, back.stop_reason) == (None, False, None)
-    assert (back.failures, back.first_error, back.thinker) == (0, None, None)
+    assert (back.failures, back.first_error, back.suggester) == (0, None, None)
     assert back.ledger == ended.ledger
     assert after(made, asked(1), state=back).history[1].state == "running"
 
@@ -728,7 +730,7 @@ def test_the_clock_charges_the_time_that_somebody_was_there(shifts, data):
         cuts += [(now, since) for since, now in pairwise(moments)]
     state, charged, last = empty(made), set(), -1
     for now, since in sorted(cuts):
-        state = after(made, at(Passed(), 1000.0 + now, present=now - since), state=state)
+        state = after(made, at(TimePassed(), 1000.0 + now, present=now - since), state=state)
         charged |= {second for second in range(since, now) if second >= last}
         last = max(now, last)
         assert state.ledger.spent == len(charged)
@@ -741,35 +743,37 @@ def test_the_clock_charges_the_time_that_somebody_was_there(shifts, data):
 
 def test_time_together_is_charged_once_and_downtime_never():
     made = make("100s")
-    state = after(made, (Passed(), CLOCK))
+    state = after(made, (TimePassed(), CLOCK))
     for now in (1001.0, 1001.5, 1002.0):  # four workers tick, all there since the beginning
         for _ in range(4):
-            state = after(made, at(Passed(), now, present=now - 1000.0), state=state)
+            state = after(made, at(TimePassed(), now, present=now - 1000.0), state=state)
     assert state.ledger.spent == pytest.approx(2.0)
-    state = after(made, at(Passed(), 5000.0, present=0.25, thought=0.25), state=state)
+    state = after(made, at(TimePassed(), 5000.0, present=0.25, suggestion=0.25), state=state)
     assert state.ledger.spent == pytest.approx(2.25)  # back after a long night
-    assert state.ledger.thinking == pytest.approx(0.25)
-    state = after(made, at(Passed(), 4000.0, present=7.0), state=state)  # the clock was set back:
+    assert state.ledger.overhead == pytest.approx(0.25)
+    state = after(
+        made, at(TimePassed(), 4000.0, present=7.0), state=state
+    )  # the clock was set back:
     assert state.ledger.spent == pytest.approx(9.25)  # then the worker's own counts
     assert state.charged_until == 4000.0
-    silent = after(made, at(Passed(), 6000.0), state=state)
+    silent = after(made, at(TimePassed(), 6000.0), state=state)
     assert seen(silent) == seen(state)
-    free = after(make(), at(Passed(), 1000.0, present=7.0, thought=1.0))
-    assert (free.ledger.spent, free.elapsed_s, free.thinking_s) == (0.0, 7.0, 1.0)
+    free = after(make(), at(TimePassed(), 1000.0, present=7.0, suggestion=1.0))
+    assert (free.ledger.spent, free.elapsed_s, free.overhead_s) == (0.0, 7.0, 1.0)
 
 
 def test_part_of_a_thought_may_have_been_charged_by_others():
     made = make("100s")
-    state = after(made, (Passed(), CLOCK), at(Passed(), 1003.0, present=3.0))
-    state = after(made, at(Passed(), 1004.0, present=4.0, thought=4.0), state=state)
-    assert (state.ledger["s"].spent, state.ledger["s"].thinking) == (4.0, 1.0)
+    state = after(made, (TimePassed(), CLOCK), at(TimePassed(), 1003.0, present=3.0))
+    state = after(made, at(TimePassed(), 1004.0, present=4.0, suggestion=4.0), state=state)
+    assert (state.ledger["s"].spent, state.ledger["s"].overhead) == (4.0, 1.0)
 
 
 def test_off_the_clock_seconds_are_charged_as_they_are_told_and_thinking_is_added():
     made = make("100s")
-    told = at(Told(0, "done", 1.0, 12.5), 1050.0, thought=0.25)
-    state = after(made, at(asked(0), 1000.0, thought=0.5), told)
-    assert (state.ledger["s"].spent, state.ledger["s"].thinking) == (13.25, 0.75)
+    told = at(Told(0, "done", 1.0, 12.5), 1050.0, suggestion=0.25)
+    state = after(made, at(asked(0), 1000.0, suggestion=0.5), told)
+    assert (state.ledger["s"].spent, state.ledger["s"].overhead) == (13.25, 0.75)
     assert state.charged_until is None
 
 
@@ -794,7 +798,7 @@ FOREIGN = {
 @pytest.mark.parametrize("state", FOREIGN)
 def test_an_evaluation_made_elsewhere_takes_a_number_and_nothing_of_the_budget(state):
     made = make({"usd": 10, "trials": 2})
-    stranger = foreign_trial(made, {"a": 2.5}, state, **FOREIGN[state])
+    stranger = external_trial(made, {"a": 2.5}, state, **FOREIGN[state])
     before = after(made, asked(0, {"usd": 1.0}))
     added = after(made, at(Added((stranger, stranger)), 1005.0), state=before)
     assert added.ledger == before.ledger
@@ -811,7 +815,7 @@ def test_an_evaluation_made_elsewhere_takes_a_number_and_nothing_of_the_budget(s
 
 def test_what_was_running_elsewhere_is_told_later_and_not_charged():
     made = make({"usd": 10, "trials": 2})
-    stranger = foreign_trial(made, {"a": 2.5}, "running")
+    stranger = external_trial(made, {"a": 2.5}, "running")
     before = after(made, Added((stranger,) * 4))
     for number, (state, told) in enumerate(FOREIGN.items()):
         if state == "running":
@@ -821,7 +825,7 @@ def test_what_was_running_elsewhere_is_told_later_and_not_charged():
         assert ended.ledger == before.ledger
         kept = ended.history[number]
         assert (kept.state, kept.cost, kept.run.told_at) == (state, {"usd": 3.0}, 1009.0)
-    assert after(made, at(GivenUp(), 1e9), state=before) == before
+    assert after(made, at(LeasesExpired(), 1e9), state=before) == before
     # Lost elsewhere, and back again: neither is ours to pay.
     lost = after(made, told_by_engine(0, "lost", 1.0, "no GPU"), state=before)
     back = after(made, Told(0, "done", 1.0, 3.0), state=lost)
@@ -830,11 +834,11 @@ def test_what_was_running_elsewhere_is_told_later_and_not_charged():
 
 def test_a_cost_made_elsewhere_is_known_or_told_or_unknown():
     known = make(cost=lambda params: 7.0)
-    assert foreign_trial(known, {"a": 2.5}, "done", 1.0).cost == {"usd": 7.0}
-    assert foreign_trial(known, {"a": 2.5}, "running").cost == {}
-    assert foreign_trial(make(), {"a": 2.5}, "done", 1.0).cost == {}
+    assert external_trial(known, {"a": 2.5}, "done", 1.0).cost == {"usd": 7.0}
+    assert external_trial(known, {"a": 2.5}, "running").cost == {}
+    assert external_trial(make(), {"a": 2.5}, "done", 1.0).cost == {}
     with pytest.raises(InvalidInput, match="missing"):
-        foreign_trial(make(), {}, "done", 1.0)
+        external_trial(make(), {}, "done", 1.0)
 
 
 def test_prices_belong_to_no_trial():
@@ -862,7 +866,7 @@ STEP = st.tuples(
 
 def an_event(made, state, kind, pick, amount, flag):
     """An event of a kind, most of them such as could happen."""
-    history, priced = state.history, made.priced
+    history, priced = state.history, made.cost_resources
     number = pick % len(history) if history else 0
     price = dict.fromkeys(priced, amount)
     match kind:
@@ -872,8 +876,8 @@ def an_event(made, state, kind, pick, amount, flag):
             predicted = price if flag else {}
             trial = a_trial(len(history) + (pick == 11), predicted=predicted)
             wanted = {r: 2 * a for r, a in hold.items()} if pick == 10 else hold
-            thinker = "one" if pick % 2 else None
-            return Asked(trial, wanted, 0.1, thinker, "w", amount if flag else None)
+            suggester = "one" if pick % 2 else None
+            return Asked(trial, wanted, 0.1, suggester, "w", amount if flag else None)
         case "again":
             return AskedAgain("v", amount if flag else None)
         case "renew":
@@ -892,18 +896,18 @@ def an_event(made, state, kind, pick, amount, flag):
         case "add":
             end = ("done", "failed", "killed", "running")[pick % 4]
             value = amount if end == "done" else None
-            stranger = foreign_trial(made, {"a": 2.5}, end, value, cost=price)
+            stranger = external_trial(made, {"a": 2.5}, end, value, cost=price)
             prices = (PricePoint(stranger.x, price, flag),) * (pick % 3)
             return Added((stranger,) * (pick % 2), prices)
         case "turn":
-            return Turn("two" if pick % 2 else "one", amount if flag else None)
+            return SuggestLock("two" if pick % 2 else "one", amount if flag else None)
         case "wrong":
             cost = ({"eur": 1.0}, -1.0, math.nan, {"trials": 1.0})[pick % 4]
             other = replace(a_trial(50), number=number)
             return Told(other if flag else pick - 3, "done", 1.0, cost)
-    simple = {"given up": GivenUp(), "passed": Passed(), "resumed": Resumed()}
+    simple = {"given up": LeasesExpired(), "passed": TimePassed(), "resumed": Resumed()}
     simple |= {
-        "halted": Halted(StopReason("requested", "enough"), flag),
+        "halted": StopRequested(StopReason("requested", "enough"), flag),
         "ended": Ended(StopReason("rule", "over")),
     }
     return simple[kind]
@@ -934,7 +938,7 @@ def learnt(state):
 def test_whatever_happens(which, retries, failures, clock, steps):
     """Against a tally of its own: sums over trials, not the ledger's steps."""
     made = make(BUDGETS[which], retries=retries, failures_in_a_row=failures)
-    state, now, thought, present = empty(made), 1000.0, 0.0, 0.0
+    state, now, suggestion, present = empty(made), 1000.0, 0.0, 0.0
     charged: dict[int, dict[str, float]] = {}  # the most that was ever charged for a trial
     known = {state.known()}
     for kind, pick, amount, seconds, flag in steps:
@@ -948,8 +952,8 @@ def test_whatever_happens(which, retries, failures, clock, steps):
         assert seen(before) == snapshot  # nothing of what was given is changed
         if state is before:
             continue
-        if not isinstance(event, Turn):
-            thought += 0.0 if on_clock else moment.thought
+        if not isinstance(event, SuggestLock):
+            suggestion += 0.0 if on_clock else moment.overhead_s
             present += seconds if on_clock else 0.0
         # ── numbers, and what was told ──
         assert [trial.number for trial in state.history] == list(range(len(state.history)))
@@ -970,7 +974,7 @@ def test_whatever_happens(which, retries, failures, clock, steps):
         # ── the ledger ──
         ledger = state.ledger
         ours = [t for t in state.history if t.origin != "imported"]
-        assert ledger.holds.keys() == {t.number for t in ours if t.state == "running"}
+        assert ledger.reservations.keys() == {t.number for t in ours if t.state == "running"}
         for trial in ours:
             if trial.state != "running":
                 most = charged.setdefault(trial.number, {})
@@ -979,7 +983,7 @@ def test_whatever_happens(which, retries, failures, clock, steps):
         for resource in ledger:
             account = ledger[resource]
             assert account.spent >= before.ledger[resource].spent
-            held = [held.get(resource, 0.0) for held in ledger.holds.values()]
+            held = [held.get(resource, 0.0) for held in ledger.reservations.values()]
             assert account.reserved == math.fsum(held) >= 0
             if math.isfinite(account.limit):
                 total = account.spent + account.reserved + account.left
@@ -993,11 +997,11 @@ def test_whatever_happens(which, retries, failures, clock, steps):
             elif resource != "s":
                 assert account.spent == pytest.approx(paid)
             elif clock == "off":
-                assert account.thinking == pytest.approx(thought)
-                assert account.spent == pytest.approx(paid + thought)
+                assert account.overhead == pytest.approx(suggestion)
+                assert account.spent == pytest.approx(paid + suggestion)
             elif clock == "on":
                 assert account.reserved == 0
-                assert account.thinking <= account.spent <= present + 1e-9
+                assert account.overhead <= account.spent <= present + 1e-9
 
 
 def test_a_trial_ends_at_its_limit():

@@ -240,9 +240,9 @@ def test_two_processes_do_not_take_the_same(url):
     taken = [one.ask(), other.ask()]
     assert [dict(trial.params) == COMPLETE for trial in taken] == [True, False]
     one.enqueue(COMPLETE)
-    thought = other._think(other._look()).thought
+    suggestion = other._suggest(other._look()).suggestion
     one.ask()
-    trial, hold = thought.trial()
+    trial, hold = suggestion.trial()
     with pytest.raises(Outdated, match="taken what was wanted"):
         other._commit(Asked(replace(trial, number=len(other.history)), hold))
 

@@ -9,7 +9,7 @@ from processes import FOREVER, PATIENCE, wait_until
 
 from farthing import Float, Ledger, Space, Study
 from farthing.acquisition.belief import paid
-from farthing.core.events import Moment, SetAside, Told
+from farthing.core.events import Moment, Told, WorkerExcluded
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply, failed_in_a_row
@@ -90,7 +90,7 @@ def test_others_may_do_better_only_if_they_are_at_it_and_have_not_failed():
 def test_set_aside_what_failed_is_lost_offered_again_and_not_learnt_from():
     settings = Settings.of(SPACE, "$9")
     before = state(BAD, ("good", "failed", "x"), BAD, ("good", "done", None), BAD)
-    after = apply(settings, replace(before, failures=3), SetAside("bad"), Moment(9.0))
+    after = apply(settings, replace(before, failures=3), WorkerExcluded("bad"), Moment(9.0))
     assert [t.state for t in after.history] == ["lost", "failed", "lost", "done", "lost"]
     assert [t.number for t in after.history if t.run.retry] == [0, 2, 4]
     assert [t.number for t in paid(before.history, "usd")] == [0, 1, 2, 3, 4]
@@ -104,7 +104,7 @@ def test_what_was_tried_again_already_is_not_offered_a_third_time():
     first, *others = before.history
     again = replace(others[-1], x=first.x, params=first.params)
     before = replace(before, history=History((first, *others[:-1], again)))
-    after = apply(Settings.of(SPACE, "$9"), before, SetAside("bad"), Moment(9.0))
+    after = apply(Settings.of(SPACE, "$9"), before, WorkerExcluded("bad"), Moment(9.0))
     assert [t.number for t in after.history if t.run.retry] == [1, 2]
 
 
@@ -198,6 +198,6 @@ def test_a_lone_worker_that_is_set_aside_ends_with_the_sentence(url):
             study.tell(other, 1.0)
 
     with pytest.raises(Unfit, match="its first 3 trials all failed, while others succeeded"):
-        study.work(fails, progress=succeed)
+        study.work(fails, on_change=succeed)
     assert [t.state for t in study.history] == ["done", "lost", "lost", "lost"]
     assert all(trial.run.retry for trial in study.history.having("lost"))

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from farthing import InvalidInput, Optimizer
-from farthing.cost import Choose, Evidence, Known, Linear, LogGP, ResidualGP
+from farthing.cost import AutoCost, Evidence, Known, Linear, LogGP, ResidualGP
 from farthing.cost.auto_cost import choice, log_scores
 from farthing.models.gp import Normal
 from farthing.policies import Random
@@ -57,7 +57,7 @@ def test_the_simplest_within_a_standard_error_of_the_best():
 @pytest.mark.parametrize("n", [5, 12, 40])
 def test_it_is_never_much_worse_than_the_best_fixed_choice(shape, n):
     """RMSE of the logs of new bills: within 5 %, and twice the standard error of the average."""
-    learner, runs = Choose(), 16
+    learner, runs = AutoCost(), 16
     new = evidence(300, shape, 1234)
     errors = np.empty((runs, len(learner.of) + 1))
     for seed in range(runs):
@@ -73,7 +73,7 @@ def test_it_is_never_much_worse_than_the_best_fixed_choice(shape, n):
 
 def test_it_chooses_by_bills_left_out():
     given = evidence(20)
-    learner = Choose()
+    learner = AutoCost()
     model = learner.fit(given)
     left_out = [each.fit(given).left_out() for each in learner.of]
     log_cost = np.log(given.cost)
@@ -100,7 +100,7 @@ class Counted:
 
 def test_only_the_chosen_one_is_fitted_until_there_is_a_tenth_more():
     linear, process = Counted(Linear()), Counted(LogGP())
-    learner, memory = Choose([linear, process]), None
+    learner, memory = AutoCost([linear, process]), None
     for n in range(20, 26):
         model = learner.fit(evidence(n, "wavy", memory=memory))
         memory = json.loads(json.dumps(model.memory))
@@ -112,14 +112,14 @@ def test_only_the_chosen_one_is_fitted_until_there_is_a_tenth_more():
 
 def test_fits_are_counted():
     linear, process = Counted(Linear()), Counted(LogGP())
-    learner, memory = Choose([linear, process]), None
+    learner, memory = AutoCost([linear, process]), None
     for n in range(40, 100):
         memory = learner.fit(evidence(n, "wavy", memory=memory)).memory
     assert linear.fits <= 10
 
 
 def test_few_bills():
-    learner = Choose()
+    learner = AutoCost()
     assert learner.fit(evidence(0)) is None
     for n in (1, 2, 3):
         model = learner.fit(evidence(n))
@@ -144,14 +144,14 @@ def test_what_is_said_of_the_chosen_model_is_passed_on():
         def fit(self, evidence):
             return self.model
 
-    assert Choose([Learner(Saying())]).fit(evidence(2)).because == "nobody asked"
-    assert Choose([Learner(Silent())]).fit(evidence(2)).because == ""
+    assert AutoCost([Learner(Saying())]).fit(evidence(2)).because == "nobody asked"
+    assert AutoCost([Learner(Silent())]).fit(evidence(2)).because == ""
 
 
 def test_what_another_learner_remembered_is_no_choice():
     memory = LogGP().fit(evidence(30)).memory
-    one = Choose().fit(evidence(30, memory=memory))
-    assert one.memory == Choose().fit(evidence(30)).memory
+    one = AutoCost().fit(evidence(30, memory=memory))
+    assert one.memory == AutoCost().fit(evidence(30)).memory
 
 
 def test_killed_bills_are_no_errors_where_more_was_expected():
@@ -159,20 +159,20 @@ def test_killed_bills_are_no_errors_where_more_was_expected():
     given = evidence(30, "wavy", noise=0.05)
     killed = np.arange(30) % 4 == 0
     cut = given._replace(cost=np.where(killed, given.cost / 50, given.cost), at_least=killed)
-    assert Choose().fit(cut).memory["choice"] in (2, 3)
+    assert AutoCost().fit(cut).memory["choice"] in (2, 3)
 
 
 def test_learners_of_ones_own():
-    assert Choose([ResidualGP(), LogGP()]).fit(evidence(12)) is not None
+    assert AutoCost([ResidualGP(), LogGP()]).fit(evidence(12)) is not None
     with pytest.raises(InvalidInput, match="no left_out"):
-        Choose([Known(lambda params: 1.0)]).fit(evidence(12))
+        AutoCost([Known(lambda params: 1.0)]).fit(evidence(12))
     for wrong in ([], ["linear"]):
         with pytest.raises(InvalidInput, match="expected cost learners"):
-            Choose(wrong)
+            AutoCost(wrong)
 
 
 def test_the_choice_is_said_and_remembered():
-    optimizer = Optimizer(SPACE, 1e6, policy=Random(), cost=Choose())
+    optimizer = Optimizer(SPACE, 1e6, policy=Random(), cost=AutoCost())
     for _ in range(8):
         trial = optimizer.ask()
         optimizer.tell(trial, 1.0, cost=float(3.0 + trial.params["a"]))

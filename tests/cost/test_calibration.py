@@ -5,7 +5,7 @@ import pytest
 
 from farthing import Categorical, Float, Int, Optimizer, Space
 from farthing.acquisition.belief import evidence_of, paid
-from farthing.cost import Choose, Evidence, Known, Linear, LogGP, ResidualGP
+from farthing.cost import AutoCost, Evidence, Known, Linear, LogGP, ResidualGP
 from farthing.cost.calibration import Calibration, calibrate
 from farthing.history import History, Trial
 from farthing.models.gp import Normal
@@ -87,7 +87,7 @@ def test_so_many_models_are_fitted_and_no_more(n, others):
     assert learner.fitted == [n, *others]
 
 
-@pytest.mark.parametrize("learner", [Linear(), LogGP(), ResidualGP(), Choose()])
+@pytest.mark.parametrize("learner", [Linear(), LogGP(), ResidualGP(), AutoCost()])
 def test_bands_hold_and_the_error_is_that_of_the_noise(learner):
     found = [report(learner, 60, seed=seed) for seed in range(3)]
     assert 0.15 < np.mean([each.error for each in found]) < 0.5
@@ -138,7 +138,7 @@ def test_a_factor_is_from_one_end_to_the_other_of_what_is_learnt(learner):
 
 
 def test_a_learnt_model_names_the_same_drivers():
-    assert [driver.name for driver in report(Choose()).drivers[:2]] == ["width", "epochs"]
+    assert [driver.name for driver in report(AutoCost()).drivers[:2]] == ["width", "epochs"]
 
 
 def test_a_constant_cost_has_no_drivers():
@@ -181,7 +181,7 @@ def studied(n=14, **settings):
 
 
 def test_the_report_of_a_study():
-    optimizer = studied(cost=Choose())
+    optimizer = studied(cost=AutoCost())
     (found,) = costs(optimizer._settings, optimizer._look())
     assert found["resource"] == "kWh"
     assert found["bills"] == 14

@@ -111,7 +111,7 @@ def space(request):
 
 def test_the_folder_is_the_list():
     names = {learners_of(module)[0].__name__ for module in MODULES}
-    assert {"Known", "LogGP", "Linear", "Median", "Flops", "ResidualGP", "Choose"} <= names
+    assert {"Known", "LogGP", "Linear", "PointEstimate", "Flops", "ResidualGP", "AutoCost"} <= names
     assert names <= set(folder.__all__)
     assert len(names) == len(MODULES) == len(list(pkgutil.iter_modules(folder.__path__))) - 2
 

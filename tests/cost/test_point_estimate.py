@@ -5,7 +5,7 @@ import pytest
 
 from farthing import InvalidInput, Optimizer
 from farthing.core.suggest import _taught
-from farthing.cost import Evidence, Known, KnownBeforehand, Linear, LogGP, Median
+from farthing.cost import Evidence, Known, KnownBeforehand, Linear, LogGP, PointEstimate
 from farthing.history import PricePoint
 from farthing.models.normal import expected_cost
 from farthing.policies import Random
@@ -25,7 +25,7 @@ def test_the_mean_of_another_model_without_its_spread():
     X = SPACE.sample(20, np.random.default_rng(0))
     for learner in (LogGP(), Linear()):
         other = learner.fit(evidence(12))
-        model = Median(learner).fit(evidence(12))
+        model = PointEstimate(learner).fit(evidence(12))
         np.testing.assert_array_equal(model.log_at(X).mean, other.log_at(X).mean)
         np.testing.assert_array_equal(model.log_at(X).std, 0.0)
         normal, d_mean, d_std = model.slopes(X)
@@ -38,13 +38,13 @@ def test_the_mean_of_another_model_without_its_spread():
 
 def test_the_cost_is_then_the_papers():
     X = SPACE.sample(5, np.random.default_rng(1))
-    model = Median().fit(evidence(12))
+    model = PointEstimate().fit(evidence(12))
     np.testing.assert_array_equal(expected_cost(*model.log_at(X)), model.log_at(X).mean)
 
 
 def test_it_learns_and_remembers_as_the_other_does():
     X = SPACE.sample(5, np.random.default_rng(2))
-    other, model = LogGP().fit(evidence(12)), Median().fit(evidence(12))
+    other, model = LogGP().fit(evidence(12)), PointEstimate().fit(evidence(12))
     assert model.memory == other.memory
     after = model.condition(X[0], 7.0).log_at(X)
     np.testing.assert_array_equal(after.mean, other.condition(X[0], 7.0).log_at(X).mean)
@@ -52,8 +52,8 @@ def test_it_learns_and_remembers_as_the_other_does():
 
 
 def test_where_the_other_has_no_model_there_is_none():
-    assert Median().fit(evidence(1)) is None
-    assert Median(Linear()).fit(evidence(1)) is not None
+    assert PointEstimate().fit(evidence(1)) is None
+    assert PointEstimate(Linear()).fit(evidence(1)) is not None
 
 
 def twice(params):
@@ -62,16 +62,26 @@ def twice(params):
 
 def test_it_knows_beforehand_what_the_other_knows():
     x = SPACE.encode({"a": 10.0, "kind": "x"})
-    for learner in (Known(twice), Median(Known(twice)), Median(Median(Known(twice)))):
+    for learner in (
+        Known(twice),
+        PointEstimate(Known(twice)),
+        PointEstimate(PointEstimate(Known(twice))),
+    ):
         for same in (learner, pickle.loads(pickle.dumps(learner))):
             assert isinstance(same, KnownBeforehand)
             assert same.price_at(SPACE, x) == pytest.approx(20.0)
-    assert Median(Known(twice)) == Median(Known(twice))
-    for learner in (LogGP(), Linear(), Median(), Median(Linear()), Median(Median())):
+    assert PointEstimate(Known(twice)) == PointEstimate(Known(twice))
+    for learner in (
+        LogGP(),
+        Linear(),
+        PointEstimate(),
+        PointEstimate(Linear()),
+        PointEstimate(PointEstimate()),
+    ):
         assert not isinstance(learner, KnownBeforehand)
 
 
-@pytest.mark.parametrize("cost", [Known(twice), Median(Known(twice)), twice])
+@pytest.mark.parametrize("cost", [Known(twice), PointEstimate(Known(twice)), twice])
 def test_a_cost_that_is_known_beforehand_need_not_be_told(cost):
     optimizer = Optimizer(SPACE, 100.0, policy=Random(), cost=cost)
     trial = optimizer.ask()
@@ -80,16 +90,16 @@ def test_a_cost_that_is_known_beforehand_need_not_be_told(cost):
 
 
 def test_a_learnt_cost_has_to_be_told():
-    optimizer = Optimizer(SPACE, 100.0, policy=Random(), cost=Median())
+    optimizer = Optimizer(SPACE, 100.0, policy=Random(), cost=PointEstimate())
     trial = optimizer.ask()
     with pytest.raises(InvalidInput, match="cost in 'cost' is missing"):
         optimizer.tell(trial, 1.0)
 
 
-@pytest.mark.parametrize("learner", [Known(twice), Median(Known(twice))])
+@pytest.mark.parametrize("learner", [Known(twice), PointEstimate(Known(twice))])
 def test_costs_paid_elsewhere_do_not_teach_what_is_known(learner):
     learners = Optimizer(SPACE, 100.0, cost=learner)._settings.learners
     x = SPACE.encode({"a": 10.0, "kind": "x"})
     assert _taught(learners, [PricePoint(x, {"cost": 3.0})]) == {"cost": learner}
-    learners = Optimizer(SPACE, 100.0, cost=Median())._settings.learners
+    learners = Optimizer(SPACE, 100.0, cost=PointEstimate())._settings.learners
     assert _taught(learners, [PricePoint(x, {"cost": 3.0})]) != learners

@@ -18,7 +18,7 @@ from farthing import (
     Trial,
 )
 from farthing.acquisition.belief import believe
-from farthing.cost import Evidence, Following, Known, Linear, LogGP, Median, Moving
+from farthing.cost import Evidence, Following, Known, Linear, LogGP, PointEstimate, SwitchingCost
 from farthing.policies import EI, EIPerCost, Random, Rollout
 
 SPACE = Space({"x": Float(2, 4), "z": Float(1, 10, log=True), "s": Categorical(["u", "v"])})
@@ -77,13 +77,13 @@ def test_only_a_cost_that_looks_back_follows():
         assert not isinstance(Known(f).bind(PLANE), Following)
     for model in (
         Known(distance).bind(PLANE),
-        Moving().fit(moves(8)),
-        Median(Known(distance)).fit(moves(8)),
-        Median(Moving(Linear())).fit(moves(8)),
+        SwitchingCost().fit(moves(8)),
+        PointEstimate(Known(distance)).fit(moves(8)),
+        PointEstimate(SwitchingCost(Linear())).fit(moves(8)),
     ):
         assert isinstance(model, Following)
     assert not isinstance(LogGP().fit(moves(8)), Following)
-    assert not isinstance(Median(LogGP()).fit(moves(8)), Following)
+    assert not isinstance(PointEstimate(LogGP()).fit(moves(8)), Following)
 
 
 def test_it_is_called_once_for_each_pair():
@@ -112,7 +112,7 @@ def test_a_move_that_costs_less_than_nothing_is_refused():
 @pytest.mark.parametrize("cost", [distance, steeper_uphill])
 def test_it_learns_what_moving_costs(cost):
     """From sixty moves; the same model without the point before cannot."""
-    learnt, blind = Moving().fit(moves(60, cost=cost)), LogGP().fit(moves(60, cost=cost))
+    learnt, blind = SwitchingCost().fit(moves(60, cost=cost)), LogGP().fit(moves(60, cost=cost))
     error = {"learnt": [], "blind": []}
     pairs = PLANE.sample(80, np.random.default_rng(9)).reshape(40, 2, 2)
     for x, before in pairs:
@@ -123,9 +123,11 @@ def test_it_learns_what_moving_costs(cost):
     assert np.std(error["learnt"]) < 0.5 * np.std(error["blind"])
 
 
-@pytest.mark.parametrize("inner", [LogGP(), Linear(), Median(LogGP())], ids=repr)
+@pytest.mark.parametrize("inner", [LogGP(), Linear(), PointEstimate(LogGP())], ids=repr)
 def test_the_slopes_of_a_learnt_move(inner):
-    model = Moving(inner).fit(moves(15, space=SPACE, cost=lambda p, b: p["x"] + 2 * abs(p["z"])))
+    model = SwitchingCost(inner).fit(
+        moves(15, space=SPACE, cost=lambda p, b: p["x"] + 2 * abs(p["z"]))
+    )
     model = model.after(np.array([0.4, 0.2, 0.25]))
     X = SPACE.sample(6, np.random.default_rng(4))
     normal, d_mean, d_std = model.slopes(X)
@@ -137,7 +139,7 @@ def test_the_slopes_of_a_learnt_move(inner):
 
 
 def test_conditioning_learns_from_the_move_and_moves():
-    model = Moving().fit(moves(12))
+    model = SwitchingCost().fit(moves(12))
     x, other = np.array([0.9, 0.1]), np.array([[0.2, 0.8]])
     before = model.log_at(x[None]).mean[0]
     after = model.condition(x, 3 * np.exp(before))
@@ -154,7 +156,7 @@ def test_options_and_the_first_evaluation():
     def changing(params, before):
         return 1.0 if before is None or before["s"] == params["s"] else 9.0
 
-    model = Moving().fit(moves(40, space=SPACE, cost=changing))
+    model = SwitchingCost().fit(moves(40, space=SPACE, cost=changing))
     u, v = (np.array([0.5, 0.5, option]) for option in (0.25, 0.75))
     for here, there in ((u, v), (v, u)):
         stays, goes = (model.after(here).log_at(x[None]).mean[0] for x in (here, there))
@@ -167,9 +169,9 @@ def test_options_and_the_first_evaluation():
 def test_without_evidence_of_moves_it_is_the_learner_itself():
     evidence = moves(10)._replace(previous=None, last=None)
     X = PLANE.sample(5, np.random.default_rng(5))
-    still = Moving().fit(evidence).log_at(X).mean
+    still = SwitchingCost().fit(evidence).log_at(X).mean
     np.testing.assert_allclose(still, LogGP().fit(evidence).log_at(X).mean, atol=0.2)
-    assert Moving().fit(moves(1)) is None
+    assert SwitchingCost().fit(moves(1)) is None
 
 
 # ---------------------------------------------------------------- through the chain
@@ -193,11 +195,11 @@ def test_a_belief_knows_where_it_is():
     np.testing.assert_allclose(np.exp(cost.mean), here, rtol=1e-12)
     np.testing.assert_array_equal(shortfall <= 0, np.array(here) <= 5.0)
     assert belief.predicted(X[0])["cost"].mean[0] == pytest.approx(np.log(here[0]))
-    after = belief.imagine(X[1], 0.3, here[1])
+    after = belief.fantasise(X[1], 0.3, here[1])
     there = [distance(PLANE.decode(x), PLANE.decode(X[1])) for x in X[:4]]
     np.testing.assert_allclose(np.exp(after.costs(X[:4])[0].mean), there, rtol=1e-12)
     assert after.ledger.left == pytest.approx(5.0 - here[1])
-    unpaid = belief.imagine(X[1], 0.3, {})
+    unpaid = belief.fantasise(X[1], 0.3, {})
     np.testing.assert_array_equal(unpaid.costs(X[:4])[0].mean, after.costs(X[:4])[0].mean)
 
 
@@ -254,7 +256,10 @@ def test_a_cost_that_does_not_look_back_costs_the_same():
 
 def test_a_learnt_move_through_the_optimizer():
     optimizer = Optimizer(
-        Space({"x": Float(0, 10), "k": Int(1, 5)}), budget=80.0, policy=EIPerCost(), cost=Moving()
+        Space({"x": Float(0, 10), "k": Int(1, 5)}),
+        budget=80.0,
+        policy=EIPerCost(),
+        cost=SwitchingCost(),
     )
     before = None
     for _ in range(14):

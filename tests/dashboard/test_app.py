@@ -144,7 +144,7 @@ def test_a_trial_explains_itself(database):
     assert "momentum" in facts.text or "adam" in facts.text
     assert "drawn uniformly" in why.text
     assert "the front: the " in why.text
-    assert 'data-figure="front"' in why.text
+    assert 'data-figure="pareto"' in why.text
     assert "ValueError: &lt;b&gt;no&lt;/b&gt;" in log.text
     assert "It has reported nothing." in log.text
 
@@ -300,7 +300,7 @@ def test_what_takes_long_comes_later(database):
         return [figure.name for figure in watcher.seen("svm").figures]
 
     names = live(database, script)
-    assert {"predictions", "drivers", "front", "slice", "prospect"} <= set(names)
+    assert {"predictions", "drivers", "pareto", "slice", "prospect"} <= set(names)
 
 
 def test_a_database_that_disappears_and_comes_back(database, tmp_path):

@@ -6,7 +6,7 @@ from farthing import Float, InvalidInput, Optimizer, Outcome, minimize
 from farthing.data.importing import Imported
 from farthing.policies import Random
 from farthing.replay import replay
-from farthing.stopping import Stalled
+from farthing.stopping import NoImprovement
 
 LINE = {"x": Float(0, 1)}
 
@@ -96,4 +96,6 @@ def test_what_minimize_returns_is_taken_in_and_replayed():
 
     result = minimize(objective, LINE, budget="$9", policy=Random())
     assert made().import_trials(result).taken == len(result.history) > 0
-    assert replay(result, Stalled(window=2)) == replay(result.history, Stalled(window=2))
+    assert replay(result, NoImprovement(window=2)) == replay(
+        result.history, NoImprovement(window=2)
+    )

@@ -82,7 +82,7 @@ def a_history(space, size, seed, states=("done", "failed", "killed")):
                 because="a reason, 'quoted'",
                 error='it said "no",\nand went' if state == "failed" else None,
                 notes={"phase": "start"},
-                run=Run(worker="here:7", run_s=0.5, progress=({"step": 1},)),
+                run=Run(worker="here:7", run_s=0.5, reports=({"step": 1},)),
             )
         )
     return tuple(trials)
@@ -169,7 +169,7 @@ def test_a_row_is_plain_and_a_record_has_everything():
     assert json.loads(json.dumps(whole))["number"] == 2
     assert row(trial).items() <= whole.items()
     assert (whole["state"], whole["censored"], whole["retry"]) == ("killed", 1, 0)
-    assert (whole["worker"], whole["run_s"], whole["progress"]) == ("here:7", 0.5, [{"step": 1}])
+    assert (whole["worker"], whole["run_s"], whole["reports"]) == ("here:7", 0.5, [{"step": 1}])
     assert record(a_history(SPACE, 1, seed=1)[0])["censored"] == 0
     known = {*Trial.__dataclass_fields__, *Run.__dataclass_fields__} - {"x", "run"}
     assert whole.keys() == known | {"censored"}

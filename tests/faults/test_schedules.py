@@ -20,10 +20,10 @@ from farthing.cost import Linear
 from farthing.policies import (
     EI,
     CArBO,
-    CheapCover,
     ConfidenceBound,
     ContextualEI,
     Cooling,
+    CostEffectiveDesign,
     EIPerCost,
     Gittins,
     LatinHypercube,
@@ -62,7 +62,7 @@ SPACES = {
     "table": Space.from_rows([{"u": float(u), "v": v} for v, u in enumerate(_u)]),
 }
 POINTS = {"integers": 12, "conditional": 11, "table": 14}  # how many there are
-DESIGNS = (Random(), Sobol(), LatinHypercube(), CheapCover())
+DESIGNS = (Random(), Sobol(), LatinHypercube(), CostEffectiveDesign())
 POLICIES = (
     *(EI(), EIPerCost(), ContextualEI(), Gittins(), Thompson(), ConfidenceBound()),
     *(*DESIGNS, Cooling(), CArBO(), Rollout(horizon=2)),
@@ -155,7 +155,7 @@ class Trouble:
         assert max(asked.values(), default=1) == 1, asked
         for resource in ledger:
             account = ledger[resource]
-            held = math.fsum(held.get(resource, 0.0) for held in ledger.holds.values())
+            held = math.fsum(held.get(resource, 0.0) for held in ledger.reservations.values())
             assert math.isclose(account.reserved, held, abs_tol=1e-12)
             if math.isfinite(account.limit):
                 total = account.spent + account.reserved + account.left

@@ -13,7 +13,7 @@ from processes import PATIENCE, is_alive, wait_until
 from farthing import InvalidInput, Study
 from farthing.errors import Infrastructure
 from farthing.integrations.dask import BEGIN, Dask, _evaluate, _Watch
-from farthing.running import Allowance, CallableTask, CommandTask, Job, report
+from farthing.running import Allowance, CallableTask, CommandTask, Job, report_progress
 
 pytestmark = pytest.mark.xdist_group("dask")  # one process of tests, one cluster
 JOB = Job({"x": 0.5}, number=0, seed=0)
@@ -168,7 +168,7 @@ def test_failures_lost_machines_and_progress(client):
 
     def reports(params):
         for step in range(3):
-            report(step, 1.0 / (step + 1), cost=step + 1.0)
+            report_progress(step, 1.0 / (step + 1), cost=step + 1.0)
         return 0.25
 
     failed = engine(client, fails).run(JOB, Allowance(0.1, go_on))

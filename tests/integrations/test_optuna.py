@@ -147,9 +147,9 @@ def test_the_samplers_own_time_is_not_the_objectives():
     slow = Slow()
     study = study_with(CostAwareSampler(SPACE, policy=slow))
     study.optimize(loss, n_trials=7)
-    thought = [t for t in study.trials if t.number in slow.slept]
-    assert len(thought) >= 2
-    for trial in thought:  # Optuna's own duration has the sleep in it
+    suggestion = [t for t in study.trials if t.number in slow.slept]
+    assert len(suggestion) >= 2
+    for trial in suggestion:  # Optuna's own duration has the sleep in it
         ours = trial.duration.total_seconds() - trial.user_attrs["farthing:seconds"]
         assert ours >= slow.seconds
 
@@ -171,7 +171,7 @@ def test_seconds_are_those_in_which_something_ran():
     last = max(t.datetime_complete for t in study.trials)
     assert ledger.spent <= (last - first).total_seconds() + 1e-6
     assert 0.2 < ledger.spent < of_all
-    assert 0 < ledger.thinking < ledger.spent
+    assert 0 < ledger.overhead < ledger.spent
 
 
 # ── what others did ────────────────────────────────────────────────────────────────────────────
@@ -317,7 +317,7 @@ def test_the_study_says_what_is_better():
     with pytest.raises(InvalidInput, match="create_study"):
         CostAwareSampler(direction="maximize")
     with pytest.raises(InvalidInput, match="cannot end a trial"):
-        CostAwareSampler(leash=4)
+        CostAwareSampler(max_overrun=4)
     with pytest.raises(InvalidInput, match="is no amount"):
         CostAwareSampler(budget="lots")
     with pytest.raises(InvalidInput, match="not both"):

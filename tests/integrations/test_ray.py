@@ -24,7 +24,7 @@ from farthing.integrations.capacity import places
 from farthing.integrations.ray import Ray
 from farthing.integrations.ray_tune import BudgetSearch
 from farthing.policies import Random
-from farthing.running import Allowance, CallableTask, Job, report
+from farthing.running import Allowance, CallableTask, Job, report_progress
 from farthing.stopping import MaxTrials
 
 JOB = Job({"x": 0.5}, number=0, seed=0)
@@ -144,7 +144,7 @@ def test_failures_lost_machines_and_progress(cluster):
 
     def reports(params):
         for step in range(3):
-            report(step, 1.0 / (step + 1), cost=step + 1.0)
+            report_progress(step, 1.0 / (step + 1), cost=step + 1.0)
         return 0.25
 
     failed = engine(fails).run(JOB, Allowance(0.1, go_on))
@@ -306,7 +306,7 @@ def test_what_is_known_survives_a_restart(tmp_path):
 
 
 def test_seconds_are_what_ray_tune_measures(monkeypatch):
-    Clock(monkeypatch, thought=0.5)
+    Clock(monkeypatch, suggestion=0.5)
     search = BudgetSearch("20 worker_s", {"x": Float(0, 1)}, metric="loss", mode="min")
     search.suggest("a")
     search.on_trial_complete("a", {"loss": 1.0, "time_total_s": 4.0})
@@ -315,8 +315,8 @@ def test_seconds_are_what_ray_tune_measures(monkeypatch):
     dollars.suggest("a")
     dollars.on_trial_complete("a", {"loss": 1.0, "time_total_s": 4.0})
     account = dollars.optimizer.ledger["usd"]
-    assert account.spent - account.thinking == pytest.approx(4.0)  # a dollar a second
-    assert account.thinking == pytest.approx(0.5)
+    assert account.spent - account.overhead == pytest.approx(4.0)  # a dollar a second
+    assert account.overhead == pytest.approx(0.5)
 
 
 @pytest.mark.filterwarnings("ignore")

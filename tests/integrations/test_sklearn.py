@@ -106,7 +106,7 @@ class Sleeps(ClassifierMixin, BaseEstimator):
 @pytest.fixture
 def clock(monkeypatch):
     """Goes on while a fit of `Sleeps` in this process sleeps, and for 10 ms at each thought."""
-    clock = Clock(monkeypatch, thought=0.01)
+    clock = Clock(monkeypatch, suggestion=0.01)
     monkeypatch.setattr("farthing.integrations.sklearn.time", clock)
     theirs = SimpleNamespace(time=clock.monotonic, perf_counter=clock.monotonic)
     monkeypatch.setattr("sklearn.model_selection._validation.time", theirs)
@@ -124,8 +124,8 @@ def test_a_budget_of_seconds_is_kept(clock):
     results = search.cv_results_
     slept = np.array([p["seconds"] for p in results["params"]]) * results["n_folds"]
     assert results["cost"] == pytest.approx(slept)
-    assert ledger.thinking == pytest.approx(ledger.spent - slept.sum())
-    assert ledger.thinking == pytest.approx(0.01 * len(slept), abs=0.011)
+    assert ledger.overhead == pytest.approx(ledger.spent - slept.sum())
+    assert ledger.overhead == pytest.approx(0.01 * len(slept), abs=0.011)
     last = results["params"][-1]["seconds"]  # a fit that has begun is let finish
     assert 0.5 < ledger.spent <= 1.0 + last
 

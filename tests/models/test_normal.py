@@ -27,12 +27,12 @@ from farthing.models.normal import (
     gittins_slopes,
     h,
     h_inverse,
-    leash,
     log_affordable,
     log_affordable_slopes,
     log_ei,
     log_ei_slopes,
     log_h,
+    max_overrun,
     mean_residual_cost,
 )
 
@@ -440,11 +440,11 @@ def test_what_a_log_normal_cost_will_still_be(m, s, ahead):
 @pytest.mark.parametrize("s", [0.7, 1.0, 2.0])
 @pytest.mark.parametrize("margin", [1.5, 4.0, 20.0])
 def test_a_leash_ends_where_going_on_costs_more_than_the_margin(s, margin):
-    end = leash(2.0, s, margin)
+    end = max_overrun(2.0, s, margin)
     wanted = np.log(margin) + 2.0 + s * s / 2
     grid = np.linspace(end, end + 12, 40)[1:]
     assert all(mean_residual_cost(2.0, s, t) > wanted for t in grid)
     if end > 2.0:
         assert mean_residual_cost(2.0, s, end) == pytest.approx(wanted, abs=1e-6)
-    assert leash(2.0 + np.log(7), s, margin) == pytest.approx(end + np.log(7), abs=1e-9)
-    assert leash(2.0, s, 2 * margin) > end
+    assert max_overrun(2.0 + np.log(7), s, margin) == pytest.approx(end + np.log(7), abs=1e-9)
+    assert max_overrun(2.0, s, 2 * margin) > end

@@ -5,7 +5,7 @@ import pytest
 from beliefs import done, toy
 
 from farthing import Budget, Categorical, Float, History, InvalidInput, Ledger, Optimizer, Space
-from farthing.policies import CArBO, CheapCover, Cooling
+from farthing.policies import CArBO, Cooling, CostEffectiveDesign
 
 
 def spent(share, limit=1e6):
@@ -25,7 +25,7 @@ TRIED = History((done(0, [0.25], 0.22),))
 def test_it_covers_until_an_eighth_is_spent():
     for share in (0.0, 0.06, 0.1249):
         belief = toy(ledger=spent(share), history=TRIED)
-        assert proposed(CArBO(), belief) == proposed(CheapCover(), belief)
+        assert proposed(CArBO(), belief) == proposed(CostEffectiveDesign(), belief)
     for share in (0.125, 0.5, 0.99):
         belief = toy(ledger=spent(share), history=TRIED)
         assert proposed(CArBO(), belief) == proposed(Cooling(), belief)
@@ -46,8 +46,8 @@ def test_the_scarcest_resource_decides():
 
 def test_the_share_and_the_cover_can_be_chosen():
     belief = toy(ledger=spent(0.3), history=TRIED)
-    assert proposed(CArBO(share=0.5), belief) == proposed(CheapCover(), belief)
-    greedy = CheapCover(greedy=True)
+    assert proposed(CArBO(share=0.5), belief) == proposed(CostEffectiveDesign(), belief)
+    greedy = CostEffectiveDesign(greedy=True)
     assert proposed(CArBO(share=0.5, greedy=True), belief) == proposed(greedy, belief)
     assert proposed(CArBO(share=0), toy(ledger=spent(0), history=TRIED)) == proposed(
         Cooling(), toy(ledger=spent(0), history=TRIED)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from farthing import Budget, Categorical, Float, History, Ledger, Space
 from farthing.acquisition.search import sobol
 from farthing.cost import Known
-from farthing.policies import CheapCover
+from farthing.policies import CostEffectiveDesign
 from farthing.policies.cost_effective_design import best_filler, distances, last_standing
 
 
@@ -43,7 +43,7 @@ def run(space, cost, design, *, budget, greedy=False):
     spent, chosen = 0.0, []
     while spent < budget:
         belief = known(space, cost={"cost": model}, history=history)
-        proposal = CheapCover(greedy=greedy).propose(belief, np.random.default_rng(0))
+        proposal = CostEffectiveDesign(greedy=greedy).propose(belief, np.random.default_rng(0))
         assert proposal.notes["phase"] == "start"
         chosen.append(space.decode(proposal.x))
         spent += cost(chosen[-1])
@@ -118,7 +118,7 @@ def test_with_a_constant_cost_the_policy_is_greedy_farthest_point(learnt, table)
         if learnt:  # uncertain far from what is known, as a model that learns would be
             cost = _Uncertain(np.array(design))
         belief = known(space, cost={"cost": cost}, history=history)
-        x = CheapCover().propose(belief, np.random.default_rng(0)).x
+        x = CostEffectiveDesign().propose(belief, np.random.default_rng(0)).x
         domain = space.rows if table else _discretisation(space)
         distance = np.array([min(_mismatch(z, p) for p in design) for z in domain])
         assert min(_mismatch(x, p) for p in design) == pytest.approx(distance.max(), abs=1e-8)
@@ -157,7 +157,7 @@ def test_the_policy_is_the_inner_loop_on_what_is_left(seed):
     cost = {"cost": Given(space.rows, np.log(price), np.zeros(25))}
     history = History(tuple(done(i, space.rows[i], 0.0, space=space) for i in (3, 7, 11)))
     belief = known(space, cost=cost, history=history, budget=Budget(7.5))
-    x = CheapCover().propose(belief, rng).x
+    x = CostEffectiveDesign().propose(belief, rng).x
     left = [i for i in range(25) if i not in (3, 7, 11) and price[i] <= 7.5]
     design = space.rows[[3, 7, 11]]
     distance = [round(min(np.linalg.norm(space.rows[i] - p) for p in design), 9) for i in left]
@@ -173,7 +173,9 @@ def test_greedy_is_the_most_fill_per_cost(seed):
     price = np.exp(rng.normal(0, 1, 25))
     cost = {"cost": Given(space.rows, np.log(price), np.zeros(25))}
     history = History((done(0, space.rows[3], 0.0, space=space),))
-    proposal = CheapCover(greedy=True).propose(known(space, cost=cost, history=history), rng)
+    proposal = CostEffectiveDesign(greedy=True).propose(
+        known(space, cost=cost, history=history), rng
+    )
     left = np.delete(np.arange(25), 3)
     rate = brute_filler(price[left], space.rows[left], space.rows, [space.rows[3]])
     np.testing.assert_array_equal(proposal.x, space.rows[left[np.argmax(rate)]])
@@ -211,7 +213,7 @@ def test_the_greedy_variant_covers_better_for_the_same_money():
 
 # ---------------------------------------------------------------- the rest
 def test_before_any_cost_is_known_it_starts():
-    proposal = CheapCover().propose(known(LINE), np.random.default_rng(0))
+    proposal = CostEffectiveDesign().propose(known(LINE), np.random.default_rng(0))
     assert proposal.notes == {"phase": "start"}
     assert "the middle of the space" in proposal.because
 
@@ -225,15 +227,15 @@ def test_only_what_is_affordable_and_nothing_twice():
     cost = {"cost": Known(lambda p: 1 + 9 * p["x"]).bind(LINE)}
     history = History((done(0, [0.0], 0.0), done(1, [0.25], 0.0)))
     belief = known(LINE, cost=cost, history=history, budget=Budget(5.5))
-    assert CheapCover().propose(belief, np.random.default_rng(0)).x == [0.5]
+    assert CostEffectiveDesign().propose(belief, np.random.default_rng(0)).x == [0.5]
     ledger = Ledger.of(Budget(5.5)).charge(None, {"cost": 0.1})
     belief = known(LINE, cost=cost, history=history, ledger=ledger)
-    assert CheapCover().propose(belief, np.random.default_rng(0)).x is None
+    assert CostEffectiveDesign().propose(belief, np.random.default_rng(0)).x is None
 
 
 def test_off_the_discretisation_something_affordable_is_still_found():
     space = Space({"x": Float(2, 5), "z": Float(0, 1)})
     cost = Known(lambda p: 1 + 1e6 * (p["x"] - 2.7312) ** 2).bind(space)
     belief = known(space, cost={"cost": cost}, budget=Budget(1.0004))
-    x = CheapCover().propose(belief, np.random.default_rng(0)).x
+    x = CostEffectiveDesign().propose(belief, np.random.default_rng(0)).x
     assert abs(space.decode(x)["x"] - 2.7312) < 2.1e-5

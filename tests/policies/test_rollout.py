@@ -29,11 +29,11 @@ def wavy(seed, d=2, n=10, limit=60.0, **settings):
     space = Space({f"x{j}": Float(0, 1) for j in range(d)})
     optimizer = Optimizer(space, budget=limit, policy=EI(), seed=seed, **settings)
     rng = np.random.default_rng(seed)
-    waves, phase, dearer = rng.normal(0, 3, (3, d)), rng.random(3) * 6, rng.normal(size=d)
+    waves, phase, more_expensive = rng.normal(0, 3, (3, d)), rng.random(3) * 6, rng.normal(size=d)
     for x in rng.random((n, d)):
         params = dict(zip(space.names, x, strict=True))
         optimizer.add(
-            params, float(np.sin(waves @ x + phase).sum()), cost=float(np.exp(dearer @ x))
+            params, float(np.sin(waves @ x + phase).sum()), cost=float(np.exp(more_expensive @ x))
         )
     return believed(optimizer._settings, optimizer._look())
 

@@ -274,7 +274,11 @@ def test_check_sees_what_is_planted(check, name, source):
     ("check", "name", "source"),
     [
         (imports_only_layers_above, "farthing.policies.carbo", "from .cooling import Cooling"),
-        (imports_only_layers_above, "farthing.policies.carbo", "from ..acquisition.belief import Belief"),
+        (
+            imports_only_layers_above,
+            "farthing.policies.carbo",
+            "from ..acquisition.belief import Belief",
+        ),
         (
             imports_only_layers_above,
             "farthing.optimizer",

@@ -29,7 +29,7 @@ IMPORTER = "farthing.storage.settings_text"
 WAY = {
     "_import": {"_find"},
     "_find": {"_is_importable", "restore"},  # a name given here; below
-    "restore": {"restore", "_part", "_restore_space"},  # behind `foreign_in`, or --trust
+    "restore": {"restore", "_part", "_restore_space"},  # behind `external_in`, or --trust
 }
 # Where else in the house code is run: never by a name that a database holds.
 ELSEWHERE = {

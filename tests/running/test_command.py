@@ -206,16 +206,16 @@ def test_progress_is_passed_on_while_it_runs(evaluate, tmp_path):
     )
     seen = []
 
-    def on_progress(message, usage):
+    def on_report(message, usage):
         seen.append((dict(message), dict(usage.reported)))
         (tmp_path / "go").touch()
 
-    finished = evaluate(script(code, str(tmp_path / "go")), on_progress=on_progress)
+    finished = evaluate(script(code, str(tmp_path / "go")), on_report=on_report)
     assert finished.value == 3
     first, second = {"step": 1, "value": 4, "cost": 2}, {"step": 2, "cost": {"usd": 7}}
     assert [message for message, _ in seen] == [first, second]
     assert seen[0][1] == {"": 2.0}
-    assert list(finished.progress) == [first, second]
+    assert list(finished.reports) == [first, second]
     assert finished.usage.reported == {"": 2.0, "usd": 7.0}
     assert finished.cost == {}
 

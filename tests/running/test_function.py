@@ -15,7 +15,7 @@ from processes import wait_until
 
 from farthing import Outcome
 from farthing.errors import Infrastructure, InvalidInput
-from farthing.running import CallableTask, report
+from farthing.running import CallableTask, report_progress
 from farthing.running.answer import MAX_TEXT
 
 
@@ -167,15 +167,15 @@ def test_what_the_parent_had_not_flushed_is_not_written_twice(tmp_path):
 def test_progress_from_inside(evaluate):
     def objective(params):
         for step in range(3):
-            report(step, np.float32(step / 2), cost={"usd": np.float64(step)})
-        report(np.int64(3))
+            report_progress(step, np.float32(step / 2), cost={"usd": np.float64(step)})
+        report_progress(np.int64(3))
         return 1.0
 
     seen = []
-    finished = evaluate(CallableTask(objective), on_progress=lambda m, u: seen.append(m["step"]))
+    finished = evaluate(CallableTask(objective), on_report=lambda m, u: seen.append(m["step"]))
     assert seen == [0, 1, 2, 3]
-    assert finished.progress[1] == {"step": 1, "value": 0.5, "cost": {"usd": 1.0}}
-    assert finished.progress[3] == {"step": 3}
+    assert finished.reports[1] == {"step": 1, "value": 0.5, "cost": {"usd": 1.0}}
+    assert finished.reports[3] == {"step": 3}
     assert finished.usage.reported == {"usd": 2.0}
 
 
@@ -316,7 +316,7 @@ def test_an_objective_may_use_processes_and_threads_itself(evaluate):
 
     finished = evaluate(CallableTask(objective))
     assert finished.value == 6.0, finished.error
-    assert finished.progress == ({"step": 1},)
+    assert finished.reports == ({"step": 1},)
 
 
 def test_an_evaluation_inside_an_evaluation(evaluate):
@@ -331,12 +331,12 @@ def test_an_evaluation_inside_an_evaluation(evaluate):
 
 def test_spawned_objectives_report_fail_and_are_seeded(evaluate):
     def objective(params):
-        report(1, random.random())
+        report_progress(1, random.random())
         raise ValueError("boom")
 
     finished = [evaluate(CallableTask(objective, start="spawn"), seed=4) for _ in range(2)]
     assert "ValueError: boom" in finished[0].error
-    assert finished[0].progress == finished[1].progress != ()
+    assert finished[0].reports == finished[1].reports != ()
 
 
 def test_what_cannot_be_pickled_is_told_at_once(evaluate):

@@ -13,7 +13,7 @@ from processes import PATIENCE
 
 from farthing import Outcome
 from farthing.errors import Infrastructure, InvalidInput
-from farthing.running import Allowance, CallableTask, InProcess, Interrupted, Job, report
+from farthing.running import Allowance, CallableTask, InProcess, Interrupted, Job, report_progress
 
 
 class Unspeakable(Exception):
@@ -36,10 +36,10 @@ def never(usage):
     raise AssertionError("it cannot be ended, so nobody is to be asked")
 
 
-def call(objective, params=None, *, on_progress=None):
+def call(objective, params=None, *, on_report=None):
     engine = InProcess(objective)
     assert not engine.kills
-    return engine.run(Job(params or {}, number=7, seed=3), Allowance(0.01, never, on_progress))
+    return engine.run(Job(params or {}, number=7, seed=3), Allowance(0.01, never, on_report))
 
 
 def test_what_it_is_called_with_and_what_comes_back():
@@ -77,7 +77,7 @@ def test_both_engines_agree(evaluate, objective):
 @pytest.mark.parametrize("engine", ["here", "there"])
 def test_progress_is_no_value_however_long_the_reason_that_there_is_none(evaluate, engine):
     def objective(params):
-        report(1, 0.5)
+        report_progress(1, 0.5)
         return Outcome(failed="x" * 2**21)
 
     finished = call(objective) if engine == "here" else evaluate(CallableTask(objective))
@@ -137,25 +137,25 @@ def test_what_it_uses():
 def test_progress_is_passed_on_and_kept():
     def objective(params):
         for step in range(3):
-            report(step, np.float32(step / 2), cost={"usd": step})
-        report(3)
+            report_progress(step, np.float32(step / 2), cost={"usd": step})
+        report_progress(3)
         return 1.0
 
     seen = []
-    finished = call(objective, on_progress=lambda message, usage: seen.append((message, usage)))
+    finished = call(objective, on_report=lambda message, usage: seen.append((message, usage)))
     assert [message["step"] for message, _ in seen] == [0, 1, 2, 3]
     assert [usage.reported["usd"] for _, usage in seen] == [0.0, 1.0, 2.0, 2.0]
     times = [usage.wall_s for _, usage in seen] + [finished.usage.wall_s]
     assert times == sorted(times)
-    assert finished.progress == tuple(message for message, _ in seen)
+    assert finished.reports == tuple(message for message, _ in seen)
     assert finished.usage.reported == {"usd": 2.0}
     assert finished.cost == {}
 
 
 def test_nothing_is_printed_and_later_reports_are(capsys):
-    call(lambda params: report(1) or 1.0)
+    call(lambda params: report_progress(1) or 1.0)
     assert capsys.readouterr().out == ""
-    report(2)
+    report_progress(2)
     assert capsys.readouterr().out == '{"step": 2}\n'
 
 
@@ -163,14 +163,14 @@ def test_nothing_is_printed_and_later_reports_are(capsys):
 def test_an_error_of_the_listener_is_not_the_objectives(caught):
     def objective(params):
         with suppress(LookupError if caught else KeyError):
-            report(1)
+            report_progress(1)
         return 1.0
 
-    def on_progress(message, usage):
+    def on_report(message, usage):
         raise LookupError("the database is gone")
 
     with pytest.raises(LookupError, match="the database is gone"):
-        call(objective, on_progress=on_progress)
+        call(objective, on_report=on_report)
 
 
 def test_each_thread_hears_its_own():
@@ -178,14 +178,14 @@ def test_each_thread_hears_its_own():
 
     def objective(params):
         both.wait(PATIENCE)  # until the other listens, too
-        report(params["x"])
+        report_progress(params["x"])
         both.wait(PATIENCE)
         return float(params["x"])
 
     heard = {}
 
     def run(x):
-        heard[x] = call(objective, {"x": x}).progress
+        heard[x] = call(objective, {"x": x}).reports
 
     threads = [threading.Thread(target=run, args=(x,)) for x in range(2)]
     for thread in threads:
@@ -197,14 +197,14 @@ def test_each_thread_hears_its_own():
 
 def test_one_engine_inside_the_other(evaluate):
     def inner(params):
-        report(2)
+        report_progress(2)
         return params["x"] + 1.0
 
     def outer(params):
-        report(1)
+        report_progress(1)
         finished = params["run"](params)
-        report(3)
-        return finished.value + len(finished.progress)
+        report_progress(3)
+        return finished.value + len(finished.reports)
 
     there = lambda params: evaluate(CallableTask(inner), params)  # noqa: E731
     here = lambda params: call(inner, params)  # noqa: E731
@@ -215,12 +215,12 @@ def test_one_engine_inside_the_other(evaluate):
     ]:
         finished = engine(outer, {"x": 1.0, "run": run})
         assert finished.value == 3.0, finished.error
-        assert finished.progress == ({"step": 1}, {"step": 3})
+        assert finished.reports == ({"step": 1}, {"step": 3})
 
 
 def test_ctrl_c_says_what_was_used(ctrl_c):
     def objective(params):
-        report(1, cost=4)
+        report_progress(1, cost=4)
         signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(Interrupted) as caught:
@@ -231,7 +231,7 @@ def test_ctrl_c_says_what_was_used(ctrl_c):
     assert finished.error == "interrupted from the keyboard"
     assert finished.usage.wall_s > 0
     assert finished.usage.reported == {"": 4.0}
-    assert finished.progress == ({"step": 1, "cost": 4.0},)
+    assert finished.reports == ({"step": 1, "cost": 4.0},)
 
 
 def test_global_randomness_is_left_alone():

@@ -6,7 +6,14 @@ import re
 import pytest
 
 from farthing.errors import Interrupted
-from farthing.running import Allowance, CallableTask, CommandTask, Job, ProcessGroup, report
+from farthing.running import (
+    Allowance,
+    CallableTask,
+    CommandTask,
+    Job,
+    ProcessGroup,
+    report_progress,
+)
 from farthing.running.log import Log
 
 
@@ -93,7 +100,7 @@ def test_a_command_is_kept_with_its_messages(tmp_path):
 def test_a_function_is_kept_as_it_prints_and_why_it_failed(tmp_path):
     def objective(params):
         print("hello from", params["x"])
-        report(1, 0.5)
+        report_progress(1, 0.5)
         raise ValueError("never any good")
 
     finished = run(CallableTask(objective), tmp_path / "0.log")
@@ -102,7 +109,7 @@ def test_a_function_is_kept_as_it_prints_and_why_it_failed(tmp_path):
     assert text.rstrip().endswith("ValueError: never any good")
     assert "step" not in text  # which is kept as progress
     assert finished.error.count("never any good") == text.count("never any good")
-    assert finished.progress == ({"step": 1, "value": 0.5},)
+    assert finished.reports == ({"step": 1, "value": 0.5},)
 
 
 def test_what_was_printed_before_it_was_killed_is_kept(tmp_path):

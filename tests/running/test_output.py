@@ -6,7 +6,7 @@ import pytest
 
 from farthing.running.output import (
     MAX_LINE,
-    MAX_PROGRESS,
+    MAX_REPORTS,
     MAX_TAIL,
     MAX_TAIL_LINE,
     Messages,
@@ -34,7 +34,7 @@ def test_how_it_is_cut_into_chunks_does_not_matter(size):
     text = b'hello\n{"step": 1, "value": 4}\r\n\n {"value": 1.5, "cost": {"usd": 2}} \n\xff\n'
     messages = read(*(text[i : i + size] for i in range(0, len(text), size)))
     assert messages.result == {"value": 1.5, "cost": {"usd": 2}}
-    assert list(messages.progress) == [{"step": 1, "value": 4}]
+    assert list(messages.reports) == [{"step": 1, "value": 4}]
     assert messages.last_line == "�"
 
 
@@ -86,21 +86,21 @@ def test_a_line_without_end_takes_no_memory_and_the_next_one_is_read():
 def test_progress_is_handed_over_once_and_the_last_is_kept():
     messages = Messages("value")
     seen = []
-    for step in range(MAX_PROGRESS + 10):
+    for step in range(MAX_REPORTS + 10):
         seen += messages.feed(json.dumps({"step": step}).encode() + b"\n")
-    assert [message["step"] for message in seen] == list(range(MAX_PROGRESS + 10))
-    assert messages.progress[0]["step"] == 10
-    assert len(messages.progress) == MAX_PROGRESS
+    assert [message["step"] for message in seen] == list(range(MAX_REPORTS + 10))
+    assert messages.reports[0]["step"] == 10
+    assert len(messages.reports) == MAX_REPORTS
     assert messages.result is None
 
 
 def test_long_progress_is_kept_short():
     line = {"step": 1, "value": 2, "cost": 3, "weights": [0.5] * 5000}
-    assert list(read(json.dumps(line).encode()).progress) == [{"step": 1, "value": 2, "cost": 3}]
+    assert list(read(json.dumps(line).encode()).reports) == [{"step": 1, "value": 2, "cost": 3}]
 
 
 def test_progress_can_be_stored_as_json():
-    progress = read(b'{"step": 1, "value": NaN, "more": {"x": [Infinity, 1e999, 2]}}\n').progress
+    progress = read(b'{"step": 1, "value": NaN, "more": {"x": [Infinity, 1e999, 2]}}\n').reports
     assert list(progress) == [{"step": 1, "value": None, "more": {"x": [None, None, 2]}}]
 
 

@@ -301,7 +301,7 @@ def test_when_on_progress_raises_nothing_survives(evaluate, pids):
         time.sleep(FOREVER)
 
     with pytest.raises(LookupError):
-        evaluate(CallableTask(objective), on_progress=fail, grace=0.2)
+        evaluate(CallableTask(objective), on_report=fail, grace=0.2)
     assert pids.alive == []
 
 

@@ -5,27 +5,27 @@ import sys
 
 import pytest
 
-from farthing.running import CommandTask, report
+from farthing.running import CommandTask, report_progress
 
 
 def test_a_script_prints_it(capsys):
-    report(3, 0.5, cost={"usd": 1})
+    report_progress(3, 0.5, cost={"usd": 1})
     assert json.loads(capsys.readouterr().out) == {"step": 3, "value": 0.5, "cost": {"usd": 1.0}}
 
 
 def test_nothing_but_a_step(capsys):
-    report(3)
+    report_progress(3)
     assert capsys.readouterr().out == '{"step": 3}\n'
 
 
 @pytest.mark.parametrize("cost", ["much", {"usd": "much"}])
 def test_a_cost_that_is_none(cost):
     with pytest.raises(ValueError, match="much"):
-        report(1, cost=cost)
+        report_progress(1, cost=cost)
 
 
 def test_a_command_reports(evaluate):
-    code = "from farthing.running import report; report(1, 2.0); print('{\"value\": 1}')"
+    code = "from farthing.running import report_progress; report_progress(1, 2.0); print('{\"value\": 1}')"
     finished = evaluate(CommandTask([sys.executable, "-c", code]))
-    assert finished.progress == ({"step": 1, "value": 2.0},)
+    assert finished.reports == ({"step": 1, "value": 2.0},)
     assert finished.value == 1

@@ -29,7 +29,7 @@ def judge(text="", status=CLEAN, tail="", file=None, metric="value"):
     messages = said(text, metric)
     finished = ended(messages, USED, status=status, tail=tail, result_file=file)
     assert finished.usage is USED
-    assert finished.progress == tuple(messages.progress)
+    assert finished.reports == tuple(messages.reports)
     return finished
 
 

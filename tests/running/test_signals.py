@@ -10,9 +10,9 @@ from farthing.running.signals import (
     INTERRUPTED,
     ORPHANED,
     TERMINATED,
-    Leave,
+    ExitRequest,
+    announced,
     hears,
-    saying_so,
     signals,
 )
 from farthing.running.worker import SUSPECT
@@ -27,38 +27,38 @@ def heard():
 
 
 def test_the_first_ctrl_c_lets_finish_the_second_kills_the_third_interrupts():
-    with signals() as must_leave:
-        assert must_leave() is None
+    with signals() as exit_requested:
+        assert exit_requested() is None
         signal.raise_signal(signal.SIGINT)
-        assert must_leave() == Leave(INTERRUPTED, now=False)
+        assert exit_requested() == ExitRequest(INTERRUPTED, now=False)
         signal.raise_signal(signal.SIGINT)
-        assert must_leave() == Leave(INTERRUPTED, now=True)
+        assert exit_requested() == ExitRequest(INTERRUPTED, now=True)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
 
 def test_sigterm_kills_and_the_second_interrupts_once():
-    with signals() as must_leave:
+    with signals() as exit_requested:
         signal.raise_signal(signal.SIGTERM)
-        assert must_leave() == Leave(TERMINATED, now=True)
+        assert exit_requested() == ExitRequest(TERMINATED, now=True)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)  # a pool repeats it
-        assert must_leave() == Leave(TERMINATED, now=True)
+        assert exit_requested() == ExitRequest(TERMINATED, now=True)
 
 
 def test_sigterm_after_ctrl_c_is_sigterm():
-    with signals() as must_leave:
+    with signals() as exit_requested:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)
-        assert must_leave() == Leave(TERMINATED, now=True)
+        assert exit_requested() == ExitRequest(TERMINATED, now=True)
 
 
 def test_a_parent_that_is_gone_is_noticed(monkeypatch):
-    with signals() as must_leave:
+    with signals() as exit_requested:
         monkeypatch.setattr(os, "getppid", lambda: 1)
         signal.raise_signal(signal.SIGINT)
-        assert must_leave() == Leave(ORPHANED, now=True)
+        assert exit_requested() == ExitRequest(ORPHANED, now=True)
 
 
 def test_whoever_heard_signals_before_hears_them_again():
@@ -82,9 +82,9 @@ def test_what_is_ignored_stays_ignored():
     try:
         assert not hears(signal.SIGTERM)
         assert hears(signal.SIGINT)
-        with signals() as must_leave:
+        with signals() as exit_requested:
             signal.raise_signal(signal.SIGTERM)
-            assert must_leave() is None
+            assert exit_requested() is None
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -94,8 +94,8 @@ def test_a_thread_hears_none_and_changes_none():
     found = []
 
     def listen():
-        with signals() as must_leave:
-            found.append((must_leave(), signal.getsignal(signal.SIGINT)))
+        with signals() as exit_requested:
+            found.append((exit_requested(), signal.getsignal(signal.SIGINT)))
 
     before = signal.getsignal(signal.SIGINT)
     thread = threading.Thread(target=listen)
@@ -106,22 +106,22 @@ def test_a_thread_hears_none_and_changes_none():
 
 def test_each_is_said_once_with_what_is_running_then(capsys):
     leave, running = [None], [3]
-    asked = saying_so(lambda: leave[-1], lambda: running)
+    asked = announced(lambda: leave[-1], lambda: running)
     assert asked() is None
     assert capsys.readouterr().err == ""
-    leave.append(Leave(INTERRUPTED, now=False))
+    leave.append(ExitRequest(INTERRUPTED, now=False))
     assert asked() == asked() == leave[-1]
     assert capsys.readouterr().err == (
         "Ctrl-C: trial 3 is let finish, then this ends. Ctrl-C again kills it.\n"
     )
-    leave.append(Leave(INTERRUPTED, now=True))
+    leave.append(ExitRequest(INTERRUPTED, now=True))
     assert asked() == asked() == leave[-1]
     assert capsys.readouterr().err == "Ctrl-C: trial 3 is killed; what it used is charged.\n"
 
 
 def test_nobody_is_there_to_be_told_that_he_is_gone(capsys):
-    leave = Leave(ORPHANED, now=True)
-    assert saying_so(lambda: leave, lambda: [3])() == leave
+    leave = ExitRequest(ORPHANED, now=True)
+    assert announced(lambda: leave, lambda: [3])() == leave
     assert capsys.readouterr().err == ""
 
 
@@ -140,4 +140,4 @@ def test_nobody_is_there_to_be_told_that_he_is_gone(capsys):
     ],
 )
 def test_it_is_a_sentence(leave, running, said):
-    assert Leave(*leave).sentence(running) == said
+    assert ExitRequest(*leave).sentence(running) == said

@@ -13,7 +13,7 @@ from farthing import Float, InvalidInput, Study
 from farthing.policies import Random
 from farthing.running import Finished, Usage
 from farthing.running.signals import INTERRUPTED, TERMINATED
-from farthing.running.thread_pool import run_crew
+from farthing.running.thread_pool import run_thread_pool
 from farthing.running.worker import Place
 
 USED = Usage(0.01, 0.0, 0.0, {})
@@ -117,7 +117,9 @@ def test_what_is_let_finish_is_waited_for_when_the_others_have_left(tmp_path):
     settings = {"space": {"x": Float(0, 1)}, "policy": Random(), "budget": "2 trials"}
     study, engine = Study.create(tmp_path / "a.db", name="a", **settings), Two()
     places = [Place("0"), Place("1")]
-    assert run_crew(study, study.in_force, engine, engine.look, places) == INTERRUPTED
+    assert (
+        run_thread_pool(study, study.current_settings, engine, engine.look, places) == INTERRUPTED
+    )
     assert [t.state for t in study.history] == ["done", "done"]
     study.close()
 
@@ -138,7 +140,9 @@ def test_an_interrupt_waits_until_what_was_running_is_told(study):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_crew(study, study.in_force, Slow(running.set), look, [Place("0"), Place("1")])
+        run_thread_pool(
+            study, study.current_settings, Slow(running.set), look, [Place("0"), Place("1")]
+        )
     assert members() == []
     assert sorted(t.state for t in study.history) == ["done", "done", "killed", "killed"]
 

@@ -98,13 +98,13 @@ def test_what_was_told_is_never_taken_back(evaluate, pids, tmp_path):
     )
     told = []
 
-    def on_progress(message, usage):
+    def on_report(message, usage):
         told.append(usage)
         go.touch()
         assert wait_until(lambda: is_reaped(pids.all[0]))
 
     task = CommandTask([sys.executable, "-S", "-c", code, str(pids.path), str(go)])
-    finished = evaluate(task, tick=FOREVER, on_progress=on_progress)
+    finished = evaluate(task, tick=FOREVER, on_report=on_report)
     assert finished.value == 5
     assert told[0].wall_s < told[1].wall_s <= finished.usage.wall_s
     assert told[0].cpu_s <= told[1].cpu_s <= finished.usage.cpu_s

@@ -30,8 +30,8 @@ from farthing.core.settings import Settings
 from farthing.cost import Known
 from farthing.history import StopReason
 from farthing.policies import EIPerCost, Random
-from farthing.running import CommandTask, Finished, InProcess, Usage, report
-from farthing.running.signals import INTERRUPTED, TERMINATED, Leave
+from farthing.running import CommandTask, Finished, InProcess, Usage, report_progress
+from farthing.running.signals import INTERRUPTED, TERMINATED, ExitRequest
 from farthing.running.worker import Place, _tick, until_stopped
 from farthing.stopping import MaxTrials
 
@@ -78,7 +78,7 @@ def heard(monkeypatch):
         said.append((leave, list(running)))
         return ""
 
-    monkeypatch.setattr("farthing.running.signals.Leave.sentence", sentence)
+    monkeypatch.setattr("farthing.running.signals.ExitRequest.sentence", sentence)
     return said
 
 
@@ -98,7 +98,7 @@ class Sleeper:
     def __call__(self, params):
         (self.folder / str(os.getpid())).touch()
         if self.cost is not None:
-            report(1, cost=self.cost)
+            report_progress(1, cost=self.cost)
         time.sleep(FOREVER)
 
     @property
@@ -115,7 +115,7 @@ class Sleeper:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_study_runs_until_it_is_time_to_stop(url, workers):
     study, seen = make(url, budget="$5", stop=MaxTrials(6), rate="$3.6/h"), []
-    result = study.run(square, workers=workers, progress=lambda s: seen.append(s.name))
+    result = study.run(square, workers=workers, on_change=lambda s: seen.append(s.name))
     assert [trial.state for trial in result.history] == ["done"] * 6
     assert all(trial.value == trial.params["a"] ** 2 for trial in result.history)
     assert result.stop_reason.sentence == "6 of at most 6 trials made"
@@ -243,7 +243,7 @@ def test_a_lease_is_renewed_three_times_before_it_ends(lease, budget, tick):
             ticks.append(allowance.tick)
             return InProcess(lambda params: Outcome(1.0, 1.0)).run(job, allowance)
 
-    until_stopped(Optimizer.made_with(settings), settings, Noting(), lambda: None)
+    until_stopped(Optimizer.of(settings), settings, Noting(), lambda: None)
     assert ticks == [pytest.approx(tick)]
 
 
@@ -301,7 +301,7 @@ def test_commands_run_too_and_progress_is_stored_with_its_cost(url):
     result = study.run(CommandTask(["sh", "-c", script, "sh", "{a}"]))
     assert [t.value for t in result.history] == [t.params["a"] for t in result.history]
     assert result.spent == 0.5
-    assert study.records()[0]["progress"] == [{"step": 1, "value": 9.0, "cost": {}}]
+    assert study.records()[0]["reports"] == [{"step": 1, "value": 9.0, "cost": {}}]
 
 
 def test_a_known_cost_needs_no_meter(tmp_path):
@@ -581,10 +581,10 @@ class Ponders:
 @pytest.fixture
 def in_turn(url, tmp_path, monkeypatch):
     """Makes a study whose thoughts take so long that one thinks at a time, from the first on."""
-    monkeypatch.setattr("farthing.optimizer.THINKER_LEASE", (FOREVER, 0.0))
+    monkeypatch.setattr("farthing.optimizer.SUGGESTER_LEASE", (FOREVER, 0.0))
 
     def made(trials, **how):
-        policy = Ponders(str(tmp_path / "thoughts"), **how)
+        policy = Ponders(str(tmp_path / "suggestions"), **how)
         study = make(url, policy=policy, budget=PLENTY, stop=MaxTrials(trials))
         study.tell(study.ask(), 4.0, cost=0.1)  # now it is known how long they take
         return study, policy
@@ -653,13 +653,13 @@ def test_a_trial_that_costs_far_more_than_expected_is_killed_by_its_leash(url, t
     def runs_away(params):
         if len(list(folder.iterdir())) >= 8:
             for k in range(300):
-                report(step=k, cost=0.5 * k)
+                report_progress(step=k, cost=0.5 * k)
                 time.sleep(0.01)
             time.sleep(PATIENCE)  # it has cost more than it may by now, and is killed
         (folder / str(time.monotonic_ns())).touch()
         return Outcome(params["a"], cost=1.0)
 
-    study = make(url, budget="$1000", stop=MaxTrials(9), policy=EIPerCost(), leash=4.0)
+    study = make(url, budget="$1000", stop=MaxTrials(9), policy=EIPerCost(), max_overrun=4.0)
     result = study.run(runs_away)
     last = result.history[8]
     assert (last.state, last.run.attempt) == ("killed", 1)
@@ -691,7 +691,7 @@ USED = Usage(wall_s=2.0, cpu_s=1.0, peak_mb=1.0)
 def worked(then, budget=PLENTY, trials=1, measure="wall", **arguments):
     """The optimizer after a worker with such an engine, how often it gave notice, why it ended."""
     settings = Settings.of(SPACE, budget, policy=Random(), stop=MaxTrials(trials), measure=measure)
-    optimizer, notices = Optimizer.made_with(settings), []
+    optimizer, notices = Optimizer.of(settings), []
     because = until_stopped(
         optimizer, settings, Asking(then), lambda: notices.append(None), **arguments
     )
@@ -714,19 +714,21 @@ def test_what_must_end_now_ends_and_what_may_finish_does():
         leaving = [None]
 
         def interrupted(job, allowance, now=now, leaving=leaving):
-            leaving[0] = Leave(StopReason("requested", "somebody came"), now=now)
+            leaving[0] = ExitRequest(StopReason("requested", "somebody came"), now=now)
             return allowance.may_go_on(USED)
 
-        optimizer, _, because = worked(interrupted, trials=3, must_leave=lambda now=leaving: now[0])
+        optimizer, _, because = worked(
+            interrupted, trials=3, exit_requested=lambda now=leaving: now[0]
+        )
         assert str(because) == "somebody came"
         assert [trial.state for trial in optimizer.history] == [state]
 
 
 def test_what_was_thought_of_while_it_had_to_leave_is_given_back():
     answers = chain(
-        [None, Leave(StopReason("requested", "somebody came"), now=False)], repeat(None)
+        [None, ExitRequest(StopReason("requested", "somebody came"), now=False)], repeat(None)
     )
-    optimizer, _, because = worked(pytest.fail, must_leave=lambda: next(answers))
+    optimizer, _, because = worked(pytest.fail, exit_requested=lambda: next(answers))
     assert str(because) == "somebody came"
     assert [trial.state for trial in optimizer.history] == ["lost"]
     assert optimizer.ledger.reserved == 0
@@ -735,10 +737,10 @@ def test_what_was_thought_of_while_it_had_to_leave_is_given_back():
 def test_a_long_trial_keeps_some_of_what_it_said_from_first_to_last():
     def tells(job, allowance):
         for step in range(5000):
-            allowance.on_progress({"step": step}, USED)
+            allowance.on_report({"step": step}, USED)
 
     optimizer, _, _ = worked(tells)
-    steps = [said["step"] for said in optimizer.history[0].run.progress]
+    steps = [said["step"] for said in optimizer.history[0].run.reports]
     assert 300 <= len(steps) <= 1000
     assert steps == sorted(steps)
     assert (steps[0], steps[-1]) == (0, 4999)

@@ -6,7 +6,7 @@ from farthing import Float, History, InvalidInput, Ledger, Optimizer, Space, Tri
 from farthing.acquisition.belief import believe
 from farthing.acquisition.protocols import Proposal
 from farthing.policies import EI
-from farthing.stopping import EIFaded, ei_faded
+from farthing.stopping import EIRatio, ei_faded
 
 SERIES = [-1, -1.4, -0.8, -2, -1.6, -3.1, -5.2, -6.1]
 
@@ -28,7 +28,7 @@ def follow(rule, series, monkeypatch):
 
 
 def test_it_stops_at_a_share_of_the_first(monkeypatch):  # [O-36]
-    verdicts = follow(EIFaded(ratio=0.01, first=5), SERIES, monkeypatch)
+    verdicts = follow(EIRatio(ratio=0.01, first=5), SERIES, monkeypatch)
     assert [v.stop for v in verdicts] == [False] * 7 + [True]
     assert [v.number for v in verdicts] == SERIES
     assert all(v.threshold == pytest.approx(-6.005170186, abs=1e-9) for v in verdicts[4:])
@@ -40,29 +40,29 @@ def test_it_stops_at_a_share_of_the_first(monkeypatch):  # [O-36]
 
 
 def test_what_it_remembers_is_noted_until_it_is_enough(monkeypatch):
-    verdicts = follow(EIFaded(first=3), SERIES, monkeypatch)
+    verdicts = follow(EIRatio(first=3), SERIES, monkeypatch)
     assert [len(v.notes.get("ei_faded", [])) for v in verdicts] == [1, 2, 3, 0, 0, 0, 0, 0]
     assert verdicts[2].notes["ei_faded"] == SERIES[:3]
 
 
 def test_two_rules_share_what_they_remember(monkeypatch):
     """A shorter memory is the beginning of a longer one."""
-    longer = follow(EIFaded(first=5), SERIES, monkeypatch)
+    longer = follow(EIRatio(first=5), SERIES, monkeypatch)
     history = History((done(0, [2.0], 0.5, notes=dict(longer[4].notes)),))
     monkeypatch.setattr(ei_faded, "most_per_cost", lambda belief, rng: -6.0)
-    verdict = judged(EIFaded(first=3), toy(history=history))
+    verdict = judged(EIRatio(first=3), toy(history=history))
     assert verdict.threshold == pytest.approx(np.log(0.01) + np.median(SERIES[:3]))
 
 
 def test_it_does_not_stop_while_it_gathers(monkeypatch):
-    verdicts = follow(EIFaded(ratio=0.9, first=4), [0.0, -50.0, -50.0, -50.0, -60.0], monkeypatch)
+    verdicts = follow(EIRatio(ratio=0.9, first=4), [0.0, -50.0, -50.0, -50.0, -60.0], monkeypatch)
     assert [v.stop for v in verdicts] == [False] * 4 + [True]
 
 
 def test_it_compares_with_the_first_twenty_unless_something_else_is_said(monkeypatch):
     """Half of these are high: one more or less would move the median by 50."""
     series = [0.0] * 10 + [-100.0] * 15
-    verdicts = follow(EIFaded(), series, monkeypatch)
+    verdicts = follow(EIRatio(), series, monkeypatch)
     assert [v.stop for v in verdicts] == [False] * 20 + [True] * 5
     assert all(v.threshold == pytest.approx(np.log(0.01) - 50) for v in verdicts[19:])
 
@@ -71,22 +71,22 @@ def test_a_stop_is_certified(monkeypatch):
     history = History((done(0, [2.0], 0.5, notes={"ei_faded": [-1.0]}),))
     found = iter([-9.0, -2.0])
     monkeypatch.setattr(ei_faded, "most_per_cost", lambda belief, rng: next(found))
-    verdict = judged(EIFaded(first=1), toy(history=history))
+    verdict = judged(EIRatio(first=1), toy(history=history))
     assert (verdict.stop, verdict.number) == (False, -2.0)
 
 
 def test_the_statistic_is_that_of_the_pool():
     most = np.log(0.01133397354)
-    assert judged(EIFaded(), toy()).number == pytest.approx(most, abs=1e-9)
+    assert judged(EIRatio(), toy()).number == pytest.approx(most, abs=1e-9)
     row = toy().space.rows[3]
-    assert judged(EIFaded(), toy(), Proposal(row, "D")).number == pytest.approx(most, abs=1e-9)
+    assert judged(EIRatio(), toy(), Proposal(row, "D")).number == pytest.approx(most, abs=1e-9)
     uncertain = pool([0.3], [0.2], [10.0], 0.25, cost_std=[0.8])
     expected = np.log(0.05726893964) - np.log(10.0) - 0.32
-    assert judged(EIFaded(), uncertain).number == pytest.approx(expected, abs=1e-9)
+    assert judged(EIRatio(), uncertain).number == pytest.approx(expected, abs=1e-9)
 
 
 def test_without_costs_it_is_the_improvement():
-    verdict = judged(EIFaded(), two_points())
+    verdict = judged(EIRatio(), two_points())
     assert verdict.because.startswith("one more evaluation is expected to improve the objective by")
     grid = np.linspace(0, 1, 4001)[:, None]
     mean, std = two_points().objective.at(grid)
@@ -100,17 +100,17 @@ def test_with_running_trials_it_averages_and_says_so():
     history = History(tuple(done(i, [i / 6], np.sin(i), space=space) for i in range(7)))
     history = history.adding(Trial(7, space.decode(np.array([0.55])), np.array([0.55])))
     belief = believe(space, history, Ledger.of(None), learners={})
-    assert "(averaged over what the running trial may return)" in judged(EIFaded(), belief).because
+    assert "(averaged over what the running trial may return)" in judged(EIRatio(), belief).because
 
 
 def test_a_run_goes_on_after_a_restart_as_if_there_had_been_none():
     """The statistics are in the trials: a new Optimizer with the same trials says the same."""
-    one = Optimizer(Space({"x": Float(0, 1)}), policy=EI(), stop=EIFaded(ratio=0.5, first=4))
+    one = Optimizer(Space({"x": Float(0, 1)}), policy=EI(), stop=EIRatio(ratio=0.5, first=4))
     while not one.verdict.stop and len(one.history) < 40:
         trial = one.ask()
         one.tell(trial, float(np.sin(9 * trial.params["x"])))
     assert one.verdict.stop
-    again = Optimizer(Space({"x": Float(0, 1)}), policy=EI(), stop=EIFaded(ratio=0.5, first=4))
+    again = Optimizer(Space({"x": Float(0, 1)}), policy=EI(), stop=EIRatio(ratio=0.5, first=4))
     again._memory.commit(lambda state, now: one._look())
     assert again.verdict == one.verdict
 
@@ -118,10 +118,10 @@ def test_a_run_goes_on_after_a_restart_as_if_there_had_been_none():
 @pytest.mark.parametrize("ratio", [0.0, 1.0, -1, np.nan, "0.1"])
 def test_a_senseless_ratio_is_refused(ratio):
     with pytest.raises(InvalidInput, match="between 0 and 1"):
-        EIFaded(ratio=ratio)
+        EIRatio(ratio=ratio)
 
 
 @pytest.mark.parametrize("first", [0, 2.5, True, None])
 def test_a_senseless_number_of_first_values_is_refused(first):
     with pytest.raises(InvalidInput, match="whole number of at least 1"):
-        EIFaded(first=first)
+        EIRatio(first=first)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farthing import History, InvalidInput, Trial
-from farthing.stopping import Stalled
+from farthing.stopping import NoImprovement
 
 
 def verdict_after(values, window=5, running=0, **settings):
@@ -13,7 +13,7 @@ def verdict_after(values, window=5, running=0, **settings):
     for _ in range(running):
         history = history.adding(Trial(len(history), {}, np.array([0.0])))
     belief = known(line(2), history=history, **settings)
-    return Stalled(window)(belief, NOTHING, np.random.default_rng(0))
+    return NoImprovement(window)(belief, NOTHING, np.random.default_rng(0))
 
 
 def first_stop(values, window=5):
@@ -31,7 +31,9 @@ def test_five_in_a_row_unless_something_else_is_said():
     stops = []
     for count in range(1, 9):
         history = History(tuple(done(i, [0.0], 1.0 + i) for i in range(count)))
-        verdict = Stalled()(known(line(2), history=history), NOTHING, np.random.default_rng(0))
+        verdict = NoImprovement()(
+            known(line(2), history=history), NOTHING, np.random.default_rng(0)
+        )
         stops.append(verdict.stop)
     assert stops == [False] * 5 + [True] * 3  # the first of eight values is the best
 
@@ -62,11 +64,11 @@ def test_failures_are_no_values():
             for i, state in enumerate(states)
         )
     )
-    verdict = Stalled(1)(known(line(2), history=history), NOTHING, np.random.default_rng(0))
+    verdict = NoImprovement(1)(known(line(2), history=history), NOTHING, np.random.default_rng(0))
     assert verdict.number == 1
 
 
 @pytest.mark.parametrize("window", [0, -1, 2.5, "5", True])
 def test_a_senseless_window_is_refused(window):
     with pytest.raises(InvalidInput, match="whole number of at least 1"):
-        Stalled(window)
+        NoImprovement(window)

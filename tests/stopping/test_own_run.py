@@ -6,14 +6,14 @@ import pytest
 from farthing import Float, Optimizer, Space
 from farthing.policies import EIPerCost
 from farthing.stopping import (
-    EIFaded,
-    Insignificant,
+    EIRatio,
     MaxTrials,
+    NoImprovement,
     NotWorthIt,
     ProbableRegret,
     RegretGap,
-    RegretGapFaded,
-    Stalled,
+    RegretGapRatio,
+    SmallImprovement,
     Target,
     after,
     all_of,
@@ -49,17 +49,17 @@ def run(rule, direction):
 RULES = {
     "NotWorthIt": lambda sign: NotWorthIt(worth=1e-4),
     "RegretGap": lambda sign: RegretGap(within=0.01),
-    "EIFaded": lambda sign: EIFaded(ratio=0.05, first=3),
-    "RegretGapFaded": lambda sign: RegretGapFaded(ratio=0.05, first=3),
-    "RegretGapFaded, by noise": lambda sign: RegretGapFaded(ratio=None),
+    "EIRatio": lambda sign: EIRatio(ratio=0.05, first=3),
+    "RegretGapRatio": lambda sign: RegretGapRatio(ratio=0.05, first=3),
+    "RegretGapFaded, by noise": lambda sign: RegretGapRatio(ratio=None),
     "ProbableRegret": lambda sign: ProbableRegret(within=0.05, delta=0.3),
     "ProbableRegret, plain": lambda sign: ProbableRegret(within=0.02, plain=True),
-    "Stalled": lambda sign: Stalled(),
-    "Insignificant": lambda sign: after(8, Insignificant(share=0.01)),
+    "NoImprovement": lambda sign: NoImprovement(),
+    "SmallImprovement": lambda sign: after(8, SmallImprovement(share=0.01)),
     "Target": lambda sign: Target(sign * TARGET),
     "MaxTrials": lambda sign: MaxTrials(9),
     "in_a_row": lambda sign: in_a_row(3, NotWorthIt(worth=1e-3)),
-    "all_of": lambda sign: all_of(Stalled(3), NotWorthIt(worth=1e-3)),
+    "all_of": lambda sign: all_of(NoImprovement(3), NotWorthIt(worth=1e-3)),
     "any_of": lambda sign: any_of(MaxTrials(30), RegretGap(within=0.01)),
 }
 

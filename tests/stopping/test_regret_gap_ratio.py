@@ -7,7 +7,7 @@ from oracles import dense_gp, sampled_improvement
 
 from farthing import Float, History, InvalidInput, Ledger, Space, Trial
 from farthing.acquisition.belief import START, believe
-from farthing.stopping import RegretGapFaded
+from farthing.stopping import RegretGapRatio
 from farthing.stopping.regret_gap_ratio import LEAST_NOISE, Moved, _newest, improvement
 
 SPACE = Space({"x": Float(2, 3)})
@@ -120,7 +120,7 @@ def _notes(verdicts):
 
 
 def test_it_compares_with_the_median_of_the_first():
-    verdicts = follow(RegretGapFaded(ratio=0.2, first=4), 22)
+    verdicts = follow(RegretGapRatio(ratio=0.2, first=4), 22)
     first = [v.number for v in verdicts[:4]]
     assert [v.stop for v in verdicts[:4]] == [False] * 4
     assert all(v.threshold == pytest.approx(0.2 * np.median(first)) for v in verdicts[4:])
@@ -132,7 +132,7 @@ def test_it_compares_with_the_median_of_the_first():
 
 
 def test_asking_again_without_a_new_value_counts_once():
-    rule = RegretGapFaded(first=3)
+    rule = RegretGapRatio(first=3)
     values = [value_at(i) for i in range(7)]
     verdict = rule(belief_of(values), NOTHING, np.random.default_rng(0))
     noted = history_of(values)
@@ -155,7 +155,7 @@ def judged_with(rule, noted, values):
 
 def test_the_last_of_the_first_values_is_not_compared_with_itself():
     """All of them are noted, but since the last of them nothing is new."""
-    rule, noted = RegretGapFaded(first=3), [[5, 1e9], [6, 1e9], [7, 1e9]]
+    rule, noted = RegretGapRatio(first=3), [[5, 1e9], [6, 1e9], [7, 1e9]]
     again = judged_with(rule, noted, 7)
     assert (again.stop, again.notes["regret_gap_faded"]) == (False, noted)
     new = judged_with(rule, noted, 8)
@@ -164,14 +164,14 @@ def test_the_last_of_the_first_values_is_not_compared_with_itself():
 
 def test_it_compares_with_the_first_twenty_unless_something_else_is_said():
     noted = [[i - 13, 1e9] for i in range(20)]
-    assert judged_with(RegretGapFaded(), noted, 7).stop
-    one_less = judged_with(RegretGapFaded(), noted[:-1], 7)
+    assert judged_with(RegretGapRatio(), noted, 7).stop
+    one_less = judged_with(RegretGapRatio(), noted[:-1], 7)
     assert (one_less.stop, len(one_less.notes["regret_gap_faded"])) == (False, 20)
 
 
 def test_without_a_ratio_noise_is_the_measure():
     belief = belief_of([value_at(i) for i in range(9)])
-    verdict = RegretGapFaded(ratio=None)(belief, NOTHING, np.random.default_rng(0))
+    verdict = RegretGapRatio(ratio=None)(belief, NOTHING, np.random.default_rng(0))
     moved = _newest(belief, 0.1, np.random.default_rng(0))
     assert verdict.threshold == pytest.approx(moved.by_noise(0.1))
     assert verdict.stop == (moved.gap <= moved.by_noise(0.1))
@@ -181,7 +181,7 @@ def test_without_a_ratio_noise_is_the_measure():
 def test_running_trials_are_left_out_and_that_is_said():
     values = [value_at(i) for i in range(9)]
     alone, more = (
-        RegretGapFaded()(belief_of(values, running), NOTHING, np.random.default_rng(0))
+        RegretGapRatio()(belief_of(values, running), NOTHING, np.random.default_rng(0))
         for running in (0, 2)
     )
     assert more.number == pytest.approx(alone.number, rel=1e-6)
@@ -192,5 +192,5 @@ def test_running_trials_are_left_out_and_that_is_said():
     "arguments", [{"ratio": 0.0}, {"ratio": 2}, {"first": 0}, {"delta": 0.0}, {"delta": 1}]
 )
 def test_senseless_settings_are_refused(arguments):
-    with pytest.raises(InvalidInput, match="RegretGapFaded"):
-        RegretGapFaded(**arguments)
+    with pytest.raises(InvalidInput, match="RegretGapRatio"):
+        RegretGapRatio(**arguments)

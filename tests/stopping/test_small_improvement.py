@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farthing import History, InvalidInput, Trial
-from farthing.stopping import Insignificant
+from farthing.stopping import SmallImprovement
 
 VALUES = [0.50, 0.42, 0.60, 0.41, 0.39, 0.45, 0.38, 0.385, 0.44, 0.379, 0.3795, 0.40]
 
@@ -14,7 +14,7 @@ def verdict_after(values, running=0, **arguments):
     history = History(tuple(done(i, [0.0], v) for i, v in enumerate(values)))
     for _ in range(running):
         history = history.adding(Trial(len(history), {}, np.array([0.0])))
-    return Insignificant(**arguments)(
+    return SmallImprovement(**arguments)(
         known(line(2), history=history), NOTHING, np.random.default_rng(0)
     )
 
@@ -70,10 +70,10 @@ def test_running_trials_are_left_out_and_that_is_said():
 @pytest.mark.parametrize("window", [0, 1, 2.5, True])
 def test_a_senseless_window_is_refused(window):
     with pytest.raises(InvalidInput, match="whole number of at least 2"):
-        Insignificant(window=window)
+        SmallImprovement(window=window)
 
 
 @pytest.mark.parametrize("share", [0.0, -0.1, np.nan, np.inf, "0.1"])
 def test_a_senseless_share_is_refused(share):
     with pytest.raises(InvalidInput, match="positive share"):
-        Insignificant(share=share)
+        SmallImprovement(share=share)

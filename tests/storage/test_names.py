@@ -83,8 +83,8 @@ PARTS = {
         for part in ("policy", "stop", "cost")
         if part in made
     },
-    "once in a row": stopping.in_a_row(1, stopping.Stalled()),
-    "after one": stopping.after(1, stopping.all_of(stopping.Stalled())),
+    "once in a row": stopping.in_a_row(1, stopping.NoImprovement()),
+    "after one": stopping.after(1, stopping.all_of(stopping.NoImprovement())),
 }
 
 
@@ -142,7 +142,9 @@ def test_a_name_of_an_earlier_version_needs_no_trust():
 
 
 def test_renaming_a_class_or_a_field_is_one_row(monkeypatch):
-    row = Named(cost.Median, ("farthing.cost.median:Median", "Median"), fields={"of": "learner"})
+    row = Named(
+        cost.PointEstimate, ("farthing.cost.median:Median", "Median"), fields={"of": "learner"}
+    )
     others = {name: each for name, each in NAMES.items() if name != "Median"}
     monkeypatch.setattr(names_module, "NAMES", {**others, "PointEstimate": row})
     for earlier in row.before:
@@ -150,8 +152,8 @@ def test_renaming_a_class_or_a_field_is_one_row(monkeypatch):
             stored = {"s": [{"__is__": earlier, key: {"__is__": "farthing.cost.log_gp:LogGP"}}]}
             now = current(stored)
             assert now == {"s": [{"__is__": "PointEstimate", "learner": {"__is__": "LogGP"}}]}
-            assert restore(now) == {"s": [cost.Median()]}
-    assert describe(cost.Median())["__is__"] == "PointEstimate"
+            assert restore(now) == {"s": [cost.PointEstimate()]}
+    assert describe(cost.PointEstimate())["__is__"] == "PointEstimate"
 
 
 def test_what_no_version_wrote_is_left_as_it_is():

@@ -25,9 +25,9 @@ from farthing.cli import main
 FILES = Path(__file__).parents[1] / "snapshots"
 SHOWN = ("number", "state", "params", "value", "cost", "predicted", "because", "error")
 # {name in expected.json: name of today}.
-ACCOUNT = {name: name for name in ("limit", "spent", "reserved", "left", "thinking")}
-TIMES = {name: name for name in ("elapsed_s", "thinking_s")}
-COLUMNS: dict[str, str] = {}  # of a trial, where they differ
+ACCOUNT = {name: name for name in ("limit", "spent", "reserved", "left")} | {"thinking": "overhead"}
+TIMES = {"elapsed_s": "elapsed_s", "thinking_s": "overhead_s"}
+COLUMNS = {"think_s": "suggest_s", "progress": "reports"}  # of a trial, where they differ
 
 # Of a predicted cost: since the first release, killed trials are learnt from by another likelihood.
 PREDICTED = 2e-2
@@ -178,7 +178,7 @@ def test_everything_is_there(version, before, name):
     assert list(ledger) == list(accounts)
     for resource, account in accounts.items():
         assert {key: getattr(ledger[resource], key) for key in ACCOUNT.values()} == numbers(account)
-    assert plain(ledger.holds) == expected["holds"]
+    assert plain(ledger.reservations) == expected["holds"]
     first = next(iter(accounts.values()))
     assert {key: getattr(ledger, key) for key in ACCOUNT.values()} == numbers(first)
     assert plain(study.waiting) == expected.get("waiting", [])
@@ -210,7 +210,9 @@ def test_a_study_is_the_settings_it_was_made_with(version, before, name):
     study = Study.create(before, name=name, **made)
     assert len(study.history) == len(version.expected[name]["trials"])
     assert study.changed == {}
-    assert study.kept.keys() == ({"budget", "policy", "lease", "x", "n"} if _later(name) else set())
+    assert study.overridden.keys() == (
+        {"budget", "policy", "lease", "x", "n"} if _later(name) else set()
+    )
     assert study.space == {**made, **_later(name)}["space"]
     study.close()
     fewer = Space(dict(list(made["space"].parameters.items())[:-1]))
@@ -238,9 +240,9 @@ def test_it_can_be_changed(version, before, name):
     study.change(lease=9)
     same = Study.create(before, name=name, **wanted)
     before_that = {"policy", "x", "n"} if _later(name) else set()
-    assert (same.changed, same.kept.keys()) == ({}, {"lease"} | before_that)
+    assert (same.changed, same.overridden.keys()) == ({}, {"lease"} | before_that)
     again = Study.open(before, name, trust=True)
-    assert (again.in_force.lease, again.seed) == (9, 99)
+    assert (again.current_settings.lease, again.seed) == (9, 99)
     said = [list(change["said"]) for change in again.changes]
     assert said[-2:] == [["budget", "seed"], ["lease"]]
     assert len(again.history) == len(version.expected[name]["trials"])
@@ -293,14 +295,14 @@ def test_it_goes_on(version, before, name, farthing):
     assert account.spent == pytest.approx(spent + paid)
     assert account.left == pytest.approx(account.limit - spent - paid)
     assert account.reserved == 0
-    assert not study.ledger.holds
+    assert not study.ledger.reservations
     done = len(study.history.done)
 
     def stop_after_two(study):
         if len(study.history.done) == done + 2:
             farthing("stop", "--name", name)
 
-    result = study.run(version.made.OBJECTIVES[name], progress=stop_after_two)
+    result = study.run(version.made.OBJECTIVES[name], on_change=stop_after_two)
     assert len(result.history.done) == done + 2
     assert str(result.stop_reason) == "a stop was requested"
     assert result.ledger[resource].spent > spent + paid
@@ -353,7 +355,7 @@ def test_the_same_command_goes_on_after_the_stop_that_was_requested(version, bef
     assert len(study.history) == 8
     is_next(version, study, study.history[known], expected["next"][0])
     assert spent < study.ledger.spent < study.ledger.limit
-    assert study.ledger.thinking > expected["status"]["budget"]["s"]["thinking"]
+    assert study.ledger.overhead > expected["status"]["budget"]["s"]["thinking"]
     study.close()
 
 

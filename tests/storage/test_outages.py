@@ -14,7 +14,7 @@ from processes import PATIENCE, wait_until
 from sqlalchemy import event, text
 
 from farthing import Budget, Float, Ledger, Space, Study
-from farthing.core.events import Moment, Passed, Turn
+from farthing.core.events import Moment, SuggestLock, TimePassed
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
@@ -24,7 +24,7 @@ from farthing.running import Finished, Usage
 from farthing.running.worker import until_stopped
 from farthing.stopping import MaxTrials
 from farthing.storage import database as databases
-from farthing.storage import memory as memories
+from farthing.storage import database_store as memories
 from farthing.storage.rows import ledger_text
 
 SPACE = {"x": Float(0, 1)}
@@ -294,13 +294,13 @@ def test_after_an_outage_the_living_have_time_to_renew(tmp_path, monkeypatch, an
             return commit(change)
 
         monkeypatch.setattr(memory, "_commit", slowly)
-        study.commit(Passed())
+        study.commit(TimePassed())
     else:
         monkeypatch.setattr(databases, "PATIENCE", 0.1)
         study._database.close()  # its connections are made anew, with that patience
         study._database._connect()
         with pytest.raises(Unreachable):
-            study.commit(Passed())
+            study.commit(TimePassed())
         holder.let_go()
     study._checked = -math.inf
     assert study.is_worked_on()
@@ -367,32 +367,34 @@ def test_a_clock_set_back_is_no_present():
     """A worker is there second after second; the memory's clock is set back by 40 s in between."""
     settings = Settings.of(Space(SPACE), "8s", policy=Random())
     state = State(Ledger.of(Budget("8s")))
-    state = apply(settings, state, Passed(), Moment(1000.0, 0.0))
+    state = apply(settings, state, TimePassed(), Moment(1000.0, 0.0))
     there = 0
     while not state.ledger.used_up:
         there += 1
         now = 1000.0 + there - (40.0 if there > 3 else 0.0)
-        state = apply(settings, state, Passed(), Moment(now, 1.0))
+        state = apply(settings, state, TimePassed(), Moment(now, 1.0))
         assert there < 20
     assert there == 8
 
 
 def test_a_clock_set_ahead_charges_nothing_that_nobody_was_there_for():
     settings = Settings.of(Space(SPACE), "8s", policy=Random())
-    state = apply(settings, State(Ledger.of(Budget("8s"))), Passed(), Moment(1000.0, 0.0))
-    state = apply(settings, state, Passed(), Moment(90_000.0, 1.0))
-    state = apply(settings, state, Passed(), Moment(90_000.5, 5.0))  # another's, at the same time
+    state = apply(settings, State(Ledger.of(Budget("8s"))), TimePassed(), Moment(1000.0, 0.0))
+    state = apply(settings, state, TimePassed(), Moment(90_000.0, 1.0))
+    state = apply(
+        settings, state, TimePassed(), Moment(90_000.5, 5.0)
+    )  # another's, at the same time
     assert state.ledger["s"].spent == 1.5
 
 
 def test_waiting_for_the_database_is_charged(tmp_path):
     study, holder = make(tmp_path / "s.db", budget="1h"), Holder(tmp_path / "s.db")
     with study.on_the_clock():
-        study.commit(Passed())
+        study.commit(TimePassed())
         before = study.ledger["s"].spent
         holder.hold()
         threading.Timer(0.5, holder.free.set).start()
-        study.commit(Passed())
+        study.commit(TimePassed())
     holder.let_go()
     assert study.ledger["s"].spent - before >= holder.seconds * 0.99
 
@@ -455,11 +457,11 @@ def test_whoever_died_before_the_clock_was_set_back_is_given_up(url):
 def test_a_thinker_who_died_before_the_clock_was_set_back_is_not_waited_for():
     settings = Settings.of(Space(SPACE), "8s", policy=Random())
     state = State(Ledger.of(Budget("8s")))
-    state = apply(settings, state, Passed(), Moment(90_000.0, 0.0))
-    state = apply(settings, state, Turn("dead", 10.0), Moment(90_000.0, None))
-    state = apply(settings, state, Passed(), Moment(1_000.0, 1.0))
-    assert state.is_thinking("me", 1_009.0)
-    assert not state.is_thinking("me", 1_011.0)
+    state = apply(settings, state, TimePassed(), Moment(90_000.0, 0.0))
+    state = apply(settings, state, SuggestLock("dead", 10.0), Moment(90_000.0, None))
+    state = apply(settings, state, TimePassed(), Moment(1_000.0, 1.0))
+    assert state.is_suggesting("me", 1_009.0)
+    assert not state.is_suggesting("me", 1_011.0)
 
 
 def test_a_crew_is_as_patient_as_the_run_that_it_belongs_to(tmp_path, monkeypatch):
@@ -475,13 +477,13 @@ def test_a_crew_is_as_patient_as_the_run_that_it_belongs_to(tmp_path, monkeypatc
         def run(self, job, allowance):
             return Finished("done", 0.5, {}, None, Usage(0.01, 0.0, 0.0, {}))
 
-    began = memories.DatabaseMemory.commit
+    began = memories.DatabaseStore.commit
 
     def commit(memory, change):
         seen.append(memory.patience)
         return began(memory, change)
 
-    monkeypatch.setattr(memories.DatabaseMemory, "commit", commit)
+    monkeypatch.setattr(memories.DatabaseStore, "commit", commit)
     study.run(lambda params: 0.0, engine=Cluster())
     assert len(study.history) == 2
     assert set(seen) <= {0.0, 60.0}  # a result is told at once or kept on the disk

@@ -46,7 +46,7 @@ class Thinks:
         return Random().propose(belief, rng)
 
     @property
-    def thoughts(self):
+    def suggestions(self):
         with open(self.path) as file:
             return len(file.readlines())
 
@@ -57,7 +57,7 @@ def make(server, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)  # where a run keeps what its trials print
 
     def made(**settings):
-        policy = Thinks(str(tmp_path / "thoughts"))
+        policy = Thinks(str(tmp_path / "suggestions"))
         settings = {"space": {"x": Float(0, 1)}, "policy": policy, **settings}
         return Study.create(server.url, name=request.node.name, **settings), policy
 
@@ -75,7 +75,7 @@ def test_an_ask_outlives_a_crash_of_the_server(make, server):
         study.tell(trial, 1.0)
     study.tell(trial, 1.0)
     assert [(t.state, t.value) for t in again.history] == [("done", 1.0)]
-    assert (again.ask().number, policy.thoughts) == (1, 2)
+    assert (again.ask().number, policy.suggestions) == (1, 2)
 
 
 def test_an_ask_that_a_server_forgot_is_an_error_with_a_remedy(make, server):
@@ -101,10 +101,10 @@ def test_a_run_goes_on_after_a_crash_right_after_an_ask(make, server, number):
             crashed.append(number)
             server.crash_and_restart()
 
-    result = study.run(lambda params: params["x"], progress=crash)
+    result = study.run(lambda params: params["x"], on_change=crash)
     assert crashed == [number]
     assert [trial.state for trial in result.history] == ["done"] * 4
     assert [trial.value for trial in result.history] == [t.params["x"] for t in result.history]
-    assert policy.thoughts == 4 + 1  # one for each, and one that it is over
+    assert policy.suggestions == 4 + 1  # one for each, and one that it is over
     assert result.ledger.reserved == 0
     assert result.spent == pytest.approx(sum(t.cost["worker_s"] for t in result.history))

@@ -67,7 +67,7 @@ def test_a_trial_holds_what_it_will_need_and_ends_when_nothing_is_left(url):
     for used in (2.0, 5.0, 9.0):
         cost, ahead = {"usd": used}, {"usd": used + 1}
         assert worker.renew(trial, lease=FOREVER, cost=cost, ahead=ahead) is None
-        assert study.ledger.held(0)["usd"] == pytest.approx(used + 1)
+        assert study.ledger.reserved_for(0)["usd"] == pytest.approx(used + 1)
         assert study.ledger.left == pytest.approx(9 - used)
     why = worker.renew(trial, lease=FOREVER, cost={"usd": 9.5}, ahead={"usd": 10.5})
     assert why == "the budget of $10.00 is spent"
@@ -106,7 +106,7 @@ def test_a_trial_whose_worker_disappeared_is_lost_and_charged(url):
     assert (lost.state, dict(lost.cost)) == ("lost", {"usd": 2.5})
     assert lost.error == "its worker (here:7) disappeared"
     assert study.ledger.spent == 2.5
-    assert study.ledger.holds.keys() == {1}
+    assert study.ledger.reservations.keys() == {1}
     assert not other.is_worked_on()  # nobody promised to renew trial 1
     why = worker.renew(trial, lease=FOREVER, cost={"usd": 3.0}, ahead={"usd": 3.5})
     assert "given up" in why
@@ -176,7 +176,7 @@ def test_the_machines_fault_is_charged_tried_again_and_not_learnt_from(url):
     assert study.ledger.spent == 0.5
     assert failures(worker) == (1, "no GPU")
     assert dict(worker.ask().params) == dict(trial.params)
-    assert worker._think(state(worker)).thought.belief.success is None
+    assert worker._suggest(state(worker)).suggestion.belief.success is None
 
 
 def test_a_value_that_comes_late_is_welcome(url):
@@ -227,10 +227,10 @@ def test_progress_is_kept_with_the_trial(url):
     study, worker = make(url)
     trial = worker.ask(worker="w", lease=FOREVER)
     lines = [{"step": 1, "value": 0.5, "cost": {"usd": 0.1}}]
-    worker.renew(trial, lease=FOREVER, cost={"usd": 0.1}, ahead={"usd": 0.2}, progress=lines)
-    assert study.records()[0]["progress"] == lines
+    worker.renew(trial, lease=FOREVER, cost={"usd": 0.1}, ahead={"usd": 0.2}, reports=lines)
+    assert study.records()[0]["reports"] == lines
     conclude(worker, trial, "done", {"usd": 0.3}, 1.0)
-    assert study.records()[0]["progress"] == lines
+    assert study.records()[0]["reports"] == lines
 
 
 # ── the clock ──────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +267,7 @@ def test_four_workers_share_the_wall_clock(url):
     active = time.monotonic() - begun
     ledger = study.ledger
     assert idle - 0.02 <= ledger.spent <= active + 0.02  # SQLite counts milliseconds
-    assert ledger.thinking <= ledger.spent
+    assert ledger.overhead <= ledger.spent
     assert [t.cost["s"] for t in study.history] == [seconds] * 4  # learnt from, each
     time.sleep(0.3)  # nobody works
     back = time.monotonic()
@@ -298,8 +298,8 @@ def test_on_the_clock_a_trial_ends_with_the_time(url):
 def test_off_the_clock_seconds_are_charged_as_they_are_told(url):
     study, worker = make(url, budget="100s")
     worker.tell(worker.ask(), 1.0, cost=12.5)
-    assert study.ledger.spent - study.ledger.thinking == pytest.approx(12.5)
-    assert study.ledger.thinking > 0
+    assert study.ledger.spent - study.ledger.overhead == pytest.approx(12.5)
+    assert study.ledger.overhead > 0
 
 
 # ── thinking in turn ───────────────────────────────────────────────────────────────────────────
@@ -321,42 +321,42 @@ class Ponders:
 
 def begun(worker, known):
     """What a worker begins that has thought about this state."""
-    (trial,) = worker._begin(known, 1, Terms(thinker=worker._me()))
+    (trial,) = worker._begin(known, 1, Terms(suggester=worker._me()))
     return trial
 
 
 def test_where_thoughts_are_slow_one_thinks_at_a_time_and_tells_do_not_wait(url, monkeypatch):
-    monkeypatch.setattr("farthing.optimizer.THINKER_LEASE", (FOREVER, 0.0))
+    monkeypatch.setattr("farthing.optimizer.SUGGESTER_LEASE", (FOREVER, 0.0))
     study, worker = make(url, policy=Ponders(0.1))
     running = worker.ask()
     other = another(study)
-    assert other._may_think(state(other), False)  # the other begins a long thought
-    assert state(worker).is_thinking(worker._me(), worker._memory.now)
-    assert not worker._may_think(state(worker), False)
+    assert other._may_suggest(state(other), False)  # the other begins a long thought
+    assert state(worker).is_suggesting(worker._me(), worker._memory.now)
+    assert not worker._may_suggest(state(worker), False)
     worker.tell(running, 1.0, cost=0.1)  # at once
     assert begun(other, state(other)).number == 1
     assert worker.ask().number == 2
 
 
 def test_however_quick_thoughts_are_nobody_thinks_while_another_has_the_turn(url, monkeypatch):
-    monkeypatch.setattr("farthing.optimizer.THINKER_LEASE", (FOREVER, 0.0))
+    monkeypatch.setattr("farthing.optimizer.SUGGESTER_LEASE", (FOREVER, 0.0))
     study, worker = make(url)
     other = another(study)
-    assert state(worker).thought_s == 0
-    assert other._may_think(state(other), True)  # crowded: it takes the turn
-    assert not worker._may_think(state(worker), False)
+    assert state(worker).suggest_s == 0
+    assert other._may_suggest(state(other), True)  # crowded: it takes the turn
+    assert not worker._may_suggest(state(worker), False)
     other.forget(None)
-    assert worker._may_think(state(worker), False)
+    assert worker._may_suggest(state(worker), False)
 
 
 def test_a_thought_that_leads_to_no_trial_ends_the_turn(url):
     study, worker = make(url, stop=MaxTrials(1))
     worker.ask()
-    assert worker._may_think(state(worker), True)
-    assert state(study).thinker == worker._me()
+    assert worker._may_suggest(state(worker), True)
+    assert state(study).suggester == worker._me()
     with pytest.raises(Stopped, match="1 of at most 1"):
         worker.ask()
-    assert state(study).thinker is None
+    assert state(study).suggester is None
 
 
 @pytest.mark.parametrize(("seconds", "turns"), [(0.04, False), (0.06, True)])
@@ -364,15 +364,15 @@ def test_turns_are_taken_where_a_thought_takes_longer_than_to_say_so(url, second
     study, worker = make(url)
     with study._database.writing() as connection:
         change(connection, f"farthing_studies SET thought_s = {seconds}")
-    assert worker._may_think(state(worker), False)
-    assert state(study).thinker == (worker._me() if turns else None)
+    assert worker._may_suggest(state(worker), False)
+    assert state(study).suggester == (worker._me() if turns else None)
 
 
 def test_a_thinker_that_died_is_not_waited_for(url):
     study, worker = make(url, policy=Ponders(0.06))
     worker.ask()
     dead = another(study)
-    assert dead._may_think(state(dead), False)
+    assert dead._may_suggest(state(dead), False)
     thought_before = state(dead)
     with study._database.writing() as connection:
         change(connection, "farthing_studies SET thinker_until = 1")
@@ -398,9 +398,9 @@ def test_a_new_run_does_not_wait_for_a_thinker_of_the_last_one(url):
     study, worker = make(url, policy=Ponders(0.06))
     worker.ask()
     dead = another(study)
-    assert dead._may_think(state(dead), False)
+    assert dead._may_suggest(state(dead), False)
     worker.commit(Resumed())
-    assert state(worker).thinker is None
+    assert state(worker).suggester is None
 
 
 def test_a_thought_that_would_outlast_the_budget_is_not_begun(url):
@@ -434,7 +434,7 @@ def test_a_thought_that_ends_in_stopped_lets_others_think(url):
     worker.request_stop("enough")
     with pytest.raises(Stopped, match="enough"):
         another(study).ask()
-    assert state(worker).thinker is None
+    assert state(worker).suggester is None
 
 
 def test_a_thought_that_others_overtook_is_thought_again(url):

@@ -28,7 +28,7 @@ from farthing.policies import EI, CArBO, Random, StartWith
 from farthing.stopping import MaxTrials, Target, any_of
 from farthing.storage import (
     Database,
-    DatabaseMemory,
+    DatabaseStore,
     create_study,
     database,
     described,
@@ -173,18 +173,18 @@ def test_how_a_command_was_run_is_found_where_older_versions_kept_it():
 def test_a_ledger_comes_back_exactly():
     ledger = Ledger.of(Budget({"s": 10, "usd": 1 / 3, "trials": 9}))
     ledger = ledger.reserve(0, {"usd": 0.1}).reserve(3, {"s": 0.2, "usd": 0.1})
-    ledger = ledger.charge(0, {"usd": 0.07}).think(0.125).extend(3, {"usd": 0.01})
+    ledger = ledger.charge(0, {"usd": 0.07}).charge_overhead(0.125).extend(3, {"usd": 0.01})
     assert ledger_of(ledger_text(ledger)) == ledger
     assert ledger_of(ledger_text(Ledger.of(None))) == Ledger.of(None)
 
 
 def test_what_belongs_to_no_trial_is_paid_without_one():
     ledger = Ledger.of(Budget({"s": 10, "usd": 5, "trials": 9})).reserve(2, {"usd": 1.0})
-    paid = ledger.pay({"s": 2.0, "usd": 0.5}, thinking={"s": 0.75})
-    assert (paid["s"].spent, paid["s"].thinking) == (2.0, 0.75)
-    assert (paid["usd"].spent, paid["usd"].reserved, paid["usd"].thinking) == (0.5, 1.0, 0.0)
+    paid = ledger.pay({"s": 2.0, "usd": 0.5}, overhead={"s": 0.75})
+    assert (paid["s"].spent, paid["s"].overhead) == (2.0, 0.75)
+    assert (paid["usd"].spent, paid["usd"].reserved, paid["usd"].overhead) == (0.5, 1.0, 0.0)
     assert paid["trials"].spent == 0
-    assert paid.holds == ledger.holds == {2: {"usd": 1.0, "trials": 1.0}}
+    assert paid.reservations == ledger.reservations == {2: {"usd": 1.0, "trials": 1.0}}
     with pytest.raises(InvalidInput, match="not in the budget"):
         ledger.pay({"kWh": 1.0})
 
@@ -225,7 +225,7 @@ def test_an_older_database_is_migrated_and_keeps_what_it_has(url):
             schema.prepare(connection, migrations)
     assert calls == ["adds_a_column"]
     assert versions(where) == len(migrations)
-    memory = DatabaseMemory(where, find_study(where, "kept").id)
+    memory = DatabaseStore(where, find_study(where, "kept").id)
     assert memory.look().ledger.limit == 3
     memory.commit(adding(Trial(0, {"a": 1}, np.array([0.5]), run=Run(peak_mb=12.5))))
     with where.reading() as connection:
@@ -252,12 +252,12 @@ def test_a_database_of_version_2_gets_what_the_second_day_needs(url):
     assert versions(where) == len(schema.MIGRATIONS)
     found = find_study(where, "kept")
     assert (found.settings, found.changes, found.given) == ("{}", 0, None)
-    memory = DatabaseMemory(where, found.id)
+    memory = DatabaseStore(where, found.id)
     state = memory.look()
     assert (state.ledger.limit, state.queue, state.changes, state.elapsed_s) == (3, (), (), 0.0)
     change, wanted = Change(1.5, 0, {"trial 0": ("done", "dropped")}), Wanted({"a": (1, 2)}, "why")
     memory.commit(lambda state, now: replace(state, changes=(change,), queue=(wanted,)))
-    again = DatabaseMemory(where, found.id).look()
+    again = DatabaseStore(where, found.id).look()
     assert (again.changes, again.queue) == ((change,), (wanted,))
     where.close()
 
@@ -418,9 +418,9 @@ def statements(where):
 def test_two_processes_see_the_same_and_read_only_what_changed(url):
     where = Database(url)
     id = create_study(where, "a", "{}", Ledger.of(None)).id
-    one, other = DatabaseMemory(where, id), DatabaseMemory(where, id)
+    one, other = DatabaseStore(where, id), DatabaseStore(where, id)
     notes = {"memories": {"objective": {"hyper": [0.1, 1 / 3, -1e-300], "n": 3}}, "bad": math.inf}
-    run = Run(seed=7, worker="w", lease=3.5, attempt=2, asked_at=1 / 3, progress=({"step": 1},))
+    run = Run(seed=7, worker="w", lease=3.5, attempt=2, asked_at=1 / 3, reports=({"step": 1},))
     trials = [a_trial(k, notes=notes, because="why 'not' ü", run=run) for k in range(50)]
     one.commit(adding(*trials))
     for mine, theirs in zip(one.look().history, other.look().history, strict=True):
@@ -463,8 +463,8 @@ def test_everything_that_is_known_of_a_study_is_kept(url):
         ),
     )
     assert None not in vars(kept).values()  # a field that is new has to be given here, too
-    DatabaseMemory(where, id).commit(lambda state, now: kept)
-    back = DatabaseMemory(where, id).look()
+    DatabaseStore(where, id).commit(lambda state, now: kept)
+    back = DatabaseStore(where, id).look()
     for name in (n for n in vars(kept) if n not in ("history", "prices")):
         assert getattr(back, name) == getattr(kept, name), name
     same(back.history[0], kept.history[0])
@@ -475,7 +475,7 @@ def test_everything_that_is_known_of_a_study_is_kept(url):
 
 def test_a_transaction_that_fails_changes_nothing(url):
     where = Database(url)
-    memory = DatabaseMemory(where, create_study(where, "a", "{}", Ledger.of(None)).id)
+    memory = DatabaseStore(where, create_study(where, "a", "{}", Ledger.of(None)).id)
     before = memory.look()
 
     def change_and_fail(state, now):

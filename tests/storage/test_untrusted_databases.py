@@ -13,7 +13,7 @@ from farthing import Float, Study
 from farthing.errors import FarthingError, InvalidInput, StorageError
 from farthing.policies import Random
 from farthing.storage.schema import trials
-from farthing.storage.settings_text import foreign_in
+from farthing.storage.settings_text import external_in
 
 LOOKS = [
     ["status"],
@@ -197,13 +197,13 @@ def test_a_running_worker_does_not_import_what_others_change_a_study_to(tmp_path
 
 def test_every_name_in_a_description_is_looked_at():
     mine = {"__is__": "own:Mine"}
-    assert foreign_in({"s": [1, (mine,)], "usd": {"__function__": None}}) == ["own:Mine", None]
-    assert foreign_in({"__is__": "EI"}) == []
-    assert foreign_in({"__function__": "cheapness"}) == []
+    assert external_in({"s": [1, (mine,)], "usd": {"__function__": None}}) == ["own:Mine", None]
+    assert external_in({"__is__": "EI"}) == []
+    assert external_in({"__function__": "cheapness"}) == []
     for name in ("farthing.policies.ei:np", "farthing.policiesx:EI", "np", "cheapness", 7, ["EI"]):
-        assert foreign_in({"__is__": name}) == [name]
+        assert external_in({"__is__": name}) == [name]
     for name in ("farthing.cost.known:replace", "os:system", "EI", None):
-        assert foreign_in({"__function__": name}) == [name]
+        assert external_in({"__function__": name}) == [name]
 
 
 # ── databases that no Farthing wrote ───────────────────────────────────────────────────────────

@@ -19,7 +19,7 @@ from sqlalchemy import Engine, event
 
 from farthing import Float, Study
 from farthing.cli.entry import main
-from farthing.core.events import GivenBack, Turn
+from farthing.core.events import Returned, SuggestLock
 from farthing.errors import Stopped
 from farthing.models.gp import build
 from farthing.models.hyperparameters import Hyper
@@ -186,14 +186,14 @@ def test_a_place_without_locks_is_no_error(tmp_path, monkeypatch):
 
 def thinking_elsewhere(study, seconds):
     """Somebody on another machine thinks."""
-    study._commit(Turn("elsewhere", seconds), silent=True)
+    study._commit(SuggestLock("elsewhere", seconds), silent=True)
 
 
 def test_what_was_lost_is_tried_again_while_somebody_thinks(url):
     """It needs no thought."""
     study, other = Study.create(url, name="a", space=SPACE), Study.open(url, "a")
     lost = study.ask()
-    study.commit(GivenBack(lost.number, "its machine went away"))
+    study.commit(Returned(lost.number, "its machine went away"))
     thinking_elsewhere(other, 1000.0)
     asked: list[object] = []
     thread = threading.Thread(target=lambda: asked.append(study.ask()), daemon=True)
@@ -225,10 +225,10 @@ def test_the_end_of_a_turn_wakes_who_waits(url, monkeypatch):
     thread = threading.Thread(target=study._memory.wait, args=(0,), daemon=True)
     thread.start()
     assert listens.wait(PATIENCE)
-    other._commit(Turn("elsewhere"), silent=True)
+    other._commit(SuggestLock("elsewhere"), silent=True)
     thread.join(PATIENCE)  # of the 600 s that it would wait
     assert not thread.is_alive()
-    assert study._memory.look().thinker is None
+    assert study._memory.look().suggester is None
 
 
 @on_postgres
@@ -262,7 +262,7 @@ def test_a_lost_word_hangs_nobody(url, monkeypatch):
     said: list[object] = []
     thread = threading.Thread(target=asking, args=(study, said))
     thread.start()
-    other._commit(Turn("elsewhere"), silent=True)
+    other._commit(SuggestLock("elsewhere"), silent=True)
     thread.join(PATIENCE)
     assert said
 
@@ -297,7 +297,7 @@ def test_who_has_nothing_to_do_asks_less_and_less_often(budget, longest, tmp_pat
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0])
     monkeypatch.setattr("farthing.running.worker.time", clock)
-    said = until_stopped(study, study.in_force, InProcess(lambda params: 1.0), lambda: None)
+    said = until_stopped(study, study.current_settings, InProcess(lambda params: 1.0), lambda: None)
     assert "1 of at most 1" in str(said)
     assert len(pauses) == 60
     assert pauses[0] == POLL

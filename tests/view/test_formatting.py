@@ -98,7 +98,7 @@ def test_how_many_ended_how():
 def test_what_was_paid_of_each_budget():
     ledger = Ledger.of(Budget({"s": 60, "usd": 10, "trials": 5}))
     assert spent(ledger) == "0 s of 1 m 00 s, $0.00 of $10.00, 0 of 5 trials"
-    ledger = ledger.reserve(0, {"usd": 4.0}).charge(0, {"usd": 3.0, "s": 12.0}).think(1.5)
+    ledger = ledger.reserve(0, {"usd": 4.0}).charge(0, {"usd": 3.0, "s": 12.0}).charge_overhead(1.5)
     assert spent(ledger) == "13.5 s of 1 m 00 s, $3.00 of $10.00, 1 of 5 trials"
     assert spent(Ledger.of(Budget({"worker_s": 40}))) == "0 s of 40.0 s of worker time"
     # Where nothing is limited, only what was paid is worth a word.
@@ -112,5 +112,8 @@ def test_one_budget():
     ledger = Ledger.of(Budget({"s": 60, "usd": 10})).reserve(0, {"usd": 4.0})
     assert account_line(ledger, "usd") == "$0.00 of $10.00 spent, $4.00 reserved"
     assert account_line(ledger.charge(0, {}), "usd") == "$0.00 of $10.00 spent"
-    assert account_line(ledger.think(1.5), "s") == "1.5 s of 1 m 00 s spent, 1.5 s of it thinking"
+    assert (
+        account_line(ledger.charge_overhead(1.5), "s")
+        == "1.5 s of 1 m 00 s spent, 1.5 s of it thinking"
+    )
     assert account_line(Ledger.of(None), "cost") == "0 spent"

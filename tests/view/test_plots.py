@@ -19,7 +19,7 @@ from farthing.view.primitives import STYLES, Heat, Line, Points, Segments
 REPO = Path(__file__).resolve().parents[2]
 CALLS = {
     "curve": (),
-    "front": (),
+    "pareto": (),
     "money": (),
     "predictions": (),
     "prospect": (),
@@ -141,7 +141,7 @@ def test_hatches_join_from_tile_to_tile():
 
 
 def test_styles_differ_without_colours():
-    together = ("done", "failed", "killed", "lost", "running", "thinking")
+    together = ("done", "failed", "killed", "lost", "running", "overhead")
     looks = {(STYLES[s].hatch, STYLES[s].marker) for s in together}
     assert len(looks) == len(together)
     lines = ("best", "before", "second", "third", "fourth")
@@ -149,7 +149,7 @@ def test_styles_differ_without_colours():
 
 
 def test_letters_show_the_curve_and_the_front(plots):
-    for name in ("curve", "front", "money", "timeline"):
+    for name in ("curve", "pareto", "money", "timeline"):
         text = getattr(plots.text, name)()
         assert max(map(len, text.splitlines()[:-1])) <= 100
         figure = getattr(plots.values, name)()
@@ -157,7 +157,7 @@ def test_letters_show_the_curve_and_the_front(plots):
         assert text.endswith(figure.caption)
     curve = plots.text.curve().splitlines()
     assert sum("\u2800" < letter < "\u2900" for line in curve for letter in line) > 40
-    assert "◆" in plots.text.front()
+    assert "◆" in plots.text.pareto()
     assert "\N{MULTIPLICATION SIGN}" in "".join(curve)
 
 

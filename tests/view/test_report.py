@@ -16,7 +16,7 @@ from farthing.errors import InvalidInput
 from farthing.history import History
 from farthing.policies import Random
 from farthing.view.formatting import best_line
-from farthing.view.report import account_of, card, copies, in_words, page, standing
+from farthing.view.report import card, copies, in_words, page, report_facts, standing
 
 VOID = {"meta", "br", "hr", "input", "link"}
 
@@ -56,7 +56,7 @@ def parsed(run):
 
 
 def test_the_page_says_what_the_facts_say(run, parsed):
-    account = account_of("svm", *run)
+    account = report_facts("svm", *run)
     assert parsed.open == []
     for said in (account.standing, account.trials, str(account.buy), f"{account.best.value:.6g}"):
         assert said in parsed.text
@@ -66,7 +66,7 @@ def test_the_page_says_what_the_facts_say(run, parsed):
     for text in copies(run.settings, account.best).values():
         assert text in parsed.text
     drawn = [each["data-figure"] for each in parsed.named("figure")]
-    assert {"curve", "money", "prospect", "front", "predictions", "drivers"} < set(drawn)
+    assert {"curve", "money", "prospect", "pareto", "predictions", "drivers"} < set(drawn)
     assert drawn.count("slice") == 5
     assert "Learning curves: No trial reported two values" in parsed.text
     rows = re.findall(r"out of memory", parsed.text)
@@ -170,7 +170,7 @@ def test_what_cannot_be_drawn_says_so_in_its_place(run, monkeypatch):
     for title in ("Predicted against paid", "Is going on worth it?", "What drives value and cost"):
         assert f"{title}: The <cost> cannot be learnt from." in parsed.text
     drawn = [each["data-figure"] for each in parsed.named("figure")]
-    assert {"curve", "money", "front"} <= set(drawn)
+    assert {"curve", "money", "pareto"} <= set(drawn)
 
 
 NAMES = {
@@ -193,7 +193,7 @@ def hostile():
     settings, state = seen(optimizer)
     progress = ({"step": 1, "value": float("nan")}, {"step": "\u202e", "value": "<b>"})
     trial = state.history[0]
-    odd = replace(trial, run=replace(trial.run, progress=progress, worker="<i>w</i>"))
+    odd = replace(trial, run=replace(trial.run, reports=progress, worker="<i>w</i>"))
     return settings, replace(state, history=state.history.replacing(odd))
 
 
@@ -213,7 +213,7 @@ def test_nothing_in_a_study_becomes_markup(hostile):
     assert "too long to show here" in made or "alert(2)" in parsed.text
     small = Parsed(card("<b>", *hostile))
     assert not {tag for tag, _ in small.tags} & {"b", "img", "script"}
-    assert len(in_words(account_of("x", *hostile))) > 50
+    assert len(in_words(report_facts("x", *hostile))) > 50
 
 
 # ── in a study ─────────────────────────────────────────────────────────────────────────────────
@@ -252,7 +252,7 @@ def test_to_be_looked_at_costs_nothing(study):
     study._repr_html_()
     str(study.plot.values.prospect())
     assert study.ledger.spent == spent
-    assert study.ledger["usd"].thinking == 0
+    assert study.ledger["usd"].overhead == 0
 
 
 def test_where_a_study_stands(study):

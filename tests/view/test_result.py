@@ -42,7 +42,7 @@ def make(budget="$10", **settings):
 def play(optimizer, count, *, sign=1.0, f=bowl):
     for _ in range(count):
         trial = optimizer.ask()
-        cost = dict.fromkeys(optimizer._settings.priced, price(trial.params))
+        cost = dict.fromkeys(optimizer._settings.cost_resources, price(trial.params))
         optimizer.tell(trial, sign * f(trial.params), cost=cost)
 
 
@@ -77,7 +77,7 @@ def test_a_summary_says_what_was_spent_and_what_is_running():
     assert facts["trials"] == {"done": 2, "failed": 1, "running": 1}
     paid = sum(trial.cost["usd"] for trial in optimizer.history if trial.cost)
     usd, trials = facts["budget"]["usd"], facts["budget"]["trials"]
-    assert (usd["limit"], usd["spent"], usd["thinking"]) == (10.0, pytest.approx(paid), 0.0)
+    assert (usd["limit"], usd["spent"], usd["overhead"]) == (10.0, pytest.approx(paid), 0.0)
     assert usd["spent"] + usd["reserved"] + usd["left"] == pytest.approx(10.0)
     assert usd["reserved"] > 0
     assert (trials["spent"], trials["reserved"], trials["left"]) == (3.0, 1.0, 5.0)
@@ -115,7 +115,7 @@ def test_the_best_is_the_best_in_the_user_s_direction(noisy):
 
 
 def test_a_result_as_text(monkeypatch):
-    Clock(monkeypatch, thought=0.002)
+    Clock(monkeypatch, suggestion=0.002)
     optimizer = make("60s, 9 trials", policy=Random())
     empty = str(result_of(optimizer, "interrupted")).splitlines()
     assert empty[:2] == ["stopped: interrupted", "best:    no trial returned a value"]
@@ -193,7 +193,7 @@ def test_with_a_model_a_trial_has_its_place_among_others(budget, settings):
         low, high = facts["alpha"]
         assert 0 <= low <= (math.inf if high is None else high)
     better = facts["best_before"] - sign * 0.125
-    cost = dict.fromkeys(optimizer._settings.priced, 0.5)
+    cost = dict.fromkeys(optimizer._settings.cost_resources, 0.5)
     optimizer.tell(running, better, cost=cost)
     told = explain(optimizer, running.number)
     assert told["improved_by"] == pytest.approx(0.125)
@@ -327,7 +327,7 @@ def test_a_promise_is_the_improvement_that_the_model_expects():
 
 def test_seconds_are_those_of_the_account_where_there_is_one():
     account = State(
-        Ledger.of(Budget("60s")).charge(None, {"s": 7.0}), elapsed_s=9.0, thinking_s=4.0
+        Ledger.of(Budget("60s")).charge(None, {"s": 7.0}), elapsed_s=9.0, overhead_s=4.0
     )
     assert time_of(account) == (7.0, 0.0)
     assert time_of(replace(account, ledger=Ledger.of(Budget("$9")))) == (9.0, 4.0)

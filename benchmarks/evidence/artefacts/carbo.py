@@ -31,7 +31,7 @@ from benchmarks.evidence.artefacts.curves import (
 from benchmarks.evidence.replay import MOST, Job, Run, carry_out
 from benchmarks.problems import load, recorded
 from farthing import Float, Optimizer, Space
-from farthing.policies import CheapCover
+from farthing.policies import CostEffectiveDesign
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -375,7 +375,7 @@ def _designs(settings: Settings) -> Json:
         found[f"{span:g}"] = {"cost": price}
         for variant, greedy in VARIANTS.items():
             space = Space({"x": Float(0, 1), "y": Float(0, 1)})
-            policy = CheapCover(greedy=greedy)
+            policy = CostEffectiveDesign(greedy=greedy)
             optimizer = Optimizer(space, budget=price, policy=policy, cost=cost)
             while not optimizer.verdict.stop:
                 optimizer.tell(optimizer.ask(), 0.0)

@@ -134,7 +134,7 @@ def finals_of(runs: Mapping[Job, Run]) -> Json:
         if run.error is None:
             by = found.setdefault(f"{job.budget:g}", {}).setdefault(job.problem, {})
             name = f"{job.method} (rows)" if job.rows else job.method
-            line = curve(run, SHARES, thinking=job.clock)
+            line = curve(run, SHARES, overhead=job.clock)
             by.setdefault(name, {})[str(job.seed)] = plain(line)
     return found
 
@@ -454,9 +454,9 @@ def against(runs: Mapping[Job, Run]) -> Json:
         "duels": found,
         "thinking": {
             method: plain(
-                np.median([t for j, r in runs.items() if j.method == method for t in r.thinking])
+                np.median([t for j, r in runs.items() if j.method == method for t in r.overhead])
             )[0]
-            for method in sorted({job.method for job, run in runs.items() if run.thinking})
+            for method in sorted({job.method for job, run in runs.items() if run.overhead})
         },
         "reach": _reach(runs, finals),
         "problems": by_problem(finals),
@@ -542,7 +542,7 @@ def _reached(runs: Mapping[Job, Run], budget: str, problem: str, best: str) -> J
         seeds, measures.another_seed([by[best, s] for s in seeds]), strict=True
     ):
         mine = by[DEFAULT, seed]
-        traces = [clock_and_values(r, thinking=r.job.clock) for r in (mine, one, other)]
+        traces = [clock_and_values(r, overhead=r.job.clock) for r in (mine, one, other)]
         saved.append(measures.time_saved(traces[0], traces[1], one.limit, tie=tie))
         control.append(measures.time_saved(traces[2], traces[1], one.limit, tie=tie))
         target = float(measures.best_at(*traces[1], [one.limit])[0]) + tie
@@ -572,7 +572,7 @@ def _peers_table(kept_: Json) -> str:
                     met.problems,
                     *map(met.text, range(len(SHARES))),
                     met.verdict(),
-                    f"{1e3 * kept_['thinking'].get(peer, float('nan')):.0f}",
+                    f"{1e3 * kept_['overhead'].get(peer, float('nan')):.0f}",
                 ]
             )
     header = (

@@ -34,7 +34,7 @@ from benchmarks.problems import digits_cnn, load, recorded, tables, training
 from benchmarks.problems.tables import NoData
 from farthing import Optimizer, Space
 from farthing.cost import (
-    Choose,
+    AutoCost,
     CostLearner,
     Evidence,
     Flops,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 COUNTS = (5, 7, 10, 15, 20, 30, 50)
-JUDGED = (5, 10, 20, 50)  # where `Choose` is held against the best
+JUDGED = (5, 10, 20, 50)  # where `AutoCost` is held against the best
 WITHIN = 1.05
 UNSEEN = 400  # configurations a model is judged on, at most
 SEEDS = 10
@@ -67,7 +67,7 @@ MODELS: dict[str, CostLearner] = {
     "limited GP": SelectedGP(),
     "GP": LogGP(),
     "GP-LV": ResidualGP(),
-    "Choose": Choose(),
+    "Choose": AutoCost(),
 }
 COLOURS = {
     "constant": "#7f7f7f",
@@ -224,7 +224,7 @@ def _error_table(kept: Json) -> str:
 
 
 def chosen_over_best(kept: Json) -> dict[int, tuple[str, float]]:
-    """At each count judged: the best fixed model, and the mean of `Choose` over its mean."""
+    """At each count judged: the best fixed model, and the mean of `AutoCost` over its mean."""
     found = {}
     for k, n in enumerate(kept["counts"]):
         if n in JUDGED:
@@ -485,7 +485,7 @@ def _tradeoffs(settings: Settings) -> Json:
     for name in names[: 2 if settings.quick else BO_PROBLEMS]:
         here = {key: value for key, value in meta[name].items() if key != "kind"}
         transfer = Transfer(_earlier(name, names, meta), here=here, task="task")
-        learners = {"GP": LogGP(), "linear": Linear(), "transfer": transfer, "Choose": Choose()}
+        learners = {"GP": LogGP(), "linear": Linear(), "transfer": transfer, "Choose": AutoCost()}
         for seed in range(settings.count(BO_SEEDS, quick=1)):
             jobs.append((name, "EI", 0.0, seed, evaluations, None))
             jobs += [
@@ -561,8 +561,8 @@ FLOP_MODELS: dict[str, CostLearner] = {
     "flops": PERCEPTRON,
     "GP, flops its mean": ResidualGP(PERCEPTRON),
     "LV 3": Linear(),
-    "Choose": Choose(),
-    "Choose with flops": Choose((*Choose().of, PERCEPTRON, ResidualGP(PERCEPTRON))),
+    "Choose": AutoCost(),
+    "Choose with flops": AutoCost((*AutoCost().of, PERCEPTRON, ResidualGP(PERCEPTRON))),
 }
 FLOP_COLOURS = dict(
     zip(
@@ -722,7 +722,7 @@ def _convolutions(settings: Settings) -> Json:
         "flops": flops,
         "GP, flops its mean": ResidualGP(flops),
         "LV 3": Linear(),
-        "Choose": Choose(),
+        "Choose": AutoCost(),
     }
     return {"counts": list(counts), "rmse": _flop_errors(priced, models, counts)}
 

@@ -25,8 +25,8 @@ def by_method(runs: Mapping[Job, Run], problem: str) -> dict[str, list[Run]]:
     return found
 
 
-def clock_and_values(run: Run, *, thinking: bool = False) -> tuple[Array, Array]:
-    """Costs and values as arrays, NaN for no value; with `thinking`, its seconds in the costs.
+def clock_and_values(run: Run, *, overhead: bool = False) -> tuple[Array, Array]:
+    """Costs and values as arrays, NaN for no value; with `overhead`, its seconds in the costs.
 
     Of batches, the time until all of a batch have ended, with its first evaluation, then nothing.
     """
@@ -34,7 +34,7 @@ def clock_and_values(run: Run, *, thinking: bool = False) -> tuple[Array, Array]
     values = np.array([np.nan if v is None else v for v in run.values], dtype=np.float64)
     if run.job.batch > 1:
         costs = wall(costs, run.job.batch)
-    return (costs + np.array(run.thinking) if thinking else costs), values
+    return (costs + np.array(run.overhead) if overhead else costs), values
 
 
 def wall(costs: Array, batch: int) -> Array:
@@ -45,14 +45,14 @@ def wall(costs: Array, batch: int) -> Array:
     return taken
 
 
-def curve(run: Run, shares: Array = SHARES, *, thinking: bool = False) -> Array:
+def curve(run: Run, shares: Array = SHARES, *, overhead: bool = False) -> Array:
     """Best so far at shares of the budget."""
-    return measures.best_at(*clock_and_values(run, thinking=thinking), shares * run.limit)
+    return measures.best_at(*clock_and_values(run, overhead=overhead), shares * run.limit)
 
 
-def curves(runs: Iterable[Run], shares: Array = SHARES, *, thinking: bool = False) -> Array:
+def curves(runs: Iterable[Run], shares: Array = SHARES, *, overhead: bool = False) -> Array:
     """(seeds, shares)."""
-    return np.array([curve(run, shares, thinking=thinking) for run in runs])
+    return np.array([curve(run, shares, overhead=overhead) for run in runs])
 
 
 def middle(rows: Array) -> Array:

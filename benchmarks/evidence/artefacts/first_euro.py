@@ -1,4 +1,4 @@
-"""What the start costs (`start`), and what a leash saves and spoils (`leash`).
+"""What the start costs (`start`), and what a leash saves and spoils (`max_overrun`).
 
 start    200 seeds on each problem, a budget of 100 typical costs: what was paid when the first
          suggestion of a model came. Killed at the limits of the start; and where nothing can be

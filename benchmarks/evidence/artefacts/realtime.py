@@ -130,7 +130,7 @@ def _table(kept: Json) -> str:
         for budget, part in by_budget.items()
     ]
     header = ("against", "budget", "duels", "won at 25 % [95 %]", "50 %", "100 %", "at the end")
-    thinking = [
+    overhead = [
         [method, f"{budget} s", *(f"{100 * share:.1f} %" for share in part)]
         for method, by_budget in kept["thinking"].items()
         for budget, part in by_budget.items()
@@ -143,7 +143,7 @@ def _table(kept: Json) -> str:
             finals,
             markdown(header, rows),
             "Share of the time that was not spent evaluating:",
-            markdown(("method", "budget", "median", "least", "most"), thinking),
+            markdown(("method", "budget", "median", "least", "most"), overhead),
         ]
     )
 

@@ -119,7 +119,7 @@ def _method(runs: Sequence[Run]) -> Json:
         "finals": plain(lines[:, -1]),
         "evaluations": float(np.median([len(run.costs) for run in runs])),
         "cost": float(np.median(costs)),
-        "thinking": float(np.median(np.concatenate([run.thinking for run in runs]))),
+        "thinking": float(np.median(np.concatenate([run.overhead for run in runs]))),
     }
 
 

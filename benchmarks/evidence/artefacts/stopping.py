@@ -41,13 +41,13 @@ from farthing.acquisition.protocols import Policy, Proposal, StoppingRule, Verdi
 from farthing.cost import Known, LogGP
 from farthing.policies import ConfidenceBound, EIPerCost, Gittins, Thompson
 from farthing.stopping import (
-    EIFaded,
-    Insignificant,
+    EIRatio,
+    NoImprovement,
     NotWorthIt,
     ProbableRegret,
     RegretGap,
-    RegretGapFaded,
-    Stalled,
+    RegretGapRatio,
+    SmallImprovement,
 )
 
 if TYPE_CHECKING:
@@ -151,12 +151,12 @@ def rules(case: str, rates: Sequence[float], folder: str | None) -> dict[str, St
         **{f"PBGI/LogEIPC {i}": NotWorthIt(worth=rate) for i, rate in enumerate(rates)},
         # 0.01 percent of error in the paper; a cross-entropy has no percent: a thousandth of it.
         "UCB-LCB": RegretGap(within=0.01 if nats else 0.001 * least),
-        "LogEIPC-med": EIFaded(),
-        "SRGap-med": RegretGapFaded(),
+        "LogEIPC-med": EIRatio(),
+        "SRGap-med": RegretGapRatio(),
         # Of the best test error, which only an oracle knows: 5 % on NATS, 0.5 % on LCBench.
         "PRB": ProbableRegret(within=(0.05 if nats else 0.005) * least),
-        "convergence": Stalled(5),
-        "GSS": Insignificant(share=0.01, window=5),
+        "convergence": NoImprovement(5),
+        "GSS": SmallImprovement(share=0.01, window=5),
     }
 
 

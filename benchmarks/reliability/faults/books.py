@@ -17,7 +17,7 @@ from farthing.core.state import State
 from farthing.data.tabular import record
 from farthing.errors import FarthingError, StorageError
 from farthing.history import Trial
-from farthing.storage import Database, DatabaseMemory, find_study
+from farthing.storage import Database, DatabaseStore, find_study
 
 STUDY = "faults"
 PATIENCE = 120.0  # seconds after which a run is stuck, on however busy a machine
@@ -30,8 +30,8 @@ def imbalance(state: State) -> Iterator[str]:
     if numbers != list(range(len(history))):
         yield f"there are the trials {numbers}"
     running = {trial.number for trial in history if trial.state == "running"}
-    if set(ledger.holds) != running:
-        yield f"{sorted(ledger.holds)} hold something, {sorted(running)} run"
+    if set(ledger.reservations) != running:
+        yield f"{sorted(ledger.reservations)} hold something, {sorted(running)} run"
     for name in ledger:
         account = ledger[name]
         # Time passes for all trials together, and is not the sum of theirs.
@@ -54,8 +54,8 @@ class Auditor:
     faults: list[str] = field(default_factory=list)
     stall: float = 0.0  # seconds: the latest that a look was, so busy was the machine
     overspend: float = 0.0  # seconds beyond the limit, the most that was seen
-    thought: float = 0.0  # seconds: the longest, which is not broken off
-    _memory: DatabaseMemory | None = None
+    suggestion: float = 0.0  # seconds: the longest, which is not broken off
+    _memory: DatabaseStore | None = None
     _database: Database | None = None
     _seen: State | None = None
     _done: dict[int, float | None] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Auditor:
             self.faults += [f"commit {self.commits}: {fault}" for fault in self._check(state)]
         return state
 
-    def _find(self) -> DatabaseMemory | None:
+    def _find(self) -> DatabaseStore | None:
         file = Path(self.url.removeprefix("sqlite:///"))
         if self.url.startswith("sqlite") and not file.exists():
             return None
@@ -85,7 +85,7 @@ class Auditor:
         except StorageError:  # it does not answer
             return None
         try:
-            return DatabaseMemory(self._database, find_study(self._database, STUDY).id)
+            return DatabaseStore(self._database, find_study(self._database, STUDY).id)
         except FarthingError:  # not made yet
             self._database.close()
             return None
@@ -99,7 +99,7 @@ class Auditor:
             if account.spent < before.spent or account.limit != before.limit:
                 yield f"{name}: {before} became {account}"
             self._accounts[name] = account
-            self.thought = max(self.thought, account.thinking - before.thinking)
+            self.suggestion = max(self.suggestion, account.overhead - before.overhead)
             self.overspend = max(self.overspend, account.spent + account.reserved - account.limit)
         for number, value in self._done.items():
             if history[number].state != "done" or history[number].value != value:

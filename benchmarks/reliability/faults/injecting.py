@@ -61,7 +61,7 @@ class Found:
     overspend: float
     allowed: float
     stall: float
-    thought: float
+    suggestion: float
     outage: float
     faults: list[str]
 
@@ -126,7 +126,7 @@ def _inject(start: Callable[[], Run], scene: Scene) -> Found:
     if codes[-1:] != [_expected(auditor)]:
         faults.append(f"exit codes {codes}: {_said(folder)}")
     compared = list(compare(rows, _text(folder / "log"), spared=not injection.kills_workers))
-    allowed = injection.workers * (TICK[0] + GRACE + auditor.stall) + auditor.thought
+    allowed = injection.workers * (TICK[0] + GRACE + auditor.stall) + auditor.suggestion
     allowed += struck.outage
     faults += auditor.faults + [sentence for _, sentence in compared]
     faults += _text(folder / UNBALANCED).splitlines()
@@ -154,7 +154,7 @@ def _inject(start: Callable[[], Run], scene: Scene) -> Found:
         auditor.overspend,
         allowed,
         auditor.stall,
-        auditor.thought,
+        auditor.suggestion,
         struck.outage,
         faults,
     )

@@ -17,7 +17,7 @@ from benchmarks.reliability.faults.plan import Injection
 from farthing.core.events import Asked, AskedAgain, AskedTogether, Renewed, Told
 from farthing.core.state import State
 from farthing.optimizer import Optimizer
-from farthing.storage import DatabaseMemory, database, rows, studies
+from farthing.storage import DatabaseStore, database, rows, studies
 
 VERBS = {"ask": (Asked, AskedAgain, AskedTogether), "renew": (Renewed,), "tell": (Told,)}
 STRUCK, COMMITS, UNBALANCED, CLOCK = "struck", "commits", "unbalanced", "clock"  # files
@@ -25,9 +25,9 @@ STRUCK, COMMITS, UNBALANCED, CLOCK = "struck", "commits", "unbalanced", "clock" 
 
 def audit_commits(folder: Path) -> None:
     """Every state that is committed adds up, or a file says so; another counts them."""
-    commit = DatabaseMemory._commit
+    commit = DatabaseStore._commit
 
-    def audited(self: DatabaseMemory, change: Any) -> State:
+    def audited(self: DatabaseStore, change: Any) -> State:
         before = self._revision
         after = commit(self, change)
         if self._revision != before:
@@ -36,7 +36,7 @@ def audit_commits(folder: Path) -> None:
                 _append(folder / UNBALANCED, f"revision {self._revision}: {fault}\n")
         return after
 
-    DatabaseMemory._commit = audited  # type: ignore[method-assign]
+    DatabaseStore._commit = audited  # type: ignore[method-assign]
 
 
 def _append(file: Path, text: str) -> None:

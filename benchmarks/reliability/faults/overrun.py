@@ -37,7 +37,7 @@ def overrun(
         "took": run.took,
         "overspend": auditor.overspend,
         "stall": auditor.stall,
-        "thought": auditor.thought,
+        "thought": auditor.suggestion,
         "states": dict(Counter(row["state"] for row in rows)),
         "left": left,
         "faults": auditor.faults,

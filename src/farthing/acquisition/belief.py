@@ -19,7 +19,7 @@ from scipy.special import log_ndtr
 from farthing.budget.ledger import Ledger
 from farthing.cost import Bounded, CostLearner, CostModel, Evidence, Explained, Following
 from farthing.history import History, Trial, TrialState
-from farthing.models.gp import GP, Memory, Normal, refit
+from farthing.models.gp import GP, FitMemory, Normal, refit
 from farthing.models.normal import LOG_SQRT_2PI
 from farthing.space.space import Space
 
@@ -99,7 +99,7 @@ class Belief:
     noisy: bool
     worth: float | None
     sign: float
-    memories: Mapping[str, Memory]
+    memories: Mapping[str, FitMemory]
     unit: str | None = None
     light: bool = False
 
@@ -283,7 +283,7 @@ class Belief:
             best = gp.at(np.array([t.x for t in self.history.done])).mean.min(axis=0)
         return replace(self, objective=gp, best=best)
 
-    def imagine(self, x: Array, y: float, cost: float | Mapping[str, float]) -> Belief:
+    def fantasise(self, x: Array, y: float, cost: float | Mapping[str, float]) -> Belief:
         """What would be believed after y was seen at x, at a cost in the first priced resource or
         in several. The hyperparameters stay, the history has one trial more.
         """

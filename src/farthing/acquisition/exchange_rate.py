@@ -28,7 +28,13 @@ from farthing.acquisition.belief import Belief
 from farthing.acquisition.search import Effort, candidates, is_among
 from farthing.models.normal import expected_cost, gittins, log_ei
 
-__all__ = ["Boxes", "boxes_of", "expected_spending", "rate_of", "with_rate_of_budget"]
+__all__ = [
+    "Boxes",
+    "boxes_of",
+    "exchange_rate_of_budget",
+    "expected_spending",
+    "with_rate_of_budget",
+]
 
 Array = NDArray[np.float64]
 
@@ -56,7 +62,7 @@ def expected_spending(boxes: Boxes, best: float, worth: float) -> float:
     return float(cost @ np.exp(np.tril(higher, -1).sum(axis=1)))
 
 
-def rate_of(boxes: Boxes, best: float, budget: float) -> float:
+def exchange_rate_of_budget(boxes: Boxes, best: float, budget: float) -> float:
     """The least exchange rate at which the boxes are expected to cost at most the budget."""
     high = float((log_ei(boxes.mean, boxes.std, best) - np.log(boxes.cost)).max()) + EXACT
     low = high + float(np.log(LOWEST))
@@ -105,6 +111,6 @@ def with_rate_of_budget(belief: Belief) -> Belief:
         boxes = boxes_of(belief, rng) if resource in belief.cost else None
         if boxes is None or not len(boxes.cost):  # no costs, or nothing to pay for: not yet
             return replace(belief, worth=belief.scale / left)
-        found = {"rate": rate_of(boxes, float(np.mean(belief.best)), left)}
+        found = {"rate": exchange_rate_of_budget(boxes, float(np.mean(belief.best)), left)}
     memories = {**belief.memories, "worth": found}
     return replace(belief, worth=float(found["rate"]), memories=memories)

@@ -160,7 +160,7 @@ def cap(belief: Belief) -> dict[str, float]:
     share = min((CAP if returned else FIRST_CAP) * 2.0**killed, max(room, LEAST_CAP))
     if not returned and killed >= HOPELESS:
         share = 1.0
-    accounts = {name: belief.ledger[name] for name in belief.ledger.priced}
+    accounts = {name: belief.ledger[name] for name in belief.ledger.limited_resources}
     return {
         name: min(max(share * account.limit, _as_usual(belief, name, room)), max(account.left, 0.0))
         for name, account in accounts.items()

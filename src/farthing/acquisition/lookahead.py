@@ -293,7 +293,7 @@ def rolled_out_gains(
 ) -> Array:
     """(p,) what each path gains from x when `policy` proposes all that follows; slow.
 
-    Every step is a belief of its own: `Belief.imagine`, then `policy.propose`.
+    Every step is a belief of its own: `Belief.fantasise`, then `policy.propose`.
     """
     assert belief.objective is not None
     gained = np.zeros(len(drawn.normals))
@@ -311,7 +311,7 @@ def rolled_out_gains(
                 break
             mean, std = now.objective.at(here[None])
             noise = now.objective.scale**2 * now.objective.noise if belief.noisy else 0.0
-            now = now.imagine(here, float(mean[0, 0] + np.sqrt(std[0] ** 2 + noise) * z), paid)
+            now = now.fantasise(here, float(mean[0, 0] + np.sqrt(std[0] ** 2 + noise) * z), paid)
             proposal = policy.propose(now, rng)
             if now.ledger.used_up or proposal.x is None:
                 break

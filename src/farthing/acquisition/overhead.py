@@ -42,7 +42,7 @@ FLIP = 0.1  # chance that an option is another one
 
 
 def depth(
-    ledger: Ledger, thought_s: float, share: float, clock: Mapping[str, float] = SECONDS
+    ledger: Ledger, suggest_s: float, share: float, clock: Mapping[str, float] = SECONDS
 ) -> Depth:
     """How much of a thought there is time for.
 
@@ -53,8 +53,8 @@ def depth(
     """
     used = 0.0
     for account, price in ((ledger[r], price) for r, price in clock.items() if r in ledger):
-        allowed = max(share * (account.spent - account.thinking), LEAST * account.limit)
-        used = max(used, (account.thinking + thought_s * price) / allowed)
+        allowed = max(share * (account.spent - account.overhead), LEAST * account.limit)
+        used = max(used, (account.overhead + suggest_s * price) / allowed)
     return "whole" if used <= 1.0 else "light" if used <= LIGHT_UP_TO else "none"
 
 

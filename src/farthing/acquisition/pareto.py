@@ -71,8 +71,8 @@ def implied_alpha(log_ei: ArrayLike, log_cost: ArrayLike, chosen: int) -> Implie
     gain = gain - gain[chosen]
     dearness = np.asarray(log_cost, dtype=np.float64)
     dearness = dearness - dearness[chosen]
-    dearer, cheaper, level = dearness > 0, dearness < 0, dearness == 0
-    low = float(np.max(gain[dearer] / dearness[dearer], initial=0.0))
+    more_expensive, cheaper, level = dearness > 0, dearness < 0, dearness == 0
+    low = float(np.max(gain[more_expensive] / dearness[more_expensive], initial=0.0))
     high = float(np.min(gain[cheaper] / dearness[cheaper], initial=np.inf))
     if low <= high and gain[level].max() <= 0:
         return ImpliedAlpha(low, high, True, low if np.isinf(high) else 0.5 * (low + high), 0.0)

@@ -31,7 +31,7 @@ __all__ = [
     "Monotone",
     "Score",
     "ScoreSurface",
-    "Seen",
+    "ScoreView",
     "chained",
     "cheapness",
     "differenced",
@@ -228,7 +228,7 @@ def differenced(function: Callable[[Outlook], Array], step: float = 1e-6) -> Sco
     return score
 
 
-class Seen(NamedTuple):
+class ScoreView(NamedTuple):
     """Points looked at before a search, and what is believed of them, or is `at_best`."""
 
     X: Array
@@ -240,15 +240,15 @@ def _effort(belief: Belief) -> Effort:
     return LITTLE if belief.light else Effort()
 
 
-def look(belief: Belief, rng: np.random.Generator) -> Seen:
+def look(belief: Belief, rng: np.random.Generator) -> ScoreView:
     """Where searches begin: the models are asked once, however many scores are searched."""
     space = belief.space
     if space.rows is None:
         X = candidates(space, rng, belief.top, _effort(belief))
-        return Seen(X, belief.outlook(X))
+        return ScoreView(X, belief.outlook(X))
     X = untried(space.rows, belief.tried)
     large = len(X) > CHUNK
-    return Seen(X, belief.at_best(X) if large else belief.outlook(X), at_best=large)
+    return ScoreView(X, belief.at_best(X) if large else belief.outlook(X), at_best=large)
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class ScoreSurface:
 
     belief: Belief
     score: Score
-    seen: Seen | None = None
+    seen: ScoreView | None = None
 
     def at(self, X: Array) -> Rated:
         """Score and shortfall at X."""
@@ -293,7 +293,7 @@ def maximise_score(
     score: Score,
     rng: np.random.Generator,
     *,
-    seen: Seen | None = None,
+    seen: ScoreView | None = None,
     within: float = 0.0,
 ) -> Found:
     """The best affordable, untried points under a score, and of a table all `within` that of it."""

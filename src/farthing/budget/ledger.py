@@ -1,4 +1,4 @@
-"""What may be spent, what was spent, and what is held for trials that are still running.
+"""What may be spent, what was spent, and what is reserved for trials that are still running.
 
 Every account keeps `spent + reserved + left = limit`; every event returns a new `Ledger`.
 Resources have canonical names: `s` (wall clock), `worker_s` (compute, summed over workers), `usd`,
@@ -23,7 +23,7 @@ class Account:
     limit: float  # inf: unlimited
     spent: float = 0.0
     reserved: float = 0.0
-    thinking: float = 0.0  # the part of `spent` that was our own thought
+    overhead: float = 0.0  # the part of `spent` that was our own thought
 
     @property
     def left(self) -> float:
@@ -36,7 +36,7 @@ class Ledger:
     """The accounts of one study, and what each running trial holds."""
 
     _accounts: tuple[tuple[str, Account], ...]
-    _holds: tuple[tuple[int, tuple[tuple[str, float], ...]], ...] = ()
+    _reservations: tuple[tuple[int, tuple[tuple[str, float], ...]], ...] = ()
 
     @classmethod
     def of(cls, budget: Budget | None) -> "Ledger":
@@ -85,13 +85,13 @@ class Ledger:
 
     @property
     def left(self) -> float:
-        """Neither paid nor held, of the primary resource."""
+        """Neither paid nor reserved, of the primary resource."""
         return self._accounts[0][1].left
 
     @property
-    def thinking(self) -> float:
+    def overhead(self) -> float:
         """Our own thought, of the primary resource."""
-        return self._accounts[0][1].thinking
+        return self._accounts[0][1].overhead
 
     @property
     def used_up(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class Ledger:
         )
 
     @property
-    def priced(self) -> tuple[str, ...]:
+    def limited_resources(self) -> tuple[str, ...]:
         """The limited resources that a trial has a price in: all but trials, which are counted."""
         return tuple(
             name
@@ -114,7 +114,7 @@ class Ledger:
 
     @property
     def used(self) -> float:
-        """The share of the scarcest limit that is paid or held; 0 where nothing is limited."""
+        """The share of the scarcest limit that is paid or reserved; 0 where nothing is limited."""
         limited = (account for _, account in self._accounts if math.isfinite(account.limit))
         return max(((a.spent + a.reserved) / a.limit for a in limited), default=0.0)
 
@@ -125,51 +125,61 @@ class Ledger:
         return max((account.spent / account.limit for account in limited), default=0.0)
 
     @property
-    def holds(self) -> Mapping[int, Mapping[str, float]]:
+    def reservations(self) -> Mapping[int, Mapping[str, float]]:
         """What each running trial holds."""
-        return {number: dict(held) for number, held in self._holds}
+        return {number: dict(reserved) for number, reserved in self._reservations}
 
-    def held(self, number: int) -> Mapping[str, float]:
+    def reserved_for(self, number: int) -> Mapping[str, float]:
         """What trial `number` holds; empty when it holds nothing."""
-        return MappingProxyType(dict(dict(self._holds).get(number, ())))
+        return MappingProxyType(dict(dict(self._reservations).get(number, ())))
 
     def reserve(self, number: int, amounts: Mapping[str, float]) -> "Ledger":
         """Hold `amounts` for trial `number`, which starts now."""
-        if self._holding(number):
+        if self._has_reservation(number):
             raise InvalidInput(
                 f"Trial {number} already holds a reservation. Extend it, or charge it."
             )
-        return self._after({**dict(self._holds), number: self._whole_trial(amounts)})
+        return self._after({**dict(self._reservations), number: self._whole_trial(amounts)})
 
     def extend(self, number: int, amounts: Mapping[str, float]) -> "Ledger":
         """Hold `amounts` more for trial `number`, which is running."""
-        self._require_hold(number)
-        held, more = self.held(number), self._amounts(amounts)
-        total = {name: held.get(name, 0.0) + more.get(name, 0.0) for name in {**held, **more}}
-        return self._after({**dict(self._holds), number: tuple(total.items())})
+        self._require_reservation(number)
+        reserved, more = self.reserved_for(number), self._amounts(amounts)
+        total = {
+            name: reserved.get(name, 0.0) + more.get(name, 0.0) for name in {**reserved, **more}
+        }
+        return self._after({**dict(self._reservations), number: tuple(total.items())})
 
     def charge(self, number: int | None, amounts: Mapping[str, float]) -> "Ledger":
-        """Pay `amounts`; whatever `number` held is released in the same step.
+        """Pay `amounts`; whatever `number` reserved is released in the same step.
 
         Args:
-            number: The trial, or None for an evaluation made elsewhere, for which nothing was held.
-            amounts: What was really used. More than was held or is left is still paid.
+            number: The trial, or None for an evaluation made elsewhere, for which nothing was reserved.
+            amounts: What was really used. More than was reserved or is left is still paid.
         """
-        holds = {trial: held for trial, held in self._holds if trial != number}
+        reservations = {
+            trial: reserved for trial, reserved in self._reservations if trial != number
+        }
         paid = dict(self._whole_trial(amounts))
-        return self._after(holds, spent=paid)
+        return self._after(reservations, spent=paid)
 
     def release(self, number: int) -> "Ledger":
-        """Give back whatever `number` held: it was never begun."""
-        return self._after({trial: held for trial, held in self._holds if trial != number})
+        """Give back whatever `number` reserved: it was never begun."""
+        return self._after(
+            {trial: reserved for trial, reserved in self._reservations if trial != number}
+        )
 
-    def think(self, seconds: float) -> "Ledger":
+    def charge_overhead(self, seconds: float) -> "Ledger":
         """Pay for our own thought, which only an account in seconds can feel."""
-        paid = {"s": _amount(seconds, "think")}
-        return self._after(dict(self._holds), spent=paid, thinking=paid) if "s" in self else self
+        paid = {"s": _amount(seconds, "overhead")}
+        return (
+            self._after(dict(self._reservations), spent=paid, overhead=paid)
+            if "s" in self
+            else self
+        )
 
     def pay(
-        self, amounts: Mapping[str, float], *, thinking: Mapping[str, float] = MappingProxyType({})
+        self, amounts: Mapping[str, float], *, overhead: Mapping[str, float] = MappingProxyType({})
     ) -> "Ledger":
         """Pay what belongs to no hold: time that passes for everybody, a bill that came late.
 
@@ -177,8 +187,8 @@ class Ledger:
             amounts: What was used.
             thinking: The part of it that was our own thought.
         """
-        paid, thought = self._amounts(amounts), self._amounts(thinking)
-        return self._after(dict(self._holds), spent=paid, thinking=thought)
+        paid, ours = self._amounts(amounts), self._amounts(overhead)
+        return self._after(dict(self._reservations), spent=paid, overhead=ours)
 
     def limited(self, budget: Budget | None, counted: Mapping[str, Account]) -> "Ledger":
         """The same accounts under other limits; one without a limit is kept for what was spent.
@@ -197,18 +207,21 @@ class Ledger:
                 accounts[name] = replace(account, limit=math.inf)
         # A running trial is one trial, also where they are counted only from now on.
         one = {"trials": 1.0} if "trials" in accounts else {}
-        holds = {number: tuple({**one, **dict(held)}.items()) for number, held in self._holds}
-        return Ledger(tuple(accounts.items()))._after(holds)
+        reservations = {
+            number: tuple({**one, **dict(reserved)}.items())
+            for number, reserved in self._reservations
+        }
+        return Ledger(tuple(accounts.items()))._after(reservations)
 
-    def _holding(self, number: int) -> bool:
-        return any(trial == number for trial, _ in self._holds)
+    def _has_reservation(self, number: int) -> bool:
+        return any(trial == number for trial, _ in self._reservations)
 
-    def _require_hold(self, number: int) -> None:
-        if not self._holding(number):
+    def _require_reservation(self, number: int) -> None:
+        if not self._has_reservation(number):
             raise InvalidInput(f"Trial {number} holds nothing. Reserve for it first.")
 
     def _amounts(self, amounts: Mapping[str, float]) -> dict[str, float]:
-        limited = self.priced
+        limited = self.limited_resources
         for resource in amounts:
             if resource == "trials":
                 raise InvalidInput(
@@ -227,13 +240,13 @@ class Ledger:
 
     def _after(
         self,
-        holds: Mapping[int, tuple[tuple[str, float], ...]],
+        reservations: Mapping[int, tuple[tuple[str, float], ...]],
         *,
         spent: Mapping[str, float] = MappingProxyType({}),
-        thinking: Mapping[str, float] = MappingProxyType({}),
+        overhead: Mapping[str, float] = MappingProxyType({}),
     ) -> "Ledger":
         # Reserved is summed anew, not added to and subtracted from: all released is exactly 0.
-        amounts = [dict(held) for held in holds.values()]
+        amounts = [dict(reserved) for reserved in reservations.values()]
         accounts = dict(self._accounts)
         for resource in (name for part in (*amounts, spent) for name in part):
             # Only a ledger without limits gets here with a new name: it keeps account of it, too.
@@ -245,13 +258,13 @@ class Ledger:
                     replace(
                         account,
                         spent=account.spent + spent.get(resource, 0.0),
-                        thinking=account.thinking + thinking.get(resource, 0.0),
-                        reserved=math.fsum(held.get(resource, 0.0) for held in amounts),
+                        overhead=account.overhead + overhead.get(resource, 0.0),
+                        reserved=math.fsum(reserved.get(resource, 0.0) for reserved in amounts),
                     ),
                 )
                 for resource, account in accounts.items()
             ),
-            tuple(holds.items()),
+            tuple(reservations.items()),
         )
 
 

@@ -49,7 +49,7 @@ SETTINGS = {
     "slots": "a list of texts or numbers, or a text",
     **dict.fromkeys(("stop", "cost"), TEXTS),
     **dict.fromkeys(("worth", "timeout", "grace", "lease"), NUMBER_OR_TEXT),
-    **dict.fromkeys(("leash", "thinking"), "a number"),
+    **dict.fromkeys(("max_overrun", "overhead"), "a number"),
     "start": "a text, a table or a list of them",
     **dict.fromkeys(("workers", "seed", "retries", "failures_in_a_row"), "a whole number"),
 }

@@ -74,7 +74,7 @@ def demo(budget: str, workers: int, storage: str | None, name: str, seed: int, q
             if not quiet:
                 click.echo(f"A neural network for handwritten digits, on a budget of {budget}.")
             with watching(study, quiet=quiet) as on_change:
-                result = study.run(objective, workers=workers, progress=lambda _: on_change())
+                result = study.run(objective, workers=workers, on_change=lambda _: on_change())
             code = finish(result, "table", again="farthing demo --storage ...")
             if result.found is not None and result.best.value is not None:
                 click.echo(f"errors:  {10**result.best.value:.1%} of the held-back digits")

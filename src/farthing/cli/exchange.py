@@ -107,4 +107,4 @@ def _found_or_made(options: dict[str, Any]) -> Study:
             "there."
         )
     request = read_request(options, (), config, needs_command=False)
-    return Study.made(request.storage, request.name, request.settings)
+    return Study.from_settings(request.storage, request.name, request.settings)

@@ -19,7 +19,7 @@ __all__ = ["plot"]
 
 # What each figure takes after its name.
 FIGURES = {
-    **{"curve": "", "front": "[TRIAL]", "money": "", "predictions": "", "prospect": ""},
+    **{"curve": "", "pareto": "[TRIAL]", "money": "", "predictions": "", "prospect": ""},
     **{"drivers": "", "slice": "PARAMETER [PARAMETER]", "timeline": "", "learning": ""},
 }
 
@@ -34,7 +34,7 @@ def plot(
 ) -> None:
     """Draw a figure of a study, in letters or to a file.
 
-    `farthing plot curve`, `farthing plot front 12`, `farthing plot slice lr depth -o lr.svg`. An
+    `farthing plot curve`, `farthing plot pareto 12`, `farthing plot slice lr depth -o lr.svg`. An
     .svg needs nothing to be installed, .html (to zoom and point) and pictures the extra `plots`.
     """
     given = _numbers(figure, about)
@@ -68,10 +68,10 @@ def _numbers(figure: str, about: tuple[str, ...]) -> list[Any]:
         raise InvalidInput(
             f"farthing plot {figure} {takes}".rstrip() + f": got {len(about)} after the name."
         )
-    if figure != "front":
+    if figure != "pareto":
         return list(about)
     if about and not about[0].isdecimal():
-        raise InvalidInput(f"farthing plot front {about[0]}: expected the number of a trial.")
+        raise InvalidInput(f"farthing plot pareto {about[0]}: expected the number of a trial.")
     return [int(number) for number in about]
 
 

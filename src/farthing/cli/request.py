@@ -29,7 +29,7 @@ NOTHING_TO_TUNE = (
 
 METERS = ("wall", "cpu")
 AS_THEY_ARE = (
-    "thinking",
+    "overhead",
     "retries",
     "failures_in_a_row",
     "rate",
@@ -38,9 +38,20 @@ AS_THEY_ARE = (
     "noisy",
     "command",
 )
-NUMBERS_OR_TEXTS = ("timeout", "grace", "lease", "worth", "leash")
+NUMBERS_OR_TEXTS = ("timeout", "grace", "lease", "worth", "max_overrun")
 HERE = "."
-CAN_BE_NONE = ("timeout", "worth", "leash", "rate", "stop", "cost", "start", "cwd", "logs", "env")
+CAN_BE_NONE = (
+    "timeout",
+    "worth",
+    "max_overrun",
+    "rate",
+    "stop",
+    "cost",
+    "start",
+    "cwd",
+    "logs",
+    "env",
+)
 OPTION = re.compile(rf"\b({'|'.join(f.name for f in fields(Settings))})=")
 
 

@@ -67,11 +67,11 @@ NEW_COMMAND = "command", "none"  # a study that `farthing import` has made gets 
     help="Evaluate this first; what is missing is filled in.",
 )
 @click.option(
-    "--leash",
+    "--max-overrun",
     help="Kill a trial that will cost, still, this many times what it was expected to in all.",
 )
 @click.option(
-    "--thinking",
+    "--overhead",
     type=float,
     help="Thinking, as a share of what trials take, in a budget of time.  [default: 0.05]",
 )
@@ -148,7 +148,10 @@ def run(
     else:
         request, (storage, name) = None, locate(options["storage"], options["name"])
         study = _found(storage, name, options, command, trust)
-        settings, slots = study.in_force, slots_of(options["slots"] or told.run.get("slots"))
+        settings, slots = (
+            study.current_settings,
+            slots_of(options["slots"] or told.run.get("slots")),
+        )
         workers = options["workers"] or told.run.get("workers")
     task = CommandTask(settings.command or (), metric=settings.metric)
     check_start(task, settings)
@@ -160,7 +163,7 @@ def run(
         _say(study, storage, task)
     try:
         with watching(study, quiet=quiet) as on_change:
-            result = study.run(task, workers=workers, slots=slots, progress=lambda _: on_change())
+            result = study.run(task, workers=workers, slots=slots, on_change=lambda _: on_change())
         return finish(result, kind, again=same_command())
     finally:
         study.close()
@@ -171,12 +174,12 @@ def _start(request: Request, trust: bool) -> Study:
     from farthing.cli.trust import trusted
     from farthing.study import Study
 
-    study = Study.made(request.storage, request.name, request.settings)
+    study = Study.from_settings(request.storage, request.name, request.settings)
     if study.own_code and trusted(study, request.storage, trust):  # of a change meanwhile
-        changed, kept = study.changed, study.kept
+        changed, kept = study.changed, study.overridden
         study.close()
-        study = Study.made(request.storage, request.name, request.settings, trust=True)
-        study.changed, study.kept = changed, kept
+        study = Study.from_settings(request.storage, request.name, request.settings, trust=True)
+        study.changed, study.overridden = changed, kept
     return study
 
 
@@ -187,7 +190,7 @@ def _found(
     from farthing.cli.request import NOTHING_TO_TUNE, change
 
     study = open_study(storage, name, NOTHING_TO_TUNE, trust=trust)
-    if not command and study.in_force.command is None:
+    if not command and study.current_settings.command is None:
         raise InvalidInput(
             f"Study {study.name!r} was made without a command. Write it last: farthing run ... -- "
             "python train.py --lr {lr}."
@@ -207,7 +210,7 @@ def _say(study: Study, storage: str, task: CommandTask) -> None:
         so_far = f"{count}, {spent(study.ledger) or 'nothing'} spent"
         click.echo(f"Going on with study {study.name!r} in {printable(storage)}: {so_far}.")
     say_changes({n: said for n, said in study.changed.items() if (n, said[0]) != NEW_COMMAND})
-    for setting, (given, kept) in study.kept.items():
+    for setting, (given, kept) in study.overridden.items():
         name = setting.replace("_", "-")
         click.echo(f"Kept: {name} {kept}, to which it was changed; {given} is what it was before.")
     unused = [name for name in study.space.names if name not in task.placeholders]
@@ -248,7 +251,7 @@ def finish(result: Result, kind: str, *, again: str) -> int:
         spent = {name: account["spent"] for name, account in facts["budget"].items()}
         why = {"stop_reason": reason.sentence, "stop_kind": reason.kind}
         ended = {"best": facts["best"], **why, "spent": spent}
-        took = {"elapsed_s": result.elapsed_s, "thinking_s": result.thinking_s}
+        took = {"elapsed_s": result.elapsed_s, "overhead_s": result.overhead_s}
         click.echo(to_json({**ended, "trials": len(result.history), **took}))
     else:
         click.echo(str(result))

@@ -57,7 +57,7 @@ def _in_words(study: Study, facts: dict[str, Any]) -> dict[str, str]:
         "budget": "; ".join(account_line(ledger, r) for r in accounts(ledger)) or "none",
     }
     if "s" not in ledger:
-        words["time"] = time_line(facts["elapsed_s"], facts["thinking_s"])
+        words["time"] = time_line(facts["elapsed_s"], facts["overhead_s"])
     if study.best is not None:
         words["best"] = best_line(study.best)
     if study.waiting:

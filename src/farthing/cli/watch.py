@@ -43,7 +43,7 @@ def watch(study: Study, every: float = EVERY) -> None:
                 if _has_stopped(state):
                     break
                 time.sleep(every)
-    print(standing(*study.facts, thought=False))
+    print(standing(*study.facts, suggestion=False))
 
 
 def _has_stopped(state: State) -> bool:

@@ -63,7 +63,7 @@ def worker(
         )
         with watching(study, quiet=quiet) as on_change:
             reason = study.work(
-                task, workers=workers, slots=slots_of(slots), progress=lambda _: on_change()
+                task, workers=workers, slots=slots_of(slots), on_change=lambda _: on_change()
             )
         result = replace(study.result(), stop_reason=reason)
         return finish(result, "table", again=same_command())

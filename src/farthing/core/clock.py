@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 from farthing.errors import InvalidInput
 
-__all__ = ["Timekeeper"]
+__all__ = ["ProcessClock"]
 
 
-class Timekeeper:
+class ProcessClock:
     """The clock of one process.
 
     Attributes:
@@ -38,7 +38,7 @@ class Timekeeper:
             self._charged = None
 
     @contextmanager
-    def thinking(self) -> Iterator[None]:
+    def measuring(self) -> Iterator[None]:
         """Measure what happens inside, to be charged with the next event."""
         if self._measuring:
             yield
@@ -61,8 +61,8 @@ class Timekeeper:
         if self._charged is not None:
             self._charged = max(self._charged, time.monotonic() - self.unpaid)
 
-    def paid(self, present: float | None, thought: float) -> None:
+    def paid(self, present: float | None, overhead: float) -> None:
         """An event has charged so much of either."""
-        self.unpaid -= thought
+        self.unpaid -= overhead
         if self._charged is not None and present is not None:
             self._charged += present

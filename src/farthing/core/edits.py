@@ -20,7 +20,7 @@ from farthing.acquisition.initial_design import check_wanted
 from farthing.budget.ledger import Account
 from farthing.budget.units import Budget, format_amount
 from farthing.core.events import Changed, Enqueued, Moment
-from farthing.core.settings import Choices, Conditions, Settings
+from farthing.core.settings import RunOptions, SearchOptions, Settings
 from farthing.core.state import Change, State, Wanted
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import History, Trial
@@ -52,7 +52,7 @@ def change_to(settings: Settings, given: Mapping[str, Any], known: int, workers:
         known: how many changes there were.
         workers: whether anything reads how trials are run.
     """
-    after = _revised(settings, given, Conditions if workers else Choices)
+    after = _revised(settings, given, RunOptions if workers else SearchOptions)
     return Changed(after, difference(settings, after), known)
 
 
@@ -171,7 +171,7 @@ def carried_over(state: State, before: Settings, after: Settings) -> State:
         ended = sum(not t.is_external and t.state != "running" for t in state.history)
         counted = {
             "trials": Account(math.inf, float(ended)),
-            "s": Account(math.inf, state.elapsed_s, thinking=state.thinking_s),
+            "s": Account(math.inf, state.elapsed_s, overhead=state.overhead_s),
         }
         state = replace(state, ledger=state.ledger.limited(after.budget, counted))
     if all(getattr(before, name) == getattr(after, name) for name in LEARNT_UNDER):

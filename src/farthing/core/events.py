@@ -19,18 +19,18 @@ __all__ = [
     "Ended",
     "Enqueued",
     "Event",
-    "GivenBack",
-    "GivenUp",
-    "Halted",
+    "LeasesExpired",
     "Moment",
-    "Passed",
     "Price",
     "Renewed",
     "Repeated",
     "Resumed",
-    "SetAside",
+    "Returned",
+    "StopRequested",
+    "SuggestLock",
+    "TimePassed",
     "Told",
-    "Turn",
+    "WorkerExcluded",
 ]
 
 
@@ -49,7 +49,7 @@ class Moment(NamedTuple):
 
     now: float
     present: float | None = None
-    thought: float = 0.0
+    overhead_s: float = 0.0
 
     @property
     def on_clock(self) -> bool:
@@ -64,9 +64,9 @@ class Asked(NamedTuple):
     """
 
     trial: Trial
-    hold: Mapping[str, float]
-    think_s: float = 0.0
-    thinker: str | None = None
+    reservation: Mapping[str, float]
+    suggest_s: float = 0.0
+    suggester: str | None = None
     worker: str | None = None
     lease: float | None = None
     changes: int | None = None
@@ -92,18 +92,18 @@ class Renewed(NamedTuple):
     lease: float
     cost: Mapping[str, float]
     ahead: Mapping[str, float]
-    progress: tuple[Mapping[str, Any], ...] = ()
+    reports: tuple[Mapping[str, Any], ...] = ()
     run: Mapping[str, Any] = {}  # where it runs: `slot`, `log`
 
 
-class GivenBack(NamedTuple):
+class Returned(NamedTuple):
     """A trial was asked and never begun: it costs nothing, and is offered again."""
 
     number: int
     because: str
 
 
-class SetAside(NamedTuple):
+class WorkerExcluded(NamedTuple):
     """A worker cannot work: what failed with it is lost, and offered again."""
 
     worker: str
@@ -136,22 +136,22 @@ class Added(NamedTuple):
     prices: tuple[PricePoint, ...] = ()
 
 
-class GivenUp(NamedTuple):
+class LeasesExpired(NamedTuple):
     """Trials whose lease has passed are lost, and charged to their last sign of life."""
 
 
-class Passed(NamedTuple):
+class TimePassed(NamedTuple):
     """Nothing but time."""
 
 
-class Turn(NamedTuple):
+class SuggestLock(NamedTuple):
     """Somebody begins to think, for at most so many seconds; None: he has ended."""
 
-    thinker: str
+    suggester: str
     seconds: float | None = None
 
 
-class Halted(NamedTuple):
+class StopRequested(NamedTuple):
     """Nothing may start any more; what is running ends with `now`."""
 
     because: StopReason
@@ -206,14 +206,14 @@ Event = (
     | AskedAgain
     | AskedTogether
     | Renewed
-    | GivenBack
-    | SetAside
+    | Returned
+    | WorkerExcluded
     | Told
     | Added
-    | GivenUp
-    | Passed
-    | Turn
-    | Halted
+    | LeasesExpired
+    | TimePassed
+    | SuggestLock
+    | StopRequested
     | Resumed
     | Ended
     | Changed

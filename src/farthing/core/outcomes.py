@@ -19,7 +19,7 @@ __all__ = [
     "begun_of",
     "bill",
     "elsewhere",
-    "foreign_trial",
+    "external_trial",
     "in_strange_units",
     "outcome_of",
     "unpriced",
@@ -41,7 +41,7 @@ def bill(
     """What was paid by resource at x, evaluated after `previous`; what is known beforehand need
     not be told.
     """
-    priced = settings.priced
+    priced = settings.cost_resources
     told = {} if cost is None else dict(cost) if isinstance(cost, Mapping) else {priced[0]: cost}
     paid = {}
     for resource, amount in told.items():
@@ -86,14 +86,14 @@ def in_strange_units(
     settings: Settings, told: Mapping[str, float], paid: Mapping[str, float]
 ) -> str | None:
     """Why a cost that was told says nothing of what is needed; None: it does, or was not told."""
-    strange = [name for name in told if name and name not in settings.priced]
+    strange = [name for name in told if name and name not in settings.cost_resources]
     known = {r for r, each in settings.learners.items() if isinstance(each, KnownBeforehand)}
     missing = [resource for resource in settings.needed if resource not in {*paid, *known}]
     if not (strange and missing):
         return None
     return (
         f"it says what it cost in {', '.join(strange)}, but what is counted here is "
-        f"{', '.join(settings.priced)}"
+        f"{', '.join(settings.cost_resources)}"
     )
 
 
@@ -147,10 +147,10 @@ def elsewhere(
     state: TrialState = "running"
     if not running:
         state, value = outcome_of(value, failed, killed, "it")
-    return foreign_trial(settings, params, state, value, cost=cost, error=failed)
+    return external_trial(settings, params, state, value, cost=cost, error=failed)
 
 
-def foreign_trial(
+def external_trial(
     settings: Settings,
     params: Mapping[str, Any],
     state: TrialState,

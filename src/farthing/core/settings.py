@@ -1,7 +1,7 @@
 """What a study is made with: one value that checks itself, and what follows from it.
 
 `Optimizer`, `minimize`, `Study`, the command line and `farthing.toml` all build a `Settings`, and
-nothing else. A new setting is a field here, a key of `Choices` or `Conditions`, and an option.
+nothing else. A new setting is a field here, a key of `SearchOptions` or `RunOptions`, and an option.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from farthing.acquisition.belief import Belief
 
 __all__ = [
-    "Choices",
-    "Conditions",
     "Direction",
     "Learner",
+    "RunOptions",
+    "SearchOptions",
     "Settings",
-    "Unseen",
+    "UnimportedCode",
     "takes_settings",
 ]
 
@@ -47,7 +47,7 @@ AnySpace = Space | Mapping[str, Kind]
 Taker = TypeVar("Taker", bound=Callable[..., Any])
 
 
-class Choices(TypedDict, total=False):
+class SearchOptions(TypedDict, total=False):
     """How to choose what is evaluated next, and when to stop: see `Settings`."""
 
     policy: Policy | None
@@ -58,11 +58,11 @@ class Choices(TypedDict, total=False):
     noisy: bool
     seed: int
     start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
-    leash: float | None
-    thinking: float
+    max_overrun: float | None
+    overhead: float
 
 
-class Conditions(Choices, total=False):
+class RunOptions(SearchOptions, total=False):
     """The same, and how trials are run by workers: see `Settings`."""
 
     timeout: float | str | None
@@ -125,8 +125,8 @@ class Settings:
     noisy: bool = False
     seed: int = 0
     start: tuple[Mapping[str, Any], ...] = ()
-    leash: float | None = None
-    thinking: float = 0.05
+    max_overrun: float | None = None
+    overhead: float = 0.05
     timeout: float | None = None
     retries: int = 0
     failures_in_a_row: float = 5
@@ -141,7 +141,7 @@ class Settings:
     logs: str | None = None
 
     @classmethod
-    def of(cls, space: AnySpace, budget: AnyBudget = None, **given: Unpack[Conditions]) -> Settings:
+    def of(cls, space: AnySpace, budget: AnyBudget = None, **given: Unpack[RunOptions]) -> Settings:
         """Settings from what a person writes: "2h", {"lr": Float(0, 1)}, timeout="10m"."""
         limits = None if budget is None else Budget(budget)
         policy = given.pop("policy", None)
@@ -198,12 +198,14 @@ class Settings:
                 f"env={self.env!r}: expected names and texts, such as "
                 '{"CUDA_VISIBLE_DEVICES": "{slot}"}.'
             )
-        if self.leash is not None and not (_is_number(self.leash) and 0 < self.leash < math.inf):
+        if self.max_overrun is not None and not (
+            _is_number(self.max_overrun) and 0 < self.max_overrun < math.inf
+        ):
             raise InvalidInput(
-                f"leash={self.leash!r}: expected a number above 0, or None for none."
+                f"max_overrun={self.max_overrun!r}: expected a number above 0, or None for none."
             )
-        if not (_is_number(self.thinking) and 0 < self.thinking <= 1):
-            raise InvalidInput(f"thinking={self.thinking!r}: expected a share such as 0.05.")
+        if not (_is_number(self.overhead) and 0 < self.overhead <= 1):
+            raise InvalidInput(f"overhead={self.overhead!r}: expected a share such as 0.05.")
         for params in self.start:
             if not isinstance(params, Mapping):
                 raise InvalidInput(
@@ -239,14 +241,14 @@ class Settings:
         return Ledger.of(self.budget).resources
 
     @cached_property
-    def priced(self) -> tuple[str, ...]:
+    def cost_resources(self) -> tuple[str, ...]:
         """The resources in which a cost may be told, the primary one first."""
         return tuple(name for name in self.resources if name != "trials")
 
     @cached_property
     def needed(self) -> tuple[str, ...]:
         """Those whose cost must be told or known beforehand: what is limited or learnt from."""
-        return _limited(self.budget) or (self.priced[:1] if "cost" in self.needs else ())
+        return _limited(self.budget) or (self.cost_resources[:1] if "cost" in self.needs else ())
 
     @cached_property
     def learners(self) -> Mapping[str, CostLearner]:
@@ -282,7 +284,7 @@ class Settings:
         """`worth` as objective units per one unit of the primary resource; None: not given."""
         if self.worth is None or self.spends:
             return None
-        return worth_of(self.worth, self.priced[0])
+        return worth_of(self.worth, self.cost_resources[0])
 
     @property
     def spends(self) -> bool:
@@ -290,10 +292,10 @@ class Settings:
         return self.worth == "budget"
 
     @property
-    def unseen(self) -> dict[str, Unseen]:
+    def unseen(self) -> dict[str, UnimportedCode]:
         """The parts that are there as text only; with any of them nothing can be asked."""
         parts = {"policy": self.policy, "stop": self.stop, "cost": self.cost}
-        return {name: part for name, part in parts.items() if isinstance(part, Unseen)}
+        return {name: part for name, part in parts.items() if isinstance(part, UnimportedCode)}
 
     def seed_of(self, number: int) -> int:
         """For the randomness of trial `number` itself: a function of the study's seed and it."""
@@ -301,7 +303,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Unseen:
+class UnimportedCode:
     """A part of a study that is somebody's own code: as it is written there, and not imported.
 
     It stands where a policy, a rule or a cost model does, so that a study can be looked at.
@@ -421,7 +423,7 @@ def _check_together(settings: Settings) -> None:
             f"worth={worth!r} would be read by nothing: neither {name} nor the stopping rule "
             "uses it. Add stop=NotWorthIt() or policy=Gittins(), or leave worth out."
         )
-    if settings.spends and settings.priced[0] not in _limited(settings.budget):
+    if settings.spends and settings.cost_resources[0] not in _limited(settings.budget):
         raise InvalidInput(
             'worth="budget" needs a budget of something that is paid, such as "2h" or "$40": '
             "the exchange rate is found from it. Or give worth=... as a number or a sentence."

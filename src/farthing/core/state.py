@@ -65,9 +65,9 @@ class State:
     history: History = History()
     prices: tuple[PricePoint, ...] = ()
     charged_until: float | None = None
-    thinker: str | None = None
-    thinker_until: float | None = None
-    thought_s: float = 0.0
+    suggester: str | None = None
+    suggester_until: float | None = None
+    suggest_s: float = 0.0
     failures: int = 0
     first_error: str | None = None
     halted: StopReason | None = None
@@ -76,7 +76,7 @@ class State:
     changes: tuple[Change, ...] = ()
     queue: tuple[Wanted, ...] = ()
     elapsed_s: float = 0.0
-    thinking_s: float = 0.0
+    overhead_s: float = 0.0
 
     @property
     def waiting(self) -> Trial | None:
@@ -89,10 +89,10 @@ class State:
         expected = ((r, min(a, trial.limit.get(r, a))) for r, a in trial.predicted.items())
         return all(amount <= self.ledger[r].left for r, amount in expected if r in self.ledger)
 
-    def is_thinking(self, other_than: str | None, now: float) -> bool:
+    def is_suggesting(self, other_than: str | None, now: float) -> bool:
         """Whether somebody else is thinking, and should be alive."""
-        until = self.thinker_until
-        return self.thinker not in (None, other_than) and until is not None and now < until
+        until = self.suggester_until
+        return self.suggester not in (None, other_than) and until is not None and now < until
 
     def known(self) -> tuple[int, ...]:
         """What a thought depends on: it changes with every ask, tell, import and change, and never

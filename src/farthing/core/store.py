@@ -10,13 +10,13 @@ from typing import Protocol
 from farthing.core.settings import Settings
 from farthing.core.state import State
 
-__all__ = ["Change", "Memory", "OneProcess"]
+__all__ = ["InMemoryStore", "Store", "Update"]
 
 # From the state as it is, and the memory's clock, to the state as it shall be.
-Change = Callable[[State, float], State]
+Update = Callable[[State, float], State]
 
 
-class Memory(Protocol):
+class Store(Protocol):
     """Where the state of a study is kept.
 
     Attributes:
@@ -40,7 +40,7 @@ class Memory(Protocol):
     def look(self, at_most: float = 0.0) -> State:
         """The state as it is, or as it was at most so many seconds ago."""
 
-    def commit(self, change: Change) -> State:
+    def commit(self, change: Update) -> State:
         """The state after a change, which happens as a whole or not at all, and survives a crash
         of the machine where anything does.
         """
@@ -56,7 +56,7 @@ class Memory(Protocol):
         """
 
 
-class OneProcess:
+class InMemoryStore:
     """The memory of this process, which ends with it."""
 
     shared = False
@@ -82,7 +82,7 @@ class OneProcess:
     def wait(self, waited: int) -> None:
         """There is nobody to wait for."""
 
-    def commit(self, change: Change) -> State:
+    def commit(self, change: Update) -> State:
         """The state after a change."""
         before, self._state = self._state, change(self._state, self.now)
         for each in self._state.changes[len(before.changes) :]:

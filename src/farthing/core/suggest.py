@@ -30,34 +30,34 @@ from farthing.core.transition import apply, out_of_time
 from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.errors import InvalidInput, Stopped
 from farthing.history import BUDGET_SPENT, History, PricePoint, StopReason, Trial, origin_of
-from farthing.models.normal import expected_cost, leash
+from farthing.models.normal import expected_cost, max_overrun
 from farthing.stopping import OutOfBudget
 
 __all__ = [
+    "Suggester",
+    "Suggestion",
     "Terms",
-    "Thinker",
-    "Thought",
     "believed",
     "best_trial",
     "cost_learners",
-    "make_ready",
     "next_trials",
-    "no_time_to_think",
+    "no_time_to_suggest",
     "one_thread",
     "own",
     "think",
+    "warm_up",
 ]
 
 Array = NDArray[np.float64]
 
 # Of ln c, at least: a model that is sure of itself promises that what took twenty times as long as
 # expected ends at once.
-LEASH_SPREAD = 0.7
+OVERRUN_SPREAD = 0.7
 RECENT = 256  # trials: to look at the bills of thousands takes longer than a step may
 NOTHING = Proposal(None, BUDGET_SPENT.sentence)
 
 
-class Thought(NamedTuple):
+class Suggestion(NamedTuple):
     """What was believed, proposed and judged."""
 
     belief: Belief
@@ -65,13 +65,13 @@ class Thought(NamedTuple):
     verdict: Verdict
 
     def trial(self, margin: float | None = None) -> tuple[Trial, dict[str, float]]:
-        """The trial it leads to, and what to hold for it of each limited resource.
+        """The trial it leads to, and what to reservation for it of each limited resource.
 
         Args:
-            margin: of its leash: see `normal.leash`; None: it has none.
+            margin: of its leash: see `normal.max_overrun`; None: it has none.
         """
         belief, proposal, verdict = self
-        x, predicted, hold = proposal.x, {}, {}
+        x, predicted, reservation = proposal.x, {}, {}
         assert x is not None
         limit = dict(proposal.notes.get("limit", {}))
         for resource, (m, s) in proposal.predicted.items():
@@ -79,11 +79,13 @@ class Thought(NamedTuple):
             predicted[resource] = float(np.exp(expected_cost(m, s, left)[0]))
             # The 80 % quantile is what affordable means, so it is what is put aside.
             if np.isfinite(belief.ledger[resource].limit):
-                hold[resource] = min(float(np.exp(m[0] + Z_AFFORDABLE * s[0])), left)
+                reservation[resource] = min(float(np.exp(m[0] + Z_AFFORDABLE * s[0])), left)
             if margin is not None:
-                end = float(np.exp(leash(float(m[0]), max(float(s[0]), LEASH_SPREAD), margin)))
+                end = float(
+                    np.exp(max_overrun(float(m[0]), max(float(s[0]), OVERRUN_SPREAD), margin))
+                )
                 limit[resource] = min(limit.get(resource, np.inf), end)
-        hold |= _unpredicted(belief, proposal, limit)
+        reservation |= _unpredicted(belief, proposal, limit)
         notes = {**belief.notes(), **verdict.notes, **proposal.notes}
         trial = Trial(
             number=belief.number,
@@ -94,35 +96,37 @@ class Thought(NamedTuple):
             notes={**notes, "limit": limit} if limit else notes,
             origin=origin_of(proposal.notes),
         )
-        return trial, hold
+        return trial, reservation
 
 
 def _unpredicted(
     belief: Belief, proposal: Proposal, limit: Mapping[str, float]
 ) -> dict[str, float]:
-    """What to hold of limited resources where no model says what a trial will cost of them: what it
+    """What to reservation of limited resources where no model says what a trial will cost of them: what it
     may cost at most, else what the dearest of late has cost, else what a trial of the start may.
     """
-    hold = {}
-    for resource in belief.ledger.priced:
+    reservation = {}
+    for resource in belief.ledger.limited_resources:
         if resource not in proposal.predicted:
             guess = limit.get(resource)
             if guess is None:
                 finished = belief.history.having("done", "failed", "killed")[-RECENT:]
-                dearest = max((trial.cost.get(resource, 0.0) for trial in finished), default=0.0)
-                guess = dearest or cap(belief)[resource]
-            hold[resource] = min(guess, max(belief.ledger[resource].left, 0.0))
-    return hold
+                most_expensive = max(
+                    (trial.cost.get(resource, 0.0) for trial in finished), default=0.0
+                )
+                guess = most_expensive or cap(belief)[resource]
+            reservation[resource] = min(guess, max(belief.ledger[resource].left, 0.0))
+    return reservation
 
 
-def think(settings: Settings, state: State) -> Thought:
+def suggest(settings: Settings, state: State) -> Suggestion:
     """What to evaluate next, and whether to."""
-    deep = depth(state.ledger, state.thought_s, settings.thinking, settings.clock)
+    deep = depth(state.ledger, state.suggest_s, settings.overhead, settings.clock)
     number = len(state.history)
     belief = believed(settings, state, depth=deep)
     rng = np.random.default_rng([settings.seed, number])
     if state.ledger.used_up:
-        return Thought(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
+        return Suggestion(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
     if deep == "none" and len(state.history) >= START:
         proposal = step(belief, rng)
     else:
@@ -132,12 +136,12 @@ def think(settings: Settings, state: State) -> Thought:
         proposal = replace(proposal, because=because)
     asked_for = wanted(belief, proposal, state.queue) if state.queue else None
     if asked_for is not None:  # no rule is asked: only the budget can refuse a person
-        return Thought(belief, asked_for, OutOfBudget()(belief, asked_for, rng))
+        return Suggestion(belief, asked_for, OutOfBudget()(belief, asked_for, rng))
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and settings.stop is not None:
         rng = np.random.default_rng([settings.seed, number, 1])
         verdict = judge(settings.stop, belief, proposal, rng)
-    return Thought(belief, proposal, verdict)
+    return Suggestion(belief, proposal, verdict)
 
 
 def believed(
@@ -254,13 +258,13 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def make_ready(settings: Settings) -> None:
+def warm_up(settings: Settings) -> None:
     """Load what the first thought needs, so that it is not charged for it."""
     sobol(Effort().screen, settings.space.d)  # scipy.stats
     _blas()
 
 
-Thinker = Callable[[State], tuple[Thought, float]]  # and the seconds that the thought took
+Suggester = Callable[[State], tuple[Suggestion, float]]  # and the seconds that the thought took
 
 
 class Terms(NamedTuple):
@@ -274,7 +278,7 @@ class Terms(NamedTuple):
     """
 
     anyway: bool = False
-    thinker: str | None = None
+    suggester: str | None = None
     worker: str | None = None
     lease: float | None = None
 
@@ -283,7 +287,7 @@ def next_trials(
     settings: Settings,
     state: State,
     count: int,
-    think: Thinker,
+    suggest: Suggester,
     terms: Terms,
     moment: Callable[[], Moment],
 ) -> tuple[Asked | AskedAgain, ...]:
@@ -302,19 +306,19 @@ def next_trials(
             f"{unseen.described!r}. Give it again, Study.open(url, name, {part}=...), or, if you "
             "trust whoever made the study, say --trust or Study.open(..., trust=True)."
         )
-    found = [_next(settings, state, think, terms)]
+    found = [_next(settings, state, suggest, terms)]
     while len(found) < count:
         state = apply(settings, state, found[-1], moment())
         if out_of_time(settings, state, moment()) is not None:
             break
         try:
-            found.append(_next(settings, state, think, terms))
+            found.append(_next(settings, state, suggest, terms))
         except Stopped:
             break  # a smaller batch than wanted, rather than an error after some were made
     return tuple(found)
 
 
-def _next(settings: Settings, state: State, think: Thinker, terms: Terms) -> Asked | AskedAgain:
+def _next(settings: Settings, state: State, suggest: Suggester, terms: Terms) -> Asked | AskedAgain:
     """The oldest trial that was lost and is to be tried again, or the one that a thought leads to;
     neither where a rule says stop.
     """
@@ -322,16 +326,16 @@ def _next(settings: Settings, state: State, think: Thinker, terms: Terms) -> Ask
         if state.ledger.used_up:
             raise Stopped(BUDGET_SPENT)
         if settings.stop is not None and not terms.anyway:
-            verdict = think(state)[0].verdict
+            verdict = suggest(state)[0].verdict
             if verdict.stop:
                 raise Stopped(verdict.reason)
         return AskedAgain(terms.worker, terms.lease)
-    thought, seconds = think(state)
-    if thought.proposal.x is None or (thought.verdict.stop and not terms.anyway):
-        raise Stopped(thought.verdict.reason)
-    trial, hold = thought.trial(settings.leash)
-    begun = (terms.thinker, terms.worker, terms.lease)
-    return Asked(trial, hold, seconds, *begun, len(state.changes))
+    suggestion, seconds = suggest(state)
+    if suggestion.proposal.x is None or (suggestion.verdict.stop and not terms.anyway):
+        raise Stopped(suggestion.verdict.reason)
+    trial, reservation = suggestion.trial(settings.max_overrun)
+    begun = (terms.suggester, terms.worker, terms.lease)
+    return Asked(trial, reservation, seconds, *begun, len(state.changes))
 
 
 def own(trial: Trial) -> Trial:
@@ -339,7 +343,7 @@ def own(trial: Trial) -> Trial:
     return replace(trial, params=dict(trial.params))
 
 
-def no_time_to_think(ledger: Ledger, resource: str) -> StopReason:
+def no_time_to_suggest(ledger: Ledger, resource: str) -> StopReason:
     """Why no thought may begin that would end after the budget of a resource."""
     account = ledger[resource]
     because = f"the budget of {format_amount(resource, account.limit)} is spent"

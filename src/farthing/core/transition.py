@@ -15,7 +15,7 @@ memory's clock was set back, the next worker is charged for as long as it was th
 two machines are ever compared. What a machine costs passes with these seconds; the rate of a worker
 is charged for all the time that each has been there. What a trial says it cost in the same
 resource, beyond the time it ran, comes on top. For a process that is not on the clock, seconds are
-a resource like any other: held, charged as they are told, and its thinking is added.
+a resource like any other: reserved, charged as they are told, and its thinking is added.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from farthing.core.events import (
     Ended,
     Enqueued,
     Event,
-    GivenBack,
-    GivenUp,
-    Halted,
+    LeasesExpired,
     Moment,
-    Passed,
     Renewed,
     Repeated,
     Resumed,
-    SetAside,
+    Returned,
+    StopRequested,
+    SuggestLock,
+    TimePassed,
     Told,
-    Turn,
+    WorkerExcluded,
 )
 from farthing.core.outcomes import asks_for_cost, begun_of, bill, unpriced
 from farthing.core.settings import Settings
@@ -90,21 +90,21 @@ def apply(settings: Settings, state: State, event: Event, moment: Moment) -> Sta
             return _ask_together(settings, before.ledger, state, event, moment)
         case Renewed():
             return _renew(settings, state, event, moment)
-        case GivenBack():
+        case Returned():
             return _give_back(state, event, moment)
-        case SetAside():
+        case WorkerExcluded():
             return set_aside(state, event.worker)
         case Told():
             return _tell(settings, state, event, moment)
         case Added():
             return _add(state, event, moment)
-        case GivenUp():
+        case LeasesExpired():
             return _give_up(settings, state, moment)
-        case Passed():
+        case TimePassed():
             return state
-        case Turn():
+        case SuggestLock():
             return _take_turn(before, event, moment)
-        case Halted():  # two workers may see the same failures: the first reason is kept
+        case StopRequested():  # two workers may see the same failures: the first reason is kept
             now = event.now or state.halted_now
             return replace(state, halted=state.halted or event.because, halted_now=now)
         case Resumed():
@@ -115,8 +115,8 @@ def apply(settings: Settings, state: State, event: Event, moment: Moment) -> Sta
                 stop_reason=None,
                 failures=0,
                 first_error=None,
-                thinker=None,
-                thinker_until=None,
+                suggester=None,
+                suggester_until=None,
             )
         case Ended():
             return replace(state, stop_reason=event.because)
@@ -141,14 +141,14 @@ def passed(settings: Settings, state: State, moment: Moment) -> State:
     """After the time that an event brings with it is charged."""
     ledger, clock = state.ledger, {r: p for r, p in settings.clock.items() if r in state.ledger}
     if moment.present is None:
-        if not moment.thought:
+        if not moment.overhead_s:
             return state
-        thought = {resource: moment.thought * price for resource, price in clock.items()}
+        own = {resource: moment.overhead_s * price for resource, price in clock.items()}
         return replace(
             state,
-            ledger=ledger.pay(thought, thinking=thought) if thought else ledger,
-            elapsed_s=state.elapsed_s + moment.thought,
-            thinking_s=state.thinking_s + moment.thought,
+            ledger=ledger.pay(own, overhead=own) if own else ledger,
+            elapsed_s=state.elapsed_s + moment.overhead_s,
+            overhead_s=state.overhead_s + moment.overhead_s,
         )
     until = moment.now if state.charged_until is None else state.charged_until
     # A clock that was set back says nothing of how long it was: then the worker's own counts.
@@ -157,14 +157,14 @@ def passed(settings: Settings, state: State, moment: Moment) -> State:
     own = {r: moment.present if r in settings.is_each_workers else gained for r in clock}
     # Part of a thought may have been charged by others meanwhile, as time like any other.
     paid = {r: seconds * clock[r] for r, seconds in own.items()}
-    thinking = {r: min(moment.thought, seconds) * clock[r] for r, seconds in own.items()}
+    overhead = {r: min(moment.overhead_s, seconds) * clock[r] for r, seconds in own.items()}
     state = _set_back(state, until - moment.now)
     return replace(
         state,
-        ledger=ledger.pay(paid, thinking=thinking) if clock else ledger,
+        ledger=ledger.pay(paid, overhead=overhead) if clock else ledger,
         charged_until=moment.now,
         elapsed_s=state.elapsed_s + gained,
-        thinking_s=state.thinking_s + min(moment.thought, gained),
+        overhead_s=state.overhead_s + min(moment.overhead_s, gained),
     )
 
 
@@ -173,18 +173,18 @@ def _set_back(state: State, by: float) -> State:
     for trial in state.history.running if by > 0 else ():
         if trial.run.lease is not None:
             state = _with(state, replace(trial, run=replace(trial.run, lease=trial.run.lease - by)))
-    ends = state.thinker_until
-    return state if by <= 0 or ends is None else replace(state, thinker_until=ends - by)
+    ends = state.suggester_until
+    return state if by <= 0 or ends is None else replace(state, suggester_until=ends - by)
 
 
-def _take_turn(state: State, event: Turn, moment: Moment) -> State:
+def _take_turn(state: State, event: SuggestLock, moment: Moment) -> State:
     if event.seconds is None:
-        if state.thinker != event.thinker:
+        if state.suggester != event.suggester:
             return state
-        return replace(state, thinker=None, thinker_until=None)
-    if state.is_thinking(event.thinker, moment.now):
-        raise Outdated(f"{state.thinker} is thinking")
-    return replace(state, thinker=event.thinker, thinker_until=moment.now + event.seconds)
+        return replace(state, suggester=None, suggester_until=None)
+    if state.is_suggesting(event.suggester, moment.now):
+        raise Outdated(f"{state.suggester} is thinking")
+    return replace(state, suggester=event.suggester, suggester_until=moment.now + event.seconds)
 
 
 def out_of_time(settings: Settings, state: State, moment: Moment) -> str | None:
@@ -195,7 +195,7 @@ def out_of_time(settings: Settings, state: State, moment: Moment) -> str | None:
         return None
     ledger = passed(settings, state, moment).ledger
     passes = ((ledger[r].left, r, price) for r, price in settings.clock.items() if r in ledger)
-    return next((r for left, r, price in passes if left <= state.thought_s * price), None)
+    return next((r for left, r, price in passes if left <= state.suggest_s * price), None)
 
 
 # ── beginning ──────────────────────────────────────────────────────────────────────────────────
@@ -212,19 +212,19 @@ def _ask(
     if isinstance(event, AskedAgain):
         return _ask_again(settings, state, event, moment)
     number = event.trial.number
-    if number != len(state.history) or state.is_thinking(event.thinker, moment.now):
+    if number != len(state.history) or state.is_suggesting(event.suggester, moment.now):
         raise Outdated(f"trial {number} was asked by another process")
     if event.changes not in (None, len(state.changes)):
         raise Outdated("the settings were changed meanwhile")
-    hold = _to_hold(settings, state.ledger, event.hold, moment)
-    if before.used_up or any(before[r].left < a for r, a in hold.items()):
+    reservation = _to_reserve(settings, state.ledger, event.reservation, moment)
+    if before.used_up or any(before[r].left < a for r, a in reservation.items()):
         raise Outdated("less is left than was thought")
     # How long a thought takes is known from the last one that was worth the name.
-    thought_s = state.thought_s if event.trial.notes.get("thought") == "none" else event.think_s
-    state = replace(state, thought_s=thought_s, thinker=None, thinker_until=None)
+    suggest_s = state.suggest_s if event.trial.notes.get("thought") == "none" else event.suggest_s
+    state = replace(state, suggest_s=suggest_s, suggester=None, suggester_until=None)
     state = replace(state, queue=without(state.queue, event.trial.notes.get("given")))
-    run = Run(think_s=event.think_s)
-    return _begin(settings, state, replace(event.trial, run=run), hold, event, moment)
+    run = Run(suggest_s=event.suggest_s)
+    return _begin(settings, state, replace(event.trial, run=run), reservation, event, moment)
 
 
 def _ask_together(
@@ -233,8 +233,8 @@ def _ask_together(
     for each in event.asked:
         number = len(state.history)
         state = _ask(settings, before, state, each, moment)
-        held = state.ledger.held(number)
-        before = before.reserve(number, {r: a for r, a in held.items() if r != "trials"})
+        reserved = state.ledger.reserved_for(number)
+        before = before.reserve(number, {r: a for r, a in reserved.items() if r != "trials"})
     return state
 
 
@@ -255,15 +255,15 @@ def _ask_again(settings: Settings, state: State, event: AskedAgain, moment: Mome
         origin="retry",
         run=Run(attempt=lost.run.attempt + 1),
     )
-    hold = _to_hold(settings, ledger, {**lost.limit, **lost.predicted}, moment)
-    return _begin(settings, state, trial, hold, event, moment)
+    reservation = _to_reserve(settings, ledger, {**lost.limit, **lost.predicted}, moment)
+    return _begin(settings, state, trial, reservation, event, moment)
 
 
 def _begin(
     settings: Settings,
     state: State,
     trial: Trial,
-    hold: Mapping[str, float],
+    reservation: Mapping[str, float],
     event: Asked | AskedAgain,
     moment: Moment,
 ) -> State:
@@ -275,15 +275,17 @@ def _begin(
         lease=None if event.lease is None else moment.now + event.lease,
         asked_at=moment.now,
     )
-    hold = {r: min(amount, max(state.ledger[r].left, 0.0)) for r, amount in hold.items()}
+    reservation = {
+        r: min(amount, max(state.ledger[r].left, 0.0)) for r, amount in reservation.items()
+    }
     return replace(
         state,
-        ledger=state.ledger.reserve(trial.number, hold),
+        ledger=state.ledger.reserve(trial.number, reservation),
         history=state.history.adding(replace(trial, run=run)),
     )
 
 
-def _to_hold(
+def _to_reserve(
     settings: Settings, ledger: Ledger, amounts: Mapping[str, float], moment: Moment
 ) -> dict[str, float]:
     """The part of `amounts` that a trial holds of what is limited.
@@ -303,16 +305,16 @@ def _to_hold(
 
 
 def _renew(settings: Settings, state: State, event: Renewed, moment: Moment) -> State:
-    """Keep a running trial, and hold for it what it will have used when this happens next."""
+    """Keep a running trial, and reservation for it what it will have used when this happens next."""
     if not _is_running(state, event.number):
         return state
     trial, ledger = state.history[event.number], state.ledger
-    for resource, need in _to_hold(settings, ledger, event.ahead, moment).items():
-        more = need - ledger.held(event.number).get(resource, 0.0)
+    for resource, need in _to_reserve(settings, ledger, event.ahead, moment).items():
+        more = need - ledger.reserved_for(event.number).get(resource, 0.0)
         if more > 0:
             draw = min(more, max(ledger[resource].left, 0.0))
             ledger = ledger.extend(event.number, {resource: draw})
-    told = {"progress": event.progress or trial.run.progress, **event.run}
+    told = {"reports": event.reports or trial.run.reports, **event.run}
     run = replace(trial.run, lease=moment.now + event.lease, **told)
     state = replace(state, ledger=ledger)
     return _with(state, replace(trial, cost=dict(event.cost), run=run))
@@ -324,7 +326,7 @@ def why_it_must_end(settings: Settings, state: State, event: Renewed, moment: Mo
         dropped = event.number < len(state.history) and state.history[event.number].is_dropped
         lost = "its worker had not been heard of for too long, so it was given up"
         return "it was dropped" if dropped else lost
-    ledger, held = state.ledger, state.ledger.held(event.number)
+    ledger, reserved = state.ledger, state.ledger.reserved_for(event.number)
     for resource, most in state.history[event.number].limit.items():
         if event.cost.get(resource, 0.0) >= most:
             return f"it had cost {format_amount(resource, most)}, the most that was allowed for it"
@@ -337,7 +339,7 @@ def why_it_must_end(settings: Settings, state: State, event: Renewed, moment: Mo
             short = need > account.left
         else:
             need = event.ahead[resource] * (1 - 1e-12)  # rounding of what was drawn
-            short = math.isfinite(account.limit) and held.get(resource, 0.0) < need
+            short = math.isfinite(account.limit) and reserved.get(resource, 0.0) < need
         if short:
             return f"the budget of {format_amount(resource, account.limit)} is spent"
     return str(state.halted) if state.halted and state.halted_now else None
@@ -386,7 +388,7 @@ def _tell(settings: Settings, state: State, event: Told, moment: Moment) -> Stat
     asked_last = state.history[len(state.history) - 1].run.asked_at
     run = replace(
         begun.run,
-        **{**event.run, "progress": event.run.get("progress") or begun.run.progress},
+        **{**event.run, "reports": event.run.get("reports") or begun.run.reports},
         lease=None,
         retry=event.state == "lost" and begun.run.attempt <= settings.retries,
         told_at=max(moment.now, math.nextafter(asked_last, math.inf)),
@@ -442,14 +444,14 @@ def _charge_so_far(settings: Settings, state: State, trial: Trial, moment: Momen
     On the clock its time was charged as it passed, or will be by those who are still there; one
     that was not on it holds some.
     """
-    held = state.ledger.held(trial.number)
-    present = None if any(resource in held for resource in settings.clock) else 0.0
+    reserved = state.ledger.reserved_for(trial.number)
+    present = None if any(resource in reserved for resource in settings.clock) else 0.0
     heard = trial.run.asked_at if trial.run.lease is None else trial.run.lease - settings.lease
     ran = max(heard - trial.run.asked_at, 0.0)
     return _charge(settings, state, trial, trial.cost, ran, moment._replace(present=present))
 
 
-def _give_back(state: State, event: GivenBack, moment: Moment) -> State:
+def _give_back(state: State, event: Returned, moment: Moment) -> State:
     if not _is_running(state, event.number):
         return state
     trial = state.history[event.number]

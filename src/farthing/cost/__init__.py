@@ -1,6 +1,6 @@
 """Cost models, one a file: what an evaluation will cost, as a distribution of ln c."""
 
-from farthing.cost.auto_cost import Choose
+from farthing.cost.auto_cost import AutoCost
 from farthing.cost.flops import CNNFlops, Flops, MLPFlops
 from farthing.cost.known import Known
 from farthing.cost.linear import Linear
@@ -17,16 +17,16 @@ from farthing.cost.model import (
     Trend,
     TrendLearner,
 )
-from farthing.cost.point_estimate import Median
+from farthing.cost.point_estimate import PointEstimate
 from farthing.cost.residual_gp import ResidualGP
 from farthing.cost.selected_gp import SelectedGP
-from farthing.cost.switching_cost import Moving
+from farthing.cost.switching_cost import SwitchingCost
 from farthing.cost.transfer import Transfer
 
 __all__ = [
+    "AutoCost",
     "Bounded",
     "CNNFlops",
-    "Choose",
     "CostLearner",
     "CostModel",
     "Evidence",
@@ -39,10 +39,10 @@ __all__ = [
     "Linear",
     "LogGP",
     "MLPFlops",
-    "Median",
-    "Moving",
+    "PointEstimate",
     "ResidualGP",
     "SelectedGP",
+    "SwitchingCost",
     "Transfer",
     "Trend",
     "TrendLearner",

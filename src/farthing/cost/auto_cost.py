@@ -26,10 +26,10 @@ from farthing.cost.log_gp import LogGP
 from farthing.cost.model import CostLearner, CostModel, Evidence, Explained, LeavesOut, Slopes
 from farthing.cost.residual_gp import ResidualGP
 from farthing.errors import InvalidInput
-from farthing.models.gp import RELEARN_GROWTH, Memory, Normal
+from farthing.models.gp import RELEARN_GROWTH, FitMemory, Normal
 from farthing.models.normal import LOG_SQRT_2PI
 
-__all__ = ["Choose"]
+__all__ = ["AutoCost"]
 
 Array = NDArray[np.float64]
 
@@ -59,11 +59,11 @@ def _is_more(one: Array, other: Array) -> bool:
 
 
 @dataclass(frozen=True)
-class _ChosenCost:
+class _AutoCostModel:
     """The model that was chosen, and what to remember of all."""
 
     model: CostModel
-    memory: Memory
+    memory: FitMemory
     because: str
 
     @property
@@ -76,12 +76,12 @@ class _ChosenCost:
     def slopes(self, X: Array) -> Slopes:
         return self.model.slopes(X)
 
-    def condition(self, x: Array, cost: float) -> _ChosenCost:
+    def condition(self, x: Array, cost: float) -> _AutoCostModel:
         return replace(self, model=self.model.condition(x, cost))
 
 
 @dataclass(frozen=True)
-class Choose:
+class AutoCost:
     """Learn ln c with whichever of several learners predicts left-out bills best.
 
     Attributes:
@@ -97,7 +97,7 @@ class Choose:
             )
         object.__setattr__(self, "of", tuple(self.of))
 
-    def fit(self, evidence: Evidence) -> _ChosenCost | None:
+    def fit(self, evidence: Evidence) -> _AutoCostModel | None:
         """The model chosen; the last that there is, while there are too few bills to choose by."""
         n, known = len(evidence.cost), evidence.memory or {}
         if known.get("choice", len(self.of)) >= len(self.of):
@@ -134,11 +134,13 @@ class Choose:
 
     def _chosen(
         self, k: int, models: dict[int, CostModel], known: Mapping[str, Any], at: int
-    ) -> _ChosenCost:
+    ) -> _AutoCostModel:
         """The model, and the memory of all; `at` is the number of bills chosen by, 0: none."""
         learnt = {str(j): model.memory for j, model in models.items() if model.memory is not None}
         memory = {"n": at, "choice": k, "memories": {**known["memories"], **learnt}}
         model = models[k]
         simpler = model.because if isinstance(model, Explained) else ""
         because = f"cost by {type(self.of[k]).__name__}, chosen of {len(self.of)} by {at} bills"
-        return _ChosenCost(model, memory, "; ".join(filter(None, [because if at else "", simpler])))
+        return _AutoCostModel(
+            model, memory, "; ".join(filter(None, [because if at else "", simpler]))
+        )

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
 from farthing.errors import InvalidInput
 from farthing.models.features import around
-from farthing.models.gp import Memory, Normal
+from farthing.models.gp import FitMemory, Normal
 from farthing.models.regression import UNKNOWN_SPREAD, UNSETTLED, hazard, huber, settled
 from farthing.space.space import Space
 
@@ -214,7 +214,7 @@ class _FlopsCost:
     filled: Array  # (n,) the cost, or what is expected of it
     row_weights: Array  # (n,) W
     because: str = ""
-    memory: Memory | None = None
+    memory: FitMemory | None = None
     optimism: float = 1.0
 
     @property

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from farthing.cost.model import Evidence
 from farthing.errors import InvalidInput
-from farthing.models.gp import Memory, Normal
+from farthing.models.gp import FitMemory, Normal
 from farthing.space.space import Float, Space
 
 __all__ = ["Known"]
@@ -36,7 +36,7 @@ class _KnownCost:
     f: Callable[[Mapping[str, Any]], float]
     memo: dict[bytes, float]
     decoded: dict[bytes, dict[str, Any]] | None = None  # where points come back after others
-    memory: Memory | None = None
+    memory: FitMemory | None = None
 
     def _params(self, x: Array, key: bytes) -> dict[str, Any]:
         if self.decoded is None:
@@ -107,7 +107,7 @@ class _KnownMove:
     memos: dict[bytes, dict[bytes, float]]  # by the point before, then by the point
     decoded: dict[bytes, dict[str, Any]] = field(default_factory=dict)
     last: Array | None = None
-    memory: Memory | None = None
+    memory: FitMemory | None = None
 
     @cached_property
     def _here(self) -> _KnownCost:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
 from farthing.errors import InvalidInput
 from farthing.models.features import log_features
-from farthing.models.gp import Memory, Normal
+from farthing.models.gp import FitMemory, Normal
 from farthing.models.regression import Fitted, designed, least_squares, optimism, select, settled
 from farthing.space.space import Space
 
@@ -45,7 +45,7 @@ class _LinearCost:
     fitted: Fitted
     optimism: float = 1.0
     because: str = ""
-    memory: Memory | None = None
+    memory: FitMemory | None = None
 
     @property
     def about(self) -> str:

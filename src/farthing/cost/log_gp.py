@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
 from farthing.models.censored import fit_censored
-from farthing.models.gp import GP, Memory, Normal
+from farthing.models.gp import GP, FitMemory, Normal
 
 __all__ = ["LogGP"]
 
@@ -29,7 +29,7 @@ class _LogGPCost:
     """A fitted `LogGP`; its spread includes the noise of the bill, not only of the model."""
 
     gp: GP
-    memory: Memory | None
+    memory: FitMemory | None
     X: Array  # (n, d) of all the evidence
     rows: NDArray[np.int64]  # those that the process holds
     constant: bool = False  # whether all bills are the same

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.errors import InvalidInput
-from farthing.models.gp import Memory, Normal
+from farthing.models.gp import FitMemory, Normal
 from farthing.space.space import Space
 
 __all__ = [
@@ -44,7 +44,7 @@ class Evidence(NamedTuple):
     X: Array
     cost: Array
     at_least: NDArray[np.bool_]
-    memory: Memory | None = None
+    memory: FitMemory | None = None
     previous: Array | None = None
     last: Array | None = None
     seldom: bool = False
@@ -64,7 +64,7 @@ class CostModel(Protocol):
     """ln c(x) ~ N(mean, std^2), at the points of the cube."""
 
     @property
-    def memory(self) -> Memory | None:
+    def memory(self) -> FitMemory | None:
         """What to remember for the next fit; plain JSON values."""
 
     def log_at(self, X: Array) -> Normal:

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from farthing.cost.log_gp import LogGP
 from farthing.cost.model import CostLearner, CostModel, Evidence, Following, KnownBeforehand
-from farthing.models.gp import Memory, Normal
+from farthing.models.gp import FitMemory, Normal
 
-__all__ = ["Median"]
+__all__ = ["PointEstimate"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _MedianCost:
+class _PointEstimateModel:
     """Another model's mean, with no spread."""
 
     model: CostModel
@@ -26,12 +26,12 @@ class _MedianCost:
         if isinstance(self.model, Following):
             object.__setattr__(self, "after", self._after)
 
-    def _after(self, x: Array) -> _MedianCost:
+    def _after(self, x: Array) -> _PointEstimateModel:
         assert isinstance(self.model, Following)
         return replace(self, model=self.model.after(x))
 
     @property
-    def memory(self) -> Memory | None:
+    def memory(self) -> FitMemory | None:
         return self.model.memory
 
     def log_at(self, X: Array) -> Normal:
@@ -42,12 +42,12 @@ class _MedianCost:
         (mean, std), d_mean, d_std = self.model.slopes(X)
         return Normal(mean, np.zeros_like(std)), d_mean, np.zeros_like(d_std)
 
-    def condition(self, x: Array, cost: float) -> _MedianCost:
+    def condition(self, x: Array, cost: float) -> _PointEstimateModel:
         return replace(self, model=self.model.condition(x, cost))
 
 
 @dataclass(frozen=True)
-class Median:
+class PointEstimate:
     """Trust another model's mean: acquisition, stopping and budget then all use exp(mean)."""
 
     learner: CostLearner = LogGP()
@@ -57,7 +57,7 @@ class Median:
             # Of the made one and not of the class: a Median of a learnt cost knows no price.
             object.__setattr__(self, "price_at", self.learner.price_at)
 
-    def fit(self, evidence: Evidence) -> _MedianCost | None:
+    def fit(self, evidence: Evidence) -> _PointEstimateModel | None:
         """The other learner's model without its spread."""
         model = self.learner.fit(evidence)
-        return None if model is None else _MedianCost(model)
+        return None if model is None else _PointEstimateModel(model)

@@ -28,7 +28,7 @@ from farthing.cost.model import (
     billed_slopes,
 )
 from farthing.models.censored import fit_censored
-from farthing.models.gp import GP, Memory, Normal
+from farthing.models.gp import GP, FitMemory, Normal
 
 __all__ = ["ResidualGP"]
 
@@ -43,7 +43,7 @@ class _ResidualGPCost:
 
     curve: Trend
     gp: GP  # on the residuals
-    memory: Memory | None
+    memory: FitMemory | None
     X: Array  # (n, d) of all the evidence
     rows: NDArray[np.int64]  # those that the process holds
 

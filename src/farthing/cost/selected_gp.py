@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from farthing.cost.linear import AT_MOST, Linear
 from farthing.cost.model import CostModel, Evidence, Slopes, billed, billed_slopes
 from farthing.models.censored import fit_censored
-from farthing.models.gp import GP, Memory, Normal
+from farthing.models.gp import GP, FitMemory, Normal
 
 __all__ = ["SelectedGP"]
 
@@ -28,7 +28,7 @@ class _SelectedGPCost:
     gp: GP
     columns: tuple[int, ...]  # the coordinates of the process
     names: tuple[str, ...]
-    memory: Memory | None
+    memory: FitMemory | None
     X: Array  # (n, d) of all the evidence
     rows: NDArray[np.int64]  # those that the process holds
     because: str = ""

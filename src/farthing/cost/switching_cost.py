@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from farthing.cost.log_gp import LogGP
 from farthing.cost.model import CostLearner, CostModel, Evidence
-from farthing.models.gp import Memory, Normal
+from farthing.models.gp import FitMemory, Normal
 from farthing.space.space import Categorical, Float, Parameter, Space
 
-__all__ = ["Moving"]
+__all__ = ["SwitchingCost"]
 
 Array = NDArray[np.float64]
 
@@ -43,15 +43,15 @@ def joined(space: Space, X: Array, previous: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _MovingCost:
-    """A fitted `Moving`, for what follows an evaluation at `last`."""
+class _SwitchingCostModel:
+    """A fitted `SwitchingCost`, for what follows an evaluation at `last`."""
 
     space: Space
     model: CostModel
     last: Array  # (d,) NaN before the first
 
     @property
-    def memory(self) -> Memory | None:
+    def memory(self) -> FitMemory | None:
         return self.model.memory
 
     def log_at(self, X: Array) -> Normal:
@@ -65,21 +65,21 @@ class _MovingCost:
         d_mean, d_std = (part[:, :d] + 0.5 * moves * part[:, d:] for part in slopes)
         return normal, d_mean, d_std
 
-    def condition(self, x: Array, cost: float) -> _MovingCost:
+    def condition(self, x: Array, cost: float) -> _SwitchingCostModel:
         both = joined(self.space, x[None], self.last)[0]
         return replace(self, model=self.model.condition(both, cost), last=x)
 
-    def after(self, x: Array) -> _MovingCost:
+    def after(self, x: Array) -> _SwitchingCostModel:
         return replace(self, last=x)
 
 
 @dataclass(frozen=True)
-class Moving:
+class SwitchingCost:
     """Learn a cost of moving: what an evaluation costs given the one before it."""
 
     learner: CostLearner = LogGP()
 
-    def fit(self, evidence: Evidence) -> _MovingCost | None:
+    def fit(self, evidence: Evidence) -> _SwitchingCostModel | None:
         """The learner's model of points and moves."""
         space, X = evidence.space, evidence.X
         nowhere = np.full(space.d, np.nan)
@@ -94,4 +94,4 @@ class Moving:
             )
         )
         last = nowhere if evidence.last is None else evidence.last
-        return None if model is None else _MovingCost(space, model, last)
+        return None if model is None else _SwitchingCostModel(space, model, last)

@@ -11,7 +11,7 @@
 
 With n bills of mean residual r, u ~ N(r n v / (n v + s^2), v s^2 / (n v + s^2)): the level is
 handed over from offline to online by itself. `ResidualGP(Transfer(...))` hands over the shape as
-well, and `Choose` whatever predicts better. Rows of tasks that are not `related` are left out
+well, and `AutoCost` whatever predicts better. Rows of tasks that are not `related` are left out
 ("task-aware"); without `related` all count ("naive"). The paper leaves open what related tasks are.
 """
 
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
 from farthing.errors import InvalidInput
 from farthing.models.features import is_positive
-from farthing.models.gp import Memory, Normal
+from farthing.models.gp import FitMemory, Normal
 from farthing.models.regression import designed, hazard, least_squares, select, settled
 from farthing.space.parameters import is_absent, is_number, plain
 from farthing.space.space import Categorical, Ordinal, Space
@@ -183,7 +183,7 @@ class _TransferCost:
     X: Array  # (n, d)
     rest: Array  # (n,) ln cost less the offline prediction
     at_least: NDArray[np.bool_]  # (n,)
-    memory: Memory | None = None
+    memory: FitMemory | None = None
     optimism: float = 1.0
 
     @property

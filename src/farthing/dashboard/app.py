@@ -22,7 +22,7 @@ from starlette.responses import (
 from starlette.routing import Route
 
 from farthing.dashboard import pages
-from farthing.dashboard.watcher import Seen, Watcher
+from farthing.dashboard.watcher import Snapshot, Watcher
 from farthing.errors import FarthingError, InvalidInput
 from farthing.study import Study
 from farthing.view.figures import front_figure
@@ -139,7 +139,7 @@ async def _form(request: Request) -> dict[str, str]:
     return dict(parse_qsl(body.decode("utf-8", "replace")))
 
 
-async def _seen(watcher: Watcher, name: str) -> Seen:
+async def _seen(watcher: Watcher, name: str) -> Snapshot:
     """As it was seen a moment ago where somebody listens, else as it is."""
     seen = watcher.seen(name)
     fresh = seen.listeners and (seen.facts is not None or seen.trouble)
@@ -158,7 +158,7 @@ async def _list(watcher: Watcher) -> Html:
     return pages.list_table(rows)
 
 
-async def _part(watcher: Watcher, seen: Seen, which: str, request: Request) -> Html:
+async def _part(watcher: Watcher, seen: Snapshot, which: str, request: Request) -> Html:
     assert seen.facts is not None
     name, (settings, state) = _name(request), seen.facts
     if which == "models":
@@ -178,7 +178,7 @@ async def _part(watcher: Watcher, seen: Seen, which: str, request: Request) -> H
 
     def explain() -> Html:
         why = "Improvement against cost"
-        figure = or_why("front", why, front_figure, settings, state, number)
+        figure = or_why("pareto", why, front_figure, settings, state, number)
         return pages.explanation_part(explanation(settings, state, number), figure)
 
     return await watcher.explain(explain)

@@ -102,7 +102,7 @@ def list_row(name: str, facts: tuple[Settings, State] | None, trouble: str) -> l
     settings, state = facts
     best = best_trial(settings, state.history)
     value = "" if best is None else f"{best.value:.6g}"
-    where = standing(settings, state, thought=False)
+    where = standing(settings, state, suggestion=False)
     return [link, visible(where, 300), counted(state.history), value, spent(state.ledger)]
 
 
@@ -182,7 +182,7 @@ def _head(settings: Settings, state: State) -> Html:
         for trial in state.history.running[:20]
     ]
     return joined(
-        element("p", standing(settings, state, thought=False), class_="standing"),
+        element("p", standing(settings, state, suggestion=False), class_="standing"),
         element("p", f"{len(state.history):,} trials: {counted(state.history) or 'none yet'}. "
                 f"To {settings.direction}. {spent(state.ledger) or 'Nothing'} spent."),
         element("ul", *running) if running else None,
@@ -248,7 +248,7 @@ def trial_page(name: str, number: int) -> str:
 def trial_part(trial: Trial) -> Html:
     """What is stored of a trial."""
     run = trial.run
-    times = {"thought": run.think_s, "queued": run.queue_s, "ran": run.run_s, "CPU": run.cpu_s}
+    times = {"thought": run.suggest_s, "queued": run.queue_s, "ran": run.run_s, "CPU": run.cpu_s}
     rows: list[list[str | Html]] = [
         ["state", element("span", trial.state, class_=f"state {trial.state}")],
         ["value", "" if trial.value is None else f"{trial.value:.6g}"],
@@ -283,10 +283,10 @@ def log_part(settings: Settings, state: State, trial: Trial, printed: str) -> Ht
     printed = printed or trial.run.tail or ""
     lines = [
         ", ".join(f"{visible(k, 40)}={visible(v, 80)}" for k, v in line.items())
-        for line in trial.run.progress[-PROGRESS:]
+        for line in trial.run.reports[-PROGRESS:]
     ]
     curve = next((c for c in learning_of(settings, state, None) if c.number == trial.number), None)
-    latest = f"{len(trial.run.progress)} lines of progress" if trial.run.progress else ""
+    latest = f"{len(trial.run.reports)} lines of progress" if trial.run.reports else ""
     if curve is not None:
         latest += f"; the last value is {curve.y[-1]:.6g} at step {curve.x[-1]:g}"
     return joined(

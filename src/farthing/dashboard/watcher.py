@@ -26,7 +26,7 @@ from farthing.study import Study
 from farthing.view.primitives import Figure
 from farthing.view.report.parts import slow_figures
 
-__all__ = ["Seen", "Watcher"]
+__all__ = ["Snapshot", "Watcher"]
 
 EVERY = 0.4  # seconds between looks
 REST = 9.0  # times as long as it took: until what takes long is worked out again
@@ -49,7 +49,7 @@ def _end_of(path: Path | None) -> str:
 
 
 @dataclass
-class Seen:
+class Snapshot:
     """A study as it was last seen.
 
     Attributes:
@@ -89,14 +89,14 @@ class Watcher:
         self._draws = ThreadPoolExecutor(1, "draws")
         self._explains = ThreadPoolExecutor(1, "explains")  # somebody waits for it
         self._studies: dict[str, tuple[Study, object]] = {}
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, Snapshot] = {}
         self._changed = asyncio.Condition()
 
     # ── for pages ──────────────────────────────────────────────────────────────────────────
 
-    def seen(self, name: str) -> Seen:
+    def seen(self, name: str) -> Snapshot:
         """A study as it was last seen; nothing is read."""
-        return self._seen.setdefault(name, Seen())
+        return self._seen.setdefault(name, Snapshot())
 
     async def names(self) -> list[str]:
         """The studies there are.
@@ -106,7 +106,7 @@ class Watcher:
         """
         return await self._read(lambda: self._names())
 
-    async def look(self, name: str) -> Seen:
+    async def look(self, name: str) -> Snapshot:
         """A study as it is; where it cannot be read, as it was, with the trouble.
 
         Raises:
@@ -144,7 +144,7 @@ class Watcher:
         return await asyncio.get_running_loop().run_in_executor(self._explains, make)
 
     @asynccontextmanager
-    async def listening(self, name: str) -> AsyncIterator[Seen]:
+    async def listening(self, name: str) -> AsyncIterator[Snapshot]:
         """While inside, the study is looked at."""
         seen = self.seen(name)
         seen.listeners += 1
@@ -199,7 +199,7 @@ class Watcher:
                 await self._draw(seen)
             await asyncio.sleep(EVERY)
 
-    async def _draw(self, seen: Seen) -> None:
+    async def _draw(self, seen: Snapshot) -> None:
         assert seen.facts is not None
         begun, version, figures = time.monotonic(), seen.version, slow_figures(*seen.facts)
         first, ready, loop = not seen.figures, list[Figure](), asyncio.get_running_loop()

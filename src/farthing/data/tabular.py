@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from farthing.core.outcomes import bill, foreign_trial, outcome_of
+from farthing.core.outcomes import bill, external_trial, outcome_of
 from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
 from farthing.history import History, PricePoint, Trial, TrialState
@@ -47,7 +47,7 @@ __all__ = [
 COLUMNS = (
     *("number", "state", "params", "value", "metrics", "cost", "censored", "predicted"),
     *("because", "origin", "error", "attempt", "worker", "slot", "seed"),
-    *("think_s", "queue_s", "run_s", "cpu_s", "peak_mb", "log", "progress"),
+    *("suggest_s", "queue_s", "run_s", "cpu_s", "peak_mb", "log", "reports"),
 )
 Row = Mapping[str, Any]
 
@@ -77,12 +77,12 @@ def record(trial: Trial) -> dict[str, Any]:
         "lease": run.lease,
         "asked_at": run.asked_at,
         "told_at": run.told_at,
-        "think_s": run.think_s,
+        "suggest_s": run.suggest_s,
         "queue_s": run.queue_s,
         "run_s": run.run_s,
         "cpu_s": run.cpu_s,
         "peak_mb": run.peak_mb,
-        "progress": [dict(line) for line in run.progress] or None,
+        "reports": [dict(line) for line in run.reports] or None,
         "metrics": dict(run.metrics),
         "slot": run.slot,
         "log": run.log,
@@ -229,7 +229,7 @@ def unread_columns(rows: Sequence[Row], settings: Settings) -> list[str]:
     flat = dict.fromkeys(str(name) for each in rows for name in _flat(each))
     names = settings.space.names
     ours = {*COLUMNS, settings.metric, *names, *(f"param_{name}" for name in names)}
-    ours |= {f"cost_{resource}" for resource in settings.priced}
+    ours |= {f"cost_{resource}" for resource in settings.cost_resources}
     return [n for n in flat if n not in ours and not n.startswith(("predicted_", "param_"))]
 
 
@@ -237,7 +237,7 @@ def learnt_from_one(
     nested: Row, settings: Settings, values: bool, costs: bool
 ) -> Trial | PricePoint | str:
     """What one row teaches, or why it teaches nothing; arguments as of `learnt_from`."""
-    space, priced = settings.space, settings.priced
+    space, priced = settings.space, settings.cost_resources
     flat = {str(name): cell for name, cell in _flat(nested, lists=True).items()}
     params, used = _params(nested, flat, space)
     cells = {name: cell for name, cell in flat.items() if not is_empty(cell)}
@@ -255,7 +255,7 @@ def learnt_from_one(
         value = _number(told["value"], "value") if state == "done" else None
         error = str(told.get("error", "it failed elsewhere")) if state == "failed" else None
         ended, value = outcome_of(value, error, state == "killed", "it")
-        return foreign_trial(settings, params, ended, value, cost=cost, error=error)
+        return external_trial(settings, params, ended, value, cost=cost, error=error)
     if not cost:
         none = f"a cost in {', '.join(priced)}."
         return "it has no value." if not costs else f"it has neither a value nor {none}"

@@ -218,9 +218,9 @@ class _Watch:
             self.begun = self.last if self.begun is None else self.begun
             self.used = Usage(*usage)
             if progress is not None:
-                self.messages.progress.append(progress)
-                if self.allowance.on_progress is not None:
-                    self.allowance.on_progress(progress, self.used)
+                self.messages.reports.append(progress)
+                if self.allowance.on_report is not None:
+                    self.allowance.on_report(progress, self.used)
 
     def _tell(self, why: str | None) -> None:
         with _asking_the_scheduler():
@@ -303,8 +303,8 @@ def _evaluate(
             return f"whoever runs the study was not heard of for {lease:g} s"
         return why
 
-    def on_progress(message: Mapping[str, Any], usage: Usage) -> None:
+    def on_report(message: Mapping[str, Any], usage: Usage) -> None:
         heard.put((tuple(usage), dict(message)), timeout=ANSWER)
 
     engine = ProcessGroup(task, timeout=timeout, grace=grace)
-    return engine.run(job, Allowance(tick, may_go_on, on_progress))
+    return engine.run(job, Allowance(tick, may_go_on, on_report))

@@ -37,8 +37,8 @@ from farthing.acquisition.protocols import Verdict
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget
 from farthing.core.outcomes import unpriced
-from farthing.core.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
-from farthing.core.suggest import Thought, one_thread, think
+from farthing.core.settings import AnyBudget, AnySpace, SearchOptions, Settings, takes_settings
+from farthing.core.suggest import Suggestion, one_thread, suggest
 from farthing.cost import KnownBeforehand
 from farthing.history import BUDGET_SPENT
 from farthing.integrations.optuna_exchange import Mirror, import_study
@@ -77,13 +77,13 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
     budget of something that is paid, the policy is EI per cost.
     """
 
-    @takes_settings(Choices)
+    @takes_settings(SearchOptions)
     def __init__(
         self,
         search_space: Mapping[str, BaseDistribution] | AnySpace | None = None,
         budget: AnyBudget = None,
         rate: str | None = None,
-        **settings: Unpack[Choices],
+        **settings: Unpack[SearchOptions],
     ) -> None:
         for name, why in NOT_HERE.items():
             if name in settings:
@@ -94,7 +94,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
             self._space, self._distributions = _both(search_space)
         self._rules = Rules(budget, rate, dict(settings))
         self._rules.settings(self._space or NOWHERE)  # what cannot be is refused now
-        self._kept: tuple[Any, Thought] | None = None
+        self._kept: tuple[Any, Suggestion] | None = None
         self._clocks: dict[int, _Clock] = {}  # by trial
         self._lock = threading.Lock()  # Optuna's threads share a sampler
 
@@ -134,28 +134,28 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
                 return {}
             others = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
             settings = self._rules.settings(translation.space, study, translation)
-            thought, seconds = self._think(study, others, translation, settings)
-            if thought.proposal.x is None and settings.budget is None:
+            suggestion, seconds = self._suggest(study, others, translation, settings)
+            if suggestion.proposal.x is None and settings.budget is None:
                 # Everything was tried: whoever goes on wants some of it again.
                 rng = np.random.default_rng(_seed(settings.seed, trial, ""))
                 x = translation.space.sample(1, rng)[0]
-                thought = thought._replace(proposal=replace(thought.proposal, x=x))
-            if thought.proposal.x is None:
-                _attribute(study, trial, {"declined": thought.verdict.because})
-                raise self._end(study, thought.verdict)
-            chosen, hold = thought.trial()
+                suggestion = suggestion._replace(proposal=replace(suggestion.proposal, x=x))
+            if suggestion.proposal.x is None:
+                _attribute(study, trial, {"declined": suggestion.verdict.because})
+                raise self._end(study, suggestion.verdict)
+            chosen, reservation = suggestion.trial()
             params = translation.theirs(chosen.params)
             record = {
                 "params": params,
                 "names": list(translation.space.names),
                 "predicted": dict(chosen.predicted),
-                "hold": hold,
+                "hold": reservation,
                 "because": chosen.because,
                 "notes": dict(chosen.notes),
-                "think_s": clock.thought + seconds,
+                "think_s": clock.overhead + seconds,
             }
             _attribute(study, trial, record)
-            clock.thought = 0.0
+            clock.overhead = 0.0
             return params
 
     def sample_independent(
@@ -274,20 +274,20 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
             found = intersection_search_space(trials, include_pruned=True)
         return {name: found[name] for name in sorted(found) if not found[name].single()}
 
-    def _think(
+    def _suggest(
         self,
         study: optuna.Study,
         trials: list[FrozenTrial],
         translation: Translation,
         settings: Settings,
-    ) -> tuple[Thought, float]:
+    ) -> tuple[Suggestion, float]:
         """One thought, kept until something new is known; and how long it took."""
         begun = time.perf_counter()
         state = state_of(trials, translation, settings, datetime.now(), self._here)
         key = (study.study_name, translation.space, state.known())
         if self._kept is None or self._kept[0] != key:
             with one_thread():
-                self._kept = key, think(settings, state)
+                self._kept = key, suggest(settings, state)
         return self._kept[1], time.perf_counter() - begun
 
     def _verdict(self, study: optuna.Study, trials: list[FrozenTrial]) -> Verdict:
@@ -297,7 +297,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
             spent = ledger_of(trials, settings, datetime.now(), self._here).used_up
             return SPENT if spent else Verdict(False, "nothing is known yet")
         settings = self._rules.settings(translation.space, study, translation)
-        return self._think(study, trials, translation, settings)[0].verdict
+        return self._suggest(study, trials, translation, settings)[0].verdict
 
     def _end(self, study: optuna.Study, verdict: Verdict) -> Exception:
         """Stop the loop if there is one; what to raise if a trial was about to begin."""
@@ -312,7 +312,7 @@ class _Clock:
     """How long an objective took, without the time that its sampler did."""
 
     def __init__(self) -> None:
-        self.thought = 0.0  # seconds that are in no record yet
+        self.overhead = 0.0  # seconds that are in no record yet
         self.number: int | None = None
         self._begun = time.perf_counter()
         self._ours = 0.0
@@ -330,7 +330,7 @@ class _Clock:
     def __exit__(self, *raised: object) -> None:
         took = time.perf_counter() - self._since
         self._ours += took
-        self.thought += took
+        self.overhead += took
 
 
 class StopAtBudget:

@@ -69,7 +69,7 @@ def import_study(
 class Mirror:
     """Copy what ends in a Farthing study to an Optuna storage, where optuna-dashboard shows it.
 
-        study.run(objective, progress=Mirror("sqlite:///dashboard.db"))
+        study.run(objective, on_change=Mirror("sqlite:///dashboard.db"))
 
     Values, parameters, progress, costs, predictions and reasons come along. One that was killed is
     shown as pruned, one that was lost as failed. What is there already is not copied again.
@@ -122,7 +122,7 @@ def _frozen(trial: Trial, distributions: Mapping[str, BaseDistribution]) -> Froz
         system_attrs={RECORD: {"number": trial.number}},
         intermediate_values={
             int(line["step"]): float(line["value"])
-            for line in trial.run.progress
+            for line in trial.run.reports
             if isinstance(line.get("value"), int | float) and isinstance(line["step"], int | float)
         },
     )

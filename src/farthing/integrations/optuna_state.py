@@ -52,21 +52,23 @@ def state_of(
         here: the numbers of those that are running in this process.
     """
     trials = [trial for trial in trials if not _declined(trial)]
-    history, holds, thought_s = History(), dict[int, Mapping[str, float]](), 0.0
+    history, reservations, suggest_s = History(), dict[int, Mapping[str, float]](), 0.0
     for trial in trials:
         record = trial.system_attrs.get(RECORD)
         if record is not None:
-            thought_s = record["think_s"]
+            suggest_s = record["think_s"]
         known = _trial(trial, record, translation, settings, len(history))
         if known is not None:
             history = history.adding(known)
             if record is not None and known.state == "running":
-                holds[known.number] = record["hold"]
+                reservations[known.number] = record["hold"]
     ledger = ledger_of(trials, settings, now, here, translation)
-    for number, hold in holds.items():
-        held = {r: a for r, a in hold.items() if r in ledger and r != "s"}  # time passes for all
-        ledger = ledger.reserve(number, held)
-    return State(ledger, history, thought_s=thought_s)
+    for number, reservation in reservations.items():
+        reserved = {
+            r: a for r, a in reservation.items() if r in ledger and r != "s"
+        }  # time passes for all
+        ledger = ledger.reserve(number, reserved)
+    return State(ledger, history, suggest_s=suggest_s)
 
 
 def ledger_of(
@@ -81,16 +83,16 @@ def ledger_of(
     Seconds are those in which at least one of them was running, our own thinking included; where
     the objective says itself how many it took, those, and our thinking.
     """
-    ledger, passed, thought = Ledger.of(settings.budget), list[Interval](), 0.0
+    ledger, passed, overhead = Ledger.of(settings.budget), list[Interval](), 0.0
     for trial in trials:
         record = trial.system_attrs.get(RECORD)
         if record is None or _declined(trial) or trial.datetime_start is None:
             continue
         finished = trial.state.is_finished()
         told = _told(trial)
-        thought += record["think_s"]
-        if "s" in told or ("" in told and settings.priced[0] == "s"):
-            ledger = ledger.think(record["think_s"])
+        overhead += record["think_s"]
+        if "s" in told or ("" in told and settings.cost_resources[0] == "s"):
+            ledger = ledger.charge_overhead(record["think_s"])
         elif finished or trial.number in here:
             passed.append((trial.datetime_start, trial.datetime_complete or now))
         if finished:
@@ -100,7 +102,7 @@ def ledger_of(
             )
     if "s" in ledger and passed:
         gone = _covered(passed)
-        ledger = ledger.pay({"s": gone}, thinking={"s": min(thought, gone)})
+        ledger = ledger.pay({"s": gone}, overhead={"s": min(overhead, gone)})
     return ledger
 
 
@@ -113,7 +115,7 @@ def cost_of(
         seconds = trial.duration.total_seconds()
     if seconds is None:
         paid = _by_name(told, settings)
-    elif settings.priced[0] == "cost" and not told:
+    elif settings.cost_resources[0] == "cost" and not told:
         paid = {"cost": max(float(seconds), LEAST)}
     else:
         rate = {} if settings.rate is None else rate_of(settings.rate)
@@ -205,9 +207,14 @@ def _told(trial: FrozenTrial) -> dict[str, float]:
 def _by_name(told: Mapping[str, float], settings: Settings) -> dict[str, float]:
     """A bare number is in the first resource; what nothing counts is left out."""
     named = {
-        resource or settings.priced[0]: max(amount, LEAST) for resource, amount in told.items()
+        resource or settings.cost_resources[0]: max(amount, LEAST)
+        for resource, amount in told.items()
     }
-    return {resource: amount for resource, amount in named.items() if resource in settings.priced}
+    return {
+        resource: amount
+        for resource, amount in named.items()
+        if resource in settings.cost_resources
+    }
 
 
 def _covered(intervals: Iterable[Interval]) -> float:

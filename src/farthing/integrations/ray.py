@@ -160,7 +160,7 @@ class _Watch:
 
     def end(self, why: str) -> Finished:
         """It must end now, whatever has happened."""
-        self.allowance = replace(self.allowance, on_progress=None)
+        self.allowance = replace(self.allowance, on_report=None)
         finished = None
         if self.stream is not None and ray.is_initialized():
             with suppress(Exception):
@@ -216,9 +216,9 @@ class _Watch:
             self.used = word
         else:
             progress, self.used = word
-            self.messages.progress.append(progress)
-            if self.allowance.on_progress is not None:
-                self.allowance.on_progress(progress, self.used)
+            self.messages.reports.append(progress)
+            if self.allowance.on_report is not None:
+                self.allowance.on_report(progress, self.used)
         return None
 
     def _over(self, why: str) -> Finished:
@@ -246,13 +246,13 @@ def _evaluate(
         words.put(("used", usage))
         return "cancelled" if cancelled.is_set() else None
 
-    def on_progress(message: Mapping[str, Any], usage: Usage) -> None:
+    def on_report(message: Mapping[str, Any], usage: Usage) -> None:
         words.put(("progress", (dict(message), usage)))
 
     def evaluate() -> None:
         try:
             engine = ProcessGroup(task, timeout=timeout, grace=grace)
-            words.put(("finished", engine.run(job, Allowance(tick, may_go_on, on_progress))))
+            words.put(("finished", engine.run(job, Allowance(tick, may_go_on, on_report))))
         except InvalidInput as error:
             words.put(("invalid", str(error)))
 

@@ -32,8 +32,8 @@ from ray.tune.search import sample as domains
 
 from farthing.budget.rates import rate_of
 from farthing.core.events import Told
-from farthing.core.settings import AnyBudget, AnySpace, Choices, Settings, takes_settings
-from farthing.core.store import OneProcess
+from farthing.core.settings import AnyBudget, AnySpace, SearchOptions, Settings, takes_settings
+from farthing.core.store import InMemoryStore
 from farthing.optimizer import Optimizer
 from farthing.running import Pricing, Usage
 from farthing.space.parameters import Categorical, Float, Int, Ordinal, Parameter
@@ -61,7 +61,7 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
     The other arguments are the Optimizer's, but for the direction, which is the mode.
     """
 
-    @takes_settings(Choices)
+    @takes_settings(SearchOptions)
     def __init__(
         self,
         budget: AnyBudget = None,
@@ -70,9 +70,9 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         mode: str | None = None,
         paid: str | None = None,
         rate: str | None = None,
-        **settings: Unpack[Choices],
+        **settings: Unpack[SearchOptions],
     ) -> None:
-        if "direction" in settings or "leash" in settings:
+        if "direction" in settings or "max_overrun" in settings:
             raise InvalidInput(
                 'BudgetSearch(...): the direction is Ray Tune\'s mode="min" or "max", and there is '
                 "no leash: a scheduler of Ray Tune's ends trials."
@@ -173,8 +173,8 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         kept, settings, state = cloudpickle.loads(Path(checkpoint_path).read_bytes())
         self._presence.close()
         vars(self).update(kept)
-        self._made = Optimizer.made_with(settings)
-        self._made._remember(settings, OneProcess(state))
+        self._made = Optimizer.of(settings)
+        self._made._remember(settings, InMemoryStore(state))
         self._presence.enter_context(self._made.on_the_clock())
 
     # ── what a user may ask ────────────────────────────────────────────────────────────────
@@ -201,7 +201,7 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         return Settings.of(space, self._budget, **said)
 
     def _begin(self, space: Space, mode: str) -> None:
-        self._made = Optimizer.made_with(self._settings(space, mode, self._given))
+        self._made = Optimizer.of(self._settings(space, mode, self._given))
         self._presence.enter_context(self._made.on_the_clock())
 
     def _cost(self, result: Mapping[str, Any]) -> dict[str, float]:
@@ -213,7 +213,7 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
             told = {"": float(result[self._paid])}
         seconds = float(result.get(TIME, 0.0))
         rate = {} if self._rate is None else rate_of(self._rate)
-        if not told and settings.priced == ("cost",) and settings.budget is None:
+        if not told and settings.cost_resources == ("cost",) and settings.budget is None:
             return {"cost": max(seconds, 1e-9)}
         if TIME not in result and not told:
             return {}

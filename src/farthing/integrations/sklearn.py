@@ -178,7 +178,7 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
             score=self._score,
             n_splits=n_splits,
             at_once=joblib.effective_n_jobs(self.n_jobs),
-            optimizer=Optimizer.made_with(settings),
+            optimizer=Optimizer.of(settings),
             candidates=candidates,
             pricing=Pricing({} if self.rate is None else rate_of(self.rate), cpu=True),
             resources=settings.resources,

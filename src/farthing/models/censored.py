@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.models.gp import GP, Hyper, Memory, fit, is_due, kept, refit
+from farthing.models.gp import GP, FitMemory, Hyper, fit, is_due, kept, refit
 from farthing.models.regression import hazard
 
 __all__ = ["Censored", "fit_censored", "sites"]
@@ -67,7 +67,7 @@ class Censored(NamedTuple):
     """A posterior, what to remember, and which of the rows it holds."""
 
     gp: GP
-    memory: Memory
+    memory: FitMemory
     rows: NDArray[np.int64]
 
 
@@ -75,7 +75,7 @@ def fit_censored(
     X: Array,
     y: Array,
     at_least: Bools,
-    memory: Memory | None,
+    memory: FitMemory | None,
     *,
     options: NDArray[np.int64],
     seldom: bool = False,

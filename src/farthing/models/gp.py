@@ -24,11 +24,13 @@ from scipy.linalg import blas, lapack, solve_triangular
 from farthing.models.hyperparameters import Hyper, factor, learnt
 from farthing.models.kernel import columns, distances, embed, matern, matern_slopes, pulled
 
-__all__ = ["GP", "Hyper", "Memory", "Normal", "build", "fit", "is_due", "kept", "refit"]
+__all__ = ["GP", "FitMemory", "Hyper", "Normal", "build", "fit", "is_due", "kept", "refit"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Memory = Mapping[str, Any]  # {"hyper": [...], "n": rows they were learnt from}, plain JSON values
+FitMemory = Mapping[
+    str, Any
+]  # {"hyper": [...], "n": rows they were learnt from}, plain JSON values
 
 VARIANCE_FLOOR = 1e-12  # relative to v: a posterior variance is never quite zero
 ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt anew at every n up to this,
@@ -413,7 +415,7 @@ def fit(
     )
 
 
-def is_due(memory: Memory | None, n: int, *, seldom: bool = False) -> bool:
+def is_due(memory: FitMemory | None, n: int, *, seldom: bool = False) -> bool:
     """Whether to relearn: at every n up to 30, then when n has grown by a tenth; or, where there is
     little time, whenever n has grown by a half.
     """
@@ -424,13 +426,13 @@ def is_due(memory: Memory | None, n: int, *, seldom: bool = False) -> bool:
 def refit(
     X: ArrayLike,
     y: ArrayLike,
-    memory: Memory | None,
+    memory: FitMemory | None,
     *,
     options: Ints | None = None,
     noisy: bool = False,
     clip: bool = True,
     seldom: bool = False,
-) -> tuple[GP, Memory]:
+) -> tuple[GP, FitMemory]:
     """`fit` on a schedule: hyperparameters are learnt anew when it `is_due`; `seldom` where there
     is little time, and then on fewer rows.
     """

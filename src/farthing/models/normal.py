@@ -25,13 +25,13 @@ __all__ = [
     "gittins_slopes",
     "h",
     "h_inverse",
-    "leash",
     "log_affordable",
     "log_affordable_slopes",
     "log_ei",
     "log_ei_rate",
     "log_ei_slopes",
     "log_h",
+    "max_overrun",
     "mean_residual_cost",
     "shrunk_correlation",
 ]
@@ -256,7 +256,7 @@ def mean_residual_cost(log_mean: float, log_std: float, log_paid: float) -> floa
     return float(ahead + np.log(-np.expm1(min(log_paid - ahead, -1e-15))))
 
 
-def leash(log_mean: float, log_std: float, margin: float) -> float:
+def max_overrun(log_mean: float, log_std: float, margin: float) -> float:
     """ln of the cost from which on a trial is expected to cost, still, more than margin E[c].
 
     The largest t with E[c - t | c > t] <= margin E[c]. The mean residual of a log-normal falls at

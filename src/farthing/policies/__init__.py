@@ -4,7 +4,7 @@ from farthing.policies.carbo import CArBO
 from farthing.policies.confidence_bound import ConfidenceBound
 from farthing.policies.contextual import ContextualEI
 from farthing.policies.cooling import Cooling
-from farthing.policies.cost_effective_design import CheapCover
+from farthing.policies.cost_effective_design import CostEffectiveDesign
 from farthing.policies.ei import EI
 from farthing.policies.ei_per_cost import EIPerCost
 from farthing.policies.gittins import Gittins
@@ -18,10 +18,10 @@ from farthing.policies.thompson import Thompson
 __all__ = [
     "EI",
     "CArBO",
-    "CheapCover",
     "ConfidenceBound",
     "ContextualEI",
     "Cooling",
+    "CostEffectiveDesign",
     "EIPerCost",
     "Gittins",
     "LatinHypercube",

@@ -16,7 +16,7 @@ from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
 from farthing.errors import InvalidInput
 from farthing.policies.cooling import Cooling
-from farthing.policies.cost_effective_design import CheapCover
+from farthing.policies.cost_effective_design import CostEffectiveDesign
 
 __all__ = ["CArBO"]
 
@@ -42,5 +42,5 @@ class CArBO:
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Cover or cool, by what has been spent."""
         if belief.ledger.used < self.share:
-            return CheapCover(greedy=self.greedy).propose(belief, rng)
+            return CostEffectiveDesign(greedy=self.greedy).propose(belief, rng)
         return Cooling().propose(belief, rng)

@@ -28,7 +28,7 @@ from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.search import is_among, sobol
 from farthing.models.kernel import embed
 
-__all__ = ["CheapCover"]
+__all__ = ["CostEffectiveDesign"]
 
 Array = NDArray[np.float64]
 
@@ -74,7 +74,7 @@ def distances(A: Array, B: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class CheapCover:
+class CostEffectiveDesign:
     """Cover the space with what is cheap; the cost model is learnt on the way."""
 
     greedy: bool = False

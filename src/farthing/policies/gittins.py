@@ -18,7 +18,7 @@ from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.scores import (
     ScoreSurface,
-    Seen,
+    ScoreView,
     gittins_index,
     log_ei_per_cost,
     look,
@@ -75,7 +75,9 @@ def _why(belief: Belief, worth: str) -> str:
     return f"the best for its price (smallest Gittins index) if {one_more(belief.unit)} {worth}"
 
 
-def _smallest_index(belief: Belief, worth: float, rng: np.random.Generator, seen: Seen) -> Found:
+def _smallest_index(
+    belief: Belief, worth: float, rng: np.random.Generator, seen: ScoreView
+) -> Found:
     """The points of smallest g, scored by how far it is below the incumbent."""
     origin = float(np.mean(belief.best))
     score = gittins_index(worth, belief.scale, origin=origin)
@@ -87,7 +89,7 @@ def _decay(
     worth: float,
     found: Found,
     rng: np.random.Generator,
-    seen: Seen,
+    seen: ScoreView,
     *,
     floor: float,
 ) -> float:

@@ -32,7 +32,7 @@ from farthing.running.in_process import InProcess
 from farthing.running.log import find_log, open_log
 from farthing.running.pricing import Pricing
 from farthing.running.process_group import ProcessGroup
-from farthing.running.reporting import report
+from farthing.running.reporting import report_progress
 from farthing.running.task import Task
 
 __all__ = [
@@ -52,5 +52,5 @@ __all__ = [
     "Usage",
     "find_log",
     "open_log",
-    "report",
+    "report_progress",
 ]

@@ -50,7 +50,7 @@ class Child:
     def __init__(
         self,
         metric: str,
-        on_progress: Callable[[Mapping[str, Any], Usage], None] | None,
+        on_report: Callable[[Mapping[str, Any], Usage], None] | None,
         log: Log,
         *,
         prints_messages: bool,
@@ -60,7 +60,7 @@ class Child:
         self._log, self._prints_messages = log, prints_messages
         self.ending: Ending | None = None
         self.told_to_end: str | None = None
-        self._on_progress = on_progress
+        self._on_report = on_report
         self._begun = time.monotonic()
         self._guard: int | None = None  # None: before the start and after the end
         self._leader: int | None = None
@@ -125,7 +125,7 @@ class Child:
 
     def end(self, grace: float) -> None:
         """Wait until nothing is left of it; ask it to end if it still runs."""
-        self._on_progress = None  # whoever leaves early has no use for more
+        self._on_report = None  # whoever leaves early has no use for more
         interrupted = None
         while self._guard is not None:
             try:
@@ -260,8 +260,8 @@ class Child:
 
     def _pass_on(self, progress: list[Mapping[str, Any]]) -> None:
         for message in progress:
-            if self._on_progress is not None:
-                self._on_progress(message, self.usage)
+            if self._on_report is not None:
+                self._on_report(message, self.usage)
 
     def _measure(self) -> None:
         now = time.monotonic()

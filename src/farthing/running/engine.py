@@ -61,14 +61,14 @@ class Allowance:
     Attributes:
         tick: seconds between two questions.
         may_go_on: given what it has used, None, or why it must end now. Nothing is read meanwhile.
-        on_progress: called with each progress message and what had been used by then.
+        on_report: called with each progress message and what had been used by then.
         until: by the monotonic clock, when it has to end though nobody could ask; read at the start
             and after each question.
     """
 
     tick: float
     may_go_on: Callable[[Usage], str | None]
-    on_progress: Callable[[Mapping[str, Any], Usage], None] | None = None
+    on_report: Callable[[Mapping[str, Any], Usage], None] | None = None
     until: Callable[[], float] = lambda: math.inf
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Engine(Protocol):
         """Evaluate one trial; nothing of it runs any more when this returns or raises.
 
         One that was told to end is killed, whatever it still says, and the reason it was given is
-        the first line of its error. What `may_go_on` and `on_progress` raise is raised here.
+        the first line of its error. What `may_go_on` and `on_report` raise is raised here.
 
         Raises:
             InvalidInput: no trial of this kind can ever run here; nothing was evaluated.

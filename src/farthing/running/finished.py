@@ -42,7 +42,7 @@ class Finished:
             budget's first resource, is under "".
         error: why there is no value, with the traceback or the last lines of stderr.
         usage: what it has used in all.
-        progress: its last progress lines.
+        reports: its last progress lines.
         metrics: what else its result said.
         tail: the last lines it printed.
     """
@@ -52,6 +52,6 @@ class Finished:
     cost: Mapping[str, float]
     error: str | None
     usage: Usage
-    progress: tuple[Mapping[str, Any], ...] = ()
+    reports: tuple[Mapping[str, Any], ...] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
     tail: str = ""

@@ -47,9 +47,9 @@ class InProcess:
 
         def hear(line: bytes) -> None:
             for progress in messages.feed(line):
-                if allowance.on_progress is not None:
+                if allowance.on_report is not None:
                     try:
-                        allowance.on_progress(progress, usage())
+                        allowance.on_report(progress, usage())
                     except Exception as error:  # not the objective's, which may catch it
                         broken.append(error)
                         raise

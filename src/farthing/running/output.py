@@ -13,8 +13,8 @@ from typing import Any
 __all__ = ["Messages", "Tail", "costs_of", "message_in", "metrics_of", "number_of"]
 
 MAX_LINE = 1 << 20  # bytes; a longer line is no message
-MAX_PROGRESS = 1_000  # messages kept
-MAX_PROGRESS_LINE = 4_096  # bytes of one that is kept whole
+MAX_REPORTS = 1_000  # messages kept
+MAX_REPORTS_LINE = 4_096  # bytes of one that is kept whole
 MAX_DEPTH = 50  # of lists in lists: what is deeper is left out
 MAX_COST = 1e300  # so that no sum of costs is infinite
 MAX_TAIL = 50  # lines
@@ -27,14 +27,14 @@ class Messages:
 
     Attributes:
         result: the last one with the metric, or with "failed" or "infrastructure".
-        progress: the last ones with a "step".
+        reports: the last ones with a "step".
         reported: what the progress said it has cost so far.
     """
 
     def __init__(self, metric: str) -> None:
         self.metric = metric
         self.result: Mapping[str, Any] | None = None
-        self.progress: deque[Mapping[str, Any]] = deque(maxlen=MAX_PROGRESS)
+        self.reports: deque[Mapping[str, Any]] = deque(maxlen=MAX_REPORTS)
         self.reported: dict[str, float] = {}
         # A line with none of these is not worth parsing; JSON may write a strange key otherwise.
         plain = (metric,) if re.fullmatch(r"[\w .-]+", metric, re.ASCII) else ("",)
@@ -83,11 +83,11 @@ class Messages:
             if any(key in message for key in (self.metric, "failed", "infrastructure")):
                 self.result = message
             return None
-        if len(line) > MAX_PROGRESS_LINE:
+        if len(line) > MAX_REPORTS_LINE:
             keys = ("step", self.metric, "cost")
             message = {key: message[key] for key in keys if key in message}
         message = {key: _finite(value) for key, value in message.items()}
-        self.progress.append(message)
+        self.reports.append(message)
         with suppress(ValueError):  # progress is a courtesy: only the result is held to its word
             self.reported |= costs_of(message.get("cost"))
         return message

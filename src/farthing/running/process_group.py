@@ -62,7 +62,7 @@ class ProcessGroup:
 
     def _run(self, job: Job, allowance: Allowance, log: Log) -> Finished:
         prints = self.task.prints_messages
-        child = Child(self.task.metric, allowance.on_progress, log, prints_messages=prints)
+        child = Child(self.task.metric, allowance.on_report, log, prints_messages=prints)
         folder: Path | None = None
         try:
             try:

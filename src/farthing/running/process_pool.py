@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from farthing.core.events import Passed
+from farthing.core.events import TimePassed
 from farthing.core.settings import Settings
 from farthing.cost import KnownBeforehand
 from farthing.errors import FarthingError, InvalidInput, Unfit
@@ -25,11 +25,11 @@ from farthing.optimizer import Optimizer
 from farthing.running import Engine, Job, Task
 from farthing.running.signals import (
     INTERRUPTED,
-    Leave,
-    MayLeave,
+    ExitCheck,
+    ExitRequest,
+    announced,
     hears,
     interrupted_or_last,
-    saying_so,
     signals,
 )
 from farthing.running.worker import POLL, Notice, Place, name_of, until_stopped
@@ -106,13 +106,17 @@ def work(
         FarthingError: what a worker met; the others were ended first. One that cannot work while
             others can is said on stderr, and the others go on.
     """
-    with signals() as must_leave:
+    with signals() as exit_requested:
         if len(places) > 1:
-            return _run_pool(_Work(optimizer, settings, engine), on_change, places, must_leave)
-        must_leave = saying_so(must_leave, lambda: _running(optimizer, [name_of()]))
+            return _run_pool(_Work(optimizer, settings, engine), on_change, places, exit_requested)
+        exit_requested = announced(exit_requested, lambda: _running(optimizer, [name_of()]))
         with optimizer.on_the_clock():
-            reason = until_stopped(optimizer, settings, engine, on_change, must_leave, places[0])
-            optimizer.commit(Passed())  # the last thought led to no trial, and is paid all the same
+            reason = until_stopped(
+                optimizer, settings, engine, on_change, exit_requested, places[0]
+            )
+            optimizer.commit(
+                TimePassed()
+            )  # the last thought led to no trial, and is paid all the same
             return reason
 
 
@@ -123,7 +127,7 @@ def _running(optimizer: Optimizer, workers: Iterable[str]) -> list[int]:
 
 
 def _run_pool(
-    work: _Work, on_change: Notice, places: Sequence[Place], must_leave: MayLeave
+    work: _Work, on_change: Notice, places: Sequence[Place], exit_requested: ExitCheck
 ) -> StopReason:
     pool: dict[Connection, BaseProcess] = {}
     optimizer = work.optimizer
@@ -131,7 +135,7 @@ def _run_pool(
     def running() -> list[int]:
         return _running(optimizer, [name_of(process.pid) for process in pool.values()])
 
-    must_leave, told = saying_so(must_leave, running), list[Leave]()
+    exit_requested, told = announced(exit_requested, running), list[ExitRequest]()
     said, ending = list[StopReason | FarthingError](), False
     try:
         let_go_of_files()
@@ -139,7 +143,7 @@ def _run_pool(
             _begin(pool, work, place)
         waiting = set(pool)
         while waiting:
-            leave = must_leave()
+            leave = exit_requested()
             if leave is not None and leave not in told:
                 told.append(leave)
                 _pass_on(leave, waiting)
@@ -182,14 +186,16 @@ def _begin(pool: dict[Connection, BaseProcess], work: _Work, place: Place) -> No
     pool[ours] = process
 
 
-def _pass_on(leave: Leave, members: Iterable[Connection]) -> None:
+def _pass_on(leave: ExitRequest, members: Iterable[Connection]) -> None:
     for ours in members:
         with suppress(OSError):  # it has just ended
             ours.send(leave)
 
 
 def _together(
-    said: Sequence[StopReason | FarthingError], told: Sequence[Leave], pool: Iterable[BaseProcess]
+    said: Sequence[StopReason | FarthingError],
+    told: Sequence[ExitRequest],
+    pool: Iterable[BaseProcess],
 ) -> StopReason:
     """Why they ended."""
     for word in said:
@@ -225,10 +231,10 @@ def _member(parent: Connection, work: _Work, place: Place) -> None:
     if hears(signal.SIGINT):  # a terminal tells the parent, too, which passes it on
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with signals() as must_leave, optimizer.on_the_clock():
-            asked = _or_asked(must_leave, parent)
+        with signals() as exit_requested, optimizer.on_the_clock():
+            asked = _or_asked(exit_requested, parent)
             reason = until_stopped(optimizer, settings, engine, _nothing, asked, place)
-            optimizer.commit(Passed())
+            optimizer.commit(TimePassed())
             parent.send(reason)
     except FarthingError as error:
         parent.send(error)
@@ -236,15 +242,15 @@ def _member(parent: Connection, work: _Work, place: Place) -> None:
         parent.send(INTERRUPTED)
 
 
-def _or_asked(must_leave: MayLeave, parent: Connection) -> MayLeave:
+def _or_asked(exit_requested: ExitCheck, parent: Connection) -> ExitCheck:
     """When this process must leave, or its parent says so."""
-    told: list[Leave] = []
+    told: list[ExitRequest] = []
 
-    def asked() -> Leave | None:
+    def asked() -> ExitRequest | None:
         with suppress(OSError, EOFError):  # a parent that is gone is noticed otherwise
             while parent.poll():
                 told.append(parent.recv())
-        return must_leave() or (told[-1] if told else None)
+        return exit_requested() or (told[-1] if told else None)
 
     return asked
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["report"]
+__all__ = ["report_progress"]
 
 Hear = Callable[[bytes], None]
 
@@ -19,7 +19,7 @@ _of_this_process: Hear | None = None
 _of_this_call: ContextVar[Hear | None] = ContextVar("_of_this_call", default=None)
 
 
-def report(
+def report_progress(
     step: float, value: float | None = None, *, cost: float | Mapping[str, float] | None = None
 ) -> None:
     """Say how far the evaluation has come, and what it has cost so far.

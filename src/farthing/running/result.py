@@ -53,15 +53,15 @@ def ended(
         tail: the last lines of what else it wrote.
         result_file: the contents of its result file, None if it wrote none.
     """
-    progress, cost = tuple(messages.progress), dict[str, float]()
+    reports, cost = tuple(messages.reports), dict[str, float]()
 
     def without_value(state: Literal["failed", "lost"], why: str, tail: str = tail) -> Finished:
-        return Finished(state, None, cost, _with(tail, why), usage, progress, metrics)
+        return Finished(state, None, cost, _with(tail, why), usage, reports, metrics)
 
     code = os.waitstatus_to_exitcode(status)
     result = messages.result if result_file is None else _result_in(result_file)
     if result is None and result_file is None and code == 0:
-        result = next((m for m in reversed(messages.progress) if messages.metric in m), None)
+        result = next((m for m in reversed(messages.reports) if messages.metric in m), None)
     said = result or {}
     metrics = metrics_of(said, messages.metric)
     try:
@@ -82,7 +82,7 @@ def ended(
         shown = json.dumps(result.get(messages.metric))[:200]
         expected = f"its {messages.metric} is {shown}: expected a finite number"
         return without_value("failed", expected)
-    return Finished("done", value, cost, None, usage, progress, metrics)
+    return Finished("done", value, cost, None, usage, reports, metrics)
 
 
 def killed(messages: Messages, usage: Usage, why: str, *, tail: str = "") -> Finished:
@@ -90,12 +90,12 @@ def killed(messages: Messages, usage: Usage, why: str, *, tail: str = "") -> Fin
     cost: Mapping[str, float] = {}
     with suppress(ValueError):  # what it may have said last
         cost = costs_of((messages.result or {}).get("cost"))
-    return Finished("killed", None, cost, _with(tail, why), usage, tuple(messages.progress))
+    return Finished("killed", None, cost, _with(tail, why), usage, tuple(messages.reports))
 
 
 def lost(messages: Messages, usage: Usage, why: str) -> Finished:
     """An evaluation that ended, or never began, through no fault of its parameters."""
-    return Finished("lost", None, {}, why, usage, tuple(messages.progress))
+    return Finished("lost", None, {}, why, usage, tuple(messages.reports))
 
 
 def read_result_file(path: Path) -> str | None:

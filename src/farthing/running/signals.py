@@ -19,11 +19,11 @@ from farthing.history import StopReason
 __all__ = [
     "INTERRUPTED",
     "TERMINATED",
-    "Leave",
-    "MayLeave",
+    "ExitCheck",
+    "ExitRequest",
+    "announced",
     "hears",
     "interrupted_or_last",
-    "saying_so",
     "signals",
 ]
 
@@ -33,7 +33,7 @@ ORPHANED = StopReason("orphaned", "the process that started it is gone")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Leave(NamedTuple):
+class ExitRequest(NamedTuple):
     """Why to end, and whether what is running is killed or let finish."""
 
     because: StopReason
@@ -53,11 +53,11 @@ class Leave(NamedTuple):
         return f"{said}: {trials} {are} let finish, then this ends. Ctrl-C again kills {them}."
 
 
-MayLeave = Callable[[], Leave | None]
+ExitCheck = Callable[[], ExitRequest | None]
 
 
 @contextmanager
-def signals() -> Iterator[MayLeave]:
+def signals() -> Iterator[ExitCheck]:
     """Whether to end. A signal is noted, and acted upon where nothing can be lost by it."""
     parent, noted = os.getppid(), list[int]()
 
@@ -68,19 +68,19 @@ def signals() -> Iterator[MayLeave]:
         if times > 2 if number == signal.SIGINT else times == 2:
             raise KeyboardInterrupt
 
-    def must_leave() -> Leave | None:
+    def exit_requested() -> ExitRequest | None:
         if os.getppid() != parent:
-            return Leave(ORPHANED, now=True)
+            return ExitRequest(ORPHANED, now=True)
         if signal.SIGTERM in noted:
-            return Leave(TERMINATED, now=True)
-        return Leave(INTERRUPTED, now=len(noted) > 1) if noted else None
+            return ExitRequest(TERMINATED, now=True)
+        return ExitRequest(INTERRUPTED, now=len(noted) > 1) if noted else None
 
     if threading.current_thread() is not threading.main_thread():
-        yield must_leave  # only the main thread hears signals
+        yield exit_requested  # only the main thread hears signals
         return
     before = {number: signal.signal(number, note) for number in SIGNALS if hears(number)}
     try:
-        yield must_leave
+        yield exit_requested
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -99,12 +99,12 @@ def interrupted_or_last(reasons: Sequence[StopReason]) -> StopReason:
     return next((reason for reason in reasons if reason.kind == "interrupted"), reasons[-1])
 
 
-def saying_so(must_leave: MayLeave, running: Callable[[], Sequence[int]]) -> MayLeave:
+def announced(exit_requested: ExitCheck, running: Callable[[], Sequence[int]]) -> ExitCheck:
     """The same, and a person is told, once each; `running` has the numbers of the trials."""
-    told: list[Leave] = []
+    told: list[ExitRequest] = []
 
-    def asked() -> Leave | None:
-        leave = must_leave()
+    def asked() -> ExitRequest | None:
+        leave = exit_requested()
         if leave is not None and leave not in told:
             told.append(leave)
             if leave.because.kind != "orphaned":

@@ -10,27 +10,27 @@ import copy
 import threading
 from collections.abc import Sequence
 
-from farthing.core.events import Passed
+from farthing.core.events import TimePassed
 from farthing.core.settings import Settings
 from farthing.history import StopReason
 from farthing.optimizer import Optimizer
 from farthing.running import Engine
 from farthing.running.signals import (
     INTERRUPTED,
-    Leave,
-    MayLeave,
+    ExitCheck,
+    ExitRequest,
+    announced,
     interrupted_or_last,
-    saying_so,
     signals,
 )
 from farthing.running.worker import POLL, Notice, Place, name_of, until_stopped
 
-__all__ = ["run_crew"]
+__all__ = ["run_thread_pool"]
 
 WORKER_ERROR = StopReason("worker_error", "another worker met an error")
 
 
-def run_crew(
+def run_thread_pool(
     optimizer: Optimizer,
     settings: Settings,
     engine: Engine,
@@ -45,9 +45,9 @@ def run_crew(
     Raises:
         FarthingError: what a worker met; the others were ended first.
     """
-    said, told = list[StopReason | BaseException](), list[Leave]()
+    said, told = list[StopReason | BaseException](), list[ExitRequest]()
 
-    def leaving() -> Leave | None:
+    def leaving() -> ExitRequest | None:
         return told[-1] if told else None
 
     def running() -> list[int]:
@@ -61,22 +61,22 @@ def run_crew(
         )
         for place in places
     ]
-    with signals() as must_leave:
-        must_leave = saying_so(must_leave, running)
+    with signals() as exit_requested:
+        exit_requested = announced(exit_requested, running)
         try:
             for member in crew:
                 member.start()
             while any(member.is_alive() for member in crew):
                 for member in crew:
                     member.join(POLL / len(crew))
-                leave = must_leave()
+                leave = exit_requested()
                 if leave is not None and leave not in told:
                     told.append(leave)
                 if any(isinstance(word, BaseException) for word in said):
-                    told.append(Leave(WORKER_ERROR, now=True))
+                    told.append(ExitRequest(WORKER_ERROR, now=True))
                 on_change()
         finally:  # also at a third Ctrl-C: what is running is ended, and told
-            told.append(Leave(INTERRUPTED, now=True))
+            told.append(ExitRequest(INTERRUPTED, now=True))
             for member in crew:
                 if member.ident is not None:
                     member.join()
@@ -90,7 +90,7 @@ def _member(
     optimizer: Optimizer,
     settings: Settings,
     engine: Engine,
-    leaving: MayLeave,
+    leaving: ExitCheck,
     place: Place,
     said: list[StopReason | BaseException],
 ) -> None:
@@ -98,7 +98,9 @@ def _member(
     try:
         with optimizer.on_the_clock():
             reason = until_stopped(optimizer, settings, engine, lambda: None, leaving, place)
-            optimizer.commit(Passed())  # the last thought led to no trial, and is paid all the same
+            optimizer.commit(
+                TimePassed()
+            )  # the last thought led to no trial, and is paid all the same
             said.append(reason)
     except BaseException as error:
         said.append(error)

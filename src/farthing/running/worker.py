@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from farthing.budget.rates import rate_of
-from farthing.core.events import GivenBack, SetAside, Told
+from farthing.core.events import Returned, Told, WorkerExcluded
 from farthing.core.outcomes import in_strange_units
 from farthing.core.settings import Settings
 from farthing.core.worker_health import standing, unfit_because
@@ -20,11 +20,11 @@ from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Un
 from farthing.history import StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Pricing, Usage
-from farthing.running.signals import INTERRUPTED, MayLeave
+from farthing.running.signals import INTERRUPTED, ExitCheck
 
 __all__ = ["HERE", "POLL", "Place", "name_of", "until_stopped"]
 
-KEPT_PROGRESS = 1000  # lines of a trial
+KEPT_REPORTS = 1000  # lines of a trial
 TICK = (0.05, 1.0)  # seconds between renewals: a hundredth of the time allowed, within these
 POLL = 0.1  # seconds between looks whether other workers have finished
 
@@ -57,7 +57,7 @@ def until_stopped(
     settings: Settings,
     engine: Engine,
     on_change: Notice,
-    must_leave: MayLeave = lambda: None,
+    exit_requested: ExitCheck = lambda: None,
     place: Place = HERE,
 ) -> StopReason:
     """Ask, evaluate, tell; why it ended.
@@ -68,11 +68,11 @@ def until_stopped(
     name = name_of()
     lease = settings.lease if engine.kills else None
     idle: float | None = None  # since when there is nothing to do
-    while (leave := must_leave()) is None:
+    while (leave := exit_requested()) is None:
         fitness = standing(optimizer.seen, name)
         if fitness == "unfit":
             because = unfit_because(optimizer.seen, name)
-            optimizer.commit(SetAside(name))
+            optimizer.commit(WorkerExcluded(name))
             raise Unfit(because)
         try:
             if fitness == "suspect":
@@ -87,12 +87,12 @@ def until_stopped(
             time.sleep(_pause(settings, time.monotonic() - idle))
             continue
         idle = None
-        if (leave := must_leave()) is not None:  # while it was thought of
-            optimizer.commit(GivenBack(trial.number, leave.because.sentence))
+        if (leave := exit_requested()) is not None:  # while it was thought of
+            optimizer.commit(Returned(trial.number, leave.because.sentence))
             break
         on_change()
         try:
-            _evaluate(optimizer, settings, engine, trial, on_change, must_leave, place)
+            _evaluate(optimizer, settings, engine, trial, on_change, exit_requested, place)
         except Interrupted as interrupted:
             _conclude(optimizer, settings, trial, interrupted.finished, place)
             return INTERRUPTED
@@ -113,19 +113,19 @@ def _evaluate(
     engine: Engine,
     trial: Trial,
     on_change: Notice,
-    must_leave: MayLeave,
+    exit_requested: ExitCheck,
     place: Place,
 ) -> None:
     pricing = _pricing(settings)
     tick = min(_tick(settings), settings.lease / 3)
-    progress = list[dict[str, Any]]()
+    reports = list[dict[str, Any]]()
     heard = time.monotonic()  # when the memory last answered
     # The guard's own, for this process may be stopped; a tick later, for it may be slow.
     until = heard + _left(optimizer, trial) + tick
 
     def may_go_on(usage: Usage) -> str | None:
         nonlocal heard, until
-        leave = must_leave()
+        leave = exit_requested()
         if leave is not None and leave.now:
             return leave.because.sentence
         cost = pricing.cost(usage, {}, settings.resources)
@@ -137,7 +137,7 @@ def _evaluate(
                 lease=settings.lease,
                 cost=cost,
                 ahead=ahead,
-                progress=progress,
+                reports=reports,
                 run=_where(place, trial),
             )
             left = _left(optimizer, trial)
@@ -154,19 +154,19 @@ def _evaluate(
         on_change()
         return reason
 
-    def on_progress(message: Mapping[str, Any], usage: Usage) -> None:
-        progress.append({**message, "cost": pricing.cost(usage, {}, settings.resources)})
-        if len(progress) > KEPT_PROGRESS:  # half of them still show the whole way
-            del progress[1:-1:2]
+    def on_report(message: Mapping[str, Any], usage: Usage) -> None:
+        reports.append({**message, "cost": pricing.cost(usage, {}, settings.resources)})
+        if len(reports) > KEPT_REPORTS:  # half of them still show the whole way
+            del reports[1:-1:2]
 
     whose = trial.params, trial.number, trial.run.seed
     job = Job(*whose, place.slot, settings.env, settings.cwd, _log(place, trial))
     try:
-        finished = engine.run(job, Allowance(tick, may_go_on, on_progress, lambda: until))
+        finished = engine.run(job, Allowance(tick, may_go_on, on_report, lambda: until))
     except InvalidInput as error:  # no other trial could be run either
-        optimizer.commit(GivenBack(trial.number, str(error)))
+        optimizer.commit(Returned(trial.number, str(error)))
         raise
-    _conclude(optimizer, settings, trial, finished, place, progress)
+    _conclude(optimizer, settings, trial, finished, place, reports)
 
 
 def _left(optimizer: Optimizer, trial: Trial) -> float:
@@ -174,7 +174,7 @@ def _left(optimizer: Optimizer, trial: Trial) -> float:
     ledger = optimizer.seen.ledger
     if "s" not in ledger:
         return math.inf
-    return max(ledger["s"].left, 0.0) + ledger.held(trial.number).get("s", 0.0)
+    return max(ledger["s"].left, 0.0) + ledger.reserved_for(trial.number).get("s", 0.0)
 
 
 def _conclude(
@@ -183,12 +183,12 @@ def _conclude(
     trial: Trial,
     finished: Finished,
     place: Place,
-    progress: Iterable[Mapping[str, Any]] = (),
+    reports: Iterable[Mapping[str, Any]] = (),
 ) -> None:
     """Tell what became of a trial, what it used, and what it said."""
     usage = finished.usage
     used = {"run_s": usage.wall_s, "cpu_s": usage.cpu_s, "peak_mb": usage.peak_mb}
-    said = {"progress": tuple(progress), "metrics": dict(finished.metrics)}
+    said = {"reports": tuple(reports), "metrics": dict(finished.metrics)}
     cost = _pricing(settings).cost(usage, finished.cost, settings.resources)
     if finished.state == "done" and (wrong := in_strange_units(settings, finished.cost, cost)):
         finished = replace(finished, state="failed", value=None, error=wrong)

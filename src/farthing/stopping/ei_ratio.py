@@ -22,11 +22,11 @@ from farthing.budget.units import one_more
 from farthing.errors import InvalidInput
 from farthing.stopping.not_worth_it import averaged, most_per_cost, proposed_per_cost
 
-__all__ = ["EIFaded"]
+__all__ = ["EIRatio"]
 
 
 @dataclass(frozen=True)
-class EIFaded:
+class EIRatio:
     """The improvement to be expected has faded to a share of what it was.
 
     Attributes:
@@ -42,7 +42,7 @@ class EIFaded:
     models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_faded(self.ratio, self.first, "EIFaded")
+        check_faded(self.ratio, self.first, "EIRatio")
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """max ln EI - ln c <= ln ratio + median of the first."""

@@ -2,7 +2,7 @@
 
     stop when the last `window` values did not improve on the best before them
 
-Values only: a trial that failed says nothing of how low the objective goes. `after(20, Stalled())`
+Values only: a trial that failed says nothing of how low the objective goes. `after(20, NoImprovement())`
 leaves the first trials in peace.
 """
 
@@ -18,11 +18,11 @@ from farthing.acquisition.protocols import Proposal, Verdict
 from farthing.errors import InvalidInput
 from farthing.stopping.regret_gap import left_out
 
-__all__ = ["Stalled"]
+__all__ = ["NoImprovement"]
 
 
 @dataclass(frozen=True)
-class Stalled:
+class NoImprovement:
     """The last `window` values brought no improvement."""
 
     window: int = 5
@@ -32,7 +32,7 @@ class Stalled:
     models: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_window(self.window, "Stalled")
+        check_window(self.window, "NoImprovement")
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """len(y) - 1 - argmin(y) >= window."""

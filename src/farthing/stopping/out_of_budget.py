@@ -43,7 +43,7 @@ class OutOfBudget:
         if proposal.x is None:
             reason = _nothing_left(belief)
             return Verdict(True, reason.sentence, ledger.left, 0.0, kind=reason.kind)
-        if (dear := _too_dear(belief)) is not None:
+        if (dear := _too_expensive(belief)) is not None:
             return Verdict(True, dear, ledger.left, 0.0, kind="unaffordable")
         limited = [(r, ledger[r]) for r in ledger.resources if np.isfinite(ledger[r].limit)]
         if not limited:
@@ -52,7 +52,7 @@ class OutOfBudget:
         return Verdict(False, " and ".join(words) + " left", limited[0][1].left, 0.0)
 
 
-def _too_dear(belief: Belief) -> str | None:
+def _too_expensive(belief: Belief) -> str | None:
     """Why nothing starts though no model says so: the one bill there is, too little to learn from,
     is more than what is left.
     """

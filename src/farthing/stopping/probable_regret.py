@@ -66,7 +66,7 @@ class ProbableRegret:
         if self.plain:
             count = min(int(PLAIN_DRAWS * GROWTH ** min(asked - 1, 20)), PLAIN_MOST)
             missed = _misses(known, _promising(known)[:1], self.within, count, rng)
-            seen = Seen(int(missed.sum()), count, float(missed.mean()))
+            seen = Survey(int(missed.sum()), count, float(missed.mean()))
         else:
             seen = _certified(known, self.within, level, scheduled(level, asked), rng)
         stop = seen.at_most <= level
@@ -81,7 +81,7 @@ class ProbableRegret:
         return Verdict(stop, because, 1 - seen.at_most, 1 - level, notes)
 
 
-class Seen(NamedTuple):
+class Survey(NamedTuple):
     """In how many of how many draws the best point missed, and the probability of it."""
 
     misses: int
@@ -106,7 +106,7 @@ def clopper_pearson(hits: Array, draws: int, risk: float) -> tuple[Array, Array]
 
 def _certified(
     belief: Belief, within: float, level: float, risk: float, rng: np.random.Generator
-) -> Seen:
+) -> Survey:
     """Draw until P(regret > within) is surely at most `level` somewhere, or nowhere."""
     X = _promising(belief)
     misses, drawn, test = np.zeros(len(X), dtype=np.int64), 0, 0
@@ -119,7 +119,7 @@ def _certified(
         enough = FIRST_DRAWS * GROWTH**test > MOST_DRAWS
         if high.min() <= level or low.min() > level or enough:
             best = int(np.argmin(high))
-            return Seen(int(misses[best]), drawn, float(high[best]))
+            return Survey(int(misses[best]), drawn, float(high[best]))
 
 
 def _promising(belief: Belief) -> Array:

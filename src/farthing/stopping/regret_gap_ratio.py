@@ -33,7 +33,7 @@ from farthing.policies.confidence_bound import beta
 from farthing.stopping.ei_ratio import check_faded, still_first
 from farthing.stopping.regret_gap import check_chance, left_out, regret_gap
 
-__all__ = ["RegretGapFaded"]
+__all__ = ["RegretGapRatio"]
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ LEAST_NOISE = 1e-4  # of the prior variance
 
 
 @dataclass(frozen=True)
-class RegretGapFaded:
+class RegretGapRatio:
     """What the newest value can have changed has faded to a share of what it was.
 
     Attributes:
@@ -59,8 +59,8 @@ class RegretGapFaded:
     models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_faded(self.ratio, self.first, "RegretGapFaded")
-        check_chance(self.delta, "RegretGapFaded", 0.1)
+        check_faded(self.ratio, self.first, "RegretGapRatio")
+        check_chance(self.delta, "RegretGapRatio", 0.1)
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """gap <= ratio median, or <= what noise would make it."""

@@ -4,7 +4,7 @@
 
 best(i) the best of the first i values, Q1 and Q3 the quartiles of all n. Where the middle half of
 the values are equal nothing is significant or not, and the rule goes on. Ax asks for a least number
-of trials: `after(20, Insignificant())`.
+of trials: `after(20, SmallImprovement())`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from farthing.errors import InvalidInput
 from farthing.stopping.no_improvement import check_window
 from farthing.stopping.regret_gap import left_out
 
-__all__ = ["Insignificant"]
+__all__ = ["SmallImprovement"]
 
 
 @dataclass(frozen=True)
-class Insignificant:
+class SmallImprovement:
     """The improvement of the last values is small against the spread of all of them.
 
     Attributes:
@@ -41,7 +41,7 @@ class Insignificant:
     models: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_window(self.window, "Insignificant", least=2)
+        check_window(self.window, "SmallImprovement", least=2)
         if not (isinstance(self.share, Real) and np.isfinite(self.share) and self.share > 0):
             raise InvalidInput(
                 f"Insignificant(share={self.share!r}): give the positive share of the "

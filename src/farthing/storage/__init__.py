@@ -2,13 +2,13 @@
 
 from farthing.storage.address import check_no_secret, printable
 from farthing.storage.database import Database, is_missing, let_go_of_files
-from farthing.storage.database_store import DatabaseMemory
+from farthing.storage.database_store import DatabaseStore
 from farthing.storage.json_text import to_text
 from farthing.storage.outbox import folder_of, kept_meanwhile, tell_kept
 from farthing.storage.settings_text import (
     described,
     differing,
-    foreign_in,
+    external_in,
     from_described,
     not_given,
     restored,
@@ -26,15 +26,15 @@ from farthing.storage.studies import (
 
 __all__ = [
     "Database",
-    "DatabaseMemory",
+    "DatabaseStore",
     "check_no_secret",
     "create_study",
     "delete_study",
     "described",
     "differing",
+    "external_in",
     "find_study",
     "folder_of",
-    "foreign_in",
     "from_described",
     "is_missing",
     "keep_given",

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from farthing.budget.ledger import Ledger
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.store import Change
+from farthing.core.store import Update
 from farthing.errors import StorageError, Unreachable
 from farthing.history import History
 from farthing.storage.ask_lock import turn
@@ -39,7 +39,7 @@ from farthing.storage.rows import (
 )
 from farthing.storage.settings_text import described, restored
 
-__all__ = ["DatabaseMemory"]
+__all__ = ["DatabaseStore"]
 
 JUMP = 1.0  # seconds by which two clocks may differ in their steps
 AGAIN = 0.25  # seconds until a database that did not answer is asked again
@@ -47,7 +47,7 @@ BACK_OFF = (0.004, 0.25)  # seconds between looks whether a thinker elsewhere ha
 WORD_LOST = 0.25  # seconds after which it is looked at without a word: a budget may have ended
 
 
-class DatabaseMemory:
+class DatabaseStore:
     """The state of one study in a database.
 
     Attributes:
@@ -79,7 +79,7 @@ class DatabaseMemory:
         """The state as it is, or as it was at most so many seconds ago."""
         return self._patiently(lambda: self._look(at_most))
 
-    def commit(self, change: Change) -> State:
+    def commit(self, change: Update) -> State:
         """The state after a change; where nothing changes, nothing is written."""
         return self._patiently(lambda: self._commit(change))
 
@@ -94,11 +94,11 @@ class DatabaseMemory:
         if database.is_sqlite:
             time.sleep(min(least * 2.0 ** min(waited, 16), most))
             return
-        left = max((state.thinker_until or 0.0) - self.now, 0.0)
+        left = max((state.suggester_until or 0.0) - self.now, 0.0)
         with suppress(Unreachable), database.listening(self._id) as (connection, heard):
             # It may have ended before we listened.
             row = read_study(connection, database.is_sqlite, self._id)
-            if (row.thinker, row.thinker_until) == (state.thinker, state.thinker_until):
+            if (row.thinker, row.thinker_until) == (state.suggester, state.suggester_until):
                 heard(max(min(left, WORD_LOST), least))
 
     @property
@@ -155,7 +155,7 @@ class DatabaseMemory:
                 self._take_in(connection, row)
         return self._state
 
-    def _commit(self, change: Change) -> State:
+    def _commit(self, change: Update) -> State:
         is_sqlite, id = self._database.is_sqlite, self._id
         with self._database.writing() as connection:
             row = read_study(connection, is_sqlite, id, lock=True)
@@ -171,7 +171,7 @@ class DatabaseMemory:
             made = after.changes[len(before.changes) :]
             texts = [None if c.settings is None else _text(c.settings) for c in made]
             write_changes(connection, id, len(before.changes), zip(made, texts, strict=True))
-            if before.thinker is not None and after.thinker is None:
+            if before.suggester is not None and after.suggester is None:
                 self._database.notify(connection, id)
         # It is committed. What came from here need not be read again.
         self._state, self._revision, self._seen_at = after, revision, time.monotonic()

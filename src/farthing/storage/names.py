@@ -7,6 +7,7 @@ users is not listed here: it is stored as "module:Name".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +17,22 @@ from farthing.acquisition.scores import cheapness
 from farthing.space.parameters import Categorical, Float, Int, Ordinal
 from farthing.stopping.combine import _Held, _Several
 
-__all__ = ["FUNCTION", "KIND", "NAMES", "STORED_KEYS", "Named", "current", "name_of", "ours"]
+__all__ = [
+    "FUNCTION",
+    "KIND",
+    "NAMES",
+    "STORED_KEYS",
+    "Named",
+    "current",
+    "current_notes",
+    "name_of",
+    "ours",
+]
 
 KIND, FUNCTION = "__is__", "__function__"  # keys of a description
 
-# {field of Settings: its key in a database}, where they differ or will.
-STORED_KEYS = {"leash": "leash", "thinking": "thinking"}
+# {field of Settings: its key in a database}, where they differ.
+STORED_KEYS = {"max_overrun": "leash", "overhead": "thinking"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,9 @@ NAMES: Mapping[str, Named] = {
     "Categorical": Named(Categorical, ("farthing.parameters:Categorical",)),
     # policies
     "CArBO": Named(policies.CArBO, ("farthing.policies.carbo:CArBO",)),
-    "CheapCover": Named(policies.CheapCover, ("farthing.policies.cheap_cover:CheapCover",)),
+    "CostEffectiveDesign": Named(
+        policies.CostEffectiveDesign, ("farthing.policies.cheap_cover:CheapCover",)
+    ),
     "ConfidenceBound": Named(
         policies.ConfidenceBound, ("farthing.policies.confidence_bound:ConfidenceBound",)
     ),
@@ -69,9 +82,9 @@ NAMES: Mapping[str, Named] = {
     "Thompson": Named(policies.Thompson, ("farthing.policies.thompson:Thompson",)),
     "cheapness": Named(cheapness, ("farthing.acquisition:cheapness",)),  # a base of Rollout
     # stopping rules
-    "EIFaded": Named(stopping.EIFaded, ("farthing.stopping.ei_faded:EIFaded",)),
-    "Insignificant": Named(
-        stopping.Insignificant, ("farthing.stopping.insignificant:Insignificant",)
+    "EIRatio": Named(stopping.EIRatio, ("farthing.stopping.ei_faded:EIFaded",)),
+    "SmallImprovement": Named(
+        stopping.SmallImprovement, ("farthing.stopping.insignificant:Insignificant",)
     ),
     "MaxTrials": Named(stopping.MaxTrials, ("farthing.stopping.max_trials:MaxTrials",)),
     "NotWorthIt": Named(stopping.NotWorthIt, ("farthing.stopping.not_worth_it:NotWorthIt",)),
@@ -80,10 +93,10 @@ NAMES: Mapping[str, Named] = {
         stopping.ProbableRegret, ("farthing.stopping.probable_regret:ProbableRegret",)
     ),
     "RegretGap": Named(stopping.RegretGap, ("farthing.stopping.regret_gap:RegretGap",)),
-    "RegretGapFaded": Named(
-        stopping.RegretGapFaded, ("farthing.stopping.regret_gap_faded:RegretGapFaded",)
+    "RegretGapRatio": Named(
+        stopping.RegretGapRatio, ("farthing.stopping.regret_gap_faded:RegretGapFaded",)
     ),
-    "Stalled": Named(stopping.Stalled, ("farthing.stopping.stalled:Stalled",)),
+    "NoImprovement": Named(stopping.NoImprovement, ("farthing.stopping.stalled:Stalled",)),
     "Target": Named(stopping.Target, ("farthing.stopping.target:Target",)),
     "any_of": Named(_Several, ("farthing.decision:_Several",), {"everyone": False}),
     "all_of": Named(_Several, ("farthing.decision:_Several",), {"everyone": True}),
@@ -91,14 +104,14 @@ NAMES: Mapping[str, Named] = {
     "after": Named(_Held, ("farthing.decision:_Held",), {"times": 1}),
     # cost models
     "CNNFlops": Named(cost.CNNFlops, ("farthing.cost.flops:CNNFlops",)),
-    "Choose": Named(cost.Choose, ("farthing.cost.choose:Choose",)),
+    "AutoCost": Named(cost.AutoCost, ("farthing.cost.choose:Choose",)),
     "Flops": Named(cost.Flops, ("farthing.cost.flops:Flops",)),
     "Known": Named(cost.Known, ("farthing.cost.known:Known",)),
     "Linear": Named(cost.Linear, ("farthing.cost.linear:Linear",)),
     "LogGP": Named(cost.LogGP, ("farthing.cost.log_gp:LogGP",)),
     "MLPFlops": Named(cost.MLPFlops, ("farthing.cost.flops:MLPFlops",)),
-    "Median": Named(cost.Median, ("farthing.cost.median:Median",)),
-    "Moving": Named(cost.Moving, ("farthing.cost.moving:Moving",)),
+    "PointEstimate": Named(cost.PointEstimate, ("farthing.cost.median:Median",)),
+    "SwitchingCost": Named(cost.SwitchingCost, ("farthing.cost.moving:Moving",)),
     "ResidualGP": Named(cost.ResidualGP, ("farthing.cost.residual_gp:ResidualGP",)),
     "SelectedGP": Named(cost.SelectedGP, ("farthing.cost.selected_gp:SelectedGP",)),
     "Transfer": Named(cost.Transfer, ("farthing.cost.transfer:Transfer",)),
@@ -143,4 +156,25 @@ def _renamed(key: str, name: str, told: dict[str, Any]) -> dict[str, Any]:
     dropped = row.fixed if new != name else {}
     return {key: new} | {
         row.fields.get(k, k): item for k, item in told.items() if k != key and k not in dropped
+    }
+
+
+# A rule that must fire several times in a row keeps its streak in a note with its own `repr`.
+STREAK = "in a row: "
+CLASSES = {
+    path.rpartition(":")[2]: name
+    for name, row in NAMES.items()
+    for path in row.before
+    if isinstance(row.kind, type) and path.rpartition(":")[2] not in (name, row.kind.__name__)
+}
+OLD_CLASS = re.compile(rf"\b({'|'.join(CLASSES)})(?=\()")
+
+
+def current_notes(notes: dict[str, Any]) -> dict[str, Any]:
+    """The notes of a trial with the names of today."""
+    if not any(key.startswith(STREAK) for key in notes):
+        return notes
+    return {
+        OLD_CLASS.sub(lambda old: CLASSES[old[1]], key) if key.startswith(STREAK) else key: note
+        for key, note in notes.items()
     }

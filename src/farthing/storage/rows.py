@@ -21,6 +21,7 @@ from farthing.errors import StorageError
 from farthing.history import Origin, PricePoint, Run, StopKind, StopReason, Trial, TrialState
 from farthing.storage.database import clock
 from farthing.storage.json_text import from_text, from_texts, storable, to_text
+from farthing.storage.names import current_notes
 from farthing.storage.old_sentences import kind_of_old, origin_of_old
 from farthing.storage.schema import changes, prices, studies, trials
 
@@ -45,12 +46,19 @@ Raw = Row[*tuple[Any, ...]]
 
 # The columns of a study, and what they are called in a State; history, prices and changes have
 # rows of their own, of which the study's row has the number.
+STATE_COLUMNS = {  # the columns that earlier versions named
+    "charged_until": "clock_at",
+    "suggester": "thinker",
+    "suggester_until": "thinker_until",
+    "suggest_s": "thought_s",
+    "overhead_s": "thinking_s",
+}
 STATE = {
-    f.name: "clock_at" if f.name == "charged_until" else f.name
+    f.name: STATE_COLUMNS.get(f.name, f.name)
     for f in fields(State)
     if f.name not in ("history", "prices", "changes")
 }
-AMOUNTS = ("charged_until", "thinker_until", "thought_s", "failures", "elapsed_s", "thinking_s")
+AMOUNTS = ("charged_until", "suggester_until", "suggest_s", "failures", "elapsed_s", "overhead_s")
 NUMBERS = tuple(studies.c[name] for name in ("id", "revision", "trials", "prices", "changes"))
 MAX_TRIALS = 1_000_000  # of a study: more would not fit into the memory of a machine
 KINDS = {"halted": "halted_kind", "stop_reason": "stop_kind"}  # beside the sentences
@@ -146,9 +154,9 @@ def _one(updated: CursorResult[Any]) -> None:
 def ledger_text(ledger: Ledger) -> str:
     """The ledger, exactly."""
     accounts = {
-        name: [ledger[name].limit, ledger[name].spent, ledger[name].thinking] for name in ledger
+        name: [ledger[name].limit, ledger[name].spent, ledger[name].overhead] for name in ledger
     }
-    return to_text({"accounts": accounts, "holds": ledger.holds})
+    return to_text({"accounts": accounts, "holds": ledger.reservations})
 
 
 def ledger_of(text: str) -> Ledger:
@@ -156,16 +164,19 @@ def ledger_of(text: str) -> Ledger:
     stored = from_text(text)
     if any(math.isnan(n) for account in stored["accounts"].values() for n in account):
         raise ValueError("a ledger with an amount that is no number")
-    holds = {int(number): held for number, held in stored["holds"].items()}
+    reservations = {int(number): reserved for number, reserved in stored["holds"].items()}
     accounts = {
         name: Account(
-            limit, spent, math.fsum(held.get(name, 0.0) for held in holds.values()), thinking
+            limit,
+            spent,
+            math.fsum(reserved.get(name, 0.0) for reserved in reservations.values()),
+            overhead,
         )
-        for name, (limit, spent, thinking, *_) in stored["accounts"].items()
+        for name, (limit, spent, overhead, *_) in stored["accounts"].items()
     }
     return Ledger(
         tuple(accounts.items()),
-        tuple((number, tuple(held.items())) for number, held in holds.items()),
+        tuple((number, tuple(reserved.items())) for number, reserved in reservations.items()),
     )
 
 
@@ -175,9 +186,10 @@ TRIAL = tuple(f.name for f in fields(Trial) if f.name != "run")
 STATES = get_args(TrialState)
 ORIGINS = get_args(Origin)
 RUN = tuple(f.name for f in fields(Run))
-JSON_COLUMNS = frozenset(("params", "x", "cost", "predicted", "notes", "progress", "metrics"))
+RUN_COLUMNS = {"suggest_s": "think_s", "reports": "progress"}  # that earlier versions named
+JSON_COLUMNS = frozenset(("params", "x", "cost", "predicted", "notes", "reports", "metrics"))
 NUMBER = (float, int, NoneType)
-READ = tuple(trials.c[name] for name in (*TRIAL, *RUN))
+READ = tuple(trials.c[RUN_COLUMNS.get(name, name)] for name in (*TRIAL, *RUN))
 CHANGED = (
     select(*READ)
     .where(trials.c.study == bindparam("which"), trials.c.revision > bindparam("since"))
@@ -206,7 +218,8 @@ def changed_trials(connection: Connection, study: int, since: int, most: int) ->
         told = zip(columns["origin"], columns["because"], columns["notes"], strict=True)
         columns["origin"] = [origin or origin_of_old(why, notes) for origin, why, notes in told]
         columns["retry"] = list(map(bool, columns["retry"]))
-        columns["progress"] = [tuple(lines or ()) for lines in columns["progress"]]
+        columns["notes"] = list(map(current_notes, columns["notes"]))
+        columns["reports"] = [tuple(lines or ()) for lines in columns["reports"]]
         columns["metrics"] = [metrics or {} for metrics in columns["metrics"]]
         runs = [Run(*row) for row in zip(*map(columns.__getitem__, RUN), strict=True)]
         parts = zip(*map(columns.__getitem__, TRIAL), runs, strict=True)
@@ -274,11 +287,11 @@ def _as_stored(columns: Mapping[str, Any]) -> dict[str, Any]:
         name: to_text(value) if name in JSON_COLUMNS else storable(value)
         for name, value in columns.items()
     }
-    if "progress" in stored:
-        stored["progress"] = to_text(list(columns["progress"])) if columns["progress"] else None
+    if "reports" in stored:
+        stored["reports"] = to_text(list(columns["reports"])) if columns["reports"] else None
     if "metrics" in stored and not columns["metrics"]:
         stored["metrics"] = None
-    return stored
+    return {RUN_COLUMNS.get(name, name): value for name, value in stored.items()}
 
 
 # ── prices ─────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ imported. A lambda, or a function defined in another one, must be given again wh
 opened.
 
 Other people may write to a database. Only the names in `names.py` are used as they are: these
-methods touch no file and no process. The rest stays text (`Unseen`) until the caller gives the part
+methods touch no file and no process. The rest stays text (`UnimportedCode`) until the caller gives the part
 again, or says that the database can be trusted.
 """
 
@@ -21,13 +21,13 @@ from dataclasses import fields, is_dataclass
 from types import FunctionType
 from typing import Any
 
-from farthing.core.settings import Settings, Unseen
+from farthing.core.settings import Settings, UnimportedCode
 from farthing.errors import InvalidInput
 from farthing.space.space import Space
 from farthing.storage.json_text import from_text, to_text
 from farthing.storage.names import FUNCTION, KIND, STORED_KEYS, Named, current, name_of, ours
 
-__all__ = ["described", "differing", "foreign_in", "from_described", "not_given", "restored"]
+__all__ = ["described", "differing", "external_in", "from_described", "not_given", "restored"]
 
 PARTS = ("policy", "stop", "cost")
 FIELDS = {key: name for name, key in STORED_KEYS.items()}  # {key in a database: field of Settings}
@@ -70,7 +70,7 @@ def from_described(text: str) -> dict[str, Any]:
 def restored(
     text: str, there: Settings | None = None, *, trust: bool = False, **given: Any
 ) -> Settings:
-    """The settings of a stored study; parts of other people's code are `Unseen`.
+    """The settings of a stored study; parts of other people's code are `UnimportedCode`.
 
     Args:
         there: settings whose parts stand in for those that are described alike, or are functions
@@ -85,31 +85,31 @@ def restored(
 
 
 def _part(stored: Any, there: Any, trust: bool) -> Any:
-    strange = foreign_in(stored)
+    strange = external_in(stored)
     if not strange or (trust and None not in strange):
         return restore(stored)
     alike = there is not None and describe(there) == stored
-    return there if alike or (there is not None and None in strange) else Unseen(stored)
+    return there if alike or (there is not None and None in strange) else UnimportedCode(stored)
 
 
-def foreign_in(described: Any) -> list[str | None]:
+def external_in(described: Any) -> list[str | None]:
     """The names in a description that are not of Farthing's own methods; None: without a name."""
     if isinstance(described, list | tuple):
-        return [name for item in described for name in foreign_in(item)]
+        return [name for item in described for name in external_in(item)]
     if not isinstance(described, Mapping):
         return []
     if FUNCTION in described:
         name = described[FUNCTION]
         return [] if isinstance(_ours(name).kind, FunctionType) else [name]
-    found = [name for key, item in described.items() if key != KIND for name in foreign_in(item)]
+    found = [name for key, item in described.items() if key != KIND for name in external_in(item)]
     if KIND in described and not is_dataclass(_ours(described[KIND]).kind):
         found.insert(0, described[KIND])
     return found
 
 
-def not_given(part: str, unseen: Unseen) -> InvalidInput:
+def not_given(part: str, unseen: UnimportedCode) -> InvalidInput:
     """What to say where a part is there as text only, and is needed."""
-    names = foreign_in(unseen.described)
+    names = external_in(unseen.described)
     if None in names:
         return InvalidInput(
             f"The study was made with a function in {part}= that cannot be imported: a lambda, or "
@@ -151,7 +151,7 @@ MISSING = _Missing()
 
 def describe(value: Any) -> Any:
     """A value made of dataclasses, functions and plain values, as plain values."""
-    if isinstance(value, Unseen):
+    if isinstance(value, UnimportedCode):
         return value.described
     if is_dataclass(value) and not isinstance(value, type):
         name = name_of(value)
@@ -217,7 +217,7 @@ def _fields_of(parameter: Any) -> dict[str, Any]:
 
 def _restore_space(described: Mapping[str, Any]) -> Space:
     """The same space."""
-    if strange := foreign_in(described["parameters"]):
+    if strange := external_in(described["parameters"]):
         raise InvalidInput(
             f"The space of the study has a parameter of the kind {strange[0]!r}, which is not one "
             "of Farthing's. Upgrade Farthing, or look at who made this database."

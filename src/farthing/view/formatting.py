@@ -103,9 +103,9 @@ def accounts(ledger: Ledger) -> list[str]:
     return [r for r in ledger if math.isfinite(ledger[r].limit) or ledger[r].spent]
 
 
-def time_line(elapsed_s: float, thinking_s: float) -> str:
+def time_line(elapsed_s: float, overhead_s: float) -> str:
     """How long it was worked on."""
-    return f"{format_amount('s', elapsed_s)}, {format_amount('s', thinking_s)} of it thinking"
+    return f"{format_amount('s', elapsed_s)}, {format_amount('s', overhead_s)} of it thinking"
 
 
 def account_line(ledger: Ledger, resource: str) -> str:
@@ -114,8 +114,8 @@ def account_line(ledger: Ledger, resource: str) -> str:
     line = f"{_paid(ledger, resource)} spent"
     if account.reserved:
         line += f", {format_amount(resource, account.reserved)} reserved"
-    if account.thinking:
-        line += f", {format_amount(resource, account.thinking)} of it thinking"
+    if account.overhead:
+        line += f", {format_amount(resource, account.overhead)} of it thinking"
     return line
 
 

@@ -69,7 +69,7 @@ STYLES = {
     "killed": Style("#b45309", "#ffb95c", "|", hatch="/"),
     "lost": Style("#6b4fa0", "#c3a6ff", "s", hatch="."),
     "running": Style("#0b5cad", "#74b7ff", "d", hatch="\\"),
-    "thinking": Style("#5f6b7a", "#a9b4c2", ".", hatch="."),
+    "overhead": Style("#5f6b7a", "#a9b4c2", ".", hatch="."),
     "left": Style("#e3e6ea", "#3a3f45"),
     "second": Style("#b45309", "#ffb95c", "s", (7, 3)),
     "third": Style("#6b4fa0", "#c3a6ff", "x", (1, 3)),

@@ -116,7 +116,7 @@ def _bar(ledger: Ledger, resource: str, screen: int) -> Text:
     width = min(max(screen - BESIDE, WIDTH[0]), WIDTH[1])
     if math.isfinite(account.limit):
         places, ends = 0, 0.0
-        parts = (account.thinking, account.spent - account.thinking, account.reserved)
+        parts = (account.overhead, account.spent - account.overhead, account.reserved)
         for amount, style in zip(parts, ("blue", "green", "yellow"), strict=True):
             ends += amount
             until = min(round(width * ends / account.limit), width)

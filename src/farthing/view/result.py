@@ -43,7 +43,7 @@ class Result:
     Attributes:
         found: the best trial, or None if none returned a value.
         stop_reason: `.kind` for programs, `.sentence` for people; printed, it is the sentence.
-        ledger: `.spent`, `.left`, and `.thinking`, our own share of what was spent.
+        ledger: `.spent`, `.left`, and `.overhead`, our own share of what was spent.
         history: every trial.
         failed: whether it ended because so many trials in a row failed.
         elapsed_s: seconds that it was worked on.
@@ -56,7 +56,7 @@ class Result:
     history: History
     failed: bool = False
     elapsed_s: float = 0.0
-    thinking_s: float = 0.0
+    overhead_s: float = 0.0
 
     @classmethod
     def of(
@@ -99,16 +99,16 @@ class Result:
 
     def _facts(self) -> dict[str, str]:
         ledger = self.ledger
-        thinking, time = "", f"; {time_line(self.elapsed_s, self.thinking_s)}"
+        overhead, time = "", f"; {time_line(self.elapsed_s, self.overhead_s)}"
         if "s" in ledger:
-            thinking, time = f", {format_amount('s', ledger['s'].thinking)} of it thinking", ""
+            overhead, time = f", {format_amount('s', ledger['s'].overhead)} of it thinking", ""
         trials = format_amount("trials", len(self.history))
         if len(self.history):
             trials += f" ({counted(self.history)})"
         return {
             "stopped": self.stop_reason.sentence,
             "best": self._why_nothing() if self.found is None else best_line(self.found),
-            "spent": f"{spent(ledger) or 'nothing'}{thinking}; {trials}{time}",
+            "spent": f"{spent(ledger) or 'nothing'}{overhead}; {trials}{time}",
         }
 
     def __str__(self) -> str:
@@ -126,8 +126,8 @@ class Result:
 def time_of(state: State) -> tuple[float, float]:
     """Seconds that a study was worked on, and thought about; an account of them knows best."""
     if "s" in state.ledger:
-        return state.ledger["s"].spent, state.ledger["s"].thinking
-    return state.elapsed_s, state.thinking_s
+        return state.ledger["s"].spent, state.ledger["s"].overhead
+    return state.elapsed_s, state.overhead_s
 
 
 def summary(name: str, result: Result) -> dict[str, Any]:
@@ -144,13 +144,13 @@ def summary(name: str, result: Result) -> dict[str, Any]:
                 "spent": account.spent,
                 "reserved": account.reserved,
                 "left": account.left if math.isfinite(account.limit) else None,
-                "thinking": account.thinking,
+                "overhead": account.overhead,
             }
             for resource in ledger
             for account in [ledger[resource]]
         },
         "elapsed_s": result.elapsed_s,
-        "thinking_s": result.thinking_s,
+        "overhead_s": result.overhead_s,
         "best": None
         if best is None
         else {"number": best.number, "value": best.value, "params": dict(best.params)},
@@ -255,12 +255,12 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "improved_by": improved,
         "error": trial.error,
         "metrics": dict(trial.run.metrics),
-        "progress": [dict(line) for line in trial.run.progress],
+        "reports": [dict(line) for line in trial.run.reports],
         "slot": trial.run.slot,
         "worker": trial.run.worker,
         "log": trial.run.log,
         "tail": trial.run.tail,
-        "think_s": trial.run.think_s,
+        "suggest_s": trial.run.suggest_s,
     }
 
 

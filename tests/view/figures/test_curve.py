@@ -16,7 +16,7 @@ from farthing.view.primitives import Line, Segments
 
 
 def test_the_cost_axis_ends_at_what_was_spent(run):
-    for resource in run.settings.priced:
+    for resource in run.settings.cost_resources:
         bills = spending(run.state, resource)
         assert bills[0].start == 0.0
         assert bills[-1].end == pytest.approx(run.state.ledger[resource].spent)
@@ -137,9 +137,9 @@ def test_the_parts_of_an_account_are_the_account(run):
         account, parts = run.state.ledger[resource], money_of(run.state, resource)
         assert list(parts) == list(WORDS)
         assert math.fsum(parts.values()) == pytest.approx(account.limit)
-        spent = [parts[kind] for kind in ("done", "failed", "killed", "lost", "thinking", "other")]
+        spent = [parts[kind] for kind in ("done", "failed", "killed", "lost", "overhead", "other")]
         assert math.fsum(spent) == pytest.approx(account.spent)
-        assert parts["thinking"] == account.thinking
+        assert parts["overhead"] == account.overhead
         assert parts["running"] == account.reserved
         for kind in ("done", "failed", "killed"):
             paid = math.fsum(t.cost[resource] for t in run.history.having(kind))
@@ -157,7 +157,7 @@ def test_time_that_workers_share_is_parted(monkeypatch):
     ledger = replace(run.state.ledger, _accounts=(("s", account),))
     parts = money_of(replace(run.state, ledger=ledger), "s")
     assert parts["done"] == pytest.approx(
-        math.fsum(t.cost["s"] for t in run.history.done) * (half - account.thinking) / told
+        math.fsum(t.cost["s"] for t in run.history.done) * (half - account.overhead) / told
     )
     assert parts["other"] == 0.0
 

@@ -94,7 +94,7 @@ def lines(*values, **more):
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_learning_curves_are_over_cost(direction):
-    runs = [{"progress": tuple(lines(3.0, 2.0, 1.0))}, {"progress": tuple(lines(5.0, 4.0))}]
+    runs = [{"reports": tuple(lines(3.0, 2.0, 1.0))}, {"reports": tuple(lines(5.0, 4.0))}]
     run = with_runs(runs, direction=direction)
     found = learning_of(*run, "usd")
     assert [(c.number, c.y) for c in found] == [(0, (3.0, 2.0, 1.0)), (1, (5.0, 4.0))]
@@ -108,7 +108,7 @@ def test_learning_curves_are_over_cost(direction):
 
 
 def test_without_costs_the_steps_are_shown():
-    run = with_runs([{"progress": ({"step": 1, "value": 2.0}, {"step": 2, "value": 1.0})}])
+    run = with_runs([{"reports": ({"step": 1, "value": 2.0}, {"step": 2, "value": 1.0})}])
     assert learning(*run).panels[0].x.label == "step"
 
 
@@ -119,7 +119,7 @@ def test_what_is_no_number_is_left_out():
         {"step": 2, "value": True},
         {"step": 3},
     ]
-    run = with_runs([{"progress": tuple(odd)}, {"progress": tuple(odd + lines(1.0, 2.0))}])
+    run = with_runs([{"reports": tuple(odd)}, {"reports": tuple(odd + lines(1.0, 2.0))}])
     assert [(c.number, c.y) for c in learning_of(*run, None)] == [(1, (1.0, 2.0))]
 
 

@@ -34,7 +34,7 @@ def learning_of(settings: Settings, state: State, resource: str | None) -> list[
     found = []
     for trial in state.history:
         points = []
-        for line in trial.run.progress:
+        for line in trial.run.reports:
             at = _number(line.get("step") if resource is None else _amount(line, resource))
             value = _number(line.get(settings.metric, line.get("value")))
             if at is not None and value is not None:

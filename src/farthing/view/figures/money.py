@@ -18,7 +18,7 @@ WORDS = {
     "failed": "failed",
     "killed": "killed",
     "lost": "lost",
-    "thinking": "thinking",
+    "overhead": "overhead",
     "other": "waiting and starting",
     "running": "held for what runs",
     "left": "left",
@@ -36,10 +36,10 @@ def money_of(state: State, resource: str) -> dict[str, float]:
         kind: math.fsum(cost_of(t, resource) for t in state.history.having(kind))
         for kind in ("done", "failed", "killed", "lost")
     }
-    paid, total = account.spent - account.thinking, math.fsum(parts.values())
+    paid, total = account.spent - account.overhead, math.fsum(parts.values())
     if total > paid:
         parts = {kind: amount * max(paid, 0.0) / total for kind, amount in parts.items()}
-    parts["thinking"] = account.thinking
+    parts["overhead"] = account.overhead
     parts["other"] = max(paid - total, 0.0)
     parts["running"] = account.reserved
     parts["left"] = max(account.left, 0.0) if math.isfinite(account.limit) else 0.0

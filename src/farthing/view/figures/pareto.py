@@ -116,7 +116,7 @@ def _before(settings: Settings, state: State, trial: Trial, X: Array) -> tuple[A
 
 def front_figure(settings: Settings, state: State, number: int | None = None) -> Figure:
     """The front when a trial was chosen; by default the last."""
-    name, title = "front", "Improvement against cost"
+    name, title = "pareto", "Improvement against cost"
     if number is None:
         number = last_chosen(state)
     found = None if number is None else front_of(settings, state, number)

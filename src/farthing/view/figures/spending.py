@@ -38,7 +38,7 @@ def main_resource(settings: Settings, state: State, resource: str | None = None)
                 f"resource={resource!r}: the study has {', '.join(dict.fromkeys(known))}."
             )
         return resource
-    paid = (r for r in settings.priced if r in state.ledger and state.ledger[r].spent > 0)
+    paid = (r for r in settings.cost_resources if r in state.ledger and state.ledger[r].spent > 0)
     return next(paid, "trials")
 
 

@@ -1,4 +1,4 @@
-"""Figures to look at: `study.plot.front(12)` with matplotlib, with plotly, as SVG, in letters."""
+"""Figures to look at: `study.plot.pareto(12)` with matplotlib, with plotly, as SVG, in letters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Plots:
     """The figures of a study as it is when one is asked for.
 
     study.plot.curve()                   a matplotlib Figure; .savefig("curve.pdf")
-    study.plot.interactive.front(12)     a plotly Figure, to zoom and point
+    study.plot.interactive.pareto(12)     a plotly Figure, to zoom and point
     study.plot.svg.money()               SVG, for which nothing needs to be installed
     print(study.plot.text.curve())       letters, for a terminal
     """
@@ -65,7 +65,7 @@ class Plots:
         """Best value against cumulative cost, every trial a bar as long as its cost."""
         return self.draw(figures.curve(*self.look(), resource))
 
-    def front(self, number: int | None = None) -> Any:
+    def pareto(self, number: int | None = None) -> Any:
         """Expected improvement against cost when a trial was chosen; by default the last."""
         return self.draw(figures.front_figure(*self.look(), number))
 

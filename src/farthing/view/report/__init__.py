@@ -7,17 +7,17 @@ from typing import Any
 
 from farthing.view.report.explained import explained
 from farthing.view.report.page import card, page
-from farthing.view.report.report_facts import Account, account_of, copies, in_words, standing
+from farthing.view.report.report_facts import ReportFacts, copies, in_words, report_facts, standing
 
 __all__ = [
-    "Account",
+    "ReportFacts",
     "Summary",
-    "account_of",
     "card",
     "copies",
     "explained",
     "in_words",
     "page",
+    "report_facts",
     "standing",
 ]
 

@@ -24,7 +24,7 @@ from farthing.view.report.parts import (
     slow_figures,
     trials_table,
 )
-from farthing.view.report.report_facts import Account, account_of, standing
+from farthing.view.report.report_facts import ReportFacts, report_facts, standing
 
 __all__ = ["STYLE", "card", "page"]
 
@@ -74,7 +74,7 @@ def _hash(text: str) -> str:
 
 
 def _study(name: str, settings: Settings, state: State) -> Html:
-    account = account_of(name, settings, state)
+    account = report_facts(name, settings, state)
     quick, slow = quick_figures(settings, state), slow_figures(settings, state)
     return joined(
         element("h1", name),
@@ -92,7 +92,7 @@ def _study(name: str, settings: Settings, state: State) -> Html:
     )
 
 
-def _head(account: Account) -> Html:
+def _head(account: ReportFacts) -> Html:
     buy = "no model can say yet what one more trial would buy" if account.buy is None else None
     return joined(
         element("p", account.standing, class_="standing"),
@@ -119,7 +119,7 @@ def card(name: str, settings: Settings, state: State) -> str:
         svg.hatches(),
         element("style", Html(STYLE)),
         element("h3", name),
-        element("p", standing(settings, state, thought=False)),
+        element("p", standing(settings, state, suggestion=False)),
         best_part(settings, best),
         ledger_table(state.ledger),
         svg.inline(curve(settings, state)),

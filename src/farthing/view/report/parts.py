@@ -66,7 +66,7 @@ def slow_figures(settings: Settings, state: State) -> Iterator[Figure]:
         yield Figure("drivers", "What drives value and cost", (), "", str(error))
     else:
         yield draw_drivers(found)
-    yield or_why("front", "Improvement against cost", figures.front_figure, settings, state)
+    yield or_why("pareto", "Improvement against cost", figures.front_figure, settings, state)
     names = [effect.name for effect in found.get("value", ())][:SLICES]
     for each in (*((name,) for name in names), *([names[:2]] if len(names) > 1 else [])):
         title = "What the models believe"
@@ -91,7 +91,7 @@ def ledger_table(ledger: Ledger) -> Html:
     for resource in ledger:
         account = ledger[resource]
         limited = math.isfinite(account.limit)
-        parts = [account.limit, account.spent, account.thinking, account.reserved, account.left]
+        parts = [account.limit, account.spent, account.overhead, account.reserved, account.left]
         words = [format_amount(resource, part) for part in parts]
         if not limited:
             words[0], words[-1] = "no limit", ""

@@ -10,7 +10,7 @@ from typing import Any
 from farthing.budget.ledger import Ledger
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.suggest import best_trial, one_thread, think
+from farthing.core.suggest import best_trial, one_thread, suggest
 from farthing.errors import FarthingError
 from farthing.history import Trial
 from farthing.running import CommandTask
@@ -18,13 +18,13 @@ from farthing.view.figures import next_buy
 from farthing.view.figures.prospect import Buy
 from farthing.view.formatting import account_line, best_line, counted, first_line
 
-__all__ = ["Account", "account_of", "copies", "in_words", "standing"]
+__all__ = ["ReportFacts", "copies", "in_words", "report_facts", "standing"]
 
 MOST_COPIED = 20_000  # characters of a configuration
 
 
 @dataclass(frozen=True)
-class Account:
+class ReportFacts:
     """A study at one moment.
 
     Attributes:
@@ -41,13 +41,13 @@ class Account:
     buy: Buy | None
 
 
-def account_of(name: str, settings: Settings, state: State) -> Account:
+def report_facts(name: str, settings: Settings, state: State) -> ReportFacts:
     """Everything a report says; it takes a thought or two."""
     try:
         buy = next_buy(settings, state)
     except FarthingError:
         buy = None
-    return Account(
+    return ReportFacts(
         name,
         settings.direction,
         standing(settings, state),
@@ -58,8 +58,8 @@ def account_of(name: str, settings: Settings, state: State) -> Account:
     )
 
 
-def standing(settings: Settings, state: State, *, thought: bool = True) -> str:
-    """Whether a study runs, or why it stopped; with a `thought`, also whether it should."""
+def standing(settings: Settings, state: State, *, suggestion: bool = True) -> str:
+    """Whether a study runs, or why it stopped; with a `suggestion`, also whether it should."""
     running = state.history.running
     if running:
         numbers = ", ".join(str(trial.number) for trial in running[:8])
@@ -68,11 +68,11 @@ def standing(settings: Settings, state: State, *, thought: bool = True) -> str:
         return f"{said}; {state.halted}" if state.halted else said
     if reason := state.stop_reason or state.halted:
         return f"stopped: {first_line(reason.sentence)}"
-    if not thought:
+    if not suggestion:
         return "nothing is running"
     try:
         with one_thread():
-            verdict = think(settings, state).verdict
+            verdict = suggest(settings, state).verdict
     except FarthingError as error:
         return f"nothing is running; {error}"
     return f"{'time to stop' if verdict.stop else 'it may go on'}: {verdict.because}"
@@ -96,7 +96,7 @@ def _command(settings: Settings, params: dict[str, Any]) -> str:
     return shlex.join(f"--{name}={value}" for name, value in params.items())
 
 
-def in_words(account: Account) -> str:
+def in_words(account: ReportFacts) -> str:
     """The report as text."""
     ledger = account.ledger
     lines = {
