@@ -287,7 +287,7 @@ def test_the_boundary_of_what_is_affordable():
         assert np.all((belief.costs(rows)[1] <= 0) == affordable)
 
 
-def test_a_chance_below_four_in_five_is_not_enough():  # [O-43]
+def test_a_chance_below_four_in_five_is_not_enough():  # [probability-affordable]
     belief, rows = priced({"cost": [1.2]}, {"cost": [0.5]}, 4.0)
     shortfall = belief.costs(rows)[1][0]
     assert norm.cdf(norm.ppf(0.8) - shortfall / 0.5) == pytest.approx(0.6452727161, rel=1e-8)

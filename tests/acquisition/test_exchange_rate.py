@@ -20,20 +20,20 @@ from farthing.policies import EI, EIPerCost, Gittins
 from farthing.stopping import MaxTrials, NotWorthIt
 
 POOL = Boxes(POOL_MEAN, POOL_STD, POOL_COST)
-COSTS = {1e-3: 34.66052054, 1e-4: 114.6004837, 2e-3: 11.3778742}  # [O-19]
-LOSSES = {1e-3: 0.1757962319, 1e-4: 0.1182509660, 2e-3: 0.1998377315}  # [O-49]
+COSTS = {1e-3: 34.66052054, 1e-4: 114.6004837, 2e-3: 11.3778742}  # [pool-expected-cost]
+LOSSES = {1e-3: 0.1757962319, 1e-4: 0.1182509660, 2e-3: 0.1998377315}  # [weitzman-optimality]
 
 
 # ---------------------------------------------------------------- what it costs
 @pytest.mark.parametrize("worth", COSTS)
-def test_the_expected_cost_of_the_pool(worth):  # [O-19]
+def test_the_expected_cost_of_the_pool(worth):  # [pool-expected-cost]
     assert expected_spending(POOL, POOL_BEST, worth) == pytest.approx(COSTS[worth], abs=1e-7)
 
 
 @pytest.mark.parametrize(
     ("budget", "worth"), [(30, 0.001551578156), (60, 0.0006149187044), (20, 0.001609034095)]
 )
-def test_the_rate_of_a_budget(budget, worth):  # [O-19]; 20 falls into the jump at EI_B / c_B
+def test_the_rate_of_a_budget(budget, worth):  # [pool-expected-cost]; 20 falls into the jump at EI_B / c_B
     assert exchange_rate_of_budget(POOL, POOL_BEST, budget) == pytest.approx(worth, rel=1e-9)
 
 
@@ -60,7 +60,7 @@ def played(worth, seed, draws, choose=None, openings=None):
 
 
 @pytest.mark.parametrize("worth", COSTS)
-def test_playing_the_boxes_costs_as_much(worth):  # [O-19], [O-49]
+def test_playing_the_boxes_costs_as_much(worth):  # [pool-expected-cost], [weitzman-optimality]
     draws = 200_000
     best, cost = played(worth, 0, draws)
     assert cost.mean() == pytest.approx(COSTS[worth], abs=5 * cost.std() / np.sqrt(draws))
@@ -69,7 +69,7 @@ def test_playing_the_boxes_costs_as_much(worth):  # [O-19], [O-49]
 
 
 @pytest.mark.parametrize("worth", LOSSES)
-def test_the_loss_is_that_of_the_capped_boxes(worth):  # [O-49], Weitzman 1979
+def test_the_loss_is_that_of_the_capped_boxes(worth):  # [weitzman-optimality], Weitzman 1979
     draws = 400_000
     f = POOL_MEAN + POOL_STD * np.random.default_rng(1).standard_normal((draws, 5))
     g = gittins(POOL_MEAN, POOL_STD, np.log(worth * POOL_COST))
@@ -78,7 +78,7 @@ def test_the_loss_is_that_of_the_capped_boxes(worth):  # [O-49], Weitzman 1979
 
 
 @pytest.mark.parametrize("worth", LOSSES)
-def test_no_other_order_or_number_of_openings_does_better(worth):  # [O-49]
+def test_no_other_order_or_number_of_openings_does_better(worth):  # [weitzman-optimality]
     draws = 100_000
     ei = np.exp(log_ei(POOL_MEAN, POOL_STD, POOL_BEST))
     for choose in (ei, ei / POOL_COST, None):

@@ -55,7 +55,7 @@ def by_quadrature(belief, horizon, nodes, weights, *, X=GRID, base=None, truncat
         (3.0, True, [0.1311724, 0.0237101, 0.1671016026, 0.07088024937, 0.2729314449], 4e-6),
     ],
 )
-def test_two_steps_by_dense_quadrature(tau, truncate, expected, within):  # [O-23]
+def test_two_steps_by_dense_quadrature(tau, truncate, expected, within):  # [two-step-rollout]
     belief = two_points(lambda x: 1 + 2 * x, budget=Budget(tau))
     nodes = np.linspace(-8, 8, 200_001 if truncate else 20_001)
     value = by_quadrature(belief, 2, nodes, np.exp(-0.5 * nodes**2), truncate=truncate)
@@ -69,7 +69,7 @@ def test_two_steps_by_dense_quadrature(tau, truncate, expected, within):  # [O-2
         (32, [0.2547742232, 0.09923284851, 0.25540117]),
     ],
 )
-def test_two_steps_by_gauss_hermite(count, expected):  # [O-23]
+def test_two_steps_by_gauss_hermite(count, expected):  # [two-step-rollout]
     belief = two_points(lambda x: 1 + 2 * x, budget=Budget(3.0))
     value = by_quadrature(belief, 2, *np.polynomial.hermite_e.hermegauss(count))
     np.testing.assert_allclose(value[:3], expected, rtol=1e-8)
@@ -85,13 +85,13 @@ def test_two_steps_by_gauss_hermite(count, expected):  # [O-23]
         (5.0, 3, True, [0.3336096986, 0.3165094509, 0.2609076815, 0.1863510821, 0.3907539162]),
     ],
 )
-def test_five_nodes_at_every_transition(tau, horizon, truncate, expected):  # [O-24]
+def test_five_nodes_at_every_transition(tau, horizon, truncate, expected):  # [deterministic-rollout]
     belief = two_points(lambda x: 1 + 2 * x, budget=Budget(tau))
     value = by_quadrature(belief, horizon, *HERMITE_5, truncate=truncate)
     np.testing.assert_allclose(value, expected, rtol=1e-9)
 
 
-def test_the_first_of_two_workers_is_a_fantasy():  # [O-27]
+def test_the_first_of_two_workers_is_a_fantasy():  # [batch-fantasies]
     belief = two_points()
     y = np.array([0.5834888082, -0.7840646782])
     pending = replace(
@@ -120,7 +120,7 @@ class Vague:
         return self
 
 
-def test_a_reward_counts_only_if_it_can_be_paid():  # [O-43]
+def test_a_reward_counts_only_if_it_can_be_paid():  # [probability-affordable]
     space = Space({"x": Float(0, 1)})
     gp = build([[0.0]], [0.25], Hyper(np.array([0.01]), 0.04, 1e-12, 0.3))
     belief = known(
@@ -301,7 +301,7 @@ def test_without_a_limit_a_constant_cost_is_no_cost():
 
 
 def test_a_longer_horizon_may_be_worth_less():
-    """An intermediate step that pays per cost may spend what the last step wanted ([O-24])."""
+    """An intermediate step that pays per cost may spend what the last step wanted ([deterministic-rollout])."""
     belief = two_points(lambda x: 1 + 2 * x, budget=Budget(5.0))
     two, three = (by_quadrature(belief, horizon, *HERMITE_5) for horizon in (2, 3))
     assert three[2] < 0.7 * two[2]

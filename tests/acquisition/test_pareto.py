@@ -37,7 +37,7 @@ pools = st.lists(
 
 
 # ---------------------------------------------------------------- front
-def test_front_of_the_toy_pool():  # [O-11]
+def test_front_of_the_toy_pool():  # [pool-pareto-front]
     rows = front(pool_ei, LOG_COST)
     assert names(rows) == set("ABCD")
     assert [POOL_NAMES[i] for i in rows] == ["D", "C", "B", "A"]  # cheapest first
@@ -69,7 +69,7 @@ def test_front_of_corner_cases():
         ("D", 0.5758572608, np.inf),
     ],
 )
-def test_implied_alpha_of_the_toy_pool(name, low, high):  # [O-7]
+def test_implied_alpha_of_the_toy_pool(name, low, high):  # [pool-implied-alpha]
     implied = implied_alpha(pool_ei, LOG_COST, POOL_NAMES.index(name))
     assert implied.low == pytest.approx(low, rel=1e-9)
     assert implied.high == pytest.approx(high, rel=1e-9)
@@ -123,7 +123,7 @@ def test_implied_alpha_is_where_the_choice_wins(pool, data):
 
 
 def gp_log_ei(x):
-    """ln EI of the two-point process of [O-1] at x, best = -0.1."""
+    """ln EI of the two-point process of [two-point-gp] at x, best = -0.1."""
     X, y = np.array([[0.2], [0.8]]), np.array([0.5, -0.1])
     mean, cov = dense_gp(X, y, np.array([[x]]), 0.3, 1.0, 1e-6)
     return log_ei(mean[0], np.sqrt(cov[0, 0]), y.min())
@@ -132,14 +132,14 @@ def gp_log_ei(x):
 @pytest.mark.parametrize(
     "x", [0.9833161868, 0.9417675937, 0.9187191163, 0.5184061325, 0.4486076358]
 )
-def test_no_alpha_reaches_what_contextual_ei_chose(x):  # [O-8], the end of [O-7]
+def test_no_alpha_reaches_what_contextual_ei_chose(x):  # [line-contextual-ei], the end of [pool-implied-alpha]
     grid = np.append(np.linspace(0, 1, 101), x)
     implied = implied_alpha([gp_log_ei(z) for z in grid], np.log(1 + 9 * grid), 101)
     assert not implied.supported
 
 
 # ---------------------------------------------------------------- persistence
-def test_persistence_of_the_updated_pool():  # [O-13]
+def test_persistence_of_the_updated_pool():  # [pool-front-persistence]
     before = front(pool_ei, LOG_COST)
     mean = np.array([0.21, 0.24, 0.22, 0.33, 0.28])
     std = np.array([0.09, 0.11, 0.02, 0.14, 0.05])
@@ -154,7 +154,7 @@ def test_persistence_tells_survival_from_overlap():
     assert persistence([5, 6], [6, 5]) == (1, 1)
 
 
-def test_improvement_split():  # [O-12]
+def test_improvement_split():  # [ei-split]
     old, new = (0.3, 0.2, 0.25), (0.28, 0.15, 0.22)
     overall, local = improvement_split(*old, *new)
     assert overall == pytest.approx(-0.01146836984, rel=1e-9)

@@ -91,7 +91,7 @@ SCORES = {
         (1.0, "D", 0.01133397354),
     ],
 )
-def test_ei_per_cost_of_the_toy_pool(alpha, first, score):  # [O-5], [O-6]
+def test_ei_per_cost_of_the_toy_pool(alpha, first, score):  # [pool-ei-argmax], [pool-ei-alpha]
     graded = log_ei_per_cost(alpha)(pool())
     assert POOL_NAMES[np.argmax(graded.score)] == first
     assert np.exp(graded.score.max()) == pytest.approx(score, rel=1e-9)
@@ -100,7 +100,7 @@ def test_ei_per_cost_of_the_toy_pool(alpha, first, score):  # [O-5], [O-6]
     )
 
 
-def test_no_alpha_picks_b_of_the_toy_pool():  # [O-6]
+def test_no_alpha_picks_b_of_the_toy_pool():  # [pool-ei-alpha]
     firsts = {
         POOL_NAMES[np.argmax(log_ei_per_cost(alpha)(pool()).score)]
         for alpha in np.linspace(0.0, 1.5, 151)
@@ -108,7 +108,7 @@ def test_no_alpha_picks_b_of_the_toy_pool():  # [O-6]
     assert firsts == {"A", "C", "D"}
 
 
-def test_surplus_of_the_toy_pool():  # [O-14]
+def test_surplus_of_the_toy_pool():  # [pool-log-eipc]
     surplus = log_ei_per_cost()(pool()).score - np.log(0.01)
     expected = [-2.662412777, -1.826951035, -0.5574117748, 0.1252196299, -3.571554406]
     np.testing.assert_allclose(surplus, expected, rtol=1e-8)
@@ -123,13 +123,13 @@ def test_surplus_of_the_toy_pool():  # [O-14]
         (1e-4, [0.1097653652, 0.046843319, -0.1383912303, -0.04438304416, 0.2216471694], "C"),
     ],
 )
-def test_gittins_of_the_toy_pool(worth, indices, first):  # [O-17]
+def test_gittins_of_the_toy_pool(worth, indices, first):  # [pool-gittins-indices]
     graded = gittins_index(worth)(pool())
     np.testing.assert_allclose(-graded.score, indices, rtol=1e-9)
     assert POOL_NAMES[np.argmax(graded.score)] == first
 
 
-def test_lower_bound_oracle():  # [O-20]
+def test_lower_bound_oracle():  # [ucb-beta]
     two = pool()._replace(
         mean=np.array([[0.2], [0.9]]),
         std=np.array([0.05, 0.2]),
@@ -140,7 +140,7 @@ def test_lower_bound_oracle():  # [O-20]
     np.testing.assert_allclose(lower_bound(2.0, 4.0)(two).score, [-0.025, -0.125], rtol=1e-12)
 
 
-def test_a_cap_counts_both_ways():  # [O-43], [O-50]
+def test_a_cap_counts_both_ways():  # [probability-affordable], [capped-cost]
     """A killed evaluation returns nothing, but never costs more than the cap."""
     one = outlook(m=1, cap=4.0)._replace(
         mean=np.array([[0.3]]),
@@ -370,7 +370,7 @@ def test_the_surface_without_costs_and_failures():
 
 
 # ---------------------------------------------------------------- pending trials
-def test_mean_ei_over_two_fantasies_oracle():  # [O-27]
+def test_mean_ei_over_two_fantasies_oracle():  # [batch-fantasies]
     belief = two_points()
     mean, std = one_column(belief.objective, np.array([[1.0]]))
     assert mean[0] == pytest.approx(-0.100287935, rel=1e-9)
@@ -387,7 +387,7 @@ def test_mean_ei_over_two_fantasies_oracle():  # [O-27]
     assert GRID[np.argmax(ei), 0] == 0.5
 
 
-def test_ei_after_believing_the_mean_oracle():  # [O-27]
+def test_ei_after_believing_the_mean_oracle():  # [batch-fantasies]
     belief = two_points().fantasise(np.array([1.0]), -0.1002879349827, 1.0)
     ei = np.exp(ScoreSurface(belief, log_ei_per_cost(0.0)).at(GRID).score)
     expected = [0.09883566856, 0.0001406579416, 0.1573020521, 0.05415510005, 0.0003989418537]
@@ -395,7 +395,7 @@ def test_ei_after_believing_the_mean_oracle():  # [O-27]
 
 
 # ---------------------------------------------------------------- maximising
-def test_the_maximum_of_ei():  # [O-8]
+def test_the_maximum_of_ei():  # [line-contextual-ei]
     found = maximise_score(two_points(), log_ei_per_cost(0.0), np.random.default_rng(6))
     assert found.X[0, 0] == pytest.approx(1.0, abs=1e-6)
     assert np.exp(found.score[0]) == pytest.approx(0.2729314449, rel=1e-6)
@@ -403,7 +403,7 @@ def test_the_maximum_of_ei():  # [O-8]
     assert np.exp(found.score[interior].max()) == pytest.approx(0.1849212008, rel=1e-6)
 
 
-def test_cost_moves_the_maximum():  # [O-8]
+def test_cost_moves_the_maximum():  # [line-contextual-ei]
     belief = two_points(cost=lambda x: 1 + 9 * x)
     for alpha, x in [(0.2, 1.0), (0.5, 0.0), (1.0, 0.0)]:
         found = maximise_score(belief, log_ei_per_cost(alpha), np.random.default_rng(7))

@@ -14,7 +14,7 @@ B = ([2, 2, 6, 10, 10, 20], [0.55, 0.48, 0.35, 0.36, 0.285, 0.28])
 AT = [5, 10, 20, 30, 40, 50]
 
 
-def test_alignment_is_a_step_function():  # [O-45]
+def test_alignment_is_a_step_function():  # [anytime-curves]
     np.testing.assert_array_equal(measures.best_at(*A, AT), [0.5, 0.4, 0.4, 0.4, 0.3, 0.29])
     np.testing.assert_array_equal(measures.best_at(*B, AT), [0.48, 0.35, 0.35, 0.285, 0.285, 0.28])
 
@@ -25,7 +25,7 @@ def test_nothing_is_known_before_the_first_evaluation_ends():
     assert measures.best_at([1, 1, 1], [np.nan, 2.0, np.nan], [1, 2, 3]).tolist()[1:] == [2.0, 2.0]
 
 
-def test_saving():  # [O-45]
+def test_saving():  # [anytime-curves]
     assert measures.saving(B, A, 50) == pytest.approx(40)
     # A never reaches B's 0.28; B reached A's final 0.29 at 30.
     assert measures.saving(A, B, 50) == pytest.approx(-40)
@@ -92,7 +92,7 @@ def test_mean_of_medians():
     assert np.isnan(measures.mean_of_medians([])).all()
 
 
-def test_normalised_performance():  # [O-45]
+def test_normalised_performance():  # [anytime-curves]
     own = {"A": measures.best_so_far(A[1]), "B": measures.best_so_far(B[1])}
     found = measures.normalised(own)
     expected = {
@@ -103,7 +103,7 @@ def test_normalised_performance():  # [O-45]
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-12)
 
 
-def test_cost_adjusted_regret():  # [O-45]
+def test_cost_adjusted_regret():  # [anytime-curves]
     for run, expected in (
         (A, [0.254, 0.16, 0.17, 0.09, 0.09]),
         (B, [0.302, 0.234, 0.11, 0.12, 0.065, 0.08]),
@@ -113,7 +113,7 @@ def test_cost_adjusted_regret():  # [O-45]
     assert np.argmin(measures.cost_adjusted_regret(*B, optimum=0.25, worth=1e-3)) == 4
 
 
-def test_ranks():  # [O-46]
+def test_ranks():  # [ranks]
     found = measures.ranks([[0.30, 0.28, 0.31], [0.30, 0.33, 0.30], [0.25, 0.25, 0.27]])
     assert found.tolist() == [[2, 1, 3], [1.5, 3, 1.5], [1.5, 1.5, 3]]
     np.testing.assert_allclose(found.mean(axis=0), [1.666666667, 1.833333333, 2.5], rtol=1e-9)
@@ -146,7 +146,7 @@ def test_wilson_s_interval():
     assert measures.wilson(0.5, 0) == (0.0, 1.0)
 
 
-def test_bootstrap_agrees_with_all_resamples():  # [O-47]
+def test_bootstrap_agrees_with_all_resamples():  # [bootstrap]
     data = [0.12, 0.15, 0.11, 0.20]
     exact = np.percentile([np.mean(draw) for draw in product(data, repeat=4)], [2.5, 97.5])
     np.testing.assert_allclose(exact, [0.115, 0.18], atol=1e-12)
@@ -162,7 +162,7 @@ def test_bootstrap_resamples_problems_before_seeds():
     assert (low, high) == (0.0, 1.0)
 
 
-def test_bi_optimisation_is_a_mean_of_ratios():  # [O-48]
+def test_bi_optimisation_is_a_mean_of_ratios():  # [time-gains]
     gains = measures.time_gain([50, 60], [100, 80])
     assert gains.tolist() == [50, 25]
     assert gains.mean() == pytest.approx(37.5)

@@ -53,7 +53,7 @@ class TestSideBySide:
         assert [by["EI"].job.seed for by in pairs[PROBLEM]] == [0]
 
 
-# [O-48] of the dossier: EI costs 100 and 80 for .20 and .10, the method 50 and 60.
+# [time-gains] of the dossier: EI costs 100 and 80 for .20 and .10, the method 50 and 60.
 ONE = {"EI": run("EI", [60, 40], [0.3, 0.2]), "m": run("m", [20, 30], [0.21, 0.4])}
 OTHER = {"EI": run("EI", [30, 50], [0.1, 0.3]), "m": run("m", [20, 40], [0.3, 0.1])}
 PAIRS = {"xgboost/a": [ONE], "xgboost/b": [OTHER]}

@@ -236,7 +236,7 @@ def test_no_report_without_bills():
         (0.5, 0.6, 0.03974221816),
     ],
 )
-def test_the_rate_of_improvement_oracle(alpha, rho, expected):  # [O-35]
+def test_the_rate_of_improvement_oracle(alpha, rho, expected):  # [correlated-ei-and-cost]
     found = np.exp(log_ei_rate(0.3, 0.2, 0.25, 1.2, 0.5, alpha=alpha, rho=rho))
     assert found == pytest.approx(expected, rel=1e-9)
     rng = np.random.default_rng(0)

@@ -34,7 +34,7 @@ def evidence(n, seed=0, noise=0.05, killed=()):
 
 
 # ---------------------------------------------------------------- counting
-def test_perceptrons():  # [O-30]
+def test_perceptrons():  # [mlp-flops]
     assert MLPFlops([10, 20, 30, 40])({}) == (2000, 100)
     assert MLPFlops(["a", "b"], inputs=784, outputs=10)({"a": 64, "b": 32})[0] == 52544
     params = {"w1": 10, "w2": 20, "w3": 30, "w4": 40, "layers": 2, "epochs": 3}
@@ -45,7 +45,7 @@ def test_perceptrons():  # [O-30]
     assert MLPFlops(["w1"])(params) == (0, 10)
 
 
-def test_convolutions():  # [O-31]
+def test_convolutions():  # [cnn-flops]
     conv, pool, quad, linear = CNNFlops(28, 1, 3, [8, 16], [1, 0.5], widths=[10])({})
     assert (conv, pool) == (959616, 12544)
     assert quad == 6272 * 10  # the perceptron's input is 6272

@@ -60,12 +60,12 @@ def press_by_leaving_out(F, t):
         ([0, 1, 2], 11.2989989),
     ],
 )
-def test_press_oracle(chosen, error):  # [O-29]
+def test_press_oracle(chosen, error):  # [low-variance-cost]
     assert press(F[:, chosen], T) == pytest.approx(error, rel=1e-8)
     assert press_by_leaving_out(F[:, chosen], T) == pytest.approx(error, rel=1e-8)
 
 
-def test_selection_and_coefficients_oracle():  # [O-29]
+def test_selection_and_coefficients_oracle():  # [low-variance-cost]
     assert select(F, T, 3) == [0, 1]
     model = least_squares(designed(F[:, :2]), T, np.zeros(6, dtype=bool))
     np.testing.assert_allclose(model.beta, [-3.715422004, 0.8648284686, 0.5253363889], rtol=1e-9)
@@ -74,7 +74,7 @@ def test_selection_and_coefficients_oracle():  # [O-29]
     np.testing.assert_allclose(t, [-19.95266371, 23.50875286, 5.480736154], rtol=1e-9)
 
 
-def test_prediction_oracle():  # [O-29]
+def test_prediction_oracle():  # [low-variance-cost]
     model = Linear().fit(boosting())
     assert model.chosen == (0, 1)
     x = BOOSTING.encode({"rounds": 100, "depth": 4, "rate": 0.7})

@@ -36,7 +36,7 @@ def told(model):
     return model.gp.shift + model.gp.scale * model.gp.targets[:, 0]
 
 
-def test_oracle():  # [O-28]
+def test_oracle():  # [log-gp-cost]
     model = gp.build([[0.2], [0.8]], np.log([2.0, 9.0]), Hyper(np.array([0.3]), 1.0, 1e-6))
     m, s = one_column(model, np.array([[0.5], [0.75]]))
     np.testing.assert_allclose(m, [1.445185879, 2.143726714], rtol=1e-9)

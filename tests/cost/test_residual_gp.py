@@ -26,7 +26,7 @@ def truth(X):
     return SPACE.natural(X)[:, 0] ** 1.2 * np.exp(np.sin(5 * X[:, 1]))
 
 
-def test_oracle():  # [O-33]
+def test_oracle():  # [residual-gp-cost]
     fitted = least_squares(designed(F), np.log(COST), np.zeros(6, dtype=bool))
     residuals = np.log(COST) - designed(F) @ fitted.beta
     np.testing.assert_allclose(

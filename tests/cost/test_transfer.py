@@ -49,7 +49,7 @@ def error(model, seed=5, rows=20_000, level=2.0):
 
 
 # ---------------------------------------------------------------- offline
-def test_naive_linear_oracle():  # [O-34]
+def test_naive_linear_oracle():  # [transferred-cost]
     space = Space({"rounds": Float(1, 1000, log=True)})
     rows = [
         {"rounds": r, "rows": n, "cost": c}
@@ -66,7 +66,7 @@ def test_naive_linear_oracle():  # [O-34]
     assert std[0] >= 1.0  # one task says nothing of the level of another
 
 
-def test_neighbours_oracle():  # [O-34]
+def test_neighbours_oracle():  # [transferred-cost]
     from sklearn.neighbors import KNeighborsRegressor
 
     space = Space({"rounds": Float(1, 1000, log=True)})

@@ -16,7 +16,7 @@ MIXED = np.array([0, 3, 0, 2])  # options of a space of two numbers and two cate
 
 
 def two_points():
-    """The GP of [O-1]."""
+    """The GP of [two-point-gp]."""
     return gp.build([[0.2], [0.8]], [0.5, -0.1], Hyper(np.array([0.3]), 1.0, 1e-6, 0.0))
 
 
@@ -76,7 +76,7 @@ def learnt_from(monkeypatch):
 
 
 # ---------------------------------------------------------------- the posterior
-def test_posterior_oracle():  # [O-1]
+def test_posterior_oracle():  # [two-point-gp]
     mean, std = one_column(two_points(), GRID)
     expected = [0.3729467222, 0.4815213932, 0.1840737526, -0.07579633818, -0.100287935]
     np.testing.assert_allclose(mean, expected, rtol=1e-9)
@@ -87,7 +87,7 @@ def test_posterior_oracle():  # [O-1]
     assert far.covariance(np.array([[0.5], [0.6]]))[0, 1] == pytest.approx(0.9161679075, rel=1e-9)
 
 
-def test_likelihood_oracle():  # [O-1]
+def test_likelihood_oracle():  # [two-point-gp]
     model = two_points()
     weights = np.linalg.solve(model.L @ model.L.T, model.targets[:, 0])
     likelihood = -0.5 * model.targets[:, 0] @ weights - np.log(np.diag(model.L)).sum()
@@ -263,7 +263,7 @@ def test_a_point_seen_twice_does_not_break_the_factor():
 
 
 # ---------------------------------------------------------------- drawing
-def test_sample_oracle():  # [O-21]
+def test_sample_oracle():  # [posterior-sample]
     model = two_points()
     row = [0.4675506345, -0.08534353828, -0.1319681752, -0.01461036882, 0.0190058276]
     np.testing.assert_allclose(model.covariance(GRID)[0], row, rtol=1e-9)
@@ -295,7 +295,7 @@ def test_fantasies_cannot_be_sampled():
 
 # ---------------------------------------------------------------- the prior
 @pytest.mark.parametrize(("d", "logpdf"), [(1, -1.515259047), (7, -2.35648842)])
-def test_prior_oracle(d, logpdf):  # [O-2]
+def test_prior_oracle(d, logpdf):  # [lengthscale-prior]
     theta = np.log([*[0.5] * d, 2.0, 0.01])
     value, _ = hyper._log_prior(theta, d, hyper.NOISE_PRIOR)
     of_variance, of_noise = lognorm.logpdf(2.0, 1.0), 3.503116176
@@ -309,7 +309,7 @@ def test_prior_oracle(d, logpdf):  # [O-2]
     ("d", "median", "mode"),
     [(1, 4.113250379, 0.2047866778), (7, 10.88263758, 0.5418146213), (20, None, 0.915833865)],
 )
-def test_learning_starts_at_the_mode_of_the_prior(d, median, mode):  # [O-2]
+def test_learning_starts_at_the_mode_of_the_prior(d, median, mode):  # [lengthscale-prior]
     start = hyper._default_start(d)
     np.testing.assert_allclose(np.exp(start[:d]), mode, rtol=1e-9)
     _, gradient = hyper._log_prior(start, d, hyper.NOISE_PRIOR)

@@ -27,7 +27,7 @@ def test_a_pair_at_a_time():
     assert matern(np.zeros((1, 1)), 2.5) == 2.5
 
 
-def test_the_oracle():  # [O-1]
+def test_the_oracle():  # [two-point-gp]
     assert matern(np.sqrt(5) * np.array([0.1 / 0.3]), 1.0)[0] == pytest.approx(0.9161679075)
 
 

@@ -78,12 +78,12 @@ def central_difference(function, arguments, index, step=1e-6):
         (-1e5, -5000000023.94479),
     ],
 )
-def test_log_h_oracle(u, value):  # [O-3]
+def test_log_h_oracle(u, value):  # [log-h]
     assert log_h(u) == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize(("u", "slope"), [(0, 1.253314137), (-5, 5.361816241), (-40, 40.04990666)])
-def test_d_log_h_oracle(u, slope):  # [O-3]
+def test_d_log_h_oracle(u, slope):  # [log-h]
     assert d_log_h(u) == pytest.approx(slope, rel=1e-9)
 
 
@@ -145,7 +145,7 @@ def test_shapes_are_kept():
 
 
 # ---------------------------------------------------------------- EI
-def test_ei_oracle():  # [O-4]
+def test_ei_oracle():  # [ei-and-gradients]
     value, to_mean, to_std = log_ei_slopes(0.3, 0.2, 0.25)
     ei = np.exp(value)
     assert ei == pytest.approx(0.05726893964, rel=1e-9)
@@ -157,7 +157,7 @@ def test_ei_oracle():  # [O-4]
     assert np.exp(log_ei(0.3, 0.2, 0.25 - 0.01)) == pytest.approx(0.05335224842, rel=1e-9)
 
 
-def test_ei_of_the_toy_pool_and_who_it_picks():  # [O-5], [O-6], section 3
+def test_ei_of_the_toy_pool_and_who_it_picks():  # [pool-ei-argmax], [pool-ei-alpha], section 3
     value = log_ei(POOL_MEAN, POOL_STD, POOL_BEST)
     np.testing.assert_allclose(value, POOL_LOG_EI, rtol=1e-9)
     np.testing.assert_allclose(np.exp(value), POOL_EI, rtol=1e-9)
@@ -173,7 +173,7 @@ def test_ei_of_the_toy_pool_and_who_it_picks():  # [O-5], [O-6], section 3
         assert np.exp(per_cost.max()) == pytest.approx(score, rel=1e-9)
 
 
-def test_ei_per_price_of_the_toy_pool():  # [O-14]
+def test_ei_per_price_of_the_toy_pool():  # [pool-log-eipc]
     def surplus(worth):
         return log_ei(POOL_MEAN, POOL_STD, POOL_BEST) - np.log(worth * POOL_COST)
 
@@ -241,7 +241,7 @@ def test_improvement_is_equivariant():
         (50, 50),
     ],
 )
-def test_h_inverse_oracle(r, z):  # [O-15]
+def test_h_inverse_oracle(r, z):  # [inverse-h]
     assert h_inverse(np.log(r)) == pytest.approx(z, rel=1e-9)
 
 
@@ -257,7 +257,7 @@ def test_h_inverse_put_back():
     assert np.all(z[upper] >= r[upper] - norm.pdf(0))
 
 
-def test_gittins_oracle():  # [O-16]
+def test_gittins_oracle():  # [gittins-root]
     g, to_mean, to_std, to_log_price = gittins_slopes(0.3, 0.2, np.log(1e-3 * 10))
     assert g == gittins(0.3, 0.2, np.log(1e-3 * 10)) == pytest.approx(0.04888365694, rel=1e-9)
     assert to_mean == 1
@@ -274,13 +274,13 @@ def test_gittins_oracle():  # [O-16]
         (1e-4, [0.1097653652, 0.046843319, -0.1383912303, -0.04438304416, 0.2216471694], "C"),
     ],
 )
-def test_gittins_of_the_toy_pool(worth, indices, first):  # [O-17]
+def test_gittins_of_the_toy_pool(worth, indices, first):  # [pool-gittins-indices]
     g = gittins(POOL_MEAN, POOL_STD, np.log(worth * POOL_COST))
     np.testing.assert_allclose(g, indices, rtol=1e-9)
     assert POOL_NAMES[np.argmin(g)] == first
 
 
-def test_gittins_stops_where_ei_per_price_does():  # [O-14], [O-17]
+def test_gittins_stops_where_ei_per_price_does():  # [pool-log-eipc], [pool-gittins-indices]
     for worth in np.append(np.geomspace(1e-5, 1.0, 60), [0.0113339735, 0.0113339736]):
         log_price = np.log(worth * POOL_COST)
         by_index = gittins(POOL_MEAN, POOL_STD, log_price).min() >= POOL_BEST
@@ -334,7 +334,7 @@ def capped_mean(m, s, cap):
     return below + cap * norm.sf(bite)
 
 
-def test_summaries_of_a_cost():  # [O-22]
+def test_summaries_of_a_cost():  # [lognormal-denominators]
     m, s = 1.2, 0.5
     assert np.exp(expected_cost(m, 0.0)) == pytest.approx(3.320116923, rel=1e-9)  # the median
     assert np.exp(expected_cost(m, s)) == pytest.approx(3.762185355, rel=1e-9)
@@ -346,7 +346,7 @@ def test_summaries_of_a_cost():  # [O-22]
 
 
 @pytest.mark.parametrize(("cap", "cost"), [(2, 1.934007892), (4, 3.109287026), (10, 3.733553939)])
-def test_capped_cost_oracle(cap, cost):  # [O-50]
+def test_capped_cost_oracle(cap, cost):  # [capped-cost]
     assert np.exp(expected_cost(1.2, 0.5, cap)) == pytest.approx(cost, rel=1e-9)
 
 
@@ -371,7 +371,7 @@ def test_capped_cost_has_its_limits():
 
 
 def test_affordable():
-    assert np.exp(log_affordable(1.2, 0.5, 4.0)) == pytest.approx(0.6452727161, rel=1e-9)  # [O-43]
+    assert np.exp(log_affordable(1.2, 0.5, 4.0)) == pytest.approx(0.6452727161, rel=1e-9)  # [probability-affordable]
     np.testing.assert_array_equal(
         log_affordable(np.log([3.9, 4.0, 4.1]), 0.0, 4.0), [0, 0, -np.inf]
     )

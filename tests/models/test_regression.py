@@ -198,7 +198,7 @@ def huber_loss(beta, D, t, delta):
     return np.where(r <= delta, 0.5 * r * r, delta * (r - 0.5 * delta)).sum()
 
 
-def test_huber_oracle():  # [O-32]
+def test_huber_oracle():  # [flops-regression]
     beta = huber(WORK, TIMES, delta=1.0, nonnegative=False).beta
     np.testing.assert_allclose(beta, [0.8210909091, 1.496363636, -0.5770909091], rtol=1e-6)
     assert huber_loss(beta, WORK, TIMES, 1.0) == pytest.approx(12.86643636, rel=1e-8)

@@ -11,7 +11,7 @@ from farthing.policies.confidence_bound import beta
     ("d", "t", "expected"),
     [(7, 1, 1.898478218), (7, 21, 4.334096168), (2, 20, 3.793958849), (5, 200, 6.002543216)],
 )
-def test_beta(d, t, expected):  # [O-20]
+def test_beta(d, t, expected):  # [ucb-beta]
     assert beta(d, t, 0.1) == pytest.approx(expected, rel=1e-9)
 
 
@@ -22,7 +22,7 @@ def after(trials, mean, std, *, start=0):
     return pool([*mean, 9.0], [*std, 1e-3], [1.0, 1.0, 1.0], 0.5, history=history)
 
 
-def test_the_first_of_two_points():  # [O-20]
+def test_the_first_of_two_points():  # [ucb-beta]
     assert beta(1, 37, 0.1) == pytest.approx(4.0, abs=0.02)
     assert chosen(ConfidenceBound(), after(36, [0.2, 0.9], [0.05, 0.2])) == 0
 

@@ -26,7 +26,7 @@ from farthing.policies.contextual import cheapest_within
         (1 - 1e-9, "D"),
     ],
 )
-def test_choices_on_the_toy_pool(slack, row):  # [O-10]
+def test_choices_on_the_toy_pool(slack, row):  # [pool-contextual-ei]
     assert letter(ContextualEI(slack), toy()) == row
 
 
@@ -41,7 +41,7 @@ def test_choices_on_the_toy_pool(slack, row):  # [O-10]
     ],
 )
 @pytest.mark.parametrize("seed", [0, 1])
-def test_choices_on_the_line(slack, x, seed):  # [O-8]
+def test_choices_on_the_line(slack, x, seed):  # [line-contextual-ei]
     belief = two_points(lambda x: 1 + 9 * x)
     proposal = ContextualEI(slack).propose(belief, np.random.default_rng(seed))
     assert proposal.x == pytest.approx([x], abs=1e-6)

@@ -37,7 +37,7 @@ def cooled_to(alpha, limit=1e6):
         (97.5, 0.0, 0.0),  # raw -0.1142857143
     ],
 )
-def test_the_exponent(more, reserved, alpha):  # [O-9]
+def test_the_exponent(more, reserved, alpha):  # [cooling-exponent]
     settings = spent(100.0, 12.5, more)
     if reserved:
         settings["ledger"] = settings["ledger"].reserve(7, {"cost": reserved})
@@ -111,7 +111,7 @@ def test_it_is_that_of_the_bills():
         (0.001, "A"),
     ],
 )
-def test_choices_on_the_toy_pool(alpha, row):  # [O-9]
+def test_choices_on_the_toy_pool(alpha, row):  # [cooling-exponent]
     belief = toy(**cooled_to(alpha))
     assert letter(Cooling(), belief) == row
     proposal = Cooling().propose(belief, np.random.default_rng(0))

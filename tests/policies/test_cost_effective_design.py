@@ -55,7 +55,7 @@ def run(space, cost, design, *, budget, greedy=False):
 LINE = Space.from_rows([{"x": x} for x in (0.0, 0.25, 0.5, 0.75, 1.0)])
 
 
-def test_five_points_on_a_line():  # [O-25]
+def test_five_points_on_a_line():  # [line-initial-design]
     chosen, spent = run(LINE, lambda p: 1 + 9 * p["x"], [[0.5]], budget=12)
     assert [p["x"] for p in chosen] == [0.0, 0.25, 0.75]
     assert spent == 12.0
@@ -63,7 +63,7 @@ def test_five_points_on_a_line():  # [O-25]
     assert [p["x"] for p in chosen] == [1.0, 0.0, 0.75]
 
 
-def test_nine_points_on_a_grid():  # [O-26]
+def test_nine_points_on_a_grid():  # [grid-initial-design]
     sides = (0.0, 0.5, 1.0)
     space = Space.from_rows([{"x1": a, "x2": b} for a in sides for b in sides])
     chosen, spent = run(space, lambda p: 1 + 9 * p["x1"] ** 2 + p["x2"], [[0.5, 0.5]], budget=12)
@@ -71,7 +71,7 @@ def test_nine_points_on_a_grid():  # [O-26]
     assert spent == 12.0
 
 
-def test_the_inner_loop_on_the_oracles():  # [O-25]
+def test_the_inner_loop_on_the_oracles():  # [line-initial-design]
     rest = np.array([0.0, 0.25, 0.75, 1.0])
     assert last_standing(1 + 9 * rest, np.abs(rest - 0.5)) == 0
     assert last_standing(np.ones(4), np.abs(rest - 0.5)) == 3

@@ -6,7 +6,7 @@ from farthing.models.normal import log_ei
 from farthing.policies import EI
 
 
-def test_choice_on_the_toy_pool():  # [O-5]
+def test_choice_on_the_toy_pool():  # [pool-ei-argmax]
     assert letter(EI(), toy()) == "A"
 
 
@@ -19,7 +19,7 @@ def test_it_is_the_largest_expected_improvement(seed):
     assert proposal.score == pytest.approx(scores.max(), abs=1e-9)
 
 
-def test_the_best_of_a_line():  # [O-8]
+def test_the_best_of_a_line():  # [line-contextual-ei]
     proposal = EI().propose(two_points(), np.random.default_rng(0))
     assert proposal.x == pytest.approx([1.0])
     assert proposal.score == pytest.approx(np.log(0.2729314449), abs=1e-9)

@@ -18,7 +18,7 @@ from farthing.policies import EI, EIPerCost
         (1.0, "D", 0.01133397354),
     ],
 )
-def test_choices_on_the_toy_pool(alpha, row, score):  # [O-5] [O-6]
+def test_choices_on_the_toy_pool(alpha, row, score):  # [pool-ei-argmax] [pool-ei-alpha]
     assert letter(EIPerCost(alpha), toy()) == row
     proposal = EIPerCost(alpha).propose(toy(), np.random.default_rng(0))
     assert proposal.score == pytest.approx(np.log(score), abs=1e-9)
@@ -34,16 +34,16 @@ def test_choices_on_the_toy_pool(alpha, row, score):  # [O-5] [O-6]
         (7.0, "D"),
     ],
 )
-def test_where_the_choice_on_the_toy_pool_switches(alpha, row):  # [O-9]
+def test_where_the_choice_on_the_toy_pool_switches(alpha, row):  # [cooling-exponent]
     assert letter(EIPerCost(alpha), toy()) == row
 
 
-def test_one_point_of_the_front_is_out_of_reach():  # [O-6]
+def test_one_point_of_the_front_is_out_of_reach():  # [pool-ei-alpha]
     assert {letter(EIPerCost(a), toy()) for a in np.linspace(0, 2, 201)} == set("ACD")
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.05, 0.1, 0.2, 0.5, 1.0])
-def test_bang_bang_on_the_line(alpha):  # [O-8]
+def test_bang_bang_on_the_line(alpha):  # [line-contextual-ei]
     belief = two_points(lambda x: 1 + 9 * x)
     proposal = EIPerCost(alpha).propose(belief, np.random.default_rng(0))
     assert proposal.x == pytest.approx([1.0 if alpha < 0.3 else 0.0], abs=1e-9)

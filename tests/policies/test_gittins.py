@@ -34,7 +34,7 @@ INDICES = {  # of A to E
 
 
 @pytest.mark.parametrize(("worth", "row"), [(1e-2, "D"), (1e-3, "C"), (1e-4, "C")])
-def test_choices_on_the_toy_pool(worth, row):  # [O-17]
+def test_choices_on_the_toy_pool(worth, row):  # [pool-gittins-indices]
     assert letter(Gittins(worth), toy()) == row
     assert letter(Gittins(), toy(worth=worth)) == row  # the Optimizer's
     assert letter(Gittins(worth), toy(worth=0.5)) == row  # its own comes first
@@ -43,7 +43,7 @@ def test_choices_on_the_toy_pool(worth, row):  # [O-17]
 
 @pytest.mark.parametrize("worth", INDICES)
 @pytest.mark.parametrize("row", range(5))
-def test_an_index_is_the_sure_value_that_is_as_good(worth, row):  # [O-16] [O-17]
+def test_an_index_is_the_sure_value_that_is_as_good(worth, row):  # [gittins-root] [pool-gittins-indices]
     """Against a value that is certain and free, whose index is itself, the choice switches at g."""
     index = INDICES[worth][row]
     for sure, choice in ((index + 1e-9, 0), (index - 1e-9, 1)):
@@ -54,7 +54,7 @@ def test_an_index_is_the_sure_value_that_is_as_good(worth, row):  # [O-16] [O-17
         assert chosen(Gittins(worth), pool(mean, std, cost, POOL_BEST)) == choice
 
 
-def test_halving_on_the_toy_pool():  # [O-18]
+def test_halving_on_the_toy_pool():  # [pool-gittins-decay]
     worth = decayed(0.1, np.log(0.01133397354), floor=0.0)
     assert worth == 0.1 / 2**4 == 0.00625
     index = gittins(POOL_MEAN, POOL_STD, np.log(worth * POOL_COST))
@@ -73,7 +73,7 @@ def with_note(worth):
     )
 
 
-def test_dynamic_decay_on_the_toy_pool():  # [O-18]
+def test_dynamic_decay_on_the_toy_pool():  # [pool-gittins-decay]
     proposal = Gittins().propose(with_note(0.1), np.random.default_rng(0))
     assert proposal.notes["worth"] == 0.00625
     assert chosen(Gittins(), with_note(0.1)) == 3
@@ -198,7 +198,7 @@ def expected_cost_of_playing(worth):
     return total
 
 
-def test_the_expected_cost_of_playing():  # [O-19]
+def test_the_expected_cost_of_playing():  # [pool-expected-cost]
     for worth, cost in ((1e-3, 34.66052054), (1e-4, 114.6004837), (2e-3, 11.3778742)):
         assert expected_cost_of_playing(worth) == pytest.approx(cost, rel=1e-8)
     for worth, budget in ((0.001551578156, 30.0), (0.0006149187044, 60.0)):
@@ -211,7 +211,7 @@ def test_the_expected_cost_of_playing():  # [O-19]
 
 
 @pytest.mark.parametrize("worth", [1e-3, 1e-4])
-def test_policy_and_rule_play_by_the_index(worth):  # [O-17] [O-19]
+def test_policy_and_rule_play_by_the_index(worth):  # [pool-gittins-indices] [pool-expected-cost]
     index = gittins(POOL_MEAN, POOL_STD, np.log(worth * POOL_COST))
     order = np.argsort(index)
     assert worth != 1e-3 or "".join("ABCDE"[i] for i in order) == "CDBAE"

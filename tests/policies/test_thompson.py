@@ -13,7 +13,7 @@ GRID = np.array([[0.0], [0.25], [0.5], [0.75], [1.0]])
 
 
 def on_the_grid():
-    """The GP of [O-1] on a table of five points."""
+    """The GP of [two-point-gp] on a table of five points."""
     belief = two_points()
     space = Space.from_rows([{"x": x} for x in GRID[:, 0].tolist()])
     return known(space, objective=belief.objective, best=np.array([-0.1]))

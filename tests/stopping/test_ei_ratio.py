@@ -27,7 +27,7 @@ def follow(rule, series, monkeypatch):
     return verdicts
 
 
-def test_it_stops_at_a_share_of_the_first(monkeypatch):  # [O-36]
+def test_it_stops_at_a_share_of_the_first(monkeypatch):  # [log-eipc-median]
     verdicts = follow(EIRatio(ratio=0.01, first=5), SERIES, monkeypatch)
     assert [v.stop for v in verdicts] == [False] * 7 + [True]
     assert [v.number for v in verdicts] == SERIES

@@ -21,7 +21,7 @@ def first_stop(values, window=5):
     return stops.index(True) if any(stops) else None
 
 
-def test_it_counts_values_without_improvement():  # [O-42]
+def test_it_counts_values_without_improvement():  # [no-improvement]
     # Values whose best so far are 5, 4, 4, 4, 4, 4, 3, 3, 3, 3, 3, 3.
     assert first_stop([5, 4, 9, 4, 6, 7, 3, 8, 3, 5, 9, 4]) == 11
     assert first_stop([5, 4, 9, 4, 6, 7, 3, 8, 3, 5, 9, 4], window=4) == 5

@@ -26,7 +26,7 @@ def judge(rule, belief, proposal=NOTHING, seed=0):
     ("worth", "stop"),
     [(1e-4, False), (0.01, False), (MOST - 1e-11, False), (MOST + 1e-11, True), (0.5, True)],
 )
-def test_the_toy_pool_stops_from_its_best_rate_on(worth, stop):  # [O-14]
+def test_the_toy_pool_stops_from_its_best_rate_on(worth, stop):  # [pool-log-eipc]
     verdict = judge(NotWorthIt(worth=worth), toy())
     assert verdict.stop == stop
     assert verdict.number == pytest.approx(np.log(MOST), abs=1e-9)
@@ -41,7 +41,7 @@ def test_the_toy_pool_stops_from_its_best_rate_on(worth, stop):  # [O-14]
     )
 
 
-def test_the_statistic_of_the_toy_pool_row_by_row():  # [O-14]
+def test_the_statistic_of_the_toy_pool_row_by_row():  # [pool-log-eipc]
     expected = (-2.662412777, -1.826951035, -0.5574117748, 0.1252196299, -3.571554406)
     for row, value in enumerate(expected):
         one = pool(POOL_MEAN[[row]], POOL_STD[[row]], POOL_COST[[row]], POOL_BEST)
@@ -250,8 +250,8 @@ def test_a_search_that_finds_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_on_the_line_the_maximum_is_found(seed):  # [O-8]
-    # EI / c on the GP of [O-1] with c = 1 + 9 x has its maximum at x = 0.
+def test_on_the_line_the_maximum_is_found(seed):  # [line-contextual-ei]
+    # EI / c on the GP of [two-point-gp] with c = 1 + 9 x has its maximum at x = 0.
     belief = two_points(lambda x: 1 + 9 * x)
     grid = np.linspace(0, 1, 5001)[:, None]
     most = (log_ei(*one_column(belief.objective, grid), -0.1) - np.log(1 + 9 * grid[:, 0])).max()

@@ -12,7 +12,7 @@ GRID = np.array([[0.0], [0.25], [0.5], [0.75], [1.0]])
 
 
 def on_the_grid(**settings):
-    """The GP of [O-1] on a table of seven points, two of them evaluated."""
+    """The GP of [two-point-gp] on a table of seven points, two of them evaluated."""
     X = np.sort(np.r_[GRID[:, 0], 0.2, 0.8])
     space = Space.from_rows([{"x": x} for x in X.tolist()])
     history = History((done(0, [0.2], 0.5), done(1, [0.8], -0.1)))
@@ -23,7 +23,7 @@ def on_the_grid(**settings):
 
 
 # ---------------------------------------------------------------- the interval
-def test_the_interval_of_clopper_and_pearson():  # [O-40]
+def test_the_interval_of_clopper_and_pearson():  # [clopper-pearson]
     low, high = clopper_pearson(np.array([0, 3]), 64, 0.05)
     np.testing.assert_allclose(low, [0, 0.009773074954], atol=1e-11)
     np.testing.assert_allclose(high, [0.05600908939, 0.1309357372], atol=1e-10)
@@ -42,7 +42,7 @@ def test_the_interval_is_that_of_scipy(hits, draws, risk):
         assert beta_distribution.cdf(low[0], hits, draws - hits + 1) == pytest.approx(risk / 2)
 
 
-def test_no_misses_certify_at_the_ninth_test():  # [O-40]
+def test_no_misses_certify_at_the_ninth_test():  # [clopper-pearson]
     level = 0.025
     for test in range(1, 30):
         draws = int(16 * 1.5 ** (test - 1))

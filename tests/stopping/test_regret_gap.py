@@ -24,7 +24,7 @@ def pool_with_evaluated(sign=1.0, **settings):
     )
 
 
-def test_the_gap_of_the_pool():  # [O-37]
+def test_the_gap_of_the_pool():  # [regret-gap]
     belief = pool_with_evaluated()
     root = np.sqrt(beta(7, 21, 0.1))
     gap = regret_gap(belief, belief.space.rows[:3], root, np.random.default_rng(0))
@@ -39,7 +39,7 @@ def test_points_that_nobody_can_afford_count():
     assert gap == pytest.approx(0.4071883359, abs=1e-9)
 
 
-def test_the_tolerance_of_cross_validation():  # [O-38]
+def test_the_tolerance_of_cross_validation():  # [score-tolerance]
     rule = RegretGap.of_scores([0.81, 0.83, 0.80, 0.84, 0.82])
     assert rule.within == pytest.approx(0.009486832981, abs=1e-12)
     assert rule.delta == 0.1
@@ -52,7 +52,7 @@ GRID = np.linspace(0, 1, 161)[:, None]
 
 
 def slow_gap(X, y, delta=0.1):
-    """On a grid, by dense algebra, for the process of [O-1]."""
+    """On a grid, by dense algebra, for the process of [two-point-gp]."""
     root = np.sqrt(0.4 * np.log(1 * len(X) ** 2 * np.pi**2 / (6 * delta)))
     at = dense_gp(np.array(X), np.array(y), np.vstack([X, GRID]), 0.3, 1.0, 1e-6)
     mean, std = at[0], np.sqrt(np.maximum(np.diag(at[1]), 0.0))

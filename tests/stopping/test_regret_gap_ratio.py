@@ -22,7 +22,7 @@ EXAMPLE = Moved(
 )
 
 
-def test_the_gap_and_its_parts():  # [O-39]
+def test_the_gap_and_its_parts():  # [expected-regret-gap]
     assert EXAMPLE.divergence == pytest.approx(2.326662675, abs=1e-9)
     assert EXAMPLE.improvement == pytest.approx(0.05601522173, abs=1e-11)
     assert improvement(0.240 - 0.296, 4e-4) == pytest.approx(1.522173316e-05, rel=1e-9)

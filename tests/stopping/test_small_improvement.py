@@ -19,7 +19,7 @@ def verdict_after(values, running=0, **arguments):
     )
 
 
-def test_the_improvement_against_the_spread():  # [O-41]
+def test_the_improvement_against_the_spread():  # [small-improvement]
     verdict = verdict_after(VALUES)
     assert verdict.stop
     assert verdict.number == pytest.approx(0.001)
