@@ -9,18 +9,21 @@ SET_UP := .venv/.set-up
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint docs evidence speed cost-to-target screenshots clean
+.PHONY: help demo test test-all coverage lint docs evidence speed cost-to-target screenshots clean
 
-help: ## list what can be made
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' Makefile
 
-demo: $(SET_UP) ## tune a model on a budget of seconds and watch it decide
+demo: $(SET_UP) ## tune a model on a budget of one minute
 	$(BIN)/farthing demo
 
-test: $(SET_UP) ## run every test
+test: $(SET_UP) ## run the quick tests, about three CPU minutes
+	$(ONE_THREAD) $(BIN)/python -m pytest -m "not slow" -n 3 --dist loadgroup
+
+test-all: $(SET_UP) ## run every test, the slow ones too
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 6 --dist loadgroup
 
-coverage: $(SET_UP) ## which lines and branches of src the tests reach, processes that they start included
+coverage: $(SET_UP) ## the lines and branches of src that the tests reach, child processes included
 	$(BIN)/python -m coverage erase
 	mkdir -p build/coverage
 	$(ONE_THREAD) $(BIN)/python -m coverage run -m pytest -n 6 --dist loadgroup
@@ -32,23 +35,23 @@ lint: $(SET_UP) ## check style, format and types
 	$(BIN)/python -m ruff format --check $(CODE)
 	$(BIN)/python -m mypy
 
-docs: $(SET_UP) ## the pages as a site, in build/site
+docs: $(SET_UP) ## build the documentation site in build/site
 	$(BIN)/python -m pip install -q -e '.[docs]'
 	$(BIN)/python docs/make_names.py
 	$(BIN)/python docs/make_methods.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-evidence: $(SET_UP) ## docs/evidence.md and its pictures from the results that are kept
+evidence: $(SET_UP) ## write docs/evidence.md and its pictures from the kept results
 	$(BIN)/python -m benchmarks evidence
 
-speed: ## install the peers in .venv-peers and time one suggestion of each, side by side
+speed: ## install the peers in .venv-peers and time one suggestion of each
 	$(PYTHON) benchmarks/evidence/install_peers.py
 	.venv-peers/bin/python -m benchmarks.speed
 
-cost-to-target: $(SET_UP) ## what every policy pays to reach a target, against random search
+cost-to-target: $(SET_UP) ## measure what every policy pays to reach the result of random search
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.evidence.cost_to_target
 
-screenshots: $(SET_UP) ## the pictures of docs/seeing.md, and how quickly pages are there; needs chromium
+screenshots: $(SET_UP) ## take the pictures of docs/seeing.md and time the pages; needs chromium
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.site.screenshots
 
 clean: ## remove the environments and every cache

@@ -340,11 +340,11 @@ def carry_out(
     jobs: Iterable[Job], *, processes: int = 1, same_source: bool = False, more: bool = True
 ) -> dict[Job, Json]:
     """Every job's run: those that are kept, and the others made now, each kept when it ends."""
-    wanted = list(jobs)
+    wanted, ours = list(jobs), replay.same_decisions()
     have = {
         job: record
         for job, record in kept().items()
-        if not same_source or job.method != "farthing" or record["source"] == replay.source()
+        if not same_source or job.method != "farthing" or record["source"] in ours
     }
     todo = [job for job in wanted if job not in have]
     if more and todo:

@@ -31,7 +31,6 @@ import hashlib
 import json
 import math
 import multiprocessing
-import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -58,9 +57,14 @@ FOLDER = Path(__file__).resolve().parents[1] / "results" / "replays"
 BUDGET = 60.0  # typical costs
 MOST = 200  # evaluations of a run, or twice the budget where that is more
 WARM_UP = 12  # evaluations: more than the initial design of anybody
-HOUSE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
-FLOORS = ("values", "beliefs", "decisions")  # of the house: where it is decided what is evaluated,
-ROOM = "thinking"  # and from where they are asked
+EQUIVALENT = FOLDER.parent / "equivalent_sources.json"
+# Where it is decided what is evaluated: these modules and folders of the package, and the file from
+# which they are called.
+DECIDING = frozenset(
+    ("errors", "notebook", "space", "budget", "history", "models", "cost", "acquisition")
+    + ("policies", "stopping")
+)
+SUGGESTING = "core/suggest.py"
 PATIENCE = 600.0  # CPU seconds of thinking after which a run is given up
 
 
@@ -347,13 +351,12 @@ def versions() -> dict[str, str]:
 def source() -> str:
     """A mark of the code that decides: the same where only comments, docstrings or form differ.
 
-    What carries a decision out, and where it is kept, is no part of it.
+    Code that carries a decision out or stores it is not part of the mark.
     """
-    listed = re.findall(r"^\| ([a-z ]+) \| `(\w+)` \|", HOUSE.read_text("utf-8"), re.M)
-    rooms = {room for floor, room in listed if floor in FLOORS} | {ROOM}
     folder, marks = Path(farthing.__file__).parent, []
     for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0].removesuffix(".py") not in rooms:
+        inside = path.relative_to(folder)
+        if inside.parts[0].removesuffix(".py") not in DECIDING and str(inside) != SUGGESTING:
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -361,6 +364,17 @@ def source() -> str:
                 node.body = node.body[ast.get_docstring(node) is not None :]
         marks.append(f"{path.name}: {ast.dump(tree)}")
     return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:12]
+
+
+def same_decisions() -> frozenset[str]:
+    """The marks of all sources that make the decisions of this one, its own included.
+
+    A refactoring changes the mark, but no decision. `equivalent_sources.json` lists the marks before
+    and after it, and how their equality was shown.
+    """
+    listed = json.loads(EQUIVALENT.read_text("utf-8"))
+    alike = (set(each["marks"]) for each in listed if source() in each["marks"])
+    return frozenset({source()}.union(*alike))
 
 
 def _digits(number: float, digits: int) -> float:
@@ -428,11 +442,11 @@ def carry_out(
     With `make_more` off, only those that are kept; with `same_source`, runs of ours that another
     source of farthing made do not count.
     """
-    wanted = list(jobs)
+    wanted, ours = list(jobs), same_decisions()
     have = {
         job: run
         for job, run in kept(suite).items()
-        if not same_source or job.method in peers.NAMES or run.versions["source"] == source()
+        if not same_source or job.method in peers.NAMES or run.versions["source"] in ours
     }
     todo = [job for job in wanted if job not in have]
     if not make_more or not todo:

@@ -93,7 +93,7 @@ def test_without_the_weather_it_says_so(tmp_path):
 
 
 def numbers(finals):
-    part = {"curve": [0.0] * 101, "evaluations": 9.0, "cost": 1.0, "overhead": 0.1}
+    part = {"curve": [0.0] * 101, "evaluations": 9.0, "cost": 1.0, "thinking": 0.1}
     by = {method: {**part, "finals": values} for method, values in finals.items()}
     return {
         "problems": {"lookahead/toy": by},

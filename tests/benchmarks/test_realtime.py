@@ -22,7 +22,7 @@ def record(job, values, *, step=10.0, error=None):
         "ends": ends,
         "values": values,
         "seconds": [step * 0.9] * len(values),
-        "overhead": 0.1 * step * len(values),
+        "thinking": 0.1 * step * len(values),
         "error": error,
         "load": 0.5,
         "machine": "a machine",

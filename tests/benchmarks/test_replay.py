@@ -185,11 +185,11 @@ def test_a_method_is_seeded_with_it(monkeypatch, own):
 
 def test_the_mark_of_the_source_is_the_same_without_its_docstrings(tmp_path, monkeypatch):
     package = tmp_path / "farthing"
-    package.mkdir()
+    (package / "models").mkdir(parents=True)
     monkeypatch.setattr(replay.farthing, "__file__", str(package / "__init__.py"))
 
     def mark(text):
-        (package / "gp.py").write_text(text)
+        (package / "models" / "gp.py").write_text(text)
         replay.source.cache_clear()
         return replay.source()
 
@@ -220,6 +220,16 @@ def test_runs_of_another_source_do_not_count_where_that_matters(tmp_path, monkey
     assert set(replay.carry_out(jobs, "suite", make_more=False)) == set(jobs)
     # A peer's run does not depend on our source.
     assert set(replay.carry_out(jobs, "suite", make_more=False, same_source=True)) == {jobs[1]}
+
+
+def test_sources_that_make_the_same_decisions_share_their_runs(tmp_path, monkeypatch):
+    file = tmp_path / "equivalent_sources.json"
+    monkeypatch.setattr(replay, "EQUIVALENT", file)
+    monkeypatch.setattr(replay, "source", lambda: "new")
+    file.write_text(json.dumps([{"marks": ["old", "new"]}, {"marks": ["other", "another"]}]))
+    assert replay.same_decisions() == {"old", "new"}
+    file.write_text("[]")
+    assert replay.same_decisions() == {"new"}
 
 
 def test_a_line_is_a_run_again():

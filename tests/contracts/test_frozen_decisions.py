@@ -20,7 +20,16 @@ def test_all_runs_are_recorded():
     assert sum(len(RECORDED[name]) for name in recorded) > 5000
 
 
-@pytest.mark.parametrize("name", RUNS)
+def is_quick(name):
+    """One run of every policy, rule and cost model, and the defaults."""
+    quick = name.endswith("/ table / 0") or name.startswith("default")
+    quick |= name.startswith("cost ") and name.endswith("/ mixed")
+    return quick or (name.startswith("stop ") and "/" not in name and "ProbableRegret" not in name)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if is_quick(n) else pytest.mark.slow) for n in RUNS]
+)
 def test_decisions(name):
     expected, made = RECORDED[name], RUNS[name]()
     if SAME_MACHINE:

@@ -172,7 +172,6 @@ class Watch:
 
     needs: ClassVar[frozenset[str]] = frozenset({"cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """Notes {"fired": {rule: choices made}}."""
