@@ -1,8 +1,8 @@
 """Every method by name: our policies with their cost models, and the peers.
 
-EI, EIpu, EI_0.2, cooling, CArBO, CEI_0.7, ...    ours, the log-GP cost model
-EIpu+linear, ...                                  ours, another cost model
-PBGI+leash_4, ...                                 ours, with a leash of that margin
+EI, EIpu, EI_0.2, cooling, CArBO, CEI_0.7, ...    a policy of farthing, the log-GP cost model
+EIpu+linear, ...                                  a policy of farthing, another cost model
+PBGI+leash_4, ...                                 a policy of farthing, max_overrun=4
 optuna-tpe, flaml-cfo, ...                        a peer, see benchmarks/peers
 """
 
@@ -23,7 +23,7 @@ from farthing.budget.ledger import Ledger
 from farthing.core.events import AskedTogether, Event, Moment, Told
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.suggest import Suggestion, Terms, next_trials, one_thread, suggest
+from farthing.core.suggest import AskOptions, Suggestion, next_trials, one_thread, suggest
 from farthing.core.transition import apply
 from farthing.cost import (
     AutoCost,
@@ -52,26 +52,25 @@ Params = Mapping[str, Any]
 
 
 class Method(Protocol):
-    """One run of a method: asked for a configuration, told what it was worth and cost."""
+    """One run of a method, which suggests configurations and receives values and costs."""
 
     def ask(self) -> Params | None:
-        """The next configuration; None when it has nothing more to ask."""
+        """The next configuration; None when the method has no more."""
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """What came of it; `params` may be a table's row near to what was asked."""
+        """Report a result; `params` may be a table's row near to the suggested configuration."""
 
 
 @dataclass(frozen=True)
 class Covered:
-    """CArBO with another policy in place of its cooling: cheap cover for an eighth, then `then`."""
+    """CArBO's initial design for an eighth of the budget, then the policy `then`, not cooling."""
 
     then: Policy
     needs: ClassVar[frozenset[str]] = CArBO.needs
     reads: ClassVar[frozenset[str]] = CArBO.reads
-    models: ClassVar[bool] = True
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """As CArBO while it starts and covers."""
+        """As CArBO during the initial design, then as `then`."""
         account = belief.ledger[belief.ledger.resources[0]]
         if (account.spent + account.reserved) / account.limit < CArBO().share:
             return CArBO().propose(belief, rng)
@@ -97,15 +96,16 @@ WIDTHS = tuple(f"width_{i}" for i in (1, 2, 3, 4))  # of the recorded perceptron
 
 
 def first_layer(params: Params) -> float:
-    """The data's columns, whatever they are, times the first width."""
+    """The first width; the constant number of columns is a factor that the model learns."""
     return float(params["width_1"])
 
 
 def perceptron_flops() -> Flops:
-    """What training a recorded perceptron takes (CArBO section 6)."""
+    """The flops of training a recorded perceptron (CArBO section 6)."""
     return Flops([MLPFlops(WIDTHS, layers="layers"), first_layer])
 
 
+# The names are part of kept runs and stay, whatever the classes are called.
 COST_MODELS: dict[str, Callable[[], CostLearner]] = {
     "linear": Linear,
     "median": lambda: PointEstimate(LogGP()),
@@ -114,18 +114,18 @@ COST_MODELS: dict[str, Callable[[], CostLearner]] = {
     "moving": lambda: SwitchingCost(LogGP()),
 }
 
-
-LEASHES = {f"leash_{margin}": float(margin) for margin in (1, 2, 4, 8)}
+# Values of `max_overrun` by the name in kept runs, where the option was still called a leash.
+MAX_OVERRUNS = {f"leash_{margin}": float(margin) for margin in (1, 2, 4, 8)}
 
 
 def split(name: str) -> tuple[str, str]:
-    """The policy of a name, and its cost model or leash, "" for the usual ones."""
+    """The policy of a name, and the name of its cost model or max_overrun; "" for the defaults."""
     policy, _, other = name.rpartition("+")
-    return (policy, other) if other in COST_MODELS or other in LEASHES else (name, "")
+    return (policy, other) if other in COST_MODELS or other in MAX_OVERRUNS else (name, "")
 
 
 class Ours:
-    """A farthing.Optimizer that sees a budget in units of cost."""
+    """A farthing.Optimizer with a budget in units of cost."""
 
     def __init__(
         self,
@@ -140,16 +140,16 @@ class Ours:
         policy, other = split(name)
         self.optimizer = Optimizer(
             space,
-            # Only an account in seconds is charged for thinking.
+            # Overhead is charged only to a budget in seconds.
             budget={"s" if clock else "cost": budget},
             policy=POLICIES[policy](),
             cost=COST_MODELS[other]() if other in COST_MODELS else move,
-            max_overrun=LEASHES.get(other),
+            max_overrun=MAX_OVERRUNS.get(other),
             seed=seed,
         )
 
     def ask(self) -> Params | None:
-        """What the policy proposes, until its budget is spent."""
+        """The suggestion of the policy; None once the budget is spent."""
         try:
             self.trial = self.optimizer.ask()
         except Stopped:
@@ -158,16 +158,16 @@ class Ours:
 
     @property
     def limit(self) -> float:
-        """The most that what was asked last may cost; it is killed there."""
+        """The cost at which the last suggested trial is killed."""
         return min(self.trial.limit.values(), default=math.inf)
 
     def killed(self, params: Params, cost: float) -> None:
-        """What was asked last was killed at its limit."""
+        """Report that the last suggested trial was killed at its limit."""
         self._evaluated(params)
         self.optimizer.tell(self.trial, killed=True, cost=cost)
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """A value, or that it failed; of the row of a table that was evaluated instead, if so."""
+        """Report a value or a failure, for the row of a table that was evaluated, if there is one."""
         value, cost = evaluation
         self._evaluated(params)
         if value is None:
@@ -176,7 +176,7 @@ class Ours:
             self.optimizer.tell(self.trial, value, cost=cost)
 
     def _evaluated(self, params: Params) -> None:
-        """The trial is of these parameters: peers are told what was evaluated, too."""
+        """Set the trial's parameters to those evaluated, since peers also receive these."""
         if dict(params) == dict(self.trial.params):
             return
         number, x = self.trial.number, self.optimizer.space.encode(params)
@@ -186,15 +186,15 @@ class Ours:
             trials[number] = replace(trials[number], params=dict(params), x=x)
             return replace(state, history=History(tuple(trials)))
 
-        self.optimizer._memory.commit(change)
+        self.optimizer._store.commit(change)
         self.trial = self.optimizer.history[number]
 
 
 class Together:
-    """Ours in batches: a budget of seconds that pass for all trials of a batch at once.
+    """farthing in synchronous batches: the seconds of the budget pass for all trials at once.
 
-    The clock is the replay's, so this is the machine itself, `next_trials` and `apply`, told what
-    time it is. Thinking takes none of it.
+    The replay has its own clock, so this class calls `next_trials` and `apply` with its times.
+    Overhead is not charged.
     """
 
     def __init__(self, name: str, space: Space, *, budget: float, seed: int) -> None:
@@ -210,7 +210,7 @@ class Together:
         self.now = self._charged = 0.0
 
     def ask(self, count: int) -> list[Trial]:
-        """A batch, smaller or empty where so many may not start."""
+        """A batch of at most `count` trials, as many as may start."""
 
         def suggester(state: State) -> tuple[Suggestion, float]:
             with one_thread():
@@ -218,7 +218,7 @@ class Together:
 
         try:
             asked = next_trials(
-                self.settings, self.state, count, suggester, Terms(), lambda: self._moment
+                self.settings, self.state, count, suggester, AskOptions(), lambda: self._moment
             )
         except Stopped:
             return []
@@ -226,7 +226,7 @@ class Together:
         return list(self.state.history.trials[-len(asked) :])
 
     def tell(self, trial: Trial, state: TrialState, evaluation: Evaluation) -> None:
-        """What became of a trial."""
+        """Report the outcome of a trial."""
         error = "no value" if state == "failed" else None
         self._commit(Told(trial, state, evaluation.value, {"s": evaluation.cost}, error))
 
@@ -249,9 +249,11 @@ def make(
     evaluations: int = 60,
     move: Callable[..., float] | None = None,
 ) -> Method:
-    """A method ready to be asked; so many `evaluations` at random is what the budget buys.
+    """A new run of a method.
 
-    A cost that depends on the evaluation before, `move`, is known to ours.
+    `evaluations` is the number of random configurations that the budget pays for, as a hint for
+    peers that need one. `move`, a cost that depends on the previous evaluation, is known to
+    farthing only.
     """
     if split(name)[0] in POLICIES:
         return Ours(name, space, budget=budget, seed=seed, clock=clock, move=move)

@@ -1,9 +1,9 @@
-"""Write docs/names.md: every public name, what it is, how it is called, and an example that runs.
+"""Write docs/names.md: every public name, its signature, its docstring and an example.
 
     python docs/make_names.py
 
-The words are those of the docstrings; the examples are below. `tests/test_docs.py` runs every
-example, and fails where a public name has none or the page is not what this makes.
+The texts are the docstrings; the examples are below. `tests/project/test_docs.py` runs every
+example. It fails if a public name has no example, or if the page is not up to date.
 """
 
 from __future__ import annotations
@@ -23,38 +23,42 @@ PARTS: tuple[tuple[str, ModuleType], ...] = (
     ("farthing.stopping", stopping),
     ("farthing.cost", cost),
 )
-HANDED_OUT = ("History", "Ledger", "Result", "Settings", "State", "Study", "Thought", "Trial")
+# Names that a user does not call: the page shows no signature.
+NOT_CALLED = (
+    *("History", "Ledger", "Result", "Settings", "State", "StopReason", "Study", "Suggestion"),
+    "Trial",
+)
 WITH_METHODS = ("Budget", "Ledger", "History", "Trial", "Result", "Space", "Optimizer", "Study")
 
-BOWL = "lambda p: (p['depth'] - 3) ** 2 + p['lr']"
+OBJECTIVE = "lambda p: (p['depth'] - 3) ** 2 + p['lr']"
 
 
 def policy(call: str) -> str:
-    """A run of a policy."""
+    """An example of a policy."""
     return f"""
 from farthing import Float, Int, minimize
 from farthing.policies import {call.partition("(")[0]}
 
 space = {{"lr": Float(1e-4, 1e-1, log=True), "depth": Int(1, 8)}}
-minimize({BOWL}, space, budget=30, policy={call}, cost=lambda p: p["depth"])
+minimize({OBJECTIVE}, space, budget=30, policy={call}, cost=lambda p: p["depth"])
 """
 
 
 def rule(call: str, more: str = "") -> str:
-    """A run that a rule may end."""
+    """An example of a stopping rule."""
     names = sorted({*re.findall(r"\b([A-Za-z_]+)\(", call)} - {"print"})
     return f"""
 from farthing import Float, Int, minimize
 from farthing.stopping import {", ".join(names)}
 
 space = {{"lr": Float(1e-4, 1e-1, log=True), "depth": Int(1, 8)}}
-result = minimize({BOWL}, space, "12 trials", stop={call}{more})
+result = minimize({OBJECTIVE}, space, "12 trials", stop={call}{more})
 print(result.stop_reason)
 """
 
 
 def learner(call: str, imports: str = "") -> str:
-    """A run with a cost model."""
+    """An example of a cost model."""
     names = sorted({*re.findall(r"\b([A-Z][A-Za-z]+)\(", call)})
     return f"""
 from farthing import Float, Int, Outcome, minimize
@@ -73,7 +77,7 @@ EXAMPLES: dict[str, str] = {
     "farthing.Budget": """
 from farthing import Budget
 
-Budget("2h, $40")            # both are kept
+Budget("2h, $40")            # two limits
 Budget({"s": 7200, "usd": 40})
 Budget(40, "usd")
 """,
@@ -87,14 +91,14 @@ from farthing import FarthingError, Float
 
 try:
     Float(2, 1)
-except FarthingError as error:      # what Farthing raises on purpose, and nothing else
+except FarthingError as error:      # the base class of all errors of Farthing
     print(error)
 """,
     "farthing.Float": """
 from farthing import Float
 
 Float(1e-5, 1e-1, log=True)
-Float(0, 1, cost="increases")       # the start goes to the cheap side
+Float(0, 1, cost="increases")       # larger values cost more
 """,
     "farthing.History": """
 from farthing import Float, minimize
@@ -166,14 +170,21 @@ from farthing import Categorical, Float, Space
 space = Space({"rate": Float(1e-4, 1, log=True), "solver": Categorical(["adam", "sgd"])})
 x = space.encode({"rate": 0.01, "solver": "sgd"})
 print(x, space.decode(x))
-table = Space.from_rows([{"a": 1, "b": 2}, {"a": 3, "b": 5}])     # only these
+table = Space.from_rows([{"a": 1, "b": 2}, {"a": 3, "b": 5}])     # a table of candidates
 """,
     "farthing.State": """
-from farthing import Float, Ledger, Settings, State, think
+from farthing import Float, Ledger, Settings, State, suggest
 
 settings = Settings.of({"x": Float(0, 1)}, 5)
-thought = think(settings, State(Ledger.of(settings.budget)))      # a pure function of both
-print(thought.proposal.because)
+suggestion = suggest(settings, State(Ledger.of(settings.budget)))  # a pure function
+print(suggestion.proposal.because)
+""",
+    "farthing.StopReason": """
+from farthing import Float, minimize
+
+reason = minimize(lambda p: p["x"] ** 2, {"x": Float(-1, 1)}, "6 trials").stop_reason
+print(reason.kind)                  # "budget_spent"
+print(reason)                       # the sentence
 """,
     "farthing.Stopped": """
 from farthing import Float, Optimizer, Stopped
@@ -201,13 +212,13 @@ from farthing import Float, Study
 
 study = Study.create("studies.db", name="first", space={"x": Float(0, 1)}, budget="6 trials")
 study.run(lambda p: (p["x"] - 0.3) ** 2)
-print(Study.open("studies.db", "first").best.params)              # another day
+print(Study.open("studies.db", "first").best.params)              # in another process
 """,
-    "farthing.Thought": """
-from farthing import Float, Ledger, Settings, State, think
+    "farthing.Suggestion": """
+from farthing import Float, Ledger, Settings, State, suggest
 
 settings = Settings.of({"x": Float(0, 1)}, 5)
-belief, proposal, verdict = think(settings, State(Ledger.of(settings.budget)))
+belief, proposal, verdict = suggest(settings, State(Ledger.of(settings.budget)))
 print(verdict.stop, proposal.x)
 """,
     "farthing.Trial": """
@@ -222,15 +233,15 @@ from farthing import Float, minimize
 result = minimize(lambda p: (p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, budget="8 trials")
 """,
     "farthing.suggest": """
-from farthing import Float, Ledger, Settings, State, think
+from farthing import Float, Ledger, Settings, State, suggest
 
 settings = Settings.of({"x": Float(0, 1)}, 5)
-print(think(settings, State(Ledger.of(settings.budget))).proposal.because)
+print(suggest(settings, State(Ledger.of(settings.budget))).proposal.because)
 """,
     **{
         f"farthing.policies.{call.partition('(')[0]}": policy(call)
         for call in (
-            *("EI()", "CArBO(share=0.2)", "CheapCover()", "ConfidenceBound()"),
+            *("EI()", "CArBO(share=0.2)", "CostEffectiveDesign()", "ConfidenceBound()"),
             *("ContextualEI(slack=0.5)", "Cooling()", "EIPerCost(alpha=0.3)", "Gittins()"),
             *("LatinHypercube()", "Random()", "Rollout(horizon=2)", "Sobol()", "Thompson()"),
         )
@@ -245,13 +256,13 @@ minimize(lambda p: (p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, "7 trials", policy=k
     **{
         f"farthing.stopping.{call.partition('(')[0]}": rule(call)
         for call in (
-            *("EIFaded(ratio=0.05, first=6)", "Insignificant(window=4)", "MaxTrials(7)"),
+            *("EIRatio(ratio=0.05, first=6)", "SmallImprovement(window=4)", "MaxTrials(7)"),
             *("OutOfBudget()", "ProbableRegret(within=0.5)", "RegretGap(within=0.5)"),
-            *("RegretGapFaded(first=6)", "Stalled(window=4)", "Target(0.1)"),
-            "after(6, Stalled(window=3))",
-            "all_of(Stalled(window=3), MaxTrials(8))",
-            "any_of(Stalled(window=4), MaxTrials(10))",
-            "in_a_row(2, Insignificant(window=4))",
+            *("RegretGapRatio(first=6)", "NoImprovement(window=4)", "Target(0.1)"),
+            "after(6, NoImprovement(window=3))",
+            "all_of(NoImprovement(window=3), MaxTrials(8))",
+            "any_of(NoImprovement(window=4), MaxTrials(10))",
+            "in_a_row(2, SmallImprovement(window=4))",
         )
     },
     "farthing.stopping.NotWorthIt": rule(
@@ -260,8 +271,13 @@ minimize(lambda p: (p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, "7 trials", policy=k
     **{
         f"farthing.cost.{call.partition('(')[0]}": learner(call)
         for call in (
-            *("Choose()", 'Flops(lambda p: p["depth"])', "Linear(at_most=2)", "LogGP()"),
-            *("Median(LogGP())", "ResidualGP()", 'SelectedGP(["depth"])', "Moving(LogGP())"),
+            *("AutoCost()", 'Flops(lambda p: p["depth"])', "Linear(at_most=2)", "LogGP()"),
+            *(
+                "PointEstimate(LogGP())",
+                "ResidualGP()",
+                'SelectedGP(["depth"])',
+                "SwitchingCost(LogGP())",
+            ),
         )
     },
     "farthing.cost.Known": """
@@ -274,7 +290,7 @@ minimize(lambda p: 1 / p["epochs"], {"epochs": Int(1, 30)}, "$9",
     "farthing.cost.Transfer": learner(
         "Transfer(table)",
         """
-table = [{"lr": 0.01, "depth": d, "cost": 0.4 * d} for d in range(1, 9)]  # what others paid
+table = [{"lr": 0.01, "depth": d, "cost": 0.4 * d} for d in range(1, 9)]  # known costs
 """,
     ),
     "farthing.cost.MLPFlops": """
@@ -292,17 +308,17 @@ Flops(CNNFlops(size=28, colours=1, kernel="kernel", channels=["channels"], times
 
 
 def public_names() -> list[str]:
-    """The dotted name of everything public: what a user calls, not the seams of what we write."""
+    """The dotted names of everything public, except the interfaces for methods of a user."""
     return [
         f"{part}.{name}"
         for part, module in PARTS
         for name in sorted(module.__all__, key=str.lower)
-        if not inspect.ismodule(thing := getattr(module, name)) and not _is_seam(thing)
+        if not inspect.ismodule(thing := getattr(module, name)) and not _is_interface(thing)
     ]
 
 
-def _is_seam(thing: object) -> bool:
-    """A protocol, or what is handed to one: for those who write a method of their own."""
+def _is_interface(thing: object) -> bool:
+    """Whether it is a protocol or an argument of one, for users who write their own methods."""
     return getattr(thing, "_is_protocol", False) or thing is cost.Evidence
 
 
@@ -311,7 +327,8 @@ def page() -> str:
     lines = [
         "# Every public name",
         "",
-        "Made by `python docs/make_names.py` from the docstrings; the tests run every example.",
+        "This page shows every public name with an example. It is generated from the docstrings by",
+        "`python docs/make_names.py`. The tests run every example.",
         "",
     ]
     for part, module in PARTS:
@@ -320,11 +337,11 @@ def page() -> str:
             owner, _, name = dotted.rpartition(".")
             if owner == part:
                 lines += _entry(dotted, getattr(module, name))
-        seams = [n for n in sorted(module.__all__) if _is_seam(getattr(module, n))]
-        if seams:
-            said = ", ".join(f"`{name}`" for name in seams)
+        interfaces = [n for n in sorted(module.__all__) if _is_interface(getattr(module, n))]
+        if interfaces:
+            names = ", ".join(f"`{name}`" for name in interfaces)
             lines += [
-                f"For those who write one of their own: {said} ({part.partition('.')[2]}).",
+                f"Interfaces for your own methods: {names} (`{part}`).",
                 "",
             ]
     return "\n".join(lines).rstrip() + "\n"
@@ -332,32 +349,34 @@ def page() -> str:
 
 def _entry(dotted: str, thing: object) -> list[str]:
     name = dotted.rpartition(".")[2]
-    made = not (name in HANDED_OUT or (isinstance(thing, type) and issubclass(thing, Exception)))
-    call = [f"`{name}{_arguments(thing)}`", ""] if made else []
-    lines = [f"### {name}", "", *call, *_words(thing), ""]
+    is_called = not (
+        name in NOT_CALLED or (isinstance(thing, type) and issubclass(thing, Exception))
+    )
+    call = [f"`{name}{_arguments(thing)}`", ""] if is_called else []
+    lines = [f"### {name}", "", *call, *_docstring(thing), ""]
     if name in WITH_METHODS:
         lines += [*_methods(thing), ""]
     return [*lines, "```python", EXAMPLES[dotted].strip("\n"), "```", ""]
 
 
 def _arguments(thing: object) -> str:
-    """What it takes, without types and without what is not the user's."""
+    """The signature, without types and private parameters."""
     assert callable(thing)
-    taken = inspect.signature(thing)
+    signature = inspect.signature(thing)
     bare = [
         parameter.replace(
             annotation=inspect.Parameter.empty,
             default=parameter.empty if "factory" in str(parameter.default) else parameter.default,
         )
-        for parameter in taken.parameters.values()
+        for parameter in signature.parameters.values()
         if not parameter.name.startswith("_")
     ]
     bare.sort(key=lambda p: (p.kind, p.default is not p.empty))
     return str(inspect.Signature(bare))
 
 
-def _words(thing: object) -> list[str]:
-    """The docstring: its paragraphs as they are, its arguments as a list."""
+def _docstring(thing: object) -> list[str]:
+    """The docstring: paragraphs unchanged, arguments as a list."""
     text = inspect.getdoc(thing) or ""
     found, listing = [], False
     for line in text.splitlines():
@@ -365,8 +384,8 @@ def _words(thing: object) -> list[str]:
             listing = True
             found += [f"*{line[:-1]}*", ""]
         elif listing and re.match(r"    \w[\w, *]*:", line):
-            argument, _, said = line.strip().partition(":")
-            found.append(f"- `{argument}`:{said}")
+            argument, _, description = line.strip().partition(":")
+            found.append(f"- `{argument}`:{description}")
         elif line.startswith("    ") and not listing:
             found.append(line)  # a formula
         else:
@@ -376,7 +395,7 @@ def _words(thing: object) -> list[str]:
 
 
 def _methods(thing: object) -> list[str]:
-    """What it can do, a line each."""
+    """The public methods and properties, one line each."""
     found = []
     for name, member in inspect.getmembers(thing):
         owned = inspect.isroutine(member) or isinstance(member, property)

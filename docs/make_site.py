@@ -1,7 +1,7 @@
-"""What mkdocs calls while it builds the site: files that pages link to are in it.
+"""Hooks of mkdocs: the site contains the files that pages link to.
 
-Pages say `../examples/svm.py`, which is right in the repository; in the site it is a text beside
-them, `repository/examples/svm.py.txt`, which every browser shows.
+A page links to `../examples/svm.py`, which is right in the repository. In the site, the link
+goes to `repository/examples/svm.py.txt`, a text file that every browser shows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LINK = re.compile(r"\]\(\.\./([^)#\s]+)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """The files that pages link to, as texts."""
+    """Add the files that pages link to, as text files."""
     pages = [page.read_text(encoding="utf-8") for page in DOCS.glob("*.md")]
     for path in sorted({path for page in pages for path in LINK.findall(page)}):
         source = (DOCS.parent / path).read_text(encoding="utf-8")
@@ -26,5 +26,5 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The links to them."""
+    """Redirect the links to these files."""
     return LINK.sub(r"](repository/\1.txt", markdown)

@@ -23,7 +23,6 @@ class LikelyPerCost:
 
     needs: ClassVar[frozenset[str]] = frozenset({"cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def propose(self, belief, rng):
         """Argmax of ln P(f(x) < best - margin std) - ln c(x)."""

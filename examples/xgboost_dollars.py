@@ -41,5 +41,5 @@ if __name__ == "__main__":
         study = Study.create(url, name="trees", space=SPACE, budget="$0.006", rate="$3.60/h")
         print(study.run(loss))
         most_expensive = max(study.history.done, key=lambda trial: trial.cost["usd"])
-        print(f"dearest: ${most_expensive.cost['usd']:.5f} at {most_expensive.params}")
+        print(f"most expensive: ${most_expensive.cost['usd']:.5f} at {most_expensive.params}")
         study.close()

@@ -1,7 +1,7 @@
-"""The studies of tests/snapshots/0.1.0: their settings and objectives, by the names of today.
+"""The studies of tests/snapshots/0.1.0: their settings and objectives, with current names.
 
-If a class or a setting is renamed, rename it here. Change nothing else: a study is its settings.
-The name of this module and of `price_of_row` are stored in the files.
+If a class or a setting is renamed, rename it here. Change nothing else, because the files store the
+settings. They also store the names of this module and of `price_of_row`.
 """
 
 import math
@@ -24,7 +24,7 @@ ROWS = [
     for solver in ("adam", "sgd", "lbfgs")
 ]
 
-# What Study.create was given. The study "shell" was made by a command.
+# The arguments of Study.create. A command created the study "shell".
 SETTINGS = {
     "mixed": {
         "space": Space(

@@ -1,8 +1,8 @@
-"""The studies of tests/snapshots/0.2.0: their settings and objectives, by the names of today.
+"""The studies of tests/snapshots/0.2.0: their settings and objectives, with current names.
 
-The code of commit a356ee0 made the files, the last one before names and modules were changed. If a
-class or a setting is renamed, rename it here. Change nothing else: a study is its settings. The
-name of this module and of `price_of` are stored in the files.
+Commit a356ee0 wrote the files, the last one before names and modules changed. If a class or a
+setting is renamed, rename it here. Change nothing else, because the files store the settings. They
+also store the names of this module and of `price_of`.
 """
 
 import math
@@ -90,8 +90,8 @@ EARLIER = [
     for n, x in ((2, 0.5), (5, 0.1), (16, 0.9), (60, 0.3))
 ]
 
-# What Study.create was given. A command made the study "shell"; "changed" was changed later; the
-# rule of "ended" says stop, because it has said so three times in a row.
+# The arguments of Study.create. A command created the study "shell". "changed" was changed later.
+# The rule of "ended" stops, because it has fired three times in a row.
 SETTINGS = {
     "mixed": {
         "space": Space(MIXED),
@@ -223,7 +223,7 @@ SETTINGS = {
         "seed": 22,
     },
 }
-# To what "changed" was changed.
+# The new settings of "changed".
 CHANGED = {
     "budget": "+$20",
     "policy": Gittins(),

@@ -92,7 +92,7 @@ def pool(mean, std, cost, best, *, cost_std=None, limit=None, **settings):
 
 
 def toy(**settings):
-    """The toy pool P of dossier 3."""
+    """The toy pool P of tests/ORACLES.md."""
     return pool(POOL_MEAN, POOL_STD, POOL_COST, POOL_BEST, **settings)
 
 
@@ -128,7 +128,7 @@ def done(number, x, value, *, cost=None, space=None, **changes):
 
 
 def two_points(cost=None, **settings):
-    """The GP of [two-point-gp]: values 0.5 at 0.2 and -0.1 at 0.8, lengthscale 0.3; a known cost of x."""
+    """The GP of [two-point-gp]; the cost is a known function of x."""
     space = Space({"x": Float(0, 1)})
     gp = build([[0.2], [0.8]], [0.5, -0.1], Hyper(np.array([0.3]), 1.0, 1e-6, 0.0))
     history = History((done(0, [0.2], 0.5, space=space), done(1, [0.8], -0.1, space=space)))

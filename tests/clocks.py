@@ -1,31 +1,32 @@
-"""A clock that goes on only when it is told to, and a run by it."""
+"""A clock that advances only when a test advances it, and an engine that uses it."""
 
 from __future__ import annotations
 
-from farthing import Optimizer, optimizer
+from farthing import Optimizer
 from farthing.budget.ledger import Ledger
+from farthing.core import asking
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.store import InMemoryStore
 from farthing.running import Finished, Usage
 
-TIMED = ("core.store", "core.clock", "optimizer", "running.worker")
+TIMED = ("core.store", "core.clock", "core.session", "core.asking", "running.worker")
 
 
 class Clock:
-    """What these rooms know as the module `time`."""
+    """Replaces the module `time` in the modules of TIMED."""
 
     def __init__(self, monkeypatch, suggestion=0.0):
         self.now = 1000.0
-        for room in TIMED:
-            monkeypatch.setattr(f"farthing.{room}.time", self)
-        suggest = optimizer.suggest
+        for module in TIMED:
+            monkeypatch.setattr(f"farthing.{module}.time", self)
+        suggest = asking.suggest
 
         def slowly(*given):
             self.now += suggestion
             return suggest(*given)
 
-        monkeypatch.setattr(optimizer, "suggest", slowly)
+        monkeypatch.setattr(asking, "suggest", slowly)
 
     def monotonic(self):
         return self.now
@@ -37,7 +38,7 @@ class Clock:
 
 
 class Timed:
-    """An engine whose trials take the seconds they are told to, and are killed at a tick."""
+    """An engine whose trials take a given number of seconds, and are killed at a tick."""
 
     kills = True
 
@@ -57,14 +58,14 @@ class Timed:
         return Finished("done", job.params["x"], self.cost, None, Usage(at, at, 1.0))
 
 
-def made(space, budget, memory=None, **settings):
-    """An Optimizer of those settings, and the settings; `memory` is one that others share."""
-    of = Settings.of(space, budget, **settings)
-    if memory is None:
-        return Optimizer.of(of), of
-    here = Optimizer.__new__(Optimizer)
-    here._remember(of, memory)
-    return here, of
+def made(space, budget, store=None, **settings):
+    """An Optimizer with these settings, and the settings; `store` may be shared with others."""
+    checked = Settings.of(space, budget, **settings)
+    if store is None:
+        return Optimizer.of(checked), checked
+    optimizer = Optimizer.__new__(Optimizer)
+    optimizer._attach(checked, store)
+    return optimizer, checked
 
 
 def shared(budget):

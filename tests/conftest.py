@@ -23,7 +23,7 @@ REASON = "FARTHING_TEST_POSTGRES does not name a server: .ci/postgres starts one
 
 @pytest.fixture(autouse=True, scope="session")
 def home(tmp_path_factory):
-    """What Farthing keeps for its user, locks and results untold, is kept elsewhere by tests."""
+    """Keep the locks and the outbox of tests out of the user's own folders."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))

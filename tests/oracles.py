@@ -1,10 +1,10 @@
-"""Slow and obvious versions of what the library computes fast, and the dossier's toy pool."""
+"""Slow, obvious versions of the fast formulas, and the toy pool of tests/ORACLES.md."""
 
 import mpmath as mp
 import numpy as np
 from scipy.stats import norm
 
-# ---------------------------------------------------------------- the toy pool P (dossier 3)
+# ---------------------------------------------------------------- the toy pool P
 POOL_NAMES = "ABCDE"
 POOL_BEST = 0.25
 POOL_MEAN = np.array([0.20, 0.22, 0.30, 0.35, 0.28])

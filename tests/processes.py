@@ -1,4 +1,4 @@
-"""Looking at real processes: which are alive, and waiting for things to happen to them."""
+"""Observe real processes: whether they are alive, and wait for events in them."""
 
 import gc
 import os
@@ -10,10 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-# Nothing takes this long, however busy the machine is, unless it is broken. Who waits in vain fails
-# before pyproject.toml's limit ends the process, and with it all that it had still to test.
+# Seconds to wait for an event. Even on a busy machine, only a broken test takes this long. It is
+# less than the limit in pyproject.toml, which would end the process and its remaining tests.
 PATIENCE = 200.0
-# What is never waited for: a test that did would run into its limit, which pyproject.toml sets.
+# Seconds that no test waits for. A test that did would exceed the limit in pyproject.toml.
 FOREVER = 1800.0
 AGAIN = 10.0  # seconds
 
@@ -28,19 +28,19 @@ def is_alive(pid: int) -> bool:
 
 
 def is_reaped(pid: int) -> bool:
-    """Whether a process is gone, and somebody has waited for it."""
+    """Whether a process has ended and its parent has waited for it."""
     return not Path(f"/proc/{pid}").exists()
 
 
 def holds_a_lock_on(file: Path, pid: int | None = None) -> bool:
-    """Whether a process, or this one, has a lock on this file that other processes see."""
+    """Whether a process (by default this one) has a lock on the file that other processes see."""
     found = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     mine = (str(pid or os.getpid()), str(file.stat().st_ino))
     return any((words[4], words[5].rpartition(":")[2]) == mine for words in found if len(words) > 5)
 
 
 def wait_until(happened: Callable[[], object], patience: float = PATIENCE) -> bool:
-    """Wait for something that another process does."""
+    """Wait for an event in another process."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if happened():
@@ -50,7 +50,7 @@ def wait_until(happened: Callable[[], object], patience: float = PATIENCE) -> bo
 
 
 class Pids:
-    """A file in which processes of a test write their ids."""
+    """A file to which the processes of a test append their ids."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,13 +74,13 @@ class Pids:
 
 
 class Lifeline:
-    """A pipe whose writing end goes to every process that is forked, to see when all are gone."""
+    """A pipe whose write end every forked process inherits, to see when all have ended."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
 
     def is_cut(self) -> bool:
-        """Whether all of them have closed it and so are ending; but for guards, who close it."""
+        """Whether all of them have ended, except supervisor processes, which close the pipe."""
         os.close(self._writing)
         ready, _, _ = select.select([self._reading], [], [], PATIENCE)
         os.close(self._reading)
@@ -88,7 +88,7 @@ class Lifeline:
 
 
 def children_of(pid: int) -> set[int]:
-    """The processes a process has started and not waited for yet, zombies included."""
+    """The children of a process that it has not waited for yet, including zombies."""
     found = set()
     for name in os.listdir("/proc"):
         with suppress(OSError):
@@ -100,9 +100,9 @@ def children_of(pid: int) -> set[int]:
 
 
 class Remains:
-    """What this process has by now: whatever is new later, and stays, was left behind.
+    """The descriptors, children and threads of this process now, to find later what a test left.
 
-    What others left before, and a collector or a thread of theirs closes meanwhile, is no concern.
+    It ignores what earlier tests left, even if that is closed in the meantime.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Remains:
 
     @property
     def new(self) -> list[object]:
-        """Descriptors, children and threads."""
+        """Descriptors, children and threads that did not exist before."""
         return [
             one for then, now in zip(self.before, self._now(), strict=True) for one in now - then
         ]
@@ -125,14 +125,14 @@ class Remains:
 
 
 def fork_off(run: Callable[[], object]) -> int:
-    """Run something in a copy of this process, which is ready for signals on return."""
+    """Run a function in a fork of this process, which can receive signals on return."""
     ready, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray leaves a handler of its own,
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())  # and others may leave a mask
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray leaves its own handler
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())  # other libraries may leave a mask
             os.close(ready)
             os.write(tell, b"!")
             os.close(tell)
@@ -147,11 +147,11 @@ def fork_off(run: Callable[[], object]) -> int:
 
 
 def exit_code(pid: int, *, insist: signal.Signals | None = None) -> int:
-    """How a process that was forked off ended; one that does not end, even stopped, is killed.
+    """The exit code of a process from `fork_off`; it is killed if it does not end.
 
     Args:
-        insist: on ending it with this signal, again every few seconds: one that Python handles
-            inside a callback of the collector, or of a library's, it forgets.
+        insist: a signal to send every few seconds until the process ends. Python loses an exception
+            of a signal handler that runs inside a callback of the garbage collector or a library.
     """
     ended = list[int]()
     again = time.monotonic() + AGAIN

@@ -1,4 +1,4 @@
-"""Studies in memory of every kind that has to be seen."""
+"""Small finished runs in memory, one of each kind that figures have to show."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ SPACE = {
 
 
 class Run(NamedTuple):
-    """What figures are made of."""
+    """The input of the figures."""
 
     settings: object
     state: object
@@ -31,11 +31,11 @@ def value(params):
 
 
 def seen(optimizer):
-    return Run(optimizer._settings, optimizer._memory.look())
+    return Run(optimizer._settings, optimizer._store.look())
 
 
 def played(count=14, *, sign=1.0, costs=("usd",), broken=(3, 6, 7), **settings):
-    """Trials that cost more the deeper they are; some of them fail, are killed, or run."""
+    """An optimizer with trials whose cost grows with the depth. Some failed or were killed."""
     budget = dict.fromkeys(costs, 200.0)
     optimizer = Optimizer(SPACE, budget, **{"policy": EIPerCost(), **settings})
     for k in range(count):

@@ -1,4 +1,4 @@
-"""A small mixed space, and whether two trials are the same."""
+"""A small mixed space, and a comparison of two trials."""
 
 import numpy as np
 import pytest

@@ -48,13 +48,13 @@ def test_adding_makes_another_history():
 
 def test_replacing_changes_one_trial_and_keeps_the_order():
     known = history()
-    told = known.replacing(replace(known[2], state="done", value=7.0, cost={"s": 1.0}))
-    assert numbers(told) == [0, 1, 2, 3, 4]
-    assert (told[2].state, told[2].value, told[2].cost) == ("done", 7.0, {"s": 1.0})
-    assert told[2].params == known[2].params
-    assert told[2].notes == known[2].notes
+    changed = known.replacing(replace(known[2], state="done", value=7.0, cost={"s": 1.0}))
+    assert numbers(changed) == [0, 1, 2, 3, 4]
+    assert (changed[2].state, changed[2].value, changed[2].cost) == ("done", 7.0, {"s": 1.0})
+    assert changed[2].params == known[2].params
+    assert changed[2].notes == known[2].notes
     assert known[2].state == "running"
-    assert [a is b for a, b in zip(known, told, strict=True)] == [True, True, False, True, True]
+    assert [a is b for a, b in zip(known, changed, strict=True)] == [True, True, False, True, True]
 
 
 def test_the_last_note_is_the_most_recent_of_its_name():
@@ -73,7 +73,7 @@ def test_a_trial_knows_its_start_and_its_predicted_cost():
     assert trial(1, predicted={"usd": 3.0, "s": 9.0}).predicted_cost == 3.0
 
 
-def test_trials_and_histories_do_not_change():
+def test_trials_and_histories_are_immutable():
     known = history()
     for value, name in [(known, "trials"), (known[0], "value"), (Outcome(1.0), "value")]:
         with pytest.raises(AttributeError):
@@ -81,7 +81,7 @@ def test_trials_and_histories_do_not_change():
 
 
 def test_trials_are_compared_by_identity():
-    """Their points are arrays, which do not compare to one truth."""
+    """Their points are arrays, which do not compare to a single bool."""
     assert trial(1) != trial(1)
     known = history()
     assert known[0] in known.trials

@@ -1,4 +1,4 @@
-"""minimize(): what it times, charges, survives and shows."""
+"""minimize(): measured and charged cost, failures, stopping and output."""
 
 import math
 import sys
@@ -20,39 +20,39 @@ def bowl(params) -> float:
     return (params["a"] - 0.3) ** 2 + 0.1 * (math.log10(params["b"]) + 1) ** 2
 
 
-# ── money ──────────────────────────────────────────────────────────────────────────────────────
+# ── cost ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_seconds_are_measured_and_thinking_is_charged():
+def test_seconds_are_measured_and_overhead_is_charged():
     measured = []
 
     def objective(params):
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         time.sleep(0.01 + 0.02 * params["a"])
-        measured.append(time.perf_counter() - begun)
+        measured.append(time.perf_counter() - started_at)
         return bowl(params)
 
     result = minimize(objective, SPACE, "9m", stop=MaxTrials(5))
-    told = [trial.cost["s"] for trial in result.history]
-    assert len(told) == len(measured) == 5
-    assert all(ours >= theirs for ours, theirs in zip(told, measured, strict=True))
+    charged = [trial.cost["s"] for trial in result.history]
+    assert len(charged) == len(measured) == 5
+    assert all(cost >= seconds for cost, seconds in zip(charged, measured, strict=True))
     assert result.ledger.overhead > 0
-    assert result.spent == pytest.approx(sum(told) + result.ledger.overhead)
+    assert result.spent == pytest.approx(sum(charged) + result.ledger.overhead)
     assert result.spent == result.ledger.spent
-    assert "of it thinking" in str(result)
+    assert "of it overhead" in str(result)
 
 
-def test_seconds_end_it():
+def test_a_budget_in_seconds_ends_the_run():
     result = minimize(lambda params: time.sleep(0.05) or bowl(params), SPACE, "0.3s")
-    told = [trial.cost["s"] for trial in result.history]
-    assert sum(told[:-1]) < 0.3  # what has begun is let finish
+    charged = [trial.cost["s"] for trial in result.history]
+    assert sum(charged[:-1]) < 0.3  # the last trial finishes
     assert (
         "is spent" in result.stop_reason.sentence
         or "nothing affordable" in result.stop_reason.sentence
     )
 
 
-def test_the_black_box_is_called_once_per_trial_with_what_the_trial_says():
+def test_the_objective_is_called_once_per_trial_with_its_parameters():
     seen = []
 
     def objective(params):
@@ -62,11 +62,11 @@ def test_the_black_box_is_called_once_per_trial_with_what_the_trial_says():
 
     result = minimize(objective, SPACE, 20, policy=Random())
     assert seen == [dict(trial.params) for trial in result.history]
-    assert 9 <= len(seen) <= 10  # the cost is learnt: the last one may not be sure to fit
+    assert 9 <= len(seen) <= 10  # the cost is estimated, so the last trial may not be affordable
     assert result.spent == 2 * len(seen)
 
 
-def test_an_objective_that_knows_its_cost_says_so():
+def test_an_objective_may_return_its_cost():
     result = minimize(
         lambda params: Outcome(bowl(params), cost=1 + params["a"]), SPACE, "$12", policy=EI()
     )
@@ -96,15 +96,15 @@ def test_seconds_and_dollars_together():
     )
 
 
-def test_a_cost_that_is_missing_is_asked_for():
+def test_a_missing_cost_is_an_error():
     with pytest.raises(InvalidInput, match=r"return Outcome\(value, cost=\.\.\.\)"):
         minimize(bowl, SPACE, "$5")
 
 
-# ── ends ───────────────────────────────────────────────────────────────────────────────────────
+# ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_it_ends_with_a_reason():
+def test_the_stop_reason():
     assert "5 of at most 5" in minimize(bowl, SPACE, stop=MaxTrials(5)).stop_reason.sentence
     assert "5 trials" in minimize(bowl, SPACE, "5 trials").stop_reason.sentence
     good = minimize(bowl, SPACE, "60 trials", stop=Target(0.1), seed=1)
@@ -116,7 +116,7 @@ def test_it_ends_with_a_reason():
     assert len(rich.history) < 40
 
 
-def test_what_would_never_end_is_refused():
+def test_a_run_that_would_never_end_is_refused():
     with pytest.raises(InvalidInput, match="never end"):
         minimize(bowl, SPACE)
     for number in (-1, True, math.nan):
@@ -124,7 +124,7 @@ def test_what_would_never_end_is_refused():
             minimize(bowl, SPACE, "5 trials", failures_in_a_row=number)
 
 
-def test_it_is_decided_by_the_seed():
+def test_the_seed_determines_the_run():
     def values(seed):
         return [trial.value for trial in minimize(bowl, SPACE, "8 trials", seed=seed).history]
 
@@ -139,7 +139,7 @@ def test_maximize_and_noisy_reach_the_optimizer():
     assert noisy.best.value == 1.0
 
 
-# ── failures ───────────────────────────────────────────────────────────────────────────────────
+# ── failures ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_an_exception_is_a_failed_trial_even_the_first(budget, cost):
         (lambda *params: 1.0, None),
     ],
 )
-def test_what_is_no_objective_is_refused_before_anything_is_asked(objective, part, tmp_path):
+def test_an_invalid_objective_is_refused_before_the_first_trial(objective, part, tmp_path):
     from farthing.running import CallableTask, InProcess
 
     for engine in (InProcess, CallableTask):
@@ -211,7 +211,7 @@ def test_no_value_is_a_failure_not_a_result(returned, error):
     assert "no trial returned a value" in str(result)
 
 
-def test_five_failures_in_a_row_end_it_with_the_first_traceback():
+def test_five_failures_in_a_row_end_the_run_with_the_first_traceback():
     calls = []
 
     def objective(params):
@@ -229,14 +229,17 @@ def test_five_failures_in_a_row_end_it_with_the_first_traceback():
     calls.clear()
     assert len(minimize(objective, SPACE, "9m", failures_in_a_row=2).history) == 4
     calls.clear()
-    told = minimize(
+    returned = minimize(
         lambda params: Outcome(failed="no licence", cost=1.0), SPACE, 50, failures_in_a_row=3
     )
-    assert told.stop_reason.sentence == "3 trials in a row failed; the first of them:\nno licence"
-    assert told.spent == 3
+    assert (
+        returned.stop_reason.sentence
+        == "3 trials in a row failed; the first error was:\nno licence"
+    )
+    assert returned.spent == 3
 
 
-def test_a_failure_nobody_can_price_is_a_failure_that_cost_nothing():
+def test_a_failure_of_unknown_cost_costs_nothing():
     def objective(params):
         raise RuntimeError("boom")
 
@@ -246,7 +249,7 @@ def test_a_failure_nobody_can_price_is_a_failure_that_cost_nothing():
     assert "RuntimeError: boom" in result.stop_reason.sentence
 
 
-def test_a_failure_that_cannot_say_its_cost_is_charged_what_it_was_expected_to():
+def test_a_failure_without_a_cost_is_charged_its_predicted_cost():
     def objective(params):
         calls.append(params)
         if len(calls) > 6:
@@ -261,7 +264,7 @@ def test_a_failure_that_cannot_say_its_cost_is_charged_what_it_was_expected_to()
         assert trial.cost["usd"] == trial.predicted["usd"] == pytest.approx(1.0, rel=0.3)
 
 
-def test_an_interrupt_keeps_what_was_paid():
+def test_an_interrupt_keeps_finished_trials_and_charges_the_running_one():
     calls = []
 
     def objective(params):
@@ -289,12 +292,11 @@ def test_an_interrupt_keeps_what_was_paid():
     assert unknown.spent + unknown.ledger.reserved >= 6
 
 
-def test_an_interrupt_of_our_own_thought_keeps_the_result():
+def test_an_interrupt_during_a_suggestion_keeps_the_result():
     @dataclass(frozen=True)
     class Interrupted:
         needs: ClassVar[frozenset[str]] = frozenset()
         reads: ClassVar[frozenset[str]] = frozenset()
-        models: ClassVar[bool] = False
 
         def propose(self, belief, rng):
             if belief.number == 3:
@@ -307,16 +309,16 @@ def test_an_interrupt_of_our_own_thought_keeps_the_result():
     assert result.found is not None
 
 
-# ── the result ─────────────────────────────────────────────────────────────────────────────────
+# ── the result ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_result_in_words():
+def test_a_result_as_text():
     result = minimize(bowl, SPACE, "$6", cost=lambda params: 2.0)
     lines = str(result).splitlines()
     assert lines[0] == "stopped: " + result.stop_reason.sentence
     assert f"{result.best.value:.6g} (trial {result.best.number}) at a=" in lines[1]
     assert lines[2].startswith("spent:   $6.00 of $6.00; 3 trials (3 done); ")
-    assert lines[2].endswith(" of it thinking")
+    assert lines[2].endswith(" of it overhead")
 
 
 def test_a_result_as_a_table():
@@ -331,7 +333,7 @@ def test_a_result_as_a_table():
     assert set(table["state"]) == {"done"}
 
 
-def test_without_pandas_the_table_says_what_to_install(monkeypatch):
+def test_without_pandas_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     result = minimize(bowl, SPACE, "1 trial")
     with pytest.raises(InvalidInput, match="pip install pandas"):
@@ -347,7 +349,7 @@ def test_without_pandas_the_table_says_what_to_install(monkeypatch):
         ({}, ["trial 5: "]),
     ],
 )
-def test_progress_is_a_line_for_each_trial_where_there_is_no_terminal(settings, words, capsys):
+def test_without_a_terminal_progress_is_one_line_per_trial(settings, words, capsys):
     result = minimize(bowl, SPACE, **settings, stop=MaxTrials(6), progress=True)
     shown = capsys.readouterr().out
     assert len(shown.splitlines()) == 6
@@ -357,7 +359,7 @@ def test_progress_is_a_line_for_each_trial_where_there_is_no_terminal(settings, 
     assert capsys.readouterr().out == ""
 
 
-def test_progress_on_a_terminal_is_a_bar_that_is_the_budget(monkeypatch, capsys):
+def test_progress_on_a_terminal_is_a_bar_for_the_budget(monkeypatch, capsys):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     result = minimize(bowl, SPACE, "$12", cost=lambda params: 2.0, stop=MaxTrials(6), progress=True)
@@ -368,7 +370,7 @@ def test_progress_on_a_terminal_is_a_bar_that_is_the_budget(monkeypatch, capsys)
     assert f"best {result.best.value:.6g}" in shown
 
 
-def test_failures_in_a_row_of_zero_go_on_whatever_happens():
+def test_failures_in_a_row_of_zero_never_ends_the_run():
     """As `--failures-in-a-row 0` does."""
     result = minimize(
         lambda params: Outcome(failed="no licence", cost=1.0),

@@ -1,4 +1,4 @@
-"""The contract of ask and tell: what is refused, what is kept, what is charged."""
+"""The contract of ask and tell: refused input, suggestions, charges and stops."""
 
 import math
 import pickle
@@ -44,7 +44,7 @@ def price(params) -> float:
 
 
 def play(optimizer: Optimizer, count: int, f=bowl, cost=price) -> list:
-    """Ask and tell `count` times; the points asked for."""
+    """Ask and tell `count` times, and return the points."""
     asked = []
     for _ in range(count):
         trial = optimizer.ask()
@@ -54,7 +54,7 @@ def play(optimizer: Optimizer, count: int, f=bowl, cost=price) -> list:
 
 
 def seen(optimizer: Optimizer) -> tuple:
-    """All that a mistake must not change."""
+    """Everything that refused input must not change."""
     rows = [(t.number, dict(t.params), t.state, t.value, dict(t.cost)) for t in optimizer.history]
     return rows, optimizer.ledger, optimizer.best
 
@@ -70,7 +70,7 @@ def refuses(optimizer: Optimizer, call, match: str) -> None:
     assert seen(optimizer) == before
 
 
-# ── settings ───────────────────────────────────────────────────────────────────────────────────
+# ── settings ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def refuses(optimizer: Optimizer, call, match: str) -> None:
         ({"space": {}}, "at least one parameter"),
         ({"space": None}, "at least one parameter"),
         ({"space": {"a": 3}}, "a"),
-        ({"budget": "two hours"}, "no amount"),
+        ({"budget": "two hours"}, "is not a budget"),
         ({"budget": "3 parsecs"}, "unknown unit"),
         ({"budget": -1}, "positive"),
         ({"budget": math.nan}, "positive"),
@@ -89,26 +89,26 @@ def refuses(optimizer: Optimizer, call, match: str) -> None:
         ({"seed": 1.5}, "whole number"),
         ({"seed": True}, "whole number"),
         ({"policy": "carbo"}, "expected a policy"),
-        ({"policy": EI}, r"give one that is made, EI\(\.\.\.\)"),
+        ({"policy": EI}, r"expected an instance. Pass EI\(\.\.\.\)"),
         ({"policy": CArBO()}, "needs a budget"),
         ({"stop": "soon"}, "expected a stop"),
         ({"stop": MaxTrials}, r"MaxTrials\(\.\.\.\)"),
         ({"stop": lambda belief, proposal, rng: None}, "expected a stop"),
         ({"budget": 9, "cost": 3.0}, "function of the parameters"),
         ({"budget": 9, "cost": LogGP}, "function of the parameters"),
-        ({"budget": 9, "cost": {"cost": "dear"}}, "function of the parameters"),
-        # a setting that nothing reads
-        ({"cost": price}, "read by nothing"),
-        ({"cost": price, "budget": "9 trials"}, "read by nothing"),
-        ({"cost": {"usd": price}, "budget": "9s"}, "read by nothing"),
-        ({"worth": 0.1}, "read by nothing"),
-        ({"worth": 0.1, "budget": 9, "policy": EIPerCost()}, "read by nothing"),
-        ({"worth": 0.1, "budget": 9, "policy": Gittins(worth=1.0)}, "read by nothing"),
+        ({"budget": 9, "cost": {"cost": "expensive"}}, "function of the parameters"),
+        # settings without effect
+        ({"cost": price}, "has no effect"),
+        ({"cost": price, "budget": "9 trials"}, "has no effect"),
+        ({"cost": {"usd": price}, "budget": "9s"}, "has no effect"),
+        ({"worth": 0.1}, "has no effect"),
+        ({"worth": 0.1, "budget": 9, "policy": EIPerCost()}, "has no effect"),
+        ({"worth": 0.1, "budget": 9, "policy": Gittins(worth=1.0)}, "has no effect"),
         (
             {"worth": 0.1, "budget": 9, "policy": EI(), "stop": NotWorthIt(worth=1.0)},
-            "read by nothing",
+            "has no effect",
         ),
-        # a worth that is needed, or makes no sense
+        # a worth that is missing or invalid
         ({"budget": 9, "stop": NotWorthIt()}, "worth"),
         ({"budget": 9, "stop": any_of(MaxTrials(9), NotWorthIt())}, "worth"),
         ({"budget": 9, "stop": NotWorthIt(), "worth": -1}, "positive"),
@@ -116,13 +116,13 @@ def refuses(optimizer: Optimizer, call, match: str) -> None:
         ({"budget": "2h", "stop": NotWorthIt(), "worth": "0.01 = $20"}, "usd"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings, match):
+def test_invalid_settings_are_refused(settings, match):
     with pytest.raises(InvalidInput, match=match) as refusal:
         Optimizer(**{"space": SPACE, **settings})
     assert str(refusal.value).endswith(".")
 
 
-def test_settings_that_make_sense_are_taken():
+def test_valid_settings_are_accepted():
     assert isinstance(Optimizer(SPACE).policy, EI)
     assert isinstance(Optimizer(SPACE, "9 trials").policy, EI)
     assert isinstance(Optimizer(SPACE, "2h").policy, Gittins)
@@ -132,7 +132,7 @@ def test_settings_that_make_sense_are_taken():
     assert Optimizer(SPACE, policy=EIPerCost(), cost=price).ask().predicted_cost > 1.0
 
 
-def test_a_worth_may_be_a_sentence_in_the_unit_of_the_budget():
+def test_a_worth_may_be_a_text_in_the_unit_of_the_budget():
     in_words = Optimizer(SPACE, "$40", stop=NotWorthIt(), worth="0.01 = $20", cost=price)
     in_figures = Optimizer(SPACE, "$40", stop=NotWorthIt(), worth=0.0005, cost=price)
     assert in_words.worth == pytest.approx(0.01 / 20)
@@ -141,7 +141,7 @@ def test_a_worth_may_be_a_sentence_in_the_unit_of_the_budget():
     assert in_words.verdict.threshold == pytest.approx(math.log(0.0005))
 
 
-# ── bad input ──────────────────────────────────────────────────────────────────────────────────
+# ── bad input ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_a_worth_may_be_a_sentence_in_the_unit_of_the_budget():
         ({"value": 1, "failed": "both", "cost": 1}, "exactly one"),
         ({"value": 1, "killed": True, "cost": 1}, "exactly one"),
         ({"failed": "both", "killed": True, "cost": 1}, "exactly one"),
-        ({"failed": "", "cost": 1}, "in words"),
-        ({"failed": True, "cost": 1}, "in words"),
+        ({"failed": "", "cost": 1}, "as a text"),
+        ({"failed": True, "cost": 1}, "as a text"),
         ({"value": 1}, "missing"),
         ({"failed": "no memory"}, "missing"),
         ({"killed": True}, "missing"),
@@ -176,7 +176,7 @@ def test_a_bad_tell_changes_nothing(told, match):
     play(optimizer, 2)
     trial = optimizer.ask()
     refuses(optimizer, lambda: optimizer.tell(trial, **told), match)
-    optimizer.tell(trial, 0.5, cost=2.0)  # and it can still be told
+    optimizer.tell(trial, 0.5, cost=2.0)  # it can still be told
     assert optimizer.history[2].state == "done"
 
 
@@ -185,12 +185,14 @@ def test_a_trial_is_told_once_and_only_if_it_was_asked():
     trial = optimizer.ask()
     other = Optimizer(SPACE, 50, policy=Random(), seed=1).ask()
     for stranger in (other, 1, -1, 0.0, None, "0"):
-        refuses(optimizer, lambda s=stranger: optimizer.tell(s, 1.0, cost=1.0), "never asked")
+        refuses(optimizer, lambda s=stranger: optimizer.tell(s, 1.0, cost=1.0), "did not return it")
     optimizer.tell(trial, 0.5, cost=2.0)
     for again in (trial, 0):
-        refuses(optimizer, lambda s=again: optimizer.tell(s, 1.0, cost=1.0), "told already")
+        refuses(
+            optimizer, lambda s=again: optimizer.tell(s, 1.0, cost=1.0), "already has an outcome"
+        )
     added = optimizer.add({"a": 0.2, "b": 0.1}, 0.4, cost=1.0)
-    refuses(optimizer, lambda: optimizer.tell(added, 1.0, cost=1.0), "told already")
+    refuses(optimizer, lambda: optimizer.tell(added, 1.0, cost=1.0), "already has an outcome")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +219,7 @@ def test_a_bad_add_changes_nothing(params, value, cost, match):
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "3"])
 def test_a_bad_ask_changes_nothing(count):
     optimizer = Optimizer(SPACE, 50)
-    refuses(optimizer, lambda: optimizer.ask(count), "how many")
+    refuses(optimizer, lambda: optimizer.ask(count), "the number of trials")
 
 
 def test_a_row_that_is_not_in_the_table_is_refused():
@@ -232,15 +234,15 @@ def test_a_row_that_is_not_in_the_table_is_refused():
     assert "every row of the table was tried" in optimizer.verdict.because
 
 
-def test_a_known_cost_that_is_no_cost_says_so():
+def test_a_known_cost_that_is_invalid_is_refused():
     optimizer = Optimizer(SPACE, 50, cost=lambda params: -1.0)
     refuses(optimizer, optimizer.ask, "at least 0")
 
 
-# ── asking ─────────────────────────────────────────────────────────────────────────────────────
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_words_of_a_trial():
+def test_the_reason_of_a_trial():
     optimizer = Optimizer(MIXED, 200, seed=3)
     for number in range(8):
         trial = optimizer.ask()
@@ -268,19 +270,19 @@ def test_the_params_of_a_trial_are_the_users_own():
 @pytest.mark.parametrize(
     "policy", [EI(), CArBO(), Random(), Sobol()], ids=lambda p: type(p).__name__
 )
-def test_the_seed_decides(policy):
+def test_the_seed_decides_the_suggestions(policy):
     first, again, other = (
         play(Optimizer(SPACE, 60, policy=policy, seed=seed), 9) for seed in (4, 4, 5)
     )
     np.testing.assert_array_equal(first, again)
-    # Whatever the seed, the start begins in the middle of the space.
+    # With any seed, the initial design begins in the middle of the space.
     begun = 1 if "model" in policy.needs else 0
     assert all(abs(x - y).max() > 1e-6 for x, y in zip(first[begun:], other[begun:], strict=True))
 
 
 @pytest.mark.parametrize("policy", [EI(), CArBO()], ids=lambda p: type(p).__name__)
-def test_what_was_told_decides_the_next_question(policy):
-    """A run that is replayed with the same answers asks the same questions (a resume)."""
+def test_results_decide_the_next_suggestion(policy):
+    """The same results give the same suggestions, so that a run can be resumed."""
     original = Optimizer(SPACE, 40, policy=policy, seed=2)
     play(original, 10)
     resumed = Optimizer(SPACE, 40, policy=policy, seed=2)
@@ -292,12 +294,12 @@ def test_what_was_told_decides_the_next_question(policy):
 
 
 @pytest.mark.parametrize("policy", [EI(), CArBO(), Gittins()], ids=lambda p: type(p).__name__)
-def test_a_pickled_optimizer_goes_on_as_if_nothing_had_happened(policy):
+def test_a_pickled_optimizer_continues_identically(policy):
     optimizer = Optimizer(MIXED, 60, policy=policy, stop=Target(-50.0), seed=2)
     f, cost = (lambda params: math.log(params["lr"])), (lambda params: 1.0 + params["depth"] / 8)
     play(optimizer, 6, f, cost)
     optimizer.ask()  # one is running
-    assert not optimizer.verdict.stop  # and a thought is kept
+    assert not optimizer.verdict.stop  # and a suggestion is cached
     copy = pickle.loads(pickle.dumps(optimizer))
     assert copy.ledger == optimizer.ledger
     np.testing.assert_array_equal(play(copy, 3, f, cost), play(optimizer, 3, f, cost))
@@ -306,20 +308,19 @@ def test_a_pickled_optimizer_goes_on_as_if_nothing_had_happened(policy):
 
 @dataclass(frozen=True)
 class Counting:
-    """EI that counts its thoughts."""
+    """EI that counts its calls."""
 
     calls: list = field(default_factory=list)
 
     needs: ClassVar[frozenset[str]] = frozenset()
-    reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"model"})
 
     def propose(self, belief, rng):
         self.calls.append(belief.number)
         return propose(EI(), belief, rng)
 
 
-def test_verdict_and_ask_share_one_thought():
+def test_verdict_and_ask_share_one_suggestion():
     policy = Counting()
     optimizer = Optimizer(SPACE, 50, policy=policy)
     for number in range(7):
@@ -327,12 +328,12 @@ def test_verdict_and_ask_share_one_thought():
         play(optimizer, 1)
         assert policy.calls == list(range(number + 1))
     optimizer.verdict  # noqa: B018
-    optimizer.add({"a": 0.1, "b": 0.1}, 1.0, cost=1.0)  # something new: think again
+    optimizer.add({"a": 0.1, "b": 0.1}, 1.0, cost=1.0)  # something new: a new suggestion
     optimizer.verdict  # noqa: B018
     assert policy.calls == [*range(7), 7, 8]
 
 
-def test_a_look_at_the_verdict_does_not_change_what_is_asked():
+def test_reading_the_verdict_does_not_change_the_suggestion():
     looked, blind = Optimizer(SPACE, 50, seed=1), Optimizer(SPACE, 50, seed=1)
     for _ in range(8):
         assert not looked.verdict.stop
@@ -349,13 +350,13 @@ def test_several_asks_differ_and_are_reserved(policy, told):
     X = np.array([trial.x for trial in trials])
     apart = np.abs(X[:, None] - X).max(axis=2) + np.eye(5)
     assert apart.min() > 1e-3
-    held = sum(price(trial.params) for trial in trials)
-    assert optimizer.ledger.reserved == pytest.approx(held)
-    assert optimizer.ledger.left == pytest.approx(100 - spent - held)
+    reserved = sum(price(trial.params) for trial in trials)
+    assert optimizer.ledger.reserved == pytest.approx(reserved)
+    assert optimizer.ledger.left == pytest.approx(100 - spent - reserved)
     for trial in reversed(trials):  # told in any order
         optimizer.tell(trial, bowl(trial.params))
     assert optimizer.ledger.reserved == 0
-    assert optimizer.ledger.spent == pytest.approx(spent + held)
+    assert optimizer.ledger.spent == pytest.approx(spent + reserved)
 
 
 def test_ask_for_several_is_several_asks():
@@ -398,7 +399,7 @@ def test_the_threads_of_blas_are_as_before():
     assert threads() == before
 
 
-# ── telling ────────────────────────────────────────────────────────────────────────────────────
+# ── telling ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_trial_can_be_told_by_its_number():
@@ -411,7 +412,7 @@ def test_a_trial_can_be_told_by_its_number():
     assert optimizer.best.number == 1
 
 
-def test_a_known_cost_need_not_be_told_but_what_is_told_is_charged():
+def test_a_known_cost_need_not_be_reported_but_a_reported_one_is_charged():
     optimizer = Optimizer(SPACE, 50, cost=price)
     first, second = optimizer.ask(2)
     optimizer.tell(first, 1.0)
@@ -420,7 +421,7 @@ def test_a_known_cost_need_not_be_told_but_what_is_told_is_charged():
     assert optimizer.ledger.spent == price(first.params) + 0.25
 
 
-def test_no_cost_is_asked_for_where_nothing_needs_one():
+def test_no_cost_is_required_if_nothing_uses_it():
     for optimizer in (
         Optimizer(SPACE),
         Optimizer(SPACE, "9 trials"),
@@ -429,7 +430,7 @@ def test_no_cost_is_asked_for_where_nothing_needs_one():
         play(optimizer, 7, cost=lambda params: None)
         assert optimizer.best is not None
     optimizer = Optimizer(SPACE)
-    optimizer.tell(optimizer.ask(), 1.0, cost=4.0)  # what is told is kept all the same
+    optimizer.tell(optimizer.ask(), 1.0, cost=4.0)  # a reported cost is stored
     assert optimizer.ledger.spent == 4.0
     optimizer = Optimizer(SPACE, policy=EIPerCost())
     optimizer.ask()
@@ -437,7 +438,7 @@ def test_no_cost_is_asked_for_where_nothing_needs_one():
 
 
 def test_failures_are_charged_and_avoided():
-    """Half the space fails, and nothing but the failures tells the halves apart."""
+    """Half of the space fails, and the halves differ in nothing else."""
     optimizer = Optimizer(SPACE, 200, policy=EI(), seed=1)
     for _ in range(26):
         trial = optimizer.ask()
@@ -465,7 +466,7 @@ def test_the_first_trials_may_all_fail():
 
 
 def test_a_killed_trial_has_a_lower_bound_for_a_cost():
-    """Killed at 5: it would have cost more than 5, and the guess says so."""
+    """Killed at 5: the full cost is above 5, and so is the prediction."""
     space = Space({"a": Float(0, 1)})
 
     def predicted(**told) -> float:
@@ -485,7 +486,7 @@ def test_a_killed_trial_has_a_lower_bound_for_a_cost():
     assert predicted(killed=True) > predicted(value=1.0) + 0.05  # of ln c
 
 
-def test_what_was_evaluated_elsewhere_teaches_but_costs_nothing():
+def test_external_evaluations_are_learnt_from_and_not_charged():
     optimizer = Optimizer(SPACE, 50, policy=CArBO(), seed=2)
     rng = np.random.default_rng(0)
     for x in SPACE.sample(8, rng):
@@ -497,14 +498,14 @@ def test_what_was_evaluated_elsewhere_teaches_but_costs_nothing():
     assert optimizer.best.value == min(t.value for t in optimizer.history)
     trial = optimizer.ask()
     assert trial.number == 8
-    assert "uniform" not in trial.because  # it need not start from nothing
+    assert "uniform" not in trial.because  # no initial design is needed
     assert trial.predicted_cost == pytest.approx(price(trial.params), rel=0.5)
     blind = Optimizer(SPACE, 50, policy=EI())
-    blind.add({"a": 0.1, "b": 0.1}, 1.0)  # no policy that needs it: the cost may be left out
+    blind.add({"a": 0.1, "b": 0.1}, 1.0)  # the policy needs no cost
     assert dict(blind.history[0].cost) == {}
 
 
-# ── the ledger ─────────────────────────────────────────────────────────────────────────────────
+# ── the ledger ───────────────────────────────────────────────────────────────────────────────────
 
 EVENTS = st.lists(st.sampled_from(["ask", "tell", "fail", "kill", "add", "verdict"]), max_size=25)
 
@@ -557,7 +558,7 @@ def test_a_known_cost_is_never_overspent(policy, budget):
     assert optimizer.verdict.because
 
 
-def test_several_resources_are_all_kept():
+def test_several_limits_all_hold():
     optimizer = Optimizer(
         SPACE, {"s": 1e4, "usd": 12.0}, cost={"usd": lambda params: 2.0 - params["a"]}, seed=1
     )
@@ -590,7 +591,7 @@ def test_a_budget_of_trials():
     assert optimizer.ledger["cost"].spent > 3
 
 
-def test_thinking_is_charged_to_seconds_and_to_nothing_else():
+def test_overhead_is_charged_to_seconds_only():
     seconds, dollars = Optimizer(SPACE, "1h"), Optimizer(SPACE, "$40")
     for optimizer in (seconds, dollars):
         play(optimizer, 6)
@@ -603,25 +604,25 @@ def test_thinking_is_charged_to_seconds_and_to_nothing_else():
     play(optimizer, 1)
     suggestion = optimizer.ledger.overhead
     with pytest.raises(Stopped):
-        optimizer.ask()  # this thought took its time, too
+        optimizer.ask()  # this suggestion takes time, too
     assert optimizer.ledger.overhead > suggestion
 
 
-def test_a_thought_is_charged_once():
-    """However many events come after it: what is charged has passed."""
+def test_a_suggestion_is_charged_once():
+    """Also if several events follow it."""
     begun = time.perf_counter()
     optimizer = Optimizer(SPACE, "1h")
     play(optimizer, 8)
     assert 0 < optimizer.ledger.overhead <= time.perf_counter() - begun
 
 
-def test_on_the_clock_what_was_thought_is_told_from_what_passed():
-    """Ten seconds pass before a trial is told: all are charged, and none of them was thinking."""
+def test_on_the_clock_overhead_is_separate_from_other_time():
+    """Ten seconds pass before a trial is told: all are charged, and none is overhead."""
     optimizer = Optimizer(SPACE, "1h", policy=EI())
     trial = optimizer.ask()
     suggestion = optimizer.seen.overhead_s
     with optimizer.on_the_clock():
-        optimizer._time._charged -= 10.0
+        optimizer._session.clock._charged -= 10.0
         optimizer.tell(trial, 1.0, cost=10.0)
         assert optimizer.ledger.spent > 10.0
         assert optimizer.seen.overhead_s == suggestion > 0
@@ -629,7 +630,7 @@ def test_on_the_clock_what_was_thought_is_told_from_what_passed():
         assert optimizer.seen.overhead_s > suggestion
 
 
-def test_what_a_person_asks_for_takes_no_time():
+def test_edits_charge_no_time():
     optimizer = Optimizer(SPACE, "1h")
     optimizer.enqueue({"a": 0.5})
     assert (optimizer.ledger.spent, optimizer.seen.elapsed_s) == (0.0, 0.0)
@@ -637,10 +638,10 @@ def test_what_a_person_asks_for_takes_no_time():
     assert optimizer.ledger.overhead > 0
 
 
-def test_what_was_evaluated_elsewhere_brings_no_time_with_it():
+def test_external_evaluations_charge_no_time():
     optimizer = Optimizer(SPACE, "1h")
     with optimizer.on_the_clock():
-        optimizer._time._charged -= 1000.0
+        optimizer._session.clock._charged -= 1000.0
         optimizer.add({"a": 0.5, "b": 0.1}, 1.0)
         assert optimizer.ledger.spent == 0.0
         optimizer.ask()
@@ -648,22 +649,22 @@ def test_what_was_evaluated_elsewhere_brings_no_time_with_it():
 
 
 @pytest.mark.parametrize("noisy", [True, False])
-def test_to_tell_the_best_of_noisy_values_is_a_thought(noisy):
+def test_finding_the_best_of_noisy_values_is_overhead(noisy):
     optimizer = Optimizer(SPACE, "1h", noisy=noisy, policy=Random())
     for k in range(6):
         optimizer.add({"a": k / 6, "b": 0.1}, float(k))
     assert optimizer.best is not None
     optimizer.tell(optimizer.ask(), 1.0, cost=1.0)
-    before = optimizer._time.unpaid
+    before = optimizer._session.clock.unpaid
     assert optimizer.best is not None
-    assert (optimizer._time.unpaid > before) == noisy
+    assert (optimizer._session.clock.unpaid > before) == noisy
 
 
-def test_who_ends_has_waited_for_others_and_does_not_pay_for_it():
+def test_a_worker_that_ends_does_not_pay_for_waiting():
     ends, asks = Optimizer(SPACE, "1h"), Optimizer(SPACE, "1h")
     for optimizer, event in ((ends, lambda: ends.commit(TimePassed())), (asks, asks.ask)):
         with optimizer.on_the_clock():
-            optimizer._time._charged -= 1000.0
+            optimizer._session.clock._charged -= 1000.0
             event()
     assert ends.ledger.spent < 500.0
     assert asks.ledger.spent >= 1000.0
@@ -671,13 +672,12 @@ def test_who_ends_has_waited_for_others_and_does_not_pay_for_it():
 
 @dataclass(frozen=True)
 class Drawing:
-    """Policy and rule that note what they draw first."""
+    """A policy and rule that record their first random number."""
 
     drawn: list = field(default_factory=list)
 
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def propose(self, belief, rng):
         self.drawn.append(rng.random())
@@ -688,25 +688,25 @@ class Drawing:
         return Verdict(False, "go on")
 
 
-def test_every_thought_draws_from_a_stream_of_its_own_and_so_does_its_rule():
+def test_every_suggestion_and_every_verdict_has_its_own_random_stream():
     streams = Drawing()
     play(Optimizer(SPACE, 100, policy=streams, stop=streams), 3)
     play(Optimizer(SPACE, 100, policy=streams, stop=streams, seed=1), 3)
     assert len(set(streams.drawn)) == len(streams.drawn) >= 12
 
 
-def test_what_is_held_for_a_trial_is_its_80_percent_quantile():
+def test_the_reservation_of_a_trial_is_its_80_percent_quantile():
     optimizer = Optimizer(SPACE, 100, policy=EIPerCost())
     play(optimizer, 6, cost=lambda params: math.exp(3 * params["a"] + math.sin(99 * params["b"])))
     before = optimizer.seen
     x = optimizer.ask().x
     (m,), (s,) = believed(optimizer._settings, before).predicted(x)["cost"]
     assert s > 0.05
-    held = optimizer.ledger["cost"].reserved
-    assert held == pytest.approx(math.exp(m + NormalDist().inv_cdf(0.8) * s))
+    reserved = optimizer.ledger["cost"].reserved
+    assert reserved == pytest.approx(math.exp(m + NormalDist().inv_cdf(0.8) * s))
 
 
-# ── stopping ───────────────────────────────────────────────────────────────────────────────────
+# ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_rule_can_be_overruled_but_not_the_ledger():
@@ -728,7 +728,7 @@ def test_a_rule_can_be_overruled_but_not_the_ledger():
             optimizer.ask(count, anyway=True)
 
 
-def test_nothing_affordable_is_a_reason_of_its_own():
+def test_nothing_affordable_has_its_own_reason():
     optimizer = Optimizer(SPACE, 10, cost=lambda params: 4.0)
     play(optimizer, 2, cost=lambda params: None)
     assert optimizer.verdict.stop
@@ -736,7 +736,7 @@ def test_nothing_affordable_is_a_reason_of_its_own():
     assert optimizer.ledger.left == 2
 
 
-def test_a_stop_is_taken_back_when_running_trials_turn_out_cheap():
+def test_a_stop_is_revoked_if_running_trials_turn_out_cheap():
     optimizer = Optimizer(SPACE, 10, cost=lambda params: 5.0)
     first, second = optimizer.ask(2)
     assert optimizer.verdict.stop
@@ -747,7 +747,7 @@ def test_a_stop_is_taken_back_when_running_trials_turn_out_cheap():
     assert not optimizer.verdict.stop
 
 
-# ── direction and noise ────────────────────────────────────────────────────────────────────────
+# ── direction and noise ──────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("policy", [EI(), CArBO()], ids=lambda p: type(p).__name__)
@@ -761,7 +761,7 @@ def test_maximising_is_minimising_the_negative(policy):
     assert up.best.value == max(trial.value for trial in up.history)
 
 
-def test_with_noise_the_best_is_the_best_on_average_not_the_luckiest():
+def test_with_noise_the_best_has_the_best_posterior_mean():
     rng = np.random.default_rng(0)
     space = Space({"a": Float(0, 1)})
     lucky, honest = (Optimizer(space, 60, noisy=noisy, policy=Random()) for noisy in (False, True))
@@ -774,13 +774,13 @@ def test_with_noise_the_best_is_the_best_on_average_not_the_luckiest():
     assert abs(honest.best.params["a"] - 0.3) < 0.2
     best = honest.best
     honest.ask()
-    assert honest.best is best  # a running trial tells nothing
+    assert honest.best is best  # pending trials change nothing
     honest.tell(40 + 1, 5.0, cost=60.0)
     assert honest.verdict.stop
-    assert abs(honest.best.params["a"] - 0.3) < 0.2  # nor does an empty purse
+    assert abs(honest.best.params["a"] - 0.3) < 0.2  # nor does a spent budget
 
 
-def test_with_noise_three_that_agree_are_better_than_one_that_is_a_hair_lower():
+def test_with_noise_three_equal_values_beat_a_single_slightly_lower_one():
     exact, noisy = (
         Optimizer(Space({"a": Float(0, 1)}), noisy=n, policy=Random()) for n in (False, True)
     )
@@ -793,7 +793,7 @@ def test_with_noise_three_that_agree_are_better_than_one_that_is_a_hair_lower():
     assert (exact.best.params, noisy.best.params) == ({"a": 0.1}, {"a": 0.9})
 
 
-# ── objectives with a bad character ────────────────────────────────────────────────────────────
+# ── difficult objectives ──────────────────────────────────────────────────────────────
 
 HARD = {
     "constant": (lambda i: 1.0, lambda i: 1.0),
@@ -806,7 +806,7 @@ HARD = {
 
 @pytest.mark.parametrize("policy", [EI(), CArBO(), Gittins()], ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("case", HARD)
-def test_hard_answers_still_get_good_questions(case, policy):
+def test_difficult_results_still_lead_to_valid_suggestions(case, policy):
     value, cost = HARD[case]
     optimizer = Optimizer(MIXED, 1e9, policy=policy)
     for i in range(14):
@@ -820,7 +820,7 @@ def test_hard_answers_still_get_good_questions(case, policy):
     assert trial.predicted_cost > 0
 
 
-def test_what_was_evaluated_elsewhere_may_have_cost_nobody_knows_what():
+def test_external_evaluations_may_have_an_unknown_cost():
     optimizer = Optimizer(SPACE, "$9", policy=EIPerCost())
     trial = optimizer.add({"a": 0.5, "b": 0.1}, 1.5)
     assert (trial.state, trial.value, dict(trial.cost)) == ("done", 1.5, {})

@@ -56,7 +56,7 @@ ROWS = [
 ]
 
 
-# ---------------------------------------------------------------- a run of our own
+# ---------------------------------------------------------------- a run of an Optimizer
 @pytest.mark.parametrize(
     "rule",
     [
@@ -72,7 +72,7 @@ ROWS = [
     ids=repr,
 )
 def test_it_stops_where_a_run_with_the_rule_does(rule):
-    """Up to there the two runs are one: the rule changes no choice."""
+    """Up to there the two runs are equal: a rule does not change suggestions."""
     with_rule = run(any_of(rule, MaxTrials(22)))
     found = replay(LONG, rule)
     assert found.trials == len(with_rule.history) < 22
@@ -105,7 +105,7 @@ def test_a_rule_that_would_not_have_stopped_saves_and_loses_nothing():
     assert str(found).startswith("stops:  nowhere in 22 trials: ")
 
 
-def test_when_maximising_worse_is_less():
+def test_when_maximising_a_lower_value_is_lost():
     up = run(MaxTrials(22), direction="maximize")
     here, there = (
         replay(LONG, RegretGap(within=0.05)),
@@ -117,7 +117,7 @@ def test_when_maximising_worse_is_less():
     assert there.lost >= 0
 
 
-def test_the_table_for_people():
+def test_the_result_as_text():
     text = str(replay(LONG, MaxTrials(9), worth=0.01))
     lines = [line.split(":")[0] for line in text.splitlines()]
     assert lines == ["stops", "best", "lost", "spent", "saved", "gain"]
@@ -128,7 +128,7 @@ def test_the_table_for_people():
     assert plain["gain"] is None
 
 
-def test_what_was_paid_elsewhere_cannot_be_saved():
+def test_external_costs_cannot_be_saved():
     optimizer = Optimizer(SPACE, 100.0, policy=EIPerCost(), seed=1)
     for row in ROWS[:6]:
         optimizer.add({"x": row["x"], "s": row["s"]}, row["value"], cost=row["cost"])
@@ -141,7 +141,7 @@ def test_what_was_paid_elsewhere_cannot_be_saved():
     assert found.saved == pytest.approx(paid[7] + paid[8])
 
 
-def test_what_was_paid_elsewhere_makes_the_budget_no_larger():
+def test_external_costs_do_not_enlarge_the_budget():
     optimizer = Optimizer(SPACE, 10.0, policy=EIPerCost(), seed=1)
     for i in range(5):
         optimizer.add({"x": 2 + i / 8, "s": "u"}, float(i), cost=3.0)
@@ -150,7 +150,7 @@ def test_what_was_paid_elsewhere_makes_the_budget_no_larger():
     assert [step.number for step in found.steps] == [10.0] * 6 + [6.0]  # what is left
 
 
-def test_the_runs_own_worth_is_taken():
+def test_the_default_worth_is_that_of_the_run():
     optimizer = run(NotWorthIt(), policy=Gittins(), worth="0.01 = 10 cost")
     found = replay(optimizer, NotWorthIt())
     assert found.trials == len(optimizer.history)
@@ -175,15 +175,15 @@ def test_on_a_study(tmp_path):
     study.close()
 
 
-def test_overlapping_trials_that_cost_more_than_the_budget_are_no_hindrance():
-    """Four workers share a wall clock: the sum of their seconds is more than the limit."""
+def test_overlapping_trials_may_cost_more_than_the_budget():
+    """Four workers share the wall clock, so the sum of their seconds exceeds the limit."""
     optimizer = Optimizer(SPACE, "10s", policy=EI(), seed=1)
     for i in range(8):
         optimizer.add({"x": 2 + i / 8, "s": "u"}, float(i % 3), cost=4.0)
     history = tuple(
         trial.__class__(**{**vars(trial), "origin": "suggested"}) for trial in optimizer.history
     )
-    optimizer._memory.commit(
+    optimizer._store.commit(
         lambda state, now: state.__class__(ledger=state.ledger, history=History(history))
     )
     found = replay(optimizer, RegretGap(within=1e-9))
@@ -191,7 +191,7 @@ def test_overlapping_trials_that_cost_more_than_the_budget_are_no_hindrance():
     assert np.isfinite([step.number for step in found.steps[6:]]).all()
 
 
-# ---------------------------------------------------------------- a log from elsewhere
+# ---------------------------------------------------------------- a log of another tuner
 def same(found, other):
     assert found.trials == other.trials
     assert (found.spent, found.best, found.lost) == pytest.approx(
@@ -199,7 +199,7 @@ def same(found, other):
     )
 
 
-def test_rows_frames_files_and_histories_are_one(tmp_path):
+def test_rows_frames_files_and_histories_give_the_same(tmp_path):
     rule = RegretGap(within=0.05)
     found = replay(ROWS, rule, space=SPACE)
     assert found.trials is not None
@@ -216,15 +216,15 @@ def test_rows_frames_files_and_histories_are_one(tmp_path):
     same(found, replay(str(tmp_path / "log.json"), rule, space=SPACE))
 
 
-def test_the_same_space_says_the_same_as_the_run_itself():
-    """Without a budget, so that nothing is unaffordable: the log is all there is to know."""
+def test_a_log_with_the_same_space_gives_the_same_as_the_run():
+    """Without a budget everything is affordable, so that the log contains all information."""
     optimizer = run(MaxTrials(22), budget=None)
     rows = [{**t.params, "value": t.value, "cost": t.cost["cost"]} for t in optimizer.history]
     for rule in (NotWorthIt(worth=1e-3), NoImprovement(4)):
         same(replay(rows, rule, space=SPACE, seed=3), replay(optimizer, rule))
 
 
-def test_without_a_space_it_is_what_is_between(tmp_path):
+def test_without_a_space_the_ranges_are_inferred(tmp_path):
     found = replay(ROWS, NotWorthIt(worth=1e-3))
     assert found.trials is not None
     assert 6 <= found.trials < 22
@@ -247,11 +247,11 @@ def mixed_rows():
 
 
 def test_ranges_scales_and_options_are_inferred():
-    from farthing.replay import _space_between
+    from farthing.replay import _inferred_space
 
     as_text = [{name: str(cell) for name, cell in row.items()} for row in mixed_rows()]
     for rows in (mixed_rows(), as_text):
-        found = _space_between(rows).parameters
+        found = _inferred_space(rows).parameters
         assert list(found) == ["lr", "depth", "kind", "few"]
         assert isinstance(found["lr"], Float)
         assert found["lr"].log
@@ -290,7 +290,7 @@ def test_before_the_first_value_everything_is_lost():
 
 
 # ---------------------------------------------------------------- bad input
-def test_a_rule_that_compares_with_costs_needs_some():
+def test_a_rule_that_needs_costs_refuses_a_log_without():
     rows = [{key: cell for key, cell in row.items() if key != "cost"} for row in ROWS]
     with pytest.raises(InvalidInput, match="the log has none"):
         replay(rows, NotWorthIt(worth=1e-3))
@@ -303,22 +303,22 @@ def test_a_rule_that_compares_with_costs_needs_some():
     ("rows", "says"),
     [
         ([], "no rows"),
-        ([{"value": 1.0, "cost": 2.0}] * 3, "No column of the log varies"),
-        ([{"x": 1.0, "value": 1.0}] * 3, "No column of the log varies"),
+        ([{"value": 1.0, "cost": 2.0}] * 3, "no parameter that varies"),
+        ([{"x": 1.0, "value": 1.0}] * 3, "no parameter that varies"),
         ([{"x": 1.0, "value": 1.0}, {"x": 2.0, "value": "good"}], "expected a number"),
         ("no_such_file.csv", "cannot be read"),
-        (42, "holds no evaluations"),
+        (42, "contains no evaluations"),
     ],
 )
-def test_what_cannot_be_replayed_is_refused(rows, says):
+def test_an_invalid_log_is_refused(rows, says):
     with pytest.raises(InvalidInput, match=says):
         replay(rows, NoImprovement(3))
 
 
 def test_a_missing_or_wrong_worth_is_refused():
-    with pytest.raises(InvalidInput, match="what a unit of cost is worth"):
+    with pytest.raises(InvalidInput, match="needs the exchange rate"):
         replay(ROWS, NotWorthIt(), space=SPACE)
-    with pytest.raises(InvalidInput, match="price is in usd, but the cost is counted in cost"):
+    with pytest.raises(InvalidInput, match="price is in usd, but the cost is measured in cost"):
         replay(ROWS, NotWorthIt(), space=SPACE, worth="0.01 = $20")
     with pytest.raises(InvalidInput, match="worth=0"):
         replay(ROWS, NoImprovement(3), space=SPACE, worth=0)
@@ -326,13 +326,13 @@ def test_a_missing_or_wrong_worth_is_refused():
 
 @pytest.mark.parametrize("rule", [NoImprovement, NotWorthIt, 3, None, "stalled"])
 @pytest.mark.parametrize("source", [ROWS, LONG], ids=["rows", "run"])
-def test_what_is_no_rule_is_refused(source, rule):
-    with pytest.raises(InvalidInput, match="give one that is made"):
+def test_an_invalid_rule_is_refused(source, rule):
+    with pytest.raises(InvalidInput, match="expected an instance"):
         replay(source, rule)
 
 
 @pytest.mark.parametrize("nothing", [None, "", math.nan])
-def test_a_row_with_a_price_and_no_value_is_a_trial_that_failed(nothing):
+def test_a_row_with_a_cost_and_no_value_is_a_failed_trial(nothing):
     rows = [dict(each) for each in ROWS]
     paid = replay(rows, MaxTrials(99), space=SPACE)
     rows[2]["value"] = nothing

@@ -1,4 +1,4 @@
-"""A study: what an Optimizer does, in a database, from any process, and after any interruption."""
+"""A Study does what an Optimizer does, from any process and after any interruption."""
 
 import multiprocessing
 import pickle
@@ -33,22 +33,22 @@ def make(url, name="study", **settings):
 
 
 def play(study, count):
-    """What a user does: the objective and the price of the contract tests."""
+    """Ask and tell with the objective and the costs of the contract tests."""
     for _ in range(count):
         trial = study.ask()
         study.tell(trial, value_of(trial.params), cost=price_of(trial.params))
 
 
-# ── making and finding ─────────────────────────────────────────────────────────────────────────
+# ── creating and opening ───────────────────────────────────────────────────────────────────────
 
 
-def test_it_is_a_public_name():
+def test_study_is_a_public_name():
     assert farthing.Study is Study
     with pytest.raises(AttributeError, match="Stduy"):
         farthing.Stduy  # noqa: B018
 
 
-def test_making_it_again_with_the_same_settings_opens_it(url):
+def test_creating_it_again_with_the_same_settings_opens_it(url):
     first = make(url, stop=MaxTrials(9), timeout="10m", retries=2, worth=None)
     play(first, 3)
     again = make(url, stop=MaxTrials(9), timeout=600.0, retries=2)
@@ -68,11 +68,11 @@ def test_making_it_again_with_the_same_settings_opens_it(url):
 @pytest.mark.parametrize(
     ("settings", "because"),
     [
-        ({"space": {"a": Float(-3, 5)}}, "parameter 'b', which is missing here"),
-        ({"direction": "maximize"}, "is to minimize its value, and cannot be told to maximize"),
+        ({"space": {"a": Float(-3, 5)}}, "lacks the parameter 'b'"),
+        ({"direction": "maximize"}, "which cannot change any more"),
     ],
 )
-def test_what_is_fixed_is_refused_and_nothing_is_touched(tmp_path, settings, because):
+def test_changes_that_are_impossible_are_refused(tmp_path, settings, because):
     play(make(tmp_path / "study.db"), 1)
     with pytest.raises(InvalidInput, match=f"already a study 'study'.*{because}.*another name"):
         make(tmp_path / "study.db", **settings)
@@ -82,31 +82,31 @@ def test_what_is_fixed_is_refused_and_nothing_is_touched(tmp_path, settings, bec
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"name": ""}, "what to call the study"),
+        ({"name": ""}, "a name for the study"),
         ({"retries": -1}, "retries=-1"),
         ({"timeout": "$3"}, "expected seconds"),
         ({"timeout": 0}, "timeout=0: expected seconds above 0"),
-        ({"space": {"a": Categorical([print, "b"])}}, "cannot be kept|Use a name"),
-        ({"policy": Random}, "give one that is made"),
+        ({"space": {"a": Categorical([print, "b"])}}, "cannot be stored|Use a name"),
+        ({"policy": Random}, "expected an instance"),
         ({"seed": -1}, "seed"),
     ],
 )
-def test_settings_that_make_no_sense(tmp_path, settings, sentence):
+def test_invalid_settings_are_refused(tmp_path, settings, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         make(tmp_path / "study.db", **settings)
 
 
-def test_a_study_that_is_not_there(url):
+def test_a_study_that_does_not_exist(url):
     make(url)
-    with pytest.raises(InvalidInput, match=r"no study 'x' in .*It has 'study'\. Name one that is"):
+    with pytest.raises(InvalidInput, match=r"no study 'x' in .*It has 'study'\. Give the name of"):
         Study.open(url, "x")
 
 
-def test_looking_makes_no_file(tmp_path):
+def test_looking_creates_no_file(tmp_path):
     missing = tmp_path / "none.db"
     for url in (missing, str(missing), f"sqlite:///{missing}"):
         assert Study.names(url) == Study.overview(url) == []
-        with pytest.raises(InvalidInput, match=r"no study 'x' in .*: there is no such file\."):
+        with pytest.raises(InvalidInput, match=r"no study 'x' in .*that file does not exist\."):
             Study.open(url, "x")
     assert list(tmp_path.iterdir()) == []
 
@@ -115,10 +115,10 @@ def importable_price(params):
     return 2.0 + params["a"] / 10
 
 
-def test_a_price_list_is_kept_by_name_or_given_again(tmp_path):
+def test_a_cost_function_is_stored_by_name_or_passed_again(tmp_path):
     url = tmp_path / "study.db"
     make(url, "named", cost=importable_price)
-    with pytest.raises(InvalidInput, match=r"importable_price in cost=.*not Farthing's own"):
+    with pytest.raises(InvalidInput, match=r"importable_price in cost=.*not part of Farthing"):
         Study.open(url, "named")
     study = Study.open(url, "named", trust=True)
     study.tell(study.ask(), 1.0)
@@ -136,18 +136,18 @@ def test_a_study_can_be_sent_to_another_process(url):
     study = make(url)
     play(study, 2)
     with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
-        trial = pool.submit(Study.ask, study).result()  # pickled on its way
+        trial = pool.submit(Study.ask, study).result()  # pickles the study
     assert trial.number == 2
     assert [t.state for t in study.history] == ["done", "done", "running"]
     assert len(pickle.loads(pickle.dumps(study)).history) == 3
 
 
-# ── it thinks like an Optimizer, and resumes ───────────────────────────────────────────────────
+# ── suggestions, and resuming ──────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_resumed_study_proposes_what_the_uninterrupted_one_does(tmp_path, name):
-    """And what an Optimizer does; with trials running, a failure and a kill among the first."""
+def test_a_resumed_study_suggests_what_an_uninterrupted_one_does(tmp_path, name):
+    """And what an Optimizer does, with a running, a failed and a killed trial."""
     settings = {"budget": 500.0, "policy": AS_IT_IS.made(name, "continuous"), "seed": 3}
     url = tmp_path / "study.db"
     space = Space(PARAMETERS["continuous"])
@@ -174,8 +174,8 @@ def test_a_resumed_study_proposes_what_the_uninterrupted_one_does(tmp_path, name
 
 
 @pytest.mark.parametrize("policy", [Cooling(), CArBO(), Gittins(0.01)])
-def test_thinking_in_a_budget_of_seconds_is_kept(tmp_path, policy):
-    """Cooling depends on what is left, and so on how long was thought: that is stored, too."""
+def test_overhead_in_a_budget_of_seconds_is_stored(tmp_path, policy):
+    """Cooling depends on the budget that is left, and so on the overhead."""
     url = tmp_path / "study.db"
     study = Study.create(url, name="s", space=SPACE, budget="300s", policy=policy)
     play(study, 7)
@@ -184,13 +184,13 @@ def test_thinking_in_a_budget_of_seconds_is_kept(tmp_path, policy):
     assert study.ledger.spent == pytest.approx(spent + study.ledger.overhead, rel=1e-12)
     assert Study.open(url, "s").ledger == study.ledger
     studies = [Study.open(url, "s"), Study.open(url, "s"), study]
-    proposed = [each._suggest(each._look()).suggestion.proposal for each in studies]
+    proposed = [each._asker.suggest(each._look()).suggestion.proposal for each in studies]
     for other in proposed[1:]:
         np.testing.assert_array_equal(proposed[0].x, other.x)
         assert proposed[0].because == other.because
 
 
-def test_a_rule_remembers_over_a_restart(tmp_path):
+def test_a_stopping_rule_continues_after_a_restart(tmp_path):
     url = tmp_path / "study.db"
     study = make(url, policy=EIPerCost(), stop=MaxTrials(4))
     while not study.verdict.stop:
@@ -206,7 +206,7 @@ def test_a_rule_remembers_over_a_restart(tmp_path):
         target.ask()
 
 
-def test_values_are_maximised_where_they_should_be(url):
+def test_values_are_maximised(url):
     study = make(url, direction="maximize", budget=None)
     for value in (1.0, 3.0, 2.0):
         study.tell(study.ask(), value)
@@ -214,7 +214,7 @@ def test_values_are_maximised_where_they_should_be(url):
     assert Study.open(url, "study").best.number == 1
 
 
-def test_noisy_values_have_a_best_by_the_model(tmp_path):
+def test_the_best_of_noisy_values_is_that_of_the_model(tmp_path):
     study = make(tmp_path / "s.db", policy=EI(), noisy=True, budget=None)
     optimizer = Optimizer(SPACE, policy=EI(), noisy=True)
     for _ in range(7):
@@ -227,7 +227,7 @@ def test_noisy_values_have_a_best_by_the_model(tmp_path):
 # ── asking and telling ─────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_asked_here_is_told_there(url):
+def test_one_process_asks_and_another_tells(url):
     one, other = make(url), Study.open(url, "study")
     trials = [one.ask(), other.ask(), one.ask()]
     assert [trial.number for trial in trials] == [0, 1, 2]
@@ -243,12 +243,12 @@ def test_what_is_asked_here_is_told_there(url):
     assert [r["censored"] for r in one.records()] == [0, 0, 1]
 
 
-def test_the_ledger_is_kept_at_every_step(url):
+def test_the_ledger_is_consistent_at_every_step(url):
     study = make(url, budget={"cost": 200.0, "trials": 12})
     play(study, 5)
-    held = study.ask()
+    pending = study.ask()
     assert study.ledger["trials"].reserved == 1
-    assert study.ledger.reserved_for(held.number)["cost"] > 0
+    assert study.ledger.reserved_for(pending.number)["cost"] > 0
     while not study.verdict.stop:
         trial = study.ask()
         for resource in study.ledger:
@@ -263,44 +263,44 @@ def test_the_ledger_is_kept_at_every_step(url):
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ((7, 1.0), "never asked here"),
-        (("0", 1.0), "never asked here"),
+        ((7, 1.0), "is unknown"),
+        (("0", 1.0), "is unknown"),
         ((0,), "exactly one of"),
         ((0, float("nan")), "expected a finite number"),
         ((0, "1.0"), "expected a finite number"),
     ],
 )
-def test_what_cannot_be_told(tmp_path, told, sentence):
+def test_invalid_results_are_refused(tmp_path, told, sentence):
     study = make(tmp_path / "s.db")
     study.ask()
     with pytest.raises(InvalidInput, match=sentence):
         study.tell(*told, cost=1.0)
     with pytest.raises(InvalidInput, match="cost in 'cost' is missing"):
         study.tell(0, 1.0)
-    with pytest.raises(InvalidInput, match="counted here is cost"):
+    with pytest.raises(InvalidInput, match="this study counts cost"):
         study.tell(0, 1.0, cost={"usd": 3.0})
     assert study.history[0].state == "running"
     study.tell(0, 1.0, cost=1.0)
-    with pytest.raises(InvalidInput, match=r"told already \(done\)"):
+    with pytest.raises(InvalidInput, match=r"already has an outcome \(done\)"):
         Study.open(tmp_path / "s.db", "study").tell(0, 1.0, cost=1.0)
 
 
-def test_a_trial_of_another_study_is_not_told(tmp_path):
+def test_a_trial_of_another_study_is_refused(tmp_path):
     one, other = make(tmp_path / "s.db", "one"), make(tmp_path / "s.db", "other", seed=1)
     trial = one.ask()
     other.ask()
-    with pytest.raises(InvalidInput, match="never asked here"):
+    with pytest.raises(InvalidInput, match="is unknown"):
         other.tell(trial, 1.0, cost=1.0)
 
 
-def test_the_users_own_params_are_their_own(tmp_path):
+def test_changing_the_params_of_a_trial_does_not_change_the_study(tmp_path):
     study = make(tmp_path / "s.db")
     trial = study.ask()
     trial.params.clear()
     assert study.history[0].params
 
 
-def test_a_stop_is_requested_from_anywhere_and_taken_back(url):
+def test_any_process_can_request_a_stop_and_cancel_it(url):
     study = make(url)
     Study.open(url, "study").request_stop()
     assert (study.verdict.stop, study.verdict.because) == (True, "a stop was requested")
@@ -313,19 +313,19 @@ def test_a_stop_is_requested_from_anywhere_and_taken_back(url):
     assert study.ask().number == 0
 
 
-# ── evaluations made elsewhere ─────────────────────────────────────────────────────────────────
+# ── external evaluations ───────────────────────────────────────────────────────────────────────
 
 POINTS = [SPACE.decode(x) for x in SPACE.sample(8, np.random.default_rng(4))]
 
 
-def test_what_was_evaluated_elsewhere_takes_a_number_and_nothing_of_the_budget(url):
+def test_an_external_evaluation_gets_a_number_and_costs_nothing(url):
     study, optimizer = make(url, policy=CArBO()), Optimizer(SPACE, 500.0, policy=CArBO())
     for params in POINTS:
         for each in (study, optimizer):
             each.add(params, value_of(params), cost=price_of(params))
     assert study.ledger.spent == 0
     same(Study.open(url, "study").ask(), optimizer.ask())
-    assert study.add(POINTS[0], 1.0).cost == {}  # not everybody knows what it cost elsewhere
+    assert study.add(POINTS[0], 1.0).cost == {}  # its cost may be unknown
     with pytest.raises(InvalidInput, match="Unknown parameter"):
         study.add({"z": 1}, 1.0, cost=1.0)
 
@@ -342,13 +342,13 @@ def test_trials_are_imported_from_rows_frames_files_and_studies(tmp_path):
     import pandas as pd
 
     url = tmp_path / "study.db"
-    wanted = make(url, "wanted", policy=EIPerCost())
+    expected = make(url, "expected", policy=EIPerCost())
     for params in POINTS:
-        wanted.add(params, value_of(params), cost=price_of(params))
-    elsewhere = make(url, "elsewhere")
-    elsewhere.import_trials(rows())
+        expected.add(params, value_of(params), cost=price_of(params))
+    source = make(url, "source")
+    source.import_trials(rows())
     plain = [{**row, "s": str(row["s"])} for row in rows()]
-    frame = elsewhere.dataframe()
+    frame = source.dataframe()
     frame.to_csv(tmp_path / "ours.csv", index=False)
     pd.DataFrame(plain).to_csv(tmp_path / "theirs.csv", index=False)
     sources = {
@@ -358,22 +358,22 @@ def test_trials_are_imported_from_rows_frames_files_and_studies(tmp_path):
         "our frame": frame,
         "our file": str(tmp_path / "ours.csv"),
         "their file": tmp_path / "theirs.csv",
-        "study": elsewhere,
+        "study": source,
     }
-    proposal = wanted.ask()
-    for name, source in sources.items():
+    proposal = expected.ask()
+    for name, each in sources.items():
         study = make(url, name, policy=EIPerCost())
-        assert study.import_trials(source).taken == 8
+        assert study.import_trials(each).taken == 8
         assert [t.params for t in study.history] == POINTS
         assert study.ledger.spent == 0
         same(study.ask(), proposal)
 
 
-def test_values_and_costs_have_switches_of_their_own(url):
+def test_values_and_costs_can_be_imported_separately(url):
     values, costs, both = (make(url, n, policy=EIPerCost()) for n in ("v", "c", "b"))
     values.import_trials(rows(), costs=False)
     assert [dict(t.cost) for t in values.history] == [{}] * 8
-    assert values.ask().predicted == {}  # nothing is known about costs
+    assert values.ask().predicted == {}  # no cost is known
     assert costs.import_trials(rows(), values=False).taken == 8
     both.import_trials(rows())
     assert len(costs.history) == 0
@@ -381,7 +381,7 @@ def test_values_and_costs_have_switches_of_their_own(url):
     first = Study.open(url, "c").ask()
     assert first.number == 0
     assert first.predicted_cost == pytest.approx(price_of(first.params), rel=0.6)
-    # Where a cost is known but no value, the point may still be proposed.
+    # A point with a known cost but no value may still be suggested.
     table = Space.from_rows([{"x": 1.0}, {"x": 2.0}])
     priced = make(url, "t", space=table, policy=EIPerCost())
     priced.import_trials([{"x": 1.0, "cost": 3.0}, {"x": 2.0, "cost": 4.0}], values=False)
@@ -390,7 +390,7 @@ def test_values_and_costs_have_switches_of_their_own(url):
     assert predicted == pytest.approx({1.0: 3.0, 2.0: 4.0}, rel=0.3)
 
 
-def test_only_what_another_study_knows_is_imported(tmp_path):
+def test_finished_trials_of_another_study_are_imported(tmp_path):
     study = make(tmp_path / "s.db", "from")
     trials = [study.ask() for _ in range(4)]
     study.tell(trials[0], 1.0, cost=2.0)
@@ -404,7 +404,7 @@ def test_only_what_another_study_knows_is_imported(tmp_path):
     assert taken.history[1].error == "no"
     prices = make(tmp_path / "s.db", "prices")
     assert prices.import_trials(study, values=False).taken == 3
-    found = prices._memory.look().prices
+    found = prices._store.look().prices
     assert [(dict(p.cost), p.at_least) for p in found] == [
         ({"cost": 2.0}, False),
         ({"cost": 3.0}, False),
@@ -416,15 +416,15 @@ def test_only_what_another_study_knows_is_imported(tmp_path):
     ("source", "sentence"),
     [
         ("nowhere.csv", r"'nowhere\.csv' cannot be read"),
-        ([{"colour": "red", "value": 1.0}], r"row 1: no parameter is there"),
-        ([{**POINTS[0], "value": "high"}], r"row 1: value is 'high'"),
+        ([{"colour": "red", "value": 1.0}], r"Row 1: it has no column for a parameter"),
+        ([{**POINTS[0], "value": "high"}], r"Row 1: value is 'high'"),
         ([{**POINTS[0], "a": 99.0, "value": 1.0}], "99"),
-        (42, "holds no evaluations"),
-        ({"a": 1}, "holds no evaluations"),
-        (["a"], "holds no evaluations"),
+        (42, "contains no evaluations"),
+        ({"a": 1}, "contains no evaluations"),
+        (["a"], "contains no evaluations"),
     ],
 )
-def test_what_cannot_be_imported_changes_nothing(tmp_path, source, sentence):
+def test_an_invalid_import_changes_nothing(tmp_path, source, sentence):
     study = make(tmp_path / "s.db")
     with pytest.raises(InvalidInput, match=sentence):
         study.import_trials(source)
@@ -436,10 +436,10 @@ def test_what_cannot_be_imported_changes_nothing(tmp_path, source, sentence):
 # ── looking ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_result_says_what_was_found_and_paid(url):
+def test_the_result_has_the_best_trial_and_the_costs(url):
     study = make(url, stop=MaxTrials(3))
     assert study.result().found is None
-    assert study.result().stop_reason.sentence == "it has not ended"
+    assert study.result().stop_reason.sentence == "the study has not ended"
     play(study, 3)
     result = study.result()
     assert result.best.value == min(t.value for t in study.history)
@@ -448,7 +448,7 @@ def test_the_result_says_what_was_found_and_paid(url):
     assert len(result.history) == 3
 
 
-def test_the_data_frame_and_the_records_have_everything(url):
+def test_the_data_frame_and_the_records_are_complete(url):
     study = make(url)
     play(study, 2)
     study.ask()
@@ -457,25 +457,25 @@ def test_the_data_frame_and_the_records_have_everything(url):
     assert {"param_a", "cost_cost", "state", "because", "suggest_s", "run_s"} <= set(frame.columns)
     records = study.records()
     assert [record["state"] for record in records] == ["done", "done", "running"]
-    wanted = {"number", "state", "params", "value", "cost", "because", "predicted", "censored"}
-    wanted |= {"worker", "attempt", "seed", "error", "notes", "suggest_s", "queue_s", "run_s"}
-    assert wanted <= set(records[0])
+    columns = {"number", "state", "params", "value", "cost", "because", "predicted", "censored"}
+    columns |= {"worker", "attempt", "seed", "error", "notes", "suggest_s", "queue_s", "run_s"}
+    assert columns <= set(records[0])
     assert len({record["seed"] for record in records}) == 3
     assert records[0]["params"] == dict(study.history[0].params)
 
 
-# ── many processes ─────────────────────────────────────────────────────────────────────────────
+# ── several processes ──────────────────────────────────────────────────────────────────────────
 
 
 def ask_and_tell(url):
-    """One of eight processes: asks and tells until the budget is spent, and audits the ledger."""
+    """Ask and tell until the budget is spent, and check the ledger after each ask."""
     study, seen = Study.open(url, "study", cost=eight_price), []
     while True:
         try:
             trial = study.ask()
         except Stopped:
             return seen
-        ledger = study._memory._state.ledger  # as this process's own transaction left it
+        ledger = study._store._state.ledger  # after the transaction of this process
         assert ledger.spent + ledger.reserved + ledger.left == ledger.limit
         assert ledger.spent + ledger.reserved <= ledger.limit * (1 + 1e-9)
         study.tell(trial, value_of(trial.params), cost=0.5 + trial.params["k"] / 10)
@@ -483,7 +483,7 @@ def ask_and_tell(url):
 
 
 def test_eight_processes_share_a_budget_and_never_the_same_trial(url, monkeypatch):
-    """Costs are known, so that what is held is what is paid: the limit is never passed."""
+    """Costs are known, so each reservation equals its cost, and the limit is never exceeded."""
     monkeypatch.setattr("farthing.storage.database.PATIENCE", PATIENCE)
     study = make(url, budget=25.0, cost=eight_price)
     with ProcessPoolExecutor(8, multiprocessing.get_context("fork")) as pool:

@@ -1,4 +1,4 @@
-"""A program of somebody who checks types: `make lint` lets mypy read it, strictly."""
+"""A user's program that `make lint` checks with mypy --strict."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
 """How runs are compared (dossier section 20), each measure one function of plain arrays.
 
 A run is two arrays: `costs` and `values` of its evaluations in order, NaN where one has no value.
-What is known after spending c is the right-continuous step function
+The best value after spending c is the right-continuous step function
 
     best(c) = min { y_i : c_1 + ... + c_i <= c },   NaN before the first value:
 
-an improvement counts from the moment it was paid for; nothing is interpolated or extrapolated.
+an improvement counts from the moment its cost is paid; nothing is interpolated or extrapolated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -31,7 +32,7 @@ def best_at(costs: ArrayLike, values: ArrayLike, at: ArrayLike) -> Array:
     """best(c) at each of `at`."""
     paid = np.cumsum(np.asarray(costs, dtype=np.float64))
     best = np.concatenate([[np.nan], best_so_far(values)])
-    # A millionth of a millionth: the sum of costs may miss a limit it reaches exactly.
+    # By rounding, the sum of costs may miss a limit that it reaches exactly: hence 1e-12.
     reached = np.searchsorted(paid, np.asarray(at, dtype=np.float64) * (1 + 1e-12), side="right")
     return np.asarray(best[reached])
 
@@ -58,12 +59,12 @@ def normalised(curves: Mapping[str, ArrayLike]) -> dict[str, Array]:
 def saving(
     ours: tuple[ArrayLike, ArrayLike], rival: tuple[ArrayLike, ArrayLike], budget: float
 ) -> float:
-    """100 (budget - what we paid to reach the rival's final best) / budget, in percent (CArBO).
+    """100 (budget - own cost to reach the rival's final best) / budget, in percent (CArBO).
 
-    If we never reach it, the same from the rival's side with a minus: -100 (budget - what the rival
-    paid to reach our final best) / budget; the paper does not say what its negative figures are.
-    The rival itself is there before the budget is spent, and scores more than 0 against itself:
-    to be read beside `another_seed`, or not at all. See `time_saved`.
+    If it is never reached, the same for the rival with a minus: -100 (budget - the rival's cost to
+    reach our final best) / budget; the paper does not define its negative figures. The rival
+    reaches its final value before the budget is spent, so it scores more than 0 against itself.
+    Compare with `another_seed`, or use `time_saved`.
     """
     final = [best_at(*run, [budget])[0] for run in (ours, rival)]
     if np.isnan(final[1]) or (not np.isnan(final[0]) and final[0] <= final[1]):
@@ -83,8 +84,9 @@ def time_saved(
 ) -> float:
     """100 (t_rival - t_ours) / max(t_rival, t_ours), percent: against the rival's own time.
 
-    t is what each paid to come within `tie` of the worse of the two final values, which both reach.
-    Changing sides changes the sign, so a method saves nothing over itself. Without a value: 100.
+    t is the cost to come within `tie` of the worse of the two final values, which both reach.
+    Swapping the methods changes the sign, so a method saves nothing over itself. Without a value
+    of the rival: 100.
     """
     final = np.array([best_at(*run, [budget])[0] for run in (ours, rival)])
     if np.isnan(final).any():
@@ -95,7 +97,7 @@ def time_saved(
 
 
 def another_seed(runs: Sequence[T]) -> list[tuple[T, T]]:
-    """Each run with the next one of the same method: the control of every saving."""
+    """Each run with the next one of the same method, the control of every saving."""
     return [(runs[i], runs[(i + 1) % len(runs)]) for i in range(len(runs)) if len(runs) > 1]
 
 
@@ -115,7 +117,7 @@ def ranks(values: ArrayLike, *, tie: float = 0.0) -> Array:
 
 
 def wilson(won: float, duels: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share `won` of so many duels; everything where there are none."""
+    """Wilson's 95 % interval of a share `won` of `duels` duels; [0, 1] without duels."""
     if duels == 0:
         return 0.0, 1.0
     shrunk = 1.0 + z * z / duels
@@ -153,20 +155,40 @@ def bootstrap(
 ) -> tuple[float, float]:
     """Percentile interval of a statistic of the groups' means, resampled in two stages.
 
-    `groups` has one array of seeds for each problem: problems are drawn with replacement, then the
-    seeds within each problem drawn; `statistic` takes the drawn problems' means.
+    `groups` has one array of seeds for each problem: problems are drawn with replacement, then
+    seeds within each drawn problem; `statistic` takes the drawn problems' means.
     """
     arrays = [np.asarray(group, dtype=np.float64) for group in groups]
-    rng = np.random.default_rng(seed)
-    drawn = np.empty(draws)
-    for i in range(draws):
-        problems = rng.integers(len(arrays), size=len(arrays))
-        means = [
-            arrays[p][rng.integers(len(arrays[p]), size=len(arrays[p]))].mean() for p in problems
-        ]
-        drawn[i] = statistic(np.array(means))
-    low, high = np.percentile(drawn, [50 * (1 - share), 50 * (1 + share)])
+    resampled = _resampled(tuple(map(len, arrays)), draws, seed)
+    if len(set(map(len, arrays))) == 1:  # all at once: the page has many tables of this form
+        table = np.array(arrays)
+        problems = np.array([drawn for drawn, _ in resampled])
+        seeds = np.array([within for _, within in resampled])
+        means = table[problems[:, :, None], seeds].mean(axis=2)
+    else:
+        means = np.array(
+            [
+                [arrays[p][s].mean() for p, s in zip(drawn, within, strict=True)]
+                for drawn, within in resampled
+            ]
+        )
+    low, high = np.percentile(
+        [statistic(row) for row in means], [50 * (1 - share), 50 * (1 + share)]
+    )
     return float(low), float(high)
+
+
+@lru_cache(maxsize=4)
+def _resampled(
+    sizes: tuple[int, ...], draws: int, seed: int
+) -> list[tuple[NDArray[np.int64], list[NDArray[np.int64]]]]:
+    """For each draw: the drawn problems, and the drawn seeds of each of them."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(draws):
+        problems = rng.integers(len(sizes), size=len(sizes))
+        found.append((problems, [rng.integers(sizes[p], size=sizes[p]) for p in problems]))
+    return found
 
 
 def mean_of_medians(groups: Sequence[ArrayLike], *, draws: int = DRAWS) -> list[float]:
@@ -187,7 +209,7 @@ def mean_of_medians(groups: Sequence[ArrayLike], *, draws: int = DRAWS) -> list[
 def better_on_problems(ours: ArrayLike, theirs: ArrayLike) -> tuple[int, int, float, float]:
     """(wins, losses, p of the sign test, p of Wilcoxon's test), one figure per problem, lower wins.
 
-    Two-sided; ties count for nobody. p is 1 where there is nothing to test.
+    Two-sided, ties are left out. p is 1 if there is nothing to test.
     """
     from scipy.stats import binomtest, wilcoxon
 

@@ -1,20 +1,20 @@
-"""A method against a problem with a budget and a seed, in virtual time.
+"""Run a method on a problem with a budget and a seed, in virtual time.
 
     python -m benchmarks.evidence.replay tables --methods EI,EIpu --problems lcbench/higgs --seeds 10
 
-    clock     the recorded costs; with --charge-thinking the CPU seconds of ask and tell, too
-    budget    so many typical costs of the problem, several budgets separated by commas
-    limits    where ours would have a trial killed it is, and pays what it had cost by then
+    clock     the recorded costs; with --charge-overhead also the CPU seconds of ask and tell
+    budget    in typical costs of the problem; several budgets are separated by commas
+    limits    a trial of farthing is killed at its limit and pays the cost up to then
     the end   an evaluation that would end after the budget is cut off there and has no value;
-              a run also ends after `--most` evaluations, and when the method has nothing to ask
-    batches   `Job.batch` of ours at the same time, one batch after the other: the budget is of the
-              time that passes, of each batch its dearest evaluation
-    tables    whatever is asked of a sampled table becomes the nearest row that is free, for every
-              method; with --rows ours is told the rows and asks for those
+              a run also ends after `--most` evaluations or if the method has no suggestion
+    batches   `Job.batch` trials of farthing at the same time, one batch after the other; the budget
+              is elapsed time, and a batch takes the time of its longest evaluation
+    tables    a configuration that a sampled table does not have is replaced by the nearest unused
+              row, for every method; with --rows farthing knows the rows and suggests only these
 
 Every run is one JSON line of `benchmarks/results/replays/<suite>.jsonl`, written when it ends and
-packed by `python -m benchmarks pack`; runs that are there are not made again, so a kill loses only
-what was running. `benchmarks/README.md` has the fields.
+packed by `python -m benchmarks pack`. Kept runs are not repeated, so an interruption loses only the
+active runs. `benchmarks/README.md` describes the fields.
 """
 
 from __future__ import annotations
@@ -56,65 +56,66 @@ from farthing.history import TrialState
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "replays"
 BUDGET = 60.0  # typical costs
 MOST = 200  # evaluations of a run, or twice the budget where that is more
-WARM_UP = 12  # evaluations: more than the initial design of anybody
+WARM_UP = 12  # evaluations: more than any method's initial design
 EQUIVALENT = FOLDER.parent / "equivalent_sources.json"
-# Where it is decided what is evaluated: these modules and folders of the package, and the file from
-# which they are called.
+# The code that decides what is evaluated: these modules and folders of the package, and the file
+# that calls them.
 DECIDING = frozenset(
     ("errors", "notebook", "space", "budget", "history", "models", "cost", "acquisition")
     + ("policies", "stopping")
 )
 SUGGESTING = "core/suggest.py"
-PATIENCE = 600.0  # CPU seconds of thinking after which a run is given up
+PATIENCE = 600.0  # CPU seconds of overhead after which a run is ended as too slow
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be run; two equal jobs give the same run."""
+    """The inputs of a run; two equal jobs give the same run."""
 
     problem: str
     method: str
     seed: int
     budget: float = BUDGET  # typical costs
     most: int = MOST
-    clock: bool = False  # whether thinking is charged
-    rows: bool = False  # whether ours is told the rows of a sampled table
+    clock: bool = False  # whether overhead is charged
+    rows: bool = False  # whether farthing knows the rows of a sampled table
     batch: int = 1  # evaluations at the same time: see `_play_together`
-    own_seed: bool = False  # whether the problem has seeds of its own: see `seed_of`
+    own_seed: bool = False  # whether seeds differ between problems: see `seed_of`
 
 
 def most_of(budget: float) -> int:
-    """Evaluations that a run of so many typical costs may make."""
+    """The maximum number of evaluations of a run with this budget in typical costs."""
     return max(MOST, round(2 * budget))
 
 
 def seed_of(job: Job) -> int:
-    """What the method is seeded with.
+    """The seed of the method.
 
-    With the same seeds on every problem a method makes the same start on all of them, so that five
-    seeds are five starts, however many problems there are: a lucky one is lucky everywhere.
+    With the same seeds on every problem a method has the same initial design on all of them. Five
+    seeds are then only five designs, and a lucky design is lucky on every problem. The name of the
+    problem is part of the seed, so problems must keep their names.
     """
     return crc32(f"{job.problem} {job.seed}".encode()) >> 1 if job.own_seed else job.seed
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a job: cost, value (None: failed or cut off) and thinking of each evaluation."""
+    """The result of a job: cost, value (None: failed or cut off) and overhead of each evaluation."""
 
     job: Job
-    limit: float  # the budget in units of cost; with batches, of time that they share
+    limit: float  # the budget in units of cost; with batches, of elapsed time
     costs: tuple[float, ...] = ()
     values: tuple[float | None, ...] = ()
     overhead: tuple[float, ...] = ()
     ended: str = ""
     error: str | None = None
-    versions: dict[str, str] = field(default_factory=dict)  # farthing's, and of its source
-    # (evaluation, cost, value) that those killed at a limit of ours would have had
+    versions: dict[str, str] = field(default_factory=dict)  # of farthing, and its source mark
+    # (evaluation, cost, value) that trials killed at a limit of farthing would have had
     killed: tuple[tuple[int, float, float | None], ...] = ()
 
 
 def replay(problem: Problem, job: Job) -> Run:
-    """Ask, evaluate, tell, until the budget is spent; what a method raises ends its run."""
+    """Ask, evaluate and tell until the budget is spent; an exception of the method ends the run."""
     limit = job.budget * problem.typical_cost
     costs: list[float] = []
     values: list[float | None] = []
@@ -141,7 +142,7 @@ def _play(
     overhead: list[float],
     killed: list[tuple[int, float, float | None]],
 ) -> str:
-    """Fill the lists, evaluation by evaluation; why it ended."""
+    """Fill the lists, evaluation by evaluation; returns why the run ended."""
     table = problem.table
     if job.clock:
         warm_up(job.method)
@@ -157,9 +158,9 @@ def _play(
     rows = Rows(table) if table is not None else None
     spent, before = 0.0, None
     while len(costs) < job.most:
-        begun = time.process_time()
+        started = time.process_time()
         params = method.ask()
-        suggestion = time.process_time() - begun
+        suggestion = time.process_time() - started
         if params is None:
             return "nothing to ask"
         if rows is not None:
@@ -169,7 +170,7 @@ def _play(
             cost, before = problem.move(params, before), params
         spent += suggestion if job.clock else 0.0
         left = limit - spent
-        most = getattr(method, "limit", math.inf)  # where it would have a trial killed: ours
+        most = getattr(method, "limit", math.inf)  # the cost at which farthing kills it
         if cost > most and most < left:
             killed.append((len(costs), cost, value))
             costs.append(most)
@@ -185,9 +186,9 @@ def _play(
         spent += cost
         if cut:
             return "budget"
-        begun = time.process_time()
+        started = time.process_time()
         method.tell(params, Evaluation(value, cost))
-        suggestion = time.process_time() - begun
+        suggestion = time.process_time() - started
         overhead[-1] += suggestion
         spent += suggestion if job.clock else 0.0
         if spent >= limit:
@@ -205,17 +206,17 @@ def _play_together(
     values: list[float | None],
     overhead: list[float],
 ) -> str:
-    """Synchronous batches (Lee et al. 2020, algorithm 2): the next is asked when all have ended.
+    """Synchronous batches (Lee et al. 2020, algorithm 2): the next starts when all have ended.
 
-    A batch takes the time of its dearest evaluation, and costs the sum of them. What would end
-    after the budget is cut off there, as everything is.
+    A batch takes the time of its longest evaluation and costs the sum of all. An evaluation that
+    would end after the budget is cut off there.
     """
     if job.clock or job.rows or problem.move is not None:
-        raise ValueError("batches are replayed without thinking, told rows and moves")
+        raise ValueError("Batches cannot be combined with `clock`, `rows` or a cost that depends on the move.")
     method = Together(job.method, problem.space, budget=limit, seed=seed_of(job))
     rows = Rows(problem.table) if problem.table is not None else None
     while len(costs) < job.most:
-        begun = time.process_time()
+        started = time.process_time()
         batch = method.ask(min(job.batch, job.most - len(costs)))
         if not batch:
             return "nothing to ask"
@@ -231,7 +232,7 @@ def _play_together(
         method.now += max(evaluation.cost for _, _, evaluation in ended)
         for each in ended:
             method.tell(*each)
-        suggestion = (time.process_time() - begun) / len(batch)
+        suggestion = (time.process_time() - started) / len(batch)
         costs.extend(evaluation.cost for _, _, evaluation in ended)
         values.extend(evaluation.value for _, _, evaluation in ended)
         overhead.extend([suggestion] * len(batch))
@@ -244,7 +245,7 @@ def _play_together(
 
 @cache
 def warm_up(name: str) -> None:
-    """Let a method import what it imports: no suggestion is charged for that."""
+    """Let a method load its imports, so that no suggestion is charged for them."""
     method = make(name, Space({"x": Float(0.0, 1.0)}), budget=100.0, seed=0, evaluations=30)
     for _ in range(WARM_UP):
         params = method.ask()
@@ -254,7 +255,7 @@ def warm_up(name: str) -> None:
 
 
 class Rows:
-    """The rows of a table: what a method asks for becomes the nearest row not evaluated yet."""
+    """The rows of a table; a suggestion is replaced by the nearest row not evaluated yet."""
 
     def __init__(self, space: Space) -> None:
         self.table, self.plain = space, Space(space.parameters)
@@ -262,7 +263,7 @@ class Rows:
         self.rows, self.free = space.rows, np.ones(len(space.rows), dtype=bool)
 
     def nearest(self, params: Any) -> Any:
-        """The row itself if it is one."""
+        """The nearest unused row, or the nearest row if all are used."""
         x = self.plain.encode(params)
         apart = np.where(self.plain.categorical, self.rows != x, np.abs(self.rows - x))
         distance = np.where(self.free, (apart**2).sum(axis=1), np.inf)
@@ -283,7 +284,7 @@ def job_of(
     clock: bool = False,
     rows: bool = False,
 ) -> Job:
-    """The job of a comparison: thinking is charged where costs are seconds of this machine."""
+    """The job of a comparison; overhead is charged where costs are seconds of this machine."""
     measured = problem.partition("/")[0] in recorded.FAMILIES
     return Job(
         problem,
@@ -343,15 +344,15 @@ def run_of(line: str) -> Run:
 
 
 def versions() -> dict[str, str]:
-    """What this process runs."""
+    """The version and the source mark of farthing in this process."""
     return {"farthing": version("farthing"), "source": source()}
 
 
 @cache
 def source() -> str:
-    """A mark of the code that decides: the same where only comments, docstrings or form differ.
+    """A hash of the code that decides, without comments, docstrings and formatting.
 
-    Code that carries a decision out or stores it is not part of the mark.
+    Code that executes or stores a decision is not part of it.
     """
     folder, marks = Path(farthing.__file__).parent, []
     for path in sorted(folder.rglob("*.py")):
@@ -382,13 +383,13 @@ def _digits(number: float, digits: int) -> float:
 
 
 def kept(suite: str) -> dict[Job, Run]:
-    """Every run of a suite, the later of two equal jobs."""
+    """Every run of a suite; the later one of two equal jobs."""
     runs = [run_of(line) for line in lines(suite)]
     return {run.job: run for run in runs}
 
 
 def lines(suite: str) -> Iterator[str]:
-    """The lines of a suite: first what is packed, then what is new."""
+    """The lines of a suite, first the packed ones, then the new ones."""
     packed, fresh = FOLDER / f"{suite}.jsonl.gz", FOLDER / f"{suite}.jsonl"
     if packed.exists():
         with gzip.open(packed, "rt") as file:
@@ -396,13 +397,13 @@ def lines(suite: str) -> Iterator[str]:
     if fresh.exists():
         with fresh.open() as file:
             for line in file:
-                with suppress(json.JSONDecodeError):  # a kill may have cut one short
+                with suppress(json.JSONDecodeError):  # an interruption may have cut a line
                     json.loads(line)
                     yield line
 
 
 def appending(suite: str) -> TextIO:
-    """The file of a suite, open for more lines; one that a kill cut short is ended first."""
+    """The file of a suite, open for more lines; an incomplete last line is ended first."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / f"{suite}.jsonl"
     there = path.read_bytes() if path.exists() else b""
@@ -413,14 +414,14 @@ def appending(suite: str) -> TextIO:
 
 
 def pack(suite: str) -> Path:
-    """Put every run of a suite into its compressed file, in order."""
+    """Move all runs of a suite into its compressed file, sorted."""
     runs = kept(suite)
     order = sorted(runs, key=lambda job: tuple(asdict(job).values()))
     return write_packed(suite, [line_of(runs[job]) + "\n" for job in order])
 
 
 def write_packed(suite: str, order: Iterable[str]) -> Path:
-    """These lines, and no others, as the compressed file of a suite."""
+    """Replace the compressed file of a suite by these lines."""
     path = FOLDER / f"{suite}.jsonl.gz"
     path.write_bytes(gzip.compress("".join(order).encode(), mtime=0))  # no date: equal runs,
     (FOLDER / f"{suite}.jsonl").unlink(missing_ok=True)  # equal file
@@ -437,21 +438,21 @@ def carry_out(
     make_more: bool = True,
     same_source: bool = False,
 ) -> dict[Job, Run]:
-    """Every job's run: those that are kept, and the others made now, each kept at once.
+    """The run of every job: kept runs are read, missing ones are made and kept at once.
 
-    With `make_more` off, only those that are kept; with `same_source`, runs of ours that another
-    source of farthing made do not count.
+    Without `make_more` only kept runs are returned. With `same_source`, kept runs of farthing do
+    not count if a source with different decisions made them.
     """
-    wanted, ours = list(jobs), same_decisions()
+    requested, sources = list(jobs), same_decisions()
     have = {
         job: run
         for job, run in kept(suite).items()
-        if not same_source or job.method in peers.NAMES or run.versions["source"] in ours
+        if not same_source or job.method in peers.NAMES or run.versions["source"] in sources
     }
-    todo = [job for job in wanted if job not in have]
+    todo = [job for job in requested if job not in have]
     if not make_more or not todo:
-        return {job: have[job] for job in wanted if job in have}
-    begun = time.monotonic()
+        return {job: have[job] for job in requested if job in have}
+    started = time.monotonic()
     context = multiprocessing.get_context("fork")
     with (
         ProcessPoolExecutor(max(1, processes), mp_context=context) as pool,
@@ -464,13 +465,13 @@ def carry_out(
             file.write(line_of(run) + "\n")
             file.flush()
             if not quiet and (i % 10 == 0 or i == len(todo)):
-                minutes = (time.monotonic() - begun) / 60
+                minutes = (time.monotonic() - started) / 60
                 left = minutes / i * (len(todo) - i)
                 print(
                     f"{suite}: {i} of {len(todo)} runs, {minutes:.1f} min, {left:.0f} to go",
                     flush=True,
                 )
-    return {job: have[job] for job in wanted}
+    return {job: have[job] for job in requested}
 
 
 def main(arguments: list[str]) -> int:
@@ -483,36 +484,36 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--problems", required=True, help="names, separated by commas")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--budgets", default=str(BUDGET), help="typical costs (default 60)")
-    parser.add_argument("--most", type=int, help="evaluations of a run (default 200 and more)")
-    parser.add_argument("--charge-thinking", action="store_true", help="(recordings: always)")
-    parser.add_argument("--rows", action="store_true", help="tell ours the rows of a table")
+    parser.add_argument("--most", type=int, help="maximum evaluations of a run (default: at least 200)")
+    parser.add_argument("--charge-overhead", action="store_true", help="(recordings: always)")
+    parser.add_argument("--rows", action="store_true", help="let farthing know the rows of a table")
     parser.add_argument(
-        "--same-source", action="store_true", help="make runs of ours again that are of other code"
+        "--same-source", action="store_true", help="repeat runs of farthing that another source made"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     jobs = [
         job_of(
             problem,
             method,
             seed,
             budget,
-            most=asked.most,
-            clock=asked.charge_thinking,
-            rows=asked.rows,
+            most=args.most,
+            clock=args.charge_overhead,
+            rows=args.rows,
         )
-        for seed in range(asked.seeds)
-        for budget in map(float, asked.budgets.split(","))
-        for problem in asked.problems.split(",")
-        for method in asked.methods.split(",")
+        for seed in range(args.seeds)
+        for budget in map(float, args.budgets.split(","))
+        for problem in args.problems.split(",")
+        for method in args.methods.split(",")
     ]
     runs = carry_out(
         jobs,
-        asked.suite,
-        processes=asked.jobs,
-        folder=asked.data,
-        same_source=asked.same_source,
+        args.suite,
+        processes=args.jobs,
+        folder=args.data,
+        same_source=args.same_source,
     )
     for run in runs.values():
         if run.error:

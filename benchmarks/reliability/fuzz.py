@@ -118,7 +118,7 @@ def budget(text: str) -> None:
 def worth(text: str) -> None:
     """An exchange rate is a positive number, or refused."""
     settings = Settings.of({"x": Float(0, 1)}, "$40", policy=Gittins(), worth=text)
-    exchange = settings.exchange
+    exchange = settings.exchange_rate
     assert exchange is None or 0 < exchange < math.inf, exchange
 
 

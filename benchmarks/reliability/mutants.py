@@ -1,25 +1,25 @@
-"""Tests that would notice: one change of the source at a time, and does any test fail?
+"""Mutation tests: change the source in one place and check whether a test fails.
 
-    python -m benchmarks.reliability.test_map ~/.cache/farthing-mutants -n 2    once: who enters which function
-    python -m benchmarks.reliability.mutants --room normal --count 25           until a room has 25
-    python -m benchmarks.reliability.mutants --again                            survivors, after new tests
-    python -m benchmarks.reliability.mutants --table                            the table of docs/trust.md
+    python -m benchmarks.reliability.test_map ~/.cache/farthing-mutants -n 2   once: map the tests
+    python -m benchmarks.reliability.mutants --layer models --count 25         until models has 25
+    python -m benchmarks.reliability.mutants --again                           retry the survivors
+    python -m benchmarks.reliability.mutants --table                           write docs/trust.md
 
-A room's lines are drawn by the seed, and of each line one change: another operator, constant, sign
-or default, a condition turned round or taken for granted, a statement or a keyword left out, two
-arguments swapped, min for max. Left alone is what no test should notice: docstrings, annotations,
-`__all__`, what errors say, formatted text, assertions, `<` for `<=` between real numbers, and a
-shortcut for the case that something holds of all elements, left out.
+A layer is a module or a folder of the package. The seed draws lines of a layer, and one change of
+each line: another operator, constant, sign or default, a negated or constant condition, a removed
+statement or keyword, two swapped arguments, min instead of max. Some code is never changed because
+no test should notice: docstrings, annotations, `__all__`, error messages, formatted text,
+assertions, `<` against `<=` between real numbers, and the shortcut `if condition.all()`.
 
-The change is made in a copy of the tree. A fork of this process, which has loaded what tests need,
-runs the tests that enter the changed function, those of its own room first, the quickest first and
-one of each kind before the rest of its kind, up to `--limit` seconds of them a round. A failure,
-a crash or a hang notices. That the tests that noticed pass without the change is checked at the end
-of a room.
+The change is made in a copy of the tree. A fork of this process, which has imported what the tests
+need, runs the tests that enter the changed function. The tests of the same layer come first, then
+the quickest. One row of each parametrised test comes before its other rows. A round has at most
+`--limit` seconds of tests. A failure, a crash or a hang kills the mutant. At the end of a layer,
+the tests that killed mutants must pass on the unchanged code.
 
-Every mutant is a line of benchmarks/results/mutants.jsonl, with the seed of its draw and how it
-ended at first. A survivor that cannot be noticed has the reason in its line, "equivalent", written
-by hand; it does not count.
+Each mutant is one line of benchmarks/results/mutants.jsonl, with the seed of its draw and its first
+outcome. If no test can notice a survivor, its line has the reason under "equivalent", written by
+hand. Such a mutant does not count.
 """
 
 from __future__ import annotations
@@ -56,18 +56,93 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "mutants.jsonl"
 PAGE = REPO / "docs" / "trust.md"
 MAP = Path.home() / ".cache" / "farthing-mutants" / "map.json"
 
-LIMIT = 40.0  # seconds of tests a round, as they took unchanged
-ROUNDS = (12, 60)  # kinds of tests in the first rounds; the rest is the last
-PATIENCE = 60.0  # seconds beyond six times as long as it took
+LIMIT = 40.0  # seconds of tests per round, measured on the unchanged code
+ROUNDS = (12, 60)  # test functions that end the first and the second of three rounds
+PATIENCE = 60.0  # seconds beyond six times the duration on the unchanged code
 MEMORY = 8 << 30
 PRELOADED = ("numpy", "scipy.optimize", "scipy.linalg", "scipy.special", "scipy.stats", "pytest")
 PRELOADED += ("hypothesis", "sqlalchemy", "click", "rich.live", "mpmath", "pandas", "cloudpickle")
-# Read the source or the time: they would notice any change.
-NOT_ASKED = ("test_architecture", "test_docs", "test_evidence", "test_import_time", "test_speed")
+# These tests read the source or the time, so they would notice any change.
+NOT_RUN = ("test_architecture", "test_docs", "test_evidence", "test_import_time", "test_speed")
+
+# The present files of lines in mutants.jsonl that were written before the package had folders. A
+# class that moved to another file than the rest of its module has its own row.
+MOVED = {
+    "acquisition.py": "acquisition/scores.py",
+    "amending.py": "core/edits.py",
+    "asking.py": "core/suggest.py",
+    "belief.py": "acquisition/belief.py",
+    "bills.py": "core/outcomes.py",
+    "calibration.py": "cost/calibration.py",
+    "censored.py": "models/censored.py",
+    "changes.py": "core/edits.py",
+    "climb.py": "acquisition/ascent.py",
+    "coordinates.py": "space/coordinates.py",
+    "cost/choose.py": "cost/auto_cost.py",
+    "cost/median.py": "cost/point_estimate.py",
+    "crew.py": "running/thread_pool.py",
+    "decision.py": "acquisition/protocols.py",
+    "decision.py:_Held": "stopping/combine.py",
+    "decision.py:_Several": "stopping/combine.py",
+    "display.py": "view/progress.py",
+    "drawing.py": "view/primitives.py",
+    "facts.py": "view/result.py",
+    "features.py": "models/features.py",
+    "figures/drivers.py": "view/figures/drivers.py",
+    "figures/learning.py": "view/figures/learning.py",
+    "figures/prospect.py": "view/figures/prospect.py",
+    "figures/slices.py": "view/figures/slices.py",
+    "front.py": "acquisition/pareto.py",
+    "futures.py": "acquisition/lookahead.py",
+    "gp.py": "models/gp.py",
+    "hyper.py": "models/hyperparameters.py",
+    "importing.py": "data/importing.py",
+    "kernel.py": "models/kernel.py",
+    "leaving.py": "running/signals.py",
+    "ledger.py": "budget/units.py",
+    "ledger.py:Ledger": "budget/ledger.py",
+    "loop.py": "minimize.py",
+    "markup.py": "view/html.py",
+    "memory.py": "core/store.py",
+    "normal.py": "models/normal.py",
+    "pandora.py": "acquisition/exchange_rate.py",
+    "parameters.py": "space/parameters.py",
+    "paths.py": "acquisition/posterior_samples.py",
+    "plots/svg.py": "view/plots/svg.py",
+    "policies/cheap_cover.py": "policies/cost_effective_design.py",
+    "pool.py": "running/process_pool.py",
+    "rates.py": "budget/rates.py",
+    "regression.py": "models/regression.py",
+    "report/account.py": "view/report/report_facts.py",
+    "report/page.py": "view/report/page.py",
+    "report/parts.py": "view/report/parts.py",
+    "running/guard.py": "running/supervisor.py",
+    "running/plumbing.py": "running/pipes.py",
+    "search.py": "acquisition/search.py",
+    "settings.py": "core/settings.py",
+    "space.py": "space/space.py",
+    "standing.py": "core/worker_health.py",
+    "start.py": "acquisition/initial_design.py",
+    "state.py": "core/state.py",
+    "stopping/ei_faded.py": "stopping/ei_ratio.py",
+    "stopping/insignificant.py": "stopping/small_improvement.py",
+    "stopping/regret_gap_faded.py": "stopping/regret_gap_ratio.py",
+    "stopping/stalled.py": "stopping/no_improvement.py",
+    "storage/memory.py": "storage/database_store.py",
+    "storage/untold.py": "storage/outbox.py",
+    "table.py": "space/table.py",
+    "tabular.py": "data/tabular.py",
+    "thinking.py": "core/suggest.py",
+    "thrift.py": "acquisition/overhead.py",
+    "timekeeping.py": "core/clock.py",
+    "transition.py": "core/transition.py",
+    "words.py": "view/formatting.py",
+    "worker.py": "running/worker.py",
+}
 
 # ── changes ────────────────────────────────────────────────────────────────────────────────────
 
-TURNED = {
+NEGATED = {
     ast.Lt: ast.GtE,
     ast.LtE: ast.Gt,
     ast.Gt: ast.LtE,
@@ -79,7 +154,7 @@ TURNED = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
-EDGE = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+BOUNDARY = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 OPERATORS = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -94,10 +169,10 @@ OPERATORS = {
 }
 OPPOSITES = {"min": "max", "minimum": "maximum", "any": "all", "floor": "ceil", "argmin": "argmax"}
 OPPOSITES |= {there: here for here, there in OPPOSITES.items()}
-# Of no consequence, or a matter of speed and of text.
-KEYWORDS_LEFT = {"strict", "encoding", "check_finite", "dtype", "copy", "daemon", "help", "name"}
-KEYWORDS_LEFT |= {"stacklevel", "overwrite_a", "overwrite_b", "repr", "newline", "metavar", "key"}
-TINY = 1e-100  # keeps a division from failing, whatever it is
+# These keywords have no effect on results, or concern only speed or text.
+KEPT_KEYWORDS = {"strict", "encoding", "check_finite", "dtype", "copy", "daemon", "help", "name"}
+KEPT_KEYWORDS |= {"stacklevel", "overwrite_a", "overwrite_b", "repr", "newline", "metavar", "key"}
+TINY = 1e-100  # smaller constants only prevent a division by zero; their size does not matter
 TEXT = {"__repr__", "_repr_html_", "__str__"}
 
 
@@ -105,29 +180,28 @@ TEXT = {"__repr__", "_repr_html_", "__str__"}
 class Mutant:
     """One change of one file."""
 
-    room: str
-    file: str  # in the package
+    file: str  # relative to the package
     line: int
-    function: str  # the innermost that it is in; empty: none
+    function: str  # the innermost function around it; empty at module level
     change: str
     number: int  # in the order of `changes`
 
 
-def whole(node: ast.expr) -> bool:
-    """Compared with it, the edge matters."""
+def is_integer(node: ast.expr) -> bool:
+    """A comparison with an integer depends on its boundary (`<` or `<=`)."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int)
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "len"
 
 
-def other_expressions(node: ast.expr) -> Iterator[ast.expr]:
-    """What may stand for an expression."""
+def replaced_expressions(node: ast.expr) -> Iterator[ast.expr]:
+    """The expressions that may replace `node`."""
     new: Any = copy.deepcopy(node)
     match node:
         case ast.Compare(ops=[op]):
-            new.ops = [TURNED[type(op)]()]
-            if type(op) in EDGE and (whole(node.left) or whole(node.comparators[0])):
-                new.ops = [EDGE[type(op)]()]
+            new.ops = [NEGATED[type(op)]()]
+            if type(op) in BOUNDARY and (is_integer(node.left) or is_integer(node.comparators[0])):
+                new.ops = [BOUNDARY[type(op)]()]
             yield new
         case ast.BinOp() if type(node.op) in OPERATORS and not is_text(node.left):
             new.op = OPERATORS[type(node.op)]()
@@ -140,11 +214,11 @@ def other_expressions(node: ast.expr) -> Iterator[ast.expr]:
         case ast.Constant(value=bool()):
             yield ast.Constant(not node.value)
         case ast.Constant(value=int() | float()) if not 0 < abs(node.value) < TINY:
-            yield ast.Constant(other_number(node.value))
+            yield ast.Constant(replaced_number(node.value))
         case ast.IfExp():
             yield ast.IfExp(ast.UnaryOp(ast.Not(), new.test), new.body, new.orelse)
         case ast.Call():
-            yield from other_calls(node)
+            yield from replaced_calls(node)
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
             for i, generator in enumerate(node.generators):
                 if generator.ifs:
@@ -153,7 +227,7 @@ def other_expressions(node: ast.expr) -> Iterator[ast.expr]:
                     yield less
 
 
-def other_calls(node: ast.Call) -> Iterator[ast.expr]:
+def replaced_calls(node: ast.Call) -> Iterator[ast.expr]:
     first_two = node.args[:2]
     plain = not any(isinstance(a, ast.Starred) for a in first_two)
     symmetric = ast.unparse(node.func).split(".")[-1] in {*OPPOSITES, "isinstance", "hypot"}
@@ -162,7 +236,7 @@ def other_calls(node: ast.Call) -> Iterator[ast.expr]:
         new.args[:2] = [new.args[1], new.args[0]]
         yield new
     for i, keyword in enumerate(node.keywords):
-        if keyword.arg and keyword.arg not in KEYWORDS_LEFT and not is_text(keyword.value):
+        if keyword.arg and keyword.arg not in KEPT_KEYWORDS and not is_text(keyword.value):
             new = copy.deepcopy(node)
             del new.keywords[i]
             yield new
@@ -176,7 +250,7 @@ def other_calls(node: ast.Call) -> Iterator[ast.expr]:
         yield other
 
 
-def other_number(value: float) -> float:
+def replaced_number(value: float) -> float:
     if isinstance(value, int):
         return value + 1
     if value == 0.0 or math.isinf(value):
@@ -190,8 +264,8 @@ def is_text(node: ast.expr) -> bool:
     )
 
 
-def other_statements(node: ast.stmt) -> Iterator[ast.stmt]:
-    """What may stand for a statement."""
+def replaced_statements(node: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements that may replace `node`."""
     new: Any = copy.deepcopy(node)
     match node:
         case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise() | ast.Continue():
@@ -213,8 +287,8 @@ def other_statements(node: ast.stmt) -> Iterator[ast.stmt]:
             yield new
 
 
-def left_alone(node: ast.AST) -> bool:
-    """What no test should notice."""
+def is_skipped(node: ast.AST) -> bool:
+    """Whether no test should notice a change of `node`."""
     match node:
         case ast.Expr(value=ast.Constant()) | ast.JoinedStr() | ast.Assert() | ast.Import():
             return True
@@ -231,51 +305,59 @@ def left_alone(node: ast.AST) -> bool:
     return False
 
 
-SKIPPED = {"decorator_list", "returns", "annotation", "type_params", "exc", "cause", "format_spec"}
+SKIPPED_FIELDS = {
+    "decorator_list",
+    "returns",
+    "annotation",
+    "type_params",
+    "exc",
+    "cause",
+    "format_spec",
+}
 
 
 Site = tuple[ast.AST, str, int | None, str]
 
 
 def sites(node: ast.AST, scope: str = "", function: str = "") -> Iterator[Site]:
-    """The places in a tree: parent, field, index, and the qualified name of their function."""
+    """Every node of a tree as parent, field, index, and the qualified name of its function."""
     if isinstance(node, ast.ClassDef):
         scope = f"{scope}{node.name}."
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         function, scope = f"{scope}{node.name}", f"{scope}{node.name}.<locals>."
     for name, value in ast.iter_fields(node):
-        if name in SKIPPED:
+        if name in SKIPPED_FIELDS:
             continue
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if isinstance(child, ast.AST) and not left_alone(child):
+            if isinstance(child, ast.AST) and not is_skipped(child):
                 yield (node, name, index, function)
                 yield from sites(child, scope, function)
 
 
 def changes(file: str) -> Iterator[tuple[ast.Module, ast.AST, ast.AST, str]]:
-    """Every change of a file that is made here, one at a time: the tree, what stood there, what
-    stands there now, and in which function."""
+    """Yield each change of a file: the changed tree, the old node, the new node and the name of the
+    function around it. The next step undoes the change."""
     tree = ast.parse((REPO / PACKAGE / file).read_text(encoding="utf-8"))
     for parent, name, index, function in sites(tree):
         at = getattr(parent, name)
         node = at if index is None else at[index]
         others: Iterator[Any] = iter(())
         if isinstance(parent, ast.UnaryOp) and isinstance(node, ast.Constant):
-            continue  # a negative number is one constant: its sign and size are changed above
+            continue  # a negative number is one constant: the minus is changed instead
         if isinstance(node, ast.expr):
-            others = other_expressions(node)
+            others = replaced_expressions(node)
         elif isinstance(node, ast.stmt):
-            others = other_statements(node)
+            others = replaced_statements(node)
         for other in others:
             put(parent, name, index, other)
             yield tree, node, other, function
             put(parent, name, index, node)
 
 
-def mutants_of(room: str, file: str) -> list[Mutant]:
+def mutants_of(file: str) -> list[Mutant]:
     """`file` is relative to the package."""
     return [
-        Mutant(room, file, node.lineno, function, f"{one_line(node)}  ->  {one_line(other)}", i)
+        Mutant(file, node.lineno, function, f"{one_line(node)}  ->  {one_line(other)}", i)
         for i, (_, node, other, function) in enumerate(changes(file))
     ]
 
@@ -297,20 +379,32 @@ def one_line(node: ast.AST) -> str:
     return text[0][:160] + (" ..." if len(text) > 1 else "")
 
 
-def rooms() -> list[str]:
-    """As docs/architecture.md lists them."""
-    page = (REPO / "docs" / "architecture.md").read_text(encoding="utf-8")
-    return re.findall(r"^\| [a-z ]+ \| `(\w+)` \|", page, re.M)
+def layers() -> list[str]:
+    """The modules and then the folders of the package."""
+    entries = sorted((REPO / PACKAGE).iterdir())
+    modules = [path.stem for path in entries if path.suffix == ".py" and path.stem != "__init__"]
+    return modules + [path.name for path in entries if (path / "__init__.py").exists()]
 
 
-def sample(room: str, seed: int) -> Iterator[Mutant]:
-    """The changes of a room in random order, the next of a line only after one of every line."""
-    single = REPO / PACKAGE / f"{room}.py"
-    files = [single] if single.exists() else sorted((REPO / PACKAGE / room).rglob("*.py"))
-    rng = random.Random(f"{seed} {room}")
+def present_file(record: dict[str, Any]) -> str:
+    """The file of a stored mutant in the present package."""
+    file = record["file"]
+    owner = record["function"].partition(".")[0]
+    return MOVED.get(f"{file}:{owner}") or MOVED.get(file, file)
+
+
+def layer_of(file: str) -> str:
+    return Path(file).with_suffix("").parts[0]
+
+
+def sample(layer: str, seed: int) -> Iterator[Mutant]:
+    """The changes of a layer in random order: one of every line, then a second, and so on."""
+    single = REPO / PACKAGE / f"{layer}.py"
+    files = [single] if single.exists() else sorted((REPO / PACKAGE / layer).rglob("*.py"))
+    rng = random.Random(f"{seed} {layer}")
     lines: dict[tuple[str, int], list[Mutant]] = defaultdict(list)
     for file in files:
-        for mutant in mutants_of(room, file.relative_to(REPO / PACKAGE).as_posix()):
+        for mutant in mutants_of(file.relative_to(REPO / PACKAGE).as_posix()):
             lines[mutant.file, mutant.line].append(mutant)
     queues = list(lines.values())
     for queue in queues:
@@ -324,30 +418,30 @@ def sample(room: str, seed: int) -> Iterator[Mutant]:
 # ── tests ──────────────────────────────────────────────────────────────────────────────────────
 
 
-class Noticing:
-    """Which tests could notice a change: what `benchmarks.reliability.test_map` found."""
+class TestMap:
+    """The tests that enter each function, as `benchmarks.reliability.test_map` found them."""
 
     def __init__(self, path: Path, limit: float = LIMIT) -> None:
         self.limit = limit
         found = json.loads(path.read_text(encoding="utf-8"))
         self.tests: list[tuple[str, float]] = found["tests"]
         self.entered: dict[str, list[int]] = found["entered"]
-        self.sure: set[str] = set()  # tests that passed unchanged, here
-        self.unsure: set[str] = set()
+        self.sure: set[str] = set()  # tests that passed here on the unchanged code
+        self.unsure: set[str] = set()  # tests that failed on it
 
     def rounds(self, mutant: Mutant) -> list[tuple[list[str], float]]:
-        """The tests of a mutant, in rounds, and how long each round took unchanged."""
+        """The tests of a mutant in rounds, and the duration of each round on the unchanged code."""
         where = f"{mutant.file}:{mutant.function}"
         numbers = set(self.entered.get(where, ()))
         stem = Path(mutant.file).stem
-        own = re.compile(rf"tests/({mutant.room}/|test_({mutant.room}|{stem})\b)")
-        if not numbers:  # of no function: what runs when the file is imported
+        own = re.compile(rf"tests/({layer_of(mutant.file)}/|(\w+/)*test_{stem}\b)")
+        if not numbers:  # module level: the code that runs at import
             of_file = (n for at, n in self.entered.items() if at.startswith(f"{mutant.file}:"))
             numbers = {i for found in of_file for i in found}
             numbers |= {i for i, (name, _) in enumerate(self.tests) if own.match(name)}
         kinds: dict[str, list[tuple[str, float]]] = defaultdict(list)
         for name, seconds in sorted((self.tests[i] for i in numbers), key=lambda t: t[1]):
-            if name not in self.unsure and not any(f"/{stem}" in name for stem in NOT_ASKED):
+            if name not in self.unsure and not any(f"/{stem}" in name for stem in NOT_RUN):
                 kinds[name.partition("[")[0]].append((name, seconds))
 
         def place(tests: list[tuple[str, float]]) -> tuple[bool, float]:
@@ -357,7 +451,7 @@ class Noticing:
         a, b = ROUNDS
         one_of_each = [tests[0] for tests in ordered]
         rest = one_of_each[b:] + [test for tests in ordered for test in tests[1:]]
-        rest.sort(key=lambda test: test[1])  # or slow kinds would leave no time for the rows
+        rest.sort(key=lambda test: test[1])  # if not, slow tests would leave no time for the rows
         return [self._within(tests) for tests in (one_of_each[:a], one_of_each[a:b], rest)]
 
     def _within(self, tests: list[tuple[str, float]]) -> tuple[list[str], float]:
@@ -386,7 +480,7 @@ class Copy:
                 shutil.copy2(source, folder / name)
         for name in PRELOADED:
             importlib.import_module(name)
-        # Whatever a test leaves behind becomes a child of this process.
+        # A process that a test leaves behind becomes a child of this one.
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 
     def write(self, file: str, source: str) -> None:
@@ -398,8 +492,8 @@ class Copy:
     def restore(self, file: str) -> None:
         self.write(file, (REPO / PACKAGE / file).read_text(encoding="utf-8"))
 
-    def noticed(self, tests: list[str], seconds: float) -> str | None:
-        """The test that failed first, "hang" or "crash"; None if all passed."""
+    def failure(self, tests: list[str], seconds: float) -> str | None:
+        """The first test that failed, "hang", "crash" or an exit code; None if all passed."""
         failed = self.folder / ".failed"
         failed.unlink(missing_ok=True)
         child = os.fork()
@@ -423,12 +517,12 @@ class Copy:
             return "hang" if status is None or os.WTERMSIG(status) == signal.SIGXCPU else "crash"
         code = os.WEXITSTATUS(status)
         log = (self.folder / ".log").read_text(encoding="utf-8", errors="replace")
-        if code == 4 and "no match in any of" in log:  # not noticed: nobody was asked
-            raise SystemExit(f"{MAP} names tests that are gone: make it anew, see --help.")
+        if code == 4 and "no match in any of" in log:  # no test ran
+            raise SystemExit(f"{MAP} names tests that no longer exist. Run test_map again.")
         return None if code in (0, 5) else f"exit {code}"
 
     def _test(self, tests: list[str], seconds: float, failed: Path) -> None:
-        """In the fork: run the tests and leave."""
+        """In the fork: run the tests and exit."""
         import pytest
 
         class First:
@@ -485,28 +579,30 @@ def kept() -> list[dict[str, Any]]:
 
 
 def keep(records: list[dict[str, Any]]) -> None:
-    order = rooms()
-    records.sort(key=lambda r: (order.index(r["room"]), r["file"], r["line"], r["change"]))
+    order = layers()
+    records.sort(
+        key=lambda r: (order.index(layer_of(present_file(r))), r["file"], r["line"], r["change"])
+    )
     text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     RESULTS.write_text(text, encoding="utf-8")
 
 
 def name_of(mutant: Mutant) -> tuple[str, str, str]:
-    """The same while the lines around it move."""
+    """Identifies a mutant even if its line number changes."""
     return (mutant.file, mutant.function, mutant.change)
 
 
 def named(record: dict[str, Any]) -> tuple[str, str, str]:
-    return (record["file"], record["function"], record["change"])
+    return (present_file(record), record["function"], record["change"])
 
 
-def outcome(tree: Copy, noticing: Noticing, mutant: Mutant) -> dict[str, str]:
-    """Which test noticed, or how many did not."""
+def outcome(tree: Copy, test_map: TestMap, mutant: Mutant) -> dict[str, str]:
+    """The test that killed the mutant, or the number of tests that it survived."""
     count = 0
     tree.write(mutant.file, source_of(mutant))
     try:
-        for tests, seconds in noticing.rounds(mutant):
-            if tests and (by := tree.noticed(tests, seconds)) is not None:
+        for tests, seconds in test_map.rounds(mutant):
+            if tests and (by := tree.failure(tests, seconds)) is not None:
                 return {"killed": by}
             count += len(tests)
     finally:
@@ -514,28 +610,27 @@ def outcome(tree: Copy, noticing: Noticing, mutant: Mutant) -> dict[str, str]:
     return {"survived": f"{count} tests"}
 
 
-def try_all(tree: Copy, noticing: Noticing, mutants: list[Mutant], seed: int) -> None:
-    """Try mutants; those that a test noticed which fails without them, too, are tried again."""
-    noticed = defaultdict(list)
+def try_all(tree: Copy, test_map: TestMap, mutants: list[Mutant], seed: int) -> None:
+    """Try the mutants. If a test that killed some also fails on the unchanged code, retry those."""
+    killed = defaultdict(list)
     for mutant in mutants:
-        found = outcome(tree, noticing, mutant)
+        found = outcome(tree, test_map, mutant)
         note(mutant, found, seed)
         if "::" in (by := found.get("killed", "")):
-            noticed[by].append(mutant)
-    new = [test for test in noticed if test not in noticing.sure]
-    while new and (wrong := tree.noticed(new, LIMIT)) in new:
-        noticing.unsure.add(wrong)
+            killed[by].append(mutant)
+    new = [test for test in killed if test not in test_map.sure]
+    while new and (wrong := tree.failure(new, LIMIT)) in new:
+        test_map.unsure.add(wrong)
         new.remove(wrong)
-        try_all(tree, noticing, noticed[wrong], seed)
-    noticing.sure.update(new)
+        try_all(tree, test_map, killed[wrong], seed)
+    test_map.sure.update(new)
 
 
 def note(mutant: Mutant, found: dict[str, str], seed: int) -> None:
-    """Beside how it ends is kept in which draw it was first, and how it ended then."""
+    """Store the outcome, beside the seed of the first draw and the outcome then."""
     name, records = name_of(mutant), kept()
     was = next((r for r in records if named(r) == name), {"seed": seed, "first": next(iter(found))})
     record = {
-        "room": mutant.room,
         "file": mutant.file,
         "line": mutant.line,
         "function": mutant.function,
@@ -544,39 +639,39 @@ def note(mutant: Mutant, found: dict[str, str], seed: int) -> None:
         "first": was["first"],
     } | found
     keep([r for r in records if named(r) != name] + [record])
-    say = "killed  " if "killed" in found else "SURVIVED"
-    print(say, f"{mutant.file}:{mutant.line}", mutant.change, *found.values(), flush=True)
+    label = "killed  " if "killed" in found else "SURVIVED"
+    print(label, f"{mutant.file}:{mutant.line}", mutant.change, *found.values(), flush=True)
 
 
-def to_try(room: str, count: int, seed: int) -> list[Mutant]:
-    """The next of a room's sample until the draw has `count`."""
-    of_room = [r for r in kept() if r["room"] == room]
-    done = {named(r) for r in of_room}
-    new = (mutant for mutant in sample(room, seed) if name_of(mutant) not in done)
-    return list(islice(new, max(0, count - sum(r["seed"] == seed for r in of_room))))
+def to_try(layer: str, count: int, seed: int) -> list[Mutant]:
+    """The next mutants of a layer's sample, until the draw has `count`."""
+    of_layer = [r for r in kept() if layer_of(present_file(r)) == layer]
+    done = {named(r) for r in of_layer}
+    new = (mutant for mutant in sample(layer, seed) if name_of(mutant) not in done)
+    return list(islice(new, max(0, count - sum(r["seed"] == seed for r in of_layer))))
 
 
-def survivors(room: str) -> list[Mutant]:
-    """What survived; of those that have the same name the one nearest to where it was."""
+def survivors(layer: str) -> list[Mutant]:
+    """The mutants that survived. If several have one name, take the one nearest to the old line."""
     found = defaultdict(list)
-    for mutant in sample(room, 0):
+    for mutant in sample(layer, 0):
         found[name_of(mutant)].append(mutant)
     return [
         min(found[name], key=lambda mutant: abs(mutant.line - r["line"]))
         for r in kept()
-        if r["room"] == room and "survived" in r and "equivalent" not in r
+        if layer_of(present_file(r)) == layer and "survived" in r and "equivalent" not in r
         and (name := named(r)) in found
     ]  # fmt: skip
 
 
 def table() -> str:
-    """One row a room and draw: how many changes were made and how many were noticed."""
-    rows = ["| room | changes | noticed at first | noticed now | share now | cannot be noticed |"]
-    rows.append("|---|---|---|---|---|---|")
+    """One row per layer and draw: the number of changes and the number that tests noticed."""
+    header = ("folder or module", "changes", "noticed at first", "noticed now", "share now")
+    rows = [f"| {' | '.join((*header, 'cannot be noticed'))} |", "|---|---|---|---|---|---|"]
     counts: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     for r in kept():
-        for room in (r["room"], "all"):
-            count = counts[room, r["seed"]]
+        for layer in (layer_of(present_file(r)), "all"):
+            count = counts[layer, r["seed"]]
             if "equivalent" in r:
                 count["equivalent"] += 1
                 continue
@@ -584,21 +679,21 @@ def table() -> str:
             count["first"] += r["first"] == "killed"
             count["now"] += "killed" in r
     for seed in sorted({seed for _, seed in counts}):
-        for room in (*rooms(), "all"):
-            if made := (count := counts[room, seed])["made"]:
-                name = f"{room}, draw {seed + 1}" if seed else room
+        for layer in (*layers(), "all"):
+            if made := (count := counts[layer, seed])["made"]:
+                name = f"{layer}, draw {seed + 1}" if seed else layer
                 share = f"{100 * count['now'] / made:.0f} %"
                 numbers = (made, count["first"], count["now"], share, count["equivalent"])
                 rows.append(f"| {name} | " + " | ".join(map(str, numbers)) + " |")
     return "\n".join(rows)
 
 
-HEADING = "## Tests that would notice\n"
+HEADING = "## Mutation tests\n"
 
 
 def write_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    begin = page.index("| room | changes |", page.index(HEADING))
+    begin = page.index("| folder or module | changes |", page.index(HEADING))
     end = page.find("\n\n", begin)
     rest = page[end:] if end >= 0 else "\n"
     PAGE.write_text(page[:begin] + table() + rest, encoding="utf-8")
@@ -606,26 +701,28 @@ def write_page() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reliability.mutants")
-    parser.add_argument("--room", action="append", help="one or more; all")
-    parser.add_argument("--count", type=int, default=25, help="changes of each room, in all")
-    parser.add_argument("--seed", type=int, default=0, help="of a draw; --count is of each draw")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of tests a round")
-    parser.add_argument("--again", action="store_true", help="what survived, once more")
-    parser.add_argument("--table", action="store_true", help="only the table of docs/trust.md")
-    parser.add_argument("--map", type=Path, default=MAP, help="by benchmarks.reliability.test_map")
+    parser.add_argument("--layer", action="append", help="module or folder; repeatable (all)")
+    parser.add_argument("--count", type=int, default=25, help="changes per layer and draw (25)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of tests per round")
+    parser.add_argument("--again", action="store_true", help="retry the survivors")
+    parser.add_argument(
+        "--table", action="store_true", help="only write the table of docs/trust.md"
+    )
+    parser.add_argument("--map", type=Path, default=MAP, help="what test_map wrote")
     chosen = parser.parse_args()
     if chosen.table:
         write_page()
         return
-    noticing = Noticing(chosen.map, chosen.limit)
+    test_map = TestMap(chosen.map, chosen.limit)
     with tempfile.TemporaryDirectory(prefix="farthing-mutants-") as folder:
         tree = Copy(Path(folder))
-        for room in chosen.room or rooms():
+        for layer in chosen.layer or layers():
             again = chosen.again
             try_all(
                 tree,
-                noticing,
-                survivors(room) if again else to_try(room, chosen.count, chosen.seed),
+                test_map,
+                survivors(layer) if again else to_try(layer, chosen.count, chosen.seed),
                 chosen.seed,
             )
 

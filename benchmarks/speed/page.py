@@ -1,4 +1,4 @@
-"""docs/speed.md, written from the figures of speed.json and nothing else."""
+"""Write docs/speed.md from speed.json."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TITLES = {
 }
 MODELS = ("farthing", "farthing, clipped", "botorch", "skopt")
 WIDTH = 120
-DISTURBED = 0.1  # share of the machine gone to other work from which times are not to be trusted
-NATS = 0.01  # log EI this far behind counts as equal
-# Ratios promised at d = 8: library -> {n: least ratio}.
+DISTURBED = 0.1  # share of other work on the machine above which times do not count
+NATS = 0.01  # a difference in log EI up to this counts as equal
+# Targets at d = 8: library -> {n: smallest ratio}.
 RATIOS = {
     "optuna": {50: 10, 100: 6, 200: 6, 400: 4},
     "botorch": {25: 25, 50: 25, 100: 25, 200: 25, 400: 25, 800: 25},
@@ -33,7 +33,7 @@ def write(results: Json) -> str:
     """The whole page."""
     sections = [
         heading(results),
-        promises(results),
+        targets(results),
         suggestion_times(results),
         large(results),
         own(results),
@@ -45,49 +45,49 @@ def write(results: Json) -> str:
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table, numbers to the right."""
+    """A Markdown table with right-aligned numbers."""
     header = list(header)
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def paragraph(text: str) -> str:
-    """Prose, filled to the width of the other pages."""
+    """Text, wrapped to `WIDTH`."""
     return textwrap.fill(" ".join(text.split()), WIDTH, break_on_hyphens=False)
 
 
 def heading(results: Json) -> str:
-    """What the page is and how to make it again."""
+    """What the page shows and how to repeat it."""
     quick = any(run["quick"] for run in results["runs"].values())
-    warning = "\n\n**A quick run, for a look only.**" if quick else ""
+    warning = "\n\n**This was a quick run: do not use the numbers.**" if quick else ""
     return f"# How fast is a suggestion, and how good?{warning}\n\n" + paragraph(
-        """Made by `make speed`, which installs the peers in an environment of their own and
-        writes this page and [speed.json](../benchmarks/results/speed.json), where every single
-        time is; one part of it again by `.venv-peers/bin/python -m benchmarks.speed --only time`
-        (or `ei`, or `density`). Read ratios, not seconds: at each (n, d) all libraries take
-        turns in one run on one machine, each in its own process, with its own default number of
+        """`make speed` installs the peers in their own environment and writes this page and
+        [speed.json](../benchmarks/results/speed.json), which has every single time.
+        `.venv-peers/bin/python -m benchmarks.speed --only time` repeats one part (`time`, `own`,
+        `ei` or `density`). Read ratios, not seconds: at each (n, d) all libraries take turns in
+        one run on one machine, each in its own process, with its own default number of
         threads."""
     )
 
 
-# ── promises ───────────────────────────────────────────────────────────────────────────────────
+# ── targets ───────────────────────────────────────────────────────────────────────────────────
 
 
-def promises(results: Json) -> str:
-    """What issue 2 asks for beside what was measured."""
-    rows = [*ratio_promises(results), *size_promises(results), *quality_promises(results)]
+def targets(results: Json) -> str:
+    """The targets beside the measurements."""
+    rows = [*ratio_targets(results), *size_targets(results), *quality_targets(results)]
     if not rows:
         return ""
-    cells = [[what, asked, got, KEPT[kept]] for what, asked, got, kept in rows]
-    return "## What was promised\n\n" + table(["promise", "asked", "measured", "kept"], cells)
+    cells = [[what, target, got, MET[met]] for what, target, got, met in rows]
+    return "## Targets\n\n" + table(["what", "target", "measured", "met"], cells)
 
 
-Promise = tuple[str, str, str, bool | None]  # what, asked, measured, kept (None: cannot tell)
-KEPT = {True: "yes", False: "**no**", None: "undecided"}
+Target = tuple[str, str, str, bool | None]  # what, target, measured, met (None: undecided)
+MET = {True: "yes", False: "**no**", None: "undecided"}
 
 
-def ratio_promises(results: Json) -> list[Promise]:
-    """How many times faster than Optuna and BoTorch, d = 8."""
+def ratio_targets(results: Json) -> list[Target]:
+    """The ratios to Optuna and BoTorch at d = 8."""
     found = {(r["peer"], r["n"]): r for r in results["times"] if r["d"] == 8}
     return [
         (
@@ -96,20 +96,20 @@ def ratio_promises(results: Json) -> list[Promise]:
             ratio(found[peer, n]),
             at_least(found[peer, n], least),
         )
-        for peer, asked in RATIOS.items()
-        for n, least in asked.items()
+        for peer, targets in RATIOS.items()
+        for n, least in targets.items()
         if (peer, n) in found
     ]
 
 
 def at_least(record: Json, least: float) -> bool | None:
-    """Whether a ratio is large enough; None without a ratio to be trusted."""
+    """Whether a ratio is large enough; None if there is none or other work disturbed it."""
     return None if "ratio" not in record or disturbed(record) else record["ratio"] >= least
 
 
-def size_promises(results: Json) -> list[Promise]:
-    """How time and memory grow."""
-    rows: list[Promise] = []
+def size_targets(results: Json) -> list[Target]:
+    """The growth of time and memory."""
+    rows: list[Target] = []
     ours = {r["n"]: r["mean"] for r in of(results, "farthing", 8) if "mean" in r}
     if {400, 800} <= ours.keys():
         growth = ours[800] / ours[400]
@@ -129,9 +129,9 @@ def size_promises(results: Json) -> list[Promise]:
     return rows
 
 
-def quality_promises(results: Json) -> list[Promise]:
-    """That speed was not bought with worse suggestions or a worse model."""
-    rows: list[Promise] = []
+def quality_targets(results: Json) -> list[Target]:
+    """The quality of suggestions and of the model."""
+    rows: list[Target] = []
     searched = results.get("log_ei", {}).get("rows", [])
     if searched:
         good = sum(row["ahead"] >= -NATS for row in searched)
@@ -146,15 +146,15 @@ def quality_promises(results: Json) -> list[Promise]:
     modelled = results.get("density", {}).get("rows", [])
     readings = (
         ("farthing", "all", "the Gaussian process"),
-        ("farthing, clipped", "inside", "as the Optimizer clips it, inside the fence"),
-        ("farthing, clipped", "all", "as the Optimizer clips it, beyond the fence too"),
+        ("farthing, clipped", "inside", "as the Optimizer clips it, points inside the fence"),
+        ("farthing, clipped", "all", "as the Optimizer clips it, all points"),
     )
     for ours, points, words in readings:
         for rival in ("botorch", "skopt"):
             lead = lead_over(modelled, ours, rival, points)
             if lead is not None:
-                promise = f"log density against {rival}, {len(modelled)} problems: {words}"
-                rows.append((promise, "-0.05", f"{lead:+.2f}", lead >= -0.05))
+                what = f"log density against {rival}, {len(modelled)} problems: {words}"
+                rows.append((what, "-0.05", f"{lead:+.2f}", lead >= -0.05))
     return rows
 
 
@@ -175,20 +175,20 @@ def suggestion_times(results: Json) -> str:
     parts = [
         "## Suggestion time",
         paragraph(
-            """A suggestion is verdict, ask and tell for farthing (policy EI, no budget), ask and
-            tell for the others; the objective's own time is left out, and so is the first
-            suggestion of every process and of every (n, d). farthing's mean is over at least one
-            whole refit cycle, during which n grows by a tenth; the others refit every time. Past
-            observations: four fifths scrambled Sobol points, one fifth near the optimum. `12x`
-            is the library's mean over farthing's in the same run. *Other work* is the share of
-            the machine that went to anybody else meanwhile; times beside a bold figure decide
-            nothing."""
+            """A suggestion is verdict, ask and tell for Farthing (policy EI, no budget), and ask
+            and tell for the others. It excludes the time of the objective. The first suggestion of
+            every process and of every (n, d) is left out. Farthing's mean covers at least one
+            whole refit cycle, in which n grows by a tenth; the others refit every time. Of the
+            past observations, four fifths are scrambled Sobol points and one fifth is near the
+            optimum. `12x` is the library's mean divided by Farthing's in the same run. *Other
+            work* is the share of the machine that other programs used. If it is bold, the times
+            beside it do not count."""
         ),
     ]
     for d in sorted({r["d"] for r in results["times"]}):
         records = {(r["peer"], r["n"]): r for r in results["times"] if r["d"] == d}
         sizes = sorted({n for _, n in records})
-        parts.append(f"### d = {d}: times slower than farthing")
+        parts.append(f"### d = {d}: times slower than Farthing")
         parts.append(
             table(
                 ["n", "farthing", *(TITLES[p] for p in peers if p != "farthing"), "other work"],
@@ -211,7 +211,7 @@ def suggestion_times(results: Json) -> str:
 
 
 def trouble(results: Json) -> list[str]:
-    """Libraries that could not be installed or failed, with the error."""
+    """Libraries that could not be installed or that failed, with their errors."""
     lines = [f"- {TITLES[p]}: {e['error']}" for p, e in results["peers"].items() if "error" in e]
     lines += [
         f"- {TITLES[r['peer']]}, d = {r['d']}, n = {r['n']}: {r['error']}"
@@ -219,26 +219,26 @@ def trouble(results: Json) -> list[str]:
         if "error" in r
     ]
     lines = [" ".join(line.split()) for line in lines]
-    return ["### What went wrong", "\n".join(lines)] if lines else []
+    return ["### Errors", "\n".join(lines)] if lines else []
 
 
 def absent(record: Json | None) -> str:
-    """Why there is no figure."""
+    """Why there is no number."""
     if record is None:
         return "not measured"
     if "error" in record:
         return "failed"
     reason: str = record.get("skipped", "not measured")
-    return reason if reason.startswith("skipped") else "not available"  # told below the tables
+    return reason if reason.startswith("skipped") else "not available"  # explained below the tables
 
 
 def disturbed(record: Json) -> bool:
-    """Whether other work spoiled the times: libraries with many threads suffer most."""
+    """Whether other work disturbed the times, above all of libraries with many threads."""
     return (record["others"] or 0.0) > DISTURBED
 
 
 def others(records: Iterable[Json]) -> str:
-    """The largest share of the machine that went to anybody else, in bold where it matters."""
+    """The largest share of the machine that other programs used, bold if it matters."""
     known = [record for record in records if record["others"] is not None]
     if not known:
         return "unknown"
@@ -271,7 +271,7 @@ def both(record: Json | None) -> str:
 
 
 def large(results: Json) -> str:
-    """farthing with thousands of observations."""
+    """Farthing with thousands of observations."""
     big = results.get("large")
     if not big:
         return ""
@@ -279,15 +279,15 @@ def large(results: Json) -> str:
     if "error" in big:
         return f"{title}Failed: {big['error']}"
     return title + paragraph(
-        f"""farthing, n = {big["n"]}, d = {big["d"]}, in a fresh process: the first suggestion,
-        which learns the hyperparameters from nothing, {big["first"]:.2f} s; each of the next
-        {len(big["seconds"])}, mean {big["mean"]:.3f} s, median {big["median"]:.3f} s; peak
-        memory of the process {big["peak_mib"]:.0f} MiB."""
+        f"""Farthing in a fresh process, n = {big["n"]}, d = {big["d"]}. The first suggestion fits
+        the hyperparameters from scratch and takes {big["first"]:.2f} s. The next
+        {len(big["seconds"])} have a mean of {big["mean"]:.3f} s and a median of
+        {big["median"]:.3f} s. The peak memory of the process is {big["peak_mib"]:.0f} MiB."""
     )
 
 
 def own(results: Json) -> str:
-    """The default policy with a learnt cost, beside EI in a continuous space."""
+    """The default policy with a learnt cost, compared with EI in a continuous space."""
     part = results.get("own")
     if not part:
         return ""
@@ -299,12 +299,12 @@ def own(results: Json) -> str:
     found = {(row["case"], row["n"]): row for row in rows}
     size = next((row["rows"] for row in rows if "rows" in row), 0)
     text = paragraph(
-        f"""farthing alone, processor milliseconds of verdict, ask and tell, medians of
-        {len(rows[0]["seconds"])} suggestions taken in turns; in brackets the ratio to EI in a
-        continuous space of 8 where nothing is paid. All others have a budget and learn the cost
-        from the bills; the default policy is Gittins. *Mixed* is a space of 8 with ints, an
-        ordinal, a categorical and two parameters that depend on it; the table has {size:,} rows.
-        Again by `.venv-peers/bin/python -m benchmarks.speed --only own`."""
+        f"""Only Farthing: CPU milliseconds of verdict, ask and tell, medians of
+        {len(rows[0]["seconds"])} suggestions, cases taking turns. In brackets: the ratio to EI in
+        a continuous space with 8 parameters and without costs. The other cases have a budget and
+        learn the cost from the trials. The default policy is Gittins. *Mixed* is a space with 8
+        parameters: ints, an ordinal, a categorical and two floats that depend on it. The table has
+        {size:,} rows. Command: `.venv-peers/bin/python -m benchmarks.speed --only own`."""
     )
     cells = [
         [str(n), *(own_cell(found.get((case, n))) for case in cases)]
@@ -322,11 +322,11 @@ def own_cell(row: Json | None) -> str:
 
 
 def log_ei(results: Json) -> str:
-    """Log EI reached under one common posterior."""
+    """Log EI of the suggested points on the same posterior."""
     part = results.get("log_ei")
     if not part:
         return ""
-    title = "## Log EI reached under one common posterior\n\n"
+    title = "## Log EI on the same posterior\n\n"
     if "error" in part:
         return f"{title}Failed: {part['error']}"
     rows = part["rows"]
@@ -343,16 +343,16 @@ def log_ei(results: Json) -> str:
         for row in rows
     ]
     text = paragraph(
-        f"""farthing's hyperparameters are loaded into a BoTorch model (the posteriors differ by
-        at most {worst:.0e}); BoTorch's `optimize_acqf` then maximises log EI with 20 restarts
-        from 1024 raw samples. Both points are judged by farthing's log EI. farthing is ahead, or
-        at most {NATS} nats behind, in **{good} of {len(rows)}**."""
+        f"""A BoTorch model gets Farthing's hyperparameters; the posteriors differ by at most
+        {worst:.0e}. BoTorch's `optimize_acqf` then maximises log EI with 20 restarts from 1024 raw
+        samples. Farthing's log EI scores both points. Farthing is ahead, or at most {NATS} nats
+        behind, in **{good} of {len(rows)}** problems."""
     )
     return f"{title}{text}\n\n" + table(["problem", "n", "farthing", "BoTorch", "ahead by"], cells)
 
 
 def lead_over(rows: list[Json], ours: str, rival: str, points: str) -> float | None:
-    """Mean over problems of our log density less the rival's."""
+    """Mean over problems of our log density minus the rival's."""
     found = [
         row[points][ours] - row[points][rival]
         for row in rows
@@ -362,24 +362,24 @@ def lead_over(rows: list[Json], ours: str, rival: str, points: str) -> float | N
 
 
 def density(results: Json) -> str:
-    """Predictive log density of held-back points."""
+    """Predictive log density of held-out points."""
     part = results.get("density")
     if not part:
         return ""
-    title = "## Predictive log density of held-back points\n\n"
+    title = "## Predictive log density of held-out points\n\n"
     if "error" in part:
         return f"{title}Failed: {part['error']}"
     rows = part["rows"]
     sizes = ", ".join(map(str, rows[0]["training"]))
     text = title + paragraph(
-        f"""Mean of ln N(y; mean, variance) with observation noise in the variance, y
-        standardised by its training set; training on {sizes} points, {rows[0]["splits"]} splits
-        each. *Clipped* is the model as the Optimizer uses it, with bad outliers pulled in to Q3
-        + 1.5 IQR: it does not try to describe values beyond that fence, so all models are also
-        scored on the held-back points inside it."""
+        f"""The score is the mean of ln N(y; mean, variance). The variance includes observation
+        noise, and y is standardised by its training set. Training sets have {sizes} points, with
+        {rows[0]["splits"]} splits each. *Clipped* is the model as the Optimizer uses it: bad
+        outliers are clipped to the fence Q3 + 1.5 IQR. This model does not describe values beyond
+        the fence, so a second table scores all models on the held-out points inside it."""
     )
     parts = [text]
-    for points, caption in (("all", "All held-back points"), ("inside", "Those inside the fence")):
+    for points, caption in (("all", "All held-out points"), ("inside", "Points inside the fence")):
         cells = [
             [row["problem"], *(figure(row[points].get(name)) for name in MODELS)] for row in rows
         ]
@@ -410,7 +410,7 @@ def signed(value: float | None) -> str:
 
 
 def machines(results: Json) -> str:
-    """When, where and with which versions."""
+    """The date, machine and versions of each run."""
     lines = [
         f"- {run['date']}: commit {run['commit']}, {run['cpu']}, {run['cores']} cores, "
         f"{run['system']}, Python {run['python']}"
@@ -422,5 +422,5 @@ def machines(results: Json) -> str:
         versions |= entry.get("versions", {})
     listed = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     return "\n\n".join(
-        ["## Where and when", "\n".join(lines), f"Versions: {listed}." if listed else ""]
+        ["## Dates, machines, versions", "\n".join(lines), f"Versions: {listed}." if listed else ""]
     ).strip()

@@ -86,7 +86,7 @@ class Timed:
             with was(*arguments, **named) as entered, self._timing():
                 yield entered
 
-        is_entered = self._name in ("turn", "writing")
+        is_entered = self._name in ("ask_lock", "writing")
         setattr(self._owner, self._name, inside if is_entered else call)
         return self
 
@@ -146,7 +146,7 @@ def other_jobs(seconds: float = 0.5) -> float:
 
 PARTS: dict[str, tuple[Any, str]] = {
     "thought": (farthing.optimizer, "suggest"),
-    "held": (DatabaseStore, "turn"),
+    "held": (DatabaseStore, "ask_lock"),
     "ask": (Optimizer, "ask"),
     "look": (DatabaseStore, "look"),
     "commit": (DatabaseStore, "commit"),
@@ -162,9 +162,9 @@ def real(url: str, folder: str, server: int, workers: int, seconds: float, far: 
     """A run of real workers."""
     with ExitStack() as wrapped:
         if far:
-            turn = DatabaseStore.turn
-            wrapped.callback(setattr, DatabaseStore, "turn", turn)
-            DatabaseStore.turn = lambda _: nullcontext()
+            ask_lock = DatabaseStore.ask_lock
+            wrapped.callback(setattr, DatabaseStore, "ask_lock", ask_lock)
+            DatabaseStore.ask_lock = lambda _: nullcontext()
         timed = {name: wrapped.enter_context(Timed(*of)) for name, of in PARTS.items()}
         before, served, begun = other_jobs(), server_cpu(server), time.perf_counter()
         row = pooled(url, folder, BUDGETS["dollars"], seconds, workers, LASTING)

@@ -1,13 +1,14 @@
-"""A simulation of a study's workers, from what the parts of a trial cost: see `benchmarks.speed.scale`.
+"""A simulation of a study's workers, from the costs of the parts of a trial.
 
-Every worker waits for its turn, looks, thinks, commits, evaluates and tells. There is one turn, one
-row that every commit locks, the cores of the one machine that all share (or a machine each), and
-those of the database. Renewals are no events: they take their share of the row,
+See `benchmarks.speed.scale`. Every worker waits for the suggestion lock, reads, suggests, commits,
+evaluates and tells. There is one lock, one row that every commit locks, the cores of one shared
+machine (or a machine for each worker), and the cores of the database. Renewals are not events. They
+take a share of the row,
 
     locked = running / tick x (one renewal),
 
-so that a commit waits for  locked / (1 - locked) x (one renewal), or for one of each if that is
-less: who renews waits, too, and comes back a tick later.
+so that a commit waits for  locked / (1 - locked) x (one renewal), or for one renewal of each
+running trial if that is less: a renewal waits too, and comes back a tick later.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ import numpy as np
 
 from farthing.running.worker import TICK
 
-DATABASE_CORES = 8  # of a cluster's database
-ROUND_TRIP = 0.0005  # seconds of a statement on the way, where the database is another machine
+DATABASE_CORES = 8  # of the database of a cluster
+ROUND_TRIP = 0.0005  # seconds that a statement travels to a database on another machine
 TRIPS = 6  # statements of a commit
-FULL = 0.9  # of the time: what is busy that long limits
-IDEAL = 0.95  # of what is possible: nothing limits
+FULL = 0.9  # a resource limits if it is busy for more than this share of the time
+IDEAL = 0.95  # nothing limits above this share of the ideal rate
 
 Process = Generator[tuple[Any, ...], None, None]
 
 
 class Semaphore:
-    """So many may go on; the others wait, and whoever looks first is next."""
+    """`free` processes may continue. The others wait, and a random one is next."""
 
     def __init__(self, world: World, free: int) -> None:
         self._world, self.free, self.waiting = world, free, list[Process]()
@@ -48,12 +49,14 @@ class Semaphore:
 
 
 class Cores:
-    """Processor sharing: each of n jobs and o of others' on c cores gets min(1, c / (n + o))."""
+    """Processor sharing: each of n jobs beside o others on c cores gets min(1, c / (n + o))."""
 
     def __init__(self, world: World, count: float, others: float = 0.0) -> None:
         self._world, self.count, self._others = world, count, others
         self._jobs, self._number = list[tuple[float, int, Process | None, int]](), 0
-        self._done = self._at = self.used = self.full = 0.0  # done: by a job that was always there
+        self._done = self._at = self.used = self.full = (
+            0.0  # done: work of a job that was always there
+        )
         self._alarm = 0
 
     def _speed(self) -> float:
@@ -68,7 +71,7 @@ class Cores:
         self._at = self._world.now
 
     def add(self, work: float, process: Process | None, alike: int = 1) -> None:
-        """A job, or as many alike, which end together."""
+        """Add a job, or several equal jobs, which end together."""
         self._advance()
         heappush(self._jobs, (self._done + work, self._world.tick(), process, alike))
         self._number += alike
@@ -81,7 +84,7 @@ class Cores:
             self._world.later(left / self._speed(), self._ring(self._alarm))
 
     def _ring(self, alarm: int) -> Process:
-        if alarm == self._alarm:  # nobody came or went meanwhile
+        if alarm == self._alarm:  # no job was added or ended meanwhile
             self._advance()
             _, _, process, alike = heappop(self._jobs)
             self._number -= alike
@@ -92,8 +95,8 @@ class Cores:
 
 
 class World:
-    """A queue of events: a process yields what it waits for, ("sleep", seconds), ("use", cores,
-    seconds) or ("take", semaphore), and goes on when it has it.
+    """A queue of events. A process yields what it waits for, ("sleep", seconds), ("use", cores,
+    seconds) or ("take", semaphore), and continues when it has it.
     """
 
     def __init__(self, seed: int) -> None:
@@ -127,24 +130,25 @@ class World:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one core: of the worker's, or of the database's.
+    """Seconds of one core, of the worker or of the database.
 
     Attributes:
-        thinking: ((trials that run, seconds), ...) of one thought, rising.
-        spread: equally likely multiples of it.
-        looking: in the turn beside thought and commit, what others did taken in.
-        row: for each trial of others that changed.
-        at: workers for whom `looking` and `renewing` are so.
-        committing, locking: by the worker, before and after the row is locked, and while it is.
-        serving: by the database, for one commit.
-        starting, telling: for a trial's processes; for its end, beside the commit.
-        renewing: a running trial, its commit included; 0: that locks nothing.
-        waiting: share of a core, while one waits for a turn of one's own machine.
-        handover: seconds until one who waits on the same machine has the turn.
-        waking, waking_served: worker's and database's, of one far worker that looks if it is next.
-        vain: thoughts of a far worker that others were quicker than, for each that led to a trial.
-        statements, waking_statements: of a trial that is renewed once; of such a look.
-        batch: {size: times what one thought takes}.
+        overhead: ((running trials, seconds), ...) of one suggestion, rising.
+        spread: equally likely factors of it.
+        looking: to read the changes of other workers, while the lock is held.
+        row: the same for each additional trial that changed.
+        at: the number of workers for which `looking` and `renewing` were measured.
+        committing, locking: of the worker in a commit, without and with the row locked.
+        serving: of the database in a commit.
+        starting, telling: to start a trial's processes; to report its end, without the commit.
+        renewing: one renewal of a running trial with its commit; 0: a renewal locks nothing.
+        waiting: share of a core that a worker uses while it waits for the lock on its own machine.
+        handover: seconds until a waiting worker of the same machine has the lock.
+        waking, waking_served: of the worker and the database, if a far worker is woken and reads
+            whether it is next.
+        vain: suggestions of far workers that came too late, per suggestion that became a trial.
+        statements, waking_statements: of a trial that is renewed once; of one wake-up.
+        batch: ((k, cost of a batch of k as a multiple of one suggestion), ...).
     """
 
     overhead: tuple[tuple[float, float], ...]
@@ -168,7 +172,7 @@ class Costs:
     batch: tuple[tuple[int, float], ...] = ((1, 1.0),)
 
     def suggestion(self, running: int) -> float:
-        """Between what was measured a line, beyond it the last power."""
+        """Interpolate the measurements linearly, and extrapolate with the last power."""
         r1, t1 = self.overhead[-1]
         if running <= r1 or len(self.overhead) == 1:
             at, seconds = zip(*self.overhead, strict=True)
@@ -177,24 +181,24 @@ class Costs:
         return float(t1 * (running / r1) ** (math.log(t1 / t0) / math.log(r1 / r0)))
 
     def read(self, changed: int) -> float:
-        """What so many workers did, beyond those of the run that the costs are from."""
+        """To read the changes of more workers than the run had that gave the costs."""
         return self.row * max(changed - self.at, 0)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Who works where.
+    """The workers and their machines.
 
     Attributes:
-        workers: how many; each evaluates one trial at a time.
-        run, runs: seconds of a trial, and equally likely multiples of that.
-        cores: of the one machine that all of them and the database share; None: a machine each.
-        others: jobs of others on these cores.
-        far: turns are taken by way of the database, as between machines.
-        herd: where they are, everybody who waits is woken, and not only who is next.
-        batch: trials that are asked for at once, and evaluated side by side.
-        ahead: a process of its own thinks, up to so many trials ahead; 0: there is none.
-        thinks: False for a policy without a model.
+        workers: their number; each evaluates one trial at a time.
+        run, runs: seconds of a trial, and equally likely factors of it.
+        cores: of the machine that all workers and the database share; None: each has its own.
+        others: other jobs on these cores.
+        far: whether workers get the lock through the database, as between machines.
+        herd: if far, whether every waiting worker is woken, not only the next.
+        batch: trials that are suggested at once and evaluated in parallel.
+        ahead: number of suggestions that a separate process prepares; 0: there is no such process.
+        suggests: False for a policy without a model.
     """
 
     workers: int
@@ -211,19 +215,19 @@ class Setting:
 
 @dataclass(frozen=True)
 class Found:
-    """Trials a second, shares of the time, and what limits."""
+    """Trials per second, shares of the time, and the limit."""
 
     rate: float
-    share: float  # of the rate without any waiting
-    asks: tuple[float, ...]  # seconds from wanting a trial to having one
+    share: float  # of the rate without waiting
+    asks: tuple[float, ...]  # seconds of each ask
     asking: float  # of a worker's time
-    turn: float  # of the time that somebody had it
-    overhead: float  # of the time that somebody thought
-    row: float  # of the time that it would have to be locked, renewals included
+    lock: float  # of the time that a worker held the lock
+    overhead: float  # of the time that a suggestion was being made
+    row: float  # of the time that the row is locked, renewals included
     database: float  # of its cores
-    cores: float  # of the time that more jobs were there than cores; 0 with a machine each
-    statements: float  # a second
-    cpu: float  # seconds of a trial, of the workers' machine and of the database
+    cores: float  # of the time with more jobs than cores; 0 if each worker has its machine
+    statements: float  # per second
+    cpu: float  # seconds per trial, of the workers and the database
 
     @property
     def limit(self) -> str:
@@ -233,13 +237,13 @@ class Found:
             return "cores"
         if max(self.row, self.database) > FULL:
             return "database"
-        if self.turn > FULL:
-            return "thinking" if self.overhead > self.turn / 2 else "turn"
+        if self.lock > FULL:
+            return "suggestion" if self.overhead > self.lock / 2 else "lock"
         return "itself"
 
 
 class Workers:
-    """Those of one study, in a world."""
+    """The workers of one study in a simulated world."""
 
     def __init__(self, costs: Costs, setting: Setting, seed: int) -> None:
         self.world = world = World(seed)
@@ -247,20 +251,20 @@ class Workers:
         cores = math.inf if setting.cores is None else setting.cores
         self.here = Cores(world, cores, setting.others)
         self.there = self.here if setting.cores else Cores(world, DATABASE_CORES)
-        self.turn, self.row = Semaphore(world, 1), Semaphore(world, 1)
-        self.ready, self.room = Semaphore(world, 0), Semaphore(world, setting.ahead)
+        self.lock, self.row = Semaphore(world, 1), Semaphore(world, 1)
+        self.ready, self.space = Semaphore(world, 0), Semaphore(world, setting.ahead)
         self.trip = 0.0 if setting.cores else TRIPS * ROUND_TRIP
         self.ratio = dict(costs.batch)[setting.batch] if setting.suggests else 0.0
         self.running, self.asks, self.asking, self._changed = 0, list[float](), 0, 0.0
-        names = ("told", "asking", "turn", "thought", "row", "statements", "commits", "locked")
+        names = ("told", "asking", "lock", "overhead", "row", "statements", "commits", "locked")
         self.sums = dict.fromkeys(names, 0.0)
         if setting.ahead:
-            world.later(0.0, self._thinker())
+            world.later(0.0, self._suggester())
         for _ in range(setting.workers // (1 if setting.ahead else setting.batch)):
             world.later(setting.run * world.rng.random(), self._worker())
 
     def until(self, seconds: float) -> dict[str, float]:
-        """The sums after so many seconds."""
+        """The sums after `seconds`."""
         self.world.run(seconds)
         self._ask_more(0)
         there = 0.0 if self.there is self.here else self.there.used
@@ -272,7 +276,7 @@ class Workers:
         self.asking, self._changed = self.asking + workers, self.world.now
 
     def _aside(self, cores: Cores, work: float, alike: int = 1) -> None:
-        if work > 0 and alike > 0:  # nobody waits for it
+        if work > 0 and alike > 0:  # no process waits for it
             cores.add(work, None, alike)
 
     def _commit(self) -> Process:
@@ -298,23 +302,23 @@ class Workers:
         begun, costs = self.world.now, self.costs
         some = self.ratio * self.world.rng.choice(costs.spread)
         yield "use", self.here, costs.suggestion(self.running) * some
-        self.sums["thought"] += self.world.now - begun
+        self.sums["overhead"] += self.world.now - begun
 
-    def _thinker(self) -> Process:
-        """Thoughts made ahead, by one that does nothing else."""
+    def _suggester(self) -> Process:
+        """A separate process that prepares suggestions."""
         while True:
             for _ in range(self.setting.batch):
-                yield "take", self.room
+                yield "take", self.space
             begun = self.world.now
             yield from self._look()
             yield from self._suggest()
             yield from self._commit()
-            self.sums["turn"] += self.world.now - begun
+            self.sums["lock"] += self.world.now - begun
             for _ in range(self.setting.batch):
                 self.ready.give()
 
     def _wake(self, others: int) -> Process:
-        """Who is next, and so many others for nothing."""
+        """Wake the next worker, and with `herd` the others too."""
         costs, woken = self.costs, others if self.setting.herd else 0
         self.sums["statements"] += (1 + woken) * costs.waking_statements
         self._aside(self.there, costs.waking_served, woken)
@@ -324,11 +328,11 @@ class Workers:
 
     def _ask(self) -> Process:
         costs, wanted = self.costs, self.world.now
-        yield "take", self.turn
+        yield "take", self.lock
         begun = self.world.now
         if begun > wanted and self.setting.far:
-            yield from self._wake(len(self.turn.waiting))
-            yield from self._commit()  # that it is its turn
+            yield from self._wake(len(self.lock.waiting))
+            yield from self._commit()  # commits that it has the lock
             self._aside(self.here, costs.vain * costs.suggestion(self.running) * self.ratio)
         elif begun > wanted:
             self._aside(self.here, costs.waiting * (begun - wanted))
@@ -336,13 +340,13 @@ class Workers:
         yield from self._look()
         yield from self._suggest()
         yield from self._commit()
-        self.sums["turn"] += self.world.now - begun
-        self.turn.give()
+        self.sums["lock"] += self.world.now - begun
+        self.lock.give()
 
     def _take(self) -> Process:
         wanted = self.world.now
         yield "take", self.ready
-        self.room.give()
+        self.space.give()
         if self.world.now > wanted:
             yield from self._wake(len(self.ready.waiting))
         yield from self._commit()
@@ -377,7 +381,7 @@ class Workers:
 
 
 def simulate(costs: Costs, setting: Setting, seed: int = 0, lasting: float = 60.0) -> Found:
-    """The second part of a simulation."""
+    """Simulate, and measure after a warm-up."""
     workers = Workers(costs, setting, seed)
     warm, seconds = 2 * setting.run + lasting / 3, 2 * setting.run + lasting
     before, asked = workers.until(warm), len(workers.asks)
@@ -389,8 +393,8 @@ def simulate(costs: Costs, setting: Setting, seed: int = 0, lasting: float = 60.
         share=each["told"] * setting.run / setting.workers,
         asks=tuple(workers.asks[asked:]),
         asking=each["asking"] / setting.workers,
-        turn=each["turn"],
-        overhead=each["thought"],
+        lock=each["lock"],
+        overhead=each["overhead"],
         row=each["row"] + passed["locked"] / max(passed["commits"], 1.0),
         database=each["there"] / workers.there.count,
         cores=each["full"],

@@ -25,25 +25,25 @@ Json = dict[str, Any]
 
 PAGE = REPO / "docs" / "scale.md"
 FIGURE = REPO / "docs" / "figures" / "scale.png"
-CALIBRATED = 16  # workers, or the most below: of that run are the costs
+CALIBRATED = 16  # workers of the run that gives the costs, or the largest run below
 CROWDS = (100, 1_000, 10_000)  # workers
 TRIALS = {"1 s": 1.0, "1 min": 60.0, "1 h": 3600.0}
-CHANGED = ((96, "1 s"), (960, "1 min"), (9_600, "1 h"))  # where something is changed
+CHANGED = ((96, "1 s"), (960, "1 min"), (9_600, "1 h"))  # where changes are simulated
 LEASE = Settings.lease  # seconds
-AHEAD = 256  # trials that a thinker of its own has ready at most
+AHEAD = 256  # suggestions that a separate suggesting process prepares at most
 LIMITS = {
-    "thinking": "thinking",
-    "turn": "the turn",
+    "suggestion": "suggesting",
+    "lock": "the lock",
     "database": "the database",
     "cores": "the cores",
-    "itself": "its own work",
+    "itself": "own work",
     "none": "nothing",
 }
-IDLE = 0.3  # jobs of others, up to which a machine is idle
-BUSY = "**Measured beside other work: read CPU times, not rates, and check nothing by the rates.**"
+IDLE = 0.3  # other jobs; up to this number a machine counts as idle
+BUSY = "**Other programs ran during the measurement: use the CPU times, not the rates.**"
 
 
-# ── from what was measured ─────────────────────────────────────────────────────────────────────
+# ── from the measurements ─────────────────────────────────────────────────────────────────────
 
 
 def real_runs(rows: Sequence[Json]) -> list[Json]:
@@ -52,37 +52,40 @@ def real_runs(rows: Sequence[Json]) -> list[Json]:
 
 
 def runs_of(rows: Sequence[Json], far: bool = False) -> dict[int, Json]:
-    """The real runs with trials of a second, by their workers."""
+    """The real runs with trials of one second, by number of workers."""
     runs = [row for row in real_runs(rows) if row["far"] == far and row["seconds"] == 1.0]
     return {row["workers"]: row for row in runs}
 
 
 def calibrating(rows: Sequence[Json]) -> Json:
-    """The run that the costs are taken from."""
+    """The run that gives the costs."""
     runs = runs_of(rows)
     return runs[max(workers for workers in runs if workers <= CALIBRATED)]
 
 
 def costs_of(rows: Sequence[Json]) -> Costs:
-    """Seconds of each part, as the run of `CALIBRATED` workers had them."""
+    """Seconds of each part, from the run with `CALIBRATED` workers."""
     near, far = runs_of(rows), runs_of(rows, far=True)
     (apart,) = (row for row in rows if row["what"] == "parts")
     base = calibrating(rows)
-    alike = max(far)  # where most were woken
+    alike = max(far)  # the run with most wake-ups
     took = {name: part["cpu_ms"] / 1e3 for name, part in base["parts"].items()}
     calls = {name: part["calls"] for name, part in base["parts"].items()}
-    waits = {"wait": {"calls": 1.0, "cpu_ms": 0.0}, **far[alike]["parts"]}  # nobody may have waited
+    waits = {
+        "wait": {"calls": 1.0, "cpu_ms": 0.0},
+        **far[alike]["parts"],
+    }  # there may have been no wait
     level = statistics.mean(base["thoughts_ms"]) / 1e3
     grown = [(float(running), t) for running, t in apart["running"].items()]
     at_level = Costs(tuple(grown)).suggestion(
         round(base["rate"])
-    )  # as many as ran, of a second each
+    )  # trials of one second, so rate = running
     counts = sorted((int(count), t / 1e3) for count, t in apart["renewed"].items())
     (least, few), (most, many) = counts[1], counts[-1]  # the first has nothing to read
     waiting = base["parts"]["ask"]["wall_ms"] - base["parts"]["held"]["wall_ms"]
 
     def woken(name: str) -> float:
-        """What a far worker takes of the database for each time it is woken."""
+        """The database's work for one wake-up of a far worker."""
         return float(max(far[alike][name] - near[alike][name], 0.0) / waits["wait"]["calls"])
 
     return Costs(
@@ -109,27 +112,27 @@ def costs_of(rows: Sequence[Json]) -> Costs:
 
 
 def as_real(costs: Costs, row: Json) -> Found:
-    """A real run, simulated."""
+    """Simulate a real run."""
     where = {"cores": row["cores"], "others": row["others"], "far": row["far"]}
     return simulate(costs, Setting(row["workers"], row["seconds"], **where))
 
 
 def changes(costs: Costs) -> dict[str, tuple[Costs, Json]]:
-    """What could be otherwise: other costs, and another setting."""
+    """Possible changes: other costs, and another setting."""
     one = tuple((k, 1.0) for k, _ in costs.batch)
-    still = replace(costs, renewing=0.0)  # what they take then is next to nothing
+    still = replace(costs, renewing=0.0)  # their cost is then negligible
     all_of = {"herd": False, "ahead": AHEAD, "batch": 16}
     return {
-        "as it is": (costs, {}),
+        "unchanged": (costs, {}),
         "ask(16)": (costs, {"batch": 16}),
-        "a policy that does not think": (costs, {"thinks": False}),
-        "a thinker of its own": (costs, {"ahead": AHEAD}),
-        "one thought for ask(16)": (replace(costs, batch=one), {"batch": 16}),
+        "a policy without a model": (costs, {"suggests": False}),
+        "a separate suggesting process": (costs, {"ahead": AHEAD}),
+        "one suggestion for ask(16)": (replace(costs, batch=one), {"batch": 16}),
         "renewals of one statement, every 5 s": (still, {}),
-        "only the next is woken": (costs, {"herd": False}),
+        "wake only the next worker": (costs, {"herd": False}),
         "the last two": (still, {"herd": False}),
-        "the last two, a thinker of its own": (still, {"herd": False, "ahead": AHEAD}),
-        "and one thought for 16": (replace(still, batch=one), all_of),
+        "the last two, a separate suggesting process": (still, {"herd": False, "ahead": AHEAD}),
+        "the same, one suggestion for 16": (replace(still, batch=one), all_of),
     }
 
 
@@ -154,31 +157,29 @@ def measured_table(rows: Sequence[Json]) -> str:
         ]
         for row in real_runs(rows)
     ]
-    head = ("workers x trials of", "trials a second", "ask: median, p90 (ms)", "a thought (ms)")
-    more = ("thought", "rest of asking", "processes, renewing, telling", "database")
-    return table(
-        [*head, "statements a second", *(f"CPU: {m} (ms)" for m in more), "jobs of others"], lines
-    )
+    head = ("workers x trials of", "trials/s", "ask: median, p90 (ms)", "suggestion (ms)")
+    more = ("suggestion", "rest of ask", "processes, renewals, tell", "database")
+    return table([*head, "statements/s", *(f"CPU: {m} (ms)" for m in more), "other jobs"], lines)
 
 
 def cpu_of(row: Json) -> tuple[float, float, float, float]:
-    """CPU milliseconds of a trial: thought, asking, around, database."""
+    """CPU milliseconds of a trial: suggestion, rest of ask, processes and tell, database."""
     each = {name: part["calls"] * part["cpu_ms"] for name, part in row["parts"].items()}
     asking = each["ask"] - each["thought"]
     return each["thought"], asking, each["run"] + each["tell"], row["server_ms"]
 
 
 def checked_table(rows: Sequence[Json], costs: Costs) -> tuple[str, float]:
-    """The real runs beside the simulated, and the largest error of those it was not told."""
+    """The real runs beside the simulated ones, and the largest error of the other runs."""
     base, lines, errors = calibrating(rows), [], []
     for row in real_runs(rows):
         found = as_real(costs, row)
         error = found.rate / row["rate"] - 1
-        told = row == base
-        errors += [] if told else [abs(error)]
+        is_base = row == base
+        errors += [] if is_base else [abs(error)]
         lines.append(
             [
-                name_of(row) + (" (costs from here)" if told else ""),
+                name_of(row) + (" (gives the costs)" if is_base else ""),
                 f"{row['rate']:.1f}",
                 f"{found.rate:.1f}",
                 f"{100 * error:+.0f} %",
@@ -189,10 +190,10 @@ def checked_table(rows: Sequence[Json], costs: Costs) -> tuple[str, float]:
                 LIMITS[found.limit],
             ]
         )
-    head = ["workers x trials of", "real: trials a second", "simulated", "error"]
-    for what in ("median ask", "CPU of a trial"):
+    head = ["workers x trials of", "real: trials/s", "simulated", "error"]
+    for what in ("median ask", "CPU per trial"):
         head += [f"real: {what} (ms)", "simulated"]
-    return table([*head, "what limits it"], lines), max(errors, default=0.0)
+    return table([*head, "limit"], lines), max(errors, default=0.0)
 
 
 def crowds(costs: Costs) -> dict[tuple[int, str], Found]:
@@ -204,9 +205,9 @@ def crowds(costs: Costs) -> dict[tuple[int, str], Found]:
 
 
 def crowd_table(found: dict[tuple[int, str], Found]) -> str:
-    head = ("workers x trials of", "trials a second", "of the ideal", "asking, of a worker's time")
+    head = ("workers x trials of", "trials/s", "share of ideal", "share of time in ask")
     return table(
-        (*head, "statements a second", "what limits it"),
+        (*head, "statements/s", "limit"),
         [
             [
                 f"{workers:,} x {name}",
@@ -242,13 +243,13 @@ def changed_table(found: dict[str, list[Found]]) -> str:
 
 
 def reach(costs: Costs) -> int:
-    """The most trials that can run, each renewed within its lease."""
+    """The largest number of running trials of which each is renewed within its lease."""
     each = costs.locking + costs.serving + TRIPS * ROUND_TRIP
     return max(r for r in range(1, 100_000) if r * (each + costs.read(r)) < LEASE)
 
 
 def write(rows: Sequence[Json]) -> None:
-    """docs/scale.md and its figure."""
+    """Write docs/scale.md and its figure."""
     costs = costs_of(rows)
     near = runs_of(rows)
     checked, error = checked_table(rows, costs)
@@ -260,58 +261,63 @@ def write(rows: Sequence[Json]) -> None:
     parts = cpu_of(best)
     made = {", ".join(filter(None, (row["date"][:10], row["commit"], row["note"]))) for row in rows}
     sections = [
-        "# How far it scales",
+        "# How far Farthing scales",
         paragraph(
-            f"""Made by `python -m benchmarks.speed.scale` from
-            [scale.json](../benchmarks/results/scale.json), which `python -m benchmarks.speed.scale
-            --measure` measures ({"; ".join(sorted(made))}; {last["cpu"]}; cores:
+            f"""`python -m benchmarks.speed.scale` wrote this page from
+            [scale.json](../benchmarks/results/scale.json). `python -m benchmarks.speed.scale
+            --measure` measured that file ({"; ".join(sorted(made))}; {last["cpu"]}; cores:
             {last["cores"]})."""
         ),
         "![Rates, measured and simulated](figures/scale.png)",
         "## Measured",
         paragraph(
-            f"""Real worker processes, trials that sleep, PostgreSQL on the same machine, a budget
-            in dollars (every trial has a whole thought). The best with trials of a second are
-            {best["rate"]:.1f} of them a second, with {best["workers"]} workers;
-            {last["workers"]} make {last["rate"]:.1f}. There a trial takes {sum(parts):.0f} ms of
-            CPU: {parts[0]:.0f} for the thought, {parts[1]:.0f} for the rest of asking,
-            {parts[2]:.0f} for processes, renewing and telling, {parts[3]:.0f} of the database.
-            Workers that are *far* take turns as if each had a machine of its own. *Jobs of others*
-            says how idle the machine was."""
+            f"""The workers are real processes, the trials sleep, and PostgreSQL runs on the same
+            machine. The budget is in dollars, so overhead does not shorten a suggestion. With
+            trials of one second, the highest rate was {best["rate"]:.1f} trials per second, with
+            {best["workers"]} workers; {last["workers"]} workers reached {last["rate"]:.1f}. At the
+            highest rate, a trial took {sum(parts):.0f} ms of CPU: {parts[0]:.0f} for the
+            suggestion, {parts[1]:.0f} for the rest of ask, {parts[2]:.0f} for processes, renewals
+            and tell, and {parts[3]:.0f} in the database. *Far* workers use the suggestion lock as
+            if each had its own machine. *Other jobs* is the number of other programs that used the
+            cores."""
         ),
         measured_table(rows),
         *([BUSY] if max(row["others"] for row in real_runs(rows)) > IDLE else []),
         paragraph(
-            f"""A thought against the trials that run meanwhile, among {apart["among"]} finished
-            ones (CPU ms; {running}): what runs takes part as fantasies. `ask(k)` thinks k times,
-            and each thought has more to imagine (CPU ms for one of k; {batch})."""
+            f"""A suggestion takes longer if more trials are running, because they are fantasised.
+            CPU milliseconds of a suggestion by the number of running trials, with {apart["among"]}
+            finished ones: {running}. `ask(k)` makes k suggestions, and each has one more trial to
+            fantasise. CPU milliseconds per suggestion by k: {batch}."""
         ),
-        "## Simulated, and checked",
+        "## Simulated, and compared with real runs",
         paragraph(
-            f"""A discrete-event simulation ([scale_model.py](../benchmarks/speed/scale_model.py)): a
-            turn, the one row of a study that every commit locks, cores, the database. Its costs are
-            those of one real run; the rates of the others it misses by {100 * error:.0f} % at
-            most."""
+            f"""A discrete-event simulation
+            ([scale_model.py](../benchmarks/speed/scale_model.py)) has the suggestion lock, the row
+            of a study that every commit locks, the cores and the database. Its costs come from one
+            real run. Its rates for the other runs are wrong by at most {100 * error:.0f} %."""
         ),
         checked,
         "## 100 to 10,000 workers",
         paragraph(
-            f"""Every worker on a machine of its own, a database of {DATABASE_CORES} cores,
-            {1e3 * ROUND_TRIP:g} ms away. Not simulated: connections (PostgreSQL has 100 unless
-            told, every worker keeps one), and that a thought among very many finished trials takes
-            longer ([Side by side](parallel.md))."""
+            f"""Simulated: every worker has its own machine, and the database has {DATABASE_CORES}
+            cores and is {1e3 * ROUND_TRIP:g} ms away. The simulation leaves out two effects. Every
+            worker keeps a connection, and PostgreSQL allows 100 by default. A suggestion takes
+            longer with very many finished trials ([parallel](parallel.md))."""
         ),
         crowd_table(found),
         paragraph(
-            f"""A running trial is renewed every {TICK[1]:g} s. That locks the study's row, and
-            reads what all others renewed: work that grows with the square of the workers. Beyond
-            {reach(costs):,} running trials a lease of {LEASE:g} s would be over before its turn."""
+            f"""A running trial is renewed every {TICK[1]:g} s. A renewal locks the study's row and
+            reads the other renewals, so this work grows with the square of the number of workers.
+            With more than {reach(costs):,} running trials, a lease of {LEASE:g} s would expire
+            before it is renewed."""
         ),
-        "## What would move it",
+        "## What would raise the limit",
         paragraph(
-            """Shares of the ideal rate, and what limits then: *thinking*, one thought at a time;
-            *the turn*, to get it, look and write; *the database*, its cores or the study's row;
-            *its own work*, what a trial takes beside its evaluation though nothing is full."""
+            """The table shows the share of the ideal rate and what limits it. *Suggesting*: the
+            workers wait for suggestions, which are made one at a time. *The lock*: they wait to
+            acquire the suggestion lock, to read and to write. *The database*: its cores or the
+            study's row are busy. *Own work*: a trial needs time beside its evaluation, but nothing
+            is busy all the time."""
         ),
         changed_table(other),
         advice(other),
@@ -321,18 +327,18 @@ def write(rows: Sequence[Json]) -> None:
 
 
 def advice(other: dict[str, list[Found]]) -> str:
-    """What to do today, and what to build."""
+    """What a user can do today, and which changes would help."""
     names = list(other)
     now, ready, unbuilt = other[names[0]], names[1:3], names[3:7]
 
     def best(names: Sequence[str]) -> str:
-        """The one that brings most, at each place."""
+        """The change that helps most, at each size."""
         found = []
         for k, (workers, trials) in enumerate(CHANGED):
             name = max(names, key=lambda name: other[name][k].share)
             points = 100 * (other[name][k].share - now[k].share)
-            said = f"*{name}* ({points:+.0f} points)" if points >= 1 else "none"
-            found.append(f"{said} at {workers:,} x {trials}")
+            text = f"*{name}* ({points:+.0f} points)" if points >= 1 else "none"
+            found.append(f"{text} at {workers:,} x {trials}")
         return ", ".join(found)
 
     def shares(*names: str) -> str:
@@ -341,11 +347,11 @@ def advice(other: dict[str, list[Found]]) -> str:
         )
 
     return paragraph(
-        f"""Today: let trials be longer. Of what there is (`ask(16)` in a program that evaluates 16
-        at a time, `--policy sobol`) most brings {best(ready)}; of single changes that are not
-        built, {best(unbuilt)}. Where several things are full at once, one change alone brings
-        little: *{unbuilt[2]}* and *{unbuilt[3]}* bring {shares(*unbuilt[2:])} % of the ideal each
-        for itself, together {shares(names[7])} %."""
+        f"""Today, the remedy is longer trials. Two options exist already: `ask(16)` in a program
+        that evaluates 16 trials at a time, and `--policy sobol`. The better one is {best(ready)}.
+        The other changes are not built. The best single one is {best(unbuilt)}. If several parts
+        are busy at once, one change alone helps little: *{unbuilt[2]}* and *{unbuilt[3]}* reach
+        {shares(*unbuilt[2:])} % of the ideal alone, and {shares(names[7])} % together."""
     )
 
 
@@ -358,7 +364,7 @@ def draw(
     found: dict[tuple[int, str], Found],
     other: dict[str, list[Found]],
 ) -> None:
-    """Marks, lines and shades of grey: it is read without colours, too."""
+    """Draw with marks, lines and shades of grey, so that the figure needs no colours."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -375,15 +381,22 @@ def draw(
             left.plot(at, simulated, line, color="black", label=f"{name}, simulated")
             most = max(most, *rates, *simulated)
         at = list(runs_of(rows))
-        left.plot(at, at, color="0.7", lw=0.8, label="without any waiting")
-        left.set(title="Real and simulated", xlabel="workers of one machine", xscale="log")
-        left.set(xticks=at, xticklabels=at, ylim=(0, 1.2 * most), ylabel="trials of 1 s a second")
+        left.plot(at, at, color="0.7", lw=0.8, label="without waiting")
+        left.set(title="Real and simulated", xlabel="workers on one machine", xscale="log")
+        left.set(
+            xticks=at,
+            xticklabels=at,
+            ylim=(0, 1.2 * most),
+            ylabel="trials per second (trials of 1 s)",
+        )
         left.minorticks_off()
         for name, mark, line in zip(TRIALS, "os^", ("-", "--", ":"), strict=True):
             shares = [100 * found[workers, name].share for workers in CROWDS]
             label = f"trials of {name}"
             middle.plot(CROWDS, shares, marker=mark, ls=line, color="black", label=label)
-        middle.set(title="As it is, simulated", xlabel="workers, a machine each", xscale="log")
+        middle.set(
+            title="Unchanged, simulated", xlabel="workers, each with its own machine", xscale="log"
+        )
         middle.set(ylabel="% of the ideal rate", ylim=(0, 105))
         places = [*enumerate(other.values())]
         for k, (workers, trials) in enumerate(CHANGED):
@@ -391,7 +404,7 @@ def draw(
             shares = [100 * of[k].share for _, of in places]
             looks: Json = {"color": ("white", "0.6", "0.1")[k], "ec": "black", "lw": 0.5}
             right.barh(at, shares, 0.27, label=f"{workers:,} x {trials}", **looks)
-        right.set(title="What would move it, simulated", xlabel="% of the ideal rate")
+        right.set(title="Changes, simulated", xlabel="% of the ideal rate")
         right.set(yticks=range(len(other)), yticklabels=list(other), xlim=(0, 105))
         right.invert_yaxis()
         for axes in (left, middle, right):

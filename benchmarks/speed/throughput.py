@@ -4,13 +4,19 @@
     python -m benchmarks.speed.throughput                   about a quarter of an hour on two cores
     .ci/postgres stop /tmp/server
 
-Workers are real: each trial is a process under its guard, that sleeps. Every number is of the
+Workers are real: each trial is a process with its supervisor, that sleeps. Every number is of the
 default policy, under a budget of seconds (thinking is weighed against evaluating) and under one of
 dollars (it is not). A rate counts what was told after the first `WARM` of a run. `ask` is the time
 between a worker's tell and its next ask, `around` what is between ask and tell beside the trial
 itself; `cpu_ms` is what all processes but the server's used for a trial, `statements` what they
 sent to the database for it. Figures go to benchmarks/results/throughput.json; `--only` measures
 some, and replaces those. Without FARTHING_TEST_POSTGRES only SQLite is measured.
+
+`--machines` gives each worker its own file lock, as if it had a machine of its own; `--workers 16
+--trial 0.01 --lasting 10` measures one run of that size. Their figures are printed, not kept:
+
+    python -m benchmarks.speed.throughput --where PostgreSQL --budget dollars --machines \\
+        --workers 16 --trial 0.01 --lasting 10
 """
 
 from __future__ import annotations
@@ -38,6 +44,7 @@ from benchmarks.speed.storage import databases, versions
 from benchmarks.speed.suggestions import commit, cpu_model
 from farthing import Float, Outcome, Space, Study
 from farthing.history import Trial
+from farthing.storage import close_sqlite_files
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "throughput.json"
 NAMES = ("a", "b", "c", "d")
@@ -109,9 +116,15 @@ def waits(trials: Sequence[Trial]) -> tuple[list[float], list[float]]:
 
 
 def pooled(
-    url: str, folder: str, budget: Any, seconds: float, workers: int, lasting: float
+    url: str,
+    folder: str,
+    budget: Any,
+    seconds: float,
+    workers: int,
+    lasting: float,
+    machines: bool = False,
 ) -> Json:
-    """A run of so many workers, whose logs are in the folder."""
+    """A run of so many workers, whose logs are in the folder; with `machines`, on one each."""
     logs = tempfile.mkdtemp(prefix="farthing-logs-", dir=folder)
     study = Study.create(url, name="throughput", space=space(), budget=budget, grace=0.5, logs=logs)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -119,7 +132,10 @@ def pooled(
     with Counted() as counted:
         end = threading.Timer(lasting, study_stop, args=(url,))
         end.start()
-        study.run(objective(seconds), workers=workers)
+        if machines:
+            on_machines(url, folder, seconds, workers)
+        else:
+            study.run(objective(seconds), workers=workers)
         end.join()
         statements = counted.statements
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -132,7 +148,7 @@ def pooled(
     told = sum(since <= (trial.run.told_at or 0.0) < until for trial in trials)
     asks, around = waits(trials)
     suggestions = [
-        t.run.suggest_s for t in trials if t.run.suggest_s and t.notes.get("thought") != "none"
+        t.run.suggest_s for t in trials if t.run.suggest_s and t.notes.get("effort") != "none"
     ]
     study.close()
     return {
@@ -147,6 +163,22 @@ def pooled(
         "statements": statements / len(trials),
         "statements_s": statements / lasting,
     }
+
+
+def on_machines(url: str, folder: str, seconds: float, workers: int) -> None:
+    """Workers that share nothing but the database: each has its own folder for file locks."""
+
+    def work(number: int) -> None:
+        os.environ["XDG_STATE_HOME"] = f"{folder}/machine-{number}"
+        Study.open(url, "throughput").work(objective(seconds), workers=1)
+
+    close_sqlite_files()
+    fork = multiprocessing.get_context("fork")
+    processes = [fork.Process(target=work, args=(number,)) for number in range(workers)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
 
 
 def study_stop(url: str) -> None:
@@ -239,7 +271,7 @@ def shown(row: Json) -> str:
         f"{row['where']:11}{row['budget']:8}{row['workers']:3} workers x {row['seconds']:g} s: "
         f"{row['rate']:6.2f}/s of {row['ideal']:.0f}; ask {row['ask_ms']['median']:.0f} ms, around "
         f"{row['around_ms']['median']:.0f} ms, thought {row['thought_ms']['median']:.0f} ms "
-        f"({row['suggestions']} of {row['trials']}), cpu {row['cpu_ms']:.0f} ms, "
+        f"({row['thoughts']} of {row['trials']}), cpu {row['cpu_ms']:.0f} ms, "
         f"{row['statements']:.1f} statements"
     )
 
@@ -251,27 +283,38 @@ def main() -> None:
     parser.add_argument("--budget", choices=list(BUDGETS), help="one kind of budget")
     parser.add_argument("--workers", type=int, help="runs of so many workers")
     parser.add_argument("--trial", type=float, help="runs of trials of so many seconds")
+    parser.add_argument("--lasting", type=float, help="one run of this number of seconds")
+    parser.add_argument("--machines", action="store_true", help="each worker has its own file lock")
     parser.add_argument("--trials", type=int, default=MANY, help=f"to look among; {MANY:,}")
     parser.add_argument("--note", default="", help="said of the machine, kept with the figures")
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
+    one = arguments.lasting is not None
+    if one and None in (arguments.workers, arguments.trial):
+        parser.error("--lasting needs --workers and --trial")
+    if arguments.machines and not one:
+        parser.error("--machines needs --lasting")
+    runs = ((arguments.trial, arguments.workers, arguments.lasting),) if one else RUNS
     rows: list[Json] = []
     with tempfile.TemporaryDirectory() as folder, databases(folder) as made:
         wanted = {w: u for w, u in made.items() if arguments.where in (None, w)}
-        for seconds, workers, lasting in RUNS if arguments.only != "many" else ():
+        for seconds, workers, lasting in runs if arguments.only != "many" else ():
             if arguments.workers not in (None, workers) or arguments.trial not in (None, seconds):
                 continue
             for where, url in wanted.items():
                 for name in BUDGETS if arguments.budget is None else [arguments.budget]:
                     which = {"what": "run", "where": where, "budget": name}
                     which |= {"seconds": seconds, "workers": workers}
-                    found = pooled(url(), folder, BUDGETS[name], seconds, workers, lasting)
+                    how = seconds, workers, lasting, arguments.machines
+                    found = pooled(url(), folder, BUDGETS[name], *how)
                     rows.append(which | {"load": os.getloadavg()[0]} | found)
                     print(shown(rows[-1]), flush=True)
-        for where, url in wanted.items() if arguments.only != "runs" else ():
+        for where, url in wanted.items() if arguments.only != "runs" and not one else ():
             found = among_many(url(), arguments.trials)
             rows.append({"what": "many", "where": where, "load": os.getloadavg()[0]} | found)
             print(shown(rows[-1]), flush=True)
+    if one:
+        return
     machine = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit()}
     machine |= {"cpu": cpu_model(), "cores": os.cpu_count(), "versions": versions()}
     machine |= {"note": arguments.note}

@@ -5,7 +5,8 @@
     python -m benchmarks.speed.trace --json > counts.json
 
 `farthing run` evaluates a tiny command three times in an empty folder, in a fresh interpreter that
-is watched. Counted are, of that process alone and never of what it forks (the guard, the command):
+is watched. The counts are those of that process alone, not of what it forks (the supervisor process
+and the command):
 
     functions    different functions and lambdas of the package that were entered; bodies of modules
                  and classes and comprehensions are none
@@ -163,10 +164,11 @@ def watch(tree: Path, out: Path) -> None:
     sys.argv[:] = ["farthing", *ARGUMENTS]
     sys.setprofile(watcher.profile)
     try:
-        from farthing import cli, optimizer
+        from farthing import cli
+        from farthing.core import asking, session
 
-        # On however busy a machine: what a worker saw last is fresh, and its thoughts are quick.
-        optimizer.FRESH = optimizer.SLOW = 3600.0
+        # Even on a busy machine, a worker's last look counts as fresh and suggestions as fast.
+        session.FRESH = asking.SLOW = 3600.0
         cli.main()
     except SystemExit as exit:
         if exit.code:

@@ -9,7 +9,7 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import Suggestion, suggest
 from farthing.errors import FarthingError, InvalidInput, Stopped, StorageError
-from farthing.history import History, Outcome, Trial
+from farthing.history import History, Outcome, StopReason, Trial
 from farthing.minimize import minimize
 from farthing.optimizer import Optimizer
 from farthing.space.space import Categorical, Float, Int, Ordinal, Space
@@ -36,6 +36,7 @@ __all__ = [
     "Settings",
     "Space",
     "State",
+    "StopReason",
     "Stopped",
     "StorageError",
     "Study",

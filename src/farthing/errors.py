@@ -1,4 +1,4 @@
-"""The few exceptions a user can meet."""
+"""The exceptions that Farthing raises."""
 
 from typing import Any
 
@@ -18,23 +18,23 @@ __all__ = [
 
 
 class FarthingError(Exception):
-    """Anything Farthing raises on purpose."""
+    """The base class of the exceptions that Farthing raises on purpose."""
 
 
 class InvalidInput(FarthingError, ValueError):
-    """Something given was wrong; the sentence says what, what was expected, and what to do."""
+    """An argument is invalid. The message says what was expected and what to do."""
 
 
 class MissingExtra(FarthingError, ImportError):
-    """A library that only some need is not installed; the sentence says how to get it."""
+    """An optional library is not installed. The message says how to install it."""
 
     def __init__(self, extra: str, library: str) -> None:
-        remedy = f"{library} is not installed. Say pip install 'farthing[{extra}]'."
-        ImportError.__init__(self, remedy, name=extra)
+        message = f"{library} is not installed. Run: pip install 'farthing[{extra}]'"
+        ImportError.__init__(self, message, name=extra)
 
 
 class Stopped(FarthingError):
-    """`ask` was called after a verdict to stop; `reason` is a `StopReason`."""
+    """`ask` was called after the study had stopped; `reason` is a `StopReason`."""
 
     def __init__(self, reason: Any) -> None:
         FarthingError.__init__(self, reason)
@@ -42,31 +42,31 @@ class Stopped(FarthingError):
 
 
 class Outdated(FarthingError):
-    """A thought was about a study that has changed since; another is needed. No user meets it."""
+    """A suggestion is outdated because the study has changed. Farthing catches it itself."""
 
 
 class Infrastructure(FarthingError):
-    """Raise it in an objective when the machine failed, not the parameters: nothing is learnt."""
+    """Raise it in an objective if the machine failed. Nothing is learnt about the parameters."""
 
 
 class NothingFound(FarthingError):
-    """The best trial was asked for, but none has returned a value; the sentence says why."""
+    """There is no best trial, because none has returned a value. The message says why."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during an evaluation, which was killed; `finished` says what it had used by then."""
+    """Ctrl-C killed an evaluation; `finished` says what it had used by then."""
 
     def __init__(self, finished: Any) -> None:
         self.finished = finished
 
 
 class Unfit(FarthingError):
-    """A worker was set aside: all its trials failed, while those of others did not."""
+    """A worker was excluded because all its trials failed, while those of other workers did not."""
 
 
 class StorageError(FarthingError):
-    """The database cannot be used; the sentence says why, and what to do."""
+    """The database cannot be used. The message says why and what to do."""
 
 
 class Unreachable(StorageError):
-    """The database cannot be used now, but may be later: a restart, a lock or a full disk."""
+    """The database is temporarily unavailable: a restart, a lock or a full disk."""

@@ -1,4 +1,4 @@
-"""What was asked, what came back, and what it cost."""
+"""Trials: what was suggested, what it returned, and what it cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farthing.notebook import html_table
 
 __all__ = [
     "BUDGET_SPENT",
-    "ELSEWHERE",
+    "IMPORTED",
     "NOT_ENDED",
     "History",
     "Origin",
@@ -31,22 +31,22 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-ELSEWHERE = "evaluated elsewhere"  # what is said of an imported trial
+IMPORTED = "imported with its result"  # the reason of an imported trial
 TrialState = Literal["running", "done", "failed", "killed", "lost"]
 
-# Where a trial comes from: the policy, the initial design, a person who enqueued it, a lost trial
-# that is tried again, or another place, where it was evaluated and paid.
+# Where a trial comes from: the policy, the initial design, a user who enqueued it, a lost trial
+# that is tried again, or an import of an evaluation that was paid outside this study.
 Origin = Literal["suggested", "design", "enqueued", "retry", "imported"]
 
 StopKind = Literal[
     "budget_spent",
-    "unaffordable",  # something is left of the budget, but too little for any untried point
-    "all_tried",  # every configuration of a finite space
+    "unaffordable",  # the budget is not spent, but no untried point is affordable
+    "all_tried",  # every configuration of a finite space was tried
     "rule",  # a stopping rule
     "requested",
     "interrupted",  # Ctrl-C
     "terminated",  # SIGTERM
-    "orphaned",  # the process that started a worker is gone
+    "orphaned",  # the process that started a worker has ended
     "too_many_failures",
     "cost_missing",  # a trial did not report a cost that the budget or the policy needs
     "all_free",  # trials cost nothing, so the budget would never end
@@ -60,7 +60,7 @@ StopKind = Literal[
 class StopReason:
     """Why a study stops: `kind` is for programs, `sentence` for people.
 
-    Nothing may be decided by the sentence.
+    No program may depend on the sentence.
     """
 
     kind: StopKind
@@ -70,23 +70,23 @@ class StopReason:
         return self.sentence
 
     def includes(self, text: str) -> bool:
-        """Whether the sentence contains a text, which then need not be shown again beside it."""
+        """Whether the sentence contains a text, so that it need not be printed again."""
         return text in self.sentence
 
 
 BUDGET_SPENT = StopReason("budget_spent", "the budget is spent")
-NOT_ENDED = StopReason("not_ended", "it has not ended")
+NOT_ENDED = StopReason("not_ended", "the study has not ended")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an objective may return instead of a number, when it knows more than the value.
+    """What an objective may return instead of a number.
 
     Attributes:
-        value: what is optimised.
-        cost: what it cost, a number in the budget's first resource or {resource: amount}.
-        failed: why there is no value; the configuration is then learnt to be a bad idea.
-        metrics: what else is worth keeping, `{"accuracy": 0.97}`: it is stored and shown.
+        value: the value of the objective.
+        cost: its cost, as a number in the budget's first resource or as {resource: amount}.
+        failed: why there is no value. The models learn to avoid such configurations.
+        metrics: other results to store and show, such as `{"accuracy": 0.97}`.
     """
 
     value: float | None = None
@@ -97,26 +97,27 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """How a trial is evaluated: by whom, under which lease, when, and what it has used.
+    """How a trial is evaluated: its worker, its lease, its times and its use of resources.
 
     Attributes:
-        seed: for the evaluation's own randomness.
-        worker: who evaluates it.
-        lease: it is lost when the memory's clock has passed this; None: nobody promised to renew.
+        seed: random seed for the evaluation itself.
+        worker: the worker that evaluates it.
+        lease: when the lease expires and the trial is lost, on the store's clock; None if there is
+            no lease.
         attempt: 1, or one more than that of the lost trial that it repeats.
-        retry: it was lost, and waits to be tried again under a new number.
-        asked_at: on the memory's clock.
-        told_at: on the memory's clock.
-        suggest_s: seconds it took to suggest it.
+        retry: whether it was lost and waits to be tried again under a new number.
+        asked_at: when it was suggested, on the store's clock.
+        told_at: when its result was reported, on the store's clock.
+        suggest_s: seconds that suggesting it took.
         queue_s: seconds between ask and tell in which it was not evaluated.
-        run_s: seconds it was evaluated.
+        run_s: seconds that the evaluation took.
         cpu_s: CPU seconds of the evaluation.
-        peak_mb: the largest memory one of its processes held.
-        reports: what it reported on its way.
-        metrics: what its result said besides value and cost.
-        slot: the place where it ran, such as the number of a GPU.
-        log: the file with everything it printed, on the machine of its worker.
-        tail: the last lines it printed.
+        peak_mb: the largest memory of one of its processes, in MB.
+        reports: what it reported while it ran.
+        metrics: further results besides value and cost.
+        slot: the slot that it ran on, such as the number of a GPU.
+        log: the file with its output, on the machine of its worker.
+        tail: the last lines of its output.
     """
 
     seed: int = 0
@@ -143,18 +144,19 @@ class Trial:
     """One evaluation, from `ask` to `tell`.
 
     Attributes:
-        number: 0, 1, 2, ... in the order of asking.
-        params: what to evaluate.
+        number: 0, 1, 2, ... in the order of suggestion.
+        params: the parameters to evaluate.
         x: the same as a point of the unit cube, (d,).
-        state: running, done, failed, killed (its cost is then a lower bound), or lost: its worker
-            disappeared or the machine failed it, from which nothing is learnt.
-        value: what was told, in the user's units and direction.
-        cost: what was paid, by resource.
-        predicted: what it was expected to cost, by resource.
+        state: "running", "done", "failed", "killed" (its cost is then a lower bound) or "lost". A
+            trial is lost if its worker disappeared or the machine failed. Nothing is learnt from
+            a lost trial.
+        value: the reported value, in the user's units and direction.
+        cost: the cost paid, by resource.
+        predicted: the expected cost, by resource.
         because: why it was chosen.
         error: why it failed.
-        notes: what the next thought needs to remember; plain JSON values.
-        origin: where it comes from: see `Origin`.
+        notes: what later suggestions need to remember, as plain JSON values.
+        origin: where it comes from; see `Origin`.
         run: how it is evaluated.
     """
 
@@ -172,7 +174,7 @@ class Trial:
     run: Run = Run()
 
     def _facts(self) -> dict[str, Any]:
-        """What a person wants to see of it at once."""
+        """What the representations show."""
         known: dict[str, Any] = {
             "number": self.number,
             "state": self.state,
@@ -194,28 +196,28 @@ class Trial:
 
     @property
     def predicted_cost(self) -> float | None:
-        """Expected cost in the first resource; None while nothing is known about costs."""
+        """Expected cost in the first resource; None if no costs are known."""
         return next(iter(self.predicted.values()), None)
 
     @property
     def limit(self) -> Mapping[str, float]:
-        """The most it may cost by resource: whoever can kill it does so there, and tells it."""
-        most: Mapping[str, float] = self.notes.get("limit", {})
-        return most
+        """The most it may cost, by resource. If possible it is killed at this limit."""
+        limit: Mapping[str, float] = self.notes.get("limit", {})
+        return limit
 
     @property
     def is_external(self) -> bool:
-        """Whether it was evaluated, and paid, elsewhere."""
+        """Whether it was imported, so that this study did not pay for it."""
         return self.origin == "imported"
 
     @property
     def is_dropped(self) -> bool:
-        """Whether somebody said that nothing is to be learnt from it."""
+        """Whether a user dropped it, so that nothing is learnt from it."""
         return self.state == "lost" and "dropped" in self.notes
 
     @property
     def leads_on(self) -> bool:
-        """Whether the next evaluation follows it: one lost, or made elsewhere, led nowhere."""
+        """Whether the next evaluation follows it. A lost or an imported trial has no successor."""
         return self.state != "lost" and not self.is_external
 
     @property
@@ -225,14 +227,14 @@ class Trial:
 
 
 def origin_of(notes: Mapping[str, Any]) -> Origin:
-    """The origin of a trial that was chosen here, by the notes of its proposal."""
+    """The origin of a proposal, by its notes."""
     if "given" in notes:
         return "enqueued"
     return "design" if notes.get("phase") == "start" else "suggested"
 
 
 class PricePoint(NamedTuple):
-    """A cost from elsewhere, without a value: it teaches the cost models and is no trial.
+    """An imported cost without a value. The cost models learn from it, but it is not a trial.
 
     Attributes:
         x: (d,) a point of the cube.
@@ -247,7 +249,7 @@ class PricePoint(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class History:
-    """All trials in the order of their numbers; a change is a new History."""
+    """All trials in the order of their numbers. It is immutable."""
 
     trials: tuple[Trial, ...] = ()
 
@@ -266,39 +268,39 @@ class History:
         return self.trials[number]
 
     def adding(self, *trials: Trial) -> History:
-        """With more trials."""
+        """This history with more trials."""
         more = History((*self.trials, *trials))
         if "_by_state" in vars(self) and len(trials) == 1:
-            vars(more)["_by_state"] = _moved(self._by_state, None, trials[0])
-        if "X" in vars(self) and trials:  # stacked already: an ask adds a row
+            vars(more)["_by_state"] = _updated(self._by_state, None, trials[0])
+        if "X" in vars(self) and trials:  # append to the cached array
             new = np.array([trial.x for trial in trials])
             vars(more)["X"] = np.concatenate([self.X, new]) if len(self.X) else new
         return more
 
     def replacing(self, trial: Trial) -> History:
-        """With one trial as it is now, at the point where it was."""
+        """This history with a new version of one trial, which must have the same point."""
         at = trial.number
         changed = History((*self.trials[:at], trial, *self.trials[at + 1 :]))
         if "_by_state" in vars(self):
-            vars(changed)["_by_state"] = _moved(self._by_state, self.trials[at], trial)
+            vars(changed)["_by_state"] = _updated(self._by_state, self.trials[at], trial)
         if "X" in vars(self):
             vars(changed)["X"] = self.X
         return changed
 
     @cached_property
     def X(self) -> Array:
-        """(n, d) the points of all trials; (0,) where there are none."""
+        """(n, d) the points of all trials; (0,) if there are none."""
         return np.array([trial.x for trial in self.trials])
 
     def points(self, *states: TrialState) -> Array:
-        """(k, d) the points of the trials in one of these states; (0,) where there are none."""
-        if len(self.having(*states)) == len(self):  # mostly, and then none is to be looked at
+        """(k, d) the points of the trials in one of these states; (0,) if there are none."""
+        if len(self.having(*states)) == len(self):  # the usual case, which needs no selection
             return self.X
         return np.asarray(self.X[np.array([t.state in states for t in self.trials], dtype=bool)])
 
     @cached_property
     def _by_state(self) -> dict[TrialState, tuple[Trial, ...]]:
-        """Sorted once: a thought looks at the same few states many times."""
+        """The trials by state, cached because a suggestion uses the same states many times."""
         found: dict[TrialState, list[Trial]] = {}
         for trial in self.trials:
             found.setdefault(trial.state, []).append(trial)
@@ -318,14 +320,14 @@ class History:
 
     @property
     def running(self) -> tuple[Trial, ...]:
-        """The trials asked and not yet told."""
+        """The pending trials: suggested, but without a result yet."""
         return self.having("running")
 
     @cached_property
     def previous(self) -> Array:
-        """(n + 1, d) the point evaluated before each trial, and before the next; NaN: none was.
+        """(n + 1, d) the point evaluated before each trial and before the next one; NaN if none.
 
-        Trials are taken to follow one another in the order of asking, whoever evaluates them.
+        Trials follow one another in the order of their numbers, whatever worker evaluates them.
         """
         found = np.full((len(self) + 1, self.X.shape[-1]), np.nan)
         for i, trial in enumerate(self.trials):
@@ -333,7 +335,7 @@ class History:
         return found
 
     def before(self, number: int) -> Array | None:
-        """(d,) the point evaluated before trial `number`; None: none was."""
+        """(d,) the point evaluated before trial `number`; None if there is none."""
         return next((t.x for t in reversed(self.trials[:number]) if t.leads_on), None)
 
     def last_note(self, key: str) -> Any:
@@ -343,15 +345,15 @@ class History:
         )
 
 
-def _moved(
-    sorted_: Mapping[TrialState, tuple[Trial, ...]], old: Trial | None, new: Trial
+def _updated(
+    by_state: Mapping[TrialState, tuple[Trial, ...]], old: Trial | None, new: Trial
 ) -> dict[TrialState, tuple[Trial, ...]]:
-    """Trials by state after one of them changed: sorting all of them again takes longer."""
-    found = dict(sorted_)
+    """The trials by state after one trial changed, without sorting all of them again."""
+    found = dict(by_state)
     if old is not None:
         found[old.state] = tuple(trial for trial in found[old.state] if trial is not old)
-    there = found.get(new.state, ())
-    found[new.state] = (*there, new)
-    if there and there[-1].number > new.number:
+    others = found.get(new.state, ())
+    found[new.state] = (*others, new)
+    if others and others[-1].number > new.number:
         found[new.state] = tuple(sorted(found[new.state], key=attrgetter("number")))
     return found

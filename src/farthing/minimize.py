@@ -1,18 +1,20 @@
-"""The whole job in one call, in this process."""
+"""minimize(): run a whole optimisation in this process with one call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Unpack
 
-from farthing.core.outcomes import unpriced
-from farthing.core.settings import AnyBudget, AnySpace, SearchOptions, Settings, takes_settings
+from farthing.core.options import AnyBudget, AnySpace, SearchOptions
+from farthing.core.outcomes import missing_cost
+from farthing.core.settings import Settings
+from farthing.core.signatures import takes_settings
 from farthing.errors import InvalidInput
 from farthing.history import Outcome
 from farthing.optimizer import Optimizer
 from farthing.running import InProcess
 from farthing.running.signals import INTERRUPTED
-from farthing.running.worker import until_stopped
+from farthing.running.worker import run_trials
 from farthing.view.progress import watching
 from farthing.view.result import Result
 
@@ -29,35 +31,37 @@ def minimize(
     failures_in_a_row: float = Settings.failures_in_a_row,
     **settings: Unpack[SearchOptions],
 ) -> Result:
-    """Find the parameters with the lowest objective that a budget can buy.
+    """Find the parameters with the lowest objective value within a budget.
 
-    With a budget in seconds the objective is timed here, and the time Farthing thinks is charged to
-    the same budget (`result.ledger.overhead`). Other costs are returned by the objective,
-    `Outcome(value, cost=...)`, or known beforehand, `cost=f`. An exception is a failed trial: it is
-    charged, learnt from, and only `failures_in_a_row` of them end the run. An evaluation that has
-    begun is let finish, so the last one may end after the budget does.
+    With a budget in seconds, minimize() measures the time of each evaluation and charges its own
+    overhead to the same budget (`result.ledger.overhead`). For other resources, the objective
+    returns its cost, `Outcome(value, cost=...)`, or you pass a known cost, `cost=f`.
+
+    An exception is a failed trial. It is charged, and the models learn from it. The run ends after
+    `failures_in_a_row` consecutive failures. minimize() does not interrupt an evaluation, so the
+    last one may exceed the budget.
 
     Args:
         objective: params -> value, or an Outcome.
-        progress: show a bar whose length is the budget.
+        progress: whether to show a progress bar for the budget.
 
-    The other arguments are the Optimizer's.
+    The other arguments are those of the Optimizer.
     """
-    made = Settings.of(space, budget, **settings, failures_in_a_row=failures_in_a_row)
-    if made.budget is None and made.stop is None:
+    checked = Settings.of(space, budget, **settings, failures_in_a_row=failures_in_a_row)
+    if checked.budget is None and checked.stop is None:
         raise InvalidInput(
             "minimize() without a budget or a stopping rule would never end. "
-            'Give budget="10m", or stop=MaxTrials(50).'
+            'Pass budget="10m" or stop=MaxTrials(50).'
         )
     engine = InProcess(objective)
-    optimizer = Optimizer.of(made)
+    optimizer = Optimizer.of(checked)
     with watching(optimizer, quiet=not progress) as on_change:
         try:
-            reason = until_stopped(optimizer, made, engine, on_change)
-        except KeyboardInterrupt:  # in our own thought
+            reason = run_trials(optimizer, checked, engine, on_change)
+        except KeyboardInterrupt:  # during a suggestion
             reason = INTERRUPTED
     history = optimizer.history
-    if history.done and all(unpriced(made, trial.cost) for trial in history.done):
-        # A mistake: nothing is lost that cost anything but the first trial.
+    if history.done and all(missing_cost(checked, trial.cost) for trial in history.done):
+        # The user forgot the cost, which ends the run after its first trial. An error is clearer.
         raise InvalidInput(reason.sentence)
-    return Result.of(made, optimizer.best, reason, optimizer.seen)
+    return Result.of(checked, optimizer.best, reason, optimizer.seen)

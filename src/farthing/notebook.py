@@ -1,4 +1,4 @@
-"""A few facts as a notebook shows them."""
+"""HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["html_table"]
 
 
 def html_table(facts: Mapping[str, object]) -> str:
-    """Facts by name as an HTML table; whatever they hold is shown as text."""
+    """Facts by name as an HTML table, with their text escaped."""
     rows = (
         f"<tr><th style='text-align:left'>{escape(name)}</th>"
         f"<td style='text-align:left; white-space:pre-wrap'>{escape(str(fact))}</td></tr>"

@@ -1,79 +1,49 @@
-"""Ask and tell, in memory."""
+"""`Optimizer`: ask for trials and tell their outcomes, in memory."""
 
 from __future__ import annotations
 
-import math
-import os
-import time
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, Unpack, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 
 from farthing.acquisition.protocols import Policy, StoppingRule, Verdict
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget
-from farthing.core.clock import ProcessClock
-from farthing.core.edits import change_to
+from farthing.core.asking import Asker
+from farthing.core.edits import change_event
 from farthing.core.events import (
     Added,
-    Asked,
-    AskedTogether,
-    Ended,
     Enqueued,
     Event,
-    LeasesExpired,
-    Moment,
     Price,
     Renewed,
-    Resumed,
     StopRequested,
-    SuggestLock,
     TimePassed,
     Told,
 )
-from farthing.core.outcomes import elsewhere, outcome_of
-from farthing.core.settings import AnyBudget, AnySpace, SearchOptions, Settings, takes_settings
-from farthing.core.state import State, Wanted
+from farthing.core.options import AnyBudget, AnySpace, SearchOptions
+from farthing.core.outcomes import added_trial, outcome_of
+from farthing.core.session import Session
+from farthing.core.settings import Settings
+from farthing.core.signatures import takes_settings
+from farthing.core.state import QueueEntry, State
 from farthing.core.store import InMemoryStore, Store
-from farthing.core.suggest import (
-    Suggestion,
-    Terms,
-    best_trial,
-    next_trials,
-    no_time_to_suggest,
-    one_thread,
-    own,
-    suggest,
-    warm_up,
-)
-from farthing.core.transition import apply, out_of_time, passed, why_it_must_end
-from farthing.data.importing import Imported, take_in
-from farthing.errors import InvalidInput, Outdated, Stopped
+from farthing.core.suggest import AskOptions, best_trial, warm_up
+from farthing.core.transition import kill_reason
+from farthing.data.importing import Imported, select_new
+from farthing.errors import InvalidInput, Outdated
 from farthing.history import History, StopReason, Trial
 from farthing.space.space import Space
 
 __all__ = ["Optimizer"]
 
-SLOW = 0.05  # seconds: from here on only one process thinks at a time
-SUGGESTER_LEASE = (10.0, 5.0)  # a thinker is dead after 10 s + 5 x the last thought
-FRESH = 0.05  # seconds that a look is good for, where many workers tell at any moment
-LEASES_ARE_CHECKED = 1.0  # seconds between looks for workers that disappeared
-
-
-class _Kept(NamedTuple):
-    """A thought, what was known when it was thought, and the seconds it took."""
-
-    known: tuple[int, ...]
-    suggestion: Suggestion
-    seconds: float
-
 
 class Optimizer:
-    """Choose evaluations, learn from what they returned and cost, and say when to stop.
+    """Suggest trials, learn from their values and costs, and say when to stop.
 
         optimizer = Optimizer(space, budget="$40")
         while not optimizer.verdict.stop:
@@ -83,42 +53,45 @@ class Optimizer:
 
     Args:
         space: a Space, or {name: parameter}.
-        budget: what may be spent: "2h", "$40", 40, {"s": 3600, "usd": 5}, a Budget; None: no limit.
-        settings: how to choose, when to stop, what is known of costs: see `Settings`.
+        budget: the limit of what may be spent: "2h", "$40", 40, {"s": 3600, "usd": 5} or a Budget;
+            None for no limit.
+        settings: how to choose trials, when to stop, how to predict costs. See `Settings`.
     """
 
     @takes_settings(SearchOptions)
     def __init__(
         self, space: AnySpace, budget: AnyBudget = None, **settings: Unpack[SearchOptions]
     ) -> None:
-        made = Settings.of(space, budget, **settings)
-        self._remember(made, InMemoryStore(State(Ledger.of(made.budget))))
+        checked = Settings.of(space, budget, **settings)
+        self._attach(checked, InMemoryStore(State(Ledger.of(checked.budget))))
 
     @classmethod
     def of(cls, settings: Settings) -> Optimizer:
-        """An Optimizer from settings that are made already."""
+        """An Optimizer from a `Settings` value."""
         optimizer = cls.__new__(cls)
-        optimizer._remember(settings, InMemoryStore(State(Ledger.of(settings.budget))))
+        optimizer._attach(settings, InMemoryStore(State(Ledger.of(settings.budget))))
         return optimizer
 
-    def _remember(self, settings: Settings, memory: Store, *, suggests: bool = True) -> None:
-        """Begin, with a memory that may hold something already."""
-        self._memory = memory
-        memory.settings = settings
-        self._name = uuid.uuid4().hex  # shared with the processes that are forked from this one
-        self._kept: _Kept | None = None  # until something new is known
+    def _attach(self, settings: Settings, store: Store, *, suggests: bool = True) -> None:
+        """Use a store, which may have a state already."""
+        store.settings = settings
+        self._store = store
+        self._session = Session(store)
+        self._asker = Asker(self._session)
         self._best: tuple[tuple[int, ...], Trial | None] | None = None
-        self._time = ProcessClock()
-        self._checked = -math.inf  # when leases were last checked
         if suggests:
             warm_up(settings)
 
     @property
     def _settings(self) -> Settings:
-        """As they are at the moment that was last looked at, whoever changed them."""
-        return self._memory.settings
+        """The settings when the state was last loaded. Another process may have changed them."""
+        return self._store.settings
 
-    # ── what it was made with ──────────────────────────────────────────────────────────────
+    def _look(self) -> State:
+        """The state as if the overhead of this process had been charged already."""
+        return self._session.look()
+
+    # ── settings ───────────────────────────────────────────────────────────────────────────
 
     @property
     def space(self) -> Space:
@@ -127,23 +100,23 @@ class Optimizer:
 
     @property
     def budget(self) -> Budget | None:
-        """What may be spent."""
+        """The limit of what may be spent."""
         return self._settings.budget
 
     @property
     def policy(self) -> Policy:
-        """How it chooses."""
+        """The policy that chooses trials."""
         return self._settings.policy
 
     @property
     def stop(self) -> StoppingRule | None:
-        """A reason to stop besides the budget."""
+        """The stopping rule besides the budget."""
         return self._settings.stop
 
     @property
     def worth(self) -> float | None:
-        """Objective units that one unit of cost is worth."""
-        return self._settings.exchange
+        """Exchange rate: how much objective one unit of cost is worth."""
+        return self._settings.exchange_rate
 
     @property
     def noisy(self) -> bool:
@@ -152,41 +125,18 @@ class Optimizer:
 
     @property
     def seed(self) -> int:
-        """The same seed and the same answers give the same questions."""
+        """Random seed. The same seed and the same results give the same suggestions."""
         return self._settings.seed
 
-    # ── thinking ───────────────────────────────────────────────────────────────────────────
-
-    def _charged(self) -> AbstractContextManager[None]:
-        """All of an ask or a tell is ours to pay, but for the time that other processes take."""
-        return nullcontext() if self._memory.shared else self._time.measuring()
-
-    def _look(self, at_most: float = 0.0) -> State:
-        """The state, as if the thinking that nobody has paid for yet had been charged."""
-        state = self._memory.look(at_most)
-        if not self._time.unpaid or self._time.present is not None:
-            return state
-        return passed(self._settings, state, Moment(self._memory.now, None, self._time.unpaid))
-
-    def _suggest(self, state: State) -> _Kept:
-        """One thought, kept until something new is known."""
-        known = state.known()
-        if self._kept is None or self._kept.known != known:
-            begun = time.perf_counter()
-            with self._time.measuring(), one_thread():
-                suggestion = suggest(self._settings, state)
-            self._kept = _Kept(known, suggestion, time.perf_counter() - begun)
-        return self._kept
+    # ── asking ─────────────────────────────────────────────────────────────────────────────
 
     @property
     def verdict(self) -> Verdict:
         """Whether to stop now, and why."""
         state = self._look()
-        if state.halted is not None:
-            return Verdict(True, state.halted.sentence, kind=state.halted.kind)
-        return self._suggest(state).suggestion.verdict
-
-    # ── asking ─────────────────────────────────────────────────────────────────────────────
+        if state.stop_requested is not None:
+            return Verdict(True, state.stop_requested.sentence, kind=state.stop_requested.kind)
+        return self._asker.suggest(state).suggestion.verdict
 
     @overload
     def ask(
@@ -211,145 +161,45 @@ class Optimizer:
         worker: str | None = None,
         lease: float | None = None,
     ) -> Trial | list[Trial]:
-        """The next trial, or a list of `count`; what is running takes part as fantasies.
+        """The next trial, or a list of `count` trials. Pending trials are fantasised.
 
         Args:
-            count: how many to evaluate at the same time; it may be another number each time. The
-                list is shorter where the budget, a rule or the space allows no more, never empty.
-            anyway: ask although a rule said stop; the ledger cannot be overruled.
-            worker: who will evaluate it.
-            lease: seconds after which it is lost unless `renew` was called; None: never.
+            count: the number of trials to evaluate at the same time; it may differ between calls.
+                The list is shorter if the budget, the stopping rule or the space allows no more,
+                but never empty.
+            anyway: start a trial although the stopping rule says stop. The budget still holds.
+            worker: the name of the worker that evaluates the trial.
+            lease: seconds after which the trial is lost unless `renew` is called; None: never.
 
         Raises:
-            Stopped: the verdict is to stop, and not even one may start.
+            Stopped: no trial may start, because of the stopping rule, the budget or a request.
         """
-        terms = Terms(anyway, self._me(), worker, lease)
+        options = AskOptions(anyway, self._asker.id(), worker, lease)
         if count is None:
-            with self._charged(), self._memory.turn():  # waiting is paid for, too
-                return self._ask(1, terms)[0]
+            return _for_user(self._asker.ask(1, options)[0])
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise InvalidInput(f"ask({count!r}): expected how many trials, at least 1.")
-        with self._charged(), self._memory.turn():
-            return self._ask(int(count), terms)
+            raise InvalidInput(f"ask({count!r}): expected the number of trials, at least 1.")
+        return [_for_user(trial) for trial in self._asker.ask(int(count), options)]
 
-    def _ask(self, count: int, terms: Terms) -> list[Trial]:
-        crowded, waited = False, 0  # whether a thought was in vain because another was quicker
-        while True:
-            # A worker has just looked, when it told of its last trial.
-            state = self._give_up_lost(self._look(0.0 if terms.lease is None else FRESH))
-            if state.halted is not None:
-                raise Stopped(state.halted)
-            self._stop_if_time_is_short(state)
-            try:
-                without_suggesting = count == 1 and state.waiting is not None
-                if without_suggesting or self._may_suggest(state, crowded, count):
-                    return self._begin(state, count, terms)
-            except Outdated:
-                self._kept, crowded = None, True
-                self._memory.look()
-                continue
-            self._memory.wait(waited)
-            waited += 1
+    def release_suggest_lock(self, process: int | None) -> None:
+        """Release the suggestion lock of this process, or of a process forked from it."""
+        self._asker.release_lock(process)
 
-    def _begin(self, state: State, count: int, terms: Terms) -> list[Trial]:
-        """The trials that thoughts lead to, and those that were lost, in one commit."""
-        now, begun = self._memory.now, time.monotonic()
-
-        def moment() -> Moment:
-            return Moment(now + time.monotonic() - begun, self._time.present)
-
-        def suggester(state: State) -> tuple[Suggestion, float]:
-            kept = self._suggest(state)
-            return kept.suggestion, kept.seconds
-
-        try:
-            asked = next_trials(self._settings, state, count, suggester, terms, moment)
-        except BaseException:
-            if self._memory.shared:
-                self._end_turn(self._memory.look())
-            raise
-        event: Event = asked[0] if len(asked) == 1 else AskedTogether(asked)
-        overhead = sum(each.suggest_s for each in asked if isinstance(each, Asked))
-        after = self._commit(event, overhead=overhead)
-        self._end_turn(after)
-        return [own(trial) for trial in after.history.trials[-len(asked) :]]
-
-    # ── thinking among others ──────────────────────────────────────────────────────────────
-
-    def _me(self, process: int | None = None) -> str:
-        """Who thinks."""
-        return f"{self._name}:{os.getpid() if process is None else process}"
-
-    def _may_suggest(self, state: State, crowded: bool, suggestions: int = 1) -> bool:
-        """Whether it is our turn; where thoughts are quick and thinkers few there are no turns."""
-        me = self._me()
-        if not self._memory.shared or state.suggester == me:
-            return True
-        if state.is_suggesting(me, self._memory.now):
-            return False
-        if state.suggest_s < SLOW and not crowded:
-            return True
-        patience, times = SUGGESTER_LEASE
-        try:
-            turn = SuggestLock(me, patience + times * suggestions * state.suggest_s)
-            self._commit(turn, silent=True)
-        except Outdated:
-            return False
-        return True
-
-    def _end_turn(self, state: State) -> None:
-        """Nobody waits for a thought that led to nothing, or only to what was lost before."""
-        if state.suggester == self._me():
-            self.forget(os.getpid())
-
-    def forget(self, process: int | None) -> None:
-        """Nobody waits any more for a thought of this process, or of one forked from it."""
-        self._commit(SuggestLock(self._me(process)), silent=True)
-
-    def _stop_if_time_is_short(self, state: State) -> None:
-        """Begin no thought that would end after the budget, if it took as long as the last one."""
-        moment = Moment(self._memory.now, self._time.present)
-        resource = out_of_time(self._settings, state, moment)
-        if resource is None:
-            return
-        if state.ledger[resource].left > 0:  # beyond the limit, to wait for others is free
-            state = self._commit(TimePassed())
-        raise Stopped(no_time_to_suggest(state.ledger, resource))
-
-    # ── events ─────────────────────────────────────────────────────────────────────────────
+    # ── running trials ─────────────────────────────────────────────────────────────────────
 
     def on_the_clock(self) -> AbstractContextManager[None]:
-        """While inside, wall clock time is charged as it passes, and not as it is told."""
-        if self._time.unpaid:  # thought before that, which is paid for as such
-            self._commit(TimePassed())
-        return self._time.on_the_clock()
-
-    def _commit(self, event: Event, *, overhead: float = 0.0, silent: bool = False) -> State:
-        """Apply an event to the state as it is, and charge the time passed since the last one.
-
-        Args:
-            thought: how many of these seconds were spent thinking; off the clock, what is unpaid.
-            silent: it brings no time with it.
-        """
-        present, unpaid = None, 0.0 if silent else self._time.unpaid
-
-        def change(state: State, now: float) -> State:
-            nonlocal present, overhead
-            present = None if silent else self._time.present  # now: to wait for others takes time
-            overhead = unpaid if present is None else overhead
-            return apply(self._settings, state, event, Moment(now, present, overhead))
-
-        state = self._memory.commit(change)
-        self._time.paid(present, unpaid)
-        return state
+        """While inside, wall-clock time is charged as it passes, not as trials report it."""
+        if self._session.clock.unpaid:  # overhead from before is charged as overhead
+            self._session.commit(TimePassed())
+        return self._session.clock.on_the_clock()
 
     def commit(self, event: Event) -> None:
-        """What an engine has to say of a trial, or a run of itself: see `farthing.core.state`."""
-        with self._charged():
-            if isinstance(event, TimePassed):  # a worker that ends has waited for others
-                self._time.forgive_waiting()
-            silent = isinstance(event, Resumed | Ended | StopRequested | Added)
-            self._commit(event, overhead=self._time.unpaid, silent=silent)
+        """Apply an event of an engine or a run. See `farthing.core.events`."""
+        if isinstance(event, TimePassed):
+            self._session.commit_time()
+            return
+        with self._session.measured():
+            self._session.commit(event, overhead=self._session.clock.unpaid)
 
     def renew(
         self,
@@ -361,41 +211,29 @@ class Optimizer:
         reports: Sequence[Mapping[str, Any]] = (),
         run: Mapping[str, Any] = MappingProxyType({}),
     ) -> str | None:
-        """Keep a running trial, and draw what it needs from what is left.
+        """Extend the lease of a running trial, and reserve what it needs until the next call.
 
         Args:
-            lease: seconds for which it is kept.
+            lease: seconds after which the trial is lost unless it is renewed again.
             cost: what it has used so far.
-            ahead: what it will have used when this is called next.
-            reports: what it has reported.
+            ahead: what it will have used at the next call.
+            reports: the progress that it has reported.
             run: where it runs: `slot`, `log`.
 
         Returns:
-            Why it must end now; None if it may go on.
+            Why the trial must be killed now; None if it may continue.
         """
+        session = self._session
         event = Renewed(trial.number, lease, cost, ahead, tuple(reports), run)
-        state = self._commit(event)  # first: a clock may have jumped, and this one is alive
-        if self._give_up_lost(state) is not state:  # what they held may be what this one needs
-            state = self._commit(event)
-        moment = Moment(self._memory.now, self._time.present)
-        return why_it_must_end(self._settings, state, event, moment)
-
-    def _give_up_lost(self, state: State) -> State:
-        """Trials whose worker disappeared are lost; looked for once in a while."""
-        leases = [trial.run.lease for trial in state.history.running if trial.run.lease is not None]
-        if not leases or time.monotonic() - self._checked < LEASES_ARE_CHECKED:
-            return state
-        self._checked = time.monotonic()
-        if state.charged_until is not None and self._memory.now < state.charged_until:
-            self.commit(TimePassed())  # the clock was set back, and leases go with it
-            return self._memory.look()
-        if min(leases) >= self._memory.now or not self._memory.calm:
-            return state
-        return self._commit(LeasesExpired(), silent=True)
+        # Renew before expiring: the clock may have jumped, and this worker is alive.
+        state = session.commit(event)
+        if session.expire_leases(state) is not state:  # this trial may need what became free
+            state = session.commit(event)
+        return kill_reason(self._settings, state, event, session.moment())
 
     def is_worked_on(self) -> bool:
-        """Whether a worker somewhere is running a trial."""
-        state = self._give_up_lost(self._memory.look())
+        """Whether any worker is running a trial."""
+        state = self._session.expire_leases(self._store.look())
         return any(trial.run.lease is not None for trial in state.history.running)
 
     # ── telling ────────────────────────────────────────────────────────────────────────────
@@ -409,20 +247,20 @@ class Optimizer:
         failed: str | None = None,
         killed: bool = False,
     ) -> None:
-        """What became of a trial: a value, a failure, or that it was killed; and what it cost.
+        """Report the outcome of a trial: a value, a failure or a kill, and its cost.
 
         Args:
             trial: what `ask` returned, or its number.
-            value: what is optimised.
-            cost: in the budget's first resource, or {resource: amount}; of a killed trial, a lower
-                bound of what it would have cost. Not needed where the cost is known beforehand.
-            failed: why there is no value. Such parameters are avoided from then on.
-            killed: it was stopped before it had a value.
+            value: the objective value.
+            cost: in the first resource of the budget, or {resource: amount}. The cost of a killed
+                trial is a lower bound of its full cost. Not needed if the cost is known beforehand.
+            failed: why there is no value. The policy avoids such parameters from then on.
+            killed: whether the trial was stopped before it had a value.
         """
         number = trial.number if isinstance(trial, Trial) else trial
-        state, told = outcome_of(value, failed, killed, f"trial {number}")
-        with self._charged():
-            self._commit(Told(trial, state, told, cost, failed))
+        state, checked = outcome_of(value, failed, killed, f"trial {number}")
+        with self._session.measured():
+            self._session.commit(Told(trial, state, checked, cost, failed))
 
     def add(
         self,
@@ -434,60 +272,60 @@ class Optimizer:
         killed: bool = False,
         running: bool = False,
     ) -> Trial:
-        """Learn from an evaluation made elsewhere; it takes a number, but nothing of the budget.
+        """Learn from an external evaluation. It gets a number, but the budget does not pay for it.
 
         Args:
             value, cost, failed, killed: as in `tell`.
-            running: it is still running elsewhere: it takes part as a fantasy until it is told.
+            running: whether it is still running. It is fantasised until `tell` reports its outcome.
         """
-        trial = elsewhere(
+        trial = added_trial(
             self._settings, params, value, cost=cost, failed=failed, killed=killed, running=running
         )
-        history = self._commit(Added((trial,)), silent=True).history
-        return own(history[len(history) - 1])
+        history = self._session.commit(Added((trial,))).history
+        return _for_user(history[len(history) - 1])
 
     def import_trials(self, source: Any, *, values: bool = True, costs: bool = True) -> Imported:
-        """Learn from many evaluations made elsewhere; the same ones are taken in only once.
+        """Learn from many external evaluations. Evaluations that were imported before are skipped.
 
         Args:
             source: the path of a CSV or JSON file, a data frame, a list of dicts, or another
                 Study or Result.
-            values: learn the objective from them, and what fails.
-            costs: learn the costs from them; of a killed trial, that it costs at least so much.
-                Without `values`, that is all that is learnt, and the same parameters may be
-                proposed again.
+            values: whether to learn the objective and the failures from them.
+            costs: whether to learn the costs from them. The cost of a killed trial is a lower
+                bound. Without `values`, the same parameters may be suggested again.
         """
         source = source.history if isinstance(source, Optimizer) else source
-        state = self._memory.look()
-        found = take_in(source, self._settings, state, values=values, costs=costs)
+        state = self._store.look()
+        found = select_new(source, self._settings, state, values=values, costs=costs)
         if found.taken:
-            self._commit(Added(found.trials, found.prices), silent=True)
+            self._session.commit(Added(found.trials, found.prices))
         return found
 
-    # ── changing ───────────────────────────────────────────────────────────────────────────
+    # ── editing ────────────────────────────────────────────────────────────────────────────
 
     def enqueue(self, params: Mapping[str, Any], *, once: bool = False) -> None:
-        """Evaluate these parameters next, whatever a rule says; the policy completes them.
+        """Evaluate these parameters next, even if the stopping rule says stop.
 
         Args:
-            once: unless the same was asked for before.
+            params: some or all parameters. The policy sets the others.
+            once: skip them if they were enqueued before.
         """
-        self._commit(Enqueued((Wanted(dict(params)),), once), silent=True)
+        self._session.commit(Enqueued((QueueEntry(dict(params)),), once))
 
     def change(self, **settings: Any) -> Mapping[str, tuple[str, str]]:
-        """Go on with other settings: `change(budget="+10m", policy=EI())`; a space only grows.
+        """Continue with other settings: `change(budget="+10m", policy=EI())`. A space only grows.
 
         Returns:
-            What is otherwise now: {setting: (as it was, as it is)}, in words.
+            What changed, as texts: {setting: (before, after)}.
         """
         while True:
-            state = self._memory.look()
-            event = change_to(self._settings, settings, len(state.changes), self._memory.shared)
+            known = len(self._store.look().changes)
+            event = change_event(self._settings, settings, known, self._store.shared)
             try:
-                if event.said:
-                    self._commit(event, silent=True)
-                return event.said
-            except Outdated:  # another was quicker: "+10m" is now more of what he made of it
+                if event.differences:
+                    self._session.commit(event)
+                return event.differences
+            except Outdated:  # another process was faster: apply "+10m" to what it changed
                 continue
 
     # ── looking ────────────────────────────────────────────────────────────────────────────
@@ -495,35 +333,40 @@ class Optimizer:
     @property
     def best(self) -> Trial | None:
         """The best trial so far, by posterior mean if `noisy`; None before the first value."""
-        state = self._memory.look()
-        known = state.known()
-        if self._best is None or self._best[0] != known:
-            with self._time.measuring() if self.noisy else nullcontext():
-                self._best = known, best_trial(self._settings, state.history)
+        state = self._store.look()
+        version = state.version()
+        if self._best is None or self._best[0] != version:
+            with self._session.clock.measuring() if self.noisy else nullcontext():
+                self._best = version, best_trial(self._settings, state.history)
         return self._best[1]
 
     @property
     def seen(self) -> State:
-        """What is known, as it was a moment ago: for those who look often."""
-        return self._look(FRESH)
+        """The state, up to a fraction of a second old: for callers that look often."""
+        return self._session.look_recent()
 
     @property
     def ledger(self) -> Ledger:
-        """What was spent, what is held for running trials, what is left."""
+        """What is spent, what is reserved for running trials, and what is left."""
         return self._look().ledger
 
     @property
     def history(self) -> History:
         """Every trial, in the user's units and direction."""
-        return self._memory.look().history
+        return self._store.look().history
 
     # ── stopping ───────────────────────────────────────────────────────────────────────────
 
     def request_stop(self, because: str = "a stop was requested", *, now: bool = False) -> None:
-        """Start nothing any more, in whatever process.
+        """Let no process start another trial.
 
         Args:
-            because: why.
-            now: whether workers kill what is running, and charge it; else it is let finish.
+            because: the reason, as a text.
+            now: whether workers kill their running trials, which are charged; if not, they finish.
         """
-        self._commit(StopRequested(StopReason("requested", because), now), silent=True)
+        self._session.commit(StopRequested(StopReason("requested", because), now))
+
+
+def _for_user(trial: Trial) -> Trial:
+    """A trial with a copy of its parameters, which the user may change."""
+    return replace(trial, params=dict(trial.params))

@@ -1,9 +1,8 @@
-"""A stopping rule on the log of a run that is over: where it would have stopped, and what that
-would have saved and lost.
+"""`replay`: where a stopping rule would have stopped a finished run, and what it saves and loses.
 
-The trials are taken one by one, in the order of their numbers, as if each had ended before the next
-was asked. What is believed after each of them, and what a rule must remember, is as it would have
-been in a run with that rule: on the log of such a run the rule stops where it did.
+The trials are replayed one by one, in the order of their numbers, as if each had ended before the
+next one started. The belief after each trial, and what a rule stores with it, are those of a run
+with that rule. On the log of such a run the rule therefore stops where it did.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ import numpy as np
 from farthing.acquisition.protocols import Proposal, StoppingRule, judge
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget, format_amount, worth_of
-from farthing.core.settings import AnyBudget, AnySpace, Direction, Learner, Settings
+from farthing.core.options import AnyBudget, AnySpace, Direction, Learner
+from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import believed, one_thread
 from farthing.data.tabular import COLUMNS, is_empty, learnt_from, read_rows, row
@@ -34,21 +34,21 @@ __all__ = ["Replay", "Step", "replay"]
 
 Row = Mapping[str, Any]
 
-MANY = 12  # different numbers in a column: what is between them could have been tried as well
-ENDLESS = 1e30  # of any resource
-OURS = {*COLUMNS, "predicted_cost"}  # columns of an exported log that are no parameters
+MAX_LEVELS = 12  # a column with more different numbers is a range, else these are its only values
+NO_LIMIT = 1e30  # of any resource
+LOG_COLUMNS = {*COLUMNS, "predicted_cost"}  # columns of an exported log that are no parameters
 
 
 class Step(NamedTuple):
-    """What a rule said after so many trials.
+    """The verdict of a stopping rule after a number of trials.
 
     Attributes:
-        trials: made so far.
-        best: of their values, in the user's direction; None before the first.
-        spent: on them.
-        number, threshold: the rule's.
-        stop: whether it would have stopped here.
-        because: its reason.
+        trials: the number of trials so far.
+        best: the best value so far, in the user's direction; None before the first value.
+        spent: the cost of these trials.
+        number, threshold: what the rule compared.
+        stop: whether the rule would have stopped here.
+        because: why it would have stopped, or not.
     """
 
     trials: int
@@ -62,19 +62,19 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Replay:
-    """Where a rule would have stopped a run, and what came of going on.
+    """Where a stopping rule would have stopped a run, and what the rest of the run achieved.
 
     Attributes:
-        rule: as it was written.
-        trials: made when it would have stopped; None: it would not have.
-        because: why, or why not.
-        trials_in_all: that were made.
+        rule: the rule, as code.
+        trials: the number of trials when it would have stopped; None: it would not have.
+        because: why it would have stopped, or not.
+        trials_in_all: the number of trials of the run.
         best, best_in_all: the best value when it would have stopped, and at the end.
-        spent, spent_in_all: likewise, in units of `resource`.
-        resource: that was paid.
+        spent, spent_in_all: the cost when it would have stopped, and at the end.
+        resource: the resource in which costs are counted.
         lost: how much worse the best value would have been.
-        worth: objective units that one unit of the resource is worth, where it is known.
-        steps: what the rule said after each trial, until it stopped.
+        worth: exchange rate: how much objective one unit of cost is worth; None if not given.
+        steps: the verdict after each trial, until the rule stops.
     """
 
     rule: str
@@ -92,16 +92,16 @@ class Replay:
 
     @property
     def saved(self) -> float:
-        """What would not have been spent."""
+        """The cost that the rule would have saved."""
         return self.spent_in_all - self.spent
 
     @property
     def gain(self) -> float | None:
-        """What stopping would have gained, in objective units: worth saved - lost."""
+        """Net gain of stopping in objective units: worth * saved - lost."""
         return None if self.worth is None else self.worth * self.saved - self.lost
 
     def facts(self) -> dict[str, Any]:
-        """Everything but the steps, as plain values."""
+        """All attributes except the steps, as plain values."""
         plain = {**asdict(self), "saved": self.saved, "gain": self.gain}
         del plain["steps"]
         return plain
@@ -111,7 +111,7 @@ class Replay:
         return [step._asdict() for step in self.steps]
 
     def words(self) -> dict[str, str]:
-        """The same for people, a line each."""
+        """The result as texts, one for each line."""
 
         def amount(number: float) -> str:
             return format_amount(self.resource, number)
@@ -121,13 +121,13 @@ class Replay:
             where = f"nowhere in {self.trials_in_all} trials"
         lines = {"stops": f"{where}: {self.because}"}
         if self.best is not None:
-            lines["best"] = f"{self.best:.6g}; at the end {self.best_in_all:.6g}"
+            lines["best"] = f"{self.best:.6g}, at the end {self.best_in_all:.6g}"
             lines["lost"] = f"{self.lost:.3g}"
         lines["spent"] = f"{amount(self.spent)} of {amount(self.spent_in_all)}"
         share = self.saved / self.spent_in_all if self.spent_in_all else 0.0
         lines["saved"] = f"{amount(self.saved)} ({share:.0%})"
         if self.gain is not None:
-            lines["gain"] = f"{self.gain:.3g}, at {self.worth:.3g} a unit of cost"
+            lines["gain"] = f"{self.gain:.3g}, at {self.worth:.3g} per unit of cost"
         return lines
 
     def __str__(self) -> str:
@@ -146,34 +146,36 @@ def replay(
     cost: Learner | None = None,
     seed: int = 0,
 ) -> Replay:
-    """A rule on the log of any run that is over.
+    """Apply a stopping rule to the log of any finished run.
 
         print(replay("log.csv", NotWorthIt(worth=0.001)))
 
     Args:
-        source: an Optimizer or a Study, of which only `worth` may be given anew; or the path of a
-            CSV or JSON file, a data frame, a list of dicts, a Result or a History: a column for
-            each parameter, `value`, and `cost` or `cost_<resource>`. A row without a value is a
-            trial that failed.
-        rule: from `farthing.stopping`.
-        space: what could have been tried; by default what is between the parameters in the log.
-        budget: what could be spent, where it was limited; it says what a plain `cost` is in.
-        worth: objective units that one unit of cost is worth, or "0.01 = $20".
+        source: an Optimizer or a Study, or a log: the path of a CSV or JSON file, a data frame, a
+            list of dicts, a Result or a History. A log has a column for each parameter, `value`,
+            and `cost` or `cost_<resource>`. A row without a value is a failed trial. An Optimizer
+            or a Study has its own settings, and only `worth` may be given besides.
+        rule: a rule from `farthing.stopping`.
+        space: the space that was searched; by default the ranges of the parameters in the log.
+        budget: the budget, if there was one. Its first resource is the unit of a plain `cost`.
+        worth: exchange rate: how much objective one unit of cost is worth, or "0.01 = $20".
         direction: "minimize" or "maximize".
         noisy: whether the same parameters may return different values.
         cost: a function of the parameters, or a learner from `farthing.cost`.
-        seed: for the rule's searches.
+        seed: random seed of the rule's searches.
     """
     if inspect.isclass(rule) or not hasattr(rule, "needs"):
-        raise InvalidInput(f"rule={rule!r}: give one that is made, such as Stalled().")
+        raise InvalidInput(
+            f"rule={rule!r}: expected an instance of a stopping rule, such as NoImprovement()."
+        )
     if isinstance(source, Optimizer):
-        return _own(source, rule, worth)
+        return _replay_optimizer(source, rule, worth)
     rows = [row(trial) for trial in source] if isinstance(source, History) else read_rows(source)
     if not rows:
-        raise InvalidInput("The log has no rows: there is nothing to replay.")
+        raise InvalidInput("The log has no rows: expected one row for each trial.")
     settings = Settings.of(
-        _space_between(rows) if space is None else space,
-        _endless(rows) if budget is None else budget,
+        _inferred_space(rows) if space is None else space,
+        _unlimited(rows) if budget is None else budget,
         policy=EIPerCost() if "cost" in rule.needs else EI(),
         stop=rule,
         cost=cost,
@@ -182,7 +184,7 @@ def replay(
         noisy=noisy,
         seed=seed,
     )
-    trials, prices = learnt_from([_ended(each) for each in rows], settings)
+    trials, prices = learnt_from([_with_failure(each) for each in rows], settings)
     log = History(
         tuple(replace(t, number=i, because="", origin="suggested") for i, t in enumerate(trials))
     )
@@ -190,9 +192,11 @@ def replay(
     return _replayed(settings, State(Ledger.of(settings.budget), log, prices), rate)
 
 
-def _own(run: Optimizer, rule: StoppingRule, worth: float | str | None) -> Replay:
-    """On the log of a run of ours, with what it was made with."""
-    settings, state = run._settings, run._memory.look()
+def _replay_optimizer(
+    optimizer: Optimizer, rule: StoppingRule, worth: float | str | None
+) -> Replay:
+    """Replay the history of an Optimizer with its own settings."""
+    settings, state = optimizer._settings, optimizer._store.look()
     worth = settings.worth if worth is None else worth
     reads = "worth" in rule.needs | rule.reads | settings.policy.reads
     settings = replace(settings, stop=rule, worth=worth if reads else None)
@@ -201,33 +205,33 @@ def _own(run: Optimizer, rule: StoppingRule, worth: float | str | None) -> Repla
 
 
 def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
-    """The rule of the settings on the trials of a state that have ended.
+    """Apply the stopping rule of the settings to the finished trials of a state.
 
     Args:
-        worth: to price what is saved.
+        worth: the exchange rate by which the saved cost is valued.
     """
     rule, resource = settings.stop, settings.cost_resources[0]
     assert rule is not None
     log = state.history.having("done", "failed", "killed")
     if "cost" in rule.needs and not any(trial.cost for trial in log):
         raise InvalidInput(
-            f"{type(rule).__name__} compares with costs, and the log has none. Add a column "
-            "`cost`, or give cost=... as a function of the parameters."
+            f"{type(rule).__name__} needs costs, but the log has none. Add a column `cost`, or "
+            "pass cost=... as a function of the parameters."
         )
     paid = [0.0 if trial.is_external else trial.cost.get(resource, 0.0) for trial in log]
-    now = replace(state, ledger=_whole_ledger(settings, log), history=History())
+    now = replace(state, ledger=_full_ledger(settings, log), history=History())
     steps: list[Step] = []
     for made in range(len(log) + 1):
         with one_thread():
             belief = believed(settings, now)
-            coming = log[made].x if made < len(log) else None
+            next_x = log[made].x if made < len(log) else None
             rng = np.random.default_rng([settings.seed, made, 1])
-            verdict = judge(rule, belief, Proposal(coming, "in the log"), rng)
+            verdict = judge(rule, belief, Proposal(next_x, "in the log"), rng)
         best = None if not len(belief.y) else settings.sign * float(belief.y.min())
         spent = math.fsum(paid[:made])
-        said = verdict.number, verdict.threshold, verdict.stop, verdict.because
-        steps.append(Step(made, best, spent, *said))
-        if verdict.stop or coming is None:
+        numbers = verdict.number, verdict.threshold
+        steps.append(Step(made, best, spent, *numbers, verdict.stop, verdict.because))
+        if verdict.stop or next_x is None:
             break
         phase = {key: log[made].notes[key] for key in ("phase",) if key in log[made].notes}
         notes = {**phase, **belief.notes(), **verdict.notes}
@@ -237,7 +241,7 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
     last = steps[-1]
     values = [settings.sign * trial.value for trial in log if trial.value is not None]
     final = settings.sign * min(values) if values else None
-    # Before the first value there is nothing to lose it against.
+    # A rule that stops before the first value loses everything.
     lost = math.inf if final is not None and last.best is None else 0.0
     if final is not None and last.best is not None:
         lost = settings.sign * (last.best - final)
@@ -257,8 +261,8 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
     )
 
 
-def _whole_ledger(settings: Settings, log: Sequence[Trial]) -> Ledger:
-    """The budget before the first trial; what overlapped in time had room for all of it."""
+def _full_ledger(settings: Settings, log: Sequence[Trial]) -> Ledger:
+    """The budget before the first trial, large enough for trials that ran at the same time."""
     if settings.budget is None:
         return Ledger.of(None)
     limits = dict(settings.budget.limits)
@@ -269,24 +273,24 @@ def _whole_ledger(settings: Settings, log: Sequence[Trial]) -> Ledger:
     return Ledger.of(Budget(limits))
 
 
-# ── a log from elsewhere ───────────────────────────────────────────────────────────────────────
+# ── logs of other tuners ─────────────────────────────────────────────────────────────────────────
 
 
-def _endless(rows: Sequence[Row]) -> dict[str, float] | None:
-    """More than anybody has of the resource that the costs are in, where it has a name."""
+def _unlimited(rows: Sequence[Row]) -> dict[str, float] | None:
+    """A budget without effect in the resource that the cost column names, if it names one."""
     names = dict.fromkeys(name for each in rows for name in _flat_names(each))
     named = [name.removeprefix("cost_") for name in names if name.startswith("cost_")]
-    return {named[0]: ENDLESS} if named and "cost" not in names else None
+    return {named[0]: NO_LIMIT} if named and "cost" not in names else None
 
 
-def _ended(each: Row) -> Row:
-    """A trial of a log that has no value has failed: it was paid all the same."""
-    told = [each.get("state"), each.get("value")]
-    return {**each, "state": "failed"} if all(map(is_empty, told)) else each
+def _with_failure(each: Row) -> Row:
+    """A row without a state and a value is a failed trial, whose cost still counts."""
+    outcome = [each.get("state"), each.get("value")]
+    return {**each, "state": "failed"} if all(map(is_empty, outcome)) else each
 
 
 def _flat_names(each: Row) -> list[str]:
-    """The columns of a row; an object is a column for each of its entries."""
+    """The columns of a row. A nested object has a column for each of its entries."""
     nested = {"params": "param", "cost": "cost"}
     return [
         column
@@ -299,8 +303,8 @@ def _flat_names(each: Row) -> list[str]:
     ]
 
 
-def _space_between(rows: Sequence[Row]) -> Space:
-    """What is between the parameters of the rows: ranges of numbers, options of the rest."""
+def _inferred_space(rows: Sequence[Row]) -> Space:
+    """The space that contains the rows: ranges of numbers, and options of other values."""
     columns: dict[str, list[Any]] = {}
     for each in rows:
         for name, cell in _parameters(each):
@@ -309,27 +313,27 @@ def _space_between(rows: Sequence[Row]) -> Space:
     varied = {name: parameter for name, parameter in found.items() if parameter is not None}
     if not varied:
         raise InvalidInput(
-            "No column of the log varies that could be a parameter: it has "
+            "The log has no parameter that varies. Its columns are "
             f"{', '.join(dict.fromkeys(n for each in rows for n in _flat_names(each)))}. "
-            "Give a column for each parameter, `value` and `cost`, or space=..."
+            "Expected a column for each parameter, `value` and `cost`. Add them, or pass space=..."
         )
     return Space(varied)
 
 
 def _parameters(each: Row) -> list[tuple[str, Any]]:
-    """Names and cells that may be parameters: those that say so, or those that are nothing else."""
+    """Names and values of the parameters: by prefix, or all columns with no other meaning."""
     if isinstance(each.get("params"), Mapping):
         return list(each["params"].items())
-    said = [(n[6:], cell) for n, cell in each.items() if str(n).startswith("param_")]
-    return said or [
+    prefixed = [(n[6:], cell) for n, cell in each.items() if str(n).startswith("param_")]
+    return prefixed or [
         (str(n), cell)
         for n, cell in each.items()
-        if n not in OURS and not str(n).startswith(("cost_", "predicted_"))
+        if n not in LOG_COLUMNS and not str(n).startswith(("cost_", "predicted_"))
     ]
 
 
 def _numbers(cells: list[Any]) -> list[Any]:
-    """A column as numbers, if all of it is; a CSV file has only texts."""
+    """A column as numbers if all its cells are numbers. A CSV file contains only texts."""
     try:
         numbers = [float(cell) for cell in cells if not isinstance(cell, bool)]
     except (TypeError, ValueError):
@@ -340,12 +344,12 @@ def _numbers(cells: list[Any]) -> list[Any]:
 
 
 def _range(name: str, cells: list[Any]) -> Parameter | None:
-    """What could have been tried; None for a column that never varies."""
+    """The parameter of a column; None if the column does not vary."""
     values = set(cells)
     if len(values) < 2:
         return None
     parameter = infer(name, cells)
-    if not isinstance(parameter, Ordinal) or len(values) <= MANY:
+    if not isinstance(parameter, Ordinal) or len(values) <= MAX_LEVELS:
         return parameter
     low, high = min(values), max(values)
     whole = all(isinstance(value, int) for value in values)

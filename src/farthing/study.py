@@ -1,8 +1,11 @@
-"""A study: an Optimizer whose memory is a database.
+"""A study: an Optimizer whose store is a database.
 
-Any number of processes may work on one study. Each holds a copy of the state and reads only what
-changed since it last looked. What it proposes is a function of the stored settings and state, so a
-study that was interrupted goes on as if it had not been.
+Any number of processes may work on one study. Each keeps a copy of the state and reads only what
+changed since its last look. Its suggestions are a function of the stored settings and state. So an
+interrupted study continues as if it had not been interrupted.
+
+`storage/opening.py` creates and opens studies, `view/study_view.py` shows them, and
+`running/engines.py` makes the engine of a run.
 """
 
 from __future__ import annotations
@@ -11,75 +14,68 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
-from urllib.parse import quote
 
 from farthing.acquisition.protocols import Policy, StoppingRule
-from farthing.budget.ledger import Ledger
 from farthing.core.edits import difference
 from farthing.core.events import Dropped, Ended, Event, Repeated, Resumed, Told
-from farthing.core.settings import (
-    AnyBudget,
-    AnySpace,
-    Learner,
-    RunOptions,
-    Settings,
-    takes_settings,
-)
+from farthing.core.options import AnyBudget, AnySpace, Learner, RunOptions
+from farthing.core.settings import Settings
+from farthing.core.signatures import takes_settings
 from farthing.core.state import State
 from farthing.core.suggest import warm_up
 from farthing.data.tabular import record
-from farthing.errors import InvalidInput, StorageError, Unreachable
-from farthing.history import NOT_ENDED, Outcome, StopReason, Trial
+from farthing.errors import InvalidInput, Unreachable
+from farthing.history import StopReason, Trial
 from farthing.optimizer import Optimizer
-from farthing.running import CallableTask, Cluster, ProcessGroup, Task, find_log
-from farthing.running.process_pool import check_start, places_of, work
-from farthing.running.thread_pool import run_thread_pool
+from farthing.running import Cluster, Engine, Task, find_log
+from farthing.running.engines import Objective, cluster_engine, local_engine
+from farthing.running.pool import places_of, run_workers
 from farthing.storage import (
     Database,
     DatabaseStore,
-    check_no_secret,
-    create_study,
+    Opened,
+    Outbox,
+    create_or_open,
     delete_study,
-    described,
-    differing,
-    external_in,
-    find_study,
-    folder_of,
-    from_described,
     is_missing,
-    keep_given,
-    kept_meanwhile,
+    logs_folder,
     move_logs,
     names_of,
-    not_given,
+    open_existing,
     overview,
-    printable,
     rename_study,
-    restored,
-    tell_kept,
-    to_text,
 )
-from farthing.view.formatting import best_line, counted, spent
 from farthing.view.plots import Plots
-from farthing.view.report import Summary, card, in_words, page, report_facts
+from farthing.view.report import Summary, card, page, report_facts, report_text
 from farthing.view.result import Result, costs, explanation, summary, trial_of
+from farthing.view.study_view import (
+    changes_of,
+    external_code,
+    plain_settings,
+    result_of,
+    status_of,
+)
 
 __all__ = ["Study"]
 
-OUTAGE = 60.0  # seconds, or the lease if that is longer, that a run waits for its database
+OUTAGE = 60.0  # seconds for which a run waits for its database, or the lease if that is longer
 
-Objective = Callable[[dict[str, Any]], float | Outcome]
-Words = Mapping[str, tuple[str, str]]  # what was changed, in words
+Differences = Mapping[str, tuple[str, str]]  # {setting: (old, new)}, as text
 
 
 class Study(Optimizer):
-    """Choose evaluations, from any number of processes, and keep a budget between them.
+    """An optimisation in a database. Several processes may work on it within one budget.
 
         study = Study.create("sqlite:///tune.db", name="svm", space=space, budget="2h")
         study.run(objective, workers=4)
         study.best.params
 
-    Or `ask` and `tell` in a program of your own, in as many processes as you like.
+    You can also call `ask` and `tell` in your own program, from any number of processes.
+
+    Attributes:
+        changed: the settings that `create` changed in an existing study: {setting: (old, new)}.
+        overridden: the settings that `create` did not apply, because the study was changed since
+            they were last given: {setting: (given, current)}.
     """
 
     def __init__(
@@ -94,14 +90,14 @@ class Study(Optimizer):
     ) -> None:
         """Not for users: see `create` and `open`."""
         self.name = name
-        self.changed: Words = {}  # by the call that opened it: as it was, as it is
-        self.overridden: Words = {}  # though it gave what held before a change: as given, as it is
+        self.changed: Differences = {}
+        self.overridden: Differences = {}
         self._id = id
         self._database = database
         self._stored = DatabaseStore(database, id, known, trust)
-        self._remember(settings, self._stored, suggests=suggests)
+        self._attach(settings, self._stored, suggests=suggests)
 
-    # ── making and finding ─────────────────────────────────────────────────────────────────
+    # ── creating and opening ───────────────────────────────────────────────────────────────
 
     @classmethod
     @takes_settings(RunOptions)
@@ -114,32 +110,32 @@ class Study(Optimizer):
         budget: AnyBudget = None,
         **settings: Unpack[RunOptions],
     ) -> Study:
-        """Make a study, or go on with the one of that name.
+        """Create a study, or resume the study of that name.
 
         Args:
             url: "sqlite:///tune.db", a file name, or "postgresql://user@host/database".
-            name: of the study; a database holds many.
+            name: of the study; a database can have many studies.
             timeout: seconds after which a trial is killed, or "10m".
-            retries: how many times a trial is tried again whose worker disappeared.
-            failures_in_a_row: so many end a run; 0: none do.
+            retries: how often to retry a trial whose worker disappeared.
+            failures_in_a_row: stop after this number of consecutive failures (0: never).
             grace: seconds between SIGTERM and SIGKILL.
-            lease: seconds after which a trial is lost whose worker was not heard of.
+            lease: seconds without news of a worker after which its trial is lost.
             rate: what the machine costs, "$3.06/h"; or each worker, "$3.06/h per worker".
-            measure: whether the seconds ("wall") or the CPU seconds ("cpu") of a trial count.
-            command: the program that is tuned, where it is one, for workers elsewhere.
+            measure: which time of a trial counts: "wall" (seconds) or "cpu" (CPU seconds).
+            command: the program to tune, if it is a program; other machines need it too.
             metric: the key of the value in its result.
-            cwd: the folder in which trials run; by default that of whoever runs them.
-            env: variables trials are given, {"CUDA_VISIBLE_DEVICES": "{slot}"}: `{slot}` is the
-                slot of the worker. They are kept in the database, where others may read them.
-            logs: the folder that keeps what trials print; by default beside the database.
+            cwd: the folder in which trials run; by default the current folder of the worker.
+            env: environment variables of trials, {"CUDA_VISIBLE_DEVICES": "{slot}"}, in which
+                `{slot}` is the slot of the worker. Other users of the database can read them.
+            logs: the folder for the output of trials; by default beside the database.
 
-        The other arguments are the Optimizer's. What is given otherwise than the last time is
-        changed, as by `change`, and `changed` says it; what was changed meanwhile, and is given as
-        the last time, stays as it is.
+        The other arguments are those of `Optimizer`. If the study exists, arguments that differ
+        from those of the last call are applied, as by `change`, and listed in `changed`. Settings
+        that were changed since, but are given as in the last call, keep their changed values.
 
         Raises:
-            InvalidInput: there is a study of that name with another direction or metric, or with a
-                space that this one does not hold.
+            InvalidInput: the study exists and has another direction or metric, or the given space
+                does not contain its space.
         """
         return cls.from_settings(url, name, Settings.of(space, budget, **settings))
 
@@ -147,31 +143,23 @@ class Study(Optimizer):
     def from_settings(
         cls, url: str | Path, name: str, settings: Settings, *, trust: bool = False
     ) -> Study:
-        """Make a study, or go on with it, from settings made already; `trust` as in `open`."""
-        if not isinstance(name, str) or not name.strip():
-            raise InvalidInput(f"name={name!r}: expected what to call the study, such as 'svm'.")
-        check_no_secret(url, text := to_text(described(settings)))
-        database = Database(url)
-        found = create_study(database, name, text, Ledger.of(settings.budget))
-        if found.settings == text and found.given in (None, text):
-            return cls(database, name, found.id, settings, found.changes)
-        with database.understanding():
-            there = restored(found.settings, settings, trust=trust)
-        study = cls(database, name, found.id, there, found.changes, trust)
-        last = found.given or found.settings
-        other = differing(last, text)
+        """Create or resume a study from a `Settings` object; `trust` as in `open`."""
+        opened = create_or_open(url, name, settings, trust=trust)
+        if not opened.differs:
+            return cls._of(opened)
+        study = cls._of(opened, trust)
         try:
-            study.changed = study.change(**{each: getattr(settings, each) for each in other})
+            study.changed = study.change(**opened.new)
         except InvalidInput as error:
             raise InvalidInput(
-                f"There is already a study {name!r} in {database.shown}. {error}"
+                f"There is already a study {name!r} in {opened.database.shown}. {error}"
             ) from None
-        given = difference(settings, study._settings)
         study.overridden = {
-            each: words for each, words in given.items() if each not in study.changed
+            each: texts
+            for each, texts in difference(settings, study._settings).items()
+            if each not in study.changed
         }
-        if last != text:
-            keep_given(database, found.id, text)
+        opened.save_given()
         return study
 
     @classmethod
@@ -186,214 +174,184 @@ class Study(Optimizer):
         look: bool = False,
         trust: bool = False,
     ) -> Study:
-        """Go on with a study.
+        """Open an existing study.
 
-        A database may be written by others: a policy, a rule or a cost that is not Farthing's own
-        has to be given again.
+        Other people may write to a database. So if a policy, a stopping rule or a cost model is not
+        part of Farthing, pass it again.
 
         Args:
-            look: only look at it: such parts are texts, nothing of them is imported, and nothing
-                can be asked. It can be stopped, changed and added to.
-            trust: import them by the names in the database; whoever can write it can then run
-                programs as you.
+            look: only look. Code that is not part of Farthing stays text and is not imported, and
+                `ask` is refused. You can stop the study, change it and add trials to it.
+            trust: import that code by the names in the database. Everyone who can write to the
+                database can then run programs as you.
         """
-        if is_missing(url):
-            raise InvalidInput(
-                f"There is no study {name!r} in {printable(url)}: there is no such file."
-            )
-        database = Database(url)
-        found = find_study(database, name)
-        with database.understanding():
-            settings = restored(found.settings, trust=trust, policy=policy, stop=stop, cost=cost)
-        if not look:
-            for part, unseen in settings.unseen.items():
-                raise not_given(part, unseen)
-        return cls(database, name, found.id, settings, found.changes, trust, not look)
+        parts = {"policy": policy, "stop": stop, "cost": cost}
+        opened = open_existing(url, name, look=look, trust=trust, **parts)
+        return cls._of(opened, trust, suggests=not look)
+
+    @classmethod
+    def _of(cls, opened: Opened, trust: bool = False, *, suggests: bool = True) -> Study:
+        database, name, id, settings, known, *_ = opened
+        return cls(database, name, id, settings, known, trust, suggests)
 
     @staticmethod
     def names(url: str | Path) -> list[str]:
-        """The studies in a database, in the order of their making; none where there is none."""
+        """The studies in a database, in order of creation; [] if the file does not exist."""
         return [] if is_missing(url) else names_of(Database(url))
 
     @staticmethod
     def overview(url: str | Path) -> list[dict[str, Any]]:
-        """The studies in a database: their trials by state, best value, ledger and ending."""
+        """The studies in a database: trials by state, best value, ledger and stop reason."""
         return [] if is_missing(url) else overview(Database(url))
-
-    def rename(self, name: str) -> None:
-        """Call it otherwise; whoever works on it goes on. What was printed moves with it."""
-        rename_study(self._database, self._id, name)
-        before, self.name = self.logs, name
-        if self._settings.logs is None:  # a folder that was given stays as it is
-            move_logs(self._database, self._id, before, self.logs)
-
-    def delete(self) -> None:
-        """Delete it with all its trials. Workers that are running it end with an error."""
-        delete_study(self._database, self._id)
 
     def __reduce__(self) -> tuple[Any, ...]:
         url = self._database.url.render_as_string(hide_password=False)
-        known = len(self._memory.look().changes)
-        trust = self._stored.trust, self._stored.patience
-        return _reopen, (url, self.name, self._id, self._settings, known, *trust)
-
-    def __repr__(self) -> str:
-        opened = f"Study.open({self._database.shown!r}, {self.name!r})"
-        try:  # of all things, to look must not fail
-            facts = self._facts()
-        except StorageError:
-            return opened
-        return f"{opened}\n{facts['trials']}; {facts['spent']} spent; best {facts['best']}"
-
-    def _facts(self) -> dict[str, str]:
-        state, best = self._look(), self.best
-        return {
-            "trials": counted(state.history) or "no trial yet",
-            "spent": spent(state.ledger) or "nothing",
-            "best": "none yet" if best is None else best_line(best),
-        }
+        known = len(self._store.look().changes)
+        options = self._stored.trust, self._stored.patience
+        return _reopen, (url, self.name, self._id, self._settings, known, *options)
 
     def close(self) -> None:
         """Close the connections of this process to the database."""
         self._database.close()
 
-    # ── looking ────────────────────────────────────────────────────────────────────────────
+    # ── showing ────────────────────────────────────────────────────────────────────────────
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What the study was made with, as plain values."""
-        return from_described(to_text(described(self._settings)))
-
-    @property
-    def own_code(self) -> dict[str, list[str]]:
-        """What it is made with that is not Farthing's own and was not imported: names by part."""
-        parts = self.current_settings.unseen.items()
-        return {part: [str(n) for n in external_in(unseen.described)] for part, unseen in parts}
+        """The settings of the study, as plain values."""
+        return plain_settings(self._settings)
 
     @property
     def current_settings(self) -> Settings:
-        """What the study is made with, as it is now."""
-        self._look()
-        return self._settings
+        """The settings of the study, after reading it again."""
+        return self.facts[0]
+
+    @property
+    def own_code(self) -> dict[str, list[str]]:
+        """The names of external code in the settings that was not imported, by part."""
+        return external_code(self.current_settings)
 
     @property
     def changes(self) -> list[dict[str, Any]]:
-        """What was changed since it was made, when, and after how many trials, as plain values."""
-        return [
-            {"at": change.at, "trials": change.trials, "said": dict(change.said)}
-            for change in self._look().changes
-        ]
-
-    @property
-    def waiting(self) -> list[dict[str, Any]]:
-        """What was asked for and not begun yet: `enqueue`, `rerun`."""
-        return [dict(wanted.params) for wanted in self._look().queue]
+        """What was changed since the study was created, when, and after how many trials."""
+        return changes_of(self._look())
 
     @property
     def timeout(self) -> float | None:
         """Seconds after which a trial is killed."""
         return self._settings.timeout
 
-    def records(self) -> list[dict[str, Any]]:
-        """Everything that is stored of every trial, as plain values."""
-        return [record(trial) for trial in self.history]
-
     @property
-    def logs(self) -> Path:
-        """The folder that keeps what trials print, in a file each: beside the database, or given.
-
-        Those of another machine are on that machine: see `record["worker"]` and `record["log"]`.
-        """
-        beside = self._database.url.database if self._database.is_sqlite else "farthing"
-        folder = Path(self._settings.logs or f"{beside}-logs")
-        # A name may hold whatever a path may not.
-        name = quote(self.name, safe=" ")
-        return (folder / (name if name.strip(".") else f"study{name}")).absolute()
+    def waiting(self) -> list[dict[str, Any]]:
+        """The parameters of enqueued trials that have not started: see `enqueue` and `rerun`."""
+        return [dict(queued.params) for queued in self._look().queue]
 
     def trial(self, number: int) -> Trial:
         """One trial.
 
         Raises:
-            InvalidInput: there is none of that number.
+            InvalidInput: there is no trial with that number.
         """
         return trial_of(self.history, number)
 
-    def log_of(self, number: int) -> Path | None:
-        """The file with what a trial printed; None if there is none of yours in `logs`."""
-        return find_log(self.logs, number, self.trial(number).run.log)
-
-    def result(self) -> Result:
-        """What was found, what was paid, and why it ended, or whether it should."""
-        return self._result(suggests=True)
-
-    def _result(self, *, suggests: bool) -> Result:
-        state = self._look()
-        reason = state.stop_reason or state.halted
-        if reason is None:
-            judged = (suggests or state.ledger.used_up) and not self._settings.unseen
-            verdict = self.verdict if judged else None
-            reason = verdict.reason if verdict and verdict.stop else NOT_ENDED
-        return Result.of(self._settings, self.best, reason, state)
-
-    # ── amending ───────────────────────────────────────────────────────────────────────────
-
-    def drop(self, number: int) -> None:
-        """Learn nothing any more from a trial. What it cost is paid; if it is running, it ends.
-
-        Its parameters may be proposed again, and it may be told again.
-        """
-        self._commit(Dropped(number), silent=True)
-
-    def rerun(self, number: int) -> None:
-        """Evaluate the parameters of a trial again, under a new number, before anything else.
-
-        What a value has taught stays, and that it failed does not.
-        """
-        self._commit(Repeated(number), silent=True)
+    def records(self) -> list[dict[str, Any]]:
+        """Everything that is stored of every trial, as plain values."""
+        return [record(trial) for trial in self.history]
 
     def dataframe(self) -> Any:
         """One row per trial; needs pandas."""
         return self._result(suggests=False).dataframe()
 
-    def summary(self) -> dict[str, Any]:
-        """What was spent, what runs, how far it has come: plain values; printed, the report."""
-        return Summary(
-            summary(self.name, self._result(suggests=False)),
-            lambda: in_words(report_facts(self.name, *self.facts)),
-        )
+    @property
+    def logs(self) -> Path:
+        """The folder with the output of trials, one file each: given, or beside the database.
 
-    def report(self, path: str | Path | None = None) -> str:
-        """One HTML page with everything to be seen of it, which needs nothing else to be shown.
-
-        Args:
-            path: a file to write it to.
+        Logs of other machines are on those machines: see `record["worker"]` and `record["log"]`.
         """
-        made = page({self.name: self.facts})
-        if path is not None:
-            Path(path).write_text(made, encoding="utf-8")
-        return made
+        return logs_folder(self._database, self.name, self._settings.logs)
 
-    def _repr_html_(self) -> str:
-        return card(self.name, *self.facts)
+    def log_of(self, number: int) -> Path | None:
+        """The file with the output of a trial; None if you have no such file in `logs`."""
+        return find_log(self.logs, number, self.trial(number).run.log)
+
+    def result(self) -> Result:
+        """The best trial, the costs, and why the study ended or whether it should."""
+        return self._result(suggests=True)
+
+    def _result(self, *, suggests: bool) -> Result:
+        state = self._look()
+        return result_of(self, self._settings, state, suggests=suggests)
 
     @property
     def facts(self) -> tuple[Settings, State]:
-        """The settings and what is known, of which everything is made that is shown."""
-        state = self._memory.look()
-        return self._settings, state  # as they are then, whoever changed them
+        """The settings and the state of one moment, from which all views are made."""
+        state = self._store.look()
+        return self._settings, state  # in this order, because a look may change the settings
 
     def explain(self, number: int) -> dict[str, Any]:
-        """Why a trial was chosen, and what came of it, as plain values."""
+        """Why a trial was suggested and what its outcome was, as plain values."""
         return explanation(self._settings, self._look(), number)
 
     def costs(self) -> list[dict[str, Any]]:
-        """How well costs are predicted, every bill by the others, as plain values."""
+        """How well costs are predicted, each from all the others, as plain values."""
         return costs(self._settings, self._look())
 
     @property
     def plot(self) -> Plots:
         """Its figures: `study.plot.curve()`, `study.plot.pareto(12)`; see `farthing.view.plots`."""
         return Plots(lambda: self.facts)
+
+    def summary(self) -> dict[str, Any]:
+        """The progress of the study, as plain values; printed, it is a report."""
+        return Summary(
+            summary(self.name, self._result(suggests=False)),
+            lambda: report_text(report_facts(self.name, *self.facts)),
+        )
+
+    def report(self, path: str | Path | None = None) -> str:
+        """The HTML report: one page that needs no other files.
+
+        Args:
+            path: a file to write it to.
+        """
+        html = page({self.name: self.facts})
+        if path is not None:
+            Path(path).write_text(html, encoding="utf-8")
+        return html
+
+    def _repr_html_(self) -> str:
+        return card(self.name, *self.facts)
+
+    def __repr__(self) -> str:
+        opened = f"Study.open({self._database.shown!r}, {self.name!r})"
+        return f"{opened}\n{status_of(self)}".strip()
+
+    # ── editing ────────────────────────────────────────────────────────────────────────────
+
+    def rename(self, name: str) -> None:
+        """Rename the study, and move its logs. Running workers continue."""
+        rename_study(self._database, self._id, name)
+        before, self.name = self.logs, name
+        if self._settings.logs is None:  # a folder that the user chose stays
+            move_logs(self._database, self._id, before, self.logs)
+
+    def delete(self) -> None:
+        """Delete the study with all its trials. Its running workers end with an error."""
+        delete_study(self._database, self._id)
+
+    def drop(self, number: int) -> None:
+        """Ignore a trial from now on. Its cost stays charged; if it is running, it is stopped.
+
+        Its parameters may be suggested again, and its result may be reported again.
+        """
+        self._session.commit(Dropped(number))
+
+    def rerun(self, number: int) -> None:
+        """Evaluate the parameters of a trial again, before all others, as a new trial.
+
+        The models keep the value of the earlier trial, but forget a failure.
+        """
+        self._session.commit(Repeated(number))
 
     # ── running ────────────────────────────────────────────────────────────────────────────
 
@@ -406,44 +364,38 @@ class Study(Optimizer):
         engine: Cluster | None = None,
         on_change: Callable[[Study], None] | None = None,
     ) -> Result:
-        """Evaluate until it is time to stop; every trial in a process of its own.
+        """Evaluate trials until the study stops, each in a process of its own.
 
-        With a budget in seconds the clock runs while this does: the time Farthing thinks is charged
-        to it, the time until the next `run` is not. A trial that the budget cannot pay any longer
-        is killed. A stop that was requested, or came of failures, is taken back first.
+        A budget in seconds is charged with the wall-clock time of the run, including overhead, but
+        not with the time between two runs. A trial is killed when the budget cannot pay for it any
+        more. The run first cancels a requested stop, and a stop because of failures.
 
         Args:
             objective: params -> value, or an Outcome; or a CommandTask.
-            workers: how many trials at the same time; 1, one for each slot, or what a cluster has.
-            slots: what belongs to each worker, such as the numbers of GPUs: a trial finds its own
-                in FARTHING_SLOT, and in `env` as `{slot}`. By default 0, 1, 2, ...
+            workers: the number of parallel trials; by default 1, the number of slots, or the
+                capacity of the cluster.
+            slots: one name per worker, such as the numbers of GPUs. A trial finds its slot in
+                FARTHING_SLOT, and in `env` as `{slot}`. By default 0, 1, 2, ...
             engine: the cluster that evaluates, `Dask(client)` or `Ray()`; None: this machine.
-            on_change: called with the study whenever something may have happened.
+            on_change: called with the study after each possible change.
 
         The first Ctrl-C lets running trials finish, the second kills them.
 
         Raises:
-            InvalidInput: the command could not be started here; nothing was asked.
+            InvalidInput: the objective cannot start here. No trial was started.
         """
         settings, notify = self._settings, self._notifier(on_change)
+        evaluator: Engine
         if engine is None:
-            places = places_of(workers, slots, self.logs)
-            here = self._engine(objective)
-            self.commit(Resumed())
-            reason = work(self, settings, here, notify, places)
+            evaluator = local_engine(objective, settings)
         else:
-            there = engine.evaluating(
-                _task(objective),
-                timeout=settings.timeout,
-                grace=settings.grace,
-                lease=settings.lease,
-            )
-            if workers is None and slots is None:
-                workers = engine.slots
-            places = places_of(workers, slots, self.logs)
-            self._be_patient()
-            self.commit(Resumed())
-            reason = run_thread_pool(self, settings, there, notify, places)
+            evaluator = cluster_engine(objective, settings, engine)
+            workers = engine.slots if workers is None and slots is None else workers
+        places = places_of(workers, slots, self.logs)
+        self._prepare_run()
+        self.commit(Resumed())
+        on_cluster = engine is not None
+        reason = run_workers(self, settings, evaluator, notify, places, threads=on_cluster)
         self.commit(Ended(reason))
         return self.result()
 
@@ -455,73 +407,50 @@ class Study(Optimizer):
         slots: Sequence[int | str] | None = None,
         on_change: Callable[[Study], None] | None = None,
     ) -> StopReason:
-        """Be one worker, or several, among others, of this machine or of another, until it stops.
+        """Add one or more workers to the study, on this machine or another, until it stops.
 
         Raises:
-            Unfit: its first trials all failed, while those of others did not.
+            Unfit: the first trials of a worker all failed, but those of other workers did not.
         """
         places = places_of(workers, slots, self.logs)
-        engine, notify = self._engine(objective), self._notifier(on_change)
-        reason = work(self, self._settings, engine, notify, places)
+        engine, notify = local_engine(objective, self._settings), self._notifier(on_change)
+        self._prepare_run()
+        reason = run_workers(self, self._settings, engine, notify, places)
         if not self.is_worked_on():
             self.commit(Ended(reason))
         return reason
 
-    # ── when the database does not answer ──────────────────────────────────────────────────
-
-    def renew(self, trial: Trial, **said: Any) -> str | None:
-        """As an Optimizer does, at once or not at all: the trial goes on meanwhile."""
-        with self._stored.impatient():
-            return Optimizer.renew(self, trial, **said)
-
-    def commit(self, event: Event) -> None:
-        """As an Optimizer does; a result that cannot be told now waits on this machine's disk."""
-        if not (isinstance(event, Told) and isinstance(event.trial, Trial)):
-            Optimizer.commit(self, event)
-            return
-        try:
-            with self._stored.impatient():
-                Optimizer.commit(self, event)
-        except Unreachable as error:
-            with kept_meanwhile(self._untold, event, error):
-                self._tell_again(event)
-
-    def _tell_again(self, told: Told) -> None:
-        """What may have been told already, by the message that was not answered."""
-        number = told.trial.number if isinstance(told.trial, Trial) else told.trial
-        try:
-            Optimizer.commit(self, told)
-        except InvalidInput:
-            if self.history[number].state in ("running", "lost"):
-                raise
-        except Unreachable as error:
-            raise Unreachable(
-                f"{error} The result of trial {number} is kept on this machine: the next run of "
-                "the study here tells it."
-            ) from error
-
-    def _be_patient(self) -> None:
-        """A run can think, waits for its database, and tells what an earlier one could not."""
-        warm_up(self._settings)  # before workers are forked, and on nobody's clock
+    def _prepare_run(self) -> None:
+        """Load the models, wait for the database from now on, and report saved results."""
+        warm_up(self._settings)  # before workers are forked, and before time is charged
         self._stored.patience = max(OUTAGE, self._settings.lease)
-        tell_kept(self._untold, self.history, self._tell_again)
-
-    @property
-    def _untold(self) -> Path:
-        return folder_of(self._database.place, self.name)
-
-    def _engine(self, objective: Any) -> ProcessGroup:
-        task = _task(objective)
-        check_start(task, self._settings)
-        self._be_patient()
-        return ProcessGroup(task, timeout=self._settings.timeout, grace=self._settings.grace)
+        self._outbox.report_all(partial(Optimizer.commit, self), lambda: self.history)
 
     def _notifier(self, on_change: Callable[[Study], None] | None) -> Callable[[], None]:
         return (lambda: None) if on_change is None else partial(on_change, self)
 
+    # ── if the database does not answer ────────────────────────────────────────────────────
 
-def _task(objective: Any) -> Task:
-    return objective if hasattr(objective, "prepare") else CallableTask(objective)
+    @property
+    def _outbox(self) -> Outbox:
+        return Outbox.of(self._database.location, self.name)
+
+    def renew(self, trial: Trial, **facts: Any) -> str | None:
+        """Renew like an Optimizer, but without retries: the trial runs meanwhile."""
+        with self._stored.without_retries():
+            return Optimizer.renew(self, trial, **facts)
+
+    def commit(self, event: Event) -> None:
+        """Commit like an Optimizer. If a result cannot be reported, it is saved on this disk."""
+        if not (isinstance(event, Told) and isinstance(event.trial, Trial)):
+            Optimizer.commit(self, event)
+            return
+        try:
+            with self._stored.without_retries():
+                Optimizer.commit(self, event)
+        except Unreachable as error:
+            again = partial(Optimizer.commit, self)
+            self._outbox.retry(event, again, lambda: self.history, error)
 
 
 def _reopen(

@@ -1,30 +1,38 @@
-"""Climbs of many starts: what each of them learns, and what it does when that was wrong."""
+"""Ascent from many starts: the estimate of the Hessian, and the recovery from a poor one."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
-from farthing.acquisition.ascent import FIRST_STEP, Rated, _aim, _bfgs, _Climb, _step, climb
+from farthing.acquisition.ascent import (
+    FIRST_STEP,
+    Rated,
+    _bfgs,
+    _Climb,
+    _set_direction,
+    _step,
+    climb,
+)
 
 
 @dataclass(frozen=True)
 class Hill:
-    """-|x - top|^2, which keeps where it was asked."""
+    """-|x - top|^2, which records the points at which it was evaluated."""
 
     top: np.ndarray
-    asked: list = field(default_factory=list)
+    evaluated: list = field(default_factory=list)
 
     def at(self, X):
-        self.asked.append(X.copy())
+        self.evaluated.append(X.copy())
         return Rated(-((X - self.top) ** 2).sum(axis=1), np.full(len(X), -1.0))
 
     def slopes(self, X):
         return self.at(X), -2 * (X - self.top), np.zeros_like(X)
 
 
-def standing(surface, X, H, *, fresh=False):
-    """Starts at X that have learnt H so far, and have not aimed yet."""
+def state_at(surface, X, H, *, fresh=False):
+    """Starts at X with the estimate H, before their directions are set."""
     X, H = np.asarray(X, dtype=float), np.asarray(H, dtype=float)
     rated, gradient, _ = surface.slopes(X)
     return _Climb(
@@ -40,19 +48,19 @@ def standing(surface, X, H, *, fresh=False):
     )
 
 
-def everyone(state):
+def all_starts(state):
     return np.ones(len(state.X), dtype=bool)
 
 
 @pytest.mark.parametrize("wrong", [-np.eye(2), np.zeros((2, 2))])
-def test_an_h_that_leads_nowhere_starts_again_from_steepest_ascent(wrong):
-    """Only that one: the other, whose H is right, goes straight to the top."""
+def test_a_useless_h_is_reset_to_steepest_ascent(wrong):
+    """Only that start is reset. The other one, whose H is exact, reaches the top in one step."""
     top = np.array([0.5, 0.6])
     surface = Hill(top)
-    state = standing(surface, [[0.1, 0.6], [0.3, 0.2]], [wrong, 0.5 * np.eye(2)])
-    _aim(state, everyone(state))
+    state = state_at(surface, [[0.1, 0.6], [0.3, 0.2]], [wrong, 0.5 * np.eye(2)])
+    _set_direction(state, all_starts(state))
     assert not state.settled.any()
-    np.testing.assert_allclose(state.direction[0], [FIRST_STEP, 0.0])  # as careful as a first step
+    np.testing.assert_allclose(state.direction[0], [FIRST_STEP, 0.0])  # as short as a first step
     np.testing.assert_allclose(state.direction[1], top - [0.3, 0.2])
     np.testing.assert_array_equal(state.H, [np.eye(2), 0.5 * np.eye(2)])
     assert state.fresh.tolist() == [True, False]
@@ -61,11 +69,11 @@ def test_an_h_that_leads_nowhere_starts_again_from_steepest_ascent(wrong):
     np.testing.assert_allclose(state.X, [top, top], atol=1e-6)
 
 
-def test_a_direction_along_which_nothing_is_gained_is_given_up_for_steepest_ascent():
-    """H g is all but level, so however short the step the hill falls before it rises."""
+def test_a_direction_without_gain_is_replaced_by_steepest_ascent():
+    """H g is almost orthogonal to the gradient, so even short steps lose."""
     surface = Hill(np.array([0.5, 0.5]))
-    state = standing(surface, [[0.3, 0.5]], [[[1e-6, 1.0], [1.0, 1.0]]])
-    _aim(state, everyone(state))
+    state = state_at(surface, [[0.3, 0.5]], [[[1e-6, 1.0], [1.0, 1.0]]])
+    _set_direction(state, all_starts(state))
     assert state.direction[0] @ [0, 1] > 0.3
     _step(surface, state)
     assert not state.settled.any()
@@ -75,16 +83,16 @@ def test_a_direction_along_which_nothing_is_gained_is_given_up_for_steepest_asce
     np.testing.assert_allclose(state.X, [[0.5, 0.5]], atol=1e-6)
 
 
-def test_steepest_ascent_that_gains_nothing_is_the_top():
-    """A gradient that lies: every step falls, and the climb ends where it began."""
+def test_if_steepest_ascent_gains_nothing_the_climb_ends():
+    """The gradient has the wrong sign: every step loses, and the climb ends at its start."""
 
-    class Liar(Hill):
+    class WrongSign(Hill):
         def slopes(self, X):
             return self.at(X), 2 * (X - self.top), np.zeros_like(X)
 
-    surface = Liar(np.array([0.5]))
-    state = standing(surface, [[0.4]], [[[1.0]]], fresh=True)
-    _aim(state, everyone(state))
+    surface = WrongSign(np.array([0.5]))
+    state = state_at(surface, [[0.4]], [[[1.0]]], fresh=True)
+    _set_direction(state, all_starts(state))
     for _ in range(30):
         _step(surface, state)
     assert state.settled.all()
@@ -92,34 +100,34 @@ def test_steepest_ascent_that_gains_nothing_is_the_top():
 
 
 def test_a_step_is_as_long_as_if_the_start_were_alone():
-    """One that wants to go far does not hold back one that is nearly there."""
+    """A start far from its maximum does not shorten the step of one that is near."""
     surface, steps = Hill(np.array([0.5, 0.5])), (4,)
     X = np.array([[0.45, 0.52], [0.0, 1.0], [0.49, 0.1]])
     free = np.ones(X.shape, dtype=bool)
     together = climb(surface, X, free, steps)
     alone = [climb(surface, x[None], f[None], steps)[0] for x, f in zip(X, free, strict=True)]
     np.testing.assert_allclose(together, alone, atol=1e-12)
-    state = standing(surface, X, np.broadcast_to(np.eye(2), (3, 2, 2)).copy(), fresh=True)
-    _aim(state, everyone(state))
+    state = state_at(surface, X, np.broadcast_to(np.eye(2), (3, 2, 2)).copy(), fresh=True)
+    _set_direction(state, all_starts(state))
     np.testing.assert_allclose(np.abs(state.direction).max(axis=1), [0.1, 0.1, 0.1])
-    near = standing(surface, [[0.49, 0.51], [0.0, 1.0]], [np.eye(2), np.eye(2)], fresh=True)
-    _aim(near, everyone(near))
+    near = state_at(surface, [[0.49, 0.51], [0.0, 1.0]], [np.eye(2), np.eye(2)], fresh=True)
+    _set_direction(near, all_starts(near))
     np.testing.assert_allclose(near.direction, [[0.02, -0.02], [0.1, -0.1]])
 
 
-def test_a_climb_never_looks_outside_of_the_cube():
+def test_a_climb_never_leaves_the_cube():
     surface = Hill(np.array([1.4, -0.7, 0.3]))
     X = np.array([[0.5, 0.5, 0.5], [0.97, 0.02, 0.9]])
     ends = climb(surface, X, np.ones(X.shape, dtype=bool), (20,))
-    asked = np.vstack(surface.asked)
-    assert asked.min() == 0.0
-    assert asked.max() == 1.0
+    evaluated = np.vstack(surface.evaluated)
+    assert evaluated.min() == 0.0
+    assert evaluated.max() == 1.0
     np.testing.assert_allclose(ends, [[1.0, 0.0, 0.3]] * 2, atol=1e-6)
 
 
 @pytest.mark.parametrize("d", [1, 3])
-def test_what_a_step_teaches_is_the_product_form_of_bfgs(d):
-    """(I - s y'/s'y) H (I - y s'/s'y) + s s'/s'y; the fresh scaled by s'y / y'Hy before."""
+def test_the_update_of_h_is_the_product_form_of_bfgs(d):
+    """(I - s y'/s'y) H (I - y s'/s'y) + s s'/s'y; a fresh H is scaled by s'y / y'Hy first."""
     rng = np.random.default_rng(d)
     A = rng.normal(size=(4, d, d))
     H = A @ A.transpose(0, 2, 1) + 0.1 * np.eye(d)
@@ -139,13 +147,13 @@ def test_what_a_step_teaches_is_the_product_form_of_bfgs(d):
         np.testing.assert_allclose(learnt[i], slow, atol=1e-9)
 
 
-def test_the_last_stage_ends_when_nobody_can_pass_the_highest():
-    """It stands on its peak, and the other is in a bent valley far below."""
+def test_the_last_stage_ends_if_no_start_can_pass_the_best():
+    """The best start is on its peak, and the other one is in a curved valley far below."""
 
     @dataclass(frozen=True)
     class PeakAndValley(Hill):
         def at(self, X):
-            self.asked.append(X.copy())
+            self.evaluated.append(X.copy())
             return Rated(self._both(X)[0], np.full(len(X), -1.0))
 
         def slopes(self, X):
@@ -166,7 +174,7 @@ def test_the_last_stage_ends_when_nobody_can_pass_the_highest():
     surface = PeakAndValley(np.array([0.8, 0.6]))
     X, free = np.array([[0.8, 0.6], [0.05, 0.5]]), np.ones((2, 2), dtype=bool)
     climb(surface, X[1:], free[1:], (1, 60))
-    alone = len(surface.asked)
-    surface.asked.clear()
+    alone = len(surface.evaluated)
+    surface.evaluated.clear()
     climb(surface, X, free, (1, 60))
-    assert len(surface.asked) <= 3 < alone
+    assert len(surface.evaluated) <= 3 < alone

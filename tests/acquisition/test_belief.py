@@ -25,17 +25,17 @@ def value(X):
     return 5.0 + 3.0 * np.sum((X - 0.4) ** 2, axis=-1)
 
 
-def bill(X):
+def price(X):
     return np.exp(1.0 + 2.0 * X[..., 0])
 
 
 def trials(n, seed=0, space=SPACE):
-    """A history of n evaluations that went well."""
+    """A history of n trials that returned a value."""
     X = space.sample(n, np.random.default_rng(seed))
-    return History(tuple(done(k, x, value(x), cost=bill(x), space=space) for k, x in enumerate(X)))
+    return History(tuple(done(k, x, value(x), cost=price(x), space=space) for k, x in enumerate(X)))
 
 
-def fruitless(number, x, state, cost=None):
+def without_value(number, x, state, cost=None):
     """A trial that ended without a value."""
     paid = {} if cost is None else {"cost": cost}
     return Trial(number, {}, np.asarray(x, dtype=float), state, cost=paid)
@@ -53,12 +53,12 @@ def belief_of(history, *, space=SPACE, budget=1e6, learners=None, **settings):
 
 
 # ---------------------------------------------------------------- what is fitted
-def test_there_is_no_model_before_the_start_is_over():
+def test_there_is_no_model_before_the_initial_design_ends():
     assert belief_of(trials(START - 1)).objective is None
     assert belief_of(trials(START)).objective is not None
     assert belief_of(trials(START), model=False).objective is None
     failed = History(tuple(replace(t, state="failed", value=None) for t in trials(START)))
-    assert belief_of(failed).objective is None  # five failures tell nothing of values
+    assert belief_of(failed).objective is None  # failed trials have no values
 
 
 def test_the_objective_is_a_fit_to_the_values():
@@ -73,7 +73,7 @@ def test_the_objective_is_a_fit_to_the_values():
     assert belief.scale == model.scale
 
 
-def test_who_maximises_sees_the_mirror_image():
+def test_maximising_mirrors_the_values():
     history = trials(12)
     mirrored = History(tuple(replace(t, value=-t.value) for t in history))
     one, other = belief_of(history), belief_of(mirrored, sign=-1.0)
@@ -85,7 +85,7 @@ def test_who_maximises_sees_the_mirror_image():
 
 @dataclass(frozen=True)
 class Recorder:
-    """A cost learner that keeps what it was told."""
+    """A cost learner that keeps the evidence."""
 
     seen: list = field(default_factory=list)
 
@@ -93,17 +93,17 @@ class Recorder:
         self.seen.append(evidence)
 
 
-def test_cost_learners_are_told_everything_that_was_paid():
+def test_cost_learners_see_the_costs_of_all_finished_trials():
     history = trials(3)
-    history = history.adding(fruitless(3, [0.1, 0.1], "failed", 4.0))
-    history = history.adding(fruitless(4, [0.2, 0.2], "killed", 9.0))
-    history = history.adding(done(5, [0.3, 0.3], 1.0))  # told without a cost
+    history = history.adding(without_value(3, [0.1, 0.1], "failed", 4.0))
+    history = history.adding(without_value(4, [0.2, 0.2], "killed", 9.0))
+    history = history.adding(done(5, [0.3, 0.3], 1.0))  # reported without a cost
     history = running(history, [0.4, 0.4])
     learner = Recorder()
     assert belief_of(history, learners={"cost": learner}).cost == {}
     (evidence,) = learner.seen
     np.testing.assert_array_equal(evidence.X, [t.x for t in history.trials[:5]])
-    np.testing.assert_array_equal(evidence.cost, [*bill(evidence.X[:3]), 4.0, 9.0])
+    np.testing.assert_array_equal(evidence.cost, [*price(evidence.X[:3]), 4.0, 9.0])
     np.testing.assert_array_equal(evidence.at_least, [False] * 4 + [True])
     assert evidence.space is SPACE
 
@@ -112,14 +112,14 @@ def test_every_resource_has_its_own_model():
     X = SPACE.sample(8, np.random.default_rng(2))
     history = History(
         tuple(
-            Trial(k, {}, x, "done", value(x), {"s": bill(x), "usd": 0.01 * (1 + x[1])})
+            Trial(k, {}, x, "done", value(x), {"s": price(x), "usd": 0.01 * (1 + x[1])})
             for k, x in enumerate(X)
         )
     )
     ledger = Ledger.of(Budget("1h, $5"))
     learners = {"s": Linear(), "usd": LogGP()}
     belief = believe(SPACE, history, ledger, learners=learners)
-    for resource, cost in [("s", bill(X)), ("usd", 0.01 * (1 + X[:, 1]))]:
+    for resource, cost in [("s", price(X)), ("usd", 0.01 * (1 + X[:, 1]))]:
         alone = believe(SPACE, history, ledger, learners={resource: learners[resource]})
         mean = belief.cost[resource].log_at(X).mean
         np.testing.assert_array_equal(mean, alone.cost[resource].log_at(X).mean)
@@ -129,29 +129,29 @@ def test_every_resource_has_its_own_model():
 
 def test_hyperparameters_are_remembered_in_notes():
     history = trials(40)
-    history = history.adding(fruitless(40, [0.7, 0.7], "failed", 4.0))
+    history = history.adding(without_value(40, [0.7, 0.7], "failed", 4.0))
     belief = belief_of(history)
     notes = json.loads(json.dumps(belief.notes()))
     assert set(notes["memories"]) == {"objective", "success", "cost:cost"}
     assert notes["memories"]["objective"]["n"] == 40
     history = history.adding(done(41, [0.2, 0.9], 5.5, cost=7.0, notes=notes))
-    after = belief_of(history)  # 41 values: hyperparameters are kept, the value is not ignored
+    after = belief_of(history)  # same hyperparameters, but the posterior has the new value
     assert after.objective.hyper.to_list()[:3] == belief.objective.hyper.to_list()[:3]
     assert after.memories == notes["memories"]
-    assert len(after.objective.X) == 41 + 1  # and the failure, as a middling value
+    assert len(after.objective.X) == 41 + 1  # and the failed trial, at the median value
     assert belief_of(trials(3), learners={}).notes() == {}
 
 
 # ---------------------------------------------------------------- what was tried
-def test_points_tried_are_not_proposed_again_unless_repeating_tells_something():
+def test_tried_points_are_not_proposed_again_unless_the_objective_is_noisy():
     history = running(trials(6), [0.5, 0.6])
     np.testing.assert_array_equal(belief_of(history).tried, [t.x for t in history])
     np.testing.assert_array_equal(belief_of(history, noisy=True).tried, [[0.5, 0.6]])
     assert belief_of(History()).tried.shape == (0, 2)
 
 
-def test_a_lost_trial_was_not_tried():
-    """Its worker disappeared: nobody knows what it would have returned."""
+def test_the_point_of_a_lost_trial_counts_as_untried():
+    """Its worker disappeared, so its value is unknown."""
     history = trials(6)
     lost = history.replacing(replace(history[2], state="lost", value=None))
     kept = [trial.x for trial in history if trial.number != 2]
@@ -160,7 +160,7 @@ def test_a_lost_trial_was_not_tried():
 
 def test_the_top_is_the_best_five():
     history = trials(9)
-    history = history.adding(fruitless(9, [0.4, 0.4], "failed"))
+    history = history.adding(without_value(9, [0.4, 0.4], "failed"))
     X = np.array([t.x for t in history.done])
     np.testing.assert_array_equal(belief_of(history).top, X[np.argsort(value(X))[:5]])
     assert belief_of(trials(3)).top.shape == (3, 2)
@@ -169,8 +169,8 @@ def test_the_top_is_the_best_five():
 
 # ---------------------------------------------------------------- the incumbent
 @pytest.mark.parametrize("noisy", [False, True])
-def test_the_incumbent_does_not_see_costs(noisy):
-    """A rival takes the least of values and log times as the best value."""
+def test_the_incumbent_does_not_depend_on_costs(noisy):
+    """Another library takes the minimum over values and log times as the best value."""
     history = trials(8)
     quick = History(tuple(replace(t, cost={"cost": 1e-9 * t.cost["cost"]}) for t in history))
     one, other = belief_of(history, noisy=noisy), belief_of(quick, noisy=noisy)
@@ -182,7 +182,7 @@ def test_the_incumbent_of_a_noisy_objective_is_the_lowest_posterior_mean():
     rng = np.random.default_rng(3)
     X = np.repeat(SPACE.sample(10, rng), 2, axis=0)
     y = value(X) + 0.8 * rng.standard_normal(20)
-    y[4] -= 6.0  # a stroke of luck that its twin did not have
+    y[4] -= 6.0  # an outlier; the second evaluation of the point is not one
     history = History(tuple(done(k, x, v) for k, (x, v) in enumerate(zip(X, y, strict=True))))
     belief = belief_of(history, noisy=True, learners={})
     model = gp.fit(X, y, noisy=True)
@@ -191,7 +191,7 @@ def test_the_incumbent_of_a_noisy_objective_is_the_lowest_posterior_mean():
     assert belief_of(history, learners={}).best == y.min()
 
 
-# ---------------------------------------------------------------- trials still running
+# ---------------------------------------------------------------- running trials
 def test_running_trials_are_fantasised():
     pending = np.array([[0.45, 0.4], [0.1, 0.95], [0.35, 0.3]])
     history = trials(8)
@@ -199,14 +199,14 @@ def test_running_trials_are_fantasised():
     mean, std = belief.objective.at(pending)
     assert mean.shape == (3, FANTASIES)
     assert FANTASIES == 10
-    # Each fantasy goes through its own draws, and has its own incumbent.
+    # Each fantasy interpolates its own draws and has its own incumbent.
     np.testing.assert_allclose(belief.best, np.minimum(before.best, mean.min(axis=0)), atol=1e-3)
     assert len(np.unique(belief.best)) > 2
     assert np.all(std < 0.05 * before.objective.at(pending).std)
     assert len(np.unique(mean[0])) == FANTASIES
     expected = one_column(before.objective, pending)
     drawn = (mean.T - expected.mean) / expected.std
-    assert 0.4 < drawn.std() < 1.6  # thirty draws of the posterior
+    assert 0.4 < drawn.std() < 1.6  # thirty draws from the posterior
     assert np.abs(drawn.mean()) < 0.8
 
 
@@ -218,10 +218,10 @@ def test_fantasies_are_the_same_for_the_same_belief_only():
     assert not np.allclose(one, belief_of(history, seed=5).objective.at(X).mean)
 
 
-def test_a_fantasy_of_what_is_already_known_changes_nothing(monkeypatch):
+def test_a_fantasy_at_a_known_point_changes_nothing(monkeypatch):
     monkeypatch.setattr(
         "farthing.models.hyperparameters.NUGGET_PRIOR", (-14.0, 0.5)
-    )  # known means known exactly
+    )  # almost no noise
     history = trials(15)
     X = SPACE.sample(200, np.random.default_rng(6))
     before = belief_of(history).outlook(X)
@@ -234,7 +234,7 @@ def test_a_fantasy_of_what_is_already_known_changes_nothing(monkeypatch):
     np.testing.assert_allclose(other[likely], one[likely], atol=0.02)
 
 
-def test_more_trials_may_be_running_than_are_known_and_twice_at_the_same_point():
+def test_more_trials_may_be_running_than_done_and_two_at_the_same_point():
     history, rng = trials(5), np.random.default_rng(8)
     pending = SPACE.sample(30, rng)
     belief = belief_of(running(history, *pending, pending[0], history[2].x))
@@ -243,22 +243,22 @@ def test_more_trials_may_be_running_than_are_known_and_twice_at_the_same_point()
     outlook = belief.outlook(SPACE.sample(100, rng))
     each = log_ei(outlook.mean, outlook.std[:, None], outlook.best)
     assert np.isfinite(each).all()
-    # What was drawn at a point is what is then believed there, to what its nugget allows.
+    # The posterior mean at a point is the draw there, up to the nugget.
     mean, std = belief.objective.at(pending)
     assert np.all(std < 0.3 * belief_of(history).objective.at(pending).std.max())
     np.testing.assert_allclose(belief.best, mean.min(axis=0).clip(max=belief.y.min()), atol=0.1)
 
 
-def test_without_a_model_running_trials_are_only_remembered():
+def test_without_a_model_running_trials_only_count_as_tried():
     belief = belief_of(running(trials(3), [0.5, 0.5]))
     assert belief.objective is None
     assert belief.best.shape == (1,)
     assert len(belief.tried) == 4
 
 
-# ---------------------------------------------------------------- what can be afforded
-def priced(means, stds, limits, spent=0.0):
-    """A belief about rows with a given ln c for each resource of a budget."""
+# ---------------------------------------------------------------- affordable points
+def with_costs(means, stds, limits, spent=0.0):
+    """A belief about the rows of a table, with given ln c for each resource of a budget."""
     count = len(next(iter(means.values())))
     space = line(count)
     ledger = Ledger.of(Budget(limits))
@@ -268,10 +268,10 @@ def priced(means, stds, limits, spent=0.0):
     return known(space, cost=cost, ledger=ledger), space.rows
 
 
-def test_affordable_is_a_chance_of_four_in_five():
+def test_affordable_means_a_probability_of_four_in_five():
     rng = np.random.default_rng(7)
     m, s = rng.normal(2.0, 1.5, 300), np.exp(rng.normal(-1.0, 1.0, 300))
-    belief, rows = priced({"cost": m}, {"cost": s}, 12.0, spent=4.0)
+    belief, rows = with_costs({"cost": m}, {"cost": s}, 12.0, spent=4.0)
     _, shortfall = belief.costs(rows)
     chance = norm.cdf((np.log(8.0) - m) / s)
     np.testing.assert_array_equal(shortfall <= 0, chance >= 0.8)
@@ -279,16 +279,16 @@ def test_affordable_is_a_chance_of_four_in_five():
     np.testing.assert_allclose(shortfall, m + norm.ppf(0.8) * s - np.log(8.0), atol=1e-8)
 
 
-def test_the_boundary_of_what_is_affordable():
+def test_the_boundary_of_the_affordable_region():
     s = np.array([0.01, 0.5, 3.0])
     edge = np.log(40.0) - norm.ppf(0.8) * s
     for step, affordable in [(-1e-7, True), (1e-7, False)]:
-        belief, rows = priced({"cost": edge + step}, {"cost": s}, 40.0)
+        belief, rows = with_costs({"cost": edge + step}, {"cost": s}, 40.0)
         assert np.all((belief.costs(rows)[1] <= 0) == affordable)
 
 
-def test_a_chance_below_four_in_five_is_not_enough():  # [probability-affordable]
-    belief, rows = priced({"cost": [1.2]}, {"cost": [0.5]}, 4.0)
+def test_a_probability_below_four_in_five_is_not_affordable():  # [probability-affordable]
+    belief, rows = with_costs({"cost": [1.2]}, {"cost": [0.5]}, 4.0)
     shortfall = belief.costs(rows)[1][0]
     assert norm.cdf(norm.ppf(0.8) - shortfall / 0.5) == pytest.approx(0.6452727161, rel=1e-8)
     assert shortfall > 0
@@ -296,11 +296,11 @@ def test_a_chance_below_four_in_five_is_not_enough():  # [probability-affordable
 
 def test_a_known_cost_equal_to_what_is_left_is_affordable():
     cost = np.array([0.1 + 0.2, 0.3, 0.30001])
-    belief, rows = priced({"cost": np.log(cost)}, {"cost": np.zeros(3)}, 0.3)
+    belief, rows = with_costs({"cost": np.log(cost)}, {"cost": np.zeros(3)}, 0.3)
     np.testing.assert_array_equal(belief.costs(rows)[1] <= 0, [True, True, False])
 
 
-def test_what_is_reserved_cannot_be_spent():
+def test_a_reserved_amount_cannot_be_spent():
     space = line(1)
     cost = {"cost": Given(space.rows, np.log([5.0]), np.zeros(1))}
     ledger = Ledger.of(Budget(12.0))
@@ -324,34 +324,34 @@ def test_without_a_limit_everything_is_affordable():
 
 
 def test_after_an_overrun_nothing_is_affordable():
-    belief, rows = priced({"cost": [-20.0, 3.0]}, {"cost": [0.0, 1.0]}, 10.0, spent=11.0)
+    belief, rows = with_costs({"cost": [-20.0, 3.0]}, {"cost": [0.0, 1.0]}, 10.0, spent=11.0)
     normal, shortfall = belief.costs(rows)
     assert np.all(shortfall > 0)
     assert np.all(np.isfinite(shortfall))
     assert np.all(np.isfinite(normal.mean))
 
 
-def test_of_several_resources_the_scarcest_counts():
-    """30 s and $2 left, cost 12 s and $1: half of what is left (dossier 19)."""
+def test_the_scarcest_of_several_resources_counts():
+    """30 s and $2 are left. A cost of 12 s and $1 is half of what is left."""
     means = {"s": np.log([12.0, 12.0, 29.0, 31.0, 1.0]), "usd": np.log([1.0, 0.1, 1.9, 0.1, 2.1])}
     flat = {"s": np.zeros(5), "usd": np.zeros(5)}
-    belief, rows = priced(means, flat, {"s": 30, "usd": 2})
+    belief, rows = with_costs(means, flat, {"s": 30, "usd": 2})
     normal, shortfall = belief.costs(rows)
     np.testing.assert_allclose(np.exp(normal.mean), [0.5, 0.4, 29 / 30, 31 / 30, 1.05], rtol=1e-9)
     np.testing.assert_array_equal(shortfall <= 0, [True, True, True, False, False])
     assert belief.cap == 1.0
-    # A vague cost may be the one that does not fit, though another takes the larger share.
+    # An uncertain cost may not be affordable although another cost takes the larger share.
     vague = {"s": np.zeros(5), "usd": np.array([3.0, 3.0, 0.0, 0.0, 0.0])}
-    belief, rows = priced(means, vague, {"s": 30, "usd": 2})
+    belief, rows = with_costs(means, vague, {"s": 30, "usd": 2})
     normal, shortfall = belief.costs(rows)
     np.testing.assert_array_equal(normal.std, [3.0, 0.0, 0.0, 0.0, 0.0])
     chance = norm.cdf((np.log(2.0) - means["usd"][:2]) / 3.0)
     np.testing.assert_array_equal(shortfall[:2] <= 0, chance >= 0.8)
 
 
-def test_in_one_unit_nobody_pays_more_than_is_left_of_it():
+def test_in_one_unit_the_cap_is_what_is_left_of_it():
     means = {"s": np.log([12.0, 29.0]), "usd": np.log([1.0, 0.1])}
-    belief, rows = priced(means, {"s": np.zeros(2), "usd": np.zeros(2)}, {"s": 30, "usd": 2})
+    belief, rows = with_costs(means, {"s": np.zeros(2), "usd": np.zeros(2)}, {"s": 30, "usd": 2})
     one = belief.in_one_unit()
     assert one.cap == 30.0
     np.testing.assert_allclose(np.exp(one.costs(rows)[0].mean), [12.0, 29.0], rtol=1e-12)
@@ -362,7 +362,9 @@ def test_cost_slopes_are_the_differences():
     X = SPACE.sample(15, np.random.default_rng(8))
     history = History(
         tuple(
-            Trial(k, {}, x, "done", value(x), {"s": bill(x), "usd": 0.5 * np.exp(-2 * x[0] + x[1])})
+            Trial(
+                k, {}, x, "done", value(x), {"s": price(x), "usd": 0.5 * np.exp(-2 * x[0] + x[1])}
+            )
             for k, x in enumerate(X)
         )
     )
@@ -373,7 +375,7 @@ def test_cost_slopes_are_the_differences():
     np.testing.assert_allclose(normal.mean, belief.costs(Xs)[0].mean, rtol=1e-9)
     np.testing.assert_allclose(shortfall, belief.costs(Xs)[1], rtol=1e-6, atol=1e-9)
     seconds = np.isclose(normal.mean, belief.cost["s"].log_at(Xs).mean - np.log(20.0))
-    assert 5 < seconds.sum() < 35  # each of them is the scarcest somewhere
+    assert 5 < seconds.sum() < 35  # each resource is the scarcest somewhere
     for answer, function in [
         (d_mean, lambda S: belief.costs(S)[0].mean),
         (d_std, lambda S: belief.costs(S)[0].std),
@@ -382,10 +384,10 @@ def test_cost_slopes_are_the_differences():
         np.testing.assert_allclose(answer, differences(function, Xs), rtol=1e-3, atol=1e-3)
 
 
-def test_slopes_of_everything_are_the_differences():
+def test_slopes_of_an_outlook_are_the_differences():
     history = trials(14, space=MIXED)
     for k, x in enumerate([[0.9, 1 / 6, 0.9], [0.8, 0.5, 0.7]]):
-        history = history.adding(fruitless(14 + k, x, "failed", 3.0))
+        history = history.adding(without_value(14 + k, x, "failed", 3.0))
     history = running(history, [0.1, 0.5, 0.2])
     belief = belief_of(history, space=MIXED, budget=100.0)
     rng = np.random.default_rng(10)
@@ -420,20 +422,20 @@ def test_slopes_of_everything_are_the_differences():
 def with_failures(good, bad):
     history = History(tuple(done(k, x, value(np.array(x))) for k, x in enumerate(good)))
     for k, x in enumerate(bad):
-        history = history.adding(fruitless(len(good) + k, x, "failed", 1.0))
+        history = history.adding(without_value(len(good) + k, x, "failed", 1.0))
     return belief_of(history, learners={})
 
 
-def test_success_is_certain_until_a_failure_was_seen():
+def test_success_is_certain_until_a_trial_fails():
     belief = belief_of(trials(8))
     assert belief.success is None
     np.testing.assert_array_equal(belief.log_success(np.zeros((3, 2))), 0.0)
     np.testing.assert_array_equal(belief.log_success_slopes(np.zeros((3, 2)))[1], np.zeros((3, 2)))
-    killed = trials(8).adding(fruitless(8, [0.5, 0.5], "killed", 9.0))
-    assert belief_of(killed).success is None  # running out of money is not the point's fault
+    killed = trials(8).adding(without_value(8, [0.5, 0.5], "killed", 9.0))
+    assert belief_of(killed).success is None  # a killed trial does not count as a failure
 
 
-def test_failure_is_expected_where_failures_were():
+def test_failure_is_expected_near_failed_trials():
     rng = np.random.default_rng(11)
     good = rng.random((14, 2)) * [0.6, 1.0]
     bad = [0.8, 0.0] + rng.random((6, 2)) * [0.2, 1.0]
@@ -447,7 +449,7 @@ def test_failure_is_expected_where_failures_were():
 
 
 def test_labels_are_never_clipped():
-    """Two successes among eight failures are outliers on the bad side of a column of labels."""
+    """Two successes among eight failures look like outliers, but must not be clipped."""
     rng = np.random.default_rng(12)
     good, bad = rng.random((2, 2)) * 0.2, 0.4 + 0.6 * rng.random((8, 2))
     belief = with_failures(good, bad)
@@ -460,7 +462,7 @@ def test_labels_are_never_clipped():
     assert np.all(np.isfinite(log_chance) & (log_chance <= 0))
 
 
-def test_success_is_the_chance_of_a_positive_label():
+def test_success_is_the_probability_of_a_positive_label():
     belief = with_failures(np.random.default_rng(13).random((9, 2)) * 0.5, [[0.9, 0.9], [0.8, 0.7]])
     X = np.random.default_rng(14).random((20, 2))
     mean, std = one_column(belief.success, X)
@@ -475,20 +477,20 @@ def test_success_is_the_chance_of_a_positive_label():
 
 
 @pytest.mark.parametrize("x", [[0.95, 0.05], [0.5, 0.5], [0.3, 0.3]], ids=["bad", "good", "best"])
-def test_a_failure_is_no_promise(x):
-    """EI is large where nothing is known: a failure there must not go on promising."""
+def test_a_failure_lowers_the_expected_improvement(x):
+    """EI is large at unexplored points. It must not stay large at a failed one."""
     history = trials(8)
     x = np.array([x])
     before = one_column(belief_of(history).objective, x)
-    after = belief_of(history.adding(fruitless(8, x[0], "failed"))).objective
+    after = belief_of(history.adding(without_value(8, x[0], "failed"))).objective
     after = one_column(after, x)
     middling = np.median([t.value for t in history])
     assert after.std[0] < 0.5 * before.std[0]
     assert after.mean[0] == pytest.approx(max(before.mean[0], middling), abs=0.05 * before.std[0])
 
 
-# ---------------------------------------------------------------- imagining
-def test_imagining_is_conditioning_everything():
+# ---------------------------------------------------------------- fantasies
+def test_a_fantasy_conditions_all_models():
     belief = belief_of(trials(8), budget=100.0)
     x = np.array([0.9, 0.2])
     after = belief.fantasise(x, 1.0, 7.0)
@@ -506,14 +508,14 @@ def test_imagining_is_conditioning_everything():
     assert belief.ledger.left == 100.0
 
 
-def test_imagining_with_running_trials_keeps_their_fantasies():
+def test_a_fantasy_keeps_the_fantasies_of_running_trials():
     belief = belief_of(running(trials(8), [0.5, 0.5]), budget=100.0)
     after = belief.fantasise(np.array([0.9, 0.2]), 1.0, 7.0)
     assert after.objective.at(np.zeros((2, 2))).mean.shape == (2, FANTASIES)
     np.testing.assert_array_equal(after.best, np.minimum(belief.best, 1.0))
 
 
-def test_imagining_pays_in_the_first_resource_that_has_a_price():
+def test_a_fantasy_pays_in_the_first_resource_that_has_a_cost():
     history = trials(8)
     history = History(tuple(replace(t, cost={"usd": t.cost["cost"]}) for t in history))
     learners = {"usd": Known(lambda params: params["a"])}

@@ -24,7 +24,7 @@ COSTS = {1e-3: 34.66052054, 1e-4: 114.6004837, 2e-3: 11.3778742}  # [pool-expect
 LOSSES = {1e-3: 0.1757962319, 1e-4: 0.1182509660, 2e-3: 0.1998377315}  # [weitzman-optimality]
 
 
-# ---------------------------------------------------------------- what it costs
+# ---------------------------------------------------------------- expected cost
 @pytest.mark.parametrize("worth", COSTS)
 def test_the_expected_cost_of_the_pool(worth):  # [pool-expected-cost]
     assert expected_spending(POOL, POOL_BEST, worth) == pytest.approx(COSTS[worth], abs=1e-7)
@@ -33,20 +33,21 @@ def test_the_expected_cost_of_the_pool(worth):  # [pool-expected-cost]
 @pytest.mark.parametrize(
     ("budget", "worth"), [(30, 0.001551578156), (60, 0.0006149187044), (20, 0.001609034095)]
 )
-def test_the_rate_of_a_budget(budget, worth):  # [pool-expected-cost]; 20 falls into the jump at EI_B / c_B
+def test_the_rate_of_a_budget(budget, worth):  # [pool-expected-cost]
+    """A budget of 20 falls into the jump at EI_B / c_B."""
     assert exchange_rate_of_budget(POOL, POOL_BEST, budget) == pytest.approx(worth, rel=1e-9)
 
 
 @pytest.mark.parametrize("budget", [15, 30, 60, 100])
 def test_a_rate_is_found_to_eleven_digits(budget):
-    """A hair below it more is spent."""
+    """At a slightly lower rate the expected cost exceeds the budget."""
     rate = exchange_rate_of_budget(POOL, POOL_BEST, budget)
     assert expected_spending(POOL, POOL_BEST, rate) <= budget
     assert expected_spending(POOL, POOL_BEST, rate * (1 - 2e-11)) > budget
 
 
-def played(worth, seed, draws, choose=None, openings=None):
-    """Best found, worth times cost, cost: opening boxes of P, by index unless told otherwise."""
+def simulated(worth, seed, draws, choose=None, openings=None):
+    """Best value and cost of opening boxes of the pool, in the order of `choose` or by index."""
     rng = np.random.default_rng(seed)
     f = POOL_MEAN + POOL_STD * rng.standard_normal((draws, 5))
     g = gittins(POOL_MEAN, POOL_STD, np.log(worth * POOL_COST))
@@ -60,9 +61,10 @@ def played(worth, seed, draws, choose=None, openings=None):
 
 
 @pytest.mark.parametrize("worth", COSTS)
-def test_playing_the_boxes_costs_as_much(worth):  # [pool-expected-cost], [weitzman-optimality]
+def test_simulated_openings_have_the_expected_cost(worth):
+    # [pool-expected-cost], [weitzman-optimality]
     draws = 200_000
-    best, cost = played(worth, 0, draws)
+    best, cost = simulated(worth, 0, draws)
     assert cost.mean() == pytest.approx(COSTS[worth], abs=5 * cost.std() / np.sqrt(draws))
     loss = best + worth * cost
     assert loss.mean() == pytest.approx(LOSSES[worth], abs=5 * loss.std() / np.sqrt(draws))
@@ -83,10 +85,10 @@ def test_no_other_order_or_number_of_openings_does_better(worth):  # [weitzman-o
     ei = np.exp(log_ei(POOL_MEAN, POOL_STD, POOL_BEST))
     for choose in (ei, ei / POOL_COST, None):
         for openings in range(6):
-            best, cost = played(worth, 2, draws, choose, openings)
+            best, cost = simulated(worth, 2, draws, choose, openings)
             loss = best + worth * cost
             assert loss.mean() > LOSSES[worth] - 4 * loss.std() / np.sqrt(draws)
-    best, cost = played(worth, 2, draws, ei)  # greedy, with the same stop
+    best, cost = simulated(worth, 2, draws, ei)  # greedy, with the same stop
     assert (best + worth * cost).mean() > LOSSES[worth] - 4 * loss.std() / np.sqrt(draws)
 
 
@@ -101,7 +103,7 @@ boxes = st.integers(1, 8).flatmap(
 
 @settings(max_examples=60, deadline=None)
 @given(boxes, st.floats(-1, 1))
-def test_it_falls_with_the_rate_to_nothing(drawn, best):
+def test_the_expected_cost_falls_to_zero_as_the_rate_grows(drawn, best):
     some = Boxes(*map(np.array, drawn))
     top = float(np.exp(log_ei(some.mean, some.std, best) - np.log(some.cost)).max())
     spent = [expected_spending(some, best, top * share) for share in (1e-4, 0.01, 0.3, 0.9, 1.001)]
@@ -123,16 +125,16 @@ def test_the_rate_is_the_least_that_keeps_the_budget(drawn, best, share):
 
 
 # ---------------------------------------------------------------- a belief as boxes
-def test_boxes_of_a_process_are_what_each_point_adds():
-    """In their order: the standard deviation given those before, by dense conditioning."""
+def test_the_boxes_of_a_process_are_its_innovations():
+    """Their standard deviations are those given the boxes before, by dense conditioning."""
     belief = two_points(lambda x: 1 + x)
     found = boxes_of(belief, np.random.default_rng(0))
     assert len(found.mean) > 5
-    assert np.all(np.diff(found.std) <= 1e-12)  # what tells most first
+    assert np.all(np.diff(found.std) <= 1e-12)  # largest first
     gp = belief.objective
     points = []
     for mean, std, cost in zip(*(part[:6] for part in found), strict=True):
-        x = np.array([[cost - 1.0]])  # the cost says where it is
+        x = np.array([[cost - 1.0]])  # the point follows from its cost
         assert gp.at(x).mean[0, 0] == pytest.approx(mean, abs=1e-9)
         if points:
             C = gp.covariance(np.vstack([*points, x]))
@@ -143,8 +145,8 @@ def test_boxes_of_a_process_are_what_each_point_adds():
         points.append(x)
 
 
-def test_neighbours_are_hardly_more_than_one_box():
-    """A thousand rows of a smooth function are no thousand chances."""
+def test_neighbouring_points_add_little_to_one_box():
+    """400 rows of a smooth function are not 400 independent boxes."""
     space = Space.from_rows([{"x": x} for x in np.linspace(0, 1, 400)])
     from beliefs import known
 
@@ -178,28 +180,28 @@ def rates(optimizer):
     return [note["rate"] for note in notes if note is not None]
 
 
-def test_it_is_found_once_and_remembered():
+def test_the_rate_is_computed_once_and_stored():
     optimizer = run(15.0, stop=MaxTrials(9))
     assert len(optimizer.history) == 9
     found = rates(optimizer)
-    # From the first model on.
+    # From the first model-based trial on.
     assert len(found) == sum(not trial.is_start for trial in optimizer.history) >= 4
     assert len(set(found)) == 1
-    assert "(smallest Gittins index) if one more " in optimizer.history[8].because
+    assert "if one more unit of cost is worth " in optimizer.history[8].because
 
 
-def test_a_larger_budget_is_a_smaller_rate():
+def test_a_larger_budget_gives_a_smaller_rate():
     found = [rates(run(budget, stop=MaxTrials(6)))[0] for budget in (16.0, 18.0, 20.0)]
     assert found[0] > found[1] > found[2] > 0
 
 
-def test_without_any_cost_there_is_a_rate_for_the_time_being():
+def test_without_any_cost_there_is_a_provisional_rate():
     optimizer = Optimizer(
         Space({"x": Float(0, 1)}), 15.0, policy=Gittins(), stop=NotWorthIt(), worth="budget"
     )
     rows = [{"x": x, "value": float(np.sin(9 * x))} for x in np.linspace(0, 1, 7)]
     assert optimizer.import_trials(rows).taken == 7
-    assert optimizer.verdict.because.endswith("no bound: nothing is known of costs yet")
+    assert optimizer.verdict.because.endswith("no costs are known yet")
     trial = optimizer.ask()
     assert "worth" not in trial.notes["memories"]
     for cost in (2.0, 2.5):
@@ -217,29 +219,29 @@ def test_policy_and_rule_read_the_same_rate():
 
 
 @pytest.mark.parametrize("budget", [None, "30 trials"])
-def test_it_needs_a_budget_of_something_paid(budget):
-    with pytest.raises(InvalidInput, match="needs a budget of something that is paid"):
+def test_worth_budget_needs_a_budget_of_a_cost(budget):
+    with pytest.raises(InvalidInput, match="needs a budget of a resource"):
         Optimizer(Space({"x": Float(0, 1)}), budget, policy=Gittins(), worth="budget")
 
 
-def test_a_rate_that_nothing_reads_is_refused():
-    with pytest.raises(InvalidInput, match="would be read by nothing"):
+def test_a_rate_without_effect_is_refused():
+    with pytest.raises(InvalidInput, match="has no effect"):
         Optimizer(Space({"x": Float(0, 1)}), 10.0, policy=EI(), worth="budget")
 
 
 @pytest.mark.parametrize(
-    ("worth", "says"),
+    ("worth", "message"),
     [
         (0, "worth=0"),
         (-1.0, "worth=-1.0"),
         ("0 = $20", "worth='0 = \\$20'"),
-        ("0.01 = 2h", "the price is in s, but the cost is counted in usd"),
-        ("0.01", "a number = its price"),
-        ("a bit = $20", "a number = its price"),
+        ("0.01 = 2h", "the price is in s, but the cost is measured in usd"),
+        ("0.01", "NUMBER = PRICE"),
+        ("a bit = $20", "NUMBER = PRICE"),
     ],
 )
-def test_a_senseless_worth_is_refused(worth, says):
-    with pytest.raises(InvalidInput, match=says):
+def test_an_invalid_worth_is_refused(worth, message):
+    with pytest.raises(InvalidInput, match=message):
         Optimizer(
             Space({"x": Float(0, 1)}), "$40", policy=EIPerCost(), stop=NotWorthIt(), worth=worth
         )
@@ -263,7 +265,7 @@ def test_the_pool_as_boxes():
     np.testing.assert_allclose(found.cost, POOL_COST[order])
 
 
-def test_the_rate_is_that_of_what_is_paid_and_not_of_the_number_of_trials():
+def test_the_rate_follows_from_the_cost_budget_and_not_from_the_number_of_trials():
     def rate(**limits):
         return with_rate_of_budget(two_points(lambda x: 1 + x, budget=Budget(limits))).worth
 

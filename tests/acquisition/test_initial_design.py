@@ -1,4 +1,4 @@
-"""The start is made for every policy that needs a model, in one place; others are asked at once."""
+"""The initial design for every policy that needs a model; other policies propose at once."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ def rng():
 
 
 def played(count, cost=lambda x: 1.0, space=SPACE, budget=100.0, **settings):
-    """The start of a run: what was asked, and the optimizer."""
+    """The first trials of a run, and the optimizer."""
     optimizer = Optimizer(space, budget, policy=EI(), **settings)
     trials = []
     for _ in range(count):
@@ -33,12 +33,12 @@ def played(count, cost=lambda x: 1.0, space=SPACE, budget=100.0, **settings):
     return trials, optimizer
 
 
-def test_it_begins_in_the_middle_and_goes_on_next_to_it():
+def test_the_design_begins_in_the_middle_and_continues_near_it():
     (first, second, *_), _ = played(3)
     np.testing.assert_array_equal(first.x, SPACE.snap(np.full((1, 3), 0.5))[0])
-    assert first.because == "the middle of the space (point 1 of the 4 a model starts from)"
+    assert first.because == "the middle of the space (point 1 of 4 of the initial design)"
     assert abs(second.x[0] - first.x[0]) <= 0.25
-    assert "nothing is known of costs yet" in second.because
+    assert "costs are unknown so far" in second.because
     assert not np.array_equal(second.x, first.x)
     assert all(trial.is_start for trial in (first, second))
 
@@ -56,10 +56,10 @@ def test_every_option_is_tried_before_one_is_tried_again():
         trials, _ = played(START, space=space, seed=seed)
         assert Counter(t.params["a"] for t in trials) == {"u": 2, "v": 2}
         assert {t.params["b"] for t in trials} == {"p", "q", "r", "s"}
-        assert len({t.params["c"] for t in trials if "c" in t.params}) == 2  # where it is there
+        assert len({t.params["c"] for t in trials if "c" in t.params}) == 2  # where it is active
 
 
-def test_it_begins_where_it_is_said_to_be_cheap():
+def test_the_design_begins_on_the_side_that_is_declared_cheap():
     space = Space(
         {
             "width": Int(4, 256, log=True, cost="increases"),
@@ -71,22 +71,22 @@ def test_it_begins_where_it_is_said_to_be_cheap():
     assert first.params["width"] < 12
     assert first.params["tolerance"] > 1e-2
     assert first.params["rate"] == 0.5
-    assert "said to be cheap" in first.because
+    assert "declared cheap" in first.because
     with pytest.raises(InvalidInput, match="'increases' or 'decreases'"):
         Float(0, 1, cost="grows")
 
 
-def test_what_is_given_comes_first_and_is_completed():
+def test_given_points_come_first_and_are_completed():
     given = [{"k": 3}, {"x": 2.25, "kind": "d"}]
     (first, second, third), _ = played(3, start=given)
     assert (first.params["k"], first.params["x"]) == (3, 3.5)
     assert (second.params["x"], second.params["kind"], second.params["k"]) == (2.25, "d", 2)
-    assert first.because == "point 1 of the 2 given to start with"
-    assert "given" not in third.because
+    assert first.because == "point 1 of 2 that the user gave to start with"
+    assert "the user gave" not in third.because
 
 
-def test_dear_ones_are_left_out_once_something_is_known_of_costs():
-    """A cost that grows a thousandfold along x: uniform points would pay the mean of it."""
+def test_expensive_points_are_left_out_once_costs_are_known():
+    """The cost grows a thousandfold along x. Uniform points would pay the mean cost."""
     space, paid = Space({"x": Float(0, 1), "y": Float(0, 1)}), []
     for seed in range(20):
         trials, _ = played(START, lambda x: 10 ** (3 * x[0]), space, budget=2000.0, seed=seed)
@@ -94,14 +94,14 @@ def test_dear_ones_are_left_out_once_something_is_known_of_costs():
     uniform = START * (10**3 - 1) / np.log(10**3)
     assert np.median(paid) < 0.7 * uniform
     known = Optimizer(space, 100.0, policy=EI(), cost=lambda p: 10 ** (3 * p["x"]))
-    for _ in range(START):  # the middle costs 32, which is more than a tenth
+    for _ in range(START):  # the middle costs 32, more than a tenth of the budget
         trial = known.ask()
         assert 10 ** (3 * trial.x[0]) <= trial.limit["cost"] * (1 + 1e-9)
         known.tell(trial, float(trial.x.sum()))
 
 
-def test_of_two_draws_that_are_cheap_enough_the_cheaper_is_taken():
-    """The least of two uniform numbers: 1/3 in the mean, 1/6 of them above 1 - sqrt(1/6)."""
+def test_the_cheaper_of_two_draws_within_the_cap_is_taken():
+    """The smaller of two uniform numbers has the mean 1/3."""
     space = Space({"x": Float(0, 1)})
     third = []
     for seed in range(200):
@@ -111,10 +111,10 @@ def test_of_two_draws_that_are_cheap_enough_the_cheaper_is_taken():
             optimizer.tell(trial, float(trial.x.sum()))
         third.append(trial.x[0])
     assert abs(np.mean(third) - 1 / 3) < 0.06
-    assert max(third) > 0.75  # the dear side is seen, too
+    assert max(third) > 0.75  # the expensive side is explored, too
 
 
-def test_once_a_fifth_of_the_budget_is_spent_the_start_goes_on_with_the_cheapest():
+def test_once_a_fifth_of_the_budget_is_spent_the_design_takes_the_cheapest_points():
     space, third = Space({"x": Float(0, 1)}), []
     for seed in range(20):
         cost = Known(lambda p: 11.0 + p["x"])
@@ -125,10 +125,10 @@ def test_once_a_fifth_of_the_budget_is_spent_the_start_goes_on_with_the_cheapest
         trial = optimizer.ask()
         assert trial.is_start
         third.append(trial.x[0])
-    assert max(third) < 0.15  # the least of 64 uniform numbers; of two it is 1/3 in the mean
+    assert max(third) < 0.15  # the smallest of 64 uniform numbers; of two the mean would be 1/3
 
 
-def test_a_trial_of_the_start_may_cost_a_fifth_of_the_budget_and_all_of_them_a_quarter():
+def test_one_trial_of_the_design_may_cost_a_fifth_of_the_budget_and_all_of_them_a_quarter():
     optimizer = Optimizer(SPACE, {"usd": 100.0, "trials": 50}, policy=EI())
     limits = []
     for _ in range(3):
@@ -137,24 +137,24 @@ def test_a_trial_of_the_start_may_cost_a_fifth_of_the_budget_and_all_of_them_a_q
         optimizer.tell(trial, killed=True, cost=trial.limit["usd"])
     assert limits == [{"usd": 20.0}, {"usd": 5.0}, {"usd": 5.0}]
     trial = optimizer.ask()
-    assert trial.limit["usd"] == 70.0  # something has to return a value
+    assert trial.limit["usd"] == 70.0  # all that is left, so that a trial can return a value
     optimizer.tell(trial, 1.0, cost=1.0)
-    assert optimizer.ask().limit["usd"] == 5.0  # a quarter is used up
+    assert optimizer.ask().limit["usd"] == 5.0  # the quarter is used up
     free = Optimizer(SPACE, policy=EI())
     assert free.ask().limit == {}
 
 
-def test_once_there_is_a_value_one_that_may_be_killed_leaves_something_for_the_next():
+def test_once_there_is_a_value_a_trial_that_may_be_killed_leaves_a_share_for_the_next():
     optimizer = Optimizer(SPACE, 100.0, policy=EI())
     optimizer.tell(optimizer.ask(), 1.0, cost=3.0)
     for most in (10.0, 7.0, 5.0):  # 25 in all
-        belief = believed(optimizer._settings, optimizer._memory.look())
+        belief = believed(optimizer._settings, optimizer._store.look())
         assert cap(belief) == {"cost": pytest.approx(most)}
         optimizer.tell(optimizer.ask(), killed=True, cost=most)
 
 
-def test_where_evaluations_are_long_against_the_budget_one_is_let_finish():
-    """Each costs 4 of 6: three are killed, the fourth is not."""
+def test_if_the_budget_pays_for_one_evaluation_only_one_may_finish():
+    """Each costs 4 of 6. Three trials are killed, the fourth is not."""
     optimizer = Optimizer(SPACE, 6.0, policy=EI())
     while not optimizer.history.done:
         trial = optimizer.ask()
@@ -166,8 +166,8 @@ def test_where_evaluations_are_long_against_the_budget_one_is_let_finish():
 
 
 @pytest.mark.parametrize(("cost", "killed"), [(2.6, 3), (1.6, 0), (0.9, 0), (0.3, 0)])
-def test_in_a_budget_for_a_few_evaluations_a_trial_may_cost_what_the_others_did(cost, killed):
-    """Of 12, a fifth is 2.4: only what is not known yet is killed there."""
+def test_in_a_small_budget_a_trial_may_cost_as_much_as_the_others(cost, killed):
+    """A fifth of 12 is 2.4: trials are killed there only while costs are unknown."""
     optimizer = Optimizer(SPACE, 12.0, policy=EI())
     while optimizer.ledger.left > cost and not optimizer.verdict.stop:
         trial = optimizer.ask()
@@ -178,33 +178,33 @@ def test_in_a_budget_for_a_few_evaluations_a_trial_may_cost_what_the_others_did(
     assert len(optimizer.history.having("killed")) == killed
 
 
-def test_what_the_others_cost_is_the_lower_middle_of_their_bills_and_no_more_than_a_little():
-    def limit(*bills, budget=100.0):
+def test_the_cap_follows_the_lower_median_cost_up_to_a_share_of_the_budget():
+    def limit(*costs, budget=100.0):
         optimizer = Optimizer(SPACE, budget, policy=EI())
-        for bill in bills:
-            optimizer.tell(optimizer.ask(), 1.0, cost=bill)
-        return cap(believed(optimizer._settings, optimizer._memory.look()))["cost"]
+        for cost in costs:
+            optimizer.tell(optimizer.ask(), 1.0, cost=cost)
+        return cap(believed(optimizer._settings, optimizer._store.look()))["cost"]
 
-    assert limit(4.0) == 10.0  # a tenth
-    assert limit(6.0) == 12.0  # twice
-    assert limit(9.0) == 15.0  # three twentieths
+    assert limit(4.0) == 10.0  # a tenth of the budget
+    assert limit(6.0) == 12.0  # twice the median
+    assert limit(9.0) == 15.0  # three twentieths of the budget
     assert limit(16.0) == pytest.approx(1.1 * 16.0)
-    assert limit(9.0, 4.0) == 10.0  # of two the lower
+    assert limit(9.0, 4.0) == 10.0  # the lower of two
     assert limit(6.0, 6.0) == 12.0
-    assert limit(6.0, 6.5, 6.0) == pytest.approx(6.6)  # and no more than is left of a quarter
+    assert limit(6.0, 6.5, 6.0) == pytest.approx(6.6)  # at most what is left of a quarter
     assert limit(6.0, 1.0, 7.0) == pytest.approx(11.0)
-    assert limit(60.0) == 40.0  # what is left
+    assert limit(60.0) == 40.0  # all that is left
 
 
-def test_a_start_that_used_a_fifth_of_the_budget_has_to_do():
+def test_the_design_ends_once_it_has_spent_a_fifth_of_the_budget():
     _, optimizer = played(3, lambda x: 7.0)  # 21 of 100
     assert not optimizer.ask().is_start
     _, optimizer = played(3, lambda x: 6.0)
     assert optimizer.ask().is_start
 
 
-def test_the_worst_of_many_starts_uses_a_quarter_of_the_budget():
-    """Costs over four decades; whoever runs them kills them at their limit, as workers do."""
+def test_the_worst_of_many_designs_uses_a_quarter_of_the_budget():
+    """Costs span four decades. Trials are killed at their limit, as workers do it."""
     space = Space({"x": Float(0, 1), "y": Float(0, 1)})
     used = []
     for seed in range(60):
@@ -225,18 +225,17 @@ def test_the_worst_of_many_starts_uses_a_quarter_of_the_budget():
 
 @dataclass(frozen=True)
 class Middle:
-    """A policy that proposes the middle and says whether it saw a model."""
+    """A policy that proposes the middle and reports whether there was a model."""
 
     needs: frozenset
-    reads: frozenset = frozenset()
-    models: bool = True
+    reads: frozenset = frozenset({"model"})
 
     def propose(self, belief, rng):
         because = "no model" if belief.objective is None else "a model"
         return Proposal(np.full(belief.space.d, 0.5), because, 3.0, {"middle": True})
 
 
-def test_who_needs_a_model_is_not_asked_before_there_is_one():
+def test_a_policy_that_needs_a_model_is_not_called_before_there_is_one():
     needing, other = Middle(frozenset({"model"})), Middle(frozenset({"cost"}))
     assert propose(needing, known(SPACE), rng()).notes == {"phase": "start"}
     assert propose(other, known(SPACE), rng()).because == "no model"
@@ -249,7 +248,7 @@ def test_who_needs_a_model_is_not_asked_before_there_is_one():
 
 
 @pytest.mark.parametrize("policy", [EI(), Random(), Middle(frozenset())], ids=repr)
-def test_what_it_will_cost_is_added(policy):
+def test_the_predicted_cost_is_added(policy):
     for belief in (two_points(lambda x: 1 + 9 * x), known(SPACE)):
         proposal = propose(policy, belief, rng())
         assert proposal.predicted.keys() == belief.cost.keys()
@@ -258,7 +257,7 @@ def test_what_it_will_cost_is_added(policy):
             np.testing.assert_array_equal(std, [0.0])
 
 
-def test_where_nothing_is_proposed_nothing_is_predicted():
+def test_no_proposal_has_no_predicted_cost():
     cost = {"cost": Known(lambda p: p["x"]).bind(SPACE)}
 
     @dataclass(frozen=True)
@@ -270,7 +269,7 @@ def test_where_nothing_is_proposed_nothing_is_predicted():
     assert (proposal.x, proposal.because, proposal.predicted) == (None, "nothing is left", {})
 
 
-def test_after_the_given_points_the_start_is_made_for_the_policy_that_follows():
+def test_after_the_given_points_comes_the_initial_design():
     points = [{"x": 3.0, "k": 2, "kind": "b"}]
     policy = StartWith(points, then=EI())
     first = propose(policy, known(SPACE), rng())
@@ -278,11 +277,11 @@ def test_after_the_given_points_the_start_is_made_for_the_policy_that_follows():
     history = History((done(0, first.x, 1.0),))
     second = propose(policy, known(SPACE, history=history), rng())
     assert second.notes["phase"] == "start"
-    assert "of the 4 a model starts from" in second.because
+    assert "of 4 of the initial design" in second.because
 
 
-def test_where_the_model_promises_nothing_one_trial_in_four_looks_elsewhere():
-    """A model that has learnt that `b` does not matter never looks again whether it does."""
+def test_if_the_model_promises_no_improvement_one_trial_in_four_explores():
+    """A model that has learnt that `b` has no effect would never vary `b` again."""
     space = {"a": Float(0, 1), "b": Float(0, 1)}
     optimizer = Optimizer(space, {"cost": 1e9}, policy=EI(), cost=lambda params: 1.0)
     for _ in range(40):
@@ -294,41 +293,41 @@ def test_where_the_model_promises_nothing_one_trial_in_four_looks_elsewhere():
     explored = [t.number for t in optimizer.history if t.notes.get("phase") == "explore"]
     assert len(explored) >= 4
     assert all(b - a >= 4 for a, b in pairwise(explored))
-    assert all("promises next to nothing" in optimizer.history[k].because for k in explored)
+    assert all("almost no improvement" in optimizer.history[k].because for k in explored)
 
 
-# ── side by side ───────────────────────────────────────────────────────────────────────────────
+# ── parallel trials ────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_nobody_can_predict_holds_what_it_may_cost():
-    """All starting trials together hold no more than the budget, however many are wanted."""
+def test_a_trial_without_a_predicted_cost_reserves_its_cap():
+    """All trials of the design together reserve at most the budget, whatever the batch size."""
     optimizer = Optimizer(SPACE, 100.0)
     batch = optimizer.ask(40)
     assert [dict(trial.predicted) for trial in batch] == [{}] * len(batch)
-    held = [optimizer.ledger.reserved_for(trial.number)["cost"] for trial in batch]
-    assert held == pytest.approx([20.0] + [5.0] * 16)  # a fifth; then half a tenth
-    assert held == pytest.approx([trial.limit["cost"] for trial in batch])
-    with pytest.raises(Stopped, match=r"100 is spent, 100 of it held for running trials"):
+    reserved = [optimizer.ledger.reserved_for(trial.number)["cost"] for trial in batch]
+    assert reserved == pytest.approx([20.0] + [5.0] * 16)  # a fifth; then half a tenth
+    assert reserved == pytest.approx([trial.limit["cost"] for trial in batch])
+    with pytest.raises(Stopped, match=r"100 is spent, 100 of it reserved for running trials"):
         optimizer.ask()
     for trial in batch[:2]:
         optimizer.tell(trial, 1.0, cost=0.5)
     assert optimizer.ledger.left == pytest.approx(24.0)
-    assert optimizer.ask().predicted["cost"] < 24.0  # by now costs are learnt
+    assert optimizer.ask().predicted["cost"] < 24.0  # now there is a cost model
 
 
-def test_a_design_holds_what_the_dearest_has_cost_where_nothing_is_predicted():
+def test_without_a_predicted_cost_a_trial_reserves_the_highest_cost_so_far():
     optimizer = Optimizer(SPACE, 100.0, policy=Random())
     first, second = optimizer.ask(2)
     assert optimizer.ledger.reserved == pytest.approx(25.0)
     optimizer.tell(first, 1.0, cost=3.0)
     third = optimizer.ask()
-    assert dict(third.predicted) == {}  # one bill is too few
+    assert dict(third.predicted) == {}  # one cost is too few for a model
     assert optimizer.ledger.reserved_for(third.number)["cost"] == pytest.approx(3.0)
     assert optimizer.ledger.reserved_for(second.number)["cost"] == pytest.approx(5.0)
 
 
-def test_what_is_only_held_does_not_end_the_start():
-    """Two values would do for a model where a fifth of the budget was spent, not just held."""
+def test_a_reservation_does_not_end_the_initial_design():
+    """Two values suffice for a model only if a fifth of the budget is spent, not just reserved."""
     optimizer = Optimizer(SPACE, 100.0)
     batch = optimizer.ask(6)
     for trial in batch[:2]:
@@ -345,7 +344,7 @@ POLICIES = (EI(), Gittins(), Thompson(), Random(), Sobol())
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
 def test_the_last_points_of_a_large_grid_are_found(policy):
-    """Where all but a few of 600 were tried, a screen of some hundred points misses them."""
+    """If all but five of 600 points were tried, a screen of some hundred points misses them."""
     space = Space({"j": Int(1, 300, log=True), "k": Categorical(["x", "y"])})
     everything = [space.decode(x) for x in space.points(600)]
     left = {400, 577, 590, 596, 599}
@@ -359,7 +358,7 @@ def test_the_last_points_of_a_large_grid_are_found(policy):
         optimizer.ask()
 
 
-def test_what_is_left_of_a_grid_must_be_affordable():
+def test_the_last_points_of_a_grid_must_be_affordable():
     space = Space({"j": Int(1, 300, log=True)})
     optimizer = Optimizer(space, 50.0, policy=Random(), cost=lambda params: params["j"] / 2)
     rows = [{"j": j, "value": 1.0} for j in range(1, 301) if j not in (80, 90, 120, 300)]

@@ -1,4 +1,4 @@
-"""Simulated futures against dense quadrature and against the slow ones, one belief at a time."""
+"""Rollout compared with dense quadrature and with a slow simulation, one belief at a time."""
 
 from dataclasses import dataclass, replace
 from itertools import product
@@ -10,7 +10,14 @@ from oracles import imagined_gain
 
 from farthing import Budget, Float, History, Ledger, Space
 from farthing.acquisition.belief import believe
-from farthing.acquisition.lookahead import Draws, draws, gains, lay, rolled_out_gains, visited
+from farthing.acquisition.lookahead import (
+    Draws,
+    draws,
+    gains,
+    joint_posterior,
+    rolled_out_gains,
+    visited,
+)
 from farthing.acquisition.scores import log_ei_per_cost, lower_bound
 from farthing.cost import Known, LogGP
 from farthing.models.gp import Hyper, Normal, build
@@ -25,7 +32,7 @@ def base_of(horizon):
 
 
 def everywhere(belief, X):
-    return lay(belief, X, np.ones(len(X), dtype=bool))
+    return joint_posterior(belief, X, np.ones(len(X), dtype=bool))
 
 
 def one_fantasy(normals):
@@ -33,7 +40,7 @@ def one_fantasy(normals):
 
 
 def by_quadrature(belief, horizon, nodes, weights, *, X=GRID, base=None, truncate=False):
-    """The value of every row of X as a first move, the same nodes at every transition."""
+    """The value of every row of X as a first point, with the same nodes at every transition."""
     normals = np.array(list(product(nodes, repeat=horizon - 1)))
     weight = np.array([np.prod(w) for w in product(weights, repeat=horizon - 1)])
     base = base_of(horizon) if base is None else base
@@ -42,15 +49,15 @@ def by_quadrature(belief, horizon, nodes, weights, *, X=GRID, base=None, truncat
     return gained @ (weight / weight.sum())
 
 
-# ---------------------------------------------------------------- the dossier's numbers
+# ---------------------------------------------------------------- numeric oracles
 @pytest.mark.parametrize(
     ("tau", "truncate", "expected", "within"),
     [
         (10.0, False, [0.3431471568, 0.3234798735, 0.4073705033, 0.3959737382, 0.407562912], 2e-8),
         (3.0, False, [0.2551987684, 0.09923281227, 0.25519726, 0.07088024937, 0.2729314449], 1e-8),
-        # Where the base policy begins to want what it cannot afford the reward jumps, and a
-        # quadrature is as exact as its step: with 3,000,000 nodes the first two are 0.1311724
-        # and 0.0237101.
+        # The reward jumps where the choice of the base policy stops being affordable. There the
+        # error of a quadrature is of the size of its step: with 3,000,000 nodes the first two
+        # values are 0.1311724 and 0.0237101.
         (3.0, True, [0.1311604043, 0.02371061613, 0.1671016026, 0.07088024937, 0.2729314449], 2e-5),
         (3.0, True, [0.1311724, 0.0237101, 0.1671016026, 0.07088024937, 0.2729314449], 4e-6),
     ],
@@ -85,13 +92,13 @@ def test_two_steps_by_gauss_hermite(count, expected):  # [two-step-rollout]
         (5.0, 3, True, [0.3336096986, 0.3165094509, 0.2609076815, 0.1863510821, 0.3907539162]),
     ],
 )
-def test_five_nodes_at_every_transition(tau, horizon, truncate, expected):  # [deterministic-rollout]
+def test_five_nodes_per_transition(tau, horizon, truncate, expected):  # [deterministic-rollout]
     belief = two_points(lambda x: 1 + 2 * x, budget=Budget(tau))
     value = by_quadrature(belief, horizon, *HERMITE_5, truncate=truncate)
     np.testing.assert_allclose(value, expected, rtol=1e-9)
 
 
-def test_the_first_of_two_workers_is_a_fantasy():  # [batch-fantasies]
+def test_the_trial_of_a_second_worker_is_a_fantasy():  # [batch-fantasies]
     belief = two_points()
     y = np.array([0.5834888082, -0.7840646782])
     pending = replace(
@@ -106,7 +113,7 @@ def test_the_first_of_two_workers_is_a_fantasy():  # [batch-fantasies]
 
 
 @dataclass(frozen=True)
-class Vague:
+class Uncertain:
     """ln c ~ N(m, s^2) everywhere."""
 
     m: float
@@ -128,15 +135,15 @@ def test_a_reward_counts_only_if_it_can_be_paid():  # [probability-affordable]
         objective=gp,
         best=np.array([0.25]),
         budget=Budget(4.0),
-        cost={"cost": Vague(1.2, 0.5)},
+        cost={"cost": Uncertain(1.2, 0.5)},
     )
     gained = gains(everywhere(belief, np.array([[1.0]])), np.array([0]), one_fantasy([[]]), ())
     assert gained[0, 0] == pytest.approx(0.03695408423, rel=1e-9)
 
 
-# ---------------------------------------------------------------- against the slow ones
+# ---------------------------------------------------------------- slow simulations
 @dataclass(frozen=True)
-class Kept:
+class Unchanged:
     """A cost model that learns nothing along a path."""
 
     model: object
@@ -149,8 +156,9 @@ class Kept:
 
 
 def random_belief(seed, *, known_cost=None):
-    """A belief of one to three coordinates, with or without a limit, noise, failures, a learnt
-    cost; and points for paths to go to.
+    """A belief of one to three coordinates, points for paths to visit, and a generator.
+
+    It has, depending on the seed, a limit, noise, failures or a learnt cost.
     """
     rng = np.random.default_rng(seed)
     d = 1 + seed % 3
@@ -174,13 +182,13 @@ def random_belief(seed, *, known_cost=None):
         learners={"cost": learner},
         noisy=seed % 5 == 3,
     )
-    kept = {"cost": Kept(belief.cost["cost"])}
+    kept = {"cost": Unchanged(belief.cost["cost"])}
     return replace(belief, cost=kept), rng.random((14, d)), rng
 
 
 @pytest.mark.parametrize("truncate", [False, True])
-def test_every_path_of_50_beliefs_is_the_slow_one(truncate):
-    """The same normals, so the same paths: to rounding, not to sampling error."""
+def test_every_path_of_50_beliefs_equals_the_slow_simulation(truncate):
+    """The same normals give the same paths, up to rounding and not only to sampling error."""
     ended = 0
     for seed in range(50):
         belief, X, rng = random_belief(seed)
@@ -195,11 +203,11 @@ def test_every_path_of_50_beliefs_is_the_slow_one(truncate):
         np.testing.assert_allclose(gained, slow, rtol=1e-6, atol=1e-12 * belief.scale)
         alone = [imagined_gain(belief, X, i, [], []) for i in firsts]
         ended += int(np.isclose(gained, np.array(alone)[:, None], rtol=1e-9).sum())
-    assert 10 < ended < 350  # some paths end at once, for want of money; others do not
+    assert 10 < ended < 350  # some paths end at once, because no point is affordable
 
 
-def test_the_value_of_50_beliefs_is_the_slow_one_within_sampling_error():
-    off = []
+def test_the_value_of_50_beliefs_equals_the_slow_one_within_sampling_error():
+    errors = []
     for seed in range(50):
         belief, X, rng = random_belief(seed)
         first = int(rng.integers(len(X)))
@@ -209,22 +217,22 @@ def test_the_value_of_50_beliefs_is_the_slow_one_within_sampling_error():
         normals = rng.standard_normal((24, 2))
         slow = np.array([imagined_gain(belief, X, first, z, scores) for z in normals])
         error = np.hypot(slow.std() / np.sqrt(len(slow)), fast.std() / np.sqrt(len(fast)))
-        off.append((fast.mean() - slow.mean()) / (error + 1e-9 * slow.mean()))
-    assert np.abs(off).max() < 4.5
-    assert np.abs(np.mean(off)) < 4 / np.sqrt(50)
+        errors.append((fast.mean() - slow.mean()) / (error + 1e-9 * slow.mean()))
+    assert np.abs(errors).max() < 4.5
+    assert np.abs(np.mean(errors)) < 4 / np.sqrt(50)
 
 
 def test_any_score_may_be_the_base():
-    """A score is asked what it says of every point of every path; a number is its quick form."""
+    """A score is evaluated at every point of every path; a number is a fast special case."""
     for seed in range(8):
         belief, X, rng = random_belief(seed)
-        ground, drawn = everywhere(belief, X), draws(16, 3, 1, rng)
+        joint, drawn = everywhere(belief, X), draws(16, 3, 1, rng)
         firsts = np.arange(len(X))
-        quick = gains(ground, firsts, drawn, (0.7, 0.0))
-        slow = gains(ground, firsts, drawn, (log_ei_per_cost(0.7), log_ei_per_cost(0.0)))
+        quick = gains(joint, firsts, drawn, (0.7, 0.0))
+        slow = gains(joint, firsts, drawn, (log_ei_per_cost(0.7), log_ei_per_cost(0.0)))
         np.testing.assert_allclose(quick, slow, rtol=1e-9)
         bound = lower_bound(2.0, belief.scale)
-        other = gains(ground, firsts, drawn, (bound, bound))
+        other = gains(joint, firsts, drawn, (bound, bound))
         z, scores = drawn.normals[5], [bound, bound]
         expected = [imagined_gain(belief, X, i, z, scores) for i in range(4)]
         np.testing.assert_allclose(other[:4, 5], expected, rtol=1e-6, atol=1e-12 * belief.scale)
@@ -232,7 +240,7 @@ def test_any_score_may_be_the_base():
 
 @pytest.mark.parametrize("policy", [EI(), EIPerCost()])
 def test_any_policy_may_be_rolled_out_slowly(policy):
-    """On a table a policy's argmax is that of its score: the slow way equals the quick one."""
+    """On a table a policy maximises its score exactly, so both simulations are equal."""
     space = line(9)
     rng = np.random.default_rng(3)
     prices = dict(enumerate(np.exp(rng.normal(0, 1, 9))))
@@ -259,9 +267,9 @@ def test_any_policy_may_be_rolled_out_slowly(policy):
     assert np.ptp(quick) > 0
 
 
-# ---------------------------------------------------------------- what must hold
+# ---------------------------------------------------------------- properties
 def test_theorem_1_on_50_beliefs():
-    """With a deterministic cost the best first move gains at least what the base policy does."""
+    """With a deterministic cost the best first point gains at least as much as the base policy."""
     better = 0
     for seed in range(50):
         belief, X, _ = random_belief(seed, known_cost=True)
@@ -270,10 +278,10 @@ def test_theorem_1_on_50_beliefs():
         value = by_quadrature(belief, horizon, *HERMITE_5, X=X)
         scores = [log_ei_per_cost(alpha) for alpha in base_of(horizon)]
         own = log_ei_per_cost(1.0)(belief.outlook(X)).score
-        begins = int(np.argmax(np.where(affordable, own, -np.inf)))
+        first = int(np.argmax(np.where(affordable, own, -np.inf)))
         nodes, weights = HERMITE_5
         base = sum(
-            np.prod(w) * imagined_gain(belief, X, begins, z, scores)
+            np.prod(w) * imagined_gain(belief, X, first, z, scores)
             for z, w in zip(
                 product(nodes, repeat=horizon - 1),
                 product(weights, repeat=horizon - 1),
@@ -286,7 +294,7 @@ def test_theorem_1_on_50_beliefs():
     assert better > 10
 
 
-def test_without_a_limit_a_constant_cost_is_no_cost():
+def test_without_a_limit_a_constant_cost_has_no_effect():
     for seed in (0, 2, 6):
         belief, X, rng = random_belief(3 * seed, known_cost=True)
         assert np.isinf(belief.ledger.limit)
@@ -301,7 +309,7 @@ def test_without_a_limit_a_constant_cost_is_no_cost():
 
 
 def test_a_longer_horizon_may_be_worth_less():
-    """An intermediate step that pays per cost may spend what the last step wanted ([deterministic-rollout])."""
+    """A step of best EI per cost may spend what the last step needs ([deterministic-rollout])."""
     belief = two_points(lambda x: 1 + 2 * x, budget=Budget(5.0))
     two, three = (by_quadrature(belief, horizon, *HERMITE_5) for horizon in (2, 3))
     assert three[2] < 0.7 * two[2]
@@ -311,10 +319,10 @@ def test_a_row_is_visited_once():
     space = line(3)
     gp = build(space.rows[:1], [0.0], Hyper(np.array([0.5]), 1.0, 0.5, 0.0))
     belief = known(space, objective=gp, best=np.array([0.0]))
-    ground = everywhere(belief, space.rows)
+    joint = everywhere(belief, space.rows)
     drawn = draws(64, 4, 1, np.random.default_rng(0))
-    everything = gains(ground, np.array([1]), drawn, (0.0, 0.0, 0.0))
-    two_others = gains(ground, np.array([1]), drawn, (0.0, 0.0))
+    everything = gains(joint, np.array([1]), drawn, (0.0, 0.0, 0.0))
+    two_others = gains(joint, np.array([1]), drawn, (0.0, 0.0))
     np.testing.assert_allclose(everything, two_others, rtol=1e-12)  # three rows, then none
     again = gains(
         everywhere(replace(belief, noisy=True), space.rows), np.array([1]), drawn, (0.0,) * 3
@@ -322,19 +330,19 @@ def test_a_row_is_visited_once():
     assert again.mean() > 1.05 * everything.mean()
 
 
-def test_a_closed_point_is_not_visited():
+def test_a_forbidden_point_is_not_visited():
     belief, X, rng = random_belief(0)
     drawn = draws(64, 3, 1, rng)
-    ground = everywhere(belief, X)
-    there = visited(ground, np.arange(3), drawn, (1.0, 0.0))
+    joint = everywhere(belief, X)
+    there = visited(joint, np.arange(3), drawn, (1.0, 0.0))
     closed = np.isin(np.arange(len(X)), there[:1])
-    without = visited(lay(belief, X, ~closed), np.arange(3), drawn, (1.0, 0.0))
+    without = visited(joint_posterior(belief, X, ~closed), np.arange(3), drawn, (1.0, 0.0))
     assert there[0] not in without
     assert len(there) > 2
 
 
-def test_futures_live_in_the_fantasies_of_running_trials():
-    """Each with its own incumbent; the value is the mean over fantasies of theirs."""
+def test_paths_start_from_the_fantasies_of_running_trials():
+    """Each fantasy has its own incumbent; the value is the mean over fantasies."""
     belief, X, rng = random_belief(0)
     y = belief.best[0] + belief.scale * np.array([-0.5, 0.2, 1.0])
     pending = replace(
@@ -358,14 +366,14 @@ def test_futures_live_in_the_fantasies_of_running_trials():
     assert np.ptp(np.mean(alone, axis=1)) > 0
 
 
-def test_several_budgets_are_all_kept_along_a_path():
-    """Paths as if the scarcest resource at each point were the only one: slow against quick."""
+def test_no_path_exceeds_any_of_several_budgets():
+    """The cost of a point is that of its scarcest resource, as in the slow simulation."""
     for seed in range(6):
         belief, X, rng = random_belief(3 * seed, known_cost=True)
-        dear = Known(lambda p: 1 + 2 * (p["x0"] - 2)).bind(belief.space)
+        price = Known(lambda p: 1 + 2 * (p["x0"] - 2)).bind(belief.space)
         several = replace(
             belief,
-            cost={"s": belief.cost["cost"], "usd": Kept(dear)},
+            cost={"s": belief.cost["cost"], "usd": Unchanged(price)},
             ledger=Ledger.of(Budget({"s": 4.0, "usd": 4.5})),
         )
         normals = rng.standard_normal((3, 3))
@@ -375,34 +383,36 @@ def test_several_budgets_are_all_kept_along_a_path():
         np.testing.assert_allclose(quick, slow, rtol=1e-6, atol=1e-12 * belief.scale)
 
 
-def test_a_cost_of_moving_is_that_of_the_path():
-    """c(x | previous x): after each step the costs are those that follow it."""
+def test_a_switching_cost_follows_the_path():
+    """c(x | previous x): after each step the costs depend on its point."""
 
-    def moving(params, before):
-        away = 0.0 if before is None else abs(params["x0"] - before["x0"])
-        return 0.2 + 3.0 * away
+    def switching(params, before):
+        distance = 0.0 if before is None else abs(params["x0"] - before["x0"])
+        return 0.2 + 3.0 * distance
 
     ends = 0
     for seed in range(0, 12, 2):
         belief, X, rng = random_belief(seed)
         last = belief.history.trials[-1].x
-        walking = replace(
+        with_switching = replace(
             belief,
-            cost={"cost": Known(moving).bind(belief.space).after(last)},
+            cost={"cost": Known(switching).bind(belief.space).after(last)},
             ledger=Ledger.of(Budget(2.5)),
         )
         normals = rng.standard_normal((3, 3))
-        quick = gains(everywhere(walking, X), np.arange(6), one_fantasy(normals), base_of(4))
+        quick = gains(everywhere(with_switching, X), np.arange(6), one_fantasy(normals), base_of(4))
         scores = [log_ei_per_cost(alpha) for alpha in base_of(4)]
-        slow = [[imagined_gain(walking, X, i, z, scores) for z in normals] for i in range(6)]
+        slow = [[imagined_gain(with_switching, X, i, z, scores) for z in normals] for i in range(6)]
         np.testing.assert_allclose(quick, slow, rtol=1e-6, atol=1e-12 * belief.scale)
-        still = replace(walking, cost={"cost": Known(lambda p: 0.5).bind(belief.space)})
-        other = gains(everywhere(still, X), np.arange(6), one_fantasy(normals), base_of(4))
+        constant_cost = replace(
+            with_switching, cost={"cost": Known(lambda p: 0.5).bind(belief.space)}
+        )
+        other = gains(everywhere(constant_cost, X), np.arange(6), one_fantasy(normals), base_of(4))
         ends += int((quick < other - 1e-9).sum())
     assert ends > 10
 
 
-def test_draws_are_normal_and_common():
+def test_draws_are_normal_and_reproducible():
     drawn = draws(128, 4, 3, np.random.default_rng(5))
     assert drawn.normals.shape == (128, 3)
     assert np.isfinite(drawn.normals).all()

@@ -1,4 +1,4 @@
-"""Thinking weighed against evaluating: how much of a thought there is, and the step without one."""
+"""The overhead of suggestions: how much work one may do, and the step without a model."""
 
 import math
 from collections import Counter
@@ -10,10 +10,10 @@ from beliefs import done, known
 from clocks import Clock
 
 from farthing import Budget, Categorical, Float, History, Int, Ledger, Optimizer, Space, minimize
-from farthing import optimizer as optimizers
 from farthing.acquisition.belief import START, believe
 from farthing.acquisition.overhead import depth, step
 from farthing.acquisition.scores import look
+from farthing.core import asking
 from farthing.cost import LogGP
 from farthing.policies import Gittins
 from farthing.stopping import NotWorthIt
@@ -29,20 +29,20 @@ def ledger(trials, overhead, limit=100.0):
     ("trials", "overhead", "suggest_s", "expected"),
     [
         (0.0, 0.0, 0.0, "whole"),
-        (0.0, 0.4, 0.1, "whole"),  # half a hundredth of the budget is always allowed,
+        (0.0, 0.4, 0.1, "whole"),  # 0.5 % of the budget is always allowed
         (0.0, 0.4, 0.2, "light"),
         (0.0, 0.9, 0.2, "none"),
-        (80.0, 3.8, 0.2, "whole"),  # and a twentieth of what trials cost,
+        (80.0, 3.8, 0.2, "whole"),  # and a twentieth of the cost of trials
         (80.0, 3.8, 0.3, "light"),
         (80.0, 7.9, 0.2, "none"),
-        (80.0, 0.0, 8.1, "none"),  # the next thought counted
+        (80.0, 0.0, 8.1, "none"),  # including the next suggestion
     ],
 )
-def test_how_much_of_a_thought_there_is_time_for(trials, overhead, suggest_s, expected):
+def test_how_much_work_a_suggestion_may_do(trials, overhead, suggest_s, expected):
     assert depth(ledger(trials, overhead), suggest_s, share=0.05) == expected
 
 
-def test_only_seconds_are_spent_thinking():
+def test_only_a_budget_of_seconds_limits_the_overhead():
     assert depth(Ledger.of(Budget("$5")), 1e9, share=0.05) == "whole"
     assert depth(Ledger.of(None), 1e9, share=0.05) == "whole"
 
@@ -69,22 +69,22 @@ def test_before_there_is_a_value_a_step_is_uniform():
     assert max(points) > 0.9
 
 
-def test_an_objective_that_takes_no_time_is_evaluated_and_not_thought_about(monkeypatch):
-    """A thousandth of a budget of seconds buys hundreds of evaluations, and they are used.
+def test_a_fast_objective_is_evaluated_without_models(monkeypatch):
+    """Hundreds of evaluations cost a fraction of the budget of seconds, and they are made.
 
-    A whole thought takes a tenth of a second here, a step the hundredth part of that.
+    A model-based suggestion takes 0.1 s here, a step 0.001 s.
     """
     clock = Clock(monkeypatch)
     monkeypatch.setattr("farthing.running.in_process.time", clock)
-    suggest = optimizers.suggest
+    suggest = asking.suggest
 
-    def overhead(*given):
-        suggestion = suggest(*given)
+    def timed(*arguments):
+        suggestion = suggest(*arguments)
         is_step = suggestion.proposal is not None and "a step from" in suggestion.proposal.because
         clock.now += 0.001 if is_step else 0.1
         return suggestion
 
-    monkeypatch.setattr(optimizers, "suggest", overhead)
+    monkeypatch.setattr(asking, "suggest", timed)
 
     def bowl(params):
         clock.now += 0.001
@@ -94,13 +94,13 @@ def test_an_objective_that_takes_no_time_is_evaluated_and_not_thought_about(monk
     steps = sum("a step from the best point" in trial.because for trial in result.history)
     assert steps > 0.8 * len(result.history)
     assert len(result.history) > 300
-    assert 1.9 < result.spent < 2.2  # the last thought finds that nothing is left
+    assert 1.9 < result.spent < 2.2  # the last suggestion finds that nothing is left
     drawn = np.random.default_rng(0).random((20 * len(result.history), 2))
     at_random = ((drawn - [0.3, 0.7]) ** 2).sum(axis=1).min()
     assert result.best.value < at_random  # as good as twenty times as many random points
 
 
-def test_where_trials_are_dear_every_thought_is_whole():
+def test_if_trials_are_expensive_every_suggestion_uses_the_models():
     optimizer = Optimizer({"a": Float(0, 1)}, {"s": 1e6})
     for _ in range(9):
         trial = optimizer.ask()
@@ -109,16 +109,16 @@ def test_where_trials_are_dear_every_thought_is_whole():
         optimizer.tell(trial, trial.params["a"] ** 2, cost=1e4)
 
 
-def test_whole_thoughts_return_when_trials_turn_out_dear():
+def test_the_models_are_used_again_once_trials_become_expensive():
     optimizer = Optimizer({"a": Float(0, 1)}, {"s": 1e4}, overhead=0.05)
-    optimizer._memory.commit(
+    optimizer._store.commit(
         lambda state, now: state.__class__(
             **{**vars(state), "ledger": state.ledger.charge_overhead(400.0), "suggest_s": 1.0}
         )
     )
     for k in range(12):
         trial = optimizer.ask()
-        assert ("step from" in trial.because) == (k >= START)  # the start needs no thought
+        assert ("step from" in trial.because) == (k >= START)  # the initial design needs no model
         optimizer.tell(trial, math.sin(trial.params["a"]), cost=0.01)
     trial = optimizer.ask()
     optimizer.tell(trial, 0.0, cost=9000.0)
@@ -126,7 +126,7 @@ def test_whole_thoughts_return_when_trials_turn_out_dear():
 
 
 def believed_after(n, more, *, light):
-    """What is believed after so many more trials than there were at a whole thought."""
+    """The belief `more` trials after the models were fitted to n trials."""
     rng = np.random.default_rng(4)
     X = SPACE.sample(n + more, rng)
     trials = [
@@ -142,7 +142,7 @@ def believed_after(n, more, *, light):
 @pytest.mark.parametrize(
     ("more", "light", "learnt_at"), [(2, False, 14), (2, True, 12), (6, True, 18)]
 )
-def test_where_there_is_little_time_models_are_learnt_seldom(more, light, learnt_at):
+def test_a_light_suggestion_fits_hyperparameters_less_often(more, light, learnt_at):
     belief = believed_after(12, more, light=light)
     assert {name: memory["n"] for name, memory in belief.memories.items()} == {
         "objective": learnt_at,
@@ -150,15 +150,15 @@ def test_where_there_is_little_time_models_are_learnt_seldom(more, light, learnt
     }
 
 
-def test_a_light_thought_looks_at_fewer_points_and_leaves_out_what_is_only_said():
+def test_a_light_suggestion_scores_fewer_points_and_skips_the_bound_that_is_only_printed():
     whole, light = (believed_after(12, 2, light=light) for light in (False, True))
     points = [len(look(belief, np.random.default_rng(0)).X) for belief in (whole, light)]
     assert points[1] < 0.3 * points[0]
-    said = []
+    reasons = []
     for belief in (whole, light):
         proposal = Gittins(1e-9).propose(belief, np.random.default_rng(0))
         verdict = NotWorthIt(1e-9)(belief, proposal, np.random.default_rng(0))
         assert not verdict.stop
-        said.append(verdict.because)
-    assert "going on is expected to cost at most" in said[0]
-    assert "was not worked out" in said[1]
+        reasons.append(verdict.because)
+    assert "is expected to cost at most" in reasons[0]
+    assert "was not estimated" in reasons[1]

@@ -25,7 +25,7 @@ def names(rows):
     return {POOL_NAMES[i] for i in rows}
 
 
-# Some with few distinct values, so that ties and duplicates are common; none near zero.
+# Some pools have few distinct values, so that ties and duplicates are common. None is near zero.
 pools = st.lists(
     st.tuples(st.integers(-9, -2), st.integers(3, 9))
     | st.tuples(st.integers(-50_000, -1_000), st.integers(2_000, 9_000)).map(
@@ -75,7 +75,7 @@ def test_implied_alpha_of_the_toy_pool(name, low, high):  # [pool-implied-alpha]
     assert implied.high == pytest.approx(high, rel=1e-9)
     assert implied.supported == (name != "B")
     if name == "B":
-        # Exactly the slope of AC; the dossier's figures come from a search that stopped just short.
+        # Exactly the slope of AC; the numbers of the oracle come from a search with a tolerance.
         assert implied.minimax == pytest.approx(0.08580968045, rel=1e-9)
         assert implied.minimax == pytest.approx(0.0858096806, rel=3e-9)
         assert implied.regret == pytest.approx(0.002202375709, rel=2e-7)
@@ -88,7 +88,7 @@ def test_implied_alpha_of_the_toy_pool(name, low, high):  # [pool-implied-alpha]
 def test_a_dominated_choice_has_no_alpha():
     implied = implied_alpha(pool_ei, LOG_COST, POOL_NAMES.index("E"))
     assert not implied.supported
-    level = implied_alpha([-3.0, -2.0], [1.0, 1.0], 0)  # as dear, but worse
+    level = implied_alpha([-3.0, -2.0], [1.0, 1.0], 0)  # equally expensive, but worse
     assert not level.supported
     assert level.regret == pytest.approx(1.0)
 
@@ -132,7 +132,8 @@ def gp_log_ei(x):
 @pytest.mark.parametrize(
     "x", [0.9833161868, 0.9417675937, 0.9187191163, 0.5184061325, 0.4486076358]
 )
-def test_no_alpha_reaches_what_contextual_ei_chose(x):  # [line-contextual-ei], the end of [pool-implied-alpha]
+def test_no_alpha_reaches_the_choice_of_contextual_ei(x):
+    # [line-contextual-ei], the end of [pool-implied-alpha]
     grid = np.append(np.linspace(0, 1, 101), x)
     implied = implied_alpha([gp_log_ei(z) for z in grid], np.log(1 + 9 * grid), 101)
     assert not implied.supported

@@ -39,8 +39,7 @@ def test_the_noise_of_the_data_is_in_the_paths():
     assert f.std() == pytest.approx(np.sqrt(1.0 - 1.0 / 1.5), rel=0.06)
 
 
-def test_they_are_about_the_prior_mean():
-    """Far from the data, and standardised: what is drawn is drawn around the process's mean."""
+def test_far_from_the_data_paths_have_the_prior_mean():
     gp = build([[0.0]], [5.0], Hyper(np.array([0.05]), 0.01, 1e-6, 3.0))
     f = draw(gp, ["x"], 400, np.random.default_rng(0)).at(np.array([[1.0]]))
     assert f.mean() == pytest.approx(3.0, abs=0.03)
@@ -85,7 +84,7 @@ def test_minima_of_a_table_are_those_of_its_rows():
 
 @pytest.mark.parametrize("unit", [1e-3, 1e4])
 def test_minima_of_a_table_in_any_unit(unit):
-    """Of rows that differ much in how sure they are."""
+    """The standard deviations of the rows differ much."""
     X = np.linspace(0, 0.5, 4)[:, None]
     gp = build(X, [0.0, 0.4, 0.1, 0.5], Hyper(np.array([0.2]), 1.0, 1e-6, 0.3))
     gp = replace(gp, shift=3.0 * unit, scale=unit)

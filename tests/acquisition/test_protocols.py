@@ -13,15 +13,14 @@ BELIEF = known(line(2))
 
 
 @dataclass(frozen=True)
-class Says:
-    """A rule that says what it is told to."""
+class Fixed:
+    """A rule with a given verdict."""
 
     stop: bool
     number: float = 1.0
     notes: dict = field(default_factory=dict)
     needs: frozenset = frozenset()
     reads: frozenset = frozenset()
-    models: bool = False
 
     def __call__(self, belief, proposal, rng):
         word = "stop" if self.stop else "go on"
@@ -36,15 +35,15 @@ def verdict_of(rule, belief=BELIEF):
 YES, NO = True, False
 
 
-@pytest.mark.parametrize("said", [(YES,), (NO,), (YES, YES), (YES, NO), (NO, YES), (NO, NO, NO)])
-def test_any_is_any_and_all_is_all(said):
-    rules = [Says(stop, number=i + 1) for i, stop in enumerate(said)]
-    assert verdict_of(any_of(*rules)).stop == any(said)
-    assert verdict_of(all_of(*rules)).stop == all(said)
+@pytest.mark.parametrize("stops", [(YES,), (NO,), (YES, YES), (YES, NO), (NO, YES), (NO, NO, NO)])
+def test_any_of_and_all_of_combine_verdicts(stops):
+    rules = [Fixed(stop, number=i + 1) for i, stop in enumerate(stops)]
+    assert verdict_of(any_of(*rules)).stop == any(stops)
+    assert verdict_of(all_of(*rules)).stop == all(stops)
 
 
-def test_the_reason_is_that_of_those_who_decided():
-    rules = Says(NO, 1), Says(YES, 2), Says(YES, 3)
+def test_the_reason_is_that_of_the_deciding_rules():
+    rules = Fixed(NO, 1), Fixed(YES, 2), Fixed(YES, 3)
     verdict = verdict_of(any_of(*rules))
     assert verdict.because == "stop 2; stop 3"
     assert (verdict.number, verdict.threshold) == (2, 20)
@@ -53,13 +52,13 @@ def test_the_reason_is_that_of_those_who_decided():
     assert (verdict.number, verdict.threshold) == (1, 10)
     verdict = verdict_of(all_of(*rules[1:]))
     assert verdict.because == "stop 2; stop 3"
-    verdict = verdict_of(any_of(rules[0], Says(NO, 4)))
+    verdict = verdict_of(any_of(rules[0], Fixed(NO, 4)))
     assert verdict.because == "go on 1; go on 4"
 
 
-def test_everybody_is_heard_and_remembered():
-    """A rule that counts must count on even where another one decides."""
-    rules = Says(YES, notes={"a": 1}), Says(NO, notes={"b": 2})
+def test_all_rules_are_called_and_their_notes_kept():
+    """A rule that counts must keep counting even if another rule decides."""
+    rules = Fixed(YES, notes={"a": 1}), Fixed(NO, notes={"b": 2})
     assert verdict_of(any_of(*rules)).notes == {"a": 1, "b": 2}
     assert verdict_of(all_of(*rules)).notes == {"a": 1, "b": 2}
 
@@ -67,16 +66,16 @@ def test_everybody_is_heard_and_remembered():
 NEEDING = frozenset({"model", "cost"})
 
 
-def test_a_rule_that_needs_a_model_is_not_asked_before_there_is_one():
-    verdict = verdict_of(Says(YES, needs=NEEDING))
+def test_a_rule_that_needs_a_model_is_not_called_before_there_is_one():
+    verdict = verdict_of(Fixed(YES, needs=NEEDING))
     assert (verdict.stop, verdict.because) == (False, "too few values to judge yet")
     assert np.isnan([verdict.number, verdict.threshold]).all()
-    assert verdict_of(Says(YES, needs=NEEDING), toy()).because == "stop 1"
-    assert verdict_of(Says(YES, needs=frozenset({"cost"}))).because == "stop 1"
+    assert verdict_of(Fixed(YES, needs=NEEDING), toy()).because == "stop 1"
+    assert verdict_of(Fixed(YES, needs=frozenset({"cost"}))).because == "stop 1"
 
 
 def test_the_parts_that_need_no_model_are_judged_without_one():
-    rules = Says(YES, 1, needs=NEEDING, notes={"a": 1}), Says(YES, 2, notes={"b": 2})
+    rules = Fixed(YES, 1, needs=NEEDING, notes={"a": 1}), Fixed(YES, 2, notes={"b": 2})
     verdict = verdict_of(any_of(*rules))
     assert (verdict.stop, verdict.because, verdict.notes) == (True, "stop 2", {"b": 2})
     assert verdict_of(any_of(*rules), toy()).because == "stop 1; stop 2"
@@ -86,36 +85,36 @@ def test_the_parts_that_need_no_model_are_judged_without_one():
     assert verdict_of(any_of(all_of(rules[0]), rules[1])).because == "stop 2"
 
 
-def test_they_can_be_nested():
-    rule = any_of(all_of(Says(YES, 1), Says(NO, 2)), all_of(Says(YES, 3), Says(YES, 4)))
+def test_combinations_can_be_nested():
+    rule = any_of(all_of(Fixed(YES, 1), Fixed(NO, 2)), all_of(Fixed(YES, 3), Fixed(YES, 4)))
     verdict = verdict_of(rule)
     assert verdict.stop
     assert verdict.because == "stop 3; stop 4"
-    assert not verdict_of(all_of(any_of(Says(NO), Says(NO)), Says(YES))).stop
+    assert not verdict_of(all_of(any_of(Fixed(NO), Fixed(NO)), Fixed(YES))).stop
 
 
-def test_together_they_need_what_each_needs():
+def test_a_combination_needs_what_its_rules_need():
     rules = (
-        Says(YES, needs=frozenset({"cost", "model"}), reads=frozenset({"worth"})),
-        Says(YES, needs=frozenset({"budget"}), models=True),
+        Fixed(YES, needs=frozenset({"cost", "model"}), reads=frozenset({"worth"})),
+        Fixed(YES, needs=frozenset({"budget"})),
     )
     for together in (any_of(*rules), all_of(*rules)):
         assert together.needs == {"cost", "budget"}  # each part waits for its model by itself
-        assert together.reads == {"worth"}
-        assert together.models
-    assert not any_of(rules[0]).models
+        assert together.reads == {"worth", "model"}
+    assert any_of(rules[1]).reads == frozenset()
+    assert any_of(Fixed(YES, reads=frozenset({"model"}))).reads == {"model"}
     assert any_of(NotWorthIt(), MaxTrials(3)).needs == {"cost", "worth"}
-    assert any_of(NotWorthIt(), MaxTrials(3)).models
-    assert not all_of(MaxTrials(3), Target(1.0), OutOfBudget()).models
+    assert any_of(NotWorthIt(), MaxTrials(3)).reads == {"worth", "model"}
+    assert all_of(MaxTrials(3), Target(1.0), OutOfBudget()).reads == frozenset()
 
 
 @pytest.mark.parametrize("join", [any_of, all_of])
-def test_of_nothing_is_refused(join):
+def test_a_combination_of_no_rules_is_refused(join):
     with pytest.raises(InvalidInput, match="give at least one"):
         join()
 
 
-# ---------------------------------------------------------------- rules that have to wait
+# ---------------------------------------------------------------- after and in_a_row
 def with_trials(count, notes=None):
     trials = [done(i, [0.0], 1.0) for i in range(count)]
     if notes is not None:
@@ -124,23 +123,23 @@ def with_trials(count, notes=None):
 
 
 @pytest.mark.parametrize(("made", "stop"), [(0, NO), (2, NO), (3, YES), (4, YES)])
-def test_after_so_many_trials(made, stop):
-    verdict = verdict_of(after(3, Says(YES, 2, notes={"a": 1})), with_trials(made))
+def test_after_waits_for_a_number_of_trials(made, stop):
+    verdict = verdict_of(after(3, Fixed(YES, 2, notes={"a": 1})), with_trials(made))
     assert verdict.stop == stop
     assert (verdict.number, verdict.threshold) == (2, 20)
-    assert verdict.notes == {"a": 1}  # it is asked from the first, to remember
+    assert verdict.notes == {"a": 1}  # the rule is called at every trial, to keep its notes
     early = "" if stop else f" ({made} of at least 3 trials made)"
     assert verdict.because == f"stop 2{early}"
 
 
-def test_after_changes_no_rule_that_goes_on():
-    assert not verdict_of(after(3, Says(NO)), with_trials(9)).stop
+def test_after_does_not_stop_if_its_rule_does_not():
+    assert not verdict_of(after(3, Fixed(NO)), with_trials(9)).stop
 
 
-def test_in_a_row_counts_and_begins_again():
+def test_in_a_row_counts_and_resets():
     belief, streaks, stops = with_trials(1), [], []
-    for says in (YES, YES, NO, YES, YES, YES, YES):
-        verdict = verdict_of(in_a_row(3, Same(says)), belief)
+    for stop in (YES, YES, NO, YES, YES, YES, YES):
+        verdict = verdict_of(in_a_row(3, Same(stop)), belief)
         (streak,) = verdict.notes.values()
         streaks.append(streak)
         stops.append(verdict.stop)
@@ -149,47 +148,47 @@ def test_in_a_row_counts_and_begins_again():
     assert stops == [NO, NO, NO, NO, NO, YES, YES]
 
 
-class Same(Says):
-    """Another answer of one and the same rule."""
+class Same(Fixed):
+    """A rule with the same repr for different verdicts."""
 
     def __repr__(self):
         return "Same()"
 
 
-def test_two_rules_in_a_row_are_counted_apart():
-    rule = any_of(in_a_row(2, Says(YES, 1)), in_a_row(3, Says(NO, 2)))
+def test_two_rules_in_a_row_are_counted_separately():
+    rule = any_of(in_a_row(2, Fixed(YES, 1)), in_a_row(3, Fixed(NO, 2)))
     notes = verdict_of(rule, with_trials(1)).notes
     assert sorted(notes.values()) == [0, 1]
     assert len(notes) == 2
     assert verdict_of(rule, with_trials(1, dict(notes))).stop
 
 
-def test_in_a_row_says_how_many_times():
-    because = verdict_of(in_a_row(3, Says(YES, 7)), with_trials(1)).because
+def test_in_a_row_reports_the_count():
+    because = verdict_of(in_a_row(3, Fixed(YES, 7)), with_trials(1)).because
     assert because == "stop 7 (1 of 3 times in a row)"
 
 
-def test_they_need_what_their_rule_needs():
-    rule = Says(YES, needs=NEEDING, reads=frozenset({"worth"}), models=True)
-    for held in (after(2, rule), in_a_row(2, rule), after(2, in_a_row(2, rule))):
-        assert (held.needs, held.reads, held.models) == (NEEDING, {"worth"}, True)
-        assert verdict_of(held).because == "too few values to judge yet"
-    both = after(2, any_of(rule, Says(NO)))
+def test_after_and_in_a_row_need_what_their_rule_needs():
+    rule = Fixed(YES, needs=NEEDING, reads=frozenset({"worth"}))
+    for wrapped in (after(2, rule), in_a_row(2, rule), after(2, in_a_row(2, rule))):
+        assert (wrapped.needs, wrapped.reads) == (NEEDING, {"worth"})
+        assert verdict_of(wrapped).because == "too few values to judge yet"
+    both = after(2, any_of(rule, Fixed(NO)))
     assert both.needs == {"cost"}
 
 
 @pytest.mark.parametrize("count", [0, -1, 2.5, "3", True, None])
-@pytest.mark.parametrize("hold", [after, in_a_row])
-def test_a_senseless_count_is_refused(hold, count):
+@pytest.mark.parametrize("wrap", [after, in_a_row])
+def test_an_invalid_count_is_refused(wrap, count):
     with pytest.raises(InvalidInput, match="whole number of at least 1"):
-        hold(count, Says(YES))
+        wrap(count, Fixed(YES))
 
 
-@pytest.mark.parametrize("strange", [MaxTrials, 3, None])
-@pytest.mark.parametrize("hold", [after, in_a_row])
-def test_what_is_no_rule_is_refused(hold, strange):
-    with pytest.raises(InvalidInput, match="takes stopping rules such as"):
-        hold(2, strange)
+@pytest.mark.parametrize("value", [MaxTrials, 3, None])
+@pytest.mark.parametrize("wrap", [after, in_a_row])
+def test_a_value_that_is_no_rule_is_refused(wrap, value):
+    with pytest.raises(InvalidInput, match="stopping rules such as"):
+        wrap(2, value)
 
 
 def test_real_rules_together():
@@ -203,7 +202,7 @@ def test_real_rules_together():
     )
 
 
-def test_proposals_and_verdicts_do_not_change():
+def test_proposals_and_verdicts_are_immutable():
     for made in (Proposal(None, "why"), Verdict(True, "why")):
         with pytest.raises(AttributeError):
             made.because = "why not"

@@ -140,7 +140,7 @@ def test_lower_bound_oracle():  # [ucb-beta]
     np.testing.assert_allclose(lower_bound(2.0, 4.0)(two).score, [-0.025, -0.125], rtol=1e-12)
 
 
-def test_a_cap_counts_both_ways():  # [probability-affordable], [capped-cost]
+def test_a_cap_lowers_the_improvement_and_the_cost():  # [probability-affordable], [capped-cost]
     """A killed evaluation returns nothing, but never costs more than the cap."""
     one = outlook(m=1, cap=4.0)._replace(
         mean=np.array([[0.3]]),
@@ -202,7 +202,7 @@ def test_ei_over_fantasies_does_not_underflow():
     np.testing.assert_allclose(score, expected, rtol=1e-12)
 
 
-def test_equal_fantasies_are_none():
+def test_equal_fantasies_count_as_no_fantasies():
     plain = outlook()
     repeated = plain._replace(mean=np.repeat(plain.mean, 4, axis=1), best=np.repeat(plain.best, 4))
     for name, score in SCORES.items():
@@ -265,26 +265,26 @@ def test_partials_where_the_cost_is_known():
 
 
 @pytest.mark.parametrize("name", SCORES)
-def test_the_hopeless_is_bad_but_finite(name):
-    """No chance of success, or of affording it: a low score, and slopes that are numbers."""
+def test_points_without_a_chance_have_a_low_finite_score(name):
+    """If success or affording it is impossible, the score is low and all slopes are finite."""
     likely = outlook(cap=30.0)
-    hopeless = {
+    without_chance = {
         "failing": likely._replace(log_success=likely.log_success - 800.0),
-        "dear": likely._replace(cost=Normal(likely.cost.mean + 300.0, likely.cost.std)),
-        "known to be dear": likely._replace(
+        "expensive": likely._replace(cost=Normal(likely.cost.mean + 300.0, likely.cost.std)),
+        "known to be expensive": likely._replace(
             cost=Normal(likely.cost.mean + 300.0, 0.0 * likely.cost.std)
         ),
     }
     score = SCORES[name]
-    for why, given in hopeless.items():
+    for why, given in without_chance.items():
         graded = score(given)
         for answer in graded:
             assert np.all(np.isfinite(answer)), why
         slow = differenced(lambda outlook: score(outlook).score)(given)
         np.testing.assert_allclose(graded.to_success, slow.to_success, rtol=1e-5, atol=1e-5)
-        # A known cost that does not fit is a shortfall; EI itself does not look at it.
-        blind = {("cheapness", "failing"), ("EI", "known to be dear")}
-        if name != "lower bound" and (name, why) not in blind:
+        # A known cost that is not affordable is a shortfall; EI itself does not depend on it.
+        unaffected = {("cheapness", "failing"), ("EI", "known to be expensive")}
+        if name != "lower bound" and (name, why) not in unaffected:
             assert np.all(graded.score < score(likely).score), why
 
 
@@ -314,7 +314,7 @@ MIXED = Space({"a": Float(3, 7), "kind": Categorical(["x", "y", "z"]), "b": Floa
 
 
 def everything(*, pending=True, budget="20s, $50"):
-    """A belief with costs of two resources, failures, and trials still running."""
+    """A belief with costs of two resources, failed trials and running trials."""
     rng = np.random.default_rng(3)
     X = MIXED.sample(16, rng)
     history = History(
@@ -343,7 +343,7 @@ def test_the_surface_of_a_score_has_its_gradient(name, pending):
     belief = everything(pending=pending)
     surface = ScoreSurface(belief, SCORES[name])
     X = MIXED.snap(0.03 + 0.94 * np.random.default_rng(4).random((25, 3)))
-    X = X[belief.log_success(X) > -15]  # further down the score is a cliff
+    X = X[belief.log_success(X) > -15]  # below, the score has a kink
     assert len(X) > 10
     rated, gradient, d_shortfall = surface.slopes(X)
     plain = surface.at(X)
@@ -410,13 +410,13 @@ def test_cost_moves_the_maximum():  # [line-contextual-ei]
         assert found.X[0, 0] == pytest.approx(x, abs=1e-6)
 
 
-def test_what_is_found_is_affordable_and_untried():
+def test_the_points_found_are_affordable_and_untried():
     belief = two_points(cost=lambda x: 1 + 9 * x, budget=Budget(6.4))
     found = maximise_score(belief, log_ei_per_cost(0.0), np.random.default_rng(8))
     assert np.all(found.X <= 0.6 + 1e-6)
     assert found.X[0, 0] == pytest.approx(0.57425, abs=1e-3)
-    hopeless = two_points(cost=lambda x: 1 + 9 * x, budget=Budget(0.9))
-    assert not len(maximise_score(hopeless, log_ei_per_cost(0.0), np.random.default_rng(9)).X)
+    too_expensive = two_points(cost=lambda x: 1 + 9 * x, budget=Budget(0.9))
+    assert not len(maximise_score(too_expensive, log_ei_per_cost(0.0), np.random.default_rng(9)).X)
 
 
 def test_the_maximum_over_a_table():
@@ -427,10 +427,10 @@ def test_the_maximum_over_a_table():
         assert POOL_NAMES[row] == first
 
 
-# ---------------------------------------------------------------- at best
+# ---------------------------------------------------------------- bounds
 @pytest.mark.parametrize("cap", CAPS)
 @pytest.mark.parametrize("name", [name for name in SCORES if name != "cheapness"])
-def test_scores_do_not_fall_where_an_outlook_gets_better(name, cap):
+def test_scores_do_not_fall_if_an_outlook_improves(name, cap):
     score, given = SCORES[name], outlook(4, cap)
     assert isinstance(score, Monotone)
     rng = np.random.default_rng(1)
@@ -472,7 +472,7 @@ def test_an_outlook_at_best_is_no_worse(pending, one_unit):
 
 
 @pytest.mark.parametrize("budget", ["20s, $50", "4s, $50"])
-def test_of_a_large_table_the_row_that_scoring_all_would_give(budget):
+def test_the_best_row_of_a_large_table_is_that_of_scoring_all_rows(budget):
     rng = np.random.default_rng(2)
     rows = [MIXED.decode(x) for x in MIXED.sample(9000, rng)]
     table = Space.from_rows(rows, dict(MIXED.parameters))
@@ -507,27 +507,27 @@ def test_of_a_large_table_the_row_that_scoring_all_would_give(budget):
         assert in_full < 0.5 * len(left) if isinstance(score, Monotone) else in_full == len(left)
 
 
-def test_a_proposal_says_what_it_buys_and_costs():
+def test_a_proposal_states_its_expected_improvement_and_cost():
     belief = toy(limit=1000.0)
     score = log_ei_per_cost(1.0)
     found = maximise_score(belief, score, np.random.default_rng(11))
     made = proposal(belief, found, "best value for money", notes={"alpha": 1.0})
     assert made.because == (
-        "best value for money: expected improvement 0.0227 on 0.25 (the best as the model sees "
-        "it), for about 2"
+        "best value for money: expected improvement 0.0227 on 0.25 (the best posterior mean), "
+        "for about 2"
     )
     assert made.score == found.score[0]
     assert made.notes == {"alpha": 1.0}
     np.testing.assert_array_equal(made.x, found.X[0])
 
 
-def test_a_proposal_speaks_in_the_users_direction():
+def test_a_proposal_reports_values_in_the_users_direction():
     belief = toy(sign=-1.0)
     found = maximise_score(belief, log_ei_per_cost(1.0), np.random.default_rng(12))
     assert "on -0.25" in proposal(belief, found, "best value").because
 
 
-def test_a_proposal_of_nothing_says_so():
+def test_a_proposal_without_a_point_gives_the_reason():
     made = proposal(toy(), Found(np.empty((0, 1)), np.empty(0)), "best value")
     assert made.x is None
     assert made.because == "nothing affordable and untried is left"
@@ -546,5 +546,5 @@ def test_a_proposal_names_the_trial_whose_value_it_would_improve(direction):
     best = optimizer.best
     because = optimizer.ask().because
     assert f"on {best.value:.4g} (trial {best.number})" in because
-    # While one is running, what it may return counts, too.
-    assert "(the best as expected after what is running)" in optimizer.ask().because
+    # A pending trial counts with its expected value.
+    assert "(the best value expected once the running trials end)" in optimizer.ask().because

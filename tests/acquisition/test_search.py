@@ -1,4 +1,4 @@
-"""Surfaces whose maxima are known beforehand, and fine grids where they are not."""
+"""Maximisation of surfaces with known maxima, or compared with fine grids."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -62,7 +62,7 @@ class Waves:
         return self.at(X), -3.6 * np.sin(9 * t) - 6 * t, np.ones_like(X)
 
     def highest(self):
-        """By coordinate on a grid, since the surface is a sum over them."""
+        """The maximum by coordinate on a grid, because the surface is a sum over coordinates."""
         x = np.linspace(0, 1, 20001)
         t = x - np.asarray(self.top)[:, None]
         best = (0.4 * np.cos(9 * t) - 3 * t**2).argmax(axis=1)
@@ -71,7 +71,7 @@ class Waves:
 
 @dataclass(frozen=True)
 class Bowl:
-    """-weight |x - top|^2 with a linear limit: the maximum under it is a projection."""
+    """-weight |x - top|^2 with a linear limit: the constrained maximum is a projection."""
 
     top: np.ndarray
     limit: float = np.inf  # of slope . x
@@ -92,7 +92,7 @@ class Bowl:
 
 @dataclass(frozen=True)
 class Plain:
-    """Any function of rows, for spaces that are only enumerated."""
+    """Any function of rows, for spaces that are enumerated."""
 
     score: callable
     shortfall: callable = lambda X: np.full(len(X), NOWHERE)
@@ -124,7 +124,7 @@ def test_the_highest_of_many_maxima(place, d, seed):
 
 
 @pytest.mark.parametrize("d", [2, 5])
-def test_what_is_found_is_valid(d):
+def test_the_points_found_are_valid(d):
     space = cube(d)
     found = search(Waves(np.array(TOPS["inside"][:d])), space)
     np.testing.assert_array_equal(space.snap(found.X), found.X)
@@ -132,8 +132,8 @@ def test_what_is_found_is_valid(d):
     assert found.X.max() <= 1
 
 
-def test_a_needle_is_found_near_what_was_good():
-    """A peak too narrow for the screen, next to a point that is known."""
+def test_a_narrow_peak_is_found_near_a_good_point():
+    """The peak is too narrow for the screen, but next to a known point."""
 
     class Needle(Bowl):
         def at(self, X):
@@ -153,7 +153,7 @@ def test_a_needle_is_found_near_what_was_good():
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
 def test_a_flat_and_a_steep_surface(scale):
-    """Scores are logs or in units of the data, so a thousandth is next to nothing; still."""
+    """Scores are logarithms or in units of the data: 0.001 is small, but must still work."""
     top = np.array([0.71, 0.23, 0.57])
     found = search(Bowl(top, weight=scale), cube(3))
     assert np.abs(found.X[0] - top).max() < 0.02 / np.sqrt(min(scale, 1.0) * 1e3)
@@ -161,7 +161,7 @@ def test_a_flat_and_a_steep_surface(scale):
 
 @dataclass(frozen=True)
 class Shifted(Waves):
-    """A hundredth of the waves, and a constant."""
+    """0.01 times the waves, plus a constant."""
 
     shift: float = 0.0
 
@@ -176,13 +176,13 @@ class Shifted(Waves):
 
 @pytest.mark.parametrize("shift", [-40.0, 3.0, 1000.0])
 def test_a_constant_added_to_the_score_changes_nothing(shift):
-    """It is what other units of value or cost do to a score that is a log."""
+    """Different units of value or cost add a constant to a logarithmic score."""
     top = np.array(TOPS["inside"][:3])
     there, here = (search(Shifted(top, shift=by), cube(3)).X[0] for by in (shift, 0.0))
     np.testing.assert_allclose(there, here, atol=1e-6)
 
 
-def test_the_seed_decides_and_nothing_else():
+def test_the_result_depends_on_the_seed_only():
     surface = Waves(np.array(TOPS["inside"][:3]))
     one, same, other = (search(surface, cube(3), seed=seed) for seed in (4, 4, 5))
     np.testing.assert_array_equal(one.X, same.X)
@@ -191,16 +191,16 @@ def test_the_seed_decides_and_nothing_else():
 
 # ---------------------------------------------------------------- climbing
 @pytest.mark.parametrize("d", [1, 3, 6])
-def test_at_the_end_of_a_climb_nothing_is_to_be_gained(d):
+def test_a_climb_ends_at_a_local_maximum(d):
     """The gradient is zero, or points out of the cube."""
     surface = Waves(np.array(TOPS["beyond a face"][:d]))
     starts = np.random.default_rng(2).random((12, d))
     alone = [climb(surface, x[None], np.ones((1, d), dtype=bool), (200,)) for x in starts]
-    ends = np.vstack(alone)  # together, those that cannot win any more are left where they are
+    ends = np.vstack(alone)  # climbing together, starts that cannot win stop early
     assert np.all(surface.at(ends).score >= surface.at(starts).score)
     _, gradient, _ = surface.slopes(ends)
     outward = ((ends == 0) & (gradient < 0)) | ((ends == 1) & (gradient > 0))
-    assert np.abs(np.where(outward, 0.0, gradient)).max() < 0.01  # a promise of 3e-6
+    assert np.abs(np.where(outward, 0.0, gradient)).max() < 0.01  # a possible gain of 3e-6
     if d > 1:
         assert outward.any()
     assert len(np.unique(ends.round(2), axis=0)) > 1  # to different maxima
@@ -216,15 +216,15 @@ def test_only_the_free_coordinates_move():
     assert moved.sum() > 0.8 * free.sum()
 
 
-def test_every_start_comes_to_an_end():
+def test_every_start_has_an_end():
     surface = Waves(np.array([0.31, 0.77, 0.12]))
     starts = np.random.default_rng(3).random((9, 3))
     ends = climb(surface, starts, np.ones((9, 3), dtype=bool), (4, 4, 30))
     assert ends.shape == (9, 3)
 
 
-def test_a_surface_that_is_not_a_number_somewhere():
-    class Torn(Bowl):
+def test_a_surface_that_is_nan_in_some_region():
+    class PartlyNaN(Bowl):
         def at(self, X):
             rated = super().at(X)
             return rated._replace(score=np.where(X[:, 0] < 0.5, np.nan, rated.score))
@@ -234,14 +234,14 @@ def test_a_surface_that_is_not_a_number_somewhere():
             gradient = np.where(np.isnan(rated.score)[:, None], np.nan, -2 * (X - self.top))
             return rated, gradient, np.zeros_like(X)
 
-    found = search(Torn(np.array([0.45, 0.8])), cube(2))
+    found = search(PartlyNaN(np.array([0.45, 0.8])), cube(2))
     np.testing.assert_allclose(found.X[0], [0.5, 0.8], atol=0.01)
 
 
-# ---------------------------------------------------------------- what is affordable
+# ---------------------------------------------------------------- affordable points
 @pytest.mark.parametrize("d", [2, 4, 6])
 @pytest.mark.parametrize("weight", [1.0, 100.0])
-def test_a_maximum_on_the_boundary_of_what_is_affordable(d, weight):
+def test_a_maximum_on_the_boundary_of_the_affordable_region(d, weight):
     """The projection of `top` on the limit, in closed form."""
     top = np.linspace(0.6, 0.9, d)
     surface = Bowl(top, limit=top.sum() - 0.3 * d, weight=weight)
@@ -252,7 +252,7 @@ def test_a_maximum_on_the_boundary_of_what_is_affordable(d, weight):
 
 
 def test_a_boundary_and_a_bound_at_once():
-    # On x1 + 3 x2 <= 1.2 with x2 >= 0: without the bound the foot would be at x2 < 0.
+    # Without the bound x2 >= 0, the projection on x1 + 3 x2 <= 0.9 would have x2 < 0.
     surface = Bowl(np.array([1.5, 0.1]), limit=0.9, slope=np.array([1.0, 3.0]))
     found = search(surface, cube(2))
     np.testing.assert_allclose(found.X[0], [0.9, 0.0], atol=1e-3)
@@ -270,14 +270,14 @@ def test_many_maxima_under_a_limit(seed):
     assert np.all(surface.at(found.X).shortfall <= 0)
 
 
-def test_where_nothing_is_affordable_nothing_is_found():
+def test_if_nothing_is_affordable_nothing_is_found():
     found = search(Bowl(np.array([0.5, 0.5, 0.5]), limit=-1e-3), cube(3))
     assert found.X.shape == (0, 3)
     assert found.score.shape == (0,)
 
 
-def test_a_sliver_of_what_is_affordable_is_found():
-    """No screened point is in it: only a climb towards the affordable gets there."""
+def test_a_tiny_affordable_region_is_found():
+    """It contains no screened point: only a climb towards lower shortfall finds it."""
 
     class Sliver(Bowl):
         def at(self, X):
@@ -293,8 +293,8 @@ def test_a_sliver_of_what_is_affordable_is_found():
     assert np.linalg.norm(found.X[0] - [0.613, 0.277]) <= 1e-3
 
 
-# ---------------------------------------------------------------- what was tried
-def test_what_was_tried_is_never_returned():
+# ---------------------------------------------------------------- tried points
+def test_a_tried_point_is_never_returned():
     space = Space({"k": Int(1, 6), "kind": Categorical(["a", "b"])})
     surface = Bowl(np.array([0.3, 0.25]))
     tried = none(2)
@@ -304,17 +304,17 @@ def test_what_was_tried_is_never_returned():
         tried = np.vstack([tried, found.X[:1]])
     assert len(np.unique(tried, axis=0)) == 12
     scores = surface.at(tried).score
-    assert np.all(np.diff(scores) <= 1e-12)  # each time the best of what is left
+    assert np.all(np.diff(scores) <= 1e-12)  # each time the best remaining point
     assert len(search(surface, space, tried=tried).X) == 0
 
 
-def test_a_tried_maximum_gives_way_to_its_neighbourhood():
+def test_next_to_a_tried_maximum_a_neighbour_is_returned():
     surface = Bowl(np.array([0.25, 0.5]))
     found = search(surface, cube(2), tried=[[0.25, 0.5]])
     assert 1e-8 < np.abs(found.X[0] - [0.25, 0.5]).max() < 0.05
 
 
-def test_options_that_were_not_screened_are_found_beside_a_number():
+def test_options_that_were_not_screened_are_found_next_to_a_continuous_parameter():
     @dataclass(frozen=True)
     class Steps:
         """Higher with each option, and towards x = 0.3."""
@@ -375,7 +375,7 @@ def test_a_table_is_enumerated():
     np.testing.assert_array_equal(found.score, score[order])
 
 
-def test_of_equal_rows_the_first():
+def test_the_first_of_equal_rows_wins():
     found = search(Plain(lambda X: np.round(X[:, 0])), TABLE)
     np.testing.assert_array_equal(found.X[0], TABLE.rows[TABLE.rows[:, 0] > 0.5][0])
     assert len(found.X) == 123
@@ -406,8 +406,8 @@ def test_a_long_table():
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("within", [0.0, 0.7])
-def test_a_table_under_a_ceiling(seed, within):
-    """The same best rows, and only those that may be among them are scored."""
+def test_a_table_with_upper_bounds_of_the_scores(seed, within):
+    """The best rows are the same, and only rows that can be among them are scored."""
     space = Space.from_rows([{"i": i} for i in range(6000)])
     rng = np.random.default_rng(seed)
     score, shortfall = np.round(rng.normal(size=6000), 2), rng.normal(size=6000)
@@ -426,16 +426,16 @@ def test_a_table_under_a_ceiling(seed, within):
     every = search(surface, space)
     seen.clear()
     found = search(surface, space, screened=space.rows, ceiling=ceiling, within=within)
-    wanted = every.score >= every.score[0] - within
-    assert wanted.sum() >= 1
-    np.testing.assert_array_equal(found.X[: wanted.sum()], every.X[wanted])
-    np.testing.assert_array_equal(found.score[: wanted.sum()], every.score[wanted])
+    expected = every.score >= every.score[0] - within
+    assert expected.sum() >= 1
+    np.testing.assert_array_equal(found.X[: expected.sum()], every.X[expected])
+    np.testing.assert_array_equal(found.score[: expected.sum()], every.score[expected])
     assert max(map(len, seen)) <= 4096
     scored = np.concatenate(seen)
     assert len(scored) == len(set(scored)) < 3000  # none twice
 
 
-def test_under_a_ceiling_that_says_nothing_all_rows_are_scored():
+def test_with_infinite_upper_bounds_all_rows_are_scored():
     space = Space.from_rows([{"i": i} for i in range(5000)])
     surface = Plain(lambda X: -np.abs(X[:, 0] - 0.71), lambda X: X[:, 0] - 0.5)
     found = search(surface, space, screened=space.rows, ceiling=np.full(5000, np.inf))
@@ -445,7 +445,7 @@ def test_under_a_ceiling_that_says_nothing_all_rows_are_scored():
     assert len(none.X) <= 256
 
 
-def test_a_table_that_was_gone_through():
+def test_a_table_of_which_all_rows_were_tried():
     assert len(search(Plain(lambda X: X[:, 0]), TABLE, tried=TABLE.rows).X) == 0
 
 
@@ -463,26 +463,26 @@ MIXED = Space(
 
 @dataclass(frozen=True)
 class Landscape:
-    """Where x and z ought to be depends on every discrete coordinate, and the best kind on k."""
+    """The best x and z depend on every discrete coordinate, and the best kind depends on k."""
 
     limit: float = np.inf  # of x + k
 
-    def _wanted(self, X):
+    def _optimum(self, X):
         kind = np.minimum((3 * X[:, 1]).astype(int), 2)
         x = np.array([0.2, 0.55, 0.9])[kind] - 0.15 * X[:, 2]
         height = np.array([0.5, 0.9, 0.7])[kind] - (X[:, 2] - 0.4 * kind) ** 2
         return x, height - 0.3 * np.abs(X[:, 3] - 0.5), kind == 1
 
     def at(self, X):
-        x, height, has_z = self._wanted(X)
+        x, height, has_z = self._optimum(X)
         score = height - 8 * (X[:, 0] - x) ** 2 - has_z * 6 * (X[:, 4] - 0.8) ** 2
         return Rated(score, X[:, 0] + X[:, 2] - self.limit)
 
     def slopes(self, X):
-        x, _, has_z = self._wanted(X)
+        x, _, has_z = self._optimum(X)
         gradient = np.zeros_like(X)
         gradient[:, 0] = -16 * (X[:, 0] - x)
-        gradient[:, 2] = -16 * (X[:, 0] - x) * 0.15  # as good as a relaxation of k can do
+        gradient[:, 2] = -16 * (X[:, 0] - x) * 0.15  # the gradient of the relaxed k
         gradient[:, 4] = -12 * has_z * (X[:, 4] - 0.8)
         short = np.zeros_like(X)
         short[:, [0, 2]] = 1.0
@@ -498,7 +498,7 @@ def fine_grid(space):
 
 
 @pytest.mark.parametrize("limit", [np.inf, 0.9, 0.35])
-def test_a_mixed_space_as_well_as_a_fine_grid(limit):
+def test_a_mixed_space_is_searched_as_well_as_by_a_fine_grid(limit):
     surface, grid = Landscape(limit), fine_grid(MIXED)
     rated = surface.at(grid)
     best = rated.score[rated.shortfall <= 0].max()
@@ -510,28 +510,28 @@ def test_a_mixed_space_as_well_as_a_fine_grid(limit):
         assert "z" in MIXED.decode(found.X[0]) or found.X[0, 4] == 0.5
 
 
-def test_no_climb_leaves_what_is_chosen_or_moves_what_is_inactive():
-    """Between two options there is nothing, and what has no value has no slope to follow."""
-    asked = []
+def test_no_climb_changes_options_or_inactive_coordinates():
+    """There are no points between two options, and an inactive parameter has no value."""
+    evaluated = []
 
     class Tempting(Landscape):
-        """Rises towards the end of every coordinate, meaning or not."""
+        """A surface whose gradient also has entries for options and inactive coordinates."""
 
         def slopes(self, X):
-            asked.append(X.copy())
+            evaluated.append(X.copy())
             rated, gradient, short = Landscape.slopes(self, X)
             return rated, gradient + np.array([0, 3.0, 0, 0, 3.0]), short
 
     search(Tempting(), MIXED)
-    X = np.vstack(asked)
+    X = np.vstack(evaluated)
     assert set(X[:, 1]) <= set(MIXED.levels[1])
     inactive = ~MIXED.active(X)
     assert inactive.any()
     assert set(X[inactive]) == {0.5}
 
 
-def test_of_many_neighbours_the_most_promising_are_followed():
-    """The best kind wants x elsewhere: where x is now, two of the 29 settings are better."""
+def test_the_most_promising_of_many_neighbours_are_polished():
+    """The best kind needs another x: at the present x, two of the 29 combinations are better."""
     space = Space({"x": Float(3, 7), "kind": Categorical(range(15)), "o": Categorical(range(15))})
     place, height = np.full(15, 0.3), -np.arange(15.0)
     height[[7, 11]], place[11] = [-0.1, 1.0], 0.9
@@ -587,7 +587,7 @@ def test_sobol_is_always_the_same_and_even():
     assert sobol(100, 2).shape == (100, 2)
 
 
-def test_candidates_are_valid_and_around_what_is_good():
+def test_candidates_are_valid_and_around_good_points():
     near = MIXED.snap(np.array([[0.31, 0.5, 0.5, 0.5, 0.21]]))
     effort = Effort(screen=64, around=128)
     X = candidates(MIXED, np.random.default_rng(0), near, effort)
@@ -602,7 +602,7 @@ def test_candidates_are_valid_and_around_what_is_good():
     assert not np.array_equal(X[:64], other[:64])
 
 
-def test_the_effort_is_what_is_spent():
+def test_the_effort_bounds_the_number_of_points():
     calls = []
 
     @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Slides along a constraint, against what is known in closed form and against scipy's SLSQP."""
+"""Constrained ascent, compared with closed forms and with scipy's SLSQP."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class Hill:
 
 
 def hill(seed, d, *, narrow, top=None, bend=0.0):
-    """A hill that is `narrow`, its axes askew."""
+    """A hill of width `narrow` with rotated axes."""
     rng = np.random.default_rng(seed)
     Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
     A = Q @ np.diag(np.geomspace(1.0, 10.0, d)) @ Q.T / narrow**2
@@ -46,8 +46,9 @@ def slid(surface, X, steps=30, free=None):
 
 
 def ellipsoid(d, narrow):
-    """A hill with its highest point in closed form, top + sqrt(2 depth / g'A^-1 g) A^-1 g, and
-    points at its top, half up and half beyond.
+    """A hill, its constrained maximum top + sqrt(2 depth / g'A^-1 g) A^-1 g, and three points.
+
+    They lie at 0, 0.5 and 1.5 times the distance from the top to the boundary.
     """
     surface = hill(d, d, narrow=narrow)
     way = np.linalg.solve(surface.A, surface.g)
@@ -70,7 +71,7 @@ def test_the_highest_point_of_an_ellipsoid(d, narrow):
 
 @pytest.mark.parametrize("narrow", [1e-3, 0.02, 0.3])
 @pytest.mark.parametrize("d", [1, 2, 6])
-def test_from_outside_it_goes_in_first(d, narrow):
+def test_from_outside_the_first_slide_ends_inside(d, narrow):
     surface, highest, starts = ellipsoid(d, narrow)
     inside = slid(surface, starts[2:])
     assert surface.at(starts[2:]).shortfall[0] > 0.2
@@ -81,7 +82,7 @@ def test_from_outside_it_goes_in_first(d, narrow):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_as_slsqp_where_bounds_hold_some_coordinates(seed):
+def test_same_maximum_as_slsqp_with_active_bounds(seed):
     rng = np.random.default_rng(100 + seed)
     d = 5
     top = rng.choice([0.0, 0.5, 1.0], d)
@@ -101,13 +102,13 @@ def test_as_slsqp_where_bounds_hold_some_coordinates(seed):
     np.testing.assert_allclose(end[0], result.x, atol=3e-3)
 
 
-def test_inside_of_the_constraint_it_is_a_climb():
+def test_an_interior_maximum_is_found():
     surface = Hill(np.zeros(3), np.full(3, 0.5), np.eye(3), depth=0.36, bend=2.0)
     end = slid(surface, np.array([0.55, 0.5, 0.45]))
     np.testing.assert_allclose(end[0], 0.4, atol=1e-3)
 
 
-def test_only_the_free_coordinates_move_and_none_where_none_is_free():
+def test_only_the_free_coordinates_move():
     surface = hill(3, 4, narrow=0.2)
     start = surface.top + np.array([[0.0, 0.01, 0.0, 0.0], [0.0, 0.01, 0.0, 0.0]])
     free = np.array([[True, False, True, True], [False] * 4])
@@ -117,8 +118,8 @@ def test_only_the_free_coordinates_move_and_none_where_none_is_free():
     assert surface.at(ends).score[0] > surface.at(start).score[0] + 0.01
 
 
-def test_a_steep_start_holds_no_other_back():
-    """The last coordinate, which is not free, says how steep it is where a start is."""
+def test_a_steep_start_does_not_slow_the_others():
+    """The last coordinate, which is not free, sets how steep the surface is at a start."""
 
     class Uneven(Hill):
         def at(self, X):
@@ -140,7 +141,7 @@ def test_a_steep_start_holds_no_other_back():
     np.testing.assert_allclose(together, alone, atol=1e-6)
 
 
-def test_all_starts_at_once_end_where_each_would():
+def test_starts_together_end_where_each_ends_alone():
     surface = hill(5, 3, narrow=0.1, bend=0.5)
     starts = surface.top + 0.02 * np.random.default_rng(2).standard_normal((5, 3))
     together = slid(surface, starts)

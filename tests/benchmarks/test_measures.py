@@ -1,4 +1,4 @@
-"""The measures of benchmarks/evidence/measures.py against the dossier's numbers and against slow oracles."""
+"""The measures of benchmarks/evidence/measures.py against known numbers and slow versions."""
 
 from itertools import product
 
@@ -113,7 +113,7 @@ def test_cost_adjusted_regret():  # [anytime-curves]
     assert np.argmin(measures.cost_adjusted_regret(*B, optimum=0.25, worth=1e-3)) == 4
 
 
-def test_ranks():  # [ranks]
+def test_ranks():  # [mean-ranks]
     found = measures.ranks([[0.30, 0.28, 0.31], [0.30, 0.33, 0.30], [0.25, 0.25, 0.27]])
     assert found.tolist() == [[2, 1, 3], [1.5, 3, 1.5], [1.5, 1.5, 3]]
     np.testing.assert_allclose(found.mean(axis=0), [1.666666667, 1.833333333, 2.5], rtol=1e-9)
@@ -146,7 +146,7 @@ def test_wilson_s_interval():
     assert measures.wilson(0.5, 0) == (0.0, 1.0)
 
 
-def test_bootstrap_agrees_with_all_resamples():  # [bootstrap]
+def test_bootstrap_agrees_with_all_resamples():  # [bootstrap-interval]
     data = [0.12, 0.15, 0.11, 0.20]
     exact = np.percentile([np.mean(draw) for draw in product(data, repeat=4)], [2.5, 97.5])
     np.testing.assert_allclose(exact, [0.115, 0.18], atol=1e-12)

@@ -53,14 +53,14 @@ class TestSideBySide:
         assert [by["EI"].job.seed for by in pairs[PROBLEM]] == [0]
 
 
-# [time-gains] of the dossier: EI costs 100 and 80 for .20 and .10, the method 50 and 60.
+# [time-gains]: EI costs 100 and 80 for .20 and .10, the method 50 and 60.
 ONE = {"EI": run("EI", [60, 40], [0.3, 0.2]), "m": run("m", [20, 30], [0.21, 0.4])}
 OTHER = {"EI": run("EI", [30, 50], [0.1, 0.3]), "m": run("m", [20, 40], [0.3, 0.1])}
 PAIRS = {"xgboost/a": [ONE], "xgboost/b": [OTHER]}
 
 
 class TestTradeOff:
-    def test_gain_and_loss_are_those_of_the_dossier(self):
+    def test_gain_and_loss_are_those_of_the_oracle(self):
         found = trade_off(PAIRS, "m")
         assert found["gain"]["mean"][0] == pytest.approx(37.5)
         assert found["loss"]["mean"][0] == pytest.approx(2.5)

@@ -66,7 +66,7 @@ def test_hartmann_cost_grows_with_the_mean_coordinate():
 
 
 def test_cmdp_minimum_is_a_ring_away_from_the_dearest_point():
-    # D23 of the dossier: -7.662466812 on |x| = 0.7819540, cost 6.0902298; centre cost 10, f = 0.
+    # -7.662466812 on |x| = 0.7819540, cost 6.0902298; centre cost 10, f = 0.
     angles = np.linspace(0.0, 2.0 * np.pi, 7)
     ring = 0.7819540 * np.column_stack([np.cos(angles), np.sin(angles)])
     assert CMDP.f(ring) == pytest.approx(-7.662466812, abs=1e-8)

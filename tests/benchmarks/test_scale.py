@@ -1,4 +1,4 @@
-"""The simulation of many workers against what queueing theory knows; its page is what was kept."""
+"""The simulation of many workers agrees with queueing theory, and its page with the results."""
 
 import json
 import math
@@ -26,8 +26,8 @@ def near(workers: int, run: float, **more: object) -> Setting:
 
 
 def repaired(workers: int, run: float, service: float) -> float:
-    """Jobs a second of a finite source of n, exponential times: with p_k proportional to
-    n! / (n - k)! (s/r)^k, the server is busy with probability 1 - p_0, and makes 1/s a second.
+    """Jobs per second of a finite source of n with exponential times: with p_k proportional to
+    n! / (n - k)! (s/r)^k, the server is busy with probability 1 - p_0 and serves 1/s per second.
     """
     ratio = service / run
     weights = [math.perm(workers, k) * ratio**k for k in range(workers + 1)]
@@ -40,19 +40,19 @@ def test_one_worker_does_one_thing_after_another():
     cycle = 0.1 + 0.5 + 0.2 + 1.0 + 0.04 + 2 * (0.05 + 0.02 + 0.03)
     found = simulate(costs, near(1, 1.0, cores=1.0), lasting=LONG)
     assert found.rate == pytest.approx(1 / cycle, rel=2 / (LONG / cycle))
-    # A database elsewhere adds the way there and back, twice a trial.
+    # A database on another machine adds a round trip for each statement of two commits.
     away = simulate(costs, near(1, 1.0), lasting=LONG)
     assert away.rate == pytest.approx(1 / (cycle + 2 * 6 * 0.0005), rel=2 / (LONG / cycle))
 
 
-def test_whoever_thinks_all_the_time_makes_one_trial_a_thought():
+def test_the_time_of_a_suggestion_limits_the_rate():
     found = simulate(overhead(0.25), near(50, 1.0, cores=100.0), lasting=LONG)
     assert found.rate == pytest.approx(4.0, rel=1e-3)
-    assert (found.limit, found.turn) == ("overhead", pytest.approx(1.0, rel=1e-3))
+    assert (found.limit, found.lock) == ("suggestion", pytest.approx(1.0, rel=1e-3))
     assert found.asking == pytest.approx(1 - 4.0 / 50, rel=1e-2)  # Little's law
 
 
-def test_without_thinking_nobody_waits():
+def test_without_overhead_no_worker_waits():
     found = simulate(overhead(9.0), near(30, 2.0, cores=100.0, suggests=False), lasting=LONG)
     assert found.rate == pytest.approx(15.0, rel=2e-3)
     assert found.limit == "none"
@@ -83,7 +83,7 @@ def test_the_same_seed_gives_the_same_answer():
     assert first.asks != other.asks
 
 
-def test_more_workers_make_more_trials_up_to_the_bend_and_no_fewer_beyond_it():
+def test_more_workers_make_more_trials_up_to_the_limit_and_no_fewer_beyond_it():
     costs = overhead(0.1, starting=0.02)
     rates = [
         simulate(costs, near(w, 1.0, cores=99.0), lasting=300.0).rate for w in (1, 2, 4, 8, 16, 64)
@@ -93,12 +93,12 @@ def test_more_workers_make_more_trials_up_to_the_bend_and_no_fewer_beyond_it():
     assert rates[5] == pytest.approx(10.0, rel=0.01)
 
 
-def test_thoughts_grow_with_what_runs():
+def test_suggestions_take_longer_with_more_running_trials():
     costs = Costs(overhead=((0.0, 1.0), (10.0, 2.0), (20.0, 8.0)))
     assert [costs.suggestion(r) for r in (0, 5, 10, 40)] == pytest.approx([1.0, 1.5, 2.0, 32.0])
 
 
-def test_a_batch_is_one_turn_and_a_thinker_of_its_own_lets_nobody_wait_for_thoughts():
+def test_a_batch_locks_once_and_a_separate_process_removes_the_wait_for_suggestions():
     costs = overhead(0.2, batch=((1, 1.0), (4, 2.0)))
     assert simulate(costs, near(40, 1.0, cores=99.0)).rate == pytest.approx(5.0, rel=0.01)
     found = simulate(costs, near(40, 1.0, cores=99.0, batch=4))
@@ -111,14 +111,14 @@ def test_a_batch_is_one_turn_and_a_thinker_of_its_own_lets_nobody_wait_for_thoug
     assert most.rate == pytest.approx(5.0, rel=0.02)
 
 
-def test_renewals_burden_the_row_with_the_square_of_the_workers():
+def test_the_load_of_renewals_grows_with_the_square_of_the_workers():
     costs = overhead(0.0, renewing=1e-4, locking=1e-4, row=1e-5)
     found = [simulate(costs, near(w, 60.0)).row for w in (50, 100, 200)]
     assert found[1] / found[0] < found[2] / found[1] < 4
     assert simulate(replace(costs, renewing=0.0), near(200, 60.0)).row < found[2] / 10
 
 
-def test_waking_everybody_costs_the_database_more_the_more_wait():
+def test_waking_every_waiting_worker_loads_the_database():
     costs = overhead(0.01, waking_served=0.01, waking_statements=8.0)
     herd, queue = (simulate(costs, Setting(200, 1.0, herd=h)) for h in (True, False))
     assert herd.database > 0.9 > queue.database
@@ -126,9 +126,9 @@ def test_waking_everybody_costs_the_database_more_the_more_wait():
     assert herd.statements > 10 * queue.statements
 
 
-def test_calls_are_timed_in_forked_processes_and_failures_are_not():
+def test_calls_in_forked_processes_are_timed_and_failed_calls_are_not():
     owner = SimpleNamespace(suggest=lambda x: 1 / x)
-    was = owner.suggest
+    original = owner.suggest
     with Timed(owner, "suggest") as timed:
         fork = multiprocessing.get_context("fork")
         processes = [fork.Process(target=owner.suggest, args=(2,)) for _ in range(3)]
@@ -138,12 +138,12 @@ def test_calls_are_timed_in_forked_processes_and_failures_are_not():
             process.join()
         with pytest.raises(ZeroDivisionError):
             owner.suggest(0)
-    assert owner.suggest is was
+    assert owner.suggest is original
     assert timed.rows.shape == (3, 3)
     assert (timed.rows[:, 1] >= timed.rows[:, 0]).all()
 
 
-def test_the_page_says_what_is_kept():
+def test_the_page_shows_the_kept_results():
     rows = json.loads(RESULTS.read_text())
     page = PAGE.read_text()
     assert measured_table(rows) in page, "run python -m benchmarks.speed.scale"

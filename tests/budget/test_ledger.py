@@ -69,25 +69,25 @@ def test_every_way_to_write_a_budget(given_as, limits):
 
 
 @pytest.mark.parametrize(
-    ("given_as", "says"),
+    ("given_as", "message"),
     [
-        (("",), "no amount"),
-        (("two hours",), "no amount"),
-        (("2h,",), "no amount"),
-        (("h",), "no amount"),
-        (("nan",), "no amount"),
-        (("$40k",), "no amount"),
+        (("",), "is not a budget"),
+        (("two hours",), "is not a budget"),
+        (("2h,",), "is not a budget"),
+        (("h",), "is not a budget"),
+        (("nan",), "is not a budget"),
+        (("$40k",), "is not a budget"),
         (
             ("40 parsecs",),
             r"unknown unit 'parsecs'.*worker_s.*kWh.*trials.*Budget\(40, 'parsecs'\)",
         ),
-        (("3 mWh",), "unknown unit 'mWh'"),  # neither a milli- nor a megawatt hour by guess
+        (("3 mWh",), "unknown unit 'mWh'"),  # ambiguous: milli- or megawatt hours
         (("2H",), "unknown unit 'H'"),
         (("$1,500",), "comma"),
-        (("2h $40",), "separate two limits by a comma"),
-        (("1h1h",), "separate two limits by a comma"),
-        (("1h30",), "separate two limits by a comma"),
-        (("1.2.3 s",), "separate two limits by a comma"),
+        (("2h $40",), "separate limits by a comma"),
+        (("1h1h",), "separate limits by a comma"),
+        (("1h30",), "separate limits by a comma"),
+        (("1.2.3 s",), "separate limits by a comma"),
         (("2h, 30m",), "s is limited twice"),
         (({"s": 60, "m": 1},), "s is limited twice"),
         (("0s",), "positive, finite"),
@@ -104,7 +104,7 @@ def test_every_way_to_write_a_budget(given_as, limits):
         ((None,), "positive, finite"),
         ((["2h"],), "positive, finite"),
         (({"s": "2h"},), "positive, finite"),
-        (({},), "no limit at all"),
+        (({},), "there is no limit"),
         ((2.5, "trials"), "whole.*such as 3"),
         (("0.5 trials",), "whole.*such as 1"),
         ((5, "two words"), "single word"),
@@ -117,8 +117,8 @@ def test_every_way_to_write_a_budget(given_as, limits):
         (({"s": 3}, "s"), "a unit goes with a plain number"),
     ],
 )
-def test_a_wrong_budget_is_one_clear_error(given_as, says):
-    with pytest.raises(InvalidInput, match=says):
+def test_a_wrong_budget_is_one_clear_error(given_as, message):
+    with pytest.raises(InvalidInput, match=message):
         Budget(*given_as)
 
 
@@ -169,7 +169,7 @@ def test_a_budget_is_a_value():
         budget.limits = {}
 
 
-# ---------------------------------------------------------------- words
+# ---------------------------------------------------------------- formatting
 @pytest.mark.parametrize(
     ("resource", "amount", "text"),
     [
@@ -204,7 +204,7 @@ def test_a_budget_is_a_value():
         ("credits", 5.0, "5 credits"),
     ],
 )
-def test_amounts_in_words(resource, amount, text):
+def test_formatted_amounts(resource, amount, text):
     assert format_amount(resource, amount) == text
 
 
@@ -226,7 +226,7 @@ def test_worth(worth, resource, rate):
 
 
 @pytest.mark.parametrize(
-    ("worth", "says"),
+    ("worth", "message"),
     [
         (0, "positive, finite"),
         (-1.0, "positive, finite"),
@@ -235,18 +235,18 @@ def test_worth(worth, resource, rate):
         (None, "positive, finite"),
         ("-1 = $20", "positive, finite"),
         ("0.01 = $0", "positive, finite"),
-        ("0.01", "expected a number, or a number = its price"),
-        ("1% = $20", "expected a number, or a number = its price"),
-        ("nan = $20", "expected a number, or a number = its price"),
-        ("0.01 =", "no amount"),
-        ("0.01 = $20 = $30", "no amount"),
-        ("0.01 = 2h", "the price is in s, but the cost is counted in usd. Write it in usd"),
-        ("0.01 = 20", "the price is in cost, but the cost is counted in usd"),
+        ("0.01", "expected a number, or a text of the form"),
+        ("1% = $20", "expected a number, or a text of the form"),
+        ("nan = $20", "expected a number, or a text of the form"),
+        ("0.01 =", "is not a budget"),
+        ("0.01 = $20 = $30", "is not a budget"),
+        ("0.01 = 2h", "the price is in s, but the cost is measured in usd. Give the price in usd"),
+        ("0.01 = 20", "the price is in cost, but the cost is measured in usd"),
         ("0.01 = $20, 2h", "the price is in usd and s, but"),
     ],
 )
-def test_a_wrong_worth_is_one_clear_error(worth, says):
-    with pytest.raises(InvalidInput, match=says):
+def test_a_wrong_worth_is_one_clear_error(worth, message):
+    with pytest.raises(InvalidInput, match=message):
         worth_of(worth, "usd")
 
 
@@ -262,16 +262,16 @@ def test_the_life_of_a_trial():
     done = longer.charge(0, {"usd": 4.5, "s": 80})
     assert (done.spent, done.reserved, done.left, done["s"].spent) == (4.5, 0, 35.5, 80)
     assert dict(done.reserved_for(0)) == {}
-    assert (empty.spent, running.reserved) == (0, 3)  # events make new ledgers
+    assert (empty.spent, running.reserved) == (0, 3)  # a ledger is immutable
     assert pickle.loads(pickle.dumps(longer)) == longer
 
 
-def test_an_overrun_is_paid_and_shown():
+def test_an_overrun_is_charged_and_left_is_negative():
     ledger = Ledger.of(Budget(10)).charge(None, {"cost": 12})
     assert (ledger.spent, ledger.left) == (12, -2)
 
 
-def test_thinking_is_charged_where_there_are_seconds():
+def test_overhead_is_charged_to_an_account_in_seconds():
     ledger = Ledger.of(Budget("$5, 10s")).charge_overhead(0.25).charge_overhead(0.5)
     assert ledger["s"] == Account(limit=10, spent=0.75, overhead=0.75)
     assert ledger["usd"] == Account(limit=5)
@@ -279,7 +279,7 @@ def test_thinking_is_charged_where_there_are_seconds():
     assert Ledger.of(Budget("$5")).charge_overhead(3) == Ledger.of(Budget("$5"))
 
 
-def test_trials_count_themselves():
+def test_the_ledger_counts_trials():
     ledger = Ledger.of(Budget({"usd": 5, "trials": 3})).reserve(0, {"usd": 1})
     assert (ledger["trials"].reserved, ledger["trials"].left) == (1, 2)
     ledger = ledger.extend(0, {"usd": 1})
@@ -288,7 +288,7 @@ def test_trials_count_themselves():
     assert (ledger["trials"].spent, ledger["trials"].reserved) == (2, 0)
 
 
-def test_without_a_budget_everything_is_kept_and_nothing_limited():
+def test_without_a_budget_everything_is_counted_and_nothing_limited():
     ledger = Ledger.of(None)
     assert (ledger.resources, ledger.limit, ledger.left) == (("cost",), math.inf, math.inf)
     ledger = ledger.reserve(0, {"cost": 2}).charge(0, {"cost": 3, "usd": 1})
@@ -301,7 +301,7 @@ def test_a_ledger_knows_its_accounts():
     assert list(ledger) == ["s", "usd"]
     assert "usd" in ledger
     assert "kWh" not in ledger
-    with pytest.raises(InvalidInput, match="No account 'kWh': this ledger has s, usd"):
+    with pytest.raises(InvalidInput, match="There is no account 'kWh': this ledger has s, usd"):
         ledger["kWh"]
 
 
@@ -311,26 +311,26 @@ def test_an_impossible_amount_is_refused(event, amount):
     ledger = Ledger.of(Budget("10s")).reserve(0, {})
     number = 1 if event == "reserve" else 0
     arguments = (amount,) if event == "charge_overhead" else (number, {"s": amount})
-    with pytest.raises(InvalidInput, match="finite amount that is not negative"):
+    with pytest.raises(InvalidInput, match="finite amount of at least 0"):
         getattr(ledger, event)(*arguments)
 
 
 def test_impossible_events_are_refused():
     ledger = Ledger.of(Budget("10s, 5 trials")).reserve(0, {"s": 1})
-    with pytest.raises(InvalidInput, match="already holds"):
+    with pytest.raises(InvalidInput, match="already has a reservation"):
         ledger.reserve(0, {"s": 1})
-    with pytest.raises(InvalidInput, match="Trial 1 holds nothing"):
+    with pytest.raises(InvalidInput, match="Trial 1 has no reservation"):
         ledger.extend(1, {"s": 1})
     with pytest.raises(InvalidInput, match="'usd' is not in the budget, which limits s, trials"):
         ledger.charge(0, {"usd": 1})
-    with pytest.raises(InvalidInput, match="trials are counted here"):
+    with pytest.raises(InvalidInput, match="the ledger counts trials itself"):
         ledger.charge(0, {"trials": 1})
 
 
 amounts = st.fixed_dictionaries({}, optional=dict.fromkeys(["s", "usd"], st.floats(0, 1e6)))
 events = st.lists(
     st.tuples(
-        st.sampled_from(["reserve", "extend", "charge", "elsewhere", "charge_overhead"]),
+        st.sampled_from(["reserve", "extend", "charge", "imported", "charge_overhead"]),
         st.integers(0, 4),
         amounts,
     ),
@@ -340,38 +340,38 @@ events = st.lists(
 
 @given(events, st.floats(1e-3, 1e6), st.integers(1, 20))
 def test_every_sequence_of_events_balances(sequence, limit, trials):
-    """Against a plain list of what was paid and a plain dict of what is held."""
+    """Compare with a plain list of payments and a plain dict of reservations."""
     ledger = Ledger.of(Budget({"usd": limit, "s": 3 * limit, "trials": trials}))
-    paid, suggestion, holds = [], [], {}
+    paid, overhead, reservations = [], [], {}
     for event, number, given_amounts in sequence:
         if event == "charge_overhead":
             seconds = given_amounts.get("s", 0.0)
             ledger = ledger.charge_overhead(seconds)
-            suggestion.append(seconds)
+            overhead.append(seconds)
             paid.append({"s": seconds})
-        elif event in ("charge", "elsewhere"):
+        elif event in ("charge", "imported"):
             ledger = ledger.charge(number if event == "charge" else None, given_amounts)
             paid.append({**given_amounts, "trials": 1})
             if event == "charge":
-                holds.pop(number, None)
-        elif event == "reserve" and number not in holds:
+                reservations.pop(number, None)
+        elif event == "reserve" and number not in reservations:
             ledger = ledger.reserve(number, given_amounts)
-            holds[number] = [{**given_amounts, "trials": 1}]
-        elif event == "extend" and number in holds:
+            reservations[number] = [{**given_amounts, "trials": 1}]
+        elif event == "extend" and number in reservations:
             ledger = ledger.extend(number, given_amounts)
-            holds[number].append(given_amounts)
+            reservations[number].append(given_amounts)
 
         for resource in ledger:
             account = ledger[resource]
-            held = [part.get(resource, 0) for parts in holds.values() for part in parts]
+            reserved = [part.get(resource, 0) for parts in reservations.values() for part in parts]
             assert account.spent == pytest.approx(sum(p.get(resource, 0) for p in paid))
-            assert account.reserved == pytest.approx(sum(held))
+            assert account.reserved == pytest.approx(sum(reserved))
             scale = max(account.limit, account.spent, account.reserved)
             total = account.spent + account.reserved + account.left
             assert total == pytest.approx(account.limit, abs=1e-15 * 4 * scale)
             assert 0 <= account.overhead <= account.spent
-        assert ledger["s"].overhead == pytest.approx(sum(suggestion))
+        assert ledger["s"].overhead == pytest.approx(sum(overhead))
 
-    for number in list(holds):
+    for number in list(reservations):
         ledger = ledger.charge(number, {})
     assert [ledger[resource].reserved for resource in ledger] == [0, 0, 0]  # exactly

@@ -1,4 +1,4 @@
-"""Calling the command line in this process, in a folder of its own."""
+"""Call the command line in this process, in an empty folder."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ import pytest
 
 from farthing.cli import main
 
-# Random points and a budget of trials: no model is fitted, so a test takes its trials' time.
+# Random points and a budget of trials: a test fits no model, so it takes only the trials' time.
 QUICK = ["--policy", "random", "--budget", "3 trials"]
 
 
-class Said(NamedTuple):
-    """How a command ended and what it printed."""
+class Completed(NamedTuple):
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -28,7 +28,7 @@ def farthing(tmp_path, monkeypatch, capfd):
         capfd.readouterr()
         with pytest.raises(SystemExit) as exit:
             main(list(arguments))
-        return Said(exit.value.code, *capfd.readouterr())
+        return Completed(exit.value.code, *capfd.readouterr())
 
     return call
 
@@ -36,13 +36,13 @@ def farthing(tmp_path, monkeypatch, capfd):
 @pytest.fixture
 def study(farthing):
     """A finished study of three trials, `default` in `farthing.db`."""
-    said = farthing("run", *QUICK, "--param", "x=float:0:1", "--", *printing("{x}"))
-    assert said.code == 0, said.err
+    result = farthing("run", *QUICK, "--param", "x=float:0:1", "--", *printing("{x}"))
+    assert result.code == 0, result.err
     return farthing
 
 
 def printing(value):
-    """A command that prints its result; it gets the value as an argument of its own."""
+    """A command that prints its result; the value is one of its arguments."""
     return ["sh", "-c", 'echo "{\\"value\\": $0, \\"cost\\": 2}"', value]
 
 

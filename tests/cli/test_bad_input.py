@@ -1,4 +1,4 @@
-"""Whatever goes wrong: one clear sentence, a defined exit code, nothing lost."""
+"""Errors: one line on stderr, a defined exit code, and no data is lost."""
 
 import json
 import os
@@ -11,45 +11,45 @@ from processes import FOREVER
 X = ["--param", "x=float:0:1"]
 
 
-def is_one_sentence(said, *parts):
-    """A usage error: nothing on stdout, one line on stderr, no traceback."""
-    assert said.code == 2
-    assert said.out == ""
-    assert len(said.err.splitlines()) == 1
-    assert said.err.startswith("Error: ")
-    return all(part in said.err for part in parts)
+def is_one_line(result, *parts):
+    """Whether a usage error has nothing on stdout, and one line on stderr with these parts."""
+    assert result.code == 2
+    assert result.out == ""
+    assert len(result.err.splitlines()) == 1
+    assert result.err.startswith("Error: ")
+    return all(part in result.err for part in parts)
 
 
 def trials_of(farthing):
     return json.loads(farthing("trials", "--format", "json").out)
 
 
-# ── what was typed ─────────────────────────────────────────────────────────────────────────────
+# ── invalid options ──────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["--budget", "5m", "--", "true"], ["nothing to tune", "--param"]),
+        (["--budget", "5m", "--", "true"], ["no parameters to tune", "--param"]),
         (["--budget", "5m", *X], ["no command", "farthing run ... --"]),
-        ([*X, "--", "true", "{x}"], ["never end", "--budget"]),
+        ([*X, "--", "true", "{x}"], ["would never end", "--budget"]),
         (["--budget", "5 parsecs", *X, "--", "true"], ["unknown unit 'parsecs'"]),
-        (["--budget", "5m", "--param", "x", "--", "true"], ["expected a name"]),
+        (["--budget", "5m", "--param", "x", "--", "true"], ["expected a name and a range"]),
         (["--budget", "5m", "--param", "x=float:1:0", "--", "true"], ["low"]),
         (["--budget", "5m", *X, "--policy", "coling", "--", "true"], ["Did you mean cooling?"]),
         (["--budget", "5m", *X, "--stop", "targe(1)", "--", "true"], ["Did you mean target?"]),
         (
             ["--budget", "5m", *X, "--policy", "ei", "--worth", "1", "--", "true"],
-            ["read by nothing"],
+            ["has no effect"],
         ),
         (["--budget", "5m", *X, "--stop", "not_worth_it", "--", "true"], ["--worth"]),
-        (["--budget", "5m", *X, "--rate", "$3/h", "--", "true"], ["read by nothing", "usd"]),
+        (["--budget", "5m", *X, "--rate", "$3/h", "--", "true"], ["has no effect", "usd"]),
         (["--budget", "$5", *X, "--rate", "3", "--", "true"], ["price per time"]),
-        (["--budget", "5m", *X, "--cost", "cpu", "--", "true"], ["read by nothing", "worker_m"]),
-        (["--budget", "5m", *X, "--cost", "reported", "--", "true"], ["always counts"]),
+        (["--budget", "5m", *X, "--cost", "cpu", "--", "true"], ["has no effect", "worker_m"]),
+        (["--budget", "5m", *X, "--cost", "reported", "--", "true"], ["always used"]),
         (
             ["--budget", "5m", *X, "--cost", "linear", "--cost", "log_gp", "--", "true"],
-            ["one model"],
+            ["one cost model"],
         ),
         (["--budget", "5m", *X, "--timeout", "soon", "--", "true"], ["soon"]),
         (
@@ -68,15 +68,15 @@ def trials_of(farthing):
         ),
         (
             ["--budget", "5m", *X, "--cost", "math:sqrt", "--", "true", "{x}"],
-            ["the known cost of", "cannot be computed: TypeError"],
+            ["The cost function failed at", "TypeError"],
         ),
         (["--budget", "5m", *X, "--cost", "math:pi", "--", "true"], ["--cost math:pi: expected a"]),
         (
             ["--budget", "5m", *X, "--param", "x=float:0:2", "--", "true"],
             ["--param x is given twice: float:0:1 and float:0:2"],
         ),
-        (["--budget", "soon", *X, "--", "true"], ["'soon' is no amount", '"2h"']),
-        (["--budget", "5m", *X, "--worth", "1 = x", "--", "true"], ["'x' is no amount"]),
+        (["--budget", "soon", *X, "--", "true"], ["'soon' is not a budget", '"2h"']),
+        (["--budget", "5m", *X, "--worth", "1 = x", "--", "true"], ["'x' is not a budget"]),
         (["--budget", "$5", *X, "--rate", "x/h", "--", "true"], ["--rate 'x/h': expected a price"]),
         (["--budget", "5m", *X, "--", "true", "{y}"], ["asks for {y}", "only x"]),
         (["--budget", "5m", *X, "--", "no-such-program", "{x}"], ["no program 'no-such-program'"]),
@@ -88,9 +88,9 @@ def trials_of(farthing):
         ),
     ],
 )
-def test_a_run_that_cannot_begin(farthing, tmp_path, arguments, parts):
-    assert is_one_sentence(farthing("run", *arguments), *parts)
-    assert list(tmp_path.iterdir()) == []  # not even a database was made
+def test_a_run_that_cannot_start(farthing, tmp_path, arguments, parts):
+    assert is_one_line(farthing("run", *arguments), *parts)
+    assert list(tmp_path.iterdir()) == []  # not even a database was created
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_a_run_that_cannot_begin(farthing, tmp_path, arguments, parts):
         (["explain", "one"], "one"),
     ],
 )
-def test_what_click_refuses_is_a_usage_error(farthing, arguments, part):
-    said = farthing(*arguments)
-    assert (said.code, said.out) == (2, "")
-    assert part in said.err
-    assert "Traceback" not in said.err
+def test_errors_of_click_are_usage_errors(farthing, arguments, part):
+    result = farthing(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert part in result.err
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.parametrize(
@@ -117,19 +117,19 @@ def test_what_click_refuses_is_a_usage_error(farthing, arguments, part):
         ("[run\n", "cannot be read"),
         ("[runs]\n", "expected the tables [run], [params] and [env], not runs"),
         ("run = 3\n", "expected the tables"),
-        ("[run]\nbuget = '5m'\n", "no setting 'buget'"),
+        ("[run]\nbuget = '5m'\n", "unknown setting 'buget'"),
         (
             "[run]\nbudget='5m'\ncommand='true'\n[params]\nx='float:0:1'\n",
-            "expected a list of texts",
+            "expected a list of strings",
         ),
-        ("[run]\ncommand=[1]\nbudget='5m'\n[params]\nx='float:0:1'\n", "a list of texts"),
-        ("[run]\nworkers='4'\n", "workers = '4': expected a whole number"),
-        ("[run]\nfailures-in-a-row=true\n", "failures_in_a_row = True: expected a whole"),
+        ("[run]\ncommand=[1]\nbudget='5m'\n[params]\nx='float:0:1'\n", "a list of strings"),
+        ("[run]\nworkers='4'\n", "workers = '4': expected an integer"),
+        ("[run]\nfailures-in-a-row=true\n", "failures_in_a_row = True: expected an integer"),
     ],
 )
-def test_a_file_with_mistakes(farthing, tmp_path, text, part):
+def test_a_config_file_with_errors(farthing, tmp_path, text, part):
     (tmp_path / "farthing.toml").write_text(text)
-    assert is_one_sentence(farthing("run"), part)
+    assert is_one_line(farthing("run"), part)
 
 
 def test_a_conditional_parameter_needs_a_question_mark(farthing, tmp_path):
@@ -138,11 +138,11 @@ def test_a_conditional_parameter_needs_a_question_mark(farthing, tmp_path):
     )
     run = ["run", "--budget", "1 trials", "--policy", "random", "--", "sh", "-c"]
     echo = "echo '{\"value\": 1}'"
-    assert is_one_sentence(farthing(*run, echo, "{m}"), "--m={m?}")
+    assert is_one_line(farthing(*run, echo, "{m}"), "--m={m?}")
     assert farthing(*run, echo, "--m={m?}").code == 0
 
 
-# ── what the command does ──────────────────────────────────────────────────────────────────────
+# ── commands that fail ───────────────────────────────────────────────────────────────────────────
 
 
 def run_bad(farthing, code, *options):
@@ -161,69 +161,71 @@ def run_bad(farthing, code, *options):
         ("echo '{\"value\": NaN}'", "expected a finite number"),
         ('echo \'{"value": "good"}\'', "expected a finite number"),
         ("echo '{\"loss\": 1}'", "without a result"),
-        ("echo oh dear >&2; exit 3", "exit code 3"),
+        ("echo bad news >&2; exit 3", "exit code 3"),
         ("kill -SEGV $$", "signal 11"),
     ],
 )
 def test_a_command_without_a_result(farthing, code, part):
-    said = run_bad(farthing, code)
-    assert said.code == 1
-    assert "No trial succeeded." in said.err
-    assert part in said.out
+    result = run_bad(farthing, code)
+    assert result.code == 1
+    assert "No trial succeeded." in result.err
+    assert part in result.out
     assert {row["state"] for row in trials_of(farthing)} == {"failed"}
     assert all(part in row["error"] for row in trials_of(farthing))
 
 
-def test_what_it_wrote_before_it_failed_is_shown(farthing):
-    said = run_bad(farthing, "echo oh dear >&2; exit 3")
-    assert "stopped: 3 trials in a row failed; the first of them:" in said.out
-    assert "oh dear" in said.out
+def test_the_output_before_a_failure_is_shown(farthing):
+    result = run_bad(farthing, "echo bad news >&2; exit 3")
+    assert "stopped: 3 trials in a row failed; the first error was:" in result.out
+    assert "bad news" in result.out
     for command in ("status", "studies"):  # in one line
-        assert "3 trials in a row failed; the first of them: it ended" in farthing(command).out
+        assert "3 trials in a row failed; the first error was: it ended" in farthing(command).out
 
 
-def test_a_budget_of_money_and_a_program_that_names_no_price(farthing):
+def test_a_budget_of_money_and_a_program_that_reports_no_cost(farthing):
     value = ["sh", "-c", "echo '{\"value\": 1}'"]
-    said = farthing("run", "--budget", "$3", "--param", "x=float:0:1", "--", *value)
-    assert said.code == 2
-    assert "trial 0 did not say what it cost in usd" in said.out
+    result = farthing("run", "--budget", "$3", "--param", "x=float:0:1", "--", *value)
+    assert result.code == 2
+    assert "trial 0 did not report its cost in usd" in result.out
 
 
 def test_a_command_that_prints_a_megabyte(farthing):
-    said = run_bad(
+    result = run_bad(
         farthing, "head -c 1000000 /dev/zero | tr '\\0' 'x'; echo; echo '{\"value\": 1}'"
     )
-    assert said.code == 0
-    assert len(said.out) < 10_000
+    assert result.code == 0
+    assert len(result.out) < 10_000
     assert [row["value"] for row in trials_of(farthing)] == [1.0] * 3
 
 
 def test_a_command_that_ignores_sigterm(farthing):
-    said = farthing(
+    result = farthing(
         *("run", "--policy", "random", "--budget", "1 trials", "--timeout", "0.2s"),
         *("--grace", "0.1s", *X, "--"),
         *("sh", "-c", f"trap '' TERM; sleep {FOREVER} & sleep {FOREVER}", "{x}"),
     )
-    assert said.code == 1
+    assert result.code == 1
     (row,) = trials_of(farthing)
     assert (row["state"], row["censored"]) == ("killed", 1)
     assert 0.2 <= row["run_s"] < FOREVER
-    assert "timeout of 0.2 s" in said.out
+    assert "timeout of 0.2 s" in result.out
 
 
 def test_a_parameter_in_no_argument_is_in_the_environment(farthing):
-    said = farthing(
+    result = farthing(
         *("run", "--policy", "random", "--budget", "1 trials", *X, "--"),
         *("sh", "-c", 'echo "{\\"value\\": 1, \\"seen\\": $FARTHING_PARAMS}" | tee seen'),
     )
-    assert said.code == 0
-    assert said.err == "No argument has {x}: the command finds it in FARTHING_PARAMS.\n"
+    assert result.code == 0
+    assert result.err == (
+        "{x} does not appear in the command. The command can read it from FARTHING_PARAMS.\n"
+    )
     (row,) = trials_of(farthing)
     with open("seen") as file:
         assert json.load(file)["seen"] == row["params"]
 
 
-# ── the database ───────────────────────────────────────────────────────────────────────────────
+# ── the database ─────────────────────────────────────────────────────────────────────────────────
 
 
 def run_on(farthing, storage, name="new"):
@@ -235,15 +237,15 @@ def run_on(farthing, storage, name="new"):
 
 
 @pytest.mark.parametrize("command", ["status", "best", "trials", "export", "stop"])
-def test_looking_makes_no_database(farthing, tmp_path, command):
-    assert is_one_sentence(farthing(command), "no database 'farthing.db' here", "farthing run")
+def test_reading_creates_no_database(farthing, tmp_path, command):
+    assert is_one_line(farthing(command), "no database 'farthing.db' here", "farthing run")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_study_that_is_not_there(study):
-    said = study("best", "--name", "other")
-    assert is_one_sentence(said, "no study 'other'", "'default'")
-    assert "Study." not in said.err
+def test_a_study_that_does_not_exist(study):
+    result = study("best", "--name", "other")
+    assert is_one_line(result, "no study 'other'", "'default'")
+    assert "Study." not in result.err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
@@ -251,47 +253,47 @@ def test_a_database_that_is_read_only(study):
     os.chmod("farthing.db", 0o444)
     os.chmod(".", 0o555)
     try:
-        assert is_one_sentence(run_on(study, "farthing.db"), "cannot be written to")
+        assert is_one_line(run_on(study, "farthing.db"), "cannot be written to")
     finally:
         os.chmod(".", 0o755)
 
 
 def test_a_database_opened_read_only(study):
-    # What root can test: SQLite itself is told to refuse.
-    said = run_on(study, "sqlite:///file:farthing.db?mode=ro&uri=true")
-    assert is_one_sentence(said, "cannot be written to")
+    # Root ignores file permissions, so SQLite itself opens the file read-only.
+    result = run_on(study, "sqlite:///file:farthing.db?mode=ro&uri=true")
+    assert is_one_line(result, "cannot be written to")
 
 
 def test_a_database_that_is_locked(study, monkeypatch):
     monkeypatch.setattr("farthing.storage.database.PATIENCE", 0.1)
     with closing(sqlite3.connect("farthing.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        assert is_one_sentence(run_on(study, "farthing.db"), "was locked by another program")
+        assert is_one_line(run_on(study, "farthing.db"), "was locked by another program")
         other.execute("ROLLBACK")
 
 
 def test_a_database_that_is_unreachable(farthing):
     pytest.importorskip("psycopg")
-    said = run_on(farthing, "postgresql://nobody:secret@127.0.0.1:1/none")
-    assert is_one_sentence(said, "cannot be reached")
-    assert "secret" not in said.err
+    result = run_on(farthing, "postgresql://nobody:secret@127.0.0.1:1/none")
+    assert is_one_line(result, "cannot be reached")
+    assert "secret" not in result.err
 
 
 def test_a_database_of_a_newer_schema(study):
     with closing(sqlite3.connect("farthing.db")) as database:
         database.execute("UPDATE farthing_schema SET version = 99")
         database.commit()
-    assert is_one_sentence(study("status"), "schema version 99", "upgrade")
+    assert is_one_line(study("status"), "schema version 99", "Upgrade")
 
 
-def test_a_file_that_is_no_database(farthing, tmp_path):
+def test_a_file_that_is_not_a_database(farthing, tmp_path):
     (tmp_path / "farthing.db").write_text("to be or not to be, " * 100)
-    assert is_one_sentence(farthing("status"), "it is not a database")
+    assert is_one_line(farthing("status"), "it is not a database")
 
 
-def test_a_folder_that_is_not_there(farthing):
-    assert is_one_sentence(run_on(farthing, "no/such/folder/x.db"), "does not exist")
+def test_a_folder_that_does_not_exist(farthing):
+    assert is_one_line(run_on(farthing, "no/such/folder/x.db"), "does not exist")
 
 
-def test_a_url_of_another_kind(farthing):
-    assert is_one_sentence(run_on(farthing, "mysql://x/y"), "SQLite file or on a PostgreSQL")
+def test_a_url_of_another_database(farthing):
+    assert is_one_line(run_on(farthing, "mysql://x/y"), "SQLite file or on a PostgreSQL")

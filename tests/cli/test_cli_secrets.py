@@ -1,4 +1,4 @@
-"""What the command line says of an address with a password, and where it finds one."""
+"""Database addresses with a password: what the command line prints, and where it reads them."""
 
 import shlex
 
@@ -18,30 +18,32 @@ ADDRESS = "postgresql://me:s3cret@127.0.0.1:1/tune"
         (["run", "--param", "key=int:1:5"], "run --param key=int:1:5"),
     ],
 )
-def test_go_on_with_names_the_variable(given, shown, monkeypatch):
+def test_the_command_to_resume_names_the_variable(given, shown, monkeypatch):
     monkeypatch.setattr("sys.argv", ["farthing", *given, "--", "train", "--db", ADDRESS, "{x}"])
-    said = same_command()
-    assert said.startswith(f"farthing {shown}")
-    assert "s3cret" not in said
-    assert shlex.split(said)[-1] == "{x}"
+    result = same_command()
+    assert result.startswith(f"farthing {shown}")
+    assert "s3cret" not in result
+    assert shlex.split(result)[-1] == "{x}"
 
 
 @pytest.mark.parametrize(
     "command", [["status"], ["best"], ["stop"], ["worker", "-", "svm"], ["export"]]
 )
-def test_the_variable_is_read_wherever_storage_is(command, farthing, monkeypatch):
+def test_every_command_with_storage_reads_the_variable(command, farthing, monkeypatch):
     monkeypatch.setenv("FARTHING_STORAGE", ADDRESS)
-    said = farthing(*command)
-    assert said.code == 2
-    assert "postgresql+psycopg://me:***@127.0.0.1:1/tune" in said.err
-    assert "s3cret" not in said.err
+    result = farthing(*command)
+    assert result.code == 2
+    assert "postgresql+psycopg://me:***@127.0.0.1:1/tune" in result.err
+    assert "s3cret" not in result.err
 
 
-def test_a_study_is_made_and_found_where_the_variable_says(farthing, quick, printing, monkeypatch):
-    monkeypatch.setenv("FARTHING_STORAGE", "elsewhere.db")
+def test_a_study_is_created_and_found_in_the_database_of_the_variable(
+    farthing, quick, printing, monkeypatch
+):
+    monkeypatch.setenv("FARTHING_STORAGE", "other.db")
     run = ("run", *quick, "--param", "x=float:0:1", "--", *printing("{x}"))
     assert farthing(*run).code == 0
-    assert "3" in farthing("status", "--storage", "elsewhere.db").out
+    assert "3" in farthing("status", "--storage", "other.db").out
     again = farthing(*run)
-    assert "in elsewhere.db" in again.out
+    assert "in other.db" in again.out
     assert "trials" in farthing("status").out

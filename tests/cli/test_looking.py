@@ -1,4 +1,4 @@
-"""Looking at a study, explaining it, and moving its trials."""
+"""Showing a study, explaining its trials, exporting and importing them."""
 
 import csv
 import io
@@ -10,9 +10,9 @@ import pytest
 from farthing import Study
 
 
-def data(said):
-    assert said.code == 0, said.err
-    return json.loads(said.out)
+def data(result):
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
 def test_trials_are_a_list_of_objects(study):
@@ -44,9 +44,9 @@ def test_best_is_the_best(study):
 
 def test_best_of_nothing(farthing):
     Study.create("farthing.db", name="default", space={"x": _float()}).close()
-    said = farthing("best")
-    assert (said.code, said.out) == (1, "")
-    assert "No trial has returned a value yet." in said.err
+    result = farthing("best")
+    assert (result.code, result.out) == (1, "")
+    assert "No trial has returned a value yet." in result.err
 
 
 def _float():
@@ -81,8 +81,8 @@ def test_export_and_import(study, tmp_path):
     for file in ("a.csv", "a.json"):
         fresh = Study.create("b.db", name=file, space={"x": _float()}, budget="$9")
         fresh.close()
-        said = study("import", file, "--storage", "b.db", "--name", file)
-        assert said.out == "Taken in: 3 values.\nColumns that nothing reads: cost_cost.\n"
+        result = study("import", file, "--storage", "b.db", "--name", file)
+        assert result.out == "Imported: 3 values.\nColumns without effect: cost_cost.\n"
         taken = data(study("trials", "--storage", "b.db", "--name", file, "--format", "json"))
         assert [t["value"] for t in taken] == [
             t["value"] for t in data(study("trials", "--format", "json"))
@@ -96,18 +96,18 @@ def test_import_values_or_costs_alone(study, tmp_path):
     ]
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     counted = {
-        "--no-values": ("Taken in: 2 prices.\n", []),
+        "--no-values": ("Imported: 2 costs without a value.\n", []),
         "--no-costs": (
-            "Taken in: 1 value.\nIgnored: 1 row.\n"
-            "  row 2: it was killed, and has neither a value nor a cost.\n",
+            "Imported: 1 value.\nIgnored: 1 row.\n"
+            "  row 2: the trial was killed, and it has neither a value nor a cost.\n",
             [{"x": 0.1}],
         ),
     }
     for switch, (expected, params) in counted.items():
         Study.create("b.db", name=switch, space={"x": _float()}, budget="$9").close()
         where = ["--storage", "b.db", "--name", switch]
-        said = study("import", "rows.json", switch, *where).out
-        assert said == expected
+        result = study("import", "rows.json", switch, *where).out
+        assert result == expected
         taken = data(study("trials", *where, "--format", "json"))
         assert [trial["params"] for trial in taken] == params
         assert all(trial["cost"] == {} for trial in taken)
@@ -115,13 +115,17 @@ def test_import_values_or_costs_alone(study, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("[1, 2]", "a list of objects"), ("{", "cannot be read"), ("a,b\n1,2\n", "no column 'value'")],
+    [
+        ("[1, 2]", "a JSON list of objects"),
+        ("{", "cannot be read"),
+        ("a,b\n1,2\n", "no column 'value'"),
+    ],
 )
 def test_import_of_something_else(study, tmp_path, text, part):
     (tmp_path / "bad").write_text(text)
-    said = study("import", "bad")
-    assert (said.code, said.out) == (2, "")
-    assert part in said.err
+    result = study("import", "bad")
+    assert (result.code, result.out) == (2, "")
+    assert part in result.err
     assert study("import", "none").code == 2
     assert len(data(study("trials", "--format", "json"))) == 3
 
@@ -133,12 +137,12 @@ def test_policies_and_rules_are_listed(farthing):
     assert "not_worth_it" in farthing("rules").out
 
 
-# ── why ────────────────────────────────────────────────────────────────────────────────────────
+# ── explain ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
 def priced(farthing):
-    """A study whose costs rise with x, of which the first five points are a start."""
+    """A study whose costs rise with x; the first five points are the initial design."""
     study = Study.create("farthing.db", name="default", space={"x": _float()}, budget="$60")
     for _ in range(9):
         trial = study.ask()
@@ -147,7 +151,7 @@ def priced(farthing):
     return farthing
 
 
-def test_explain_a_point_of_the_start(priced):
+def test_explain_a_point_of_the_initial_design(priced):
     facts = data(priced("explain", "0", "--format", "json"))
     assert facts["because"].startswith("the middle of the space (point 1 of")
     assert facts["best_before"] is None
@@ -155,7 +159,7 @@ def test_explain_a_point_of_the_start(priced):
     assert "there was no model yet" in priced("explain", "0").out
 
 
-def test_explain_says_what_was_promised_and_what_came(priced):
+def test_explain_shows_expectation_and_result(priced):
     trials = data(priced("trials", "--format", "json"))
     facts = data(priced("explain", "8", "--format", "json"))
     assert facts["best_before"] == min(trial["value"] for trial in trials[:8])
@@ -165,15 +169,15 @@ def test_explain_says_what_was_promised_and_what_came(priced):
     assert 0 < facts["share_of_the_most"] <= 1
     assert facts["expected_improvement"] > 0
     assert facts["running_then"] == []
-    # What is believed again is what was believed then: the sentence stored at the time says so.
-    said = float(re.search(r"expected improvement ([\d.e-]+)", facts["because"])[1])
-    assert facts["expected_improvement"] == pytest.approx(said, rel=0.02)
+    # The models fitted again agree with the sentence that was stored at the time.
+    stated = float(re.search(r"expected improvement ([\d.e-]+)", facts["because"])[1])
+    assert facts["expected_improvement"] == pytest.approx(stated, rel=0.02)
     words = priced("explain", "8").out
-    assert re.search(r"points? that promises? most for the price", words)
-    assert "most improvement per cost^a for a from" in words or "However much" in words
+    assert re.search(r"the Pareto front of improvement and cost \(\d+ points?", words)
+    assert re.search(r"It (has|does not have) the highest improvement / cost\^a for a", words)
 
 
-def test_explain_knows_who_was_running(farthing):
+def test_explain_lists_the_trials_that_were_running(farthing):
     study = Study.create("farthing.db", name="default", space={"x": _float()}, budget="$60")
     first, second = study.ask(), study.ask()
     study.tell(first, 1.0, cost=1.0)
@@ -185,10 +189,10 @@ def test_explain_knows_who_was_running(farthing):
 
 
 @pytest.mark.parametrize("number", ["3", "99"])
-def test_explain_a_trial_that_is_not_there(study, number):
-    said = study("explain", number)
-    assert (said.code, said.out) == (2, "")
-    assert f"There is no trial {number}: the study has 0 to 2." in said.err
+def test_explain_a_trial_that_does_not_exist(study, number):
+    result = study("explain", number)
+    assert (result.code, result.out) == (2, "")
+    assert f"There is no trial {number}: the study has 0 to 2." in result.err
 
 
 # ── costs ──────────────────────────────────────────────────────────────────────────────────────
@@ -200,33 +204,33 @@ def test_costs_are_shown_with_their_predictions(farthing):
     for k in range(8):
         study.add({"x": k / 8}, 1.0, cost=1.0 + k)
     study.close()
-    said = farthing("costs")
-    assert said.code == 0
-    summary, _, table = said.out.partition("\n\n")
+    result = farthing("costs")
+    assert result.code == 0
+    summary, _, table = result.out.partition("\n\n")
     assert summary.startswith("cost in:  cost\nmodel:    ")
     assert re.search(r"drivers:  x (9\d|100)% \(x \d", summary)
-    assert re.search(r"error: .* in ln cost: a factor of \d\.\d\d", summary)
-    assert "of the bills in the 80% band" in summary
+    assert re.search(r"error: .* in ln cost, a factor of \d\.\d\d", summary)
+    assert "of the costs in the 80% band" in summary
     assert len(table.strip().splitlines()) == 9
     (facts,) = data(farthing("costs", "--format", "json"))
-    assert facts["bills"] == len(facts["trials"]) == 8
+    assert facts["costs"] == len(facts["trials"]) == 8
     rows = list(csv.DictReader(io.StringIO(farthing("costs", "--format", "csv").out)))
     assert [float(row["paid"]) for row in rows] == [1.0 + k for k in range(8)]
 
 
 def test_costs_of_nothing(farthing):
     Study.create("farthing.db", name="default", space={"x": _float()}).close()
-    said = farthing("costs")
-    assert (said.code, said.out) == (1, "")
-    assert "No cost is learnt yet" in said.err
+    result = farthing("costs")
+    assert (result.code, result.out) == (1, "")
+    assert "There is no cost model yet" in result.err
 
 
-# ── how wide ───────────────────────────────────────────────────────────────────────────────────
+# ── width ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
-def wordy(farthing):
-    """A study of twelve parameters, some trials of which failed with long sentences."""
+def long_lines(farthing):
+    """A study of twelve parameters, with a trial that failed with a long message."""
     space = {f"a_long_name_{i}": _float() for i in range(12)}
     study = Study.create("farthing.db", name="default", space=space, budget="$60")
     study.tell(study.ask(), 0.123456789, cost=0.014)
@@ -238,29 +242,29 @@ def wordy(farthing):
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
-def test_a_trial_is_one_line_that_fits_the_terminal(wordy, width, monkeypatch):
+def test_a_trial_is_one_line_that_fits_the_terminal(long_lines, width, monkeypatch):
     from rich.cells import cell_len
 
     monkeypatch.setattr("farthing.cli.output._width", lambda: width)
-    lines = wordy("trials").out.splitlines()
+    lines = long_lines("trials").out.splitlines()
     assert len(lines) == 3
     assert all(cell_len(line) <= width for line in lines)
-    assert all(cell_len(line) > 0.8 * width for line in lines[1:])  # and makes use of it
+    assert all(cell_len(line) > 0.8 * width for line in lines[1:])  # and uses the width
     assert lines[0].split()[:3] == ["trial", "state", "value"]
     assert ("cost" in lines[0]) == (width > 40)
-    assert "expected" not in lines[0]  # nothing was
+    assert "expected" not in lines[0]  # no trial had an estimate
     assert lines[1].startswith("0      done    0.123457  ")
     assert ("$0.014" in lines[1]) == (width > 40)
     assert lines[1].endswith("…")
     assert "it ended" in lines[2]
     assert "because" not in lines[0]
     for command in (["status"], ["best"], ["explain", "0"]):
-        wrapped = wordy(*command).out.splitlines()
+        wrapped = long_lines(*command).out.splitlines()
         assert all(cell_len(line) <= width or "/" in line for line in wrapped)
 
 
-def test_without_a_terminal_nothing_is_cut(wordy):
-    lines = wordy("trials").out.splitlines()
+def test_without_a_terminal_nothing_is_cut(long_lines):
+    lines = long_lines("trials").out.splitlines()
     assert all(f"a_long_name_{i}=" in line for i in range(12) for line in lines[1:])
     assert "No such 漢字" in lines[2]
     assert not any(line.endswith("…") for line in lines)

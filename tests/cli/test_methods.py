@@ -9,12 +9,12 @@ from farthing.cli.methods import make_method, methods_in
 from farthing.errors import InvalidInput
 
 
-def test_the_folder_is_the_list():
+def test_the_folder_lists_the_methods():
     assert set(methods_in("policies").values()) == {
         getattr(policies, name) for name in policies.__all__
     }
     assert methods_in("stopping")["not_worth_it"] is stopping.NotWorthIt
-    assert "model" not in methods_in("cost")  # the seam, not a method
+    assert "model" not in methods_in("cost")  # the interface, not a method
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_the_folder_is_the_list():
         ),
         ("max_trials(7)", "stopping", stopping.MaxTrials(7)),
         (
-            "after(20, in_a_row(2, any_of(stalled, regret_gap(0.1))))",
+            "after(20, in_a_row(2, any_of(no_improvement, regret_gap(0.1))))",
             "stopping",
             stopping.after(
                 20,
@@ -40,7 +40,7 @@ def test_the_folder_is_the_list():
                 ),
             ),
         ),
-        ("median(log_gp)", "cost", cost.PointEstimate(cost.LogGP())),
+        ("point_estimate(log_gp)", "cost", cost.PointEstimate(cost.LogGP())),
         ("farthing.policies:Cooling", "policies", policies.Cooling()),
         ("farthing.policies:ContextualEI(0.5)", "policies", policies.ContextualEI(0.5)),
     ],
@@ -49,15 +49,15 @@ def test_a_name_makes_its_method(text, folder, expected):
     assert make_method(text, folder, "--policy") == expected
 
 
-def test_a_function_is_taken_as_it_is():
+def test_a_function_is_returned_unchanged():
     assert make_method("math:sqrt", "cost", "--cost")(9) == 3
 
 
 def test_a_module_of_this_folder_is_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", list(__import__("sys").path))
-    (tmp_path / "own_price_list.py").write_text("def price(params): return params['n'] * 2\n")
-    assert make_method("own_price_list:price", "cost", "--cost")({"n": 3}) == 6
+    (tmp_path / "own_cost_list.py").write_text("def price(params): return params['n'] * 2\n")
+    assert make_method("own_cost_list:price", "cost", "--cost")({"n": 3}) == 6
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,17 @@ def test_a_module_of_this_folder_is_found(tmp_path, monkeypatch):
         ("1 + 1", "expected a name such as cooling"),
         ("contextual(slack=open('x'))", "there is no 'open'"),
         ("contextual(slack=[].append)", "expected a name such as cooling"),
-        ("contextual(slac=0.5)", "unexpected keyword argument 'slac'. It is ContextualEI(slack="),
-        ("ei(3)", "ei(3): too many positional arguments. It is EI()."),
+        (
+            "contextual(slac=0.5)",
+            "unexpected keyword argument 'slac'. Its signature is ContextualEI(slack=",
+        ),
+        ("ei(3)", "ei(3): too many positional arguments. Its signature is EI()."),
         ("builtins:max(1)", "'int' object is not iterable"),  # no signature
-        ("contextual(slack=2)", "slack is a share"),
+        ("contextual(slack=2)", "must be at least 0 and less than 1"),
         ("no_such_module:X", "X cannot be imported from no_such_module"),
         ("math:no_such", "no_such cannot be imported from math"),
     ],
 )
-def test_what_makes_nothing_says_why(text, sentence):
+def test_an_invalid_text_is_explained(text, sentence):
     with pytest.raises(InvalidInput, match=re.escape(sentence)):
         make_method(text, "policies", "--policy")

@@ -1,4 +1,4 @@
-"""Parameters in words."""
+"""Parameters as text."""
 
 import re
 
@@ -19,7 +19,10 @@ from farthing.errors import InvalidInput
         ("int:1:16", Int(1, 16)),
         ("int:1:1024:log", Int(1, 1024, log=True)),
         ("choice:hinge,log", Categorical(["hinge", "log"])),
-        ("choice:1,02", Categorical(["1", "02"])),  # as written: a program gets text anyway
+        (
+            "choice:1,02",
+            Categorical(["1", "02"]),
+        ),  # unchanged, because a program receives text anyway
         ('choice:"a b",--x,"say ""hi"", please"', Categorical(["a b", "--x", 'say "hi", please'])),
         ("choice:a\nb,http://x:1", Categorical(["a\nb", "http://x:1"])),
         ("ordinal:16,32,64:log", Ordinal([16, 32, 64], log=True)),
@@ -45,27 +48,30 @@ def test_any_text_can_be_quoted(options):
     [
         ("float:1", "expected a number for low and for high"),
         ("float:a:b", "expected a number for low and for high"),
-        ("float:0:1:lin", "expected nothing, log, or what the cost does"),
-        ("float:0:1:log:log", "expected nothing, log, or what the cost does"),
-        ("int:1:9:increases:decreases", "expected nothing, log, or what the cost does"),
+        ("float:0:1:lin", "after the range, expected nothing, log, increases or decreases"),
+        ("float:0:1:log:log", "after the range, expected nothing, log, increases or decreases"),
+        (
+            "int:1:9:increases:decreases",
+            "after the range, expected nothing, log, increases or decreases",
+        ),
         ("float:0:1:log", "log"),
         ("float:1:0", "low"),
-        ("int:1.5:3", "expected a whole number"),
-        ("real:0:1", "'real' is no kind of parameter"),
+        ("int:1.5:3", "expected an integer"),
+        ("real:0:1", "'real' is not a kind of parameter"),
         ("choice:", "the list is empty"),
         ("ordinal:2,1", "increase"),
-        (3, "expected a text or a table"),
+        (3, "expected a string or a table"),
         ({"low": 0}, "type is None, expected one of float"),
         ({"type": "float", "low": 0}, "missing 1 required positional argument: 'high'"),
     ],
 )
-def test_what_describes_nothing_says_why(described, sentence):
+def test_an_invalid_description_is_explained(described, sentence):
     with pytest.raises(InvalidInput, match=re.escape(sentence)):
         parameter_of("p", described)
 
 
 @pytest.mark.parametrize("text", ["lr", "lr=", "=float:0:1", "l r=float:0:1", "{lr}=float:0:1"])
 def test_a_parameter_has_a_name_and_a_description(text):
-    with pytest.raises(InvalidInput, match="expected a name and what it may be"):
+    with pytest.raises(InvalidInput, match="expected a name and a range or a list"):
         split_parameter(text)
     assert split_parameter("a=choice:x=1,y") == ("a", "choice:x=1,y")

@@ -1,4 +1,4 @@
-"""Processes of their own: Ctrl-C, workers elsewhere, a requested stop, a terminal, the demo."""
+"""Separate processes: Ctrl-C, several workers, a requested stop, a terminal, the demo."""
 
 import json
 import os
@@ -32,8 +32,8 @@ def pids(tmp_path):
     noted.kill()
 
 
-class Begun:
-    """The command line in a process of its own, a fork of this one: imports take seconds."""
+class Process:
+    """The command line in a forked process: a fresh one would need seconds for its imports."""
 
     def __init__(self, tmp_path, *arguments, terminal=False, **environment):
         self.out, self.err = tmp_path / f"out-{id(self)}", tmp_path / f"err-{id(self)}"
@@ -49,7 +49,7 @@ class Begun:
                 os._exit(99)
 
     def _become(self, tmp_path, arguments, terminal, environment):
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a shell, also under nohup
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a shell, even under nohup
         os.chdir(tmp_path)
         os.environ.update(environment)
         if not terminal:
@@ -71,18 +71,18 @@ class Begun:
         return self._code, out, self.err.read_text()
 
     def shows(self, text):
-        """Wait for something in the terminal."""
+        """Wait for a text in the terminal."""
         while text.encode() not in self._seen:
             assert self._reads(), self._seen.decode()
 
     def seen_so_far(self):
-        """What the terminal shows by now, without waiting for more."""
+        """The contents of the terminal, without waiting for more."""
         while select.select([self._terminal], [], [], 0)[0] and self._reads():
             pass
         return self._seen.decode(errors="replace")
 
     def _reads(self):
-        """Whether there was more to read in the terminal; its end is an error."""
+        """Whether the terminal had more to read; its end raises an error."""
         chunk = b""
         with suppress(OSError):
             chunk = os.read(self._terminal, 4096)
@@ -103,15 +103,15 @@ class Begun:
 
 @pytest.fixture
 def begin(tmp_path):
-    """`begin("run", ...)`: what is begun is gone afterwards, whatever happens."""
-    begun = []
+    """`begin("run", ...)` starts a process, which is killed after the test."""
+    started = []
 
     def start(*arguments, **how):
-        begun.append(Begun(tmp_path, *arguments, **how))
-        return begun[-1]
+        started.append(Process(tmp_path, *arguments, **how))
+        return started[-1]
 
     yield start
-    for process in begun:
+    for process in started:
         process.kill()
 
 
@@ -124,80 +124,80 @@ def trials(tmp_path, name="default"):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_kills_charges_and_leaves_a_study_to_go_on_with(begin, tmp_path, pids, workers):
+def test_ctrl_c_twice_kills_and_charges_and_the_study_can_be_resumed(
+    begin, tmp_path, pids, workers
+):
     arguments = [*RUN, "--workers", str(workers)]
     run = begin(*arguments, "--", "sh", "-c", SLOW, "{x}")
     assert wait_until(lambda: len(pids.all) == 2 * workers)
     for times in (1, 2):
-        os.killpg(run.pid, signal.SIGINT)  # as a terminal does it
-        said = "let finish" if times == 1 else "killed; what"
-        assert wait_until(lambda said=said: said in run.err.read_text())
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
+        text = "to finish" if times == 1 else "killing trial"
+        assert wait_until(lambda text=text: text in run.err.read_text())
     code, out, err = run.ended()
     assert code == 130
     assert "stopped: interrupted from the keyboard" in out
-    assert "Everything is kept. Go on with: farthing run --policy random" in err
+    assert "All results are saved. Resume with: farthing run --policy random" in err
     assert "Traceback" not in err
     assert wait_until(lambda: pids.alive == [])
     killed = trials(tmp_path)
     assert [row["state"] for row in killed] == ["killed"] * workers
     assert all(row["cost"]["s"] > 0 for row in killed)
-    # The same again goes on; its trials are quick now, and a rule that differs would be refused.
+    # The same command resumes the study; its trials are quick now.
     quick = 'echo "{\\"value\\": $0}"; echo $$ >> pids'
     run = begin(*arguments, "--", "sh", "-c", quick, "{x}")
     assert wait_until(lambda: "done" in [row["state"] for row in trials(tmp_path)])
     os.kill(run.pid, signal.SIGINT)
     code, out, _ = run.ended()
     assert code == 130
-    assert f"Going on with study 'default' in farthing.db: {workers} trial" in out
+    assert f"Resuming study 'default' in farthing.db: {workers} trial" in out
     assert [row["state"] for row in trials(tmp_path)][:workers] == ["killed"] * workers
     assert "done" in [row["state"] for row in trials(tmp_path)]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_third_ctrl_c_does_not_wait_for_the_grace_and_books(begin, tmp_path, pids, workers):
+def test_a_third_ctrl_c_skips_the_grace_period_and_charges(begin, tmp_path, pids, workers):
     stubborn = f'trap "" TERM INT; echo $$ >> pids; sleep {FOREVER}'
     terms = ["--grace", f"{FOREVER}s", "--workers", str(workers)]
     run = begin(*RUN, *terms, "--", "sh", "-c", stubborn, "{x}")
     assert wait_until(lambda: len(pids.all) == workers)
-    for said in ("let finish", "killed; what"):
+    for text in ("to finish", "killing trial"):
         os.kill(run.pid, signal.SIGINT)
-        assert wait_until(lambda said=said: said in run.err.read_text())
+        assert wait_until(lambda text=text: text in run.err.read_text())
     os.kill(run.pid, signal.SIGINT)
     code, _, err = run.ended()
     assert (code, "Traceback" in err) == (130, False)
     assert wait_until(lambda: pids.alive == [])
-    booked = trials(tmp_path)
-    assert [(row["state"], row["cost"]["s"] > 0) for row in booked] == [("killed", True)] * workers
+    charged = trials(tmp_path)
+    assert [(row["state"], row["cost"]["s"] > 0) for row in charged] == [("killed", True)] * workers
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("group", [True, False], ids=["terminal", "kill"])
-def test_ctrl_c_once_lets_finish_what_is_running(begin, tmp_path, pids, workers, group):
+def test_ctrl_c_once_finishes_the_running_trials(begin, tmp_path, pids, workers, group):
     run = begin(*RUN, "--workers", str(workers), "--", "sh", "-c", UNTIL_GO, "{x}")
     assert wait_until(lambda: len(pids.all) == workers)
     (os.killpg if group else os.kill)(run.pid, signal.SIGINT)
-    assert wait_until(lambda: "let finish" in run.err.read_text())
+    assert wait_until(lambda: "to finish" in run.err.read_text())
     (tmp_path / "go").touch()
     code, out, err = run.ended()
     assert code == 130
     numbers = ", ".join(map(str, range(workers)))
-    are = "is" if workers == 1 else "are"
-    expected = f"Ctrl-C: trial{'s' * (workers > 1)} {numbers} {are} let finish, then this ends."
+    expected = f"Ctrl-C: waiting for trial{'s' * (workers > 1)} {numbers} to finish."
     assert err.splitlines()[0].startswith(expected)
     assert "stopped: interrupted from the keyboard" in out
-    assert "Everything is kept. Go on with: farthing run" in err
+    assert "All results are saved. Resume with: farthing run" in err
     assert [row["state"] for row in trials(tmp_path)] == ["done"] * workers
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_sigterm_kills_and_says_so(begin, tmp_path, pids, workers):
+def test_sigterm_kills_and_prints_a_message(begin, tmp_path, pids, workers):
     run = begin(*RUN, "--workers", str(workers), "--", "sh", "-c", SLOW, "{x}")
     assert wait_until(lambda: len(pids.all) == 2 * workers)
     os.kill(run.pid, signal.SIGTERM)
     code, out, err = run.ended()
     assert code == 143
-    assert err.startswith("SIGTERM: trial")
-    assert "killed; what" in err
+    assert err.startswith("SIGTERM: killing trial")
     assert "stopped: ended by SIGTERM" in out
     rows = trials(tmp_path)
     assert [row["state"] for row in rows] == ["killed"] * workers
@@ -205,17 +205,17 @@ def test_sigterm_kills_and_says_so(begin, tmp_path, pids, workers):
     assert wait_until(lambda: pids.alive == [])
 
 
-def test_ctrl_c_in_a_terminal_is_seen_beside_the_bar(begin, tmp_path, pids):
+def test_ctrl_c_in_a_terminal_is_shown_beside_the_bar(begin, tmp_path, pids):
     look = {"TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
     run = begin(*RUN, "--", "sh", "-c", UNTIL_GO, "{x}", terminal=True, **look)
     run.shows("trial 0: ")
     os.kill(run.pid, signal.SIGINT)
-    assert wait_until(lambda: "let finish" in run.err.read_text() + run.seen_so_far())
+    assert wait_until(lambda: "to finish" in run.err.read_text() + run.seen_so_far())
     (tmp_path / "go").touch()
     assert run.ended()[0] == 130
 
 
-def test_following_a_log_goes_on_until_the_trial_has_ended(begin, tmp_path):
+def test_following_a_log_continues_until_the_trial_has_ended(begin, tmp_path):
     run = begin(*RUN, "--stop", "max_trials(1)", "--", "sh", "-c", f"echo begun; {UNTIL_GO}", "{x}")
     log = tmp_path / "farthing.db-logs" / "default" / "0.log"
     assert wait_until(lambda: log.exists() and log.read_text() == "begun\n")
@@ -230,15 +230,15 @@ def test_following_a_log_goes_on_until_the_trial_has_ended(begin, tmp_path):
 
 
 @pytest.mark.parametrize("now", [False, True])
-def test_stop_is_heard_by_whoever_works(begin, tmp_path, pids, now):
+def test_stop_reaches_every_worker(begin, tmp_path, pids, now):
     run = begin(*RUN, "--", "sh", "-c", SLOW if now else UNTIL_GO, "{x}")
     assert wait_until(lambda: bool(pids.all))
-    assert wait_until(lambda: trials(tmp_path)[0]["cost"] != {})  # its worker was heard of
-    said = begin(*(["stop", "--now"] if now else ["stop"])).ended()
+    assert wait_until(lambda: trials(tmp_path)[0]["cost"] != {})  # its worker has reported
+    result = begin(*(["stop", "--now"] if now else ["stop"])).ended()
     (tmp_path / "go").touch()
     code, out, err = run.ended()
-    assert said[0] == 0
-    assert ("is killed: trial 0" if now else "is let finish: trial 0") in said[1]
+    assert result[0] == 0
+    assert ("Killing trial 0" if now else "Waiting for trial 0") in result[1]
     assert "stopped: a stop was requested" in out
     (row,) = trials(tmp_path)
     assert (code, row["state"]) == ((1, "killed") if now else (0, "done"))
@@ -249,20 +249,20 @@ def test_stop_is_heard_by_whoever_works(begin, tmp_path, pids, now):
 
 def test_a_worker_finds_the_command_in_the_study(farthing, printing):
     run = ["run", "--policy", "random", "--budget", "6 trials", "--param", "x=float:0:1"]
-    said = farthing(*run, "--stop", "max_trials(6)", "--", *printing("{x}"))
-    assert said.code == 0
-    # A worker that comes late has nothing to do, and says so.
-    said = farthing("worker", "farthing.db", "default")
-    assert said.code == 0
-    assert "stopped: the budget of 6 trials is spent" in said.out
+    result = farthing(*run, "--stop", "max_trials(6)", "--", *printing("{x}"))
+    assert result.code == 0
+    # A worker that starts too late has nothing to do, and prints why.
+    result = farthing("worker", "farthing.db", "default")
+    assert result.code == 0
+    assert "stopped: the budget of 6 trials is spent" in result.out
 
 
 def test_workers_of_several_processes(begin, tmp_path, farthing, printing):
     settings = {"space": {"x": Float(0, 1)}, "budget": "8 trials", "lease": FOREVER}
     Study.create(tmp_path / "farthing.db", name="s", **settings).close()
-    said = farthing("worker", "farthing.db", "s")
-    assert (said.code, said.out) == (2, "")
-    assert "was not made with a command" in said.err
+    result = farthing("worker", "farthing.db", "s")
+    assert (result.code, result.out) == (2, "")
+    assert "has no command" in result.err
     workers = [begin("worker", "farthing.db", "s", "--", *printing("{x}")) for _ in range(3)]
     assert [worker.ended()[0] for worker in workers] == [0, 0, 0]
     rows = trials(tmp_path, "s")
@@ -270,7 +270,7 @@ def test_workers_of_several_processes(begin, tmp_path, farthing, printing):
     assert {row["state"] for row in rows} == {"done"}
 
 
-def test_a_terminal_sees_a_bar(begin, tmp_path):
+def test_a_terminal_shows_a_bar(begin, tmp_path):
     arguments = ["run", "--policy", "random", "--budget", "9m, 3 trials", "--param", "x=float:0:1"]
     look = {"TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
     waiting = UNTIL_GO.replace("-e go", "-e go-$FARTHING_TRIAL")
@@ -282,7 +282,7 @@ def test_a_terminal_sees_a_bar(begin, tmp_path):
     assert (code, err) == (0, "")
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen)
     assert "━" * 40 in text
-    assert re.search(r"of 9 m 00 s spent.* of it thinking", text)
+    assert re.search(r"of 9 m 00 s spent.* of it overhead", text)
     assert re.search(r"trial 1: (starting|\d+ ms|[\d.]+ s)", text)
     assert re.search(r"best \S+ +trial \d at x=", text)
     assert "stopped: the budget of 3 trials is spent" in text
@@ -296,7 +296,7 @@ def test_the_demo_works_without_a_terminal_and_leaves_nothing_behind(begin, tmp_
     code, out, err = run.ended()
     assert (code, err) == (0, "")
     assert re.search(r"^stopped: the budget of 2 trials is spent", out, re.MULTILINE)
-    assert re.search(r"errors: +[\d.]+% of the held-back digits", out)
+    assert re.search(r"errors: +[\d.]+% of the test digits", out)
     assert re.search(r"go on\? +(yes|no): \w", out)
     assert list(scratch.iterdir()) == []
     assert {path.name for path in tmp_path.iterdir()} == {"scratch", run.out.name, run.err.name}
@@ -305,8 +305,8 @@ def test_the_demo_works_without_a_terminal_and_leaves_nothing_behind(begin, tmp_
 def test_the_executable_is_installed_and_light():
     script = shutil.which("farthing", path=str(Path(sys.executable).parent))
     assert script is not None
-    said = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
-    assert said.stdout == f"farthing, version {farthing.__version__}\n"
+    result = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout == f"farthing, version {farthing.__version__}\n"
     loaded = subprocess.run(
         [
             *(sys.executable, "-c"),

@@ -1,7 +1,8 @@
-"""docs/command_line.md is made of the commands themselves: `python tests/cli/test_reference.py`."""
+"""The reference in docs/command_line.md is generated: `python tests/cli/test_reference.py`."""
 
 import inspect
 import re
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -9,32 +10,31 @@ import click
 
 from farthing.cli import app
 from farthing.cli.config import SETTINGS, read_config
+from farthing.cli.entry import COMMANDS
+from farthing.cli.options import GroupedCommand, grouped_options
 from farthing.cli.parameters import parameter_of
 
 REPO = Path(__file__).resolve().parents[2]
 PAGE = REPO / "docs" / "command_line.md"
-MARK = "<!-- From here on made by tests/cli/test_reference.py -->"
-ORDER = (
-    *("run", "change", "worker", "stop", "status", "best", "trials", "explain", "logs", "plot"),
-    *("report", "dashboard", "replay", "costs", "export", "import", "drop", "rerun", "studies"),
-    *("rename", "delete"),
-    *("policies", "rules", "demo"),
-)
+MARK = "<!-- Generated from here on by tests/cli/test_reference.py -->"
 
 
 def reference() -> str:
-    """Every command, its words and its options."""
-    assert set(ORDER) == set(app.commands)
-    return "\n\n".join(_command(name, app.commands[name]) for name in ORDER) + "\n"
+    """Every command, its description and its options."""
+    return "\n\n".join(_command(c) for commands in COMMANDS.values() for c in commands) + "\n"
 
 
-def _command(name: str, command: click.Command) -> str:
+def _command(command: click.Command) -> str:
     arguments = [p.make_metavar(click.Context(command)) for p in _kind(command, "argument")]
-    head = " ".join(["farthing", name, "[OPTIONS]", *arguments])
+    head = " ".join(["farthing", str(command.name), "[OPTIONS]", *arguments])
     parts = [f"### `{head}`", *map(_paragraph, inspect.cleandoc(command.help or "").split("\n\n"))]
-    rows = [f"| {_names(option)} | {_escaped(option)} |" for option in _kind(command, "option")]
-    if rows:
-        parts.append("\n".join(["| option | |", "|---|---|", *rows]))
+    groups = {"Option": _kind(command, "option")}
+    if isinstance(command, GroupedCommand):
+        groups = grouped_options(command.params)
+    for heading, options in groups.items():
+        rows = [f"| {_names(option)} | {_escaped(option)} |" for option in options]
+        if rows:
+            parts.append("\n".join([f"| {heading} | |", "|---|---|", *rows]))
     return "\n\n".join(parts)
 
 
@@ -45,7 +45,7 @@ def _kind(command: click.Command, kind: str) -> list[click.Parameter]:
 def _paragraph(text: str) -> str:
     if text.startswith("\b"):
         return f"```sh\n{inspect.cleandoc(text[1:])}\n```"
-    return " ".join(text.split())
+    return textwrap.fill(" ".join(text.split()), 100, break_on_hyphens=False)
 
 
 def _names(option: click.Parameter) -> str:
@@ -56,9 +56,9 @@ def _names(option: click.Parameter) -> str:
 def _escaped(option: click.Parameter) -> str:
     assert isinstance(option, click.Option)
     choices = option.type.choices if isinstance(option.type, click.Choice) else []
-    said = " ".join((option.help or ", ".join(map(str, choices))).split())
+    text = " ".join((option.help or ", ".join(map(str, choices))).split())
     default = f" [default: {option.default}]" if option.show_default else ""
-    return f"{said}{default}".replace("|", "\\|")
+    return f"{text}{default}".replace("|", "\\|")
 
 
 def test_the_page_is_up_to_date():
@@ -66,7 +66,7 @@ def test_the_page_is_up_to_date():
     assert written == reference(), "run python tests/cli/test_reference.py"
 
 
-def test_every_command_and_option_says_what_it_is():
+def test_every_command_and_option_has_a_help_text():
     for name, command in app.commands.items():
         assert command.help, name
         assert len(command.get_short_help_str(limit=60)) < 60
@@ -76,7 +76,7 @@ def test_every_command_and_option_says_what_it_is():
             assert option.help or isinstance(option.type, click.Choice) or option.show_default
 
 
-def test_the_file_on_the_page_is_one_that_is_read(tmp_path):
+def test_the_file_on_the_page_can_be_read(tmp_path):
     page = PAGE.read_text(encoding="utf-8")
     (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "farthing.toml").write_text(text, encoding="utf-8")

@@ -1,11 +1,11 @@
-"""`farthing replay`: another rule on what was done."""
+"""`farthing replay`: another stopping rule on the same trials."""
 
 import json
 
 
-def data(said):
-    assert said.code == 0, said.err
-    return json.loads(said.out)
+def data(result):
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
 def test_on_a_study(study):
@@ -18,11 +18,11 @@ def test_on_a_study(study):
     assert found["gain"] == 0.5 * 2.0 - found["lost"]
 
 
-def test_in_words(study):
-    said = study("replay", "--stop", "max_trials(9)")
-    assert said.code == 0
-    assert "stops:  nowhere in 3 trials: 3 of at most 9 trials made" in said.out
-    assert "saved:  0 (0%)" in said.out
+def test_as_a_table(study):
+    result = study("replay", "--stop", "max_trials(9)")
+    assert result.code == 0
+    assert "stops:  nowhere in 3 trials: 3 of at most 9 trials made" in result.out
+    assert "saved:  0 (0%)" in result.out
 
 
 def test_any_of_several_rules(study):
@@ -34,7 +34,7 @@ def test_on_a_file(farthing, tmp_path):
     rows = ["lr,depth,value,cost_usd"]
     rows += [f"{0.001 * i},{i % 5},{(i - 6) ** 2},{i}" for i in range(1, 15)]
     (tmp_path / "log.csv").write_text("\n".join(rows))
-    arguments = ["--file", "log.csv", "--stop", "stalled(3)", "--worth", "1 = $2"]
+    arguments = ["--file", "log.csv", "--stop", "no_improvement(3)", "--worth", "1 = $2"]
     found = data(farthing("replay", *arguments, "--format", "json"))
     assert (found["trials"], found["best"], found["resource"]) == (9, 0.0, "usd")
     assert found["saved"] == sum(range(10, 15))
@@ -45,11 +45,12 @@ def test_on_a_file(farthing, tmp_path):
 
 
 def test_bad_input(study):
-    said = study("replay", "--stop", "stalld")
-    assert said.code == 2
-    assert "Did you mean stalled?" in said.err
-    said = study("replay", "--stop", "not_worth_it")
-    assert (said.code, "what a unit of cost is worth" in said.err) == (2, True)
-    said = study("replay", "--stop", "stalled", "--file", "nothing.csv")
-    assert (said.code, "cannot be read" in said.err) == (2, True)
+    result = study("replay", "--stop", "no_improvment")
+    assert result.code == 2
+    assert "Did you mean no_improvement?" in result.err
+    result = study("replay", "--stop", "not_worth_it")
+    assert (result.code, "needs the exchange rate" in result.err) == (2, True)
+    assert "--worth" in result.err
+    result = study("replay", "--stop", "no_improvement", "--file", "nothing.csv")
+    assert (result.code, "cannot be read" in result.err) == (2, True)
     assert study("replay").code == 2

@@ -1,4 +1,4 @@
-"""`farthing run`: what it runs, how it goes on, and how it ends."""
+"""`farthing run`: what it runs, how it resumes, and how it ends."""
 
 import json
 import re
@@ -7,21 +7,21 @@ import pytest
 
 
 def rows(farthing, *arguments):
-    said = farthing("trials", "--format", "json", *arguments)
-    assert said.code == 0, said.err
-    return json.loads(said.out)
+    result = farthing("trials", "--format", "json", *arguments)
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
-def test_the_issue_s_own_example(farthing, quick, tmp_path):
+def test_all_kinds_of_parameters(farthing, quick, tmp_path):
     (tmp_path / "train.sh").write_text(
         'echo "$2,$4,$6,$7" >> seen; echo "{\\"value\\": $2, \\"cost\\": $4}"\n'
     )
-    said = farthing(
+    result = farthing(
         *("run", *quick, "--param", "lr=float:1e-5:1e-1:log", "--param", "depth=int:1:16"),
         *("--param", "loss=choice:hinge,log", "--param", "batch=ordinal:16,32,64:log", "--"),
         *("sh", "train.sh", "--lr", "{lr}", "--depth", "{depth}", "--loss", "{loss}", "-b{batch}"),
     )
-    assert (said.code, said.err) == (0, "")
+    assert (result.code, result.err) == (0, "")
     seen = [line.split(",") for line in (tmp_path / "seen").read_text().splitlines()]
     assert len(seen) == 3
     stored = rows(farthing)
@@ -33,9 +33,9 @@ def test_the_issue_s_own_example(farthing, quick, tmp_path):
 
 
 def test_no_dashes_are_needed_before_the_command(farthing, quick, printing):
-    said = farthing("run", *quick, "--param", "x=float:0:1", *printing("{x}"))
-    assert said.code == 0
-    assert re.search(r"^best: +\S+ \(trial \d\) at x=", said.out, re.MULTILINE)
+    result = farthing("run", *quick, "--param", "x=float:0:1", *printing("{x}"))
+    assert result.code == 0
+    assert re.search(r"^best: +\S+ \(trial \d\) at x=", result.out, re.MULTILINE)
 
 
 def test_lines_for_a_file_and_only_the_result_when_quiet(farthing, quick, printing):
@@ -51,46 +51,49 @@ def test_lines_for_a_file_and_only_the_result_when_quiet(farthing, quick, printi
     assert data["best"]["value"] == data["best"]["params"]["x"]
 
 
-def test_the_same_command_goes_on(farthing, quick, printing):
+def test_the_same_command_resumes_the_study(farthing, quick, printing):
     run = ["run", "--policy", "random", "--param", "x=float:0:1", "--budget", "5 trials"]
     limited = [*run, "--stop", "max_trials(2)", "--name", "a", "--", *printing("{x}")]
-    assert "Going on" not in farthing(*limited).out
+    assert "Resuming" not in farthing(*limited).out
     before = rows(farthing, "--name", "a")
-    said = farthing(*limited)
-    assert said.code == 0
-    assert "Going on with study 'a' in farthing.db: 2 trials" in said.out
+    result = farthing(*limited)
+    assert result.code == 0
+    assert "Resuming study 'a' in farthing.db: 2 trials" in result.out
     assert rows(farthing, "--name", "a") == before
 
 
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        (["--param", "x=float:0.5:1"], "is 0 to 1, and would be 0.5 to 1: it can become wider"),
-        (["--param", "y=float:0:1"], "has no parameter 'y'"),
-        (["--maximize"], "is to minimize its value"),
-        (["--metric", "acc"], "is what its command calls 'value'"),
+        (
+            ["--param", "x=float:0.5:1"],
+            "is 0 to 1 and cannot become 0.5 to 1: it can only get a wider",
+        ),
+        (["--param", "y=float:0:1"], "Parameter 'y' is new"),
+        (["--maximize"], 'trials with direction="minimize"'),
+        (["--metric", "acc"], "are its command's 'value'"),
     ],
 )
-def test_what_would_be_another_study_is_refused(study, quick, printing, other, sentence):
+def test_a_change_that_does_not_fit_the_study_is_refused(study, quick, printing, other, sentence):
     again = ["run", *quick, *([] if "x=" in other[-1] else ["--param", "x=float:0:1"])]
-    said = study(*again, *other, "--", *printing("{x}"))
-    assert (said.code, said.out) == (2, "")
-    assert "There is already a study 'default' in sqlite:///farthing.db. " in said.err
-    assert sentence in said.err
-    assert len(said.err.splitlines()) == 1
+    result = study(*again, *other, "--", *printing("{x}"))
+    assert (result.code, result.out) == (2, "")
+    assert "There is already a study 'default' in sqlite:///farthing.db. " in result.err
+    assert sentence in result.err
+    assert len(result.err.splitlines()) == 1
 
 
-def test_parameters_arrive_as_they_are(farthing, quick, tmp_path):
+def test_parameters_arrive_unchanged(farthing, quick, tmp_path):
     options = ["a b", "--x", 'it\'s "quoted"', "two\nlines", "$HOME `ls` *", "{x}", ""]
     quoted = ",".join('"' + option.replace('"', '""') + '"' for option in options)
     (tmp_path / "take.sh").write_text(
         'printf \'%s\\0%s\\0\' "$1" "$2" >> seen; echo \'{"value": 1}\'\n'
     )
-    said = farthing(
+    result = farthing(
         *("run", "--policy", "random", "--budget", "12 trials", "--param", f"x=choice:{quoted}"),
         *("--param", "y=float:0:1", "--", "sh", "take.sh", "{x}", "<{x}>{{x}}"),
     )
-    assert said.code == 0, said.err
+    assert result.code == 0, result.err
     seen = (tmp_path / "seen").read_text().split("\0")[:-1]
     chosen = [row["params"]["x"] for row in rows(farthing)]
     assert seen[::2] == chosen
@@ -99,49 +102,49 @@ def test_parameters_arrive_as_they_are(farthing, quick, tmp_path):
 
 
 def test_metric_maximize_and_result_file(farthing, quick):
-    said = farthing(
+    result = farthing(
         *("run", *quick, "--param", "x=float:0:1", "--metric", "acc", "--maximize", "--"),
         *("sh", "-c", 'echo "{\\"acc\\": $0}" > "$FARTHING_RESULT"; echo noise', "{x}"),
     )
-    assert said.code == 0
+    assert result.code == 0
     stored = rows(farthing)
     best = json.loads(farthing("best", "--format", "json").out)
     assert best["value"] == max(row["value"] for row in stored) == best["params"]["x"]
 
 
 def test_a_rate_makes_dollars_of_seconds(farthing, quick):
-    said = farthing(
+    result = farthing(
         *("run", "--policy", "random", "--budget", "$1, 3 trials", "--rate", "$3.6/h"),
         *("--param", "x=float:0:1", "--", "sh", "-c", 'echo "{\\"value\\": $0}"', "{x}"),
     )
-    assert said.code == 0, said.err
+    assert result.code == 0, result.err
     for row in rows(farthing):
         assert row["cost"]["usd"] == pytest.approx(row["run_s"] * 3.6 / 3600)
 
 
 def test_a_study_on_every_database(farthing, url, printing):
     run = ["run", "--policy", "random", "--budget", "3 trials", "--param", "x=float:0:1"]
-    said = farthing(*run, "--storage", url, "--name", "a b", "--", *printing("{x}"))
-    assert said.code == 0, said.err
+    result = farthing(*run, "--storage", url, "--name", "a b", "--", *printing("{x}"))
+    assert result.code == 0, result.err
     where = ["--storage", url, "--name", "a b"]
     assert [row["state"] for row in rows(farthing, *where)] == ["done"] * 3
     assert "3 of 3 trials spent" in farthing("status", *where).out
-    assert "Going on" in farthing(*run, *where, "--", *printing("{x}")).out
+    assert "Resuming" in farthing(*run, *where, "--", *printing("{x}")).out
     assert farthing("stop", *where).code == 0
     assert farthing("worker", url, "a b").code == 0
 
 
 def test_several_workers_share_a_study(farthing, printing):
-    said = farthing(
+    result = farthing(
         *("run", "--policy", "random", "--budget", "6 trials", "--workers", "2"),
         *("--param", "x=float:0:1", "--", *printing("{x}")),
     )
-    assert said.code == 0, said.err
+    assert result.code == 0, result.err
     assert [row["number"] for row in rows(farthing)] == list(range(6))
-    assert sorted(re.findall(r"^trial (\d)", said.out, re.MULTILINE)) == list("012345")
+    assert sorted(re.findall(r"^trial (\d)", result.out, re.MULTILINE)) == list("012345")
 
 
-def test_a_file_says_what_options_do_not(farthing, tmp_path):
+def test_a_file_sets_what_options_do_not(farthing, tmp_path):
     (tmp_path / "farthing.toml").write_text(
         """
         [run]
@@ -158,22 +161,22 @@ def test_a_file_says_what_options_do_not(farthing, tmp_path):
         """
     )
     assert farthing("run").code == 0
-    assert len(rows(farthing)) == 3  # found by the name in the file
+    assert len(rows(farthing)) == 3  # the file names the study
     assert {("m" in row["params"]) == (row["params"]["kind"] == "a") for row in rows(farthing)} == {
         True
     }
-    said = farthing("run", "--name", "mine", "--budget", "1 trials", "--param", "x=float:5:6")
-    assert said.code == 0
+    result = farthing("run", "--name", "mine", "--budget", "1 trials", "--param", "x=float:5:6")
+    assert result.code == 0
     (only,) = rows(farthing, "--name", "mine")
     assert 5 <= only["params"]["x"] <= 6
 
 
-def test_no_number_of_failures_in_a_row_ends_it_if_that_is_said(farthing):
-    said = farthing(
+def test_zero_failures_in_a_row_means_no_limit(farthing):
+    result = farthing(
         *("run", "--policy", "random", "--budget", "3 trials", "--failures-in-a-row", "0"),
         *("--param", "x=float:0:1", "--", "sh", "-c", "exit 3"),
     )
-    assert [row["state"] for row in rows(farthing)] == ["failed"] * 3, said.err
+    assert [row["state"] for row in rows(farthing)] == ["failed"] * 3, result.err
 
 
 def test_a_policy_of_this_folder(farthing, printing, tmp_path):
@@ -183,21 +186,20 @@ def test_a_policy_of_this_folder(farthing, printing, tmp_path):
         "@dataclass(frozen=True)\n"
         "class Mine:\n"
         "    needs = reads = frozenset()\n"
-        "    models = False\n"
         "    def propose(self, belief, rng): return Random().propose(belief, rng)\n"
     )
-    said = farthing(
+    result = farthing(
         *("run", "--policy", "middle_policy:Mine", "--budget", "2 trials"),
         *("--param", "x=float:0:1", "--", *printing("{x}")),
     )
-    assert said.code == 0, said.err
+    assert result.code == 0, result.err
     assert len(rows(farthing)) == 2
 
 
-def test_the_rules_are_any_of(farthing, printing):
-    said = farthing(
+def test_any_of_several_rules_stops(farthing, printing):
+    result = farthing(
         *("run", "--policy", "random", "--stop", "max_trials(3)", "--stop", "target(-1)"),
         *("--param", "x=float:0:1", "--", *printing("{x}")),
     )
-    assert said.code == 0
-    assert "stopped: 3 of at most 3 trials" in said.out
+    assert result.code == 0
+    assert "stopped: 3 of at most 3 trials" in result.out

@@ -1,4 +1,4 @@
-"""What costs nothing, what does not say what it cost, and what says it in a unit of its own."""
+"""Trials that cost nothing, that report no cost, or that report it in another unit."""
 
 import math
 
@@ -8,7 +8,7 @@ from contract_problem import AS_IT_IS, FIRST, PARAMETERS, RULES, value_of
 
 from farthing import Budget, Float, InvalidInput, Ledger, Optimizer, Outcome, Space, Study, minimize
 from farthing.acquisition.belief import paid
-from farthing.core.transition import FREE_IN_A_ROW
+from farthing.core.endings import FREE_IN_A_ROW
 from farthing.cost import Known
 from farthing.policies import EIPerCost, Gittins, Random
 from farthing.stopping import MaxTrials
@@ -17,16 +17,16 @@ LINE = {"x": Float(0, 1)}
 
 
 def half_free(params):
-    """Cached on one half of the space."""
+    """The cost is 0 on one half of the space, as for cached results."""
     return 0.0 if params["a"] < 1 else 1.0 + params["a"]
 
 
-# ── through every method ───────────────────────────────────────────────────────────────────────
+# ── with every method ──────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", FIRST)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "learnt"])
-def test_every_policy_takes_costs_of_nothing(name, known):
+def test_every_policy_accepts_a_cost_of_0(name, known):
     space = Space(PARAMETERS["continuous"])
     policy = AS_IT_IS.made(name, "continuous")
     optimizer = Optimizer(space, 60.0, policy=policy, cost=half_free if known else None)
@@ -43,7 +43,7 @@ def test_every_policy_takes_costs_of_nothing(name, known):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_every_rule_takes_costs_of_nothing(name):
+def test_every_rule_accepts_a_cost_of_0(name):
     optimizer = Optimizer(
         Space(PARAMETERS["continuous"]),
         60.0,
@@ -58,7 +58,7 @@ def test_every_rule_takes_costs_of_nothing(name):
     assert "nan" not in verdict.because.lower()
 
 
-def test_where_everything_was_free_nothing_is_known_of_costs():
+def test_if_everything_was_free_no_cost_is_predicted():
     optimizer = Optimizer(LINE, "$5", policy=Gittins())
     for _ in range(8):
         trial = optimizer.ask()
@@ -67,15 +67,15 @@ def test_where_everything_was_free_nothing_is_known_of_costs():
     assert (optimizer.ledger.spent, optimizer.ledger.left) == (0.0, 5.0)
 
 
-def test_what_was_free_teaches_nothing_of_what_the_others_cost():
-    """ln 0 is no number; and what was cached says nothing of what was not."""
+def test_free_trials_do_not_change_predicted_costs():
+    """ln 0 is not finite, and a cached result says nothing about the cost of others."""
     one, other = (Optimizer(LINE, "$50", policy=Random()) for _ in range(2))
     for k in range(7):
         for optimizer in (one, other):
             trial = optimizer.ask()
             cost = 0.0 if k in (2, 5) else 1.0 + trial.params["x"]
             if optimizer is other and k in (2, 5):
-                optimizer.tell(trial, failed="lost", cost=0)  # nothing to learn a cost from
+                optimizer.tell(trial, failed="lost", cost=0)  # no cost to learn from
             else:
                 optimizer.tell(trial, 1.0, cost=cost)
     assert len(list(paid(one.history, "usd"))) == 5
@@ -98,7 +98,7 @@ def test_a_price_list_may_have_free_entries():
     assert dict(optimizer.history[0].cost) == {"usd": 0.0}
 
 
-def test_nothing_is_paid_for_nothing():
+def test_a_cost_of_0_releases_the_reservation():
     ledger = Ledger.of(Budget("$5")).reserve(0, {"usd": 2.0}).charge(0, {"usd": 0.0})
     assert (ledger.spent, ledger.reserved, ledger.left) == (0.0, 0.0, 5.0)
 
@@ -106,7 +106,7 @@ def test_nothing_is_paid_for_nothing():
 # ── a run that costs nothing ───────────────────────────────────────────────────────────────────
 
 
-def test_a_run_that_would_never_end_pauses_and_can_go_on(tmp_path):
+def test_a_run_that_would_never_end_pauses_and_can_continue(tmp_path):
     result = minimize(lambda p: Outcome(p["x"], cost=0), LINE, "$5", policy=Random())
     assert len(result.history) == FREE_IN_A_ROW
     assert result.stop_reason.sentence.startswith("100 trials in a row cost nothing")
@@ -122,11 +122,11 @@ def test_a_run_that_would_never_end_pauses_and_can_go_on(tmp_path):
     assert len(result.history) >= 150
 
 
-# ── in a unit of its own, or not at all ────────────────────────────────────────────────────────
+# ── in another unit, or no cost at all ────────────────────────────────────────────────────────
 
 
 def nth(n, outcome):
-    """An objective whose n-th evaluation ends otherwise."""
+    """An objective whose n-th evaluation returns `outcome`."""
     count = iter(range(1000))
 
     def objective(params):
@@ -136,9 +136,9 @@ def nth(n, outcome):
 
 
 @pytest.mark.parametrize(
-    ("cost", "state", "said"),
+    ("cost", "state", "error"),
     [
-        ({"eur": 3}, "failed", "it says what it cost in eur, but what is counted here is usd"),
+        ({"eur": 3}, "failed", "it reports its cost in eur, but this study counts usd"),
         ({"usd": 1.0, "kWh": 2.0}, "done", None),
         (-1.0, "failed", "its cost is -1.0: expected a number of at least 0"),
         (math.nan, "failed", "its cost is NaN"),
@@ -146,15 +146,15 @@ def nth(n, outcome):
         (0, "done", None),
     ],
 )
-def test_minimize_does_not_die_of_one_cost(cost, state, said):
+def test_one_invalid_cost_does_not_end_minimize(cost, state, error):
     result = minimize(
         nth(2, lambda p: Outcome(p["x"], cost=cost)), LINE, "$6, 5 trials", policy=Random()
     )
     assert [trial.state for trial in result.history] == ["done", "done", state, "done", "done"]
-    assert said is None or result.history[2].error.startswith(said)
+    assert error is None or result.history[2].error.startswith(error)
 
 
-def test_what_says_it_in_a_strange_unit_is_done_where_the_cost_is_known():
+def test_a_cost_in_another_unit_is_ignored_if_the_cost_is_known():
     result = minimize(
         lambda p: Outcome(p["x"], cost={"eur": 1}),
         LINE,
@@ -166,20 +166,20 @@ def test_what_says_it_in_a_strange_unit_is_done_where_the_cost_is_known():
     assert result.spent == 3.0
 
 
-def test_minimize_keeps_what_was_paid_when_a_cost_is_missing():
+def test_minimize_keeps_the_results_if_a_cost_is_missing():
     result = minimize(nth(2, lambda p: p["x"]), LINE, "$6", policy=Random())
     assert [trial.state for trial in result.history] == ["done"] * 3
-    assert result.stop_reason.sentence.startswith("trial 2 did not say what it cost in usd")
+    assert result.stop_reason.sentence.startswith("trial 2 did not report its cost in usd")
     assert result.best.value == min(trial.value for trial in result.history)
-    with pytest.raises(InvalidInput, match="trial 0 did not say what it cost in usd"):
+    with pytest.raises(InvalidInput, match="trial 0 did not report its cost in usd"):
         minimize(lambda p: p["x"], LINE, "$6", policy=Random())
 
 
-def test_a_study_pauses_after_the_first_value_without_its_cost_and_goes_on(url):
+def test_a_study_pauses_after_the_first_value_without_a_cost_and_continues(url):
     study = Study.create(url, name="s", space=LINE, budget="$6", policy=Random())
     result = study.run(lambda params: params["x"])
     assert [trial.state for trial in result.history] == ["done"]
-    assert "did not say what it cost in usd" in result.stop_reason.sentence
+    assert "did not report its cost in usd" in result.stop_reason.sentence
     result = study.run(lambda params: Outcome(params["x"], cost=2.0))
     assert len(result.history.done) >= 3
     assert result.history[0].value is not None

@@ -1,7 +1,7 @@
-"""Every decision that was recorded is made again, bit for bit.
+"""The recorded decisions are reproduced bit for bit.
 
-On another processor or with another BLAS the last bits of a sum differ, and a run that has once
-chosen another point goes its own way: there, each run is compared until it first differs.
+On another processor or with another BLAS, the last bits of a sum may differ. A run that has chosen
+another point once then continues differently, so each run is compared until it first differs.
 """
 
 import frozen

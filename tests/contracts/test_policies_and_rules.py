@@ -1,4 +1,4 @@
-"""What every policy and every stopping rule found in the folders must do; see `methods.py`."""
+"""Contract tests of every policy and every stopping rule; see `methods.py`."""
 
 import sys
 from functools import cache
@@ -20,17 +20,27 @@ from contract_problem import (
 )
 from methods import Circumstances, classes_in, examples_in
 
-from farthing import Categorical, Float, Optimizer, Space, Stopped, policies, stopping
+from farthing import (
+    Categorical,
+    Float,
+    InvalidInput,
+    Optimizer,
+    Space,
+    Stopped,
+    policies,
+    stopping,
+)
 from farthing.acquisition.ascent import slide
+from farthing.acquisition.protocols import Proposal, Verdict
 from farthing.acquisition.scores import gittins_index, log_ei_per_cost, maximise_score
 from farthing.acquisition.search import maximise
 from farthing.core.suggest import believed
 from farthing.policies import EI, CArBO, ContextualEI, Cooling, EIPerCost, Gittins, Random
-from farthing.policies.rollout import furthest
+from farthing.policies.rollout import best_first_point
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
 
 # ---------------------------------------------------------------- the methods
-JOINTS = {"after", "all_of", "any_of", "in_a_row"}
+COMBINATORS = {"after", "all_of", "any_of", "in_a_row"}
 DESIGNS = {"Random", "Sobol", "LatinHypercube"}
 POLICY = pytest.mark.parametrize("name", POLICIES)
 CLASS_OF_POLICY = pytest.mark.parametrize("name", FIRST)
@@ -39,13 +49,13 @@ RULE = pytest.mark.parametrize("name", RULES)
 
 def test_the_folders_are_the_list():
     assert set(classes_in(policies)) == set(policies.__all__)
-    assert set(classes_in(stopping)) == set(stopping.__all__) - JOINTS
+    assert set(classes_in(stopping)) == set(stopping.__all__) - COMBINATORS
     for method in (*classes_in(policies).values(), *classes_in(stopping).values()):
         assert method.__doc__
 
 
 def test_a_new_file_in_a_folder_is_found(tmp_path, monkeypatch):
-    """And one that cannot be made says so."""
+    """A class that cannot be instantiated fails with a clear message."""
     (tmp_path / "more_rules").mkdir()
     for name in ("__init__", "easy", "hard"):
         code = f"class {name.title()}:\n    def __init__(self, {'limit' * (name == 'hard')}): ..."
@@ -57,19 +67,73 @@ def test_a_new_file_in_a_folder_is_found(tmp_path, monkeypatch):
     found = examples_in(more_rules)
     assert list(found) == ["Easy", "Hard"]
     assert type(found["Easy"](Circumstances())).__name__ == "Easy"
-    with pytest.raises(pytest.fail.Exception, match=r"Hard cannot be made .* EXAMPLES of tests/"):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"Hard cannot be instantiated .* EXAMPLES of tests/"
+    ):
         found["Hard"](Circumstances())
 
 
 @pytest.mark.parametrize("name", [*POLICIES, *RULES])
-def test_a_method_says_what_it_needs(name):
+def test_a_method_declares_what_it_needs(name):
     method = {**POLICIES, **RULES}[name](Circumstances())
     assert method.needs <= {"budget", "cost", "worth", "model"}
-    assert method.reads <= {"worth"}
-    assert isinstance(method.models, bool)
-    assert method.models or "model" not in method.needs
-    with pytest.raises(AttributeError):  # a value, not an object with a memory
+    assert method.reads <= {"worth", "model"}
+    with pytest.raises(AttributeError):  # methods are immutable
         method.needs = frozenset()
+
+
+class Own:
+    """A policy and a stopping rule of a user; it records whether there was a model."""
+
+    def __init__(self, **declared):
+        vars(self).update(declared, saw_model=[])
+
+    def propose(self, belief, rng):
+        self.saw_model.append(belief.objective is not None)
+        return Proposal(np.array([0.5]), "the middle")
+
+    def __call__(self, belief, proposal, rng):
+        self.saw_model.append(belief.objective is not None)
+        return Verdict(False, "never")
+
+
+NONE, MODEL = frozenset(), frozenset({"model"})
+
+
+@pytest.mark.parametrize("role", ["policy", "stop"])
+@pytest.mark.parametrize("declared", [{}, {"needs": MODEL}, {"reads": NONE}])
+def test_a_method_without_its_attributes_is_refused(role, declared):
+    with pytest.raises(InvalidInput, match=f"{role}=.*expected a {role} such as"):
+        Optimizer(Space({"x": Float(0, 1)}), **{role: Own(**declared)})
+
+
+@pytest.mark.parametrize("role", ["policy", "stop"])
+def test_a_method_with_the_former_attribute_is_refused(role):
+    """Ignored without a word, it would never see a model."""
+    former = Own(needs=NONE, reads=NONE, models=True)
+    with pytest.raises(InvalidInput, match="Put 'model' into `needs`"):
+        Optimizer(Space({"x": Float(0, 1)}), **{role: former})
+    for needs, reads in ((MODEL, NONE), (NONE, MODEL)):
+        Optimizer(Space({"x": Float(0, 1)}), **{role: Own(needs=needs, reads=reads, models=True)})
+
+
+@pytest.mark.parametrize(
+    ("needs", "reads", "saw_model"),
+    [
+        (NONE, NONE, [False, False]),
+        (NONE, MODEL, [False, True]),
+        (MODEL, NONE, [True]),  # it is not called before there is a model
+    ],
+)
+@pytest.mark.parametrize("role", ["policy", "stop"])
+def test_a_model_is_unused_optional_or_required(role, needs, reads, saw_model):
+    own = Own(needs=needs, reads=reads)
+    optimizer = Optimizer(Space({"x": Float(0, 1)}), **{"policy": Random(), role: own})
+    assert not optimizer.verdict.stop
+    for x in np.linspace(0.1, 0.9, 8):  # enough to end the initial design
+        optimizer.add({"x": x}, x)
+    assert not optimizer.verdict.stop
+    assert own.saw_model == saw_model
 
 
 # ---------------------------------------------------------------- the problems
@@ -88,7 +152,7 @@ PERMUTED = World(permuted=True)
 
 
 def check(trial, space):
-    """A proposal is finite, in the space, snapped, and says why."""
+    """A proposal is finite, in the space, snapped, and has a reason."""
     assert np.isfinite(trial.x).all()
     assert trial.x.min() >= 0
     assert trial.x.max() <= 1
@@ -104,7 +168,7 @@ def check(trial, space):
 # ---------------------------------------------------------------- proposals
 @POLICY
 @pytest.mark.parametrize("kind", KINDS)
-def test_proposals_are_valid_different_and_decided_by_the_seed(name, kind):
+def test_proposals_are_valid_and_distinct_and_depend_on_the_seed(name, kind):
     optimizer, again = (AS_IT_IS.optimizer(kind, name, seed=3) for _ in range(2))
     trials = optimizer.ask(2)
     for trial in trials:
@@ -116,7 +180,7 @@ def test_proposals_are_valid_different_and_decided_by_the_seed(name, kind):
 
 
 def hard_cases():
-    """Histories that are little, odd or extreme: what to add, and the settings."""
+    """Small, unusual or extreme histories: points to add, and settings."""
     some = POINTS["mixed"]
     outlier = {id(p): 1e300 if i == 4 else value_of(p) for i, p in enumerate(some)}
     extremes = {id(p): 10.0 ** (i - 6) for i, p in enumerate(some)}
@@ -153,13 +217,13 @@ def test_hard_histories_get_valid_proposals(name, case):
 @pytest.mark.parametrize("kind", ["continuous", "table"])
 def test_failures_and_running_trials_get_valid_proposals(name, kind):
     optimizer = AS_IT_IS.optimizer(kind, name, points=POINTS[kind][:7])
-    told = optimizer.ask(4)
-    optimizer.tell(told[0], failed="out of memory", cost=2.0)
-    optimizer.tell(told[1], killed=True, cost=60.0)
-    optimizer.tell(told[2], value_of(told[2].params), cost=3.0)
-    trial = optimizer.ask()  # while told[3] is running
+    batch = optimizer.ask(4)
+    optimizer.tell(batch[0], failed="out of memory", cost=2.0)
+    optimizer.tell(batch[1], killed=True, cost=60.0)
+    optimizer.tell(batch[2], value_of(batch[2].params), cost=3.0)
+    trial = optimizer.ask()  # while batch[3] is running
     check(trial, optimizer.space)
-    assert not any(np.array_equal(trial.x, other.x) for other in told)
+    assert not any(np.array_equal(trial.x, other.x) for other in batch)
 
 
 @CLASS_OF_POLICY
@@ -168,12 +232,12 @@ def test_everything_failed(name):
     for _ in range(6):
         trial = optimizer.ask()
         check(trial, optimizer.space)
-        optimizer.tell(trial, failed="as ever", cost=2.0)
+        optimizer.tell(trial, failed="again", cost=2.0)
     check(optimizer.ask(), optimizer.space)
 
 
 @CLASS_OF_POLICY
-def test_a_table_is_used_up_and_no_row_twice(name):
+def test_every_row_of_a_table_is_tried_once(name):
     rows = [{"x": x, "s": s} for x in (2.0, 2.5, 3.0) for s in "ab"]
     optimizer = Optimizer(Space.from_rows(rows), budget=1e9, policy=_without_points(name))
     while not optimizer.verdict.stop:
@@ -191,7 +255,7 @@ def _without_points(name):
 @CLASS_OF_POLICY
 @pytest.mark.parametrize("kind", ["continuous", "table"])
 def test_nothing_starts_that_is_not_affordable(name, kind):
-    """With the cost known: nothing dearer than what is left, and nothing when all is dearer."""
+    """If the cost is known, nothing starts that costs more than what is left."""
     cheapest = min(map(cost_of, ROWS[12:] if kind == "table" else [{"a": -3.0}]))
     optimizer, nothing = (
         AS_IT_IS.optimizer(kind, name, budget=budget, cost=cost_of)
@@ -205,14 +269,16 @@ def test_nothing_starts_that_is_not_affordable(name, kind):
 # ---------------------------------------------------------------- symmetries of the policies
 @cache
 def proposed(name, kind):
-    """The proposal as things are, and the surface that was searched last, if any was."""
+    """The proposal without a transformation, and the surface that was searched last, if any."""
     surfaces = []
     with pytest.MonkeyPatch.context() as patch:
         ours = [module for name, module in sys.modules.items() if name.startswith("farthing.")]
         for module in ours:
             if vars(module).get("maximise") is maximise:
                 patch.setattr(module, "maximise", _spy(surfaces, maximise))
-        patch.setattr("farthing.policies.rollout.furthest", _spy(surfaces, furthest))
+        patch.setattr(
+            "farthing.policies.rollout.best_first_point", _spy(surfaces, best_first_point)
+        )
         patch.setattr("farthing.policies.contextual.slide", _spy(surfaces, slide))
         optimizer = AS_IT_IS.optimizer(kind, name)
         trial = optimizer.ask()
@@ -238,8 +304,8 @@ def _spy(surfaces, search):
     + [("mixed", world) for world in ("cost x 1000", "3 y + 7")]
     + [("continuous", world) for world in FAR_WORLDS],
 )
-def test_the_same_choice_in_other_words(name, kind, world):
-    """Negated, in other units, moved: 1e-3 in the cube, the same row of a table."""
+def test_the_choice_is_invariant(name, kind, world):
+    """Negated, in other units, or shifted: within 1e-3 in the cube, or the same row of a table."""
     there = {**WORLDS, **FAR_WORLDS}[world]
     x = there.optimizer(kind, name).ask().x
     here = proposed(name, kind).trial.x
@@ -252,7 +318,7 @@ def test_the_same_choice_in_other_words(name, kind, world):
 @pytest.mark.parametrize("name", [name for name in POLICIES if name not in DESIGNS])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_choice_with_permuted_parameters(name, kind):
-    """The same row of a table; elsewhere as good to 0.01 nats where something was maximised."""
+    """The same row of a table; else the same score within 0.01 nats, if something was maximised."""
     trial = PERMUTED.optimizer(kind, name).ask()
     here = proposed(name, kind)
     x = here.space.encode(trial.params)
@@ -289,7 +355,7 @@ def test_a_constant_cost_that_has_to_be_learnt_is_ei(kind, policy):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_methods(kind):
-    """Without anything spent, cooling is EI per cost; without slack, contextual EI is EI."""
+    """If nothing is spent, cooling is EI per cost; without slack, contextual EI is EI."""
     for one, other in (
         (Cooling(), EIPerCost()),
         (CArBO(share=0), Cooling()),
@@ -301,7 +367,7 @@ def test_equal_methods(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_worth_of_the_optimizer_is_as_good_as_ones_own(kind):
+def test_the_setting_worth_equals_the_worth_of_the_policy(kind):
     x = [
         AS_IT_IS.optimizer(kind, Gittins(0.02)).ask().x,
         AS_IT_IS.optimizer(kind, Gittins(), worth=0.02).ask().x,
@@ -313,14 +379,16 @@ def test_the_worth_of_the_optimizer_is_as_good_as_ones_own(kind):
 @RULE
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("world", [*WORLDS, "permuted"])
-def test_the_same_verdict_in_other_words(name, kind, world):
+def test_the_verdict_is_invariant(name, kind, world):
     there = WORLDS.get(world, PERMUTED)
     here = verdict_as_it_is(name, kind)
     rule = there.made(name, kind)
     verdict = there.optimizer(kind, Random(), stop=rule).verdict
     assert verdict.stop == here.stop
     assert verdict.because
-    if isinstance(rule, NotWorthIt) and verdict.stop:  # else any point that is worth it will do
+    if (
+        isinstance(rule, NotWorthIt) and verdict.stop
+    ):  # else the search may stop at any point worth it
         surplus = verdict.number - verdict.threshold
         assert surplus == pytest.approx(here.number - here.threshold, abs=0.01)
     if isinstance(rule, Target):
@@ -333,10 +401,10 @@ def verdict_as_it_is(name, kind):
 
 
 @pytest.mark.parametrize("name", [name for name in RULES if ", " in name])
-def test_the_examples_stop_and_go_on_as_they_say(name):
-    says = name.partition(", ")[2]
-    assert says in ("stops", "goes on")
-    assert verdict_as_it_is(name, "mixed").stop == (says == "stops")
+def test_the_examples_stop_or_continue_as_labelled(name):
+    label = name.partition(", ")[2]
+    assert label in ("stops", "continues")
+    assert verdict_as_it_is(name, "mixed").stop == (label == "stops")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -371,8 +439,8 @@ def test_verdicts_on_hard_histories(name, case):
 
 
 @CLASS_OF_POLICY
-def test_every_policy_runs_until_it_is_told_to_stop(name):
-    """A few steps with a rule and a budget: the ledger is kept, the reason is given."""
+def test_every_policy_runs_until_a_rule_stops_it(name):
+    """A few steps with a rule and a budget: the ledger is correct, the reason is given."""
     space = Space({"x": Float(2, 3), "s": Categorical(["u", "v"])})
     policy = _without_points(name)
     stop = any_of(MaxTrials(7), Target(-1.0))

@@ -1,5 +1,6 @@
-"""What the README promises about money and time, to the cent and to the second, by a clock that
-goes on only when it is told to.
+"""What the README promises about money and time, to the cent and to the second.
+
+The tests use a clock that advances only explicitly.
 """
 
 import math
@@ -13,33 +14,33 @@ from farthing.budget.rates import is_per_worker, rate_of
 from farthing.core.events import Asked, LeasesExpired, Moment, Renewed, TimePassed, Told
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.transition import apply, why_it_must_end
+from farthing.core.transition import apply, kill_reason
 from farthing.history import StopReason, Trial
 from farthing.policies import Random
-from farthing.running.process_pool import work
+from farthing.running.pool import run_workers
 from farthing.running.signals import ExitRequest
-from farthing.running.worker import HERE, until_stopped
+from farthing.running.worker import HERE, run_trials
 from farthing.space.space import Space
 from farthing.stopping import MaxTrials
 
 SPACE = Space({"x": Float(1, 2)})
-TICK = 1.0  # seconds, of the budgets below
+TICK = 1.0  # seconds between two checks of the budget
 
 
 def run(clock, optimizer, settings, engine):
-    begun = clock.now
-    reason = work(optimizer, settings, engine, lambda: None, [HERE])
-    return str(reason), clock.now - begun
+    start = clock.now
+    reason = run_workers(optimizer, settings, engine, lambda: None, [HERE])
+    return str(reason), clock.now - start
 
 
 def cents(amount):
     return round(100 * amount)
 
 
-# ── "a budget of seconds includes Farthing's own thinking" ─────────────────────────────────────
+# ── "a budget of seconds includes Farthing's overhead" ─────────────────────────────────────────
 
 
-def test_a_budget_of_seconds_is_the_time_that_passed_thinking_included(monkeypatch):
+def test_a_budget_of_seconds_is_the_elapsed_time_with_overhead(monkeypatch):
     clock = Clock(monkeypatch, suggestion=2.0)
     optimizer, settings = made(SPACE, "100s", policy=Random())
     engine = Timed(clock, lambda params: 10.0)
@@ -47,8 +48,7 @@ def test_a_budget_of_seconds_is_the_time_that_passed_thinking_included(monkeypat
     ledger, history = optimizer.ledger, optimizer.history
     assert ledger.spent == pytest.approx(took, abs=1e-9)
     assert took <= 100.0  # "never starts what it cannot afford"
-    asked = len(history)
-    assert ledger.overhead == pytest.approx(2.0 * asked, abs=2.0)
+    assert ledger.overhead == pytest.approx(2.0 * len(history), abs=2.0)
     assert ledger.spent == pytest.approx(sum(t.run.run_s for t in history) + ledger.overhead)
     assert "spent" in reason or "affordable" in reason
 
@@ -62,20 +62,20 @@ def test_a_trial_is_killed_when_the_budget_cannot_pay_for_it_any_longer(monkeypa
     assert 100 - 2 * TICK - 2.0 <= took <= 100.0
 
 
-def test_nothing_is_charged_while_nobody_works(monkeypatch):
+def test_nothing_is_charged_while_no_worker_runs(monkeypatch):
     clock = Clock(monkeypatch, suggestion=1.0)
     optimizer, settings = made(SPACE, "100s", policy=Random())
     engine = Timed(clock, lambda params: 7.0)
-    stopping = iter([None] * 3 + [ExitRequest(StopReason("requested", "enough"), now=True)] * 9)
+    stopping = iter([None] * 3 + [ExitRequest(StopReason("requested", "enough"), kill=True)] * 9)
     with optimizer.on_the_clock():
-        until_stopped(optimizer, settings, engine, lambda: None, lambda: next(stopping))
+        run_trials(optimizer, settings, engine, lambda: None, lambda: next(stopping))
     spent = optimizer.ledger.spent
     clock.now += 86400.0  # overnight
     _, took = run(clock, optimizer, settings, engine)
     assert optimizer.ledger.spent == pytest.approx(spent + took, abs=1.0)
 
 
-def test_minimize_charges_what_an_evaluation_used_and_thinking(monkeypatch):
+def test_minimize_charges_evaluations_and_overhead(monkeypatch):
     clock = Clock(monkeypatch, suggestion=0.5)
     monkeypatch.setattr("farthing.running.in_process.time", clock)
 
@@ -90,7 +90,7 @@ def test_minimize_charges_what_an_evaluation_used_and_thinking(monkeypatch):
     assert (result.elapsed_s, result.overhead_s) == (result.spent, result.ledger.overhead)
 
 
-def test_an_evaluation_that_has_begun_is_let_finish_in_minimize_and_charged(monkeypatch):
+def test_minimize_finishes_and_charges_a_running_evaluation(monkeypatch):
     clock = Clock(monkeypatch)
     monkeypatch.setattr("farthing.running.in_process.time", clock)
 
@@ -105,17 +105,17 @@ def test_an_evaluation_that_has_begun_is_let_finish_in_minimize_and_charged(monk
 # ── "never starts what it cannot afford" ───────────────────────────────────────────────────────
 
 
-def test_no_cent_more_than_the_budget_where_costs_are_known():
+def test_known_costs_never_exceed_the_budget():
     def price(params):
         return round(params["x"], 2)
 
     result = minimize(lambda p: p["x"], SPACE, "$20", cost=price, policy=Random())
     assert cents(result.spent) == sum(cents(price(trial.params)) for trial in result.history)
     assert result.spent <= 20.0
-    assert 20.0 - result.spent < 1.0 + 1e-9  # the cheapest costs a dollar: nothing else fitted
+    assert 20.0 - result.spent < 1.0 + 1e-9  # the cheapest point costs a dollar
 
 
-def test_three_asks_put_aside_what_they_will_cost():
+def test_three_asks_reserve_their_cost():
     optimizer = Optimizer(SPACE, "$10", cost=lambda params: 2.5, policy=Random())
     trials = optimizer.ask(3)
     ledger = optimizer.ledger
@@ -126,10 +126,10 @@ def test_three_asks_put_aside_what_they_will_cost():
     assert (cents(ledger.spent), cents(ledger.reserved), cents(ledger.left)) == (750, 0, 250)
 
 
-# ── what a machine costs ───────────────────────────────────────────────────────────────────────
+# ── rates of machines ──────────────────────────────────────────────────────────────────────────
 
 
-def test_a_rate_is_the_machine_s_price_thinking_included(monkeypatch):
+def test_a_rate_also_charges_overhead(monkeypatch):
     """$36 an hour is a cent a second."""
     clock = Clock(monkeypatch, suggestion=3.0)
     optimizer, settings = made(SPACE, "$5", rate="$36/h", policy=Random())
@@ -144,7 +144,7 @@ def test_a_rate_is_the_machine_s_price_thinking_included(monkeypatch):
     assert state.elapsed_s == pytest.approx(took)  # shown for every kind of budget
 
 
-def test_a_trial_is_killed_when_the_machine_cannot_be_paid_any_longer(monkeypatch):
+def test_a_trial_is_killed_when_the_budget_cannot_pay_the_machine(monkeypatch):
     clock = Clock(monkeypatch, suggestion=1.0)
     optimizer, settings = made(SPACE, "$5, 9 trials", rate="$36/h", policy=Random())
     _, took = run(clock, optimizer, settings, Timed(clock, lambda params: 1e6))
@@ -153,7 +153,7 @@ def test_a_trial_is_killed_when_the_machine_cannot_be_paid_any_longer(monkeypatc
     assert optimizer.history[len(optimizer.history) - 1].state == "killed"
 
 
-def test_what_a_trial_reports_comes_on_top_of_the_machine(monkeypatch):
+def test_a_reported_cost_is_added_to_the_rate(monkeypatch):
     clock = Clock(monkeypatch)
     optimizer, settings = made(SPACE, "$5, 3 trials", rate="$36/h", policy=Random())
     engine = Timed(clock, lambda params: 10.0, cost={"usd": 0.07})
@@ -163,8 +163,8 @@ def test_what_a_trial_reports_comes_on_top_of_the_machine(monkeypatch):
     assert [cents(trial.cost["usd"]) for trial in optimizer.history] == [17] * 3
 
 
-def test_two_workers_on_one_machine_pay_it_once_and_each_of_their_own_twice(monkeypatch):
-    """The same two shifts: 60 s together, then 40 s of one alone."""
+def test_two_workers_pay_a_shared_machine_once_and_their_own_machines_twice(monkeypatch):
+    """Both workers run for 60 s, then one of them for 40 s more."""
     for rate, expected in (("$36/h", 100), ("$36/h per worker", 160)):
         clock = Clock(monkeypatch)
         memory = shared(Budget("$50"))
@@ -178,44 +178,44 @@ def test_two_workers_on_one_machine_pay_it_once_and_each_of_their_own_twice(monk
                     clock.now += 1.0
                     for each, trial in zip((one, two), trials, strict=True):
                         assert each.renew(trial, lease=500.0, cost={}, ahead={}) is None
-                two.commit(Told(trials[1], "done", 1.0, {"usd": 0.6}, certain=False, run=ran(60)))
+                two.commit(Told(trials[1], "done", 1.0, {"usd": 0.6}, by_user=False, run=ran(60)))
             clock.now += 40.0
-            one.commit(Told(trials[0], "done", 1.0, {"usd": 1.0}, certain=False, run=ran(100)))
+            one.commit(Told(trials[0], "done", 1.0, {"usd": 1.0}, by_user=False, run=ran(100)))
         assert cents(one.ledger.spent) == expected, rate
         assert one.ledger.reserved == 0
         assert one.seen.elapsed_s == pytest.approx(100.0)
-        assert settings.is_each_workers == ({"usd"} if "per" in rate else set())
+        assert settings.charged_per_worker == ({"usd"} if "per" in rate else set())
 
 
 def ran(seconds):
     return {"run_s": float(seconds)}
 
 
-def test_every_worker_stops_in_time_for_all():
-    """With three workers at a cent a second each, a tick of one is three cents."""
+def test_workers_stop_before_they_overspend_together():
+    """Three workers at a cent per second each cost three cents per tick."""
     settings = Settings.of(SPACE, "$1", rate="$36/h per worker", policy=Random())
     state, now = State(Ledger.of(settings.budget)), Moment(1000.0, present=0.0)
     for number in range(3):
         params = {"x": 1.0 + number / 10}
         asked = Asked(Trial(number, params, SPACE.encode(params)), {"usd": 0.2}, lease=60.0)
         state = apply(settings, state, asked, now)
-    assert state.ledger.reserved == 0  # nothing is held of what passes
+    assert state.ledger.reserved == 0  # time is not reserved
     event = Renewed(0, 60.0, {"usd": 0.3}, {"usd": 0.31})
     for seconds, ends in ((97.0, False), (98.0, True)):
         spent = apply(settings, state, TimePassed(), Moment(1000.0 + seconds, present=seconds))
-        why = why_it_must_end(settings, spent, event, now)
+        why = kill_reason(settings, spent, event, now)
         assert (why is not None) == ends
     assert why == "the budget of $1.00 is spent"
 
 
-def test_a_trial_that_is_lost_is_paid_once():
-    """Its time was charged as it passed; what it reported on top is due."""
+def test_a_lost_trial_is_charged_once():
+    """Its time was already charged, so only the reported extra cost is added."""
     settings = Settings.of(SPACE, "$10", rate="$36/h", lease=60.0, policy=Random())
     state = State(Ledger.of(settings.budget))
     params = {"x": 1.5}
     asked = Asked(Trial(0, params, SPACE.encode(params)), {}, lease=60.0)
     state = apply(settings, state, asked, Moment(1000.0, present=0.0))
-    renewed = Renewed(0, 60.0, {"usd": 0.35}, {"usd": 0.36})  # 30 s, and 5 cents on top
+    renewed = Renewed(0, 60.0, {"usd": 0.35}, {"usd": 0.36})  # 30 s, and 5 cents more
     state = apply(settings, state, renewed, Moment(1030.0, present=30.0))
     assert cents(state.ledger.spent) == 30
     state = apply(settings, state, LeasesExpired(), Moment(2000.0))
@@ -223,33 +223,33 @@ def test_a_trial_that_is_lost_is_paid_once():
     assert cents(state.ledger.spent) == 35
 
 
-def test_cpu_seconds_have_a_rate_of_their_own(monkeypatch):
+def test_a_rate_can_apply_to_cpu_seconds(monkeypatch):
     clock = Clock(monkeypatch, suggestion=5.0)
     optimizer, settings = made(SPACE, "$5, 4 trials", rate="$36/h", measure="cpu", policy=Random())
     run(clock, optimizer, settings, Timed(clock, lambda params: 10.0))
-    assert cents(optimizer.ledger["usd"].spent) == 40  # no thinking in it
+    assert cents(optimizer.ledger["usd"].spent) == 40  # without overhead
     assert settings.clock == {"s": 1.0}
 
 
-def test_thinking_that_costs_money_is_kept_small(monkeypatch):
-    """A machine's price makes a dear thought as unwelcome as a budget of seconds does."""
+def test_overhead_that_costs_money_is_kept_small(monkeypatch):
+    """A rate limits the overhead just like a budget of seconds."""
     clock = Clock(monkeypatch, suggestion=20.0)
     optimizer, settings = made(SPACE, "$10", rate="$36/h")
     run(clock, optimizer, settings, Timed(clock, lambda params: 1.0))
-    assert any("a thought would cost more" in trial.because for trial in optimizer.history)
+    assert any("suggestion would cost more" in trial.because for trial in optimizer.history)
     free, settings = made(SPACE, "$10, 12 trials")
     engine = Timed(clock, lambda params: 1.0, cost={"usd": 0.01})
     run(clock, free, settings, engine)
-    assert not any("a thought would cost more" in trial.because for trial in free.history)
+    assert not any("suggestion would cost more" in trial.because for trial in free.history)
 
 
-def test_no_thought_begins_that_would_end_after_the_money(monkeypatch):
+def test_no_suggestion_starts_that_would_end_after_the_budget(monkeypatch):
     clock = Clock(monkeypatch, suggestion=30.0)
     optimizer, settings = made(SPACE, "$1", rate="$36/h", policy=Random(), overhead=1.0)
     reason, took = run(clock, optimizer, settings, Timed(clock, lambda params: 20.0))
     assert took <= 100.0 + 1e-9
-    assert reason.startswith("the budget of $1.00 is spent, but for the $0.")
-    assert reason.endswith(" that another thought would take")
+    assert reason.startswith("the budget of $1.00 is spent, except for $0.")
+    assert reason.endswith(", which another suggestion would take")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_no_thought_begins_that_would_end_after_the_money(monkeypatch):
         ("0.36 kWh/h  per  worker ", True, {"kWh": 1e-4}),
     ],
 )
-def test_a_rate_says_whose_it_is(rate, each, per_second):
+def test_a_rate_is_per_machine_or_per_worker(rate, each, per_second):
     assert rate_of(rate) == pytest.approx(per_second)
     assert is_per_worker(rate) == each
 
@@ -287,14 +287,14 @@ def test_time_and_every_resource_are_in_the_summary(monkeypatch, budget):
     assert result.elapsed_s == pytest.approx(20.0 + result.overhead_s)
     assert 3.0 <= result.overhead_s <= 4.5 + 1e-9
     line = str(result).splitlines()[2]
-    assert "s of it thinking" in line
+    assert "s of it overhead" in line
     for resource in Budget(budget).limits:
         assert {"usd": "$1.00 of $9.00", "trials": "2 of 2 trials", "kWh": "1 kWh of 9 kWh"}[
             resource
         ] in line
 
 
-def test_a_budget_of_time_that_comes_later_counts_the_time_there_was(monkeypatch):
+def test_a_new_budget_of_time_counts_the_time_before(monkeypatch):
     clock = Clock(monkeypatch, suggestion=1.0)
     optimizer, settings = made(SPACE, "3 trials", policy=Random())
     _, took = run(clock, optimizer, settings, Timed(clock, lambda params: 10.0))
@@ -304,13 +304,13 @@ def test_a_budget_of_time_that_comes_later_counts_the_time_there_was(monkeypatch
     assert math.isinf(optimizer.ledger["trials"].limit)
 
 
-def test_a_worker_that_waited_for_others_pays_only_for_its_last_thought(monkeypatch):
-    """Beyond the limit, to wait for others is free; so it is for the one that ends."""
+def test_a_worker_that_waited_pays_only_for_its_last_suggestion(monkeypatch):
+    """Waiting for other workers after the limit is free, also for the last worker."""
     clock = Clock(monkeypatch, suggestion=2.0)
     optimizer, settings = made(SPACE, "100s", policy=Random(), stop=MaxTrials(1))
     engine = Timed(clock, lambda params: 10.0)
     with optimizer.on_the_clock():
-        until_stopped(optimizer, settings, engine, lambda: None)
+        run_trials(optimizer, settings, engine, lambda: None)
         spent = optimizer.ledger.spent
         clock.now += 50.0
         optimizer.commit(TimePassed())

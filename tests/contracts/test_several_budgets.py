@@ -1,4 +1,4 @@
-"""Several resources limited at once: affordable means all of them, dear means the scarcest."""
+"""Several limited resources: a point must be affordable in all, and the scarcest one counts."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from farthing.policies import EI, EIPerCost, Rollout
 SPACE = Space({"x": Float(0, 4), "z": Float(0, 4)})
 POINTS = [SPACE.decode(x) for x in SPACE.sample(8, np.random.default_rng(3))]
 POLICIES = examples_in(policies)
-THRIFTY = [name for name in POLICIES if name not in ("Random", "Sobol", "LatinHypercube")]
+MODEL_BASED = [name for name in POLICIES if name not in ("Random", "Sobol", "LatinHypercube")]
 
 
 def value(p):
@@ -40,10 +40,10 @@ def optimizer(name, budget, cost):
     return made
 
 
-@pytest.mark.parametrize("name", THRIFTY)
+@pytest.mark.parametrize("name", MODEL_BASED)
 @pytest.mark.parametrize("second", ["the same again", "plenty"])
 def test_a_second_resource_that_does_not_bind_changes_nothing(name, second):
-    """The same cost under the same limit, or a limit that nothing will ever reach."""
+    """The same cost with the same limit, or a limit that is never reached."""
     alone = optimizer(name, {"kWh": 60.0}, {"kWh": energy}).ask()
     cost, limit = (energy, 60.0) if second == "the same again" else (money, 1e12)
     both = optimizer(name, {"kWh": 60.0, "usd": limit}, {"kWh": energy, "usd": cost}).ask()
@@ -53,22 +53,22 @@ def test_a_second_resource_that_does_not_bind_changes_nothing(name, second):
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_resource_is_overspent(name):
-    """Known costs: the run ends when one of them pays for nothing more, and both are kept."""
+    """With known costs the run ends when one resource is spent, and neither is overspent."""
     made = optimizer(name, {"kWh": 25.0, "usd": 40.0}, {"kWh": energy, "usd": money})
-    bill = {"kWh": 0.0, "usd": 0.0}
+    total = {"kWh": 0.0, "usd": 0.0}
     while not made.verdict.stop:
         assert len(made.history) < 60
         trial = made.ask()
         made.tell(trial, value(trial.params))
         for resource, cost in (("kWh", energy), ("usd", money)):
-            bill[resource] += cost(trial.params)
-            assert made.ledger[resource].spent == pytest.approx(bill[resource])
+            total[resource] += cost(trial.params)
+            assert made.ledger[resource].spent == pytest.approx(total[resource])
             assert made.ledger[resource].left >= -1e-6
-    assert any(made.ledger[r].left < 2.0 for r in bill)
+    assert any(made.ledger[r].left < 2.0 for r in total)
 
 
-def test_the_scarcer_resource_decides_what_is_dear():
-    """Two rows as good as each other, one takes energy, the other money: the choice follows."""
+def test_the_scarcer_resource_decides_what_is_expensive():
+    """Of two equal rows one costs energy and the other money: the choice follows the budget."""
     space = line(2)
     belief = known(
         space,
@@ -82,10 +82,16 @@ def test_the_scarcer_resource_decides_what_is_dear():
     )
     rng = np.random.default_rng(0)
     assert EIPerCost().propose(belief, rng).x == space.rows[1]
-    rich = replace(belief, ledger=known(space, budget=Budget({"kWh": 100.0, "usd": 10.0})).ledger)
-    assert EIPerCost().propose(rich, rng).x == space.rows[0]
-    poor = replace(belief, ledger=known(space, budget=Budget({"kWh": 7.0, "usd": 7.0})).ledger)
-    assert EIPerCost().propose(poor, rng).x is None  # each row is too dear in one of them
+    less_money = replace(
+        belief, ledger=known(space, budget=Budget({"kWh": 100.0, "usd": 10.0})).ledger
+    )
+    assert EIPerCost().propose(less_money, rng).x == space.rows[0]
+    too_little = replace(
+        belief, ledger=known(space, budget=Budget({"kWh": 7.0, "usd": 7.0})).ledger
+    )
+    assert (
+        EIPerCost().propose(too_little, rng).x is None
+    )  # each row is unaffordable in one resource
 
 
 def test_every_resource_is_affordable_with_the_stated_probability():
@@ -122,7 +128,7 @@ def test_the_share_is_that_of_the_scarcest():
 
 
 def test_looking_ahead_keeps_every_budget():
-    """Money for one more evaluation only: two ahead is EI, however much energy is left."""
+    """If the money pays for one more evaluation only, looking two ahead is EI."""
     cost = {"kWh": lambda p: 1.0, "usd": lambda p: 6.0}
     last, more = (optimizer("Rollout", {"kWh": 1e3, "usd": usd}, cost) for usd in (10.0, 1e3))
     here, there = (believed(made._settings, made._look()) for made in (last, more))

@@ -1,4 +1,4 @@
-"""Batches: each trial of one knows of those before it, and all of them begin, or none."""
+"""Batches: each trial takes the earlier ones into account, and all of them start, or none."""
 
 import pickle
 from dataclasses import replace
@@ -13,7 +13,7 @@ from farthing.budget.ledger import Ledger
 from farthing.core.events import AskedTogether, Moment, Told
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.suggest import Terms, next_trials, suggest
+from farthing.core.suggest import AskOptions, next_trials, suggest
 from farthing.core.transition import apply
 from farthing.errors import Outdated
 from farthing.policies import EI, Gittins, Random
@@ -28,7 +28,7 @@ def make(url, **settings):
 
 
 def another(study):
-    """The same study in another process, as far as the database can tell."""
+    """A second handle of the same study, which the database sees as another process."""
     return pickle.loads(cloudpickle.dumps(study))
 
 
@@ -52,18 +52,18 @@ def revision(study):
 
 
 def writes(study, do):
-    """How many transactions changed the study, and what came of it."""
+    """The number of transactions that changed the study, and the result of the call."""
     before = revision(study)
     found = do()
     return revision(study) - before, found
 
 
-# ── one commit ─────────────────────────────────────────────────────────────────────────────────
+# ── one commit ───────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("policy", [Random(), Gittins()], ids=lambda p: type(p).__name__)
 def test_a_batch_is_one_change_of_the_database_and_the_same_as_asks(url, policy, monkeypatch):
-    monkeypatch.setattr("farthing.optimizer.SLOW", FOREVER)  # nobody takes turns
+    monkeypatch.setattr("farthing.core.asking.SLOW", FOREVER)  # without the suggestion lock
     study = make(url, policy=policy, seed=3)
     alone = Optimizer(SPACE, "$10", policy=policy, seed=3)
     for each in (study, alone):
@@ -82,7 +82,7 @@ def test_a_batch_is_one_change_of_the_database_and_the_same_as_asks(url, policy,
     )
 
 
-def test_sizes_may_differ_and_what_is_told_in_between_is_known():
+def test_sizes_may_differ_and_results_in_between_are_used():
     optimizer = Optimizer(SPACE, 100, policy=EI(), seed=1)
     play(optimizer, 5)
     for size in (3, 1, 7, 2):
@@ -94,13 +94,13 @@ def test_sizes_may_differ_and_what_is_told_in_between_is_known():
     assert len(optimizer.history.running) == 13 - 4
 
 
-def test_a_batch_that_another_overtook_is_thought_again_as_a_whole(url):
+def test_a_batch_that_another_process_overtook_is_suggested_again_as_a_whole(url):
     study = make(url)
     worker = another(study)
-    known = worker._memory.look()
+    known = worker._store.look()
     taken = study.ask()
     with pytest.raises(Outdated):
-        worker._begin(known, 3, Terms(suggester=worker._me()))
+        worker._asker.start(known, 3, AskOptions(suggester=worker._asker.id()))
     assert len(study.history) == 1
     mine = worker.ask(3)
     assert [trial.number for trial in mine] == [1, 2, 3]
@@ -110,41 +110,43 @@ def test_a_batch_that_another_overtook_is_thought_again_as_a_whole(url):
 def test_a_batch_that_does_not_fit_any_more_is_refused_as_a_whole(url):
     study = make(url, cost=lambda params: 3.0)
     worker = another(study)
-    known = worker._memory.look()
+    known = worker._store.look()
     trial = study.ask(worker="w", lease=FOREVER)
     study.renew(trial, lease=FOREVER, cost={"usd": 4.0}, ahead={"usd": 5.0})
-    known = replace(known, history=worker._memory.look().history)  # but not what it drew
-    with pytest.raises(Outdated, match="less is left"):
-        worker._begin(known, 2, Terms(suggester=worker._me()))  # 3 + 3 of the 5 that are left
+    known = replace(known, history=worker._store.look().history)  # but not what it reserved
+    with pytest.raises(Outdated, match="less of the budget is left"):
+        worker._asker.start(
+            known, 2, AskOptions(suggester=worker._asker.id())
+        )  # 3 + 3 of the 5 that are left
     assert len(study.history) == 1
     assert len(worker.ask(2)) == 1
     assert study.ledger.left == pytest.approx(2.0)
 
 
-def test_thinking_is_charged_once_and_what_is_held_is_no_more_than_is_left():
+def test_overhead_is_charged_once_and_no_more_is_reserved_than_is_left():
     settings = Settings.of(SPACE, {"s": 10.0}, policy=Random(), cost=lambda params: 3.3)
     state = State(Ledger.of(settings.budget))
 
     def suggester(state):
         return suggest(settings, state), 0.02
 
-    asked = next_trials(settings, state, 5, suggester, Terms(), lambda: Moment(1.0))
+    asked = next_trials(settings, state, 5, suggester, AskOptions(), lambda: Moment(1.0))
     assert [dict(each.reservation) for each in asked] == [{"s": pytest.approx(3.3)}] * 3
     after = apply(settings, state, AskedTogether(asked), Moment(1.0, overhead_s=0.3))
     account = after.ledger["s"]
     assert (account.spent, account.overhead) == (0.3, 0.3)
-    assert account.reserved == pytest.approx(9.7)  # the third holds what is left of its 3.3
+    assert account.reserved == pytest.approx(9.7)  # the third reserves what is left of its 3.3
     assert [trial.run.suggest_s for trial in after.history] == [0.02] * 3
     assert len(state.history) == 0
     short = replace(state, ledger=state.ledger.pay({"s": 4.0}))
-    with pytest.raises(Outdated, match="less is left"):
+    with pytest.raises(Outdated, match="less of the budget is left"):
         apply(settings, short, AskedTogether(asked), Moment(1.0))
 
 
-# ── what was lost ──────────────────────────────────────────────────────────────────────────────
+# ── lost trials ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_lost_trials_are_part_of_a_batch_and_are_begun_once(url):
+def test_lost_trials_are_part_of_a_batch_and_start_once(url):
     study = make(url, retries=1, policy=EI())
     first = study.ask(2, worker="w", lease=FOREVER)
     with study._database.writing() as connection:
@@ -158,26 +160,26 @@ def test_lost_trials_are_part_of_a_batch_and_are_begun_once(url):
     assert [t.params for t in batch[:2]] == [t.params for t in first]
     assert [t.run.attempt for t in batch] == [2, 2, 1, 1]
     assert len({tuple(t.params.items()) for t in batch}) == 4
-    assert study._memory.look().suggester is None
-    held = [study.ledger.reserved_for(t.number)["usd"] for t in batch]
-    assert held == pytest.approx([2.0, 0.5, 0.5, 0.5])  # nobody knows what they cost
+    assert study._store.look().suggester is None
+    reserved = [study.ledger.reserved_for(t.number)["usd"] for t in batch]
+    assert reserved == pytest.approx([2.0, 0.5, 0.5, 0.5])  # their cost is unknown
     assert [t.state for t in study.history] == ["lost"] * 2 + ["running"] * 4
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_of_what_was_lost_as_much_is_begun_again_as_the_budget_pays(count):
+def test_as_many_lost_trials_are_repeated_as_the_budget_pays(count):
     settings = Settings.of(SPACE, {"usd": 10.0, "trials": 3}, policy=Random(), retries=1)
     optimizer = Optimizer.of(settings)
     for trial in optimizer.ask(2):
-        optimizer.commit(Told(trial, "lost", None, {"usd": 1.0}, "gone", certain=False))
-    (again,) = optimizer.ask(count)  # two wait, and one more trial is paid for
+        optimizer.commit(Told(trial, "lost", None, {"usd": 1.0}, "gone", by_user=False))
+    (again,) = optimizer.ask(count)  # two wait, and the budget pays for one
     assert (again.run.attempt, again.params) == (2, optimizer.history[0].params)
     assert optimizer.ledger["trials"].left == 0
     with pytest.raises(Stopped, match="budget"):
         optimizer.ask(count)
 
 
-# ── as many as may start ───────────────────────────────────────────────────────────────────────
+# ── as many as may start ─────────────────────────────────────────────────────────────────────────
 
 
 def test_a_rule_ends_a_batch_and_anyway_does_not_overrule_the_ledger():
@@ -190,18 +192,18 @@ def test_a_rule_ends_a_batch_and_anyway_does_not_overrule_the_ledger():
         optimizer.ask(9, anyway=True)
 
 
-def test_no_thought_of_a_batch_is_begun_that_would_outlast_the_budget():
-    """On the clock a batch has as many trials as there is time to think of."""
+def test_no_suggestion_of_a_batch_starts_that_would_outlast_the_budget():
+    """On the clock a batch has as many trials as there is time to suggest."""
     optimizer = Optimizer(SPACE, {"s": FOREVER}, policy=Random())
-    state = optimizer._memory.look()
+    state = optimizer._store.look()
     with optimizer.on_the_clock():
         assert len(optimizer.ask(2)) == 2
-        kept = optimizer._suggest
+        kept = optimizer._asker.suggest
 
         def slowly(state):
             suggestion = kept(state)
             return suggestion._replace(seconds=2 * FOREVER)
 
-        optimizer._suggest = slowly
-        assert len(optimizer.ask(5)) == 1  # the next would take as long
+        optimizer._asker.suggest = slowly
+        assert len(optimizer.ask(5)) == 1  # the next suggestion would take as long
     assert len(state.history) == 0

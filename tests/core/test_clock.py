@@ -1,4 +1,4 @@
-"""What a process has to pay for: having been there, and having thought."""
+"""ProcessClock: the presence and the overhead of a process that are not charged yet."""
 
 import pytest
 from clocks import Clock
@@ -13,7 +13,7 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
-def test_off_the_clock_nobody_is_there(clock):
+def test_off_the_clock_there_is_no_presence(clock):
     time = ProcessClock()
     assert time.present is None
     with time.on_the_clock():
@@ -24,7 +24,7 @@ def test_off_the_clock_nobody_is_there(clock):
     assert time.unpaid == 0.0
 
 
-def test_thoughts_add_up_until_they_are_paid(clock):
+def test_overhead_adds_up_until_it_is_charged(clock):
     time = ProcessClock()
     for seconds in (2.0, 3.0):
         with time.measuring():
@@ -35,7 +35,7 @@ def test_thoughts_add_up_until_they_are_paid(clock):
     assert time.unpaid == 1.0
 
 
-def test_a_thought_within_a_thought_is_one(clock):
+def test_nested_measuring_counts_once(clock):
     time = ProcessClock()
     with time.measuring():
         clock.sleep(1.0)
@@ -54,7 +54,7 @@ def test_a_thought_within_a_thought_is_one(clock):
         (KeyError(), 2.0),
     ],
 )
-def test_what_was_refused_costs_nothing_and_what_ended_otherwise_does(clock, error, costs):
+def test_a_refused_call_costs_nothing_and_other_errors_do(clock, error, costs):
     time = ProcessClock()
     with time.measuring():
         clock.sleep(1.0)
@@ -67,36 +67,36 @@ def test_what_was_refused_costs_nothing_and_what_ended_otherwise_does(clock, err
     with pytest.raises(type(error)):
         end()
     assert time.unpaid == 1.0 + costs
-    with time.measuring():  # and the next is measured like any other
+    with time.measuring():  # the next one is measured as usual
         clock.sleep(4.0)
     assert time.unpaid == 5.0 + costs
 
 
-def test_what_is_paid_is_no_longer_owed(clock):
+def test_charged_time_is_not_charged_again(clock):
     time = ProcessClock()
     with time.on_the_clock():
         clock.sleep(10.0)
         time.paid(7.0, 0.0)
         assert time.present == 3.0
-        time.paid(None, 0.0)  # a silent event
+        time.paid(None, 0.0)  # an event that charges no time
         assert time.present == 3.0
     time.paid(7.0, 0.0)
     assert time.present is None
 
 
-def test_waiting_is_forgiven_and_thinking_is_not(clock):
+def test_waiting_is_not_charged_and_overhead_is(clock):
     time = ProcessClock()
-    time.forgive_waiting()
+    time.skip_waiting()
     assert time.present is None
     with time.on_the_clock():
         with time.measuring():
             clock.sleep(2.0)
         clock.sleep(50.0)
-        time.forgive_waiting()
+        time.skip_waiting()
         assert time.present == 2.0
-        time.forgive_waiting()  # nothing more, and no less
+        time.skip_waiting()  # calling it again changes nothing
         assert time.present == 2.0
-    with time.on_the_clock():  # no more than what passed
+    with time.on_the_clock():  # no more than the time that passed
         clock.sleep(1.0)
-        time.forgive_waiting()
+        time.skip_waiting()
         assert time.present == 1.0

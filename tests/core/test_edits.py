@@ -1,4 +1,4 @@
-"""A study made otherwise after it was begun: it goes on as if it had never been interrupted."""
+"""Changed settings: a study continues under them as if it had never been interrupted."""
 
 import math
 
@@ -52,7 +52,7 @@ def play(study, count):
         study.tell(trial, value_of(trial.params), cost=cost_of(trial.params))
 
 
-# ── the budget ─────────────────────────────────────────────────────────────────────────────────
+# ── the budget ───────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def play(study, count):
         ("1h", None, None),
     ],
 )
-def test_a_budget_is_what_may_be_spent_in_all_or_so_much_more(budget, told, after):
+def test_a_budget_is_a_total_or_an_increment(budget, told, after):
     optimizer = Optimizer(SPACE, budget, policy=Random())
     said = optimizer.change(budget=told)
     now = None if optimizer.budget is None else dict(optimizer.budget.limits)
@@ -85,30 +85,30 @@ def test_a_budget_is_what_may_be_spent_in_all_or_so_much_more(budget, told, afte
 @pytest.mark.parametrize(
     ("budget", "told", "because"),
     [
-        ("10m", "+$3", "no budget of usd to add to; the study limits 10m"),
-        (None, "+10m", "the study has no limit"),
-        ("10m", "-10m", "nothing would be left of 10m"),
-        ("10m, $4", "+10m, $4", "either all of it is more or less than before"),
-        ("10m", "+", "no amount"),
-        ("10m", "+soon", "no amount"),
+        ("10m", "+$3", "no limit of usd to change, because the study has a budget of 10m"),
+        (None, "+10m", "the study has no budget"),
+        ("10m", "-10m", "limit of 10m would not stay above 0"),
+        ("10m, $4", "+10m, $4", "expected a sign before every amount"),
+        ("10m", "+", "is not a budget"),
+        ("10m", "+soon", "is not a budget"),
         ("10m", "0m", "positive"),
     ],
 )
-def test_a_budget_that_makes_no_sense(budget, told, because):
+def test_an_invalid_budget_is_refused(budget, told, because):
     optimizer = Optimizer(SPACE, budget, policy=Random())
     with pytest.raises(InvalidInput, match=because):
         optimizer.change(budget=told)
     assert optimizer.budget == (None if budget is None else Budget(budget))
 
 
-def test_a_ledger_under_other_limits_forgets_nothing():
+def test_a_ledger_keeps_its_accounts_under_other_limits():
     ledger = Ledger.of(Budget({"s": 10, "usd": 3})).reserve(0, {"usd": 1.0}).charge(9, {"usd": 0.5})
     ledger = ledger.charge_overhead(2.0)
     more = ledger.limited(Budget({"usd": 5, "trials": 4}), {"trials": Account(math.inf, 1.0)})
     assert more.resources == ("usd", "trials", "s")
     assert more["usd"] == Account(5, 0.5, 1.0)
     assert more["s"] == Account(math.inf, 2.0, overhead=2.0)
-    assert more["trials"] == Account(4, 1.0, 1.0)  # the one that is running is held
+    assert more["trials"] == Account(4, 1.0, 1.0)  # one is reserved for the running trial
     assert more.charge(0, {"usd": 1.0})["trials"] == Account(4, 2.0)
     back = more.limited(Budget({"s": 10, "usd": 3}), {})
     assert [back[r] for r in ("s", "usd")] == [ledger[r] for r in ("s", "usd")]
@@ -116,7 +116,7 @@ def test_a_ledger_under_other_limits_forgets_nothing():
     assert unused.resources == ("usd",)
 
 
-def test_a_study_that_ended_for_lack_of_budget_goes_on_when_it_is_given_more(url):
+def test_a_study_whose_budget_was_spent_continues_with_a_larger_one(url):
     study = make(url, budget={"trials": 2})
     play(study, 2)
     with pytest.raises(Stopped):
@@ -125,13 +125,13 @@ def test_a_study_that_ended_for_lack_of_budget_goes_on_when_it_is_given_more(url
     assert Study.open(url, "study").change(budget="+1 trials") == {
         "budget": ("2 trials", "3 trials")
     }
-    assert not study.verdict.stop  # whoever looks sees it
+    assert not study.verdict.stop  # also without a new run
     play(study, 1)
     with pytest.raises(Stopped):
         other.ask()
 
 
-def test_less_than_was_spent_starts_nothing_and_is_no_error(url):
+def test_a_budget_below_the_spent_amount_starts_nothing_and_is_no_error(url):
     study = make(url, budget=500.0)
     play(study, 3)
     spent = study.ledger.spent
@@ -144,11 +144,11 @@ def test_less_than_was_spent_starts_nothing_and_is_no_error(url):
     play(study, 1)
 
 
-def test_a_resource_that_is_limited_later_counts_what_is_known_of_it(tmp_path):
+def test_a_resource_that_is_limited_later_counts_earlier_costs(tmp_path):
     study = make(tmp_path / "s.db", budget=500.0)
     play(study, 3)
     running = study.ask()
-    study.add(SPACE.decode(SPACE.sample(1, np.random.default_rng(0))[0]), 1.0)  # elsewhere
+    study.add(SPACE.decode(SPACE.sample(1, np.random.default_rng(0))[0]), 1.0)  # an external one
     study.change(budget={"cost": 500.0, "trials": 10})
     assert (study.ledger["trials"].spent, study.ledger["trials"].reserved) == (3, 1)
     study.tell(running, 1.0, cost=1.0)
@@ -158,9 +158,9 @@ def test_a_resource_that_is_limited_later_counts_what_is_known_of_it(tmp_path):
     )
 
 
-# ── everything else ────────────────────────────────────────────────────────────────────────────
+# ── other settings ───────────────────────────────────────────────────────────────────────────────
 
-OTHERWISE = [
+CHANGES = [
     {"budget": "+100"},
     {"policy": EIPerCost(alpha=0.5)},
     {"stop": MaxTrials(90)},
@@ -172,9 +172,9 @@ OTHERWISE = [
 ]
 
 
-@pytest.mark.parametrize("given", OTHERWISE, ids=lambda given: "-".join(given))
+@pytest.mark.parametrize("given", CHANGES, ids=lambda given: "-".join(given))
 def test_a_changed_study_resumes_as_exactly_as_an_unchanged_one(url, given):
-    """It proposes what an Optimizer does that was never closed, and keeps doing so."""
+    """It suggests what an Optimizer suggests that was never closed."""
     study = make(url, policy=EI())
     optimizer = Optimizer(SPACE, 500.0, policy=EI())
     for k in range(11):
@@ -187,7 +187,7 @@ def test_a_changed_study_resumes_as_exactly_as_an_unchanged_one(url, given):
         for each, trial in zip((study, optimizer), asked, strict=True):
             if k == 4:
                 each.tell(trial, failed="out of memory", cost=2.0)
-            elif k != 5:  # which is still running when it is changed
+            elif k != 5:  # trial 5 is still running at the change
                 value = value_of({**trial.params, "s": "u" if k < 7 else "v"})
                 each.tell(trial, value, cost=cost_of({**trial.params, "s": "u"}))
     assert study.ledger == optimizer.ledger
@@ -197,7 +197,7 @@ def test_a_changed_study_resumes_as_exactly_as_an_unchanged_one(url, given):
     assert [change["trials"] for change in study.changes] == [7]
 
 
-def test_a_change_is_taken_up_by_whoever_has_it_open(url):
+def test_every_open_handle_applies_a_change(url):
     one, other = make(url), Study.open(url, "study")
     play(one, 1)
     assert other.change(policy=Sobol(), timeout="5m", stop=MaxTrials(3)) == {
@@ -215,7 +215,7 @@ def test_a_change_is_taken_up_by_whoever_has_it_open(url):
 
 def test_two_changes_at_once_are_both_made(url):
     one, other = make(url), Study.open(url, "study")
-    assert len(one.history) == len(other.history) == 0  # both have looked
+    assert len(one.history) == len(other.history) == 0  # both have loaded the state
     one.change(budget="+10")
     other.change(budget="+10")
     other.change(timeout=3)
@@ -233,32 +233,32 @@ def test_two_changes_at_once_are_both_made(url):
     assert Study.open(url, "study").changes == changes
 
 
-def test_a_thought_under_other_settings_is_thought_again(url):
-    """What was proposed in the old cube is no point of the new one."""
+def test_a_suggestion_under_other_settings_is_made_again(url):
+    """A point of the old unit cube means other parameters in the new one."""
     study, other = make(url, policy=Sobol()), Study.open(url, "study")
-    suggestion = study._suggest(study._look()).suggestion
+    suggestion = study._asker.suggest(study._look()).suggestion
     other.change(space=WIDER)
     trial, hold = suggestion.trial()
-    with pytest.raises(Outdated, match="changed meanwhile"):
-        study._commit(Asked(trial, hold, changes=0))
+    with pytest.raises(Outdated, match="the settings have changed"):
+        study._session.commit(Asked(trial, hold, changes=0))
     asked = study.ask()
     np.testing.assert_array_equal(asked.x, WIDER.encode(asked.params))
 
 
-def test_nothing_given_and_nothing_new_is_no_change(url):
+def test_no_settings_and_equal_settings_are_no_change(url):
     study = make(url)
     assert study.change() == study.change(budget=500, retries=0, space=SPACE) == {}
     assert study.changes == []
 
 
-def test_what_only_workers_read_is_changed_where_there_are_some(tmp_path):
-    with pytest.raises(InvalidInput, match=r"no setting 'timeout' to change\. There are space"):
+def test_run_options_can_change_only_where_workers_run_trials(tmp_path):
+    with pytest.raises(InvalidInput, match=r"Unknown setting 'timeout': expected one of space"):
         Optimizer(SPACE, 500.0).change(timeout=3)
-    with pytest.raises(InvalidInput, match="no setting 'colour'"):
+    with pytest.raises(InvalidInput, match="Unknown setting 'colour'"):
         make(tmp_path / "s.db").change(colour=3)
 
 
-def test_giving_the_same_settings_again_does_not_take_a_change_back(url):
+def test_giving_the_same_settings_again_does_not_undo_a_change(url):
     study = make(url, retries=1)
     play(study, 1)
     study.change(budget="+100", space=WIDER)
@@ -277,8 +277,8 @@ def test_giving_the_same_settings_again_does_not_take_a_change_back(url):
     ]
 
 
-def test_what_was_given_otherwise_is_what_was_given_last(url):
-    """And what was changed since then stays, when the same is given once more."""
+def test_settings_are_compared_with_those_given_last(url):
+    """What was changed since then stays if the same settings are given once more."""
     make(url, retries=1)
     make(url, retries=2).change(retries=5)
     again = make(url, retries=2)
@@ -287,21 +287,21 @@ def test_what_was_given_otherwise_is_what_was_given_last(url):
     assert again.overridden == {"retries": ("2", "5")}
 
 
-def test_a_function_that_cannot_be_kept_survives_a_change(tmp_path):
+def test_a_function_that_cannot_be_stored_survives_a_change(tmp_path):
     url = tmp_path / "s.db"
     study = make(url, cost=lambda params: 2.0)
     play(study, 1)
     same_price = make(url, cost=lambda params: 2.0, retries=3)
     same_price.tell(same_price.ask(), 1.0)
     assert same_price.ledger.spent == study.ledger.spent
-    study.tell(study.ask(), 1.0)  # its own function, under settings that came from the database
+    study.tell(study.ask(), 1.0)  # with its own function, after the settings were loaded
     assert study.current_settings.retries == 3
 
 
-# ── the space ──────────────────────────────────────────────────────────────────────────────────
+# ── the space ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_evaluated_is_where_it_was_in_a_larger_space(url):
+def test_earlier_trials_keep_their_parameters_in_a_larger_space(url):
     study = make(url, policy=EI())
     study.import_trials(
         [{**trial, "cost": 3.0} for trial in map(SPACE.decode, SPACE.sample(3, rng()))],
@@ -325,7 +325,7 @@ def rng():
     return np.random.default_rng(2)
 
 
-def test_a_trial_that_was_running_is_told_in_the_larger_space(url):
+def test_a_running_trial_ends_in_the_larger_space(url):
     study = make(url)
     trial = study.ask()
     Study.open(url, "study").change(space=WIDER)
@@ -333,7 +333,7 @@ def test_a_trial_that_was_running_is_told_in_the_larger_space(url):
     assert study.history[0].value == 1.5
 
 
-def test_what_is_new_is_proposed(tmp_path):
+def test_new_options_are_suggested(tmp_path):
     study = make(tmp_path / "s.db", budget="50 trials")
     play(study, 2)
     study.change(space=WIDER)
@@ -354,37 +354,37 @@ def test_a_table_can_get_more_rows(url):
     assert len({str(study.ask().params) for _ in range(2)}) == 2
     with pytest.raises(Stopped):
         study.ask()
-    with pytest.raises(InvalidInput, match=r"row .*'w': 8.* is missing: a table can only get more"):
+    with pytest.raises(InvalidInput, match=r"lacks the row .*'w': 8.*: a table can only get more"):
         study.change(space=Space.from_rows([{"w": 1, "s": "b"}, *ROWS[1:], {"w": 8, "s": "a"}]))
-    with pytest.raises(InvalidInput, match=r"cannot become a space|would be"):
+    with pytest.raises(InvalidInput, match=r"cannot become"):
         study.change(space={"w": Ordinal([1, 2, 4, 8]), "s": Categorical(["a", "b"])})
 
 
 @pytest.mark.parametrize(
     ("name", "parameter", "because"),
     [
-        ("a", Float(-3, 4), "is -3 to 5, and would be -3 to 4"),
-        ("a", Float(-2, 6), "is -3 to 5, and would be -2 to 6"),
-        ("a", Int(-3, 5), "is -3 to 5, and would be a whole number from -3 to 5"),
-        ("b", Float(1e-4, 1), "is 0.0001 to 1 on a log scale, and would be 0.0001 to 1:"),
-        ("s", Categorical(["u", ("w", 1)]), "is one of u, v, .*, and would be one of u, "),
-        ("m", Float(2, 3), "is 2 to 3 when s is u, and would be 2 to 3:"),
+        ("a", Float(-3, 4), "is -3 to 5 and cannot become -3 to 4"),
+        ("a", Float(-2, 6), "is -3 to 5 and cannot become -2 to 6"),
+        ("a", Int(-3, 5), "is -3 to 5 and cannot become a whole number from -3 to 5"),
+        ("b", Float(1e-4, 1), "is 0.0001 to 1 on a log scale and cannot become 0.0001 to 1:"),
+        ("s", Categorical(["u", ("w", 1)]), "is one of u, v, .* and cannot become one of u, "),
+        ("m", Float(2, 3), "is 2 to 3 when s is u and cannot become 2 to 3:"),
     ],
 )
 def test_a_space_only_grows(tmp_path, name, parameter, because):
     study = make(tmp_path / "s.db")
     other = Space({**SPACE.parameters, name: parameter})
-    study.change(space=other)  # while there is nothing to lose
+    study.change(space=other)  # allowed before the first trial
     study.change(space=SPACE)
     play(study, 1)
-    with pytest.raises(InvalidInput, match=f"Parameter '{name}' of the study {because}"):
+    with pytest.raises(InvalidInput, match=f"Parameter '{name}' {because}"):
         study.change(space=other)
     assert study.space == SPACE
     for fewer_or_more in (
         {k: v for k, v in SPACE.parameters.items() if k != "k"},
         {**SPACE.parameters, "more": Float(0, 1)},
     ):
-        with pytest.raises(InvalidInput, match=r"which is missing here|no value of it"):
+        with pytest.raises(InvalidInput, match=r"lacks the parameter 'k'|have no value of it"):
             study.change(space=fewer_or_more)
 
 
@@ -397,10 +397,10 @@ def test_an_ordinal_gets_more_values(grown):
     assert optimizer.space.decode(trial.x) == dict(trial.params)
 
 
-# ── words ──────────────────────────────────────────────────────────────────────────────────────
+# ── texts ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_settings_are_said_as_a_person_writes_them():
+def test_settings_are_described_as_a_user_writes_them():
     def price(params):
         return 1.0
 
@@ -420,14 +420,17 @@ def test_settings_are_said_as_a_person_writes_them():
     )
     said = difference(before, after)
     assert said == {
-        "k": ("a whole number from 1 to 6", "a whole number from 1 to 9, whose cost increases"),
+        "k": (
+            "a whole number from 1 to 6",
+            "a whole number from 1 to 9; its cost increases with the value",
+        ),
         "policy": ("Gittins()", "EIPerCost(alpha=0.5)"),
         "stop": ("MaxTrials(count=3)", "none"),
         "cost": ("none", "usd: price, s: Linear()"),
         "noisy": ("no", "yes"),
         "start": ("none", "a=1.0"),
         "max_overrun": ("none", "4"),
-        "failures_in_a_row": ("5", "however many"),
+        "failures_in_a_row": ("5", "no limit"),
         "grace": ("5.0 s", "500 ms"),
         "rate": ("none", "$3/h"),
         "command": ("a 'b c'", "a"),
@@ -435,12 +438,12 @@ def test_settings_are_said_as_a_person_writes_them():
     assert not any(sign in text for pair in said.values() for text in pair for sign in '{}"')
 
 
-# ── while it runs ──────────────────────────────────────────────────────────────────────────────
+# ── while it runs ────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_workers_take_up_what_is_changed_while_they_run(url, workers, tmp_path):
-    """The first trials began under a budget that did not count seconds."""
+def test_running_workers_apply_a_change(url, workers, tmp_path):
+    """The first trials started under a budget that did not count seconds."""
     study, gate = make(url, budget="3 trials", space={"a": Float(0, 1)}), tmp_path / "gate"
 
     def objective(params):

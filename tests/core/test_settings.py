@@ -1,4 +1,4 @@
-"""Settings: what a person writes is checked, what follows from it, and that no door forgets one."""
+"""Settings: checks, derived values, and that every interface takes every setting."""
 
 import inspect
 import math
@@ -11,7 +11,8 @@ from farthing import Budget, Float, Optimizer, Space, Study, minimize
 from farthing.cli.config import SETTINGS, Config
 from farthing.cli.request import read_request
 from farthing.cli.run import run
-from farthing.core.settings import RunOptions, SearchOptions, Settings
+from farthing.core.options import RunOptions, SearchOptions
+from farthing.core.settings import Settings
 from farthing.cost import Known, Linear, LogGP
 from farthing.errors import InvalidInput
 from farthing.policies import EI, CArBO, EIPerCost, Gittins, Random
@@ -29,12 +30,12 @@ def price(params):
     return 7.0
 
 
-# ── what is refused ────────────────────────────────────────────────────────────────────────────
+# ── refused values ───────────────────────────────────────────────────────────────────────────────
 
 REFUSED = [
     ("space", {}, "at least one parameter"),
     ("space", {"a": 3}, "not a parameter"),
-    ("budget", "soon", "no amount"),
+    ("budget", "soon", "is not a budget"),
     ("budget", -1, "positive"),
     ("policy", "carbo", "expected a policy such as"),
     ("policy", EI, r"EI\(\.\.\.\)"),
@@ -42,10 +43,10 @@ REFUSED = [
     ("stop", MaxTrials, r"MaxTrials\(\.\.\.\)"),
     ("cost", 3.0, "function of the parameters"),
     ("cost", LogGP, "function of the parameters"),
-    ("cost", {"usd": price}, "'usd' would be read by nothing: what counts here is s"),
+    ("cost", {"usd": price}, "'usd' has no effect: this study uses the costs in s"),
     ("worth", -1, "positive"),
-    ("worth", "much", "a number = its price"),
-    ("worth", "0.01 = $20", "counted in s"),
+    ("worth", "much", "NUMBER = PRICE"),
+    ("worth", "0.01 = $20", "measured in s"),
     ("direction", "max", '"minimize" or "maximize"'),
     ("direction", None, '"minimize" or "maximize"'),
     ("seed", -1, "whole number of at least 0"),
@@ -59,10 +60,10 @@ REFUSED = [
     *(("lease", bad, "expected seconds.*or a time") for bad in (0, None, math.nan, "1s, $1")),
     *(("grace", bad, "expected seconds.*or a time") for bad in (None, math.nan, "$1")),
     ("grace", -1, "seconds of at least 0"),
-    *(("failures_in_a_row", bad, "0 to go on") for bad in (-1, math.nan, True, "5", None)),
+    *(("failures_in_a_row", bad, "0 to continue") for bad in (-1, math.nan, True, "5", None)),
     ("rate", 3, "a price per time"),
     ("rate", "$3", "a price per time"),
-    ("rate", "$3.06/h", "read by nothing: the budget limits s. Give a budget in usd"),
+    ("rate", "$3.06/h", "has no effect: the budget limits s. Add a budget in usd"),
     ("measure", "gpu", '"wall" or "cpu"'),
     ("start", {"b": 1}, "Unknown parameter 'b'"),
     ("start", [{"a": 99.0}], "start|Parameter 'a'"),
@@ -71,21 +72,21 @@ REFUSED = [
         ("max_overrun", bad, "a number above 0, or None")
         for bad in (0, -1, math.inf, math.nan, "3", True)
     ),
-    *(("overhead", bad, "expected a share such as 0.05") for bad in (0, -1, 2, None, "5 %")),
-    ("measure", "cpu", "CPU seconds would be read by nothing"),
+    *(("overhead", bad, "expected a share in") for bad in (0, -1, 2, None, "5 %")),
+    ("measure", "cpu", "CPU seconds has no effect"),
     *(("command", bad, "a program and its arguments") for bad in ("python x", [], [""], [1], {})),
     *(("metric", bad, "expected a key") for bad in ("", None, 3)),
     *(("cwd", bad, "the path of a folder") for bad in ("", 3)),
     *(("logs", bad, "the path of a folder") for bad in ("", False)),
     *(
-        ("env", bad, "expected names and texts")
+        ("env", bad, "expected names and strings")
         for bad in ("A=1", {"A": 1}, {"": "1"}, {"A=B": "1"}, {"A": "\0"})
     ),
 ]
 
 
 @pytest.mark.parametrize(("name", "given", "match"), REFUSED)
-def test_what_makes_no_sense_is_refused_in_a_sentence(name, given, match):
+def test_an_invalid_value_is_refused_with_a_clear_error(name, given, match):
     with pytest.raises(InvalidInput, match=match) as refusal:
         Settings.of(**{"space": SPACE, "budget": "9s", name: given})
     said = str(refusal.value)
@@ -95,7 +96,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(name, given, match):
         assert name in said or name == "measure"
 
 
-def test_every_setting_has_something_that_is_refused():
+def test_every_setting_refuses_some_value():
     assert {name for name, _, _ in REFUSED} == FIELDS.keys() - {"noisy"}
 
 
@@ -103,14 +104,14 @@ def test_every_setting_has_something_that_is_refused():
     ("given", "match"),
     [
         ({"policy": CArBO()}, "CArBO needs a budget"),
-        ({"stop": NotWorthIt(), "policy": EI()}, "needs to know what a unit of cost is worth"),
-        ({"worth": 0.1}, "read by nothing: neither EI nor the stopping rule"),
+        ({"stop": NotWorthIt(), "policy": EI()}, "needs the exchange rate"),
+        ({"worth": 0.1}, "has no effect: neither EI nor the stopping rule"),
         ({"worth": 0.1, "policy": Gittins(worth=1.0), "budget": 9}, "neither Gittins nor"),
-        ({"cost": price}, "read by nothing: there is no budget to keep and EI does not look"),
-        ({"cost": price, "budget": "9 trials"}, "read by nothing"),
+        ({"cost": price}, "has no effect: there is no budget, and EI does not use costs"),
+        ({"cost": price, "budget": "9 trials"}, "has no effect"),
         ({"rate": "$3/h"}, "the budget limits nothing"),
         ({"rate": "$3/h", "budget": "2kWh"}, "the budget limits kWh"),
-        ({"measure": "cpu", "budget": "$9"}, "read by nothing"),
+        ({"measure": "cpu", "budget": "$9"}, "has no effect"),
     ],
 )
 def test_settings_must_fit_together(given, match):
@@ -118,7 +119,7 @@ def test_settings_must_fit_together(given, match):
         of(**{"budget": None, **given})
 
 
-def test_a_name_that_is_no_setting_is_refused_wherever_it_is_given(tmp_path):
+def test_an_unknown_setting_is_refused_everywhere(tmp_path):
     for call in (
         lambda **given: of(**given),
         lambda **given: Optimizer(SPACE, "9s", **given),
@@ -133,8 +134,8 @@ def test_a_name_that_is_no_setting_is_refused_wherever_it_is_given(tmp_path):
 @pytest.mark.parametrize(
     "name", sorted(RunOptions.__annotations__.keys() - SearchOptions.__annotations__)
 )
-def test_what_only_workers_read_is_refused_where_there_are_none(name):
-    """An Optimizer evaluates nothing: a timeout there would be read by nothing."""
+def test_run_options_are_refused_without_workers(name):
+    """An Optimizer evaluates nothing: a timeout would have no effect."""
     with pytest.raises(TypeError, match=name):
         Optimizer(SPACE, "9s", **{name: FIELDS[name]})
     if name != "failures_in_a_row":
@@ -142,10 +143,10 @@ def test_what_only_workers_read_is_refused_where_there_are_none(name):
             minimize(price, SPACE, "9s", **{name: FIELDS[name]})
 
 
-# ── what a person writes ───────────────────────────────────────────────────────────────────────
+# ── as a user writes them ────────────────────────────────────────────────────────────────────────
 
 
-def test_words_become_numbers():
+def test_texts_become_numbers():
     made = of("2h", timeout="10m", grace="2s", lease=np.float64(30), command=["sh", "-c", "x"])
     assert (made.timeout, made.grace, made.lease) == (600.0, 2.0, 30.0)
     assert made.budget == Budget({"s": 7200})
@@ -161,7 +162,7 @@ def test_words_become_numbers():
     assert type(plain.seed) is int
 
 
-def test_the_policy_follows_from_what_is_limited():
+def test_the_default_policy_depends_on_the_budget():
     assert isinstance(of("9s").policy, Gittins)
     assert isinstance(of("9 trials, $3").policy, Gittins)
     assert isinstance(of("9 trials").policy, EI)
@@ -169,21 +170,21 @@ def test_the_policy_follows_from_what_is_limited():
     assert of("9s", policy=Random()).policy == Random()
 
 
-def test_nothing_given_is_what_the_fields_say():
+def test_defaults_are_those_of_the_fields():
     made = of()
     for name, default in FIELDS.items():
         if name not in ("space", "budget", "policy"):
             assert getattr(made, name) == default
 
 
-def test_what_was_given_is_not_changed():
+def test_arguments_are_not_changed():
     given = {"command": ["sh"], "policy": Random(), "timeout": "1m"}
     before = dict(given)
     of(**given)
     assert given == before
 
 
-# ── what follows ───────────────────────────────────────────────────────────────────────────────
+# ── derived values ───────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -197,13 +198,13 @@ def test_what_was_given_is_not_changed():
         (None, EIPerCost(), ("cost",), ("cost",)),
     ],
 )
-def test_what_is_priced_and_what_is_needed(budget, policy, priced, needed):
+def test_cost_resources_and_required_costs(budget, policy, priced, needed):
     made = of(budget, policy=policy)
-    assert (made.cost_resources, made.needed) == (priced, needed)
+    assert (made.cost_resources, made.required_costs) == (priced, needed)
     assert made.learners == dict.fromkeys(needed, LogGP())
 
 
-def test_each_resource_that_is_needed_has_a_learner():
+def test_every_required_cost_has_a_learner():
     budget = {"usd": 3, "s": 9}
     one = of(budget, cost=price).learners
     assert one == {"usd": Known(price), "s": LogGP()}
@@ -213,19 +214,19 @@ def test_each_resource_that_is_needed_has_a_learner():
 
 
 def test_worth_is_exchanged_into_the_first_resource():
-    assert of("9s").exchange is None
-    assert of("9s", worth=0.5).exchange == 0.5
-    assert of("$9", worth="0.01 = $20").exchange == pytest.approx(0.0005)
-    assert of("2h, $9", worth="3 = 1m").exchange == pytest.approx(0.05)
+    assert of("9s").exchange_rate is None
+    assert of("9s", worth=0.5).exchange_rate == 0.5
+    assert of("$9", worth="0.01 = $20").exchange_rate == pytest.approx(0.0005)
+    assert of("2h, $9", worth="3 = 1m").exchange_rate == pytest.approx(0.05)
 
 
-def test_needs_and_models_are_those_of_policy_and_rule():
-    assert (of(policy=Random()).needs, of(policy=Random()).models) == (frozenset(), False)
+def test_needs_and_uses_are_those_of_policy_and_rule():
+    assert of(policy=Random()).needs == of(policy=Random()).uses == frozenset()
     judged = of(policy=Random(), stop=NotWorthIt(worth=0.1))
     assert judged.needs == {"cost", "model"}
-    assert judged.models
-    assert of(policy=EI()).models
-    assert not of(policy=Random(), stop=Target(0.5)).models
+    assert judged.uses == {"cost", "model"}
+    assert of(policy=EI()).uses == {"model"}
+    assert of(policy=Random(), stop=Target(0.5)).uses == frozenset()
 
 
 def test_the_sign_is_flipped_where_the_user_maximises():
@@ -241,13 +242,13 @@ def test_the_seed_of_a_trial_is_a_function_of_the_study_s_and_its_number():
     assert all(type(seed) is int and 0 <= seed < 2**32 for seed in seeds)
 
 
-# ── every door takes every setting ─────────────────────────────────────────────────────────────
+# ── every interface takes every setting ──────────────────────────────────────────────────────────
 
-# An option of its own name, and what it sets; all others are called as their setting is.
+# Options whose names differ from those of their settings.
 RENAMED = {"param": {"space"}, "maximize": {"direction"}, "cost": {"cost", "measure"}}
-# Where a study is kept, how it is called, and who works on it: no settings.
+# Options that are no settings: the database, the name of the study, the workers.
 WHERE = {"storage", "name", "workers", "slots"}
-ONCE = {"config", "quiet", "kind", "tries", "trust"}  # of this run alone
+ONCE = {"config", "quiet", "kind", "tries", "trust"}  # options of one run
 
 
 def of_signature(taker):
@@ -256,7 +257,7 @@ def of_signature(taker):
     }
 
 
-def test_choices_and_conditions_are_the_fields_of_settings():
+def test_search_and_run_options_are_the_fields_of_settings():
     assert RunOptions.__annotations__.keys() == FIELDS.keys() - {"space", "budget"}
     assert SearchOptions.__annotations__.keys() <= RunOptions.__annotations__.keys()
 
@@ -293,12 +294,12 @@ def test_the_options_of_run_are_the_fields_of_settings():
 
 
 def test_the_keys_of_the_file_are_the_fields_of_settings():
-    # Parameters stand in a table of their own.
+    # Parameters have their own table.
     assert SETTINGS.keys() > WHERE
     assert settings_of(SETTINGS.keys() - WHERE) | {"space"} == FIELDS.keys()
 
 
-# What is written on the command line, what in the file, and what it makes.
+# The command-line option, the key in the file, and the setting.
 WRITTEN = {
     "param": (["--param", "b=float:2:3"], None, ("space", Space({"b": Float(2, 3)}))),
     "budget": (
@@ -332,7 +333,7 @@ WRITTEN = {
 
 
 def requested(options, file):
-    """The settings that a shell's words and a file make, as `farthing run` reads them."""
+    """The settings from a command line and a file, as `farthing run` reads them."""
     given = run.make_context("run", list(options)).params
     command = given.pop("command")
     for name in ONCE:
@@ -358,12 +359,12 @@ def test_there_is_an_example_for_every_setting():
     assert {setting for _, _, (setting, _) in WRITTEN.values()} == FIELDS.keys()
 
 
-def test_a_worth_is_taken_on_the_command_line_wherever_the_policy_reads_it():
-    """The default policy under a budget reads it: no stopping rule is needed."""
+def test_the_command_line_takes_a_worth_if_the_policy_uses_it():
+    """The default policy under a budget uses it, so that no stopping rule is needed."""
     words = ["--worth", "0.01", "--budget", "10m", "--param", "a=float:2:3", "true"]
     made = requested(words, ({}, {}))
-    assert made.exchange == 0.01
+    assert made.exchange_rate == 0.01
     assert made.stop is None
     assert Optimizer(SPACE, "10m", worth=0.01).worth == 0.01
-    with pytest.raises(InvalidInput, match=r"--worth 0\.01 would be read by nothing"):
+    with pytest.raises(InvalidInput, match=r"--worth 0\.01 has no effect"):
         requested([*words[:4], "--policy", "random", *words[4:]], ({}, {}))

@@ -1,4 +1,4 @@
-"""Kinds decide, sentences are for people: exit codes, stored studies and origins of trials."""
+"""Kinds decide, sentences inform: exit codes, stored studies and origins of trials."""
 
 import json
 import pickle
@@ -24,8 +24,8 @@ from farthing.running.signals import (
     INTERRUPTED,
     ORPHANED,
     ExitRequest,
-    announced,
-    interrupted_or_last,
+    combine_stop_reasons,
+    print_exit_requests,
 )
 from farthing.stopping import MaxTrials, OutOfBudget, any_of, in_a_row
 from farthing.storage import Database
@@ -34,7 +34,7 @@ from farthing.view.result import Result
 
 LINE = Space({"x": Float(0, 1)})
 KINDS = get_args(StopKind)
-# What 0.1.0 and 0.2.0 stored, before kinds were stored.
+# Sentences of 0.1.0 and 0.2.0, which stored no kinds.
 OLD = {
     "the budget is spent": "budget_spent",
     "the budget of 10 s is spent": "budget_spent",
@@ -65,7 +65,7 @@ OLD = {
 
 
 def ended(kind, sentence="anything at all", found=True):
-    """The result of a study that returned a value, or had one failure, and stopped like that."""
+    """The result of a study that returned a value, or had one failure, and then stopped."""
     optimizer = Optimizer(LINE, "9 trials", policy=Random())
     if found:
         optimizer.tell(optimizer.ask(), 1.0)
@@ -74,7 +74,7 @@ def ended(kind, sentence="anything at all", found=True):
     return Result(optimizer.best, StopReason(kind, sentence), optimizer.ledger, optimizer.history)
 
 
-# ── deciding ───────────────────────────────────────────────────────────────────────────────────
+# ── deciding ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -85,7 +85,7 @@ def test_the_exit_code_depends_on_the_kind_whatever_the_sentence(kind, sentence,
     assert finish(ended(kind, sentence, found=False), "table", again="it") == (expected or 1)
     said = capsys.readouterr()
     assert f"stopped: {sentence}" in said.out
-    assert ("Go on with: it" in said.err) == (kind in ("interrupted", "terminated"))
+    assert ("Resume with: it" in said.err) == (kind in ("interrupted", "terminated"))
 
 
 def test_json_has_the_kind_and_the_sentence(capsys):
@@ -100,12 +100,12 @@ def test_an_error_that_the_reason_includes_is_not_shown_again(capsys):
     )
     assert capsys.readouterr().err == "No trial succeeded.\n"
     finish(ended("too_many_failures", "Schluss", found=False), "table", again="")
-    assert capsys.readouterr().err == "No trial succeeded. The first:\nout of memory\n"
+    assert capsys.readouterr().err == "No trial succeeded. The first error:\nout of memory\n"
 
 
-def test_a_run_whose_cost_is_missing_ends_with_2_in_other_words(tmp_path, monkeypatch, capsys):
+def test_a_missing_cost_ends_a_run_with_2_whatever_the_sentence(tmp_path, monkeypatch, capsys):
     said = StopReason("cost_missing", "Preis fehlt")
-    monkeypatch.setattr("farthing.core.transition.asks_for_cost", lambda number, missing: said)
+    monkeypatch.setattr("farthing.core.endings.missing_cost_reason", lambda number, missing: said)
     monkeypatch.chdir(tmp_path)
     command = ["run", "--budget", "$5", "--policy", "random", "--param", "x=float:0:1"]
     command += ["--format", "json", "--", "sh", "-c", 'echo "{\\"value\\": $0}"', "{x}"]
@@ -117,16 +117,18 @@ def test_a_run_whose_cost_is_missing_ends_with_2_in_other_words(tmp_path, monkey
 
 def test_signals_are_told_apart_by_kind(capsys):
     in_other_words = replace(INTERRUPTED, sentence="Schluss")
-    assert ExitRequest(in_other_words, now=True).sentence([]).startswith("Ctrl-C: ")
-    silent = announced(lambda: ExitRequest(replace(ORPHANED, sentence="Waise"), now=True), list)
+    assert ExitRequest(in_other_words, kill=True).message([]).startswith("Ctrl-C: ")
+    silent = print_exit_requests(
+        lambda: ExitRequest(replace(ORPHANED, sentence="Waise"), kill=True), list
+    )
     assert silent() is not None
     assert capsys.readouterr().err == ""
     spent = StopReason("budget_spent", "leer")
-    assert interrupted_or_last([in_other_words, spent]) is in_other_words
-    assert interrupted_or_last([StopReason("rule", INTERRUPTED.sentence), spent]) is spent
+    assert combine_stop_reasons([in_other_words, spent]) is in_other_words
+    assert combine_stop_reasons([StopReason("rule", INTERRUPTED.sentence), spent]) is spent
 
 
-def test_a_reason_prints_as_its_sentence_and_travels():
+def test_a_reason_prints_as_its_sentence_and_can_be_pickled():
     reason = StopReason("rule", "enough")
     assert f"{reason}" == str(reason) == "enough"
     assert pickle.loads(pickle.dumps(reason)) == reason
@@ -134,7 +136,7 @@ def test_a_reason_prints_as_its_sentence_and_travels():
     assert (str(stopped), stopped.reason) == ("enough", reason)
 
 
-# ── kinds ──────────────────────────────────────────────────────────────────────────────────────
+# ── kinds ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def fails(params):
@@ -157,7 +159,7 @@ def missing_later(params, calls=count()):
         ("all_free", lambda p: Outcome(1.0, cost=0.0), LINE, {"budget": "$5"}),
     ],
 )
-def test_what_stops_a_run_has_its_kind(kind, objective, space, settings):
+def test_every_stop_has_its_kind(kind, objective, space, settings):
     result = minimize(objective, space, policy=Random(), **settings)
     assert result.stop_reason.kind == kind
     assert result.failed == (kind == "too_many_failures")
@@ -186,7 +188,7 @@ def test_joined_rules_have_the_kind_of_the_first_that_decided(joined):
     assert optimizer.verdict.kind == "budget_spent"
 
 
-# ── stored ─────────────────────────────────────────────────────────────────────────────────────
+# ── stored ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def stored(url, statement, **values):
@@ -221,25 +223,25 @@ def test_a_reason_is_stored_and_an_old_one_is_read(url):
     study.close()
     state = state_in(url)
     said = "interrupted from the keyboard"
-    # After a stop is taken back a run goes on, and says how it ended itself.
-    assert (state.halted, state.stop_reason.kind) == (None, "budget_spent")
+    # A run that revokes a stop has its own reason.
+    assert (state.stop_requested, state.stop_reason.kind) == (None, "budget_spent")
     study = make(url)
     study.request_stop(said)
     study.close()
-    assert state_in(url).halted == StopReason("requested", said)
+    assert state_in(url).stop_requested == StopReason("requested", said)
     assert [each["stop_kind"] for each in Study.overview(url)] == ["budget_spent"]
     # As an older version left it.
     stored(url, "UPDATE farthing_studies SET halted_kind = NULL, stop_kind = NULL")
     state = state_in(url)
-    assert (state.halted.kind, state.stop_reason.kind) == ("interrupted", "budget_spent")
+    assert (state.stop_requested.kind, state.stop_reason.kind) == ("interrupted", "budget_spent")
     assert Study.overview(url)[0]["ended"] == state.stop_reason.sentence
     stored(url, "UPDATE farthing_studies SET stop_reason = NULL")
     assert Study.overview(url)[0]["stop_kind"] == "interrupted"
     stored(url, "UPDATE farthing_studies SET halted = 'no known sentence'")
-    assert state_in(url).halted == StopReason("rule", "no known sentence")
+    assert state_in(url).stop_requested == StopReason("rule", "no known sentence")
 
 
-def test_a_reason_is_taken_back_with_its_kind(url):
+def test_a_revoked_reason_loses_its_kind(url):
     study = make(url)
     study.request_stop("lunch")
     study.run(lambda params: params["x"])
@@ -251,7 +253,7 @@ def test_a_reason_is_taken_back_with_its_kind(url):
     assert tuple(row) == (None, None)
 
 
-def test_what_no_farthing_wrote_is_an_error(url):
+def test_unknown_kinds_and_origins_are_errors(url):
     study = make(url)
     study.ask()
     study.request_stop()
@@ -268,11 +270,11 @@ def test_what_no_farthing_wrote_is_an_error(url):
         state_in(url)
 
 
-# ── origins ────────────────────────────────────────────────────────────────────────────────────
+# ── origins ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def with_every_origin(url):
-    """A study with a trial of each origin: their numbers are those of `ORIGINS`."""
+    """A study with a trial of each origin."""
     study = make(url, policy=EI(), retries=1, budget=None, lease=0.001)
     study.add({"x": 0.9}, 2.0)
     study.tell(study.ask(), 1.0)
@@ -284,10 +286,17 @@ def with_every_origin(url):
     study.tell(study.ask(), 2.0)
     lost = study.ask(worker="w", lease=0.0)
     while not any(trial.run.retry for trial in study.history):
-        study._commit(LeasesExpired(), silent=True)
+        study._session.commit(LeasesExpired())
     again = study.ask()
     assert dict(again.params) == dict(lost.params)
     return study
+
+
+def older_version(url):
+    """Store the sentences of 0.1.0, from which the origin of a trial was recognised."""
+    sentences = {"imported": "evaluated elsewhere", "retry": "trial 0 again, which was lost"}
+    for origin, because in sentences.items():
+        stored(url, f"UPDATE farthing_trials SET because = '{because}' WHERE origin = '{origin}'")
 
 
 def test_every_trial_has_its_origin_and_keeps_it(url):
@@ -302,6 +311,7 @@ def test_every_trial_has_its_origin_and_keeps_it(url):
     study.close()
     assert [trial.origin for trial in state_in(url).history] == found
     # As an older version left them: the sentences of that version, and no column.
+    older_version(url)
     stored(url, "ALTER TABLE farthing_trials DROP COLUMN origin")
     for column in ("halted_kind", "stop_kind"):
         stored(url, f"ALTER TABLE farthing_studies DROP COLUMN {column}")
@@ -309,7 +319,7 @@ def test_every_trial_has_its_origin_and_keeps_it(url):
     assert [trial.origin for trial in state_in(url).history] == found
 
 
-def test_what_is_imported_is_not_recognised_by_its_sentence(url):
+def test_imported_trials_are_not_recognised_by_their_sentence(url):
     study = make(url, budget="$9")
     study.add({"x": 0.5}, 1.0, cost=2.0)
     study.close()
@@ -321,7 +331,7 @@ def test_what_is_imported_is_not_recognised_by_its_sentence(url):
 
 
 def test_an_origin_that_was_not_stored_leads_to_the_same_proposal(url):
-    """Cooling leaves out what the trials of the start cost elsewhere."""
+    """Cooling ignores the costs of imported trials."""
     study = make(url, budget="$40", policy=Cooling())
     for x in (0.1, 0.9):
         study.add({"x": x}, x, cost=10.0)
@@ -336,9 +346,10 @@ def test_an_origin_that_was_not_stored_leads_to_the_same_proposal(url):
         return proposal.x.tobytes(), proposal.because, proposal.notes["alpha"]
 
     before = proposed()
+    older_version(url)
     stored(url, "UPDATE farthing_trials SET origin = NULL")
     assert proposed() == before
-    stored(url, "UPDATE farthing_trials SET origin = 'design'")  # it does matter
+    stored(url, "UPDATE farthing_trials SET origin = 'design'")  # the origin matters
     assert proposed() != before
 
 
@@ -346,7 +357,7 @@ def test_notes_of_a_policy_may_be_called_origin(url):
     assert origin_of({"origin": "mine"}) == "suggested"
     study = make(url)
     trial = study.ask()
-    study._memory.commit(lambda state, now: noted(state, trial.number, origin="mine"))
+    study._store.commit(lambda state, now: noted(state, trial.number, origin="mine"))
     study.close()
     (back,) = state_in(url).history
     assert (back.notes["origin"], back.origin) == ("mine", "suggested")
@@ -358,6 +369,6 @@ def noted(state: State, number, **notes):
     return replace(state, history=state.history.replacing(changed))
 
 
-def test_a_log_that_is_replayed_was_paid():
+def test_replayed_trials_count_as_paid():
     rows = [{"x": x / 10, "value": 1.0, "cost": 2.0} for x in range(5)]
     assert replay(rows, MaxTrials(3), space=LINE).spent == 6.0

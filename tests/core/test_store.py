@@ -1,4 +1,4 @@
-"""The memory of one process: it is alone, its clock only goes forward, leases are kept by it."""
+"""InMemoryStore: one process, a monotonic clock, reliable leases."""
 
 from clocks import Clock
 
@@ -12,7 +12,7 @@ from farthing.policies import Random
 LINE = {"x": Float(0, 1)}
 
 
-def test_a_lease_that_has_passed_says_that_its_worker_is_gone(monkeypatch):
+def test_an_expired_lease_means_a_lost_worker(monkeypatch):
     clock = Clock(monkeypatch)
     optimizer = Optimizer(LINE, "$9", policy=Random())
     optimizer.ask(worker="here", lease=60.0)
@@ -23,49 +23,49 @@ def test_a_lease_that_has_passed_says_that_its_worker_is_gone(monkeypatch):
     assert [trial.state for trial in optimizer.history] == ["lost"]
 
 
-def test_its_clock_is_the_one_that_only_goes_forward(monkeypatch):
+def test_its_clock_is_monotonic(monkeypatch):
     clock = Clock(monkeypatch)
-    memory = InMemoryStore(State(Ledger.of(None)))
+    store = InMemoryStore(State(Ledger.of(None)))
     seen = []
 
     def change(state, now):
         seen.append(now)
         return state
 
-    memory.commit(change)
+    store.commit(change)
     clock.sleep(5.0)
-    memory.commit(change)
+    store.commit(change)
     assert seen == [clock.now - 5.0, clock.now]
-    assert memory.now == clock.now
+    assert store.now == clock.now
 
 
-def test_a_change_is_remembered_and_one_that_raises_is_not():
+def test_a_change_is_kept_unless_it_raises():
     before = State(Ledger.of(None))
-    memory, after = InMemoryStore(before), State(Ledger.of(Budget(3.0)))
-    assert memory.look() is before
+    store, after = InMemoryStore(before), State(Ledger.of(Budget(3.0)))
+    assert store.look() is before
 
     def refuse(state, now):
         raise ZeroDivisionError
 
     try:
-        memory.commit(refuse)
+        store.commit(refuse)
     except ZeroDivisionError:
-        assert memory.look() is before
-    assert memory.commit(lambda state, now: after) is after
-    assert memory.look() is after
+        assert store.look() is before
+    assert store.commit(lambda state, now: after) is after
+    assert store.look() is after
 
 
-def test_nobody_else_changes_it_and_nobody_is_waited_for():
-    memory = InMemoryStore(State(Ledger.of(None)))
-    assert memory.shared is False
-    memory.wait(10**9)
-    with memory.turn(), memory.turn():
+def test_it_is_not_shared_and_never_waits():
+    store = InMemoryStore(State(Ledger.of(None)))
+    assert store.shared is False
+    store.wait(10**9)
+    with store.ask_lock(), store.ask_lock():
         pass
 
 
 def test_settings_are_those_of_the_last_change():
     optimizer = Optimizer(LINE, "$9", policy=Random())
-    optimizer.enqueue({"x": 0.5})  # no change of settings
+    optimizer.enqueue({"x": 0.5})  # not a change of settings
     assert optimizer.budget == Budget({"usd": 9.0})
     wider = Space({"x": Float(0, 2)})
     optimizer.change(budget="$10")

@@ -1,4 +1,4 @@
-"""What a thought leads to, and what is ready before the first one."""
+"""The trial of a suggestion: its limit, its reservation, and the warm-up before the first."""
 
 import math
 from dataclasses import replace
@@ -21,7 +21,7 @@ ON = Verdict(False, "go on")
 
 
 def suggestion(limit=None, std=0.9):
-    """Of a row whose ln c is normal about ln 4."""
+    """A proposal whose ln c is normal about ln 4."""
     belief = pool([1.0], [0.5], [4.0], 1.2, limit=1000.0)
     predicted = {"cost": Normal(np.array([math.log(4.0)]), np.array([std]))}
     notes = {} if limit is None else {"limit": {"cost": limit}}
@@ -30,8 +30,8 @@ def suggestion(limit=None, std=0.9):
 
 
 @pytest.mark.parametrize("std", [0.9, 0.1])
-def test_a_trial_may_cost_what_its_leash_or_its_policy_says_whichever_is_less(std):
-    """A model that is sure of itself is not believed: a leash is that of LEASH_SPREAD at least."""
+def test_the_limit_is_the_lower_of_max_overrun_and_the_policys_limit(std):
+    """The limit assumes a standard deviation of OVERRUN_SPREAD at least."""
     end = math.exp(max_overrun(math.log(4.0), max(std, OVERRUN_SPREAD), 3.0))
     assert end > 4.0
     limits = {
@@ -43,14 +43,14 @@ def test_a_trial_may_cost_what_its_leash_or_its_policy_says_whichever_is_less(st
     assert limits[2.0 * end] == {"cost": pytest.approx(end)}
 
 
-def test_without_a_leash_the_limit_is_that_of_the_policy_or_there_is_none():
+def test_without_max_overrun_the_limit_is_that_of_the_policy_or_none():
     assert suggestion(7.5).trial()[0].limit == {"cost": 7.5}
     trial, _ = suggestion().trial()
     assert trial.limit == {}
     assert "limit" not in trial.notes
 
 
-def test_the_first_thought_finds_its_screen_made():
+def test_warm_up_makes_the_screening_points():
     space = Space({name: Float(0, 1) for name in "abcde"})
     sobol.cache_clear()
     warm_up(Settings.of(space, None, policy=Random()))
@@ -60,21 +60,23 @@ def test_the_first_thought_finds_its_screen_made():
 
 
 @pytest.mark.parametrize("left", [0.3, 5.0, 900.0])
-def test_of_what_nobody_predicted_its_limit_is_held_and_never_more_than_is_left(left):
+def test_without_a_prediction_the_limit_is_reserved_and_never_more_than_is_left(left):
     belief = pool([1.0], [0.5], [4.0], 1.2, limit=left)
     proposal = Proposal(belief.space.rows[0], "so", notes={"limit": {"cost": 7.5}}, predicted={})
     _, hold = Suggestion(belief, proposal, ON).trial()
     assert hold == {"cost": min(7.5, left)}
 
 
-def test_of_what_nobody_predicted_what_the_dearest_of_late_has_cost_is_held():
+def test_without_a_prediction_the_highest_recent_cost_is_reserved():
     belief = pool([1.0], [0.5], [4.0], 1.2, limit=900.0)
     x = belief.space.rows[0]
     proposal = Proposal(x, "so", predicted={})
-    bills = [9.0, *[2.0] * (RECENT - 1), 3.0]
-    trials = [Trial(i, {}, x, "done", 1.0, {"cost": bill}) for i, bill in enumerate(bills)]
+    costs = [9.0, *[2.0] * (RECENT - 1), 3.0]
+    trials = [Trial(i, {}, x, "done", 1.0, {"cost": cost}) for i, cost in enumerate(costs)]
     for count, most_expensive in ((RECENT, 9.0), (RECENT + 1, 3.0)):
         told = replace(belief, history=History(tuple(trials[:count])))
         assert Suggestion(told, proposal, ON).trial()[1] == {"cost": most_expensive}
-    nobody = replace(belief, history=History())
-    assert Suggestion(nobody, proposal, ON).trial()[1] == {"cost": 180.0}  # as the start may
+    without_trials = replace(belief, history=History())
+    assert Suggestion(without_trials, proposal, ON).trial()[1] == {
+        "cost": 180.0
+    }  # the cap of the initial design

@@ -1,4 +1,4 @@
-"""The state machine: what every event changes, what it refuses, and what no event may break."""
+"""The state machine: what every event changes and refuses, and invariants of all events."""
 
 import math
 from contextlib import suppress
@@ -26,10 +26,10 @@ from farthing.core.events import (
     TimePassed,
     Told,
 )
-from farthing.core.outcomes import bill, external_trial, outcome_of, unpriced
+from farthing.core.outcomes import checked_cost, external_trial, missing_cost, outcome_of
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.transition import apply, why_it_must_end
+from farthing.core.transition import apply, kill_reason
 from farthing.errors import InvalidInput, Outdated, Stopped
 from farthing.history import PricePoint, StopReason, Trial
 from farthing.policies import EIPerCost, Random
@@ -57,10 +57,10 @@ def asked(number, hold=(), **settings):
 
 
 def after(made, *events, state=None):
-    """The state after events, each of them at NOW or given with its moment."""
+    """The state after events; each is at NOW or a pair of an event and its moment."""
     state = empty(made) if state is None else state
     for event in events:
-        # An event is a tuple, too, but its first entry is none.
+        # An event is a named tuple: only a plain tuple is a pair.
         event, moment = event if type(event) is tuple else (event, NOW)
         state = apply(made, state, event, moment)
     return state
@@ -71,7 +71,7 @@ def at(event, now, present=None, suggestion=0.0):
 
 
 def seen(state):
-    """Everything that a state holds, as plain values of its own."""
+    """All contents of a state, as a text."""
     trials = [
         (
             {f.name: getattr(trial, f.name) for f in fields(trial) if f.name not in ("x", "run")},
@@ -85,10 +85,10 @@ def seen(state):
     return repr((trials, prices, rest))
 
 
-# ── asking ─────────────────────────────────────────────────────────────────────────────────────
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_ask_holds_what_is_limited_and_nothing_else():
+def test_an_ask_reserves_only_limited_resources():
     made = make({"usd": 10, "kWh": 4, "trials": 3})
     hold = {"usd": 2.5, "kWh": 1.0, "s": 7.0}
     state = after(made, asked(0, hold))
@@ -101,14 +101,14 @@ def test_an_ask_holds_what_is_limited_and_nothing_else():
     assert trials.ledger["cost"].reserved == 0
 
 
-def test_on_the_clock_no_seconds_are_held():
+def test_on_the_clock_no_seconds_are_reserved():
     made = make({"s": 60, "usd": 10})
     hold = {"s": 12.0, "usd": 1.0}
     assert after(made, asked(0, hold)).ledger.reservations == {0: hold}
     assert after(made, (asked(0, hold), CLOCK)).ledger.reservations == {0: {"usd": 1.0}}
 
 
-def test_an_ask_notes_how_the_trial_is_run():
+def test_an_ask_stores_how_the_trial_is_run():
     made = make(seed=3)
     event = asked(0, {}, suggest_s=0.25, suggester="me", worker="here:7", lease=15.0)
     state = after(made, SuggestLock("me", 9.0), event, at(asked(1), 1001.0))
@@ -122,33 +122,33 @@ def test_an_ask_notes_how_the_trial_is_run():
     assert after(made, event).suggest_s == 0.25
 
 
-def test_a_number_that_is_taken_is_outdated():
+def test_a_trial_number_that_exists_is_outdated():
     made = make()
     state = after(made, asked(0))
     for number in (0, 2):
-        with pytest.raises(Outdated, match=f"trial {number} was asked by another"):
+        with pytest.raises(Outdated, match=f"another process has started trial {number}"):
             after(made, asked(number), state=state)
-    elsewhere = after(made, Added((external_trial(made, {"a": 2.5}, "done", 1.0),)))
+    external = after(made, Added((external_trial(made, {"a": 2.5}, "done", 1.0),)))
     with pytest.raises(Outdated):
-        after(made, asked(0), state=elsewhere)
+        after(made, asked(0), state=external)
 
 
-def test_less_left_than_was_thought_is_outdated():
+def test_less_left_than_the_suggestion_assumed_is_outdated():
     made = make({"usd": 10, "trials": 2})
     state = after(made, asked(0, {"usd": 6.0}))
-    with pytest.raises(Outdated, match="less is left"):
+    with pytest.raises(Outdated, match="less of the budget is left"):
         after(made, asked(1, {"usd": 4.1}), state=state)
     full = after(made, asked(1, {"usd": 4.0}), state=state)
     assert full.ledger["usd"].left == 0
-    with pytest.raises(Outdated, match="less is left"):  # no trial is left, either
+    with pytest.raises(Outdated, match="less of the budget is left"):  # no trial is left
         after(made, asked(2), state=full)
     spent = after(make(), asked(0), Told(0, "done", 1.0, 10.0))
     with pytest.raises(Outdated):
         after(make(), asked(1), state=spent)
 
 
-def test_the_thinking_that_led_to_a_trial_was_not_known_when_it_was_thought():
-    """A hold of all that was left is taken, and shrinks by what the thought itself cost."""
+def test_the_overhead_of_a_suggestion_is_not_known_to_it():
+    """A reservation of all that was left shrinks by the cost of the suggestion itself."""
     made = make("20s")
     state = after(made, at(asked(0, {"s": 20.0}), 1000.0, suggestion=0.5))
     assert state.ledger["s"].spent == state.ledger["s"].overhead == 0.5
@@ -156,7 +156,7 @@ def test_the_thinking_that_led_to_a_trial_was_not_known_when_it_was_thought():
     assert state.ledger["s"].left == 0.0
 
 
-# ── telling ────────────────────────────────────────────────────────────────────────────────────
+# ── telling ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_tell_charges_and_releases():
@@ -169,7 +169,7 @@ def test_a_tell_charges_and_releases():
     assert (done.state, done.value, done.cost) == ("done", 0.5, {"usd": 4.5})
     assert (done.run.told_at, done.run.lease, done.run.queue_s) == (1008.0, None, 8.0)
     over = after(made, Told(1, "done", 0.5, 40.0), state=told)
-    assert over.ledger["usd"].left == pytest.approx(-34.5)  # what was paid was paid
+    assert over.ledger["usd"].left == pytest.approx(-34.5)  # costs stay charged
 
 
 def test_a_tell_by_number_and_by_trial_are_the_same():
@@ -185,22 +185,22 @@ def test_a_trial_is_told_once():
     for state, cost in (("done", 1.0), ("failed", 1.0), ("killed", 1.0)):
         told = after(made, asked(0), Told(0, state, 1.0 if state == "done" else None, cost))
         for certain in (True, False):
-            with pytest.raises(InvalidInput, match=rf"told already \({state}\)"):
-                after(made, Told(0, "done", 2.0, 1.0, certain=certain), state=told)
+            with pytest.raises(InvalidInput, match=rf"already has an outcome \({state}\)"):
+                after(made, Told(0, "done", 2.0, 1.0, by_user=certain), state=told)
 
 
 @pytest.mark.parametrize("number", [1, -1, 7, "0", None, 0.0])
 def test_a_trial_that_was_never_asked_is_refused(number):
     made = make()
-    with pytest.raises(InvalidInput, match="never asked here"):
+    with pytest.raises(InvalidInput, match="ask\\(\\) did not return it"):
         after(made, asked(0), Told(number, "done", 1.0, 1.0))
 
 
 def test_a_trial_of_another_study_is_refused():
     made = make()
-    stranger = replace(a_trial(5), number=0)
-    with pytest.raises(InvalidInput, match="never asked here"):
-        after(made, asked(0), Told(stranger, "done", 1.0, 1.0))
+    external = replace(a_trial(5), number=0)
+    with pytest.raises(InvalidInput, match="ask\\(\\) did not return it"):
+        after(made, asked(0), Told(external, "done", 1.0, 1.0))
 
 
 def test_what_a_trial_used_is_kept_with_it():
@@ -217,7 +217,7 @@ def test_what_a_trial_used_is_kept_with_it():
     assert after(made, asked(0), renewed, told).history[0].run.reports == last
 
 
-def test_a_cost_that_is_needed_must_be_among_what_a_person_says():
+def test_a_user_must_report_every_required_cost():
     made = make({"usd": 10, "kWh": 4})
     state = after(made, asked(0))
     for cost, missing in ((None, "usd"), (3.0, "kWh"), ({"kWh": 1.0}, "usd")):
@@ -235,8 +235,8 @@ def test_a_cost_that_is_needed_must_be_among_what_a_person_says():
 @pytest.mark.parametrize(
     ("cost", "match"),
     [
-        ({"kWh": 1.0}, "counted here is usd"),
-        ({"trials": 1.0}, "counted here is usd"),
+        ({"kWh": 1.0}, "this study counts usd"),
+        ({"trials": 1.0}, "this study counts usd"),
         (-1.0, "at least 0"),
         (math.nan, "finite"),
         (math.inf, "finite"),
@@ -244,23 +244,23 @@ def test_a_cost_that_is_needed_must_be_among_what_a_person_says():
         (True, "finite"),
     ],
 )
-def test_a_bill_that_makes_no_sense_is_refused(cost, match):
+def test_an_invalid_cost_is_refused(cost, match):
     made = make({"usd": 10, "trials": 5})
     for certain in (True, False):
         with pytest.raises(InvalidInput, match=match):
-            after(made, asked(0), Told(0, "done", 1.0, cost, certain=certain))
+            after(made, asked(0), Told(0, "done", 1.0, cost, by_user=certain))
 
 
-def test_what_is_known_beforehand_need_not_be_told():
+def test_a_known_cost_need_not_be_reported():
     made = make({"usd": 10, "kWh": 4}, cost={"usd": lambda params: params["a"]})
     x = SPACE.encode({"a": 2.5})
-    assert bill(made, {"kWh": 1.0}, x, required=True) == {"kWh": 1.0, "usd": 2.5}
-    assert bill(made, {"kWh": 1.0, "usd": 3.0}, x, required=True)["usd"] == 3.0
-    assert unpriced(made, {"usd": 1.0}) == "kWh"
-    assert unpriced(made, {"usd": 1.0, "kWh": 1.0}) is None
+    assert checked_cost(made, {"kWh": 1.0}, x, required=True) == {"kWh": 1.0, "usd": 2.5}
+    assert checked_cost(made, {"kWh": 1.0, "usd": 3.0}, x, required=True)["usd"] == 3.0
+    assert missing_cost(made, {"usd": 1.0}) == "kWh"
+    assert missing_cost(made, {"usd": 1.0, "kWh": 1.0}) is None
 
 
-def test_what_became_of_a_trial_is_exactly_one_thing():
+def test_an_outcome_is_exactly_one_of_value_failure_and_kill():
     assert outcome_of(np.float32(0.5), None, False, "it") == ("done", 0.5)
     assert outcome_of(None, "why", False, "it") == ("failed", None)
     assert outcome_of(None, None, True, "it") == ("killed", None)
@@ -268,40 +268,40 @@ def test_what_became_of_a_trial_is_exactly_one_thing():
         with pytest.raises(InvalidInput, match="exactly one"):
             outcome_of(*given_, "it")
     for failed in ("", 3, True):
-        with pytest.raises(InvalidInput, match="in words"):
+        with pytest.raises(InvalidInput, match="as a text"):
             outcome_of(None, failed, False, "it")
     for value in (math.nan, -math.inf, "0.5", True, 1j, 10**400):
         with pytest.raises(InvalidInput, match=r"value of trial 7 is .* finite number"):
             outcome_of(value, None, False, "trial 7")
 
 
-# ── what an engine tells ───────────────────────────────────────────────────────────────────────
+# ── reported by an engine ────────────────────────────────────────────────────────────────────────
 
 
 def told_by_engine(number, state, cost=None, error=None, value=None):
     value = 1.0 if state == "done" and value is None else value
-    return Told(number, state, value, cost, error, certain=False)
+    return Told(number, state, value, cost, error, by_user=False)
 
 
-def test_a_done_trial_that_did_not_say_its_cost_is_kept_and_halts():
+def test_a_done_trial_without_its_cost_is_kept_and_stops_the_study():
     made = make({"usd": 10, "trials": 5})
     state = after(made, asked(0, {"usd": 1.0}), told_by_engine(0, "done", {}, value=0.25))
     kept = state.history[0]
     assert (kept.state, kept.value, kept.cost, kept.error) == ("done", 0.25, {}, None)
-    assert state.halted.sentence == (
-        "trial 0 did not say what it cost in usd, which the budget or the policy needs. "
-        'Let it report {"cost": {"usd": ...}}, return Outcome(value, cost=...), or give a rate.'
+    assert state.stop_requested.sentence == (
+        "trial 0 did not report its cost in usd, which the budget or the policy needs. "
+        'Report {"cost": {"usd": ...}}, return Outcome(value, cost=...), or set a rate.'
     )
-    bare = make({"trials": 5}, policy=EIPerCost())  # of whatever unit
+    bare = make({"trials": 5}, policy=EIPerCost())  # a cost without a unit
     told = after(bare, asked(0), told_by_engine(0, "done", {}, value=0.25))
-    assert told.halted.sentence == (
-        "trial 0 did not say what it cost, which the budget or the policy needs. "
-        'Let it report {"cost": ...}, return Outcome(value, cost=...), or give a rate.'
+    assert told.stop_requested.sentence == (
+        "trial 0 did not report its cost, which the budget or the policy needs. "
+        'Report {"cost": ...}, return Outcome(value, cost=...), or set a rate.'
     )
-    assert not state.halted_now
+    assert not state.kill_running
     assert (state.ledger["usd"].spent, state.ledger["trials"].spent) == (0.0, 1.0)
     assert state.ledger.reservations == {}
-    with pytest.raises(Stopped, match="did not say what it cost in usd"):
+    with pytest.raises(Stopped, match="did not report its cost in usd"):
         after(made, asked(1), state=state)
     again = after(made, Resumed(), asked(1), state=state)
     assert again.history[1].state == "running"
@@ -317,31 +317,31 @@ def test_without_a_value_a_trial_is_charged_what_was_predicted(end):
     assert (nothing.ledger["usd"].spent, nothing.ledger["kWh"].spent) == (2.0, 0.5)
     part = after(made, begun, told_by_engine(0, end, {"usd": 3.0}))
     assert part.history[0].cost == {"usd": 3.0, "kWh": 0.5}
-    assert nothing.halted is part.halted is None
+    assert nothing.stop_requested is part.stop_requested is None
     unknown = after(made, asked(0), told_by_engine(0, end, {}))
     assert unknown.history[0].cost == {}
-    assert unknown.halted is None
-    # What nobody needs is not charged: no account would notice.
+    assert unknown.stop_requested is None
+    # A cost that is not required is not charged.
     free = Asked(a_trial(0, predicted={"cost": 2.0}), {})
     assert after(make(None), free, told_by_engine(0, end)).history[0].cost == {}
 
 
 @pytest.mark.parametrize("retries", [0, 1])
-def test_only_what_was_lost_is_tried_again_and_not_more_often_than_allowed(retries):
+def test_only_lost_trials_are_repeated_and_not_more_often_than_allowed(retries):
     made = make(retries=retries)
     for end in ("failed", "killed"):
         state = after(made, asked(0), told_by_engine(0, end, {"usd": 1.0}, error="no"))
         assert not state.history[0].run.retry
     lost = told_by_engine(0, "lost", {"usd": 1.0}, error="no")
     state = after(made, asked(0), lost)
-    assert (state.waiting is not None) == bool(retries)
+    assert (state.next_retry is not None) == bool(retries)
     if retries:
         twice = after(made, AskedAgain(), told_by_engine(1, "lost", error="no"), state=state)
-        assert (twice.history[1].run.attempt, twice.waiting) == (2, None)
+        assert (twice.history[1].run.attempt, twice.next_retry) == (2, None)
 
 
-def test_what_is_still_running_may_yet_cost_something():
-    """A hundred bills of nothing, not counting a trial that has none yet."""
+def test_a_running_trial_does_not_count_as_free():
+    """A hundred trials that cost nothing, without the one that is still running."""
     made = make()
     free = [
         e for n in range(99) for e in (asked(n), told_by_engine(n, "done", {"usd": 0.0}, value=1.0))
@@ -350,33 +350,33 @@ def test_what_is_still_running_may_yet_cost_something():
     running = after(
         made, asked(100), told_by_engine(100, "done", {"usd": 0.0}, value=1.0), state=state
     )
-    assert state.halted is running.halted is None
+    assert state.stop_requested is running.stop_requested is None
     ended = after(made, told_by_engine(99, "done", {"usd": 0.0}, value=1.0), state=state)
-    assert "100 trials in a row cost nothing" in ended.halted.sentence
+    assert "100 trials in a row cost nothing" in ended.stop_requested.sentence
 
 
-def test_the_machines_fault_is_charged_what_it_said_and_nothing_else():
+def test_a_lost_trial_is_charged_only_what_it_reported():
     made = make({"usd": 10, "trials": 5}, retries=1)
     begun = Asked(a_trial(0, predicted={"usd": 2.0}), {"usd": 2.0})
     state = after(made, begun, told_by_engine(0, "lost", {}, "no GPU"))
     assert (state.ledger["usd"].spent, state.ledger["trials"].spent) == (0.0, 1.0)
     assert state.history[0].error == "no GPU"
-    assert state.waiting is state.history[0]
+    assert state.next_retry is state.history[0]
     assert (state.failures, state.first_error) == (1, "no GPU")
 
 
-def test_failures_in_a_row_halt_where_an_engine_tells():
+def test_failures_in_a_row_that_an_engine_reports_stop_the_study():
     made = make("30 trials", failures_in_a_row=3)
     state = after(
         made,
         *(asked(0), told_by_engine(0, "failed", None, "why 0")),
-        *(asked(1), told_by_engine(1, "killed", None, "late")),  # neither good nor bad
+        *(asked(1), told_by_engine(1, "killed", None, "late")),  # neither a success nor a failure
         *(asked(2), told_by_engine(2, "lost", None, "why 2")),
     )
-    assert (state.failures, state.first_error, state.halted) == (2, "why 0", None)
+    assert (state.failures, state.first_error, state.stop_requested) == (2, "why 0", None)
     broken = after(made, asked(3), told_by_engine(3, "failed", None, "why 3"), state=state)
-    assert broken.halted.sentence == "3 trials in a row failed; the first of them:\nwhy 0"
-    assert not broken.halted_now
+    assert broken.stop_requested.sentence == "3 trials in a row failed; the first error was:\nwhy 0"
+    assert not broken.kill_running
     with pytest.raises(Stopped, match="3 trials in a row"):
         after(made, asked(4), state=broken)
     better = after(made, asked(3), told_by_engine(3, "done"), state=state)
@@ -385,36 +385,36 @@ def test_failures_in_a_row_halt_where_an_engine_tells():
     assert (next_one.failures, next_one.first_error) == (1, "why 4")
 
 
-def test_failures_do_not_replace_the_reason_there_was():
+def test_failures_do_not_replace_an_earlier_reason():
     made = make("30 trials", failures_in_a_row=1)
     failed = told_by_engine(0, "failed", None, "why")
     state = after(
         made, asked(0), StopRequested(StopReason("requested", "a stop was requested")), failed
     )
-    assert (state.failures, state.halted.kind) == (1, "requested")
+    assert (state.failures, state.stop_requested.kind) == (1, "requested")
 
 
-def test_a_person_may_tell_as_many_failures_as_there_are():
+def test_failures_that_a_user_reports_do_not_stop_the_study():
     made = make("30 trials", failures_in_a_row=2)
     state = after(made)
     for number in range(4):
         state = after(made, asked(number), Told(number, "failed", error="why"), state=state)
-    assert (state.failures, state.halted) == (4, None)
+    assert (state.failures, state.stop_requested) == (4, None)
     endless = make("30 trials", failures_in_a_row=math.inf)
     for number in range(4, 9):
         told = told_by_engine(number, "failed", error="why")
         state = after(endless, asked(number), told, state=state)
-    assert (state.failures, state.halted) == (9, None)
+    assert (state.failures, state.stop_requested) == (9, None)
 
 
-# ── leases ─────────────────────────────────────────────────────────────────────────────────────
+# ── leases ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def leased(number, worker="here:7", lease=15.0, hold=(), **settings):
     return asked(number, hold, worker=worker, lease=lease, **settings)
 
 
-def test_a_trial_whose_lease_has_passed_is_lost_and_charged_to_its_last_sign_of_life():
+def test_a_trial_whose_lease_expired_is_lost_and_charged_to_its_last_sign_of_life():
     made = make({"usd": 10, "trials": 5})
     renewed = Renewed(0, 60.0, {"usd": 2.5}, {"usd": 3.0})
     state = after(made, leased(0), asked(1), renewed)
@@ -425,13 +425,13 @@ def test_a_trial_whose_lease_has_passed_is_lost_and_charged_to_its_last_sign_of_
     assert (first.state, first.cost) == ("lost", {"usd": 2.5})
     assert first.error == "its worker (here:7) disappeared"
     assert (first.run.lease, first.run.told_at) == (None, 1060.5)
-    assert lost.history[1].state == "running"  # nobody promised to renew it
+    assert lost.history[1].state == "running"  # it has no lease
     assert lost.ledger.reservations.keys() == {1}
     assert (lost.ledger["usd"].spent, lost.ledger["trials"].spent) == (2.5, 1.0)
     assert lost.failures == 0
 
 
-def test_seconds_that_passed_are_not_charged_again_when_a_trial_is_given_up():
+def test_seconds_that_passed_are_not_charged_again_when_a_lease_expires():
     made = make({"s": 60, "usd": 10})
     used = Renewed(0, 15.0, {"s": 4.0, "usd": 1.0}, {"s": 5.0, "usd": 1.5})
     state = after(made, (leased(0), CLOCK), at(used, 1004.0, present=4.0))
@@ -451,46 +451,46 @@ def test_off_the_clock_the_seconds_of_a_lost_trial_are_charged_like_any_other_co
     assert late.ledger["s"].spent == 6.5
 
 
-def test_a_lost_trial_is_tried_again_as_often_as_the_settings_say():
+def test_a_lost_trial_is_repeated_as_often_as_the_settings_say():
     made = make({"usd": 10, "trials": 9}, retries=2)
     predicted = {"usd": 2.0}
     begun = Asked(a_trial(0, predicted=predicted, notes={"phase": "start", "other": 1}), predicted)
     state = after(made, begun._replace(lease=1.0))
     for attempt in (1, 2):
         state = after(made, at(LeasesExpired(), 1000.0 + 100 * attempt), state=state)
-        assert state.waiting is state.history[attempt - 1]
+        assert state.next_retry is state.history[attempt - 1]
         again = at(AskedAgain("there:8", 1.0), 1000.0 + 100 * attempt)
         state = after(made, again, state=state)
         trial, lost = state.history[attempt], state.history[attempt - 1]
-        assert state.waiting is None
+        assert state.next_retry is None
         assert (trial.params, trial.predicted) == (lost.params, predicted)
         np.testing.assert_array_equal(trial.x, lost.x)
-        assert trial.because == f"trial {attempt - 1} again, which was lost"
+        assert trial.because == f"repeats trial {attempt - 1}, which was lost"
         assert trial.notes == {"phase": "start"}
         assert (trial.run.attempt, trial.run.worker) == (attempt + 1, "there:8")
         assert trial.run.lease == 1001.0 + 100 * attempt
         assert trial.run.seed == made.seed_of(attempt) != lost.run.seed
         assert state.ledger.reservations == {attempt: {"usd": 2.0, "trials": 1.0}}
     state = after(made, at(LeasesExpired(), 2000.0), state=state)
-    assert state.waiting is None
+    assert state.next_retry is None
     assert [trial.state for trial in state.history] == ["lost"] * 3
 
 
-def test_a_lost_trial_waits_until_what_is_left_can_pay_it():
+def test_a_lost_trial_waits_until_it_is_affordable():
     made = make(retries=1)
     begun = Asked(a_trial(0, predicted={"usd": 9.0}), {}, lease=1.0)
     state = after(made, begun, asked(1, {"usd": 6.0}), at(LeasesExpired(), 1100.0))
-    assert state.waiting is None
-    with pytest.raises(Outdated, match="begun it again"):
+    assert state.next_retry is None
+    with pytest.raises(Outdated, match="repeated the lost trial"):
         after(made, AskedAgain(), state=state)
     less = after(made, Told(1, "done", 1.0, 0.5), state=state)
-    assert less.waiting is less.history[0]
+    assert less.next_retry is less.history[0]
     assert after(made, AskedAgain(), state=less).ledger.reserved_for(2) == {"usd": 9.0}
 
 
-def test_a_retry_holds_no_more_than_is_left():
+def test_a_retry_reserves_no_more_than_is_left():
     made = make(retries=1)
-    notes = {"limit": {"usd": 3.0}}  # where it is killed, whatever it is expected to cost
+    notes = {"limit": {"usd": 3.0}}  # killed there, whatever its expected cost
     begun = Asked(a_trial(0, predicted={"usd": 9.0}, notes=notes), {}, lease=1.0)
     state = after(made, begun, asked(1, {"usd": 6.0}), at(LeasesExpired(), 1100.0))
     assert after(made, AskedAgain(), state=state).ledger.reserved_for(2) == {"usd": 4.0}
@@ -501,18 +501,18 @@ def test_a_retry_holds_no_more_than_is_left():
     assert again.ledger.reservations == {1: {}}
 
 
-def test_what_cannot_be_tried_again_is_refused():
+def test_an_impossible_retry_is_refused():
     made = make({"usd": 10, "trials": 1}, retries=1)
-    with pytest.raises(Outdated, match="begun it again"):
+    with pytest.raises(Outdated, match="repeated the lost trial"):
         after(made, AskedAgain())
     state = after(made, leased(0), at(LeasesExpired(), 1100.0))
-    with pytest.raises(Stopped, match="the budget is spent"):  # it was the only trial
+    with pytest.raises(Stopped, match="the budget is spent"):  # the limit is one trial
         after(made, AskedAgain(), state=state)
     with pytest.raises(Stopped, match="enough"):
         after(made, StopRequested(StopReason("requested", "enough")), AskedAgain(), state=state)
 
 
-# ── late ───────────────────────────────────────────────────────────────────────────────────────
+# ── late reports ─────────────────────────────────────────────────────────────────────────────────
 
 
 def lost_trial(made, cost=1.0):
@@ -520,7 +520,7 @@ def lost_trial(made, cost=1.0):
     return after(made, at(LeasesExpired(), 1100.0), state=state)
 
 
-def test_a_late_value_of_a_lost_trial_is_welcome_and_pays_the_rest():
+def test_a_late_value_of_a_lost_trial_is_kept_and_the_rest_is_charged():
     made = make({"usd": 10, "trials": 5}, retries=1)
     state = lost_trial(made)
     for told in (Told(0, "done", 0.25, 1.75), told_by_engine(0, "done", 1.75, value=0.25)):
@@ -528,11 +528,11 @@ def test_a_late_value_of_a_lost_trial_is_welcome_and_pays_the_rest():
         first = late.history[0]
         assert (first.state, first.value, first.cost) == ("done", 0.25, {"usd": 1.75})
         assert (late.ledger["usd"].spent, late.ledger["trials"].spent) == (1.75, 1.0)
-        assert late.waiting is None  # there is nothing to try again
-        with pytest.raises(InvalidInput, match="told already"):
+        assert late.next_retry is None  # no retry any more
+        with pytest.raises(InvalidInput, match="already has an outcome"):
             after(made, told, state=late)
     less = after(made, Told(0, "done", 0.25, 0.5), state=state)
-    assert less.ledger["usd"].spent == 1.0  # what was charged was used
+    assert less.ledger["usd"].spent == 1.0  # charges are not refunded
 
 
 def test_a_late_end_without_a_value_changes_nothing():
@@ -542,16 +542,16 @@ def test_a_late_end_without_a_value_changes_nothing():
         told = told_by_engine(0, end, 9.0, "why")
         assert seen(after(made, at(told, 1101.0), state=state)) == seen(state)
     said = after(made, at(Told(0, "failed", None, 3.0, "why"), 1101.0), state=state)
-    assert (said.history[0].state, said.ledger["usd"].spent) == ("failed", 3.0)  # a person knows
+    assert (said.history[0].state, said.ledger["usd"].spent) == ("failed", 3.0)  # the user decides
 
 
-# ── renewing ───────────────────────────────────────────────────────────────────────────────────
+# ── renewing ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def renew(made, state, number, cost, ahead, moment=NOW):
     event = Renewed(number, 60.0, cost, ahead)
     state = apply(made, state, event, moment)
-    return state, why_it_must_end(made, state, event, moment)
+    return state, kill_reason(made, state, event, moment)
 
 
 def test_a_trial_draws_what_it_will_need_until_nothing_is_left():
@@ -584,7 +584,7 @@ def test_two_trials_share_what_is_left():
     assert why is None
 
 
-def test_what_was_drawn_may_be_rounded():
+def test_reservations_may_be_rounded():
     made = make("$1")
     have, need = 0.1, 0.41
     assert have + (need - have) < need
@@ -593,7 +593,7 @@ def test_what_was_drawn_may_be_rounded():
     assert why is None
 
 
-def test_what_is_not_limited_is_never_short():
+def test_an_unlimited_resource_is_never_short():
     made = make(None)
     state, why = renew(made, after(made, leased(0)), 0, {"cost": 1e9}, {"cost": 1e12})
     assert why is None
@@ -614,8 +614,8 @@ def test_on_the_clock_a_trial_ends_with_the_time_that_is_left_for_all():
     assert why == "the budget of 10.0 s is spent"
 
 
-def test_what_every_worker_pays_is_needed_once_for_each_that_is_at_work():
-    """Two with a lease and one without, which nobody renews: $1 an hour each, $2 an hour."""
+def test_a_rate_per_worker_is_needed_for_each_worker():
+    """Two workers with a lease and one without: $1 per hour each, $2 per hour in total."""
     made = make("$2", rate="$1/h per worker")
     started = [(event, CLOCK) for event in (leased(0), leased(1), asked(2))]
     state = after(made, *started)
@@ -624,16 +624,16 @@ def test_what_every_worker_pays_is_needed_once_for_each_that_is_at_work():
         assert why == (None if enough else "the budget of $2.00 is spent")
 
 
-def test_a_trial_that_was_given_up_or_is_not_there_must_end():
+def test_a_lost_or_unknown_trial_is_killed():
     made = make()
     lost = lost_trial(made)
     for number in (0, 7):
         state, why = renew(made, lost, number, {"usd": 2.0}, {"usd": 3.0})
-        assert why == "its worker had not been heard of for too long, so it was given up"
+        assert why == "its lease had expired, because its worker had not reported for too long"
         assert seen(state) == seen(lost)
 
 
-def test_a_stop_ends_what_is_running_only_if_it_says_now():
+def test_a_stop_kills_running_trials_only_with_now():
     made = make()
     state = after(made, leased(0), StopRequested(StopReason("requested", "a stop was requested")))
     assert renew(made, state, 0, {"usd": 0.1}, {"usd": 0.2})[1] is None
@@ -651,10 +651,10 @@ def test_progress_is_kept_until_there_is_more():
     assert after(made, Renewed(0, 9.0, {}, {}, two), state=state).history[0].run.reports == two
 
 
-# ── turns, stops ───────────────────────────────────────────────────────────────────────────────
+# ── lock and stops ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_thinks_at_a_time():
+def test_one_process_suggests_at_a_time():
     made = make()
     state = after(made, SuggestLock("one", 10.0))
     assert (state.suggester, state.suggester_until) == ("one", 1010.0)
@@ -662,17 +662,19 @@ def test_one_thinks_at_a_time():
     assert not state.is_suggesting("two", 1010.0)
     assert not state.is_suggesting("one", 1001.0)
     assert not after(made).is_suggesting("two", 0.0)
-    with pytest.raises(Outdated, match="one is thinking"):
+    with pytest.raises(Outdated, match="one holds the suggestion lock"):
         after(made, at(SuggestLock("two", 5.0), 1009.0), state=state)
-    dead = after(made, at(SuggestLock("two", 5.0), 1010.0), state=state)  # one must have died
+    dead = after(
+        made, at(SuggestLock("two", 5.0), 1010.0), state=state
+    )  # the lock of one has expired
     assert (dead.suggester, dead.suggester_until) == ("two", 1015.0)
     longer = after(made, at(SuggestLock("one", 10.0), 1005.0), state=state)
     assert longer.suggester_until == 1015.0
-    assert after(made, SuggestLock("two"), state=state) == state  # it was not two's turn
+    assert after(made, SuggestLock("two"), state=state) == state  # two did not hold the lock
     assert after(made, SuggestLock("one"), state=state).suggester is None
 
 
-def test_while_somebody_thinks_nobody_else_asks_but_everybody_tells():
+def test_while_one_process_suggests_no_other_asks_but_all_tell():
     made = make()
     state = after(made, asked(0), SuggestLock("one", 10.0))
     for suggester in ("two", None):
@@ -686,13 +688,13 @@ def test_while_somebody_thinks_nobody_else_asks_but_everybody_tells():
     assert late.suggester is None
 
 
-def test_a_turn_brings_no_time_with_it():
+def test_the_lock_charges_no_time():
     made = make("60s")
     state = after(made, at(SuggestLock("one", 10.0), 1000.0, present=5.0, suggestion=2.0))
     assert (state.ledger.spent, state.charged_until) == (0.0, None)
 
 
-def test_halted_resumed_ended():
+def test_stop_resume_end():
     made = make()
     state = after(made, asked(0), StopRequested(StopReason("requested", "first")))
     with pytest.raises(Stopped, match="first"):
@@ -703,26 +705,26 @@ def test_halted_resumed_ended():
         StopRequested(StopReason("requested", "third")),
         state=state,
     )
-    assert (str(state.halted), state.halted_now) == ("first", True)
+    assert (str(state.stop_requested), state.kill_running) == ("first", True)
     told = after(made, Told(0, "failed", None, 1.0, "why"), state=state)
     ended = after(made, Ended(StopReason("rule", "over")), SuggestLock("one", 9.0), state=told)
-    assert (str(ended.stop_reason), str(ended.halted)) == ("over", "first")
+    assert (str(ended.stop_reason), str(ended.stop_requested)) == ("over", "first")
     back = after(made, Resumed(), state=ended)
-    assert (back.halted, back.halted_now, back.stop_reason) == (None, False, None)
+    assert (back.stop_requested, back.kill_running, back.stop_reason) == (None, False, None)
     assert (back.failures, back.first_error, back.suggester) == (0, None, None)
     assert back.ledger == ended.ledger
     assert after(made, asked(1), state=back).history[1].state == "running"
 
 
-# ── time ───────────────────────────────────────────────────────────────────────────────────────
+# ── time ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 SHIFTS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 40)), min_size=1, max_size=8)
 
 
 @given(SHIFTS, st.data())
-def test_the_clock_charges_the_time_that_somebody_was_there(shifts, data):
-    """Second by second: one is charged where the worker whose event comes next was there."""
+def test_the_clock_charges_the_time_with_a_worker(shifts, data):
+    """Second by second: a second is charged if the worker of the next event was at work."""
     made, cuts = make("1000s"), []
     for arrives, stays in shifts:
         ticks = data.draw(st.lists(st.integers(0, stays), max_size=4))
@@ -734,7 +736,7 @@ def test_the_clock_charges_the_time_that_somebody_was_there(shifts, data):
         charged |= {second for second in range(since, now) if second >= last}
         last = max(now, last)
         assert state.ledger.spent == len(charged)
-    # What one did while another's event came first, and then died, is forgiven: never more.
+    # Time before the last event of another worker is not charged: never more than was worked.
     covered = {second for arrives, stays in shifts for second in range(arrives, arrives + stays)}
     assert charged <= covered
     if len(shifts) == 1:
@@ -744,17 +746,17 @@ def test_the_clock_charges_the_time_that_somebody_was_there(shifts, data):
 def test_time_together_is_charged_once_and_downtime_never():
     made = make("100s")
     state = after(made, (TimePassed(), CLOCK))
-    for now in (1001.0, 1001.5, 1002.0):  # four workers tick, all there since the beginning
+    for now in (1001.0, 1001.5, 1002.0):  # four workers, all at work since the beginning
         for _ in range(4):
             state = after(made, at(TimePassed(), now, present=now - 1000.0), state=state)
     assert state.ledger.spent == pytest.approx(2.0)
     state = after(made, at(TimePassed(), 5000.0, present=0.25, suggestion=0.25), state=state)
-    assert state.ledger.spent == pytest.approx(2.25)  # back after a long night
+    assert state.ledger.spent == pytest.approx(2.25)  # downtime is free
     assert state.ledger.overhead == pytest.approx(0.25)
     state = after(
         made, at(TimePassed(), 4000.0, present=7.0), state=state
     )  # the clock was set back:
-    assert state.ledger.spent == pytest.approx(9.25)  # then the worker's own counts
+    assert state.ledger.spent == pytest.approx(9.25)  # the worker's own time counts
     assert state.charged_until == 4000.0
     silent = after(made, at(TimePassed(), 6000.0), state=state)
     assert seen(silent) == seen(state)
@@ -762,14 +764,14 @@ def test_time_together_is_charged_once_and_downtime_never():
     assert (free.ledger.spent, free.elapsed_s, free.overhead_s) == (0.0, 7.0, 1.0)
 
 
-def test_part_of_a_thought_may_have_been_charged_by_others():
+def test_others_may_have_charged_part_of_a_suggestion():
     made = make("100s")
     state = after(made, (TimePassed(), CLOCK), at(TimePassed(), 1003.0, present=3.0))
     state = after(made, at(TimePassed(), 1004.0, present=4.0, suggestion=4.0), state=state)
     assert (state.ledger["s"].spent, state.ledger["s"].overhead) == (4.0, 1.0)
 
 
-def test_off_the_clock_seconds_are_charged_as_they_are_told_and_thinking_is_added():
+def test_off_the_clock_seconds_are_charged_as_reported_and_overhead_is_added():
     made = make("100s")
     told = at(Told(0, "done", 1.0, 12.5), 1050.0, suggestion=0.25)
     state = after(made, at(asked(0), 1000.0, suggestion=0.5), told)
@@ -777,7 +779,7 @@ def test_off_the_clock_seconds_are_charged_as_they_are_told_and_thinking_is_adde
     assert state.charged_until is None
 
 
-def test_on_the_clock_what_a_trial_took_teaches_and_is_not_charged_again():
+def test_on_the_clock_the_seconds_of_a_trial_are_not_charged_again():
     made = make({"s": 100, "usd": 10})
     told = at(told_by_engine(0, "done", {"s": 9.0, "usd": 1.0}), 1009.5, present=9.5)
     state = after(made, (asked(0), CLOCK), told)
@@ -785,9 +787,9 @@ def test_on_the_clock_what_a_trial_took_teaches_and_is_not_charged_again():
     assert state.history[0].cost == {"s": 9.0, "usd": 1.0}
 
 
-# ── elsewhere ──────────────────────────────────────────────────────────────────────────────────
+# ── external ─────────────────────────────────────────────────────────────────────────────────────
 
-FOREIGN = {
+EXTERNAL = {
     "done": {"value": 0.5, "cost": 1.0},
     "failed": {"error": "why", "cost": 1.0},
     "killed": {"cost": 1.0},
@@ -795,29 +797,33 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("state", FOREIGN)
-def test_an_evaluation_made_elsewhere_takes_a_number_and_nothing_of_the_budget(state):
+@pytest.mark.parametrize("state", EXTERNAL)
+def test_an_external_evaluation_gets_a_number_and_is_not_charged(state):
     made = make({"usd": 10, "trials": 2})
-    stranger = external_trial(made, {"a": 2.5}, state, **FOREIGN[state])
+    external = external_trial(made, {"a": 2.5}, state, **EXTERNAL[state])
     before = after(made, asked(0, {"usd": 1.0}))
-    added = after(made, at(Added((stranger, stranger)), 1005.0), state=before)
+    added = after(made, at(Added((external, external)), 1005.0), state=before)
     assert added.ledger == before.ledger
     assert [trial.number for trial in added.history] == [0, 1, 2]
     kept = added.history[2]
-    assert (kept.state, kept.params, kept.because) == (state, {"a": 2.5}, "evaluated elsewhere")
-    assert (kept.value, kept.error) == tuple(FOREIGN[state].get(k) for k in ("value", "error"))
+    assert (kept.state, kept.params, kept.because) == (
+        state,
+        {"a": 2.5},
+        "imported with its result",
+    )
+    assert (kept.value, kept.error) == tuple(EXTERNAL[state].get(k) for k in ("value", "error"))
     assert kept.cost == ({} if state == "running" else {"usd": 1.0})
     assert kept.is_start
     assert kept.run.asked_at == 1005.0
     assert kept.run.told_at == (None if state == "running" else 1005.0)
-    assert (added.failures, added.halted) == (0, None)
+    assert (added.failures, added.stop_requested) == (0, None)
 
 
-def test_what_was_running_elsewhere_is_told_later_and_not_charged():
+def test_a_running_external_evaluation_is_told_later_and_not_charged():
     made = make({"usd": 10, "trials": 2})
-    stranger = external_trial(made, {"a": 2.5}, "running")
-    before = after(made, Added((stranger,) * 4))
-    for number, (state, told) in enumerate(FOREIGN.items()):
+    external = external_trial(made, {"a": 2.5}, "running")
+    before = after(made, Added((external,) * 4))
+    for number, (state, told) in enumerate(EXTERNAL.items()):
         if state == "running":
             continue
         told = Told(number, state, told.get("value"), 3.0, told.get("error"))
@@ -826,13 +832,13 @@ def test_what_was_running_elsewhere_is_told_later_and_not_charged():
         kept = ended.history[number]
         assert (kept.state, kept.cost, kept.run.told_at) == (state, {"usd": 3.0}, 1009.0)
     assert after(made, at(LeasesExpired(), 1e9), state=before) == before
-    # Lost elsewhere, and back again: neither is ours to pay.
+    # Lost and back again: the budget pays for neither.
     lost = after(made, told_by_engine(0, "lost", 1.0, "no GPU"), state=before)
     back = after(made, Told(0, "done", 1.0, 3.0), state=lost)
     assert back.ledger == before.ledger
 
 
-def test_a_cost_made_elsewhere_is_known_or_told_or_unknown():
+def test_an_external_cost_is_known_reported_or_unknown():
     known = make(cost=lambda params: 7.0)
     assert external_trial(known, {"a": 2.5}, "done", 1.0).cost == {"usd": 7.0}
     assert external_trial(known, {"a": 2.5}, "running").cost == {}
@@ -850,22 +856,22 @@ def test_prices_belong_to_no_trial():
     assert state.ledger == empty(made).ledger
 
 
-# ── whatever happens ───────────────────────────────────────────────────────────────────────────
+# ── random events ────────────────────────────────────────────────────────────────────────────────
 
 BUDGETS = ["$10", "20s", {"s": 20, "usd": 5, "trials": 6}, "6 trials", None, {"usd": 3, "kWh": 2}]
-KINDS = ("ask", "ask", "again", "renew", "tell", "tell", "engine", "engine", "add", "given up")
-KINDS += ("given up", "passed", "turn", "halted", "resumed", "ended", "wrong")
+KINDS = ("ask", "ask", "again", "renew", "tell", "tell", "engine", "engine", "add", "expired")
+KINDS += ("expired", "time", "lock", "stop", "resumed", "ended", "wrong")
 STEP = st.tuples(
     st.sampled_from(KINDS),
     st.integers(0, 11),  # which trial, and other choices
     st.floats(0.01, 4.0),  # an amount
-    st.floats(0, 4.0),  # seconds that go by
+    st.floats(0, 4.0),  # seconds that pass
     st.booleans(),
 )
 
 
 def an_event(made, state, kind, pick, amount, flag):
-    """An event of a kind, most of them such as could happen."""
+    """An event of a kind; most of them are plausible."""
     history, priced = state.history, made.cost_resources
     number = pick % len(history) if history else 0
     price = dict.fromkeys(priced, amount)
@@ -892,29 +898,29 @@ def an_event(made, state, kind, pick, amount, flag):
             end = ("done", "failed", "killed", "lost")[pick % 4]
             value = amount if end == "done" else None
             error = None if end == "done" else f"why {pick}"
-            return Told(number, end, value, price if flag else {}, error, certain=False)
+            return Told(number, end, value, price if flag else {}, error, by_user=False)
         case "add":
             end = ("done", "failed", "killed", "running")[pick % 4]
             value = amount if end == "done" else None
-            stranger = external_trial(made, {"a": 2.5}, end, value, cost=price)
-            prices = (PricePoint(stranger.x, price, flag),) * (pick % 3)
-            return Added((stranger,) * (pick % 2), prices)
-        case "turn":
+            external = external_trial(made, {"a": 2.5}, end, value, cost=price)
+            prices = (PricePoint(external.x, price, flag),) * (pick % 3)
+            return Added((external,) * (pick % 2), prices)
+        case "lock":
             return SuggestLock("two" if pick % 2 else "one", amount if flag else None)
         case "wrong":
             cost = ({"eur": 1.0}, -1.0, math.nan, {"trials": 1.0})[pick % 4]
             other = replace(a_trial(50), number=number)
             return Told(other if flag else pick - 3, "done", 1.0, cost)
-    simple = {"given up": LeasesExpired(), "passed": TimePassed(), "resumed": Resumed()}
+    simple = {"expired": LeasesExpired(), "time": TimePassed(), "resumed": Resumed()}
     simple |= {
-        "halted": StopRequested(StopReason("requested", "enough"), flag),
+        "stop": StopRequested(StopReason("requested", "enough"), flag),
         "ended": Ended(StopReason("rule", "over")),
     }
     return simple[kind]
 
 
 def learnt(state):
-    """What a thought depends on, in full."""
+    """Everything that a suggestion depends on."""
     ended = [
         (t.state, t.value, tuple(t.cost.items()) if t.state != "running" else None)
         for t in state.history
@@ -932,30 +938,30 @@ def learnt(state):
 )
 @example(
     *(1, 1, 3, "off"),
-    [("ask", 0, 1.0, 0.5, True), ("renew", 0, 1.0, 0.5, True), ("given up", 0, 1.0, 4.0, True)],
+    [("ask", 0, 1.0, 0.5, True), ("renew", 0, 1.0, 0.5, True), ("expired", 0, 1.0, 4.0, True)],
 )
 @example(3, 2, 1, "on", [("add", 3, 1.0, 0.5, True), ("engine", 3, 1.0, 4.0, True)] * 3)
-def test_whatever_happens(which, retries, failures, clock, steps):
-    """Against a tally of its own: sums over trials, not the ledger's steps."""
+def test_invariants_of_any_events(which, retries, failures, clock, steps):
+    """Compared with independent sums over trials, not with the steps of the ledger."""
     made = make(BUDGETS[which], retries=retries, failures_in_a_row=failures)
     state, now, suggestion, present = empty(made), 1000.0, 0.0, 0.0
     charged: dict[int, dict[str, float]] = {}  # the most that was ever charged for a trial
-    known = {state.known()}
+    known = {state.version()}
     for kind, pick, amount, seconds, flag in steps:
         now += seconds if pick != 7 else -seconds  # clocks are set back, too
         event = an_event(made, state, kind, pick, amount, flag)
         on_clock = clock == "on" or (clock == "both" and flag)
         moment = Moment(now, seconds if on_clock else None, seconds / 8)
-        before, snapshot, is_known = state, seen(state), state.known()
-        with suppress(InvalidInput, Outdated, Stopped):  # and nothing else
+        before, snapshot, is_known = state, seen(state), state.version()
+        with suppress(InvalidInput, Outdated, Stopped):  # no other error
             state = apply(made, before, event, moment)
-        assert seen(before) == snapshot  # nothing of what was given is changed
+        assert seen(before) == snapshot  # the arguments do not change
         if state is before:
             continue
         if not isinstance(event, SuggestLock):
             suggestion += 0.0 if on_clock else moment.overhead_s
             present += seconds if on_clock else 0.0
-        # ── numbers, and what was told ──
+        # ── numbers and outcomes ──
         assert [trial.number for trial in state.history] == list(range(len(state.history)))
         assert len(state.history) >= len(before.history)
         for old, new in zip(before.history, state.history, strict=False):
@@ -965,12 +971,12 @@ def test_whatever_happens(which, retries, failures, clock, steps):
             )
             assert old.params is new.params
             assert old.x is new.x
-        # ── what a thought depends on ──
+        # ── what a suggestion depends on ──
         if learnt(state) != learnt(before):
-            assert state.known() not in known
+            assert state.version() not in known
         elif not isinstance(event, Added):
-            assert state.known() == is_known
-        known.add(state.known())
+            assert state.version() == is_known
+        known.add(state.version())
         # ── the ledger ──
         ledger = state.ledger
         ours = [t for t in state.history if t.origin != "imported"]
@@ -983,8 +989,8 @@ def test_whatever_happens(which, retries, failures, clock, steps):
         for resource in ledger:
             account = ledger[resource]
             assert account.spent >= before.ledger[resource].spent
-            held = [held.get(resource, 0.0) for held in ledger.reservations.values()]
-            assert account.reserved == math.fsum(held) >= 0
+            reserved = [each.get(resource, 0.0) for each in ledger.reservations.values()]
+            assert account.reserved == math.fsum(reserved) >= 0
             if math.isfinite(account.limit):
                 total = account.spent + account.reserved + account.left
                 assert total == pytest.approx(account.limit, abs=1e-9)
@@ -1008,8 +1014,8 @@ def test_a_trial_ends_at_its_limit():
     made = Settings.of(SPACE, {"usd": 10.0, "s": 100.0})
     trial = replace(asked(0).trial, notes={"limit": {"s": 4.0}})
     state = after(made, asked(0)._replace(trial=trial, lease=60.0))
-    cheap = Renewed(0, 60.0, {"s": 3.9, "usd": 1.0}, {"s": 4.1, "usd": 1.1})
-    dear = Renewed(0, 60.0, {"s": 4.0, "usd": 1.0}, {"s": 4.2, "usd": 1.1})
-    assert why_it_must_end(made, after(made, cheap, state=state), cheap, NOW) is None
-    why = why_it_must_end(made, after(made, dear, state=state), dear, NOW)
-    assert why == "it had cost 4.0 s, the most that was allowed for it"
+    under = Renewed(0, 60.0, {"s": 3.9, "usd": 1.0}, {"s": 4.1, "usd": 1.1})
+    over = Renewed(0, 60.0, {"s": 4.0, "usd": 1.0}, {"s": 4.2, "usd": 1.1})
+    assert kill_reason(made, after(made, under, state=state), under, NOW) is None
+    why = kill_reason(made, after(made, over, state=state), over, NOW)
+    assert why == "it had cost 4.0 s, its limit"

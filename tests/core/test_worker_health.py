@@ -1,4 +1,4 @@
-"""A worker that cannot work: found out by what others do, set aside, and its trials tried again."""
+"""A worker that cannot evaluate trials is recognised and excluded, and others repeat its trials."""
 
 import os
 from dataclasses import replace
@@ -9,11 +9,12 @@ from processes import FOREVER, PATIENCE, wait_until
 
 from farthing import Float, Ledger, Space, Study
 from farthing.acquisition.belief import paid
+from farthing.core.endings import failed_in_a_row
 from farthing.core.events import Moment, Told, WorkerExcluded
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.transition import apply, failed_in_a_row
-from farthing.core.worker_health import others_may_do_better, standing, unfit_because
+from farthing.core.transition import apply
+from farthing.core.worker_health import exclusion_message, others_may_succeed, worker_health
 from farthing.errors import Unfit
 from farthing.history import History, Run, Trial
 from farthing.policies import Random
@@ -25,7 +26,7 @@ WRONG = "it ended with exit code 2\nsh: cannot open train.py"
 
 
 def state(*told):
-    """(worker, state, error) of trials, asked one second after another and told at once."""
+    """The state after trials (worker, state, error), one second apart."""
     trials = []
     for number, (worker, ended, error) in enumerate(told):
         told_at = None if ended == "running" else number + 0.5
@@ -44,22 +45,22 @@ BAD = ("bad", "failed", WRONG)
     ("expected", "told"),
     [
         ("good", []),
-        ("good", [BAD, BAD, ("good", "done", None)]),  # two may be bad luck
+        ("good", [BAD, BAD, ("good", "done", None)]),  # two may be chance
         ("unfit", [BAD, BAD, BAD, ("good", "done", None)]),
         ("unfit", [BAD, ("good", "done", None), BAD, BAD]),
         ("unfit", [BAD, BAD, ("bad", "lost", WRONG), ("good", "done", None)]),
-        # Nobody else is there, or was there before it came only: it fails as anybody would.
+        # No other worker since it came: the study may fail everywhere.
         ("good", [BAD, BAD, BAD]),
         ("good", [("good", "done", None), BAD, BAD, BAD]),
         ("good", [BAD, BAD, BAD, (None, "done", None)]),
-        # Others are at it: nobody knows yet.
+        # Others are still running their trials.
         ("suspect", [BAD, BAD, BAD, ("good", "running", None)]),
         ("good", [BAD, BAD, BAD, ("other", "failed", "x"), ("other", "running", None)]),
         ("unfit", [BAD, BAD, BAD, ("good", "done", None), ("good", "running", None)]),
-        # It could work once, so it can.
+        # It has succeeded once.
         ("good", [BAD, BAD, BAD, ("bad", "done", None), ("good", "done", None)]),
         ("good", [BAD, BAD, BAD, ("bad", "killed", "timeout"), ("good", "done", None)]),
-        # One that can work has met the same, but for numbers: it comes of the parameters.
+        # A working one met the same error, except for digits: the parameters cause it.
         (
             "good",
             [
@@ -71,23 +72,23 @@ BAD = ("bad", "failed", WRONG)
             "unfit",
             [BAD, BAD, BAD, ("good", "done", None), ("good", "failed", "no 4 GB")],
         ),
-        # Two in the wrong folder do not vouch for each other.
+        # Two broken workers do not excuse each other.
         ("unfit", [BAD, BAD, BAD, ("too", "failed", WRONG), ("good", "done", None)]),
     ],
 )
-def test_standing(expected, told):
-    assert standing(state(*told), "bad") == expected
+def test_worker_health(expected, told):
+    assert worker_health(state(*told), "bad") == expected
 
 
-def test_others_may_do_better_only_if_they_are_at_it_and_have_not_failed():
-    assert others_may_do_better(state(("a", "running", None)), "bad")
-    assert not others_may_do_better(state(("a", "running", None)), "a")
-    assert not others_may_do_better(state(("a", "running", None)), None)
-    assert not others_may_do_better(state(("a", "failed", "x"), ("a", "running", None)), "bad")
-    assert not others_may_do_better(state(("a", "done", None)), "bad")
+def test_others_may_succeed_only_if_they_run_a_trial_and_have_not_failed():
+    assert others_may_succeed(state(("a", "running", None)), "bad")
+    assert not others_may_succeed(state(("a", "running", None)), "a")
+    assert not others_may_succeed(state(("a", "running", None)), None)
+    assert not others_may_succeed(state(("a", "failed", "x"), ("a", "running", None)), "bad")
+    assert not others_may_succeed(state(("a", "done", None)), "bad")
 
 
-def test_set_aside_what_failed_is_lost_offered_again_and_not_learnt_from():
+def test_failed_trials_of_an_excluded_worker_are_lost_and_repeated():
     settings = Settings.of(SPACE, "$9")
     before = state(BAD, ("good", "failed", "x"), BAD, ("good", "done", None), BAD)
     after = apply(settings, replace(before, failures=3), WorkerExcluded("bad"), Moment(9.0))
@@ -95,11 +96,11 @@ def test_set_aside_what_failed_is_lost_offered_again_and_not_learnt_from():
     assert [t.number for t in after.history if t.run.retry] == [0, 2, 4]
     assert [t.number for t in paid(before.history, "usd")] == [0, 1, 2, 3, 4]
     assert [t.number for t in paid(after.history, "usd")] == [1, 3]
-    assert (after.failures, after.waiting.number) == (0, 0)
-    assert after.ledger == before.ledger  # what was paid was paid
+    assert (after.failures, after.next_retry.number) == (0, 0)
+    assert after.ledger == before.ledger  # costs stay charged
 
 
-def test_what_was_tried_again_already_is_not_offered_a_third_time():
+def test_a_trial_that_was_repeated_is_not_offered_a_third_time():
     before = state(("bad", "lost", WRONG), BAD, BAD, ("good", "done", None))
     first, *others = before.history
     again = replace(others[-1], x=first.x, params=first.params)
@@ -108,37 +109,37 @@ def test_what_was_tried_again_already_is_not_offered_a_third_time():
     assert [t.number for t in after.history if t.run.retry] == [1, 2]
 
 
-def test_failures_do_not_end_a_study_while_somebody_who_never_failed_is_at_it():
+def test_failures_do_not_stop_a_study_while_a_worker_without_failures_runs():
     settings = Settings.of(SPACE, "9 trials", failures_in_a_row=2)
     wrong = ("bad", "running", None)
     hopeful = state(BAD, wrong, ("good", "running", None))
     hopeful = replace(hopeful, failures=1, first_error=WRONG)
-    told = Told(1, "failed", error=WRONG, certain=False)
+    told = Told(1, "failed", error=WRONG, by_user=False)
     after = apply(settings, hopeful, told, Moment(9.0))
-    assert after.halted is None
+    assert after.stop_requested is None
     assert not failed_in_a_row(settings, after)
-    # It fails, too: then it is the study.
-    ended = apply(settings, after, Told(2, "failed", error="no", certain=False), Moment(9.0))
-    assert ended.halted.sentence.startswith(
-        "3 trials in a row failed; the first of them:\nit ended with"
+    # It fails, too: then the study is at fault.
+    ended = apply(settings, after, Told(2, "failed", error="no", by_user=False), Moment(9.0))
+    assert ended.stop_requested.sentence.startswith(
+        "3 trials in a row failed; the first error was:\nit ended with"
     )
     assert failed_in_a_row(settings, ended)
-    # And with nobody else there it ends at once.
+    # Without another worker the study stops at once.
     alone = replace(state(BAD, wrong), failures=1)
-    assert apply(settings, alone, told, Moment(9.0)).halted is not None
+    assert apply(settings, alone, told, Moment(9.0)).stop_requested is not None
 
 
-def test_what_is_said():
-    words = unfit_because(state(BAD, BAD, BAD), "bad")
-    assert "its first 3 trials all failed, while others succeeded" in words
+def test_the_exclusion_message():
+    words = exclusion_message(state(BAD, BAD, BAD), "bad")
+    assert "its first 3 trials all failed, while other workers succeeded" in words
     assert words.endswith(WRONG)
 
 
-# ── with processes ─────────────────────────────────────────────────────────────────────────────
+# ── with processes ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_worker_with_a_broken_slot_harms_nobody(url, capfd, tmp_path):
-    """One of two GPUs is broken: its trials are made by the other, and nothing is learnt of it."""
+def test_a_worker_with_a_broken_slot_does_no_harm(url, capfd, tmp_path):
+    """One of two GPUs is broken: the other repeats its trials, and the failures are ignored."""
 
     def begun(slot):
         return len(list(tmp_path.glob(f"{slot}-*")))
@@ -147,7 +148,7 @@ def test_a_worker_with_a_broken_slot_harms_nobody(url, capfd, tmp_path):
         slot = os.environ["FARTHING_SLOT"]
         (tmp_path / f"{slot}-{os.environ['FARTHING_TRIAL']}").touch()
         if slot == "broken":
-            assert wait_until(lambda: begun("fine") >= 2)  # and so the first of them was done
+            assert wait_until(lambda: begun("fine") >= 2)  # so the first of them is done
             raise RuntimeError("no GPU")
         if begun("fine") >= 2:
             assert wait_until(lambda: begun("broken") >= 3)
@@ -161,13 +162,13 @@ def test_a_worker_with_a_broken_slot_harms_nobody(url, capfd, tmp_path):
     assert [trial.run.slot for trial in lost] == ["broken"] * 3
     assert {trial.run.slot for trial in result.history.done} == {"fine"}
     assert {trial.state for trial in result.history} == {"lost", "done"}
-    assert "is set aside: its first" in capfd.readouterr().err
-    again = [t for t in result.history if "again, which was lost" in t.because]
+    assert "is excluded: its first" in capfd.readouterr().err
+    again = [t for t in result.history if t.origin == "retry"]
     assert [trial.params for trial in again] == [trial.params for trial in lost]
     assert {trial.state for trial in again} == {"done"}
 
 
-def test_a_worker_in_the_wrong_folder_says_so_before_it_takes_a_trial(url, tmp_path):
+def test_a_worker_in_the_wrong_folder_fails_before_it_starts_a_trial(url, tmp_path):
     right, wrong = tmp_path / "right", tmp_path / "wrong"
     for folder in (right, wrong):
         folder.mkdir()
@@ -183,11 +184,11 @@ def test_a_worker_in_the_wrong_folder_says_so_before_it_takes_a_trial(url, tmp_p
     assert str(study.work(CommandTask(command))) == "2 of at most 2 trials made"
 
 
-def test_a_lone_worker_that_is_set_aside_ends_with_the_sentence(url):
-    """Another worker succeeds while this one fails: in this process, so that all is in order."""
+def test_a_single_excluded_worker_ends_with_the_message(url):
+    """Another worker succeeds while this one fails, in one process to fix their order."""
     terms = {"policy": Random(), "lease": FOREVER, "budget": "30 trials"}
     study = Study.create(url, name="s", space=SPACE, **terms)
-    other = study.ask(worker="elsewhere:1", lease=FOREVER)
+    other = study.ask(worker="other:1", lease=FOREVER)
 
     def fails(params):
         raise RuntimeError("no GPU")
@@ -197,7 +198,7 @@ def test_a_lone_worker_that_is_set_aside_ends_with_the_sentence(url):
         if len(history.having("failed")) >= 3 and history[0].state == "running":
             study.tell(other, 1.0)
 
-    with pytest.raises(Unfit, match="its first 3 trials all failed, while others succeeded"):
+    with pytest.raises(Unfit, match="its first 3 trials all failed, while other workers succeeded"):
         study.work(fails, on_change=succeed)
     assert [t.state for t in study.history] == ["done", "lost", "lost", "lost"]
     assert all(trial.run.retry for trial in study.history.having("lost"))

@@ -48,7 +48,7 @@ def test_the_simplest_within_a_standard_error_of_the_best():
     assert choice(np.array([far, base, base + jitter + 0.08, far]), errors) == 1
     assert choice(np.array([far, base, base + jitter + 0.10, far]), errors) == 2
     assert choice(np.array([far, far, far, base]), errors) == 3
-    # However good the scores, not without a smaller error than the simplest has.
+    # Better scores do not suffice: the squared error must also be lower than the simplest one's.
     errors[:, :] = 4.0 + jitter
     assert choice(np.array([far, far, far, base]), errors) == 0
 
@@ -56,7 +56,7 @@ def test_the_simplest_within_a_standard_error_of_the_best():
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("n", [5, 12, 40])
 def test_it_is_never_much_worse_than_the_best_fixed_choice(shape, n):
-    """RMSE of the logs of new bills: within 5 %, and twice the standard error of the average."""
+    """RMSE of ln c of new costs: within 5 % plus twice the standard error of the mean."""
     learner, runs = AutoCost(), 16
     new = evidence(300, shape, 1234)
     errors = np.empty((runs, len(learner.of) + 1))
@@ -71,7 +71,7 @@ def test_it_is_never_much_worse_than_the_best_fixed_choice(shape, n):
     assert excess.mean() <= 0.05 * errors[:, best].mean() + noise
 
 
-def test_it_chooses_by_bills_left_out():
+def test_it_chooses_by_leave_one_out_scores():
     given = evidence(20)
     learner = AutoCost()
     model = learner.fit(given)
@@ -83,7 +83,7 @@ def test_it_chooses_by_bills_left_out():
     chosen = learner.of[model.memory["choice"]].fit(given)
     np.testing.assert_array_equal(model.log_at(given.X).mean, chosen.log_at(given.X).mean)
     name = type(learner.of[model.memory["choice"]]).__name__
-    assert model.because == f"cost by {name}, chosen of 4 by 20 bills"
+    assert model.because == f"cost model {name}, the best of 4 on 20 costs"
     assert model.about == chosen.about
 
 
@@ -98,7 +98,7 @@ class Counted:
         return self.learner.fit(given)
 
 
-def test_only_the_chosen_one_is_fitted_until_there_is_a_tenth_more():
+def test_until_n_has_grown_by_a_tenth_only_the_chosen_model_is_fitted():
     linear, process = Counted(Linear()), Counted(LogGP())
     learner, memory = AutoCost([linear, process]), None
     for n in range(20, 26):
@@ -106,7 +106,7 @@ def test_only_the_chosen_one_is_fitted_until_there_is_a_tenth_more():
         memory = json.loads(json.dumps(model.memory))
     assert memory["choice"] == 1
     assert process.fits == 6
-    assert linear.fits == 3  # at 20, at 22, which is a tenth more, and at 25
+    assert linear.fits == 3  # at 20, at 22 (a tenth more) and at 25
     assert memory["n"] == 25
 
 
@@ -118,7 +118,7 @@ def test_fits_are_counted():
     assert linear.fits <= 10
 
 
-def test_few_bills():
+def test_few_costs():
     learner = AutoCost()
     assert learner.fit(evidence(0)) is None
     for n in (1, 2, 3):
@@ -128,14 +128,14 @@ def test_few_bills():
     assert learner.fit(evidence(4)).memory["n"] == 4
 
 
-def test_what_is_said_of_the_chosen_model_is_passed_on():
-    class Silent:
-        """A model that says nothing of itself."""
+def test_about_and_because_of_the_chosen_model_are_passed_on():
+    class Undescribed:
+        """A model without `about` and `because`."""
 
         memory = None
 
-    class Saying(Silent):
-        about, because = "a guess", "nobody asked"
+    class Described(Undescribed):
+        about, because = "a guess", "a reason"
 
     class Learner:
         def __init__(self, model):
@@ -144,37 +144,37 @@ def test_what_is_said_of_the_chosen_model_is_passed_on():
         def fit(self, evidence):
             return self.model
 
-    assert AutoCost([Learner(Saying())]).fit(evidence(2)).because == "nobody asked"
-    assert AutoCost([Learner(Silent())]).fit(evidence(2)).because == ""
+    assert AutoCost([Learner(Described())]).fit(evidence(2)).because == "a reason"
+    assert AutoCost([Learner(Undescribed())]).fit(evidence(2)).because == ""
 
 
-def test_what_another_learner_remembered_is_no_choice():
+def test_the_memory_of_another_learner_is_ignored():
     memory = LogGP().fit(evidence(30)).memory
     one = AutoCost().fit(evidence(30, memory=memory))
     assert one.memory == AutoCost().fit(evidence(30)).memory
 
 
-def test_killed_bills_are_no_errors_where_more_was_expected():
-    """Bounds far below the truth: who predicts the truth is not blamed for exceeding them."""
+def test_predictions_above_a_bound_are_not_errors():
+    """The bounds lie far below the true costs, so a model that predicts the truth exceeds them."""
     given = evidence(30, "wavy", noise=0.05)
     killed = np.arange(30) % 4 == 0
     cut = given._replace(cost=np.where(killed, given.cost / 50, given.cost), at_least=killed)
     assert AutoCost().fit(cut).memory["choice"] in (2, 3)
 
 
-def test_learners_of_ones_own():
+def test_user_defined_learners():
     assert AutoCost([ResidualGP(), LogGP()]).fit(evidence(12)) is not None
-    with pytest.raises(InvalidInput, match="no left_out"):
+    with pytest.raises(InvalidInput, match="no method left_out"):
         AutoCost([Known(lambda params: 1.0)]).fit(evidence(12))
     for wrong in ([], ["linear"]):
         with pytest.raises(InvalidInput, match="expected cost learners"):
             AutoCost(wrong)
 
 
-def test_the_choice_is_said_and_remembered():
+def test_the_choice_is_explained_and_stored():
     optimizer = Optimizer(SPACE, 1e6, policy=Random(), cost=AutoCost())
     for _ in range(8):
         trial = optimizer.ask()
         optimizer.tell(trial, 1.0, cost=float(3.0 + trial.params["a"]))
-    assert "chosen of 4 by" in optimizer.ask().because
+    assert "the best of 4 on" in optimizer.ask().because
     assert "choice" in optimizer.history.last_note("memories")["cost:cost"]

@@ -54,7 +54,7 @@ def test_error_and_coverage_of_given_predictions():
     assert none.coverage(0.8) is None
 
 
-def test_every_bill_is_predicted_by_the_others():
+def test_every_cost_is_predicted_from_the_others():
     given = evidence(12)
     found = calibrate(Linear(features=["width"]), given, np.random.default_rng(0))
     for i in range(12):
@@ -69,7 +69,7 @@ def test_every_bill_is_predicted_by_the_others():
 
 @dataclass(frozen=True)
 class Counted:
-    """Learns as another does, and notes of how many bills."""
+    """Wraps a learner and records the number of costs in each fit."""
 
     learner: object
     fitted: list[int] = field(default_factory=list)
@@ -80,30 +80,30 @@ class Counted:
 
 
 @pytest.mark.parametrize(("n", "others"), [(3, [2] * 3), (45, [42] * 5 + [43] * 15)])
-def test_so_many_models_are_fitted_and_no_more(n, others):
-    """One of all bills; one without each, or without each of twenty parts."""
+def test_the_number_of_fits_is_limited(n, others):
+    """One fit to all costs, and one without each cost or without each of 20 folds."""
     learner = Counted(Linear(features=["width"]))
     report(learner, n)
     assert learner.fitted == [n, *others]
 
 
 @pytest.mark.parametrize("learner", [Linear(), LogGP(), ResidualGP(), AutoCost()])
-def test_bands_hold_and_the_error_is_that_of_the_noise(learner):
+def test_coverage_is_right_and_the_error_is_that_of_the_noise(learner):
     found = [report(learner, 60, seed=seed) for seed in range(3)]
     assert 0.15 < np.mean([each.error for each in found]) < 0.5
     for band, low, high in ((0.5, 0.35, 0.7), (0.8, 0.65, 0.93), (0.95, 0.85, 1.0)):
         assert low <= np.mean([each.coverage(band) for each in found]) <= high
 
 
-def test_a_model_that_is_wrong_is_seen_to_be():
+def test_a_wrong_model_has_a_large_error_and_low_coverage():
     right, wrong = Known(price), Known(lambda params: 10 * price(params))
     assert report(right).error == pytest.approx(0.2, rel=0.3)
     assert report(wrong).error > 2.0
-    assert report(wrong).coverage(0.95) == 0.0  # it claims to know
+    assert report(wrong).coverage(0.95) == 0.0  # its standard deviation is 0
 
 
 # ---------------------------------------------------------------- what drives the cost
-def test_drivers_are_the_parameters_that_count():
+def test_drivers_are_the_parameters_that_matter():
     found = report(Known(price)).drivers
     assert [driver.name for driver in found] == ["width", "epochs", "solver", "rate"]
     by_name = {driver.name: driver for driver in found}
@@ -123,8 +123,8 @@ def test_drivers_are_the_parameters_that_count():
 
 
 @pytest.mark.parametrize("learner", [Linear(features=["width", "solver"]), LogGP()])
-def test_a_factor_is_from_one_end_to_the_other_of_what_is_learnt(learner):
-    """Of integers, too: from the first to the last, and no further."""
+def test_a_factor_compares_the_last_value_with_the_first(learner):
+    """Also for integers: from the first to the last value."""
     given = evidence(30)
     model = learner.fit(given)
     found = calibrate(learner, given, np.random.default_rng(0))
@@ -137,7 +137,7 @@ def test_a_factor_is_from_one_end_to_the_other_of_what_is_learnt(learner):
     assert factor == pytest.approx(np.exp(ends[1] - ends[0]), rel=1e-6)
 
 
-def test_a_learnt_model_names_the_same_drivers():
+def test_a_learnt_model_finds_the_same_drivers():
     assert [driver.name for driver in report(AutoCost()).drivers[:2]] == ["width", "epochs"]
 
 
@@ -149,7 +149,7 @@ def test_a_constant_cost_has_no_drivers():
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
-def test_few_bills(n):
+def test_few_costs(n):
     found = report(LogGP(), n)
     assert (found is None) == (n < 2)
     if found is not None:
@@ -170,13 +170,13 @@ def test_a_table_space():
     assert first.factor == pytest.approx(np.exp(ends[1] - ends[0]), rel=1e-9)
 
 
-# ---------------------------------------------------------------- of a study
+# ---------------------------------------------------------------- in a study
 def studied(n=14, **settings):
     optimizer = Optimizer(SPACE, "1000 kWh", policy=Random(), seed=1, **settings)
     for k in range(n):
         trial = optimizer.ask()
-        told = {"failed": "nan"} if k == 3 else {"killed": True} if k == 5 else {"value": 1.0}
-        optimizer.tell(trial, cost={"kWh": price(trial.params) / 1e4}, **told)
+        outcome = {"failed": "nan"} if k == 3 else {"killed": True} if k == 5 else {"value": 1.0}
+        optimizer.tell(trial, cost={"kWh": price(trial.params) / 1e4}, **outcome)
     return optimizer
 
 
@@ -184,10 +184,10 @@ def test_the_report_of_a_study():
     optimizer = studied(cost=AutoCost())
     (found,) = costs(optimizer._settings, optimizer._look())
     assert found["resource"] == "kWh"
-    assert found["bills"] == 14
+    assert found["costs"] == 14
     assert found["killed"] == 1
     assert found["coverage"].keys() == {"50%", "80%", "95%"}
-    assert "chosen of 4" in found["because"]
+    assert "the best of 4" in found["because"]
     assert [trial["number"] for trial in found["trials"]] == list(range(14))
     for trial in found["trials"]:
         assert trial["low"] <= trial["predicted"] <= trial["high"]
@@ -196,8 +196,8 @@ def test_the_report_of_a_study():
         )
 
 
-def test_eight_of_ten_bills_are_between_low_and_high():
-    """The middle 80 % of the normal that ln c is believed to be."""
+def test_80_percent_of_costs_are_between_low_and_high():
+    """`low` and `high` are the central 80 % interval of the predicted normal of ln c."""
     optimizer = studied(cost=Linear(features=["width"]))
     settings, state = optimizer._settings, optimizer._look()
     (found,) = costs(settings, state)
@@ -220,7 +220,7 @@ def test_failed_and_killed_trials_teach_the_cost():
     assert not list(paid(lost, "kWh"))
 
 
-def test_no_report_without_bills():
+def test_no_calibration_without_costs():
     optimizer = Optimizer(SPACE, "100 kWh", policy=Random())
     assert costs(optimizer._settings, optimizer._look()) == []
 
@@ -247,7 +247,7 @@ def test_the_rate_of_improvement_oracle(alpha, rho, expected):  # [correlated-ei
     assert found == pytest.approx(drawn.mean(), abs=5 * drawn.std() / 1000)
 
 
-def test_a_correlation_is_shrunk_towards_none():
+def test_a_correlation_is_shrunk_towards_0():
     rng = np.random.default_rng(1)
     a = rng.standard_normal(40)
     b = 0.8 * a + 0.6 * rng.standard_normal(40)

@@ -19,7 +19,7 @@ WORK = MLPFlops(["width_1", "width_2"], layers="layers", inputs=64, outputs=10, 
 
 
 def seconds(params):
-    """What training such a network takes, flops at 1e5 a second and a start of half a second."""
+    """Training time: 1e5 flops per second, plus half a second to start."""
     quad, linear = WORK(params)
     return 0.5 + quad / 1e5 + linear / 2e4
 
@@ -54,11 +54,11 @@ def test_convolutions():  # [cnn-flops]
     named = CNNFlops(28, 1, "r", ["m1", "m2"], [1, "p"], widths=["n"], times=["epochs"])
     assert named(params) == (4 * conv, 4 * pool, 4 * quad, 4 * linear)
     assert CNNFlops(28, 3, 3, [8])({})[0] == 28**2 * 9 * 3 * 8
-    assert CNNFlops(28, 1, 3, [8])({})[1] == 28**2 * 8  # nothing is pooled
+    assert CNNFlops(28, 1, 3, [8])({})[1] == 28**2 * 8  # no pooling
 
 
 # ---------------------------------------------------------------- learning
-def test_the_work_is_weighed():
+def test_the_weights_of_the_counts_are_learnt():
     model = Flops(WORK).fit(evidence(30, noise=0.0))
     np.testing.assert_allclose(model.weights, [1e-5, 5e-5, 0.5], rtol=1e-4)
     X = SPACE.sample(20, np.random.default_rng(1))
@@ -66,8 +66,8 @@ def test_the_work_is_weighed():
     np.testing.assert_allclose(np.exp(model.log_at(X).mean), truth, rtol=1e-4)
 
 
-def test_eight_bills_are_enough_where_a_process_needs_more():
-    """CArBO's claim: low-variance models are strongest where there is little data."""
+def test_with_eight_costs_it_is_better_than_a_process():
+    """The claim of CArBO: low-variance models are best if there are few data."""
     X = SPACE.sample(200, np.random.default_rng(1))
     truth = np.log([seconds(SPACE.decode(x)) for x in X])
 
@@ -97,7 +97,7 @@ def test_a_prediction_is_at_least_a_tenth_of_the_least_cost():
     assert np.exp(model.log_at(np.array([[0.0]])).mean[0]) == pytest.approx(4.0, rel=1e-6)
 
 
-def test_an_outlier_does_not_bend_it():
+def test_an_outlier_has_bounded_influence():
     given = evidence(20)
     spoilt = given._replace(cost=np.where(np.arange(20) == 3, 50 * given.cost.max(), given.cost))
     X = SPACE.sample(50, np.random.default_rng(3))
@@ -112,13 +112,13 @@ def test_killed_costs_are_bounds():
     X = SPACE.sample(100, np.random.default_rng(4))
     truth = np.log([seconds(SPACE.decode(x)) for x in X])
     capped = given._replace(cost=np.minimum(given.cost, limit))
-    taken = Flops(WORK).fit(capped).log_at(X).mean
-    told = Flops(WORK).fit(capped._replace(at_least=cut)).log_at(X).mean
-    dear = truth > np.log(limit)
-    assert np.mean((told - truth)[dear]) > 0.5 * np.mean((taken - truth)[dear])
+    as_exact = Flops(WORK).fit(capped).log_at(X).mean
+    as_bounds = Flops(WORK).fit(capped._replace(at_least=cut)).log_at(X).mean
+    expensive = truth > np.log(limit)
+    assert np.mean((as_bounds - truth)[expensive]) > 0.5 * np.mean((as_exact - truth)[expensive])
 
 
-def test_the_spread_covers_new_bills():
+def test_the_spread_covers_new_costs():
     inside = []
     for seed in range(20):
         model = Flops(WORK).fit(evidence(20, seed, noise=0.3))
@@ -129,10 +129,12 @@ def test_the_spread_covers_new_bills():
 
 
 def test_left_out_is_fitting_the_others():
-    """To first order, where bills are of one size."""
+    """To first order, for costs of similar size."""
     space = Space({"a": Float(1.0, 1.05)})
     X = np.array([[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0]]).T
-    signs = np.array([1, -1, -1, 1, 1, -1, -1, 1])  # as far off each: all weigh the same
+    signs = np.array(
+        [1, -1, -1, 1, 1, -1, -1, 1]
+    )  # equal absolute residuals, so all weights are equal
     cost = np.array([2.0 + 3.0 * space.decode(x)["a"] for x in X]) * np.exp(1e-4 * signs)
     killed = np.zeros(8, dtype=bool)
 
@@ -145,7 +147,7 @@ def test_left_out_is_fitting_the_others():
     np.testing.assert_allclose(model.left_out().mean - here, alone - here, rtol=0.1)
 
 
-def test_a_feature_is_asked_once_for_what_it_looks_at():
+def test_a_feature_is_called_once_per_combination_of_its_inputs():
     seen = []
 
     def work(params):
@@ -157,9 +159,11 @@ def test_a_feature_is_asked_once_for_what_it_looks_at():
     X = SPACE.sample(200, np.random.default_rng(1))
     _, d_mean, _ = model.slopes(X)
     many = len(seen)
-    assert many == len(set(seen)) + 1  # once, and the first again: nothing was known then
+    assert (
+        many == len(set(seen)) + 1
+    )  # once each, and the first again, when its inputs were not yet known
     moved = X.copy()
-    moved[:, 4] = 0.123  # the rate, which it does not look at
+    moved[:, 4] = 0.123  # the rate, which the feature does not read
     np.testing.assert_array_equal(model.log_at(moved).mean, model.log_at(X).mean)
     learner.fit(evidence(20)).log_at(X)
     assert len(seen) == many
@@ -167,7 +171,7 @@ def test_a_feature_is_asked_once_for_what_it_looks_at():
     assert np.all(d_mean[:, [0, 3]] > 0)
 
 
-def test_a_feature_that_looks_at_more_later_on():
+def test_a_feature_that_reads_more_parameters_later():
     def work(params):
         return params["width_2"] if params["layers"] == 2 else params["width_1"]
 
@@ -179,24 +183,24 @@ def test_a_feature_that_looks_at_more_later_on():
     np.testing.assert_allclose(np.exp(model.log_at(X).mean), expected, rtol=1e-6)
 
 
-def test_a_feature_may_look_at_all():
+def test_a_feature_may_read_all_parameters():
     model = Flops(lambda params: sum(v for v in params.values())).fit(evidence(20))
     assert model.counted.read == set(SPACE.names)
 
 
 # ---------------------------------------------------------------- bad input
-def test_fewer_bills_than_counts_fall_back_and_say_so():
+def test_with_too_few_costs_it_uses_fewer_counts_and_says_so():
     model = Flops(WORK).fit(evidence(3))
-    assert model.because == "3 costs are too few for 2 counts of work, the first 1 are used"
+    assert model.because == "3 costs are too few for 2 operation counts, using the first 1"
     assert np.all(np.isfinite(model.log_at(evidence(9).X).mean))
     alone = Flops(WORK).fit(evidence(1))
     np.testing.assert_allclose(np.exp(alone.log_at(evidence(5).X).mean), evidence(1).cost[0])
     assert Flops(WORK).fit(evidence(0)) is None
 
 
-def test_counts_that_repeat_each_other_are_left_out_and_said():
+def test_dependent_counts_are_left_out_and_reported():
     model = Flops([WORK, WORK, lambda params: 7.0]).fit(evidence(30, noise=0.0))
-    assert model.because == "3 of 5 counts of work told nothing of their own"
+    assert model.because == "3 of 5 operation counts depend on the others"
     np.testing.assert_allclose(model.weights, [1e-5, 5e-5, 0.5], rtol=1e-3)
 
 
@@ -206,7 +210,7 @@ def test_a_feature_that_fails_is_named():
 
 
 @pytest.mark.parametrize("count", [np.nan, np.inf, -1.0, "much"])
-def test_a_feature_that_counts_nothing_is_named(count):
+def test_a_feature_with_an_invalid_count_is_named(count):
     with pytest.raises(InvalidInput, match="cost feature"):
         Flops(lambda params: count).fit(evidence(4))
 
@@ -217,9 +221,9 @@ def test_features_are_functions():
             Flops(wrong)
 
 
-def test_it_is_told_in_the_proposal_why_a_model_is_simpler():
+def test_the_proposal_says_why_a_model_is_simpler():
     optimizer = Optimizer(SPACE, 1000.0, policy=Random(), cost=Flops(WORK))
     for _ in range(2):
         trial = optimizer.ask()
         optimizer.tell(trial, 1.0, cost=seconds(trial.params))
-    assert "2 costs are too few for 2 counts of work" in optimizer.ask().because
+    assert "2 costs are too few for 2 operation counts" in optimizer.ask().because

@@ -28,7 +28,7 @@ SPACE = Space(
 
 
 class Price:
-    """A cost that counts how often it is asked for each configuration."""
+    """A cost function that counts its calls for each configuration."""
 
     def __init__(self, space, f):
         self.space = space
@@ -36,13 +36,13 @@ class Price:
         self.calls = Counter()
 
     def __call__(self, params):
-        self.space.encode(params)  # raises for anything but valid parameters
+        self.space.encode(params)  # raises an error if a parameter is not valid
         self.calls[tuple(sorted(params.items(), key=str))] += 1
         return self.f(params)
 
 
 def product(params):
-    """3 rate^0.5 share^2 depth batch^0.25 trees, dearer by the solver and its momentum."""
+    """3 rate^0.5 share^2 depth batch^0.25 trees, times a factor for the solver and its momentum."""
     factor = {"sgd": 1.0, "adam": 2.0, "lbfgs": 7.0}[params["solver"]]
     numbers = 3.0 * params["rate"] ** 0.5 * params["share"] ** 2 * params["depth"]
     return numbers * params["batch"] ** 0.25 * params["trees"] * factor * params.get("momentum", 1)
@@ -52,7 +52,7 @@ def bound(price, space=SPACE):
     return Known(price).bind(space)
 
 
-def test_the_cost_is_the_functions():
+def test_the_cost_is_that_of_the_function():
     X = np.random.default_rng(0).random((50, SPACE.d))
     mean, std = bound(product).log_at(X)
     np.testing.assert_allclose(np.exp(mean), [product(SPACE.decode(x)) for x in X], rtol=1e-12)
@@ -72,7 +72,7 @@ def test_called_once_for_each_configuration_and_only_at_valid_ones():
     assert len(price.calls) <= 40 * (2 * numeric + 1)
 
 
-def test_a_learner_remembers_from_one_thought_to_the_next():
+def test_costs_are_cached_from_one_suggestion_to_the_next():
     price = Price(SPACE, product)
     learner = Known(price)
     X = SPACE.sample(10, np.random.default_rng(2))
@@ -92,8 +92,8 @@ def test_two_spaces_do_not_mix():
         assert np.exp(learner.bind(space).log_at(X).mean[0]) == pytest.approx(cost, rel=1e-12)
 
 
-def test_a_forgotten_space_leaves_no_price_behind():
-    """A new space may get the address of one that is gone."""
+def test_the_cache_of_a_deleted_space_is_not_used():
+    """A new space may get the `id` of a deleted one."""
     learner = Known(lambda params: params["a"])
     for low in range(1, 40):
         space = Space({"a": Float(low, low + 1)})
@@ -123,7 +123,9 @@ def test_slopes_on_continuous_coordinates():
 def test_slopes_of_discrete_coordinates_reach_the_next_values():
     X = SPACE.sample(60, np.random.default_rng(4))
     _, d_mean, _ = bound(product).slopes(X)
-    np.testing.assert_allclose(d_mean[:, 3], 0.25 * np.log(512), rtol=1e-9)  # however unequal
+    np.testing.assert_allclose(
+        d_mean[:, 3], 0.25 * np.log(512), rtol=1e-9
+    )  # although the values are not equidistant
     depth = SPACE.natural(X)[:, 2]
     high, low = np.minimum(depth + 1, 12), np.maximum(depth - 1, 3)
     secant = 10 * np.log(high / low) / (high - low)
@@ -132,7 +134,7 @@ def test_slopes_of_discrete_coordinates_reach_the_next_values():
     np.testing.assert_allclose(d_mean[:, 6], 39_991 / trees, rtol=0.1)
 
 
-def test_slopes_at_the_walls():
+def test_slopes_at_the_boundary():
     ends = np.array([[0.0] * SPACE.d, [1.0] * SPACE.d])
     _, d_mean, _ = bound(product).slopes(ends)
     np.testing.assert_allclose(d_mean[:, 0], 0.5 * np.log(1e3), rtol=1e-6)
@@ -148,15 +150,15 @@ def test_one_value_has_no_slope():
 
 
 @pytest.mark.parametrize("cost", [-1.0, np.nan, np.inf])
-def test_a_cost_must_be_a_number_of_at_least_nothing(cost):
+def test_a_cost_must_be_a_number_of_at_least_0(cost):
     model = bound(lambda params: cost)
     with pytest.raises(
-        InvalidInput, match=rf"known cost of \{{.*'depth'.* is {cost}: expected a number of at"
+        InvalidInput, match=rf"returned {cost} at \{{.*'depth'.*\}}: expected a number of at least"
     ):
         model.log_at(np.full((1, SPACE.d), 0.4))
 
 
-def test_a_thought_asks_a_bounded_number_of_times():
+def test_a_suggestion_calls_the_function_a_bounded_number_of_times():
     space = Space({"a": Float(1, 20), "b": Float(-3, 3)})
     price = Price(space, lambda params: params["a"] + abs(params["b"]))
     X = space.sample(8, np.random.default_rng(5))

@@ -37,7 +37,7 @@ def boosting():
 
 
 def press_by_leaving_out(F, t):
-    """Every row predicted by a fit of the others."""
+    """Every row predicted by a fit to the others."""
     total = 0.0
     for i in range(len(t)):
         others = np.delete(np.arange(len(t)), i)
@@ -47,7 +47,7 @@ def press_by_leaving_out(F, t):
     return total
 
 
-# ---------------------------------------------------------------- the dossier's example
+# ---------------------------------------------------------------- a worked example
 @pytest.mark.parametrize(
     ("chosen", "error"),
     [
@@ -84,18 +84,18 @@ def test_prediction_oracle():  # [low-variance-cost]
     fixed = Linear(features=["rounds", "depth"]).fit(boosting())
     mean, std = fixed.log_at(x[None])
     assert mean[0] == pytest.approx(0.9955311488, rel=1e-9)
-    # The variance of a new bill: s^2 (1 + phi' (F'F)^-1 phi), by solving the normal equations.
+    # The variance of a new cost: s^2 (1 + phi' (F'F)^-1 phi), by solving the normal equations.
     design = np.column_stack([np.ones(6), F[:, :2]])
     phi = np.array([1.0, np.log(100), np.log(4)])
     spread = 1 + phi @ np.linalg.solve(design.T @ design, phi)
     assert std[0] == pytest.approx(np.sqrt(0.03332521515 / 3 * spread), rel=1e-9)
-    # What was chosen by the bills themselves is known less well.
+    # Selection by the same costs adds uncertainty.
     assert hopeful[0] == pytest.approx(model.optimism * std[0], rel=1e-9)
     assert model.optimism > 2.0
 
 
-def test_a_chosen_model_knows_that_it_was_chosen():
-    """Ten candidates, one that counts, eight bills: the bands hold on what was not seen."""
+def test_selection_is_reflected_in_the_uncertainty():
+    """Ten candidate features, one relevant, eight costs: intervals cover new costs."""
     space = Space({f"p{k}": Float(1, 2) for k in range(10)})
     inside, naive = [], []
     for seed in range(60):
@@ -131,13 +131,13 @@ def test_at_most_three_features_are_chosen_and_the_right_ones():
     assert len(select(F, t, 3)) == 3
 
 
-def test_noise_is_explained_by_nothing():
+def test_no_feature_is_selected_for_noise():
     rng = np.random.default_rng(2)
     chosen = [len(select(rng.random((30, 2)), rng.standard_normal(30), 3)) for _ in range(40)]
     assert np.mean(chosen) < 0.5
 
 
-def test_a_feature_needs_evidence():
+def test_a_feature_needs_enough_costs():
     """n >= k + 3 for k features."""
     for n, most in [(1, 0), (2, 0), (3, 0), (4, 1), (5, 2), (6, 3), (9, 3)]:
         F = np.random.default_rng(n).normal(size=(n, 6))
@@ -145,8 +145,8 @@ def test_a_feature_needs_evidence():
         assert len(select(F, t, 3)) <= most
 
 
-def test_a_feature_that_one_row_alone_has_proves_nothing():
-    """Leaving that row out leaves nothing to learn its coefficient from."""
+def test_a_feature_that_varies_in_one_row_only_is_not_chosen():
+    """Without that row nothing determines its coefficient."""
     t = np.log([1.0, 1.1, 0.9, 1.05, 60.0, 0.95])
     alone = (np.arange(6) == 4).astype(float)[:, None]
     assert press(alone, t) == np.inf
@@ -189,7 +189,7 @@ def test_features_of_every_kind():
     F, _, source = log_features(MIXED, X)
     np.testing.assert_array_equal(source, [0, 1, 2, 3, 4, 4, 5, 6])
     shared = [np.log(0.01), 0.8, np.log(64), 1.0]
-    layers = 1 / 12  # the middle of the first of six bins
+    layers = 1 / 12  # the centre of the first of six bins
     expected = [
         [*shared, 0, 0, np.log(0.5), layers],
         [*shared, 1, 0, 0, layers],
@@ -198,7 +198,7 @@ def test_features_of_every_kind():
     np.testing.assert_allclose(F, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_power_laws_and_dear_options_are_recovered():
+def test_power_laws_and_expensive_options_are_recovered():
     rng = np.random.default_rng(4)
     X, Xs = MIXED.sample(40, rng), MIXED.sample(40, rng)
 
@@ -212,7 +212,7 @@ def test_power_laws_and_dear_options_are_recovered():
     assert model.log_at(Xs).std.max() < 1e-9
 
 
-def test_a_conditional_parameter_counts_where_it_is_there():
+def test_a_conditional_parameter_counts_only_if_it_is_active():
     rng = np.random.default_rng(5)
     X = MIXED.sample(60, rng)
     momentum = MIXED.natural(X)[:, 5]
@@ -223,7 +223,7 @@ def test_a_conditional_parameter_counts_where_it_is_there():
 
 
 def test_the_cost_is_that_of_the_nearest_valid_point():
-    """Also where a condition's parent has been moved off its values."""
+    """Also if the parent of a condition lies between its values."""
     space = Space({"a": Int(1, 3), "b": Float(1, 10, when={"a": 2})})
     rng = np.random.default_rng(6)
     X = space.sample(30, rng)
@@ -241,8 +241,8 @@ def rough(space, n, seed):
 
 
 @pytest.mark.parametrize("chosen", [["rate", "offset"], ["batch", "layers", "quality"], None])
-def test_slopes_are_the_differences_also_between_discrete_values(chosen):
-    """Features go on smoothly between the values of a discrete parameter, so a climb sees them."""
+def test_slopes_equal_finite_differences_also_between_discrete_values(chosen):
+    """Features are smooth between discrete values, so that gradient ascent sees a slope."""
     model = Linear(features=chosen).fit(rough(MIXED, 40, 7))
     Xs = 0.01 + 0.98 * np.random.default_rng(8).random((30, MIXED.d))
     normal, d_mean, d_std = model.slopes(Xs)
@@ -250,7 +250,7 @@ def test_slopes_are_the_differences_also_between_discrete_values(chosen):
     by_mean = differences(lambda S: model.log_at(S).mean, Xs, 1e-5)
     by_std = differences(lambda S: model.log_at(S).std, Xs, 1e-5)
     numbers = MIXED.options == 0
-    numbers[5] = False  # whether it is there is decided by the nearest option of another
+    numbers[5] = False  # the nearest option of another parameter decides whether it is active
     np.testing.assert_allclose(d_mean[:, numbers], by_mean[:, numbers], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(d_std[:, numbers], by_std[:, numbers], rtol=1e-5, atol=1e-9)
     assert np.abs(d_mean).max() > 0.1
@@ -270,7 +270,7 @@ def test_a_slope_between_whole_numbers_is_that_of_the_logarithm():
     np.testing.assert_allclose(d_mean[:, 1], 0.5 * np.log(64), rtol=1e-9)
 
 
-def test_slopes_at_the_walls():
+def test_slopes_at_the_boundary():
     model = Linear().fit(rough(MIXED, 40, 7))
     _, d_mean, _ = model.slopes(np.array([[0.0] * MIXED.d, [1.0] * MIXED.d]))
     k = model.chosen.index(0)
@@ -297,7 +297,7 @@ def test_few_costs():
     assert Linear().fit(first(0)) is None
     mean, std = Linear().fit(first(1)).log_at(whole.X)
     np.testing.assert_allclose(mean, T[0], rtol=1e-12)
-    assert np.all(std >= 1.0)  # one bill says nothing of the spread
+    assert np.all(std >= 1.0)  # one cost says nothing about the spread
     for n in (2, 3):
         mean, std = Linear().fit(first(n)).log_at(whole.X)
         np.testing.assert_allclose(mean, T[:n].mean(), rtol=1e-12)
@@ -305,7 +305,7 @@ def test_few_costs():
         np.testing.assert_allclose(std, expected, rtol=1e-12)
 
 
-def test_if_all_were_killed_their_bounds_are_all_there_is():
+def test_if_all_were_killed_the_bounds_count_as_costs():
     whole = boosting()
     X = whole.X
     one = Linear().fit(whole).log_at(X).mean
@@ -314,7 +314,7 @@ def test_if_all_were_killed_their_bounds_are_all_there_is():
 
 
 # ---------------------------------------------------------------- a fixed list
-def test_a_fixed_list_is_used_as_it_is():
+def test_a_fixed_list_is_used():
     model = Linear(features=["depth", "rounds"]).fit(boosting())
     assert model.chosen == (0, 1)
     assert model.because == ""
@@ -331,36 +331,36 @@ def test_an_option_brings_all_its_features():
     assert [int(model.source[k]) for k in model.chosen] == [4, 4]
 
 
-def test_fewer_costs_than_features_fall_back_and_say_so():
+def test_with_too_few_costs_it_uses_fewer_features_and_says_so():
     whole = boosting()
     few = whole._replace(X=whole.X[:4], cost=whole.cost[:4], at_least=whole.at_least[:4])
     model = Linear(features=["rounds", "depth", "rate"]).fit(few)
     assert len(model.chosen) <= 1
-    assert model.because == f"4 costs are too few for 3 features, {len(model.chosen)} are used"
+    assert model.because == f"4 costs are too few for 3 features, using {len(model.chosen)}"
 
 
-def test_a_feature_that_repeats_another_is_left_out_and_said():
+def test_a_redundant_feature_is_left_out_and_reported():
     space = Space({"a": Float(1, 9), "b": Float(1, 9), "c": Float(1, 9)})
     X = space.sample(20, np.random.default_rng(1))
-    X[:, 1], X[:, 2] = X[:, 0], 0.5  # the same, and always the same value
+    X[:, 1], X[:, 2] = X[:, 0], 0.5  # a copy, and a constant
     cost = np.exp(X[:, 0])
     model = Linear(features=["a", "b", "c"]).fit(evidence(space, X, cost))
     assert model.about == "linear in a"
-    assert model.because == "b, c told nothing of its own"
+    assert model.because == "b, c not used: constant or redundant"
     assert np.all(np.isfinite(model.log_at(space.sample(5, np.random.default_rng(2))).std))
 
 
-def test_what_cannot_be_a_list_is_refused():
-    with pytest.raises(InvalidInput, match="names 'width', but the parameters are"):
+def test_invalid_lists_are_rejected():
+    with pytest.raises(InvalidInput, match="has 'width', but the parameters are"):
         Linear(features=["width"]).fit(boosting())
-    with pytest.raises(InvalidInput, match="expected a list of names"):
+    with pytest.raises(InvalidInput, match="expected a list of parameter names"):
         Linear(features="rounds")
     with pytest.raises(InvalidInput, match="at_most=-1"):
         Linear(at_most=-1)
 
 
 @pytest.mark.parametrize("at_most", [0, 1, 2, 3])
-def test_so_many_features_at_most(at_most):
+def test_at_most_limits_the_number_of_features(at_most):
     rng = np.random.default_rng(1)
     space = Space({f"p{k}": Float(1, 2) for k in range(5)})
     X = space.sample(40, rng)

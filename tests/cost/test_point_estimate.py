@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from farthing import InvalidInput, Optimizer
-from farthing.core.suggest import _taught
+from farthing.core.suggest import _with_imported
 from farthing.cost import Evidence, Known, KnownBeforehand, Linear, LogGP, PointEstimate
 from farthing.history import PricePoint
 from farthing.models.normal import expected_cost
@@ -36,13 +36,13 @@ def test_the_mean_of_another_model_without_its_spread():
         assert other.log_at(X).std.min() > 0
 
 
-def test_the_cost_is_then_the_papers():
+def test_the_cost_is_that_of_the_papers():
     X = SPACE.sample(5, np.random.default_rng(1))
     model = PointEstimate().fit(evidence(12))
     np.testing.assert_array_equal(expected_cost(*model.log_at(X)), model.log_at(X).mean)
 
 
-def test_it_learns_and_remembers_as_the_other_does():
+def test_it_learns_and_stores_memory_like_the_other_model():
     X = SPACE.sample(5, np.random.default_rng(2))
     other, model = LogGP().fit(evidence(12)), PointEstimate().fit(evidence(12))
     assert model.memory == other.memory
@@ -51,7 +51,7 @@ def test_it_learns_and_remembers_as_the_other_does():
     np.testing.assert_array_equal(after.std, 0.0)
 
 
-def test_where_the_other_has_no_model_there_is_none():
+def test_if_the_other_learner_has_no_model_there_is_none():
     assert PointEstimate().fit(evidence(1)) is None
     assert PointEstimate(Linear()).fit(evidence(1)) is not None
 
@@ -60,7 +60,7 @@ def twice(params):
     return 2 * params["a"]
 
 
-def test_it_knows_beforehand_what_the_other_knows():
+def test_a_cost_known_beforehand_stays_known():
     x = SPACE.encode({"a": 10.0, "kind": "x"})
     for learner in (
         Known(twice),
@@ -82,14 +82,14 @@ def test_it_knows_beforehand_what_the_other_knows():
 
 
 @pytest.mark.parametrize("cost", [Known(twice), PointEstimate(Known(twice)), twice])
-def test_a_cost_that_is_known_beforehand_need_not_be_told(cost):
+def test_a_cost_known_beforehand_need_not_be_reported(cost):
     optimizer = Optimizer(SPACE, 100.0, policy=Random(), cost=cost)
     trial = optimizer.ask()
     optimizer.tell(trial, 1.0)
     assert optimizer.ledger.spent == pytest.approx(2 * trial.params["a"])
 
 
-def test_a_learnt_cost_has_to_be_told():
+def test_a_learnt_cost_must_be_reported():
     optimizer = Optimizer(SPACE, 100.0, policy=Random(), cost=PointEstimate())
     trial = optimizer.ask()
     with pytest.raises(InvalidInput, match="cost in 'cost' is missing"):
@@ -97,9 +97,9 @@ def test_a_learnt_cost_has_to_be_told():
 
 
 @pytest.mark.parametrize("learner", [Known(twice), PointEstimate(Known(twice))])
-def test_costs_paid_elsewhere_do_not_teach_what_is_known(learner):
+def test_imported_costs_do_not_change_a_known_cost(learner):
     learners = Optimizer(SPACE, 100.0, cost=learner)._settings.learners
     x = SPACE.encode({"a": 10.0, "kind": "x"})
-    assert _taught(learners, [PricePoint(x, {"cost": 3.0})]) == {"cost": learner}
+    assert _with_imported(learners, [PricePoint(x, {"cost": 3.0})]) == {"cost": learner}
     learners = Optimizer(SPACE, 100.0, cost=PointEstimate())._settings.learners
-    assert _taught(learners, [PricePoint(x, {"cost": 3.0})]) != learners
+    assert _with_imported(learners, [PricePoint(x, {"cost": 3.0})]) != learners

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from farthing.cost import Evidence, Flops, Linear, LogGP, ResidualGP, SelectedGP
+from farthing.errors import InvalidInput
 from farthing.models import gp
 from farthing.models.gp import Hyper
 from farthing.models.regression import designed, least_squares
@@ -15,7 +16,7 @@ SPACE = Space({"a": Float(1, 100, log=True), "b": Float(1, 3), "c": Int(1, 8)})
 
 
 def evidence(n, seed=0, noise=0.1, memory=None):
-    """A power law in a, and a bump in b that no plane has."""
+    """A power law in a, and a bump in b that a linear model cannot fit."""
     rng = np.random.default_rng(seed)
     X = SPACE.sample(n, rng)
     cost = truth(X) * np.exp(noise * rng.standard_normal(n))
@@ -47,7 +48,7 @@ def test_oracle():  # [residual-gp-cost]
     assert np.exp(total[0]) == pytest.approx(2.694092591, rel=1e-9)
 
 
-def test_it_is_the_curve_and_a_process_on_what_it_leaves():
+def test_it_is_the_trend_plus_a_process_on_the_residuals():
     given = evidence(25)
     model, curve = ResidualGP().fit(given), Linear().fit(given)
     rest = np.log(given.cost) - curve.trend(given.X).mean
@@ -67,7 +68,7 @@ def error(learner, given, X):
     return np.sqrt(np.mean((mean - np.log(truth(X))) ** 2))
 
 
-def test_it_knows_the_bend_that_a_plane_misses():
+def test_it_learns_the_curvature_that_a_linear_model_misses():
     X = SPACE.sample(300, np.random.default_rng(2))
     plane, both = (
         np.mean([error(learner, evidence(40, seed), X) for seed in range(4)])
@@ -76,7 +77,7 @@ def test_it_knows_the_bend_that_a_plane_misses():
     assert both < 0.6 * plane
 
 
-def test_it_knows_the_slope_that_a_process_forgets_away_from_the_data():
+def test_it_keeps_the_slope_that_a_process_loses_away_from_the_data():
     X = SPACE.sample(400, np.random.default_rng(2))
     far = X[X[:, 0] > 0.8]
 
@@ -92,14 +93,21 @@ def test_it_knows_the_slope_that_a_process_forgets_away_from_the_data():
     assert both < 0.6 * process
 
 
-def test_the_curve_may_be_another():
+def test_the_trend_may_come_from_another_learner():
     model = ResidualGP(Flops(lambda params: params["a"] ** 1.2)).fit(evidence(30))
     X = SPACE.sample(100, np.random.default_rng(3))
     assert np.sqrt(np.mean((model.log_at(X).mean - np.log(truth(X))) ** 2)) < 0.3
-    assert model.about == "work in 1 of 1 counts, and a Gaussian process on the rest"
+    assert model.about == (
+        "a weighted sum of 1 of 1 operation counts, and a Gaussian process on the residuals"
+    )
 
 
-def test_with_too_few_costs_it_is_the_curve():
+def test_a_learner_without_a_trend_is_rejected():
+    with pytest.raises(InvalidInput, match=r"of=LogGP\(\)\): its model has no trend.*Linear\(\)"):
+        ResidualGP(LogGP()).fit(evidence(5))
+
+
+def test_with_too_few_costs_it_is_the_trend():
     X = SPACE.sample(5, np.random.default_rng(3))
     assert ResidualGP().fit(evidence(0)) is None
     for n in (1, 2):
@@ -109,7 +117,7 @@ def test_with_too_few_costs_it_is_the_curve():
 
 @pytest.mark.parametrize("n", [6, 14])
 def test_left_out_is_fitting_the_others(n):
-    """Features and hyperparameters kept: each row predicted by both stages without it."""
+    """Both stages predict each row without it, with the same features and hyperparameters."""
     given = evidence(n, 5)
     model = ResidualGP(Linear(features=["a"])).fit(given)
     mean, _ = model.left_out()
@@ -152,7 +160,7 @@ def test_the_selection_is_that_of_the_linear_model():
     assert set(SelectedGP().fit(given).names) == chosen
 
 
-def test_hyperparameters_of_other_parameters_are_not_taken():
+def test_hyperparameters_of_other_parameters_are_not_used():
     given = evidence(40)
     one = SelectedGP(features=["a", "b"]).fit(given)
     two = SelectedGP(features=["a", "c"]).fit(given._replace(memory=one.memory))
@@ -161,7 +169,7 @@ def test_hyperparameters_of_other_parameters_are_not_taken():
     assert two.memory["columns"] == [0, 2]
 
 
-def test_where_nothing_predicts_the_cost_it_is_a_constant():
+def test_if_no_parameter_predicts_the_cost_it_is_a_constant():
     rng = np.random.default_rng(0)
     given = evidence(4)._replace(cost=np.exp(rng.standard_normal(4)))
     model = SelectedGP(at_most=0).fit(given)

@@ -18,7 +18,15 @@ from farthing import (
     Trial,
 )
 from farthing.acquisition.belief import believe
-from farthing.cost import Evidence, Following, Known, Linear, LogGP, PointEstimate, SwitchingCost
+from farthing.cost import (
+    DependsOnPrevious,
+    Evidence,
+    Known,
+    Linear,
+    LogGP,
+    PointEstimate,
+    SwitchingCost,
+)
 from farthing.policies import EI, EIPerCost, Random, Rollout
 
 SPACE = Space({"x": Float(2, 4), "z": Float(1, 10, log=True), "s": Categorical(["u", "v"])})
@@ -26,7 +34,7 @@ PLANE = Space({"x": Float(0, 10), "z": Float(0, 10)})
 
 
 def distance(params, before):
-    """Moving costs its way, and starting something."""
+    """A switch costs its distance, plus a constant to start."""
     if before is None:
         return 1.0
     return 0.5 + float(np.hypot(params["x"] - before["x"], params["z"] - before["z"]))
@@ -47,7 +55,7 @@ def moves(count, seed=0, space=PLANE, cost=distance):
 
 
 # ---------------------------------------------------------------- known
-def test_a_known_cost_may_look_back():
+def test_a_known_cost_may_depend_on_the_previous_point():
     learner = Known(distance)
     X = PLANE.sample(9, np.random.default_rng(1))
     first = learner.bind(PLANE)
@@ -62,7 +70,7 @@ def test_a_known_cost_may_look_back():
     assert learner.fit(moves(4)).price(X[0]) == learner.price_at(PLANE, X[0], moves(4).X[-1])
 
 
-def test_the_slopes_of_a_known_move():
+def test_the_slopes_of_a_known_switching_cost():
     model = Known(distance).bind(PLANE).after(np.array([0.31, 0.62]))
     X = PLANE.sample(7, np.random.default_rng(2))
     _, d_mean, d_std = model.slopes(X)
@@ -72,21 +80,21 @@ def test_the_slopes_of_a_known_move():
     np.testing.assert_array_equal(d_std, 0.0)
 
 
-def test_only_a_cost_that_looks_back_follows():
+def test_which_models_depend_on_the_previous_point():
     for f in (lambda p: 1.0, lambda p, scale=2.0: scale, lambda p, *rest: 1.0, max):
-        assert not isinstance(Known(f).bind(PLANE), Following)
+        assert not isinstance(Known(f).bind(PLANE), DependsOnPrevious)
     for model in (
         Known(distance).bind(PLANE),
         SwitchingCost().fit(moves(8)),
         PointEstimate(Known(distance)).fit(moves(8)),
         PointEstimate(SwitchingCost(Linear())).fit(moves(8)),
     ):
-        assert isinstance(model, Following)
-    assert not isinstance(LogGP().fit(moves(8)), Following)
-    assert not isinstance(PointEstimate(LogGP()).fit(moves(8)), Following)
+        assert isinstance(model, DependsOnPrevious)
+    assert not isinstance(LogGP().fit(moves(8)), DependsOnPrevious)
+    assert not isinstance(PointEstimate(LogGP()).fit(moves(8)), DependsOnPrevious)
 
 
-def test_it_is_called_once_for_each_pair():
+def test_the_function_is_called_once_per_pair():
     calls = []
 
     def counted(params, before):
@@ -101,7 +109,7 @@ def test_it_is_called_once_for_each_pair():
     assert len(calls) == len(set(calls)) == 16
 
 
-def test_a_move_that_costs_less_than_nothing_is_refused():
+def test_a_negative_switching_cost_is_rejected():
     with pytest.raises(InvalidInput, match="expected a number of at least 0"):
         Known(lambda p, before: -1.0).bind(PLANE).after(np.array([0.5, 0.5])).log_at(
             np.zeros((1, 2))
@@ -110,8 +118,8 @@ def test_a_move_that_costs_less_than_nothing_is_refused():
 
 # ---------------------------------------------------------------- learnt
 @pytest.mark.parametrize("cost", [distance, steeper_uphill])
-def test_it_learns_what_moving_costs(cost):
-    """From sixty moves; the same model without the point before cannot."""
+def test_it_learns_a_switching_cost(cost):
+    """From 60 switches; the same model without the previous point cannot."""
     learnt, blind = SwitchingCost().fit(moves(60, cost=cost)), LogGP().fit(moves(60, cost=cost))
     error = {"learnt": [], "blind": []}
     pairs = PLANE.sample(80, np.random.default_rng(9)).reshape(40, 2, 2)
@@ -124,7 +132,7 @@ def test_it_learns_what_moving_costs(cost):
 
 
 @pytest.mark.parametrize("inner", [LogGP(), Linear(), PointEstimate(LogGP())], ids=repr)
-def test_the_slopes_of_a_learnt_move(inner):
+def test_the_slopes_of_a_learnt_switching_cost(inner):
     model = SwitchingCost(inner).fit(
         moves(15, space=SPACE, cost=lambda p, b: p["x"] + 2 * abs(p["z"]))
     )
@@ -138,7 +146,7 @@ def test_the_slopes_of_a_learnt_move(inner):
         np.testing.assert_array_equal(slope[:, 2], 0.0)
 
 
-def test_conditioning_learns_from_the_move_and_moves():
+def test_condition_learns_from_the_switch_and_updates_the_last_point():
     model = SwitchingCost().fit(moves(12))
     x, other = np.array([0.9, 0.1]), np.array([[0.2, 0.8]])
     before = model.log_at(x[None]).mean[0]
@@ -151,7 +159,7 @@ def test_conditioning_learns_from_the_move_and_moves():
 
 
 def test_options_and_the_first_evaluation():
-    """A changed option costs; what follows nothing counts as not moved."""
+    """A changed option costs more; the first evaluation counts as unchanged."""
 
     def changing(params, before):
         return 1.0 if before is None or before["s"] == params["s"] else 9.0
@@ -166,7 +174,7 @@ def test_options_and_the_first_evaluation():
         assert first.log_at(x[None]).mean == pytest.approx(model.after(x).log_at(x[None]).mean)
 
 
-def test_without_evidence_of_moves_it_is_the_learner_itself():
+def test_without_previous_points_it_is_the_learner_itself():
     evidence = moves(10)._replace(previous=None, last=None)
     X = PLANE.sample(5, np.random.default_rng(5))
     still = SwitchingCost().fit(evidence).log_at(X).mean
@@ -174,8 +182,8 @@ def test_without_evidence_of_moves_it_is_the_learner_itself():
     assert SwitchingCost().fit(moves(1)) is None
 
 
-# ---------------------------------------------------------------- through the chain
-def test_each_trial_follows_the_one_asked_before():
+# ---------------------------------------------------------------- in a study
+def test_each_trial_follows_the_one_suggested_before():
     states = ("done", "lost", "running", "done", "failed")
     trials = [Trial(i, {}, np.array([i / 10]), state=s) for i, s in enumerate(states)]
     trials[3] = replace(trials[3], origin="imported")
@@ -185,7 +193,7 @@ def test_each_trial_follows_the_one_asked_before():
     assert History().previous.shape == (1, 0)
 
 
-def test_a_belief_knows_where_it_is():
+def test_a_belief_has_the_last_point():
     X = PLANE.sample(6, np.random.default_rng(6))
     history = History(tuple(done(i, x, x.sum(), cost=1.0, space=PLANE) for i, x in enumerate(X)))
     budget = Budget(5.0)
@@ -204,8 +212,8 @@ def test_a_belief_knows_where_it_is():
 
 
 @pytest.mark.parametrize("policy", [Random(), EI(), EIPerCost(), Rollout(2)], ids=repr)
-def test_the_ledger_pays_for_every_move_and_never_too_much(policy):
-    """The bill by hand, in order of asking, with two trials at a time."""
+def test_the_ledger_charges_every_switch_and_stays_in_the_budget(policy):
+    """The costs computed by hand, in order of suggestion, with two trials at a time."""
     optimizer = Optimizer(PLANE, budget=40.0, policy=policy, cost=distance, seed=1)
     way = 0.0
     before = None
@@ -217,14 +225,14 @@ def test_the_ledger_pays_for_every_move_and_never_too_much(policy):
         for trial in pair:
             way += distance(trial.params, before)
             before = trial.params
-        for trial in reversed(pair):  # told in another order: the way is that of asking
+        for trial in reversed(pair):  # reported in another order: the order of suggestion counts
             optimizer.tell(trial, float(np.sin(trial.params["x"]) + 0.1 * trial.params["z"]))
         assert optimizer.ledger.spent == pytest.approx(way, rel=1e-9)
     assert 30.0 < optimizer.ledger.spent <= 40.0 * (1 + 1e-8)
 
 
-def test_a_dear_way_keeps_ei_per_cost_nearby():
-    """With the same objective, moving costs make it move less."""
+def test_expensive_switches_keep_ei_per_cost_nearby():
+    """With the same objective, switching costs lead to shorter moves."""
 
     def way(cost, seed):
         optimizer = Optimizer(PLANE, budget=1e4, policy=EIPerCost(), cost=cost, seed=seed)
@@ -239,8 +247,8 @@ def test_a_dear_way_keeps_ei_per_cost_nearby():
     assert moved < 0.8 * sum(way(lambda params: 1.0, seed) for seed in seeds)
 
 
-def test_a_cost_that_does_not_look_back_costs_the_same():
-    """Known of one argument, or of two of which one is unread: the same trials."""
+def test_an_ignored_previous_point_changes_nothing():
+    """`Known` of one argument, and of two with the second unused, give the same trials."""
     trials = []
     for cost in (lambda p: 1 + p["x"], lambda p, before: 1 + p["x"]):
         optimizer = Optimizer(PLANE, budget=50.0, policy=Rollout(2), cost=cost, seed=3)
@@ -254,7 +262,7 @@ def test_a_cost_that_does_not_look_back_costs_the_same():
     np.testing.assert_allclose(*trials, atol=1e-9)
 
 
-def test_a_learnt_move_through_the_optimizer():
+def test_a_learnt_switching_cost_in_the_optimizer():
     optimizer = Optimizer(
         Space({"x": Float(0, 10), "k": Int(1, 5)}),
         budget=80.0,

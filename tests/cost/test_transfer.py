@@ -17,12 +17,12 @@ SPACE = Space(
 
 
 def truth(params, rows, level=1.0):
-    dear = 4.0 if params["kind"] == "tree" else 1.0
-    return level * 1e-5 * params["rounds"] * params["depth"] ** 0.7 * rows**0.9 * dear
+    factor = 4.0 if params["kind"] == "tree" else 1.0
+    return level * 1e-5 * params["rounds"] * params["depth"] ** 0.7 * rows**0.9 * factor
 
 
 def table(tasks=6, each=25, seed=0, noise=0.05, spread=0.3):
-    """Earlier tasks, each with its number of rows and a level of its own that no feature tells."""
+    """Earlier tasks, each with a number of rows and a level that no feature explains."""
     rng = np.random.default_rng(seed)
     found = []
     for task in range(tasks):
@@ -63,7 +63,7 @@ def test_naive_linear_oracle():  # [transferred-cost]
     mean, std = model.log_at(space.encode({"rounds": 50.0})[None])
     assert mean[0] == pytest.approx(1.211606439, rel=1e-8)
     assert np.exp(mean[0]) == pytest.approx(3.35887615, rel=1e-8)
-    assert std[0] >= 1.0  # one task says nothing of the level of another
+    assert std[0] >= 1.0  # one task says nothing about the level of another
 
 
 def test_neighbours_oracle():  # [transferred-cost]
@@ -81,11 +81,11 @@ def test_neighbours_oracle():  # [transferred-cost]
     assert np.exp(mean[0]) == pytest.approx(5.54977477, rel=1e-9)
 
 
-def test_meta_features_carry_over_to_a_larger_task():
+def test_meta_features_extrapolate_to_a_larger_task():
     nothing = evidence(0)
-    told = Transfer(table(spread=0.0), here={"rows": 300_000}, task="task").fit(nothing)
+    with_meta = Transfer(table(spread=0.0), here={"rows": 300_000}, task="task").fit(nothing)
     naive = Transfer(table(spread=0.0), task="task").fit(nothing)
-    assert error(told, rows=300_000, level=1.0) < 0.2
+    assert error(with_meta, rows=300_000, level=1.0) < 0.2
     assert error(naive, rows=300_000, level=1.0) > 1.5
 
 
@@ -132,21 +132,21 @@ def test_any_regressor(name):
     rows = table(tasks=16, each=25, spread=0.0)
     learner = Transfer(rows, here={"rows": 20_000}, task="task", regressor=given)
     model = learner.fit(evidence(0))
-    assert not hasattr(given, "n_features_in_")  # the user's own is not fitted
+    assert not hasattr(given, "n_features_in_")  # the user's instance is not fitted
     assert error(model, level=1.0) < 0.9  # a constant is off by 2
     X = evidence(10, 3).X
     _, d_mean, d_std = model.slopes(X)
     assert np.all(np.isfinite(d_mean))
-    assert d_mean[:, 0].mean() > 1.0  # ln 256 of rounds, staircase or not
+    assert d_mean[:, 0].mean() > 1.0  # ln 256 over the range of rounds, even if piecewise constant
     np.testing.assert_array_equal(d_mean[:, 3], 0.0)
     np.testing.assert_array_equal(d_std, 0.0)
 
 
-# ---------------------------------------------------------------- hand-over
-def test_the_level_is_handed_over_from_the_table_to_the_bills():
+# ---------------------------------------------------------------- from the table to this task
+def test_the_level_moves_from_the_table_to_the_costs_of_this_task():
     learner = Transfer(table(), here={"rows": 20_000}, task="task")
     errors = [error(learner.fit(evidence(n)), level=2.0) for n in (0, 1, 3, 10, 30)]
-    assert errors[0] > 0.5  # this task is twice as dear as its features say
+    assert errors[0] > 0.5  # this task is twice as expensive as its features predict
     assert errors[2] < 0.5 * errors[0]
     assert errors[-1] < 0.15
     spreads = [learner.fit(evidence(n)).log_at(evidence(5).X).std[0] for n in (0, 1, 3, 10, 30)]
@@ -165,8 +165,8 @@ def test_the_level_is_the_posterior_of_a_normal_mean():
     np.testing.assert_allclose(model.trend(given.X).std, np.sqrt(1 / precision), rtol=1e-9)
 
 
-def test_the_shape_is_handed_over_by_a_process_on_the_rest():
-    """This task's cost bends where those of the table did not."""
+def test_a_process_on_the_residuals_learns_the_shape():
+    """The cost of this task has a curvature that the table lacks."""
 
     def bent(n, seed):
         given = evidence(n, seed)
@@ -181,8 +181,8 @@ def test_the_shape_is_handed_over_by_a_process_on_the_rest():
     assert shape < 0.5 * level
 
 
-def test_a_table_helps_before_the_tenth_bill_and_not_much_after():
-    """The Pareto paper's finding (appendix B)."""
+def test_a_table_helps_before_the_tenth_cost_and_little_after():
+    """The result of Guinet et al. 2020, appendix B."""
     learner = Transfer(table(), here={"rows": 20_000}, task="task")
     few = [
         np.mean([error(each.fit(evidence(3, s))) for s in range(5)]) for each in (learner, Linear())
@@ -220,7 +220,7 @@ def test_left_out_is_fitting_the_others():
 
 
 # ---------------------------------------------------------------- tables
-def test_a_data_frame_of_a_study_will_do():
+def test_the_data_frame_of_a_study_is_a_valid_table():
     import pandas as pd
 
     rows = table()
@@ -236,7 +236,7 @@ def test_rows_without_a_cost_are_left_out():
     assert len(Transfer(more).table) == len(rows)
 
 
-def test_a_parameter_that_the_table_lacks_is_left_out_and_said():
+def test_a_parameter_that_the_table_lacks_is_reported():
     rows = [{k: v for k, v in row.items() if k not in ("rate", "kind")} for row in table()]
     model = Transfer(rows, here={"rows": 20_000}, task="task").fit(evidence(2))
     assert model.because == "the transfer table lacks rate, kind"
@@ -244,27 +244,27 @@ def test_a_parameter_that_the_table_lacks_is_left_out_and_said():
 
 
 @pytest.mark.parametrize(
-    ("change", "arguments", "said"),
+    ("change", "arguments", "message"),
     [
         ({}, {"cost": "seconds"}, "no column 'seconds'"),
         ({}, {"here": {"columns": 5}}, "no column 'columns'"),
         ({}, {"task": "data"}, "no column 'data'"),
-        ({}, {"related": ["type"]}, "say it in here="),
+        ({}, {"related": ["type"]}, "Add it to here="),
         ({}, {"here": {"type": "ranking"}, "related": ["type"]}, "No row of the transfer table"),
         ({"cost": -1.0}, {}, "expected a positive number"),
-        ({"cost": "dear"}, {}, "expected a positive number"),
+        ({"cost": "high"}, {}, "expected a positive number"),
         ({"rows": None}, {"here": {"rows": 5}}, "no 'rows' in"),
-        ({}, {"regressor": Linear}, "expected one that is made"),
+        ({}, {"regressor": Linear}, "expected an instance with fit and predict"),
     ],
 )
-def test_tables_that_will_not_do(change, arguments, said):
+def test_invalid_tables(change, arguments, message):
     rows = table(tasks=2, each=3)
     rows[1] |= change
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInput, match=message):
         Transfer(rows, **arguments)
 
 
-def test_a_table_about_something_else():
+def test_a_table_of_other_parameters():
     rows = [{"width": 3, "cost": 1.0}, {"width": 5, "cost": 2.0}]
     with pytest.raises(InvalidInput, match="none of the parameters"):
         Transfer(rows).fit(evidence(0))
@@ -275,6 +275,6 @@ def test_a_table_about_something_else():
         Transfer([])
 
 
-def test_few_rows_choose_their_features():
+def test_with_few_rows_features_are_selected():
     model = Transfer(table(tasks=1, each=5)).fit(evidence(0))
     assert np.all(np.isfinite(model.log_at(evidence(5).X).mean))

@@ -1,4 +1,4 @@
-"""A browser, and a dashboard in a process of its own."""
+"""A browser, and a dashboard in its own process."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from processes import PATIENCE
 
-# Set where a browser must be there, as in CI: a missing one is then no reason to skip.
+# If this is set, as in CI, the tests do not skip if the browser is missing.
 GIVEN = os.environ.get("FARTHING_TEST_BROWSER")
 BROWSER = GIVEN or shutil.which("chromium")
 FARTHING = (sys.executable, "-c", "from farthing.cli import main; main()")
@@ -23,7 +23,7 @@ FLAGS = (
 
 @pytest.fixture(scope="module")
 def browser():
-    """One browser for all tests of a file; while it is there, asyncio.run cannot be called."""
+    """One browser for all tests of a file; asyncio.run cannot be called while it is open."""
     if BROWSER is None:
         pytest.skip("there is no chromium on the PATH, nor in FARTHING_TEST_BROWSER")
     from playwright.sync_api import sync_playwright
@@ -37,19 +37,19 @@ def browser():
 
 
 class Page:
-    """A page, and everything that went wrong in it."""
+    """A page and all its errors."""
 
     def __init__(self, page):
-        self.page, self.wrong = page, []
+        self.page, self.errors = page, []
         page.set_default_timeout(1000 * PATIENCE)
-        page.on("console", lambda m: self.wrong.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
+        page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("dialog", lambda dialog: (self.errors.append(dialog.message), dialog.dismiss()))
 
 
 @pytest.fixture
 def tab(browser):
-    """`tab(width=..., dark=...)`: a new page in a profile of its own."""
+    """`tab(width=..., dark=...)`: a new page in a new profile."""
     contexts = []
 
     def make(width=1300, *, dark=False, **more):
@@ -66,13 +66,13 @@ def tab(browser):
 
 @contextmanager
 def served(url, *options):
-    """`farthing dashboard URL`; the address to open."""
+    """Run `farthing dashboard URL`; yields the address to open."""
     command = [*FARTHING, "dashboard", str(url), *options]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        said = server.stdout.readline()
-        found = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+/\?token=[\w-]+)\n", said)
-        assert found, said + server.stderr.read()
+        line = server.stdout.readline()
+        found = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+/\?token=[\w-]+)\n", line)
+        assert found, line + server.stderr.read()
         yield found[1]
     finally:
         server.send_signal(signal.SIGTERM)

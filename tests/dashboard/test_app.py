@@ -1,4 +1,4 @@
-"""Pages, parts, events and changes, asked for without a server."""
+"""Pages, parts, events and changes, requested without a server."""
 
 import asyncio
 import json
@@ -38,8 +38,8 @@ def database(tmp_path):
     return url
 
 
-def visit(url, *asks, changes=True):
-    """What an application answers to calls of `ask(client, watcher)`, one after the other."""
+def visit(url, *requests, changes=True):
+    """The answers of an application to calls of `ask(client, watcher)`, one after the other."""
 
     async def all_of_them():
         watcher = Watcher(url)
@@ -49,7 +49,7 @@ def visit(url, *asks, changes=True):
             watcher.watching(),
             httpx.AsyncClient(transport=transport, base_url="http://x") as client,
         ):
-            return [await ask(client, watcher) for ask in asks]
+            return [await ask(client, watcher) for ask in requests]
 
     return asyncio.run(all_of_them())
 
@@ -65,22 +65,22 @@ def part(which, name="svm", **query):
     return get("/part", part=which, name=name, **query)
 
 
-def test_a_page_is_a_frame_that_reads_nothing(tmp_path):
-    (said,) = visit(str(tmp_path / "none.db"), get("/study", name="<i>&"))
-    assert said.status_code == 200
-    assert "<h1>&lt;i&gt;&amp;</h1>" in said.text
-    assert re.findall(r'data-part="(\w+)"', said.text) == list(PARTS)
-    assert 'data-query="name=%3Ci%3E%26"' in said.text
+def test_a_page_without_its_parts_reads_nothing(tmp_path):
+    (answer,) = visit(str(tmp_path / "none.db"), get("/study", name="<i>&"))
+    assert answer.status_code == 200
+    assert "<h1>&lt;i&gt;&amp;</h1>" in answer.text
+    assert re.findall(r'data-part="(\w+)"', answer.text) == list(PARTS)
+    assert 'data-query="name=%3Ci%3E%26"' in answer.text
     assert not (tmp_path / "none.db").exists()
 
 
-def test_buttons_are_there_where_changes_are_allowed(database):
+def test_buttons_appear_only_if_changes_are_allowed(database):
     for changes in (True, False):
-        (said,) = visit(database, get("/study", name="svm"), changes=changes)
-        assert ("<form" in said.text) == changes
+        (answer,) = visit(database, get("/study", name="svm"), changes=changes)
+        assert ("<form" in answer.text) == changes
 
 
-def test_the_parts_say_what_the_facts_say(database):
+def test_the_parts_contain_the_facts(database):
     study = Study.open(database, "svm")
     best, history = study.best, study.history
     study.close()
@@ -99,23 +99,23 @@ def test_the_parts_say_what_the_facts_say(database):
 
 def test_the_list_of_studies(database, tmp_path):
     fill(database, "an/other & one", 1)
-    (said,) = visit(database, get("/part", part="list"))
-    assert "an/other &amp; one" in said.text
-    assert "/study?name=an%2Fother+%26+one" in said.text
-    assert said.text.count("<tr>") == 3
+    (answer,) = visit(database, get("/part", part="list"))
+    assert "an/other &amp; one" in answer.text
+    assert "/study?name=an%2Fother+%26+one" in answer.text
+    assert answer.text.count("<tr>") == 3
     Study.create(tmp_path / "e.db", name="x", space={"x": Float(0, 1)}).close()
-    (said,) = visit(str(tmp_path / "e.db"), part("trials", "x"))
-    assert "None yet." in said.text
+    (answer,) = visit(str(tmp_path / "e.db"), part("trials", "x"))
+    assert "There are no such trials yet." in answer.text
 
 
-def test_trials_are_turned_over(tmp_path):
+def test_trials_are_paged_sorted_and_filtered(tmp_path):
     url = str(tmp_path / "m.db")
     study = Study.create(url, name="m", space={"x": Float(0, 1)})
     study.import_trials([{"x": k / 250, "value": (k - 100) ** 2} for k in range(250)])
     study.close()
 
-    def numbers(said):
-        return [int(n) for n in re.findall(r"number=(\d+)\"", said.text)]
+    def numbers(answer):
+        return [int(n) for n in re.findall(r"number=(\d+)\"", answer.text)]
 
     pages = visit(
         url,
@@ -130,11 +130,11 @@ def test_trials_are_turned_over(tmp_path):
     assert numbers(pages[1]) == numbers(pages[2]) == list(range(49, -1, -1))
     assert numbers(pages[3]) == numbers(pages[0])
     assert numbers(pages[4])[:3] == [100, 99, 101]
-    assert "None yet." in pages[5].text
+    assert "There are no such trials yet." in pages[5].text
     assert "page 1 of 3" in pages[0].text
 
 
-def test_a_trial_explains_itself(database):
+def test_the_page_of_a_trial_explains_it(database):
     facts, why, log = visit(
         database,
         part("trial", number=7),
@@ -143,27 +143,33 @@ def test_a_trial_explains_itself(database):
     )
     assert "momentum" in facts.text or "adam" in facts.text
     assert "drawn uniformly" in why.text
-    assert "the front: the " in why.text
+    assert "the Pareto front of improvement and cost (" in why.text
     assert 'data-figure="pareto"' in why.text
     assert "ValueError: &lt;b&gt;no&lt;/b&gt;" in log.text
-    assert "It has reported nothing." in log.text
+    assert "This trial has reported no progress." in log.text
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ({"part": "head", "name": "none"}, "There is no study 'none'"),
-        ({"part": "trial", "name": "svm"}, "Say which trial"),
-        ({"part": "trial", "name": "svm", "number": "-1"}, "Say which trial"),
-        ({"part": "trial", "name": "svm", "number": "9" * 50}, "Say which trial"),
+        ({"part": "trial", "name": "svm"}, "The address needs the number of a trial"),
+        (
+            {"part": "trial", "name": "svm", "number": "-1"},
+            "The address needs the number of a trial",
+        ),
+        (
+            {"part": "trial", "name": "svm", "number": "9" * 50},
+            "The address needs the number of a trial",
+        ),
         ({"part": "trial", "name": "svm", "number": "8"}, "There is no trial 8"),
-        ({"part": "cake", "name": "svm"}, "Say which trial"),
+        ({"part": "cake", "name": "svm"}, "The address needs the number of a trial"),
     ],
 )
-def test_what_is_not_there(database, query, said):
+def test_requests_for_unknown_things(database, query, message):
     (answer,) = visit(database, get("/part", **query))
     assert answer.status_code == 400
-    assert said in answer.text
+    assert message in answer.text
 
 
 def test_other_addresses(database):
@@ -172,14 +178,14 @@ def test_other_addresses(database):
     assert answers[1].headers["content-type"].startswith("text/javascript")
 
 
-def test_stop(database):
+def test_a_study_is_stopped(database):
     def post(name, **form):
         async def ask(client, _):
             return await client.post("/change", params={"name": name}, data=form)
 
         return ask
 
-    said = visit(
+    answer = visit(
         database,
         post(name="svm", action="cake"),
         post(name="none", action="stop"),
@@ -187,11 +193,11 @@ def test_stop(database):
         post(name="svm", action="stop now"),
         part("head"),
     )
-    assert [answer.status_code for answer in said] == [400, 400, 400, 303, 200]
-    assert said[3].headers["location"] == "/study?name=svm"
-    assert "stopped: a stop was requested in the dashboard" in said[4].text
+    assert [answer.status_code for answer in answer] == [400, 400, 400, 303, 200]
+    assert answer[3].headers["location"] == "/study?name=svm"
+    assert "stopped: a stop was requested in the dashboard" in answer[4].text
     study = Study.open(database, "svm")
-    assert study.facts[1].halted_now
+    assert study.facts[1].kill_running
     study.close()
 
 
@@ -202,38 +208,38 @@ def test_a_budget_is_changed(database):
 
         return ask
 
-    said = visit(
+    answer = visit(
         database,
         post(action="budget", budget="+$50"),
         post(action="budget", budget="cake"),
         post(action="budget"),
         part("ledger"),
     )
-    assert [answer.status_code for answer in said] == [303, 400, 400, 200]
-    assert "cake" in said[1].text
-    assert "$150.00" in said[3].text
+    assert [answer.status_code for answer in answer] == [303, 400, 400, 200]
+    assert "cake" in answer[1].text
+    assert "$150.00" in answer[3].text
 
 
-def test_what_a_running_trial_printed_is_shown(database):
+def test_the_output_of_a_running_trial_is_shown(database):
     study = Study.open(database, "svm")
     trial = study.ask()
     study.logs.mkdir(parents=True)
     (study.logs / f"{trial.number}.log").write_text("x" * 30_000 + "\n<b>epoch 3</b>\n")
     study.close()
-    (said,) = visit(database, part("log", number=trial.number))
-    assert "&lt;b&gt;epoch 3&lt;/b&gt;" in said.text
-    assert 15_000 < len(said.text) < 25_000
+    (answer,) = visit(database, part("log", number=trial.number))
+    assert "&lt;b&gt;epoch 3&lt;/b&gt;" in answer.text
+    assert 15_000 < len(answer.text) < 25_000
 
 
-def test_what_a_link_leads_to_is_not_shown(database, tmp_path):
+def test_a_symbolic_link_is_not_followed(database, tmp_path):
     (tmp_path / "key").write_text("the secret")
     study = Study.open(database, "svm")
     study.logs.mkdir(parents=True)
     (study.logs / "0.log").symlink_to(tmp_path / "key")
     study.close()
-    (said,) = visit(database, part("log", number=0))
-    assert said.status_code == 200
-    assert "the secret" not in said.text
+    (answer,) = visit(database, part("log", number=0))
+    assert answer.status_code == 200
+    assert "the secret" not in answer.text
 
 
 # ── live ───────────────────────────────────────────────────────────────────────────────────────
@@ -253,7 +259,7 @@ def events_of(name):
 
 
 def live(url, script):
-    """Run a script beside a watcher that somebody listens to."""
+    """Run a script with a watcher that has a listener."""
 
     async def go():
         watcher = Watcher(url)
@@ -273,7 +279,7 @@ def tell_one(url):
     study.close()
 
 
-def test_a_change_is_heard_of(url):
+def test_a_change_sends_an_event(url):
     fill(url)
 
     async def script(watcher, stream):
@@ -291,7 +297,7 @@ def test_a_change_is_heard_of(url):
     assert live(url, script) == 1
 
 
-def test_what_takes_long_comes_later(database):
+def test_slow_figures_come_later(database):
     async def script(watcher, stream):
         while not (await next_stamp(stream))["drawn"]:
             pass
@@ -310,13 +316,13 @@ def test_a_database_that_disappears_and_comes_back(database, tmp_path):
         while not (await next_stamp(stream))["version"]:
             pass
         file.rename(away)
-        while not (stamp := await next_stamp(stream))["trouble"]:
+        while not (stamp := await next_stamp(stream))["error"]:
             pass
-        missing = stamp["trouble"]
+        missing = stamp["error"]
         assert not file.exists()
-        assert watcher.seen("svm").facts is not None  # as it was
+        assert watcher.seen("svm").facts is not None  # the last snapshot
         away.rename(file)
-        while (await next_stamp(stream))["trouble"]:
+        while (await next_stamp(stream))["error"]:
             pass
         file.rename(away)
         fill(database, count=2)  # another study of the same name, in another file
@@ -324,11 +330,11 @@ def test_a_database_that_disappears_and_comes_back(database, tmp_path):
             await next_stamp(stream)
         return missing
 
-    said = live(database, script)
-    assert "is not there. Bring it back" in said
+    message = live(database, script)
+    assert "does not exist any more. Restore it" in message
 
 
-def test_a_study_of_somebody_elses_code_is_shown_and_none_of_it_is_imported(tmp_path, monkeypatch):
+def test_a_study_with_external_code_is_shown_without_importing_the_code(tmp_path, monkeypatch):
     url = str(tmp_path / "p.db")
     fill(url, "other")
     (tmp_path / "mine.py").write_text(
@@ -342,10 +348,10 @@ def test_a_study_of_somebody_elses_code_is_shown_and_none_of_it_is_imported(tmp_
     env = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tmp_path}"}
     subprocess.run([sys.executable, "-c", code], check=True, env=env)
     monkeypatch.syspath_prepend(tmp_path)  # it could be imported
-    asks = [part(which) for which in PARTS]
-    asks += [part(which, number=2) for which in ("trial", "explanation", "log")]
-    for said in visit(url, *asks):
-        assert said.status_code == 200, said.text
+    requests = [part(which) for which in PARTS]
+    requests += [part(which, number=2) for which in ("trial", "explanation", "log")]
+    for answer in visit(url, *requests):
+        assert answer.status_code == 200, answer.text
     (listed,) = visit(url, get("/part", part="list"))
     assert "other" in listed.text
     assert "svm" in listed.text
@@ -370,14 +376,14 @@ def test_a_hostile_study(tmp_path):
         else:
             study.tell(trial, float(k), cost=1.0)
     study.close()
-    asks = [get("/"), get("/study", name=name), get("/trial", name=name, number=2)]
-    asks += [part(which, name) for which in PARTS]
-    asks += [part(which, name, number=2) for which in ("trial", "explanation", "log")]
-    asks += [get("/part", part="list")]
-    for said in visit(url, *asks):
-        assert said.status_code == 200, said.text
-        assert "<script>alert" not in said.text
-        assert "<img" not in said.text
-        assert "<i>" not in said.text
-        assert "\u202e" not in said.text
-        assert len(said.text) < 400_000
+    requests = [get("/"), get("/study", name=name), get("/trial", name=name, number=2)]
+    requests += [part(which, name) for which in PARTS]
+    requests += [part(which, name, number=2) for which in ("trial", "explanation", "log")]
+    requests += [get("/part", part="list")]
+    for answer in visit(url, *requests):
+        assert answer.status_code == 200, answer.text
+        assert "<script>alert" not in answer.text
+        assert "<img" not in answer.text
+        assert "<i>" not in answer.text
+        assert "\u202e" not in answer.text
+        assert len(answer.text) < 400_000

@@ -23,8 +23,8 @@ def study_at(address, name):
     return f"{address.split('?')[0]}study?{urlencode({'name': name})}"
 
 
-def told(page):
-    """The numbers of the trials in the table, as the page shows them."""
+def shown_trials(page):
+    """The numbers of the trials in the table of the page."""
     return [
         int(text) for text in page.locator(f"{PART.format('trials')} tbody a").all_inner_texts()
     ]
@@ -36,7 +36,7 @@ def test_a_study_runs_while_the_page_is_open_and_the_button_stops_it(tmp_path, t
     command += ["sh", "-c", 'sleep 0.3; echo "{\\"value\\": $0}"', "{x}"]
     run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     try:
-        run.stdout.readline()  # a trial has ended: the database is there
+        run.stdout.readline()  # a trial has ended, so the database exists
         with dashboard(tmp_path / "s.db", "--allow-changes") as address:
             seen = tab()
             page = seen.page
@@ -44,14 +44,14 @@ def test_a_study_runs_while_the_page_is_open_and_the_button_stops_it(tmp_path, t
             assert "token" not in page.url
             page.click("text=default")
             page.wait_for_selector(f"{PART.format('trials')} tbody a")
-            latest = told(page)[0]
+            latest = shown_trials(page)[0]
             page.wait_for_function(
                 "([rows, n]) => Number(document.querySelector(rows)?.innerText) >= n",
                 arg=[f"{PART.format('trials')} tbody a", latest + 2],
             )
             assert run.poll() is None
             page.fill("input[name=budget]", "+1000 trials")
-            page.press("input[name=budget]", "Enter")  # which presses the button beside it
+            page.press("input[name=budget]", "Enter")  # presses the button beside it
             page.wait_for_selector("text=of 2,000 trials spent")
             assert run.poll() is None
             page.click("button:text-is('Stop')")
@@ -59,8 +59,8 @@ def test_a_study_runs_while_the_page_is_open_and_the_button_stops_it(tmp_path, t
             out, _ = run.communicate(timeout=PATIENCE)
             assert "a stop was requested in the dashboard" in out
             assert page.locator("figure[data-figure=curve]").count() == 1
-            assert page.locator("#trouble").is_hidden()
-            assert seen.wrong == []
+            assert page.locator("#error-banner").is_hidden()
+            assert seen.errors == []
     finally:
         run.kill()
         run.wait()
@@ -69,7 +69,7 @@ def test_a_study_runs_while_the_page_is_open_and_the_button_stops_it(tmp_path, t
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory):
-    """Studies of every kind that is hard to show."""
+    """Studies that are difficult to display."""
     url = str(tmp_path_factory.mktemp("browser") / "s.db")
     Study.create(url, name="empty", space=SPACE, budget="$10").close()
     good = Study.create(url, name="good", space=SPACE, budget="$100", policy=Random())
@@ -105,7 +105,7 @@ def wait_for_models(page):
     page.wait_for_selector(gallery)
 
 
-def test_what_is_hard_to_show(tab, dashboard, database):
+def test_difficult_studies_are_displayed(tab, dashboard, database):
     url, evil = database
     with dashboard(url) as address:
         seen = tab()
@@ -137,15 +137,15 @@ def test_what_is_hard_to_show(tab, dashboard, database):
 
         page.goto(study_at(address, "many"))
         page.wait_for_selector("text=page 1 of 200")
-        assert told(page)[:2] == [19_999, 19_998]
+        assert shown_trials(page)[:2] == [19_999, 19_998]
         page.click("text=best first")
         page.wait_for_selector(f"{PART.format('trials')} strong:text-is('best first')")
-        page.click("text=older")
+        page.click("text=next")
         page.wait_for_selector("text=page 2 of 200")
-        assert seen.wrong == []
+        assert seen.errors == []
 
 
-def test_a_phone_in_the_dark(tab, dashboard, database):
+def test_a_narrow_dark_page(tab, dashboard, database):
     with dashboard(database[0]) as address:
         seen = tab(390, dark=True)
         page = seen.page
@@ -160,10 +160,10 @@ def test_a_phone_in_the_dark(tab, dashboard, database):
         assert (
             page.eval_on_selector(line, "e => getComputedStyle(e).stroke") == "rgb(116, 183, 255)"
         )
-        assert seen.wrong == []
+        assert seen.errors == []
 
 
-def test_nobody_else_may_look(dashboard, database):
+def test_other_clients_are_refused(dashboard, database):
     with dashboard(database[0]) as address:
         bare = address.split("?")[0]
         for where, headers, part in (
@@ -186,13 +186,13 @@ def test_a_report_opens_without_a_network(tab, database, tmp_path):
         study.report(tmp_path / "report.html")
         study.close()
         seen = tab(offline=True)
-        page, asked = seen.page, []
-        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        page, requested = seen.page, []
+        page.on("request", lambda request, urls=requested: urls.append(request.url))
         page.goto(f"file://{tmp_path / 'report.html'}")
         assert page.locator("figure svg").count() > 3
-        assert asked == [page.url]
+        assert requested == [page.url]
         page.click("summary:text-is('JSON')")
         page.click("details[open] button.copy")
         page.wait_for_selector("button:text-is('copied')")
         assert page.evaluate("window.pwned") is None
-        assert seen.wrong == []
+        assert seen.errors == []

@@ -1,4 +1,4 @@
-"""Who may look, who may change, and what every answer says of itself."""
+"""Access control: who may read, who may change, and the headers of every answer."""
 
 import asyncio
 from dataclasses import replace
@@ -48,10 +48,10 @@ def cookie_of(guard):
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(guard):
-    said = ask(guard, "/study", query="name=a%26b&token=secret&page=2")
-    assert said.status == 303
-    assert said.headers["location"] == "/study?name=a%26b&page=2"
-    cookie = said.headers["set-cookie"]
+    answer = ask(guard, "/study", query="name=a%26b&token=secret&page=2")
+    assert answer.status == 303
+    assert answer.headers["location"] == "/study?name=a%26b&page=2"
+    cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie
     assert "secret" not in cookie
@@ -59,33 +59,33 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(guard):
 
 
 @pytest.mark.parametrize("token", ["", "Secret", "secret1", "%00", "%F0%9F%92%A9", "s" * 10_000])
-def test_a_wrong_token_does_not(guard, token):
-    said = ask(guard, query=f"token={token}")
-    assert (said.status, said.text) == (
+def test_a_wrong_token_is_refused(guard, token):
+    answer = ask(guard, query=f"token={token}")
+    assert (answer.status, answer.text) == (
         *(403, "The token is wrong. Open the address that was printed."),
     )
-    assert "set-cookie" not in said.headers
-    # nor does one that comes with a good cookie: what was asked for was to enter
+    assert "set-cookie" not in answer.headers
+    # A valid cookie does not help, because the request is a login.
     assert ask(guard, query=f"token={token}", cookie=cookie_of(guard)).status == 403
 
 
 @pytest.mark.parametrize(
     "cookie", [None, "", "farthing-8080=", "farthing-8080=wrong", "farthing-9=x", '="', "\xff=\xff"]
 )
-def test_nobody_enters_without(guard, cookie):
-    said = ask(guard, cookie=cookie)
-    assert said.status == 403
-    assert "inside" not in said.text
-    assert "`farthing dashboard` printed" in said.text
+def test_a_request_without_the_cookie_is_refused(guard, cookie):
+    answer = ask(guard, cookie=cookie)
+    assert answer.status == 403
+    assert "inside" not in answer.text
+    assert "`farthing dashboard` printed" in answer.text
 
 
 @pytest.mark.parametrize("host", ["evil.example:8080", "127.0.0.1", "", "127.0.0.1:8080.evil"])
 def test_a_forged_host_is_refused(guard, host):
     for query in ("", "token=secret"):
-        said = ask(guard, host=host, cookie=cookie_of(guard), query=query)
-        assert said.status == 403
-        assert "not the host" in said.text
-        assert "set-cookie" not in said.headers
+        answer = ask(guard, host=host, cookie=cookie_of(guard), query=query)
+        assert answer.status == 403
+        assert "not the host" in answer.text
+        assert "set-cookie" not in answer.headers
 
 
 def test_another_page_is_refused(guard):
@@ -95,12 +95,12 @@ def test_another_page_is_refused(guard):
         "https://127.0.0.1:8080",
         "http://localhost:8080",
     ):
-        said = ask(guard, cookie=cookie_of(guard), origin=origin)
-        assert (said.status, said.text) == (403, "The request comes from another page.")
+        answer = ask(guard, cookie=cookie_of(guard), origin=origin)
+        assert (answer.status, answer.text) == (403, "The request comes from another page.")
     assert ask(guard, cookie=cookie_of(guard), origin=f"http://{HOST}").status == 200
 
 
-def test_who_may_enter_is_passed_on_with_what_was_asked(guard):
+def test_a_permitted_request_is_passed_on_unchanged(guard):
     seen = []
 
     async def application(scope, receive, send):
@@ -123,12 +123,12 @@ def test_who_may_enter_is_passed_on_with_what_was_asked(guard):
     assert seen == [(scope, {"type": "http.request", "body": b"what was sent"})]
 
 
-def test_nothing_changes_unless_that_was_allowed(guard):
+def test_changes_need_permission(guard):
     ours = {"cookie": cookie_of(guard), "origin": f"http://{HOST}"}
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
-        said = ask(guard, method=method, **ours)
-        assert said.status == 403
-        assert "--allow-changes" in said.text
+        answer = ask(guard, method=method, **ours)
+        assert answer.status == 403
+        assert "--allow-changes" in answer.text
     allowed = replace(guard, changes=True)
     assert ask(allowed, method="POST", **ours).text == "inside"
     without = ask(allowed, method="POST", cookie=cookie_of(allowed))
@@ -136,10 +136,14 @@ def test_nothing_changes_unless_that_was_allowed(guard):
     assert ask(allowed, method="POST", origin=f"http://{HOST}").status == 403
 
 
-def test_every_answer_is_strict(guard):
-    for said in (ask(guard), ask(guard, cookie=cookie_of(guard)), ask(guard, query="token=secret")):
+def test_every_answer_has_the_security_headers(guard):
+    for answer in (
+        ask(guard),
+        ask(guard, cookie=cookie_of(guard)),
+        ask(guard, query="token=secret"),
+    ):
         for name, value in HEADERS.items():
-            assert said.headers[name] == value
+            assert answer.headers[name] == value
     policy = HEADERS["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
     assert "unsafe" not in policy
@@ -147,7 +151,7 @@ def test_every_answer_is_strict(guard):
 
 
 @pytest.mark.parametrize("path", ["//evil.example/x", "/\\evil.example", "/a\r\nx: y"])
-def test_entering_never_leads_elsewhere(guard, path):
+def test_a_login_never_redirects_to_another_host(guard, path):
     location = ask(guard, path, query="token=secret").headers["location"]
     assert location[0] == "/"
     assert location[1] not in "/\\"

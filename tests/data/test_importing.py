@@ -1,4 +1,4 @@
-"""What rows from elsewhere teach, counted: values, failures, bounds, prices, and nothing."""
+"""The import of external rows: values, failures, lower bounds, costs, and ignored rows."""
 
 import pytest
 
@@ -15,8 +15,8 @@ def made(budget="$9", **settings):
     return Optimizer(LINE, budget, policy=Random(), **settings)
 
 
-def test_equal_rows_are_as_many_as_there_are():
-    """A repeated measurement is one; the same file again is none."""
+def test_equal_rows_are_counted():
+    """A repeated measurement is imported, but the same file again is not."""
     optimizer = made(noisy=True)
     rows = [{"x": 0.5, "value": 1.0}, {"x": 0.5, "value": 1.0}, {"x": 0.25, "value": 2.0}]
     assert optimizer.import_trials(rows).taken == 3
@@ -25,7 +25,7 @@ def test_equal_rows_are_as_many_as_there_are():
     assert len(optimizer.history) == 4
 
 
-def test_what_was_evaluated_here_is_not_taken_in_again():
+def test_a_trial_of_this_study_is_not_imported_again():
     optimizer = made()
     trial = optimizer.ask()
     optimizer.tell(trial, 1.5, cost=2.0)
@@ -33,10 +33,10 @@ def test_what_was_evaluated_here_is_not_taken_in_again():
     found = optimizer.import_trials(rows)
     assert (found.taken, found.known) == (0, 1)
     assert found.trials == ()
-    assert str(found) == "Taken in: nothing new.\nHere already: 1 row."
+    assert str(found) == "Imported: nothing new.\nAlready imported: 1 row."
 
 
-def test_two_prices_are_two_and_the_same_one():
+def test_different_costs_at_one_point_are_imported_once_each():
     optimizer = made()
     rows = [
         {"x": 0.5, "cost": 1.0},
@@ -48,13 +48,13 @@ def test_two_prices_are_two_and_the_same_one():
     assert len(optimizer._look().prices) == 3
 
 
-def test_another_optimizer_that_knows_nothing_yet_is_no_mistake():
+def test_an_optimizer_without_finished_trials_can_be_imported():
     other = made()
     other.ask()
     found = made().import_trials(other)
     assert (found.taken, [why for _, why in found.ignored]) == (
         0,
-        ["it is running, and what it cost is only a part."],
+        ["the trial is running, so its cost is incomplete."],
     )
 
 
@@ -63,13 +63,13 @@ def test_many_ignored_rows_are_counted():
     found = made().import_trials(rows)
     assert found.taken == 1
     lines = str(found).splitlines()
-    assert lines[:2] == ["Taken in: 1 value.", "Ignored: 5 rows."]
+    assert lines[:2] == ["Imported: 1 value.", "Ignored: 5 rows."]
     assert lines[-1] == "  and 2 more"
     assert [number for number, _ in found.ignored] == [2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("rows", [[], [{"x": 0.5}], [{"x": 0.5, "cost": 2.0}]])
-def test_no_value_anywhere_is_refused(rows):
+def test_rows_without_values_are_refused(rows):
     optimizer = made()
     with pytest.raises(InvalidInput, match="no column 'value'"):
         optimizer.import_trials(rows)
@@ -77,20 +77,20 @@ def test_no_value_anywhere_is_refused(rows):
         optimizer.import_trials(rows, values=False, costs=False)
 
 
-def test_the_columns_that_are_there_are_named():
-    with pytest.raises(InvalidInput, match=r"the columns are x, score, cost\. Give"):
+def test_the_error_lists_the_columns():
+    with pytest.raises(InvalidInput, match=r"the columns are x, score, cost\. Rename"):
         made().import_trials([{"x": 0.5, "score": 1.0}, {"x": 0.5, "cost": 2.0}])
-    with pytest.raises(InvalidInput, match=r"the columns are none\. Give"):
+    with pytest.raises(InvalidInput, match=r"the columns are none\. Rename"):
         made().import_trials([])
 
 
-def test_words_are_counted():
+def test_columns_without_effect_are_listed():
     assert str(Imported(unread=("a", "b"))) == (
-        "Taken in: nothing new.\nColumns that nothing reads: a, b."
+        "Imported: nothing new.\nColumns without effect: a, b."
     )
 
 
-def test_what_minimize_returns_is_taken_in_and_replayed():
+def test_a_result_of_minimize_is_imported_and_replayed():
     def objective(params):
         return Outcome(params["x"], cost=1.0)
 

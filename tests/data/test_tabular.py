@@ -1,4 +1,4 @@
-"""Trials as rows: every format brings back what it was given, and a bound stays a bound."""
+"""Trials as rows: every format preserves them, and a lower bound stays a lower bound."""
 
 import json
 import math
@@ -38,7 +38,7 @@ SPACE = Space(
         "batch": Ordinal([16, 64, 256], log=True),
         "size": Ordinal(["small", "large"]),
         "layers": Categorical([*ODD, None, True, ""]),
-        # Called like the columns of a row, and often not there.
+        # Named like columns of a row, and often inactive.
         "value": Float(0, 1, when={"layers": ["7", True]}),
         "cost": Int(0, 5, when={"size": "small"}),
         "state": Categorical(["running", "done"]),
@@ -58,7 +58,7 @@ def through_file(text, path):
 
 
 def all_formats(trials, path):
-    """The same trials in every format, and as rows of each."""
+    """The rows of the same trials in every format."""
     rows = [row(trial) for trial in trials]
     return {
         "list": rows,
@@ -98,29 +98,29 @@ def same(mine, theirs):
         assert getattr(mine, name) == getattr(theirs, name), name
 
 
-# ── there and back ─────────────────────────────────────────────────────────────────────────────
+# ── writing and reading ────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("kind", ["list", "json", "csv", "frame"])
-def test_every_format_brings_back_the_same_trials(kind, tmp_path):
+def test_every_format_preserves_trials(kind, tmp_path):
     trials = a_history(SPACE, 90, seed=1)
     options = {trial.params["layers"] for trial in trials}
-    assert options == {*ODD, None, True, ""}  # or the test would not see them
-    if kind == "csv":  # which cannot tell None from an empty text, nor 7 from "7"
+    assert options == {*ODD, None, True, ""}  # else the test would not cover them
+    if kind == "csv":  # which cannot distinguish None from "", or 7 from "7"
         trials = [trial for trial in trials if trial.params["layers"] not in (None, 7)]
     found, prices = learnt_from(all_formats(trials, tmp_path)[kind], make())
     assert prices == ()
     assert len(found) == len(trials)
     for mine, theirs in zip(found, trials, strict=True):
         same(mine, theirs)
-        assert (mine.number, mine.because) == (-1, "evaluated elsewhere")
+        assert (mine.number, mine.because) == (-1, "imported with its result")
     absent = {name for name in SPACE.names if any(name not in trial.params for trial in found)}
     assert absent == {"value", "cost", "error"}
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6))
-def test_numbers_come_back_exactly(seed):
+def test_numbers_are_preserved_exactly(seed):
     space = Space({"a": Float(-1e300, 1e300), "b": Float(1e-12, 1e9, log=True), "k": Int(-9, 9)})
     trials = a_history(space, 4, seed)
     rows = [row(trial) for trial in trials]
@@ -131,7 +131,7 @@ def test_numbers_come_back_exactly(seed):
             same(mine, theirs)
 
 
-def test_a_table_comes_back_as_its_rows(tmp_path):
+def test_rows_of_a_table_space_are_preserved(tmp_path):
     space = Space.from_rows(
         [{"a": 0.1, "s": "u"}, {"a": 0.2, "s": None}, {"a": 1 / 3, "s": "v"}, {"a": 1 / 3}]
     )
@@ -141,7 +141,7 @@ def test_a_table_comes_back_as_its_rows(tmp_path):
             same(mine, theirs)
 
 
-def test_another_optimizer_and_its_rows_teach_the_same(tmp_path):
+def test_importing_an_optimizer_equals_importing_its_rows(tmp_path):
     source = Optimizer(SPACE, "$10, 90s", policy=Random())
     for k in range(6):
         told = [{"value": k / 7}, {"failed": "why"}, {"killed": True}][k % 3]
@@ -160,10 +160,10 @@ def test_another_optimizer_and_its_rows_teach_the_same(tmp_path):
     study.close()
 
 
-# ── what is written ────────────────────────────────────────────────────────────────────────────
+# ── writing ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_row_is_plain_and_a_record_has_everything():
+def test_a_record_has_every_field_as_a_plain_value():
     trial = a_history(SPACE, 3, seed=1)[2]
     whole = record(trial)
     assert json.loads(json.dumps(whole))["number"] == 2
@@ -175,7 +175,7 @@ def test_a_row_is_plain_and_a_record_has_everything():
     assert whole.keys() == known | {"censored"}
 
 
-def test_a_column_for_each_parameter_and_each_resource():
+def test_each_parameter_and_each_resource_has_a_column():
     trials = a_history(SIMPLE, 2, seed=0)
     header = to_csv([row(trial) for trial in trials]).splitlines()[0].split(",")
     frame = to_frame(trials)
@@ -185,7 +185,7 @@ def test_a_column_for_each_parameter_and_each_resource():
     assert to_csv([]) == "\n"
 
 
-# ── what is read ───────────────────────────────────────────────────────────────────────────────
+# ── reading ────────────────────────────────────────────────────────────────────────────────────
 
 
 def learnt(rows, space=SIMPLE, budget="$10, 90s", **switches):
@@ -193,23 +193,23 @@ def learnt(rows, space=SIMPLE, budget="$10, 90s", **switches):
     return trials, prices
 
 
-def test_own_names_a_plain_cost_and_no_state():
+def test_a_row_may_use_plain_names_and_no_state():
     (trial,), prices = learnt([{"a": 2.5, "k": 3, "value": 0.5, "cost": 2, "colour": "red"}])
     assert (trial.params, trial.value, trial.cost) == ({"a": 2.5, "k": 3}, 0.5, {"usd": 2.0})
     assert (trial.state, trial.error, prices) == ("done", None, ())
     assert trial.is_start
     (trial,), _ = learnt([{"a": 2.5, "k": 3, "value": 0.5, "cost": {"s": 1, "kWh": 3}}])
-    assert trial.cost == {"s": 1.0}  # what is not counted here is left out
+    assert trial.cost == {"s": 1.0}  # kWh is not in the budget
     (trial,), _ = learnt([{"a": 2.5, "k": 3, "value": 0.5}])
     assert trial.cost == {}
 
 
-def test_without_a_value_a_row_is_a_price():
+def test_a_row_without_a_value_is_a_cost():
     trials, (price, bound) = learnt(
         [
             {"a": 2.5, "k": 3, "cost": 2},
             {"a": 2.5, "k": 4, "cost_s": 7, "censored": 1},
-            {"a": 2.5, "k": 5},  # tells nothing
+            {"a": 2.5, "k": 5},  # has neither
         ]
     )
     assert trials == ()
@@ -221,7 +221,7 @@ def test_without_a_value_a_row_is_a_price():
 @pytest.mark.parametrize("state", ["done", "failed", "killed", "running", "lost"])
 @pytest.mark.parametrize("values", [True, False])
 @pytest.mark.parametrize("costs", [True, False])
-def test_what_each_state_teaches(state, values, costs):
+def test_what_is_learnt_from_each_state(state, values, costs):
     cells = {"a": 2.5, "k": 3, "state": state, "cost": 2.0, "error": "why"}
     cells |= {"value": 0.5} if state == "done" else {}
     trials, prices = learnt([cells], values=values, costs=costs)
@@ -240,9 +240,9 @@ def test_what_each_state_teaches(state, values, costs):
         assert (trials, prices) == ((), ())
 
 
-def test_a_failure_without_a_reason_has_one():
+def test_a_failure_without_an_error_gets_one():
     (trial,), _ = learnt([{"a": 2.5, "k": 3, "state": "failed"}])
-    assert trial.error == "it failed elsewhere"
+    assert trial.error == "it failed, and the imported row does not say why"
 
 
 @pytest.mark.parametrize(
@@ -257,13 +257,13 @@ def test_a_failure_without_a_reason_has_one():
         ({"a": ""}, "'a' is missing"),
         ({"value": "good"}, "value is 'good': expected a number"),
         ({"value": "nan"}, "finite"),
-        ({"cost": "dear"}, "cost is 'dear'"),
+        ({"cost": "expensive"}, "cost is 'expensive'"),
         ({"cost": -1}, "at least 0"),
         ({"cost_usd": math.inf}, "finite"),
-        ({"a": None, "k": None}, "no parameter is there; the columns are a, k, value"),
+        ({"a": None, "k": None}, "it has no column for a parameter; the columns are a, k, value"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_row(cells, match):
+def test_an_invalid_cell_is_refused_with_its_row(cells, match):
     good = {"a": "2.5", "k": "3", "value": "0.5"}
     with pytest.raises(InvalidInput, match=match) as refusal:
         learnt([good, {**good, **cells}])
@@ -271,7 +271,7 @@ def test_what_cannot_be_is_refused_by_its_row(cells, match):
     assert str(refusal.value).endswith(".")
 
 
-def test_texts_become_the_values_they_stand_for():
+def test_texts_are_converted_to_values():
     (trial,), _ = learnt([{"a": "2.50", "k": "3.0", "value": "5e-1", "cost": " 2 "}])
     assert (trial.params, trial.value, trial.cost) == ({"a": 2.5, "k": 3}, 0.5, {"usd": 2.0})
     assert type(trial.params["k"]) is int
@@ -279,11 +279,11 @@ def test_texts_become_the_values_they_stand_for():
     assert [type(value) for value in trial.params.values()] == [float, int]
 
 
-def test_parameters_called_like_columns():
+def test_parameters_with_the_names_of_columns():
     space = Space({"value": Float(0, 1), "cost": Int(0, 9), "state": Categorical(["done", "x"])})
     own = {"value": 0.25, "cost": 3, "state": "x"}
     trials, prices = learnt([own], space)
-    assert (trials, prices) == ((), ())  # neither a value nor a cost was told
+    assert (trials, prices) == ((), ())  # it has neither a value nor a cost
     _, (price,) = learnt([{**own, "cost_usd": 2.0}], space)
     assert np.array_equal(price.x, space.encode(own))
     both = {f"param_{name}": value for name, value in own.items()}
@@ -293,7 +293,7 @@ def test_parameters_called_like_columns():
     assert (trial.params, trial.value, trial.cost) == (own, 7.0, {"usd": 2.0})
 
 
-def test_an_empty_cell_is_the_option_none_where_there_is_one():
+def test_an_empty_cell_is_the_option_none_if_there_is_one():
     space = Space({"a": Categorical([None, "x"]), "b": Float(0, 1, when={"a": "x"})})
     text = "a,b,value\n,,1\nx,0.5,2\n"
     trials, _ = learnt(parsed(text, "it"), space)
@@ -320,7 +320,7 @@ def test_a_short_line_has_empty_cells():
     assert [price.cost for price in prices] == [{"usd": 2.0}]
 
 
-def test_a_frame_has_its_own_ways_to_say_nothing():
+def test_missing_values_of_a_data_frame():
     frame = pd.DataFrame(
         {
             "a": [2.25, 2.5, 2.75],
@@ -338,16 +338,20 @@ def test_a_frame_has_its_own_ways_to_say_nothing():
 
 
 @pytest.mark.parametrize("source", [3, None, {"a": 1}, ["a"], [[1, 2]], object()])
-def test_what_holds_no_rows_is_refused(source):
-    with pytest.raises(InvalidInput, match="holds no evaluations"):
+def test_a_source_without_rows_is_refused(source):
+    with pytest.raises(InvalidInput, match="contains no evaluations"):
         read_rows(source)
 
 
 @pytest.mark.parametrize(
     ("text", "match"),
-    [('{"a": 1}', "a list of objects"), ("[1, 2]", "a list of objects"), ("[{", "cannot be read")],
+    [
+        ('{"a": 1}', "a JSON list of objects"),
+        ("[1, 2]", "a JSON list of objects"),
+        ("[{", "cannot be read"),
+    ],
 )
-def test_what_is_no_list_of_objects_is_refused(text, match, tmp_path):
+def test_json_that_is_not_a_list_of_objects_is_refused(text, match, tmp_path):
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises(InvalidInput, match=rf"bad\.json.*{match}"):
         read_rows(tmp_path / "bad.json")
@@ -360,13 +364,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
             read_rows(tmp_path / name)
 
 
-# ── a bound stays a bound ──────────────────────────────────────────────────────────────────────
+# ── lower bounds ───────────────────────────────────────────────────────────────────────────────
 
 LINE = Space({"a": Float(0, 1)})
-CUT = 0.5  # where the evaluations elsewhere were killed, though they would have cost 8
+CUT = 0.5  # the cost at which the external evaluations were killed; they would have cost 8
 
 
-def killed_elsewhere():
+def external_trials():
     """Cheap at the left, and killed early at the right."""
     points = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.8, 0.9, 1.0]
     trials = []
@@ -381,19 +385,19 @@ def killed_elsewhere():
 
 def as_study(path):
     study = Study.create(path / "a.db", name="a", space=LINE, budget="$90", policy=Random())
-    made, history = study._settings, killed_elsewhere()
-    study._memory.commit(lambda state, now: apply(made, state, Added(tuple(history)), Moment(now)))
+    made, history = study._settings, external_trials()
+    study._store.commit(lambda state, now: apply(made, state, Added(tuple(history)), Moment(now)))
     assert [trial.state for trial in study.history].count("killed") == 3
     return study
 
 
 def expected_log_cost(optimizer, a):
-    belief = believed(optimizer._settings, optimizer._memory.look())
+    belief = believed(optimizer._settings, optimizer._store.look())
     return float(belief.predicted(LINE.encode({"a": a}))["usd"].mean[0])
 
 
 def sources(path):
-    trials = killed_elsewhere()
+    trials = external_trials()
     rows = [row(trial) for trial in trials]
     plain = [
         {"a": t.params["a"], "value": t.value, "cost": t.cost["usd"], "state": t.state}
@@ -414,16 +418,16 @@ def sources(path):
 
 @pytest.mark.parametrize("kind", ["csv", "json", "rows", "dicts", "frame", "own frame", "study"])
 @pytest.mark.parametrize("values", [True, False])
-def test_what_a_killed_trial_cost_is_a_lower_bound_wherever_it_comes_from(kind, values, tmp_path):
+def test_the_cost_of_a_killed_trial_is_a_lower_bound_in_every_format(kind, values, tmp_path):
     learner = Optimizer(LINE, "$90", policy=Random())
     source = sources(tmp_path)[kind]
     assert learner.import_trials(source, values=values).taken == 9
-    state = learner._memory.look()
+    state = learner._store.look()
     killed = [trial.cost for trial in state.history if trial.state == "killed"]
     bounds = [dict(price.cost) for price in state.prices if price.at_least]
     assert (killed if values else bounds) == [{"usd": CUT}] * 3
     assert len(state.prices) == (0 if values else 9)
-    # As an exact cost it would say that the right end is the cheapest place of all.
+    # As exact costs they would make the right end the cheapest region.
     exact = Optimizer(LINE, "$90", policy=Random())
     exact.import_trials([{**r, "state": "failed", "censored": 0} for r in sources_as_exact()])
     for a in (0.8, 0.9, 1.0):
@@ -433,19 +437,19 @@ def test_what_a_killed_trial_cost_is_a_lower_bound_wherever_it_comes_from(kind, 
 
 
 def sources_as_exact():
-    return [row(trial) for trial in killed_elsewhere()]
+    return [row(trial) for trial in external_trials()]
 
 
-def test_a_bound_is_kept_by_a_database(tmp_path):
+def test_a_database_stores_lower_bounds(tmp_path):
     study = Study.create(tmp_path / "b.db", name="b", space=LINE, budget="$90", policy=Random())
     study.import_trials(sources_as_exact(), values=False)
     study.close()
     again = Study.open(tmp_path / "b.db", "b")
-    assert [price.at_least for price in again._memory.look().prices] == [False] * 6 + [True] * 3
+    assert [price.at_least for price in again._store.look().prices] == [False] * 6 + [True] * 3
     again.close()
 
 
-def test_running_and_lost_trials_teach_nothing(tmp_path):
+def test_nothing_is_learnt_from_running_and_lost_trials(tmp_path):
     trials = a_history(SIMPLE, 6, seed=0, states=("running", "lost"))
     for rows in all_formats(trials, tmp_path).values():
         for values in (True, False):

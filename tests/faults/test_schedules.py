@@ -143,7 +143,7 @@ class Trouble:
         if how == "value":
             handle.tell(trial, value(trial.params), cost=ahead)
         elif how == "lost":
-            handle.commit(Told(trial, "lost", None, ahead, "gone", certain=False))
+            handle.commit(Told(trial, "lost", None, ahead, "gone", by_user=False))
         else:
             handle.tell(trial, cost=ahead, **{how: "no" if how == "failed" else True})
         return True

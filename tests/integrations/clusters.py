@@ -1,4 +1,4 @@
-"""What trials on a cluster do in tests, and how to look at them from here."""
+"""Objectives for trials on a cluster, and a folder in which tests observe them."""
 
 import itertools
 import os
@@ -21,20 +21,20 @@ def square(params):
 
 
 def parents_of(pid):
-    """The process, its parent, and so on."""
+    """The process and all its ancestors."""
     while pid > 1:
         yield pid
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 class Notes:
-    """A folder in which trials note that they have begun."""
+    """A folder in which trials note that they have started."""
 
     def __init__(self, folder):
         self.folder = str(folder)
 
     def begin(self):
-        """How many had begun before; no two are told the same."""
+        """The number of trials that started before; no two trials get the same."""
         mine = Path(self.folder, f".{os.getpid()}")
         mine.write_text(str(os.getpid()))
         for number in itertools.count():
@@ -44,7 +44,7 @@ class Notes:
 
     @property
     def pids(self):
-        """Of those that have begun, in that order."""
+        """The process ids of the started trials, in order."""
         numbers = sorted(int(name) for name in os.listdir(self.folder) if name.isdigit())
         return [int(Path(self.folder, str(number)).read_text()) for number in numbers]
 
@@ -54,7 +54,7 @@ class Notes:
 
 
 def sleeping_first(notes, sleepers=1):
-    """An objective whose first evaluations never end by themselves; others wait for their end."""
+    """An objective whose first evaluations never end; the others wait for their end."""
 
     def objective(params):
         if notes.begin() < sleepers:

@@ -15,7 +15,7 @@ from farthing.errors import Infrastructure
 from farthing.integrations.dask import BEGIN, Dask, _evaluate, _Watch
 from farthing.running import Allowance, CallableTask, CommandTask, Job, report_progress
 
-pytestmark = pytest.mark.xdist_group("dask")  # one process of tests, one cluster
+pytestmark = pytest.mark.xdist_group("dask")  # one test process, one cluster
 JOB = Job({"x": 0.5}, number=0, seed=0)
 
 
@@ -69,7 +69,7 @@ def engine(client, objective, **settings):
 def test_a_study_runs_on_all_workers(client, study, notes):
     def objective(params):
         notes.begin()
-        wait_until(lambda: len(notes.pids) >= 4)  # four at the same time, or it would not go on
+        wait_until(lambda: len(notes.pids) >= 4)  # waits until four run at the same time
         return (params["x"] - 0.3) ** 2
 
     assert Dask(client).slots == 4
@@ -82,12 +82,16 @@ def test_a_study_runs_on_all_workers(client, study, notes):
     assert "12 trials" in result.stop_reason.sentence
 
 
-def test_what_no_worker_has_is_said(client, tmp_path):
+def test_missing_resources_are_warned_of(client, tmp_path):
     asked = Dask(client, resources={"GPU": 2})
     assert asked.slots == 1
-    for budget in ("1s", "5s", "25s"):  # so slow is the machine: it was over before one was asked
+    for budget in (
+        "1s",
+        "5s",
+        "25s",
+    ):  # a slow machine spends a short budget before the first trial
         study = Study.create(tmp_path / "a.db", name=budget, budget=budget, **TERMS)
-        with pytest.warns(UserWarning, match=r"takes \(GPU 2\): trials wait until one joins"):
+        with pytest.warns(UserWarning, match=r"of a trial \(GPU 2\)\. Trials wait until one joins"):
             result = study.run(square, engine=asked)
         study.close()
         if len(result.history):
@@ -95,7 +99,7 @@ def test_what_no_worker_has_is_said(client, tmp_path):
     assert [trial.state for trial in result.history] == ["killed"]
 
 
-def test_what_the_budget_cannot_pay_is_killed_there(client, study, notes):
+def test_a_trial_that_exceeds_the_budget_is_killed_on_its_worker(client, study, notes):
     begun = time.monotonic()
     ours = study(budget="4 worker_s")
     result = ours.run(sleeping_first(notes, sleepers=99), engine=Dask(client), workers=2)
@@ -129,18 +133,18 @@ def test_a_lost_worker_is_a_lost_trial(client, study, notes):
     again = next(trial for trial in result.history if trial.run.attempt == 2)
     assert again.params == first.params
     assert again.state == "done"
-    assert len(notes.pids) == len(states)  # Dask began it nowhere else
+    assert len(notes.pids) == len(states)  # Dask did not start it again
     assert wait_until(lambda: not any(map(is_alive, notes.pids)))
 
 
-def test_a_worker_that_hears_nothing_ends_its_trial(client, notes):
-    told = distributed.Queue("alone-told", client=client)
-    told.put(BEGIN)
+def test_a_worker_without_answers_ends_its_trial(client, notes):
+    answers = distributed.Queue("alone-answers", client=client)
+    answers.put(BEGIN)
     task = CallableTask(sleeping_first(notes))
-    lonely = client.submit(_evaluate, task, JOB, "alone", 0.05, None, 1.0, 0.5, pure=False)
-    finished = lonely.result(timeout=PATIENCE)
+    future = client.submit(_evaluate, task, JOB, "alone", 0.05, None, 1.0, 0.5, pure=False)
+    finished = future.result(timeout=PATIENCE)
     assert finished.state == "killed"
-    assert "was not heard of for 0.5 s" in finished.error
+    assert "gave no sign of life for 0.5 s" in finished.error
     assert not any(map(is_alive, notes.pids))
 
 
@@ -152,9 +156,9 @@ def test_a_client_that_closes_ends_the_run(cluster, study, notes):
     with pytest.raises(InvalidInput, match="client is closed"):
         ours.run(sleeping_first(notes), engine=Dask(client), workers=1)
     closer.join()
-    assert [trial.state for trial in ours.history] == ["lost", "lost"]  # the second never began
+    assert [trial.state for trial in ours.history] == ["lost", "lost"]  # the second never started
     (alone,) = notes.pids
-    kill(alone)  # which would end a lease later by itself, as above
+    kill(alone)  # it would end itself after a lease, as above
     with pytest.raises(InvalidInput, match="client is closed"):
         ours.run(square, engine=Dask(client))
 
@@ -187,31 +191,31 @@ def test_failures_lost_machines_and_progress(client):
     assert "timeout" in ended.error
 
 
-def test_a_command_runs_there(client, study):
+def test_a_command_runs_on_a_worker(client, study):
     command = CommandTask(["sh", "-c", 'echo "{\\"value\\": {x}}"'])
     result = study(budget="2 trials").run(command, engine=Dask(client), workers=1)
     assert [trial.value for trial in result.history] == [t.params["x"] for t in result.history]
 
 
 def test_a_trial_that_waits_for_a_worker_uses_nothing(client, notes):
-    """And is ended where it stands when it may not go on."""
+    """It is cancelled if it may not continue."""
     used = []
 
     def may_go_on(usage):
         used.append(usage.wall_s)
-        return "that is enough" if len(used) == 3 else None
+        return "it must end" if len(used) == 3 else None
 
     nowhere = Dask(client, resources={"GPU": 1})
     with pytest.warns(UserWarning, match="GPU 1"):
         there = nowhere.evaluating(CallableTask(square), timeout=None, grace=1.0, lease=PATIENCE)
     finished = there.run(JOB, Allowance(0.05, may_go_on))
     assert finished.state == "killed"
-    assert finished.error == "that is enough"
+    assert finished.error == "it must end"
     assert used == [0.0] * 3
     assert finished.usage.wall_s == 0
 
 
-def test_what_a_question_raises_is_raised_and_the_trial_ends(client, notes):
+def test_an_error_of_the_allowance_is_raised_and_ends_the_trial(client, notes):
     def may_go_on(usage):
         if notes.pids:
             raise RuntimeError("the database is gone")
@@ -221,21 +225,21 @@ def test_what_a_question_raises_is_raised_and_the_trial_ends(client, notes):
     assert not any(map(is_alive, notes.pids))
 
 
-def test_a_trial_that_is_to_end_has_the_grace_to_be_heard_of(client):
+def test_a_trial_that_must_end_has_the_grace_period_to_answer(client):
     watch = _Watch(engine(client, square, grace=1e6, lease=1e6), JOB, Allowance(0.1, go_on))
-    assert not watch._is_silent()  # it has not begun
-    watch.begun = watch.last = time.monotonic() - 1.5e6
+    assert not watch._is_silent()  # it has not started
+    watch.started = watch.last = time.monotonic() - 1.5e6
     assert watch._is_silent()
-    assert "not heard of for 1e+06 s" in watch._given_up().error
-    watch.ending = "that is enough"
+    assert "no sign of life for 1e+06 s" in watch._without_answer().error
+    watch.ending = "it must end"
     assert not watch._is_silent()
     watch.last -= 1e6
     assert watch._is_silent()
-    given_up = watch._given_up()
-    assert (given_up.state, given_up.error) == ("killed", "that is enough")
+    ended = watch._without_answer()
+    assert (ended.state, ended.error) == ("killed", "it must end")
 
 
-def test_what_is_no_client_is_refused(client):
+def test_invalid_arguments_are_refused(client):
     with pytest.raises(InvalidInput, match="expected a client"):
         Dask("tcp://nowhere:1")
     with pytest.raises(InvalidInput, match="above 0"):

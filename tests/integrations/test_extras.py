@@ -1,4 +1,4 @@
-"""Libraries that only some need: nothing brings them, and a missing one says how to get it."""
+"""Optional libraries: Farthing does not import them, and an error names the missing extra."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
         ("ray_tune", "ray.tune.search", "ray"),
     ],
 )
-def test_a_missing_extra_says_how_to_get_it(module, library, extra):
+def test_the_error_of_a_missing_extra_names_the_command_to_install_it(module, library, extra):
     code = (
         f"import sys; sys.modules[{library!r}] = None\n"
         f"try:\n    import farthing.integrations.{module}\n"
@@ -34,7 +34,7 @@ def test_a_missing_extra_says_how_to_get_it(module, library, extra):
     assert extra in PROJECT["optional-dependencies"]
 
 
-def test_farthing_alone_brings_none_of_them():
+def test_farthing_alone_imports_none_of_them():
     names = {"optuna", "scikit-learn", "distributed", "dask", "ray", "joblib"}
     required = {line.split(">")[0].split("[")[0] for line in PROJECT["dependencies"]}
     assert not names & required

@@ -40,7 +40,7 @@ def loss(trial):
 
 
 def priced(trial):
-    """A loss, and its cost in dollars: what is large is dear."""
+    """A loss, and its cost in dollars: large values are expensive."""
     value = loss(trial)
     trial.set_user_attr("cost", 0.5 * trial.params["n"])
     return value
@@ -57,14 +57,14 @@ def test_one_line_keeps_a_budget_and_finds_the_minimum():
     costs = [t.user_attrs["cost"] for t in study.trials if t.state == TrialState.COMPLETE]
     assert sampler.ledger(study).spent == pytest.approx(sum(costs))
     assert sum(costs) > 20
-    assert sum(costs[:-1]) < 40  # what was begun is let finish, and is the last
+    assert sum(costs[:-1]) < 40  # a started trial is finished, and is the last one
     assert study.best_value < 0.5
     assert "nothing affordable is left" in study.user_attrs["farthing:stopped"] or (
         "spent" in study.user_attrs["farthing:stopped"]
     )
 
 
-def test_what_cannot_be_paid_is_not_evaluated():
+def test_a_trial_beyond_the_budget_is_not_evaluated():
     evaluated = []
 
     def objective(trial):
@@ -75,7 +75,7 @@ def test_what_cannot_be_paid_is_not_evaluated():
     study = study_with(CostAwareSampler(SPACE, budget="$40"))
     study.optimize(objective)
     before = len(evaluated)
-    study.optimize(objective, n_trials=5)  # there is nothing left
+    study.optimize(objective, n_trials=5)  # the budget is spent
     assert len(evaluated) == before
     assert study.trials[-1].state == TrialState.PRUNED
     assert len([t for t in study.trials if t.state == TrialState.PRUNED]) <= 2
@@ -83,7 +83,7 @@ def test_what_cannot_be_paid_is_not_evaluated():
         study.ask().suggest_float("x", 0.0, 10.0)
 
 
-def test_it_spends_less_on_what_is_dear_than_a_blind_sampler():
+def test_it_spends_less_on_expensive_points_than_a_sampler_without_costs():
     study = study_with(CostAwareSampler(SPACE, budget="$100"))
     study.optimize(priced)
     aware = [t.user_attrs["cost"] for t in study.trials if "cost" in t.user_attrs]
@@ -92,15 +92,15 @@ def test_it_spends_less_on_what_is_dear_than_a_blind_sampler():
     assert np.mean(aware) < np.mean([t.user_attrs["cost"] for t in blind.trials])
 
 
-def test_a_trial_that_does_not_say_its_cost_is_an_error_with_a_remedy():
+def test_a_trial_without_a_cost_is_an_error_with_a_remedy():
     study = study_with(CostAwareSampler(budget="$40"))
     with pytest.raises(InvalidInput, match=r'set_user_attr\("cost"'):
         study.optimize(loss, n_trials=3)
     assert len(study.trials) == 1
-    assert study.trials[0].state == TrialState.COMPLETE  # its value is not thrown away
+    assert study.trials[0].state == TrialState.COMPLETE  # its value is kept
 
 
-def test_a_rate_or_a_known_cost_need_no_telling():
+def test_with_a_rate_or_a_known_cost_a_trial_need_not_report():
     study = study_with(CostAwareSampler(budget="$1000", rate="$3600/h"))
     study.optimize(loss, n_trials=3)
     assert study.sampler.ledger(study).spent == pytest.approx(
@@ -115,7 +115,7 @@ def test_a_rate_or_a_known_cost_need_no_telling():
     assert sampler.ledger(study).spent <= 20
 
 
-def test_a_cost_that_is_none_is_refused():
+def test_an_invalid_cost_is_refused():
     def objective(trial):
         trial.set_user_attr("cost", "much")
         return loss(trial)
@@ -129,13 +129,12 @@ def test_a_cost_that_is_none_is_refused():
 
 @dataclass(frozen=True)
 class Slow:
-    """EI per cost after a sleep; when there are so many trials, it notes."""
+    """EI per cost after a sleep; it notes the number of trials each time."""
 
     seconds: float = 0.3
     slept: list[int] = field(default_factory=list)
     needs: ClassVar[frozenset[str]] = EIPerCost.needs
     reads: ClassVar[frozenset[str]] = EIPerCost.reads
-    models: ClassVar[bool] = True
 
     def propose(self, belief, rng) -> Proposal:
         time.sleep(self.seconds)
@@ -149,12 +148,12 @@ def test_the_samplers_own_time_is_not_the_objectives():
     study.optimize(loss, n_trials=7)
     suggestion = [t for t in study.trials if t.number in slow.slept]
     assert len(suggestion) >= 2
-    for trial in suggestion:  # Optuna's own duration has the sleep in it
+    for trial in suggestion:  # the duration of Optuna includes the sleep
         ours = trial.duration.total_seconds() - trial.user_attrs["farthing:seconds"]
         assert ours >= slow.seconds
 
 
-def test_seconds_are_those_in_which_something_ran():
+def test_seconds_count_while_at_least_one_trial_runs():
     study = study_with(CostAwareSampler(SPACE, budget="1h"))
     together = threading.Barrier(3)
 
@@ -174,7 +173,7 @@ def test_seconds_are_those_in_which_something_ran():
     assert 0 < ledger.overhead < ledger.spent
 
 
-# ── what others did ────────────────────────────────────────────────────────────────────────────
+# ── other samplers ─────────────────────────────────────────────────────────────────────────────
 
 
 def test_trials_of_another_sampler_are_learnt_from_and_not_charged():
@@ -189,7 +188,7 @@ def test_trials_of_another_sampler_are_learnt_from_and_not_charged():
     assert "start" not in record["notes"].get("phase", "")
 
 
-def test_a_study_without_costs_goes_on_with_costs_from_now_on():
+def test_a_study_without_costs_can_report_costs_from_now_on():
     study = study_with(optuna.samplers.RandomSampler(seed=1))
     study.optimize(loss, n_trials=8)
     study.sampler = CostAwareSampler(budget="$100")
@@ -267,7 +266,7 @@ def test_running_trials_of_another_process_are_seen_before_they_suggest():
     study = optuna.create_study(storage=storage, study_name="a", sampler=CostAwareSampler(SPACE))
     study.optimize(priced, n_trials=6)
     first = study.ask()
-    first.suggest_float("x", 0.0, 10.0)  # n is chosen, but nobody was told by Optuna
+    first.suggest_float("x", 0.0, 10.0)  # n is chosen, but Optuna has not stored it
     assert "n" not in study.trials[-1].params
     elsewhere = optuna.load_study(study_name="a", storage=storage, sampler=CostAwareSampler(SPACE))
     second = elsewhere.ask(SPACE)
@@ -276,7 +275,7 @@ def test_running_trials_of_another_process_are_seen_before_they_suggest():
     assert second.params != chosen
 
 
-def test_another_process_chooses_what_this_one_would(tmp_path):
+def test_another_process_suggests_the_same(tmp_path):
     url = f"sqlite:///{tmp_path / 'optuna.db'}"
 
     def ask(calls):
@@ -291,7 +290,7 @@ def test_another_process_chooses_what_this_one_would(tmp_path):
     assert ask(1) == ask(3)
 
 
-def test_a_sampler_may_be_kept_in_a_file():
+def test_a_sampler_can_be_pickled():
     study = study_with(CostAwareSampler(SPACE, budget="$100"))
     study.optimize(priced, n_trials=4)
     study.sampler = pickle.loads(pickle.dumps(study.sampler))
@@ -310,7 +309,7 @@ def test_a_stopping_rule_ends_the_loop():
     assert "9" in study.user_attrs["farthing:stopped"]
 
 
-def test_the_study_says_what_is_better():
+def test_the_direction_is_that_of_the_study():
     study = study_with(CostAwareSampler(SPACE, budget="$60"), direction="maximize")
     study.optimize(lambda t: -priced(t))
     assert study.best_value > -0.6
@@ -318,13 +317,13 @@ def test_the_study_says_what_is_better():
         CostAwareSampler(direction="maximize")
     with pytest.raises(InvalidInput, match="cannot end a trial"):
         CostAwareSampler(max_overrun=4)
-    with pytest.raises(InvalidInput, match="is no amount"):
+    with pytest.raises(InvalidInput, match="is not a budget"):
         CostAwareSampler(budget="lots")
     with pytest.raises(InvalidInput, match="not both"):
         CostAwareSampler({"x": FloatDistribution(0, 1), "y": Float(0, 1)})
 
 
-def test_a_space_of_ours_begins_on_its_cheap_side():
+def test_a_space_of_farthing_starts_at_its_cheap_end():
     space = {"x": Float(0, 10), "n": Int(1, 64, log=True, cost="increases")}
     study = study_with(CostAwareSampler(space, budget="$100"))
     study.optimize(priced, n_trials=1)
@@ -345,7 +344,7 @@ def test_a_space_of_ours_begins_on_its_cheap_side():
         CategoricalDistribution([float("nan"), 0.5]),
     ],
 )
-def test_every_value_survives_both_ways(distribution):
+def test_every_value_survives_the_round_trip(distribution):
     translation = Translation.of({"p": distribution})
     rng = np.random.default_rng(0)
     for x in translation.space.sample(50, rng):
@@ -393,7 +392,7 @@ def test_import_of_values_costs_or_both(old):
     assert known is not None
 
 
-def test_import_of_pruned_failed_and_unpriced_trials():
+def test_import_of_pruned_and_failed_trials_and_of_trials_without_cost():
     study = study_with(optuna.samplers.RandomSampler(seed=2))
 
     def objective(trial):
@@ -406,24 +405,24 @@ def test_import_of_pruned_failed_and_unpriced_trials():
 
     study.optimize(objective, n_trials=9, catch=(ValueError,))
     dollars, seconds = Optimizer(space_of(study), "$100"), Optimizer(space_of(study), "1h")
-    assert import_study(dollars, study) == 6  # a pruned one without a cost teaches nothing
+    assert import_study(dollars, study) == 6  # a pruned trial without a cost is left out
     assert [t.state for t in dollars.history] == ["failed", "done"] * 3
     assert import_study(seconds, study) == 9  # its duration is known
     assert [t.state for t in seconds.history] == ["killed", "failed", "done"] * 3
     assert all(t.cost["s"] > 0 for t in seconds.history)
 
 
-def test_import_of_a_range_that_changed_takes_all_of_it():
+def test_import_of_a_changed_range_uses_the_whole_range():
     study = study_with(optuna.samplers.RandomSampler(seed=2))
     for low, high in ((0, 1), (-3, 0.5)):
         study.optimize(lambda t, a=low, b=high: t.suggest_float("x", a, b), n_trials=3)
     assert space_of(study) == Space({"x": Float(-3, 1)})
     assert import_study(Optimizer(space_of(study), "5 trials"), study) == 6
-    with pytest.raises(InvalidInput, match=r"No row of 6 teaches anything\. The first: row 1"):
+    with pytest.raises(InvalidInput, match=r"No row can be imported\. Row 1"):
         import_study(Optimizer({"x": Float(0.9, 1)}, "5 trials"), study)
 
 
-def test_import_refuses_what_would_be_misunderstood(old):
+def test_import_refuses_studies_that_do_not_fit(old):
     with pytest.raises(InvalidInput, match='direction="minimize"'):
         import_study(Optimizer(space_of(old), "$1", direction="maximize"), old)
     several = optuna.create_study(directions=["minimize", "maximize"])
@@ -442,7 +441,7 @@ def test_import_refuses_what_would_be_misunderstood(old):
 # ── mirror ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_dashboard_shows_a_study_of_ours(tmp_path):
+def test_a_study_is_mirrored_for_the_dashboard(tmp_path):
     from optuna_dashboard import wsgi
 
     url = f"sqlite:///{tmp_path / 'dashboard.db'}"
@@ -458,8 +457,8 @@ def test_the_dashboard_shows_a_study_of_ours(tmp_path):
         else:
             study.tell(trial, trial.params["x"] * trial.params["k"], cost=0.5)
         mirror(study)
-    Mirror(url)(study)  # what is there is not copied again
-    study.ask()  # what is running is not shown yet
+    Mirror(url)(study)  # copied trials are not copied again
+    study.ask()  # running trials are not copied yet
     mirror(study)
 
     def get(path):

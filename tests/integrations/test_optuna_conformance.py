@@ -19,7 +19,7 @@ from farthing.integrations.optuna import CostAwareSampler
 
 @pytest.fixture(autouse=True)
 def _their_warnings():
-    """Theirs are about their own experiments, and their tests provoke some."""
+    """Ignore the warnings of Optuna about its experimental features."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -1,4 +1,4 @@
-"""Trials on a real Ray of this machine, and a searcher of Ray Tune's."""
+"""Trials on a real Ray cluster of this machine, and a searcher for Ray Tune."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from clocks import Clock
 from integrations.clusters import TERMS, Notes, kill, parents_of, sleeping_first, square
 from processes import PATIENCE, is_alive, wait_until
 
-os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # nobody else can reach it
+os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # only this machine can reach it
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -20,7 +20,7 @@ with warnings.catch_warnings():
 
 from farthing import Float, InvalidInput, Study
 from farthing.errors import Infrastructure
-from farthing.integrations.capacity import places
+from farthing.integrations.capacity import capacity
 from farthing.integrations.ray import Ray
 from farthing.integrations.ray_tune import BudgetSearch
 from farthing.policies import Random
@@ -30,7 +30,7 @@ from farthing.stopping import MaxTrials
 JOB = Job({"x": 0.5}, number=0, seed=0)
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning"),
-    pytest.mark.xdist_group("ray"),  # one process of tests, one Ray
+    pytest.mark.xdist_group("ray"),  # one test process, one Ray cluster
 ]
 
 
@@ -38,7 +38,7 @@ pytestmark = [
 def cluster():
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # its workers import from tests, too
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # its workers also import from tests
         ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="critical")
     yield
     ray.shutdown()
@@ -75,7 +75,7 @@ def engine(objective, **settings):
 def test_a_study_runs_on_ray(cluster, study, notes):
     def objective(params):
         notes.begin()
-        wait_until(lambda: len(notes.pids) >= 2)  # two at the same time, or it would not go on
+        wait_until(lambda: len(notes.pids) >= 2)  # waits until two run at the same time
         return (params["x"] - 0.3) ** 2
 
     assert Ray().slots == 4
@@ -88,19 +88,19 @@ def test_a_study_runs_on_ray(cluster, study, notes):
     assert "6 trials" in result.stop_reason.sentence
 
 
-def test_what_no_node_has_is_said(cluster):
-    with pytest.warns(UserWarning, match=r"takes \(CPU 1, GPU 2\): trials wait until one joins"):
+def test_missing_resources_are_warned_of(cluster):
+    with pytest.warns(UserWarning, match=r"of a trial \(CPU 1, GPU 2\)\. Trials wait"):
         Ray(num_gpus=2).evaluating(CallableTask(square), timeout=None, grace=1.0, lease=PATIENCE)
 
 
 def test_trials_fit_on_machines_and_not_on_their_sum():
     machines = [{"CPU": 3.0, "GPU": 1.0}, {"CPU": 3.0}, {"CPU": 8.0, "GPU": 2.0}]
-    assert places({"CPU": 2, "GPU": 0}, machines) == 1 + 1 + 4
-    assert places({"CPU": 2, "GPU": 1}, machines) == 1 + 0 + 2
-    assert places({"CPU": 9}, machines) == 0
+    assert capacity({"CPU": 2, "GPU": 0}, machines) == 1 + 1 + 4
+    assert capacity({"CPU": 2, "GPU": 1}, machines) == 1 + 0 + 2
+    assert capacity({"CPU": 9}, machines) == 0
 
 
-def test_what_the_budget_cannot_pay_is_killed_there(cluster, study, notes):
+def test_a_trial_that_exceeds_the_budget_is_killed_on_its_node(cluster, study, notes):
     begun = time.monotonic()
     ours = study(budget="3 worker_s")
     result = ours.run(sleeping_first(notes, sleepers=99), engine=Ray(), workers=2)
@@ -131,7 +131,7 @@ def test_a_lost_worker_is_a_lost_trial(cluster, study, notes):
     assert "Ray worker died" in first.error
     again = next(trial for trial in result.history if trial.run.attempt == 2)
     assert (again.params, again.state) == (first.params, "done")
-    assert len(notes.pids) == len(states)  # Ray began it nowhere else
+    assert len(notes.pids) == len(states)  # Ray did not start it again
     assert wait_until(lambda: not any(map(is_alive, notes.pids)))
 
 
@@ -178,7 +178,7 @@ def test_a_trial_that_waits_for_a_node_uses_nothing(cluster):
     assert finished.usage.wall_s == 0
 
 
-def test_what_a_question_raises_is_raised_and_the_trial_ends(cluster, notes):
+def test_an_error_of_the_allowance_is_raised_and_ends_the_trial(cluster, notes):
     def may_go_on(usage):
         if notes.pids:
             raise RuntimeError("the database is gone")
@@ -188,13 +188,13 @@ def test_what_a_question_raises_is_raised_and_the_trial_ends(cluster, notes):
     assert not any(map(is_alive, notes.pids))
 
 
-def test_what_cannot_run_is_refused(cluster, monkeypatch):
+def test_invalid_arguments_are_refused(cluster, monkeypatch):
     lock = threading.Lock()
     with pytest.raises(InvalidInput, match="cannot be sent"):
         engine(lambda params: lock.locked()).run(JOB, Allowance(0.1, go_on))
     with pytest.raises(InvalidInput, match="at least 0"):
         Ray(num_cpus=-1)
-    with pytest.raises(InvalidInput, match="takes something"):
+    with pytest.raises(InvalidInput, match="needs at least one resource"):
         Ray(num_cpus=0)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(InvalidInput, match=r"ray.init\(\)"):
@@ -233,10 +233,10 @@ def test_the_searcher_reads_ray_tunes_space():
         assert config["model"]["n"] in range(1, 65)
         assert config["rounded"] in (0.0, 0.25, 0.5, 0.75, 1.0)
         assert config["words"] in (["a"], ["b"])
-    assert not search.set_search_properties("loss", "max", CONFIG)  # it has begun
+    assert not search.set_search_properties("loss", "max", CONFIG)  # it has started
     with pytest.raises(InvalidInput, match="cannot be searched"):
         BudgetSearch("$1").set_search_properties("l", "min", {"a": tune.grid_search([1, 2])})
-    with pytest.raises(InvalidInput, match="a range that has ends"):
+    with pytest.raises(InvalidInput, match="a bounded range"):
         BudgetSearch("$1").set_search_properties("l", "min", {"a": tune.randn(0, 1)})
     with pytest.raises(InvalidInput, match="nothing to search"):
         BudgetSearch("$1").set_search_properties("l", "min", {"a": 1})
@@ -246,7 +246,7 @@ def test_the_searcher_reads_ray_tunes_space():
         BudgetSearch("$1", direction="maximize")
 
 
-def test_the_searcher_keeps_its_budget_and_says_when_it_is_over():
+def test_the_searcher_keeps_its_budget_and_finishes():
     search, spent, number = searching(), 0.0, 0
     while (config := search.suggest(f"t{number}")) != search.FINISHED:
         result = result_of(config)
@@ -257,7 +257,7 @@ def test_the_searcher_keeps_its_budget_and_says_when_it_is_over():
     assert search.optimizer.best.value < 0.6
 
 
-def test_the_searcher_waits_while_nothing_is_left_for_another():
+def test_the_searcher_waits_while_the_rest_of_the_budget_is_reserved():
     search = searching("3 trials")
     assert all(isinstance(search.suggest(f"t{i}"), dict) for i in range(3))
     assert search.suggest("t3") is None
@@ -274,7 +274,7 @@ def test_a_rule_ends_the_search():
     assert search.suggest("t2") == search.FINISHED
 
 
-def test_failures_and_what_ended_early():
+def test_failed_trials_and_trials_that_ended_early():
     search = searching("$100")
     for i in range(3):
         search.suggest(f"t{i}")
@@ -292,7 +292,7 @@ def test_failures_and_what_ended_early():
     assert search.optimizer.best.value == 0.5
 
 
-def test_what_is_known_survives_a_restart(tmp_path):
+def test_the_state_survives_a_restart(tmp_path):
     search = searching("$100")
     search.suggest("a")
     search.on_trial_complete("a", {"loss": 1.0, "dollars": 2.0})
@@ -334,7 +334,7 @@ def test_a_tuner_ends_when_the_budget_does(cluster, tmp_path):
         run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
     )
     results = tuner.fit()
-    assert len(results) == 4  # a fifth would be beyond what is left
+    assert len(results) == 4  # the budget cannot pay for a fifth
     assert not results.errors
     assert search.optimizer.ledger.spent == 8.0
     assert results.get_best_result().metrics["loss"] == search.optimizer.best.value

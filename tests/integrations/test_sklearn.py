@@ -1,4 +1,4 @@
-"""BudgetSearchCV: a search of scikit-learn's, with a budget."""
+"""BudgetSearchCV: a search of scikit-learn with a budget."""
 
 import math
 import pickle
@@ -42,7 +42,7 @@ def test_it_is_an_estimator(estimator):
     name = "C" if isinstance(estimator, LogisticRegression) else "alpha"
     search = BudgetSearchCV(estimator, {name: [0.1, 1.0]}, "2 trials", cv=2, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # their data are meant to be awkward
+        warnings.simplefilter("ignore")  # the data of scikit-learn's checks are unusual on purpose
         results = check_estimator(search, on_skip=None, on_fail=None)
     wrong = [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")]
     # GridSearchCV(Ridge(), ...) does not pass this one either: Ridge takes several columns of y,
@@ -51,7 +51,7 @@ def test_it_is_an_estimator(estimator):
     assert sum(r["status"] == "passed" for r in results) > 40
 
 
-def test_one_class_name_finds_as_good_a_model():
+def test_it_finds_a_good_model_and_fills_cv_results():
     search = BudgetSearchCV(SVC(), SVM, "20 trials", random_state=0).fit(X, Y)
     assert isinstance(search, BaseSearchCV)
     assert search.best_score_ > 0.96
@@ -83,7 +83,7 @@ def test_the_same_random_state_gives_the_same_candidates():
 
 
 class Sleeps(ClassifierMixin, BaseEstimator):
-    """Its fit takes a while; of what is good, longer."""
+    """An estimator whose fit sleeps, longer for better parameters."""
 
     sleep = staticmethod(time.sleep)
 
@@ -105,7 +105,7 @@ class Sleeps(ClassifierMixin, BaseEstimator):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Goes on while a fit of `Sleeps` in this process sleeps, and for 10 ms at each thought."""
+    """A clock that advances while a fit of `Sleeps` sleeps, and by 10 ms for each suggestion."""
     clock = Clock(monkeypatch, suggestion=0.01)
     monkeypatch.setattr("farthing.integrations.sklearn.time", clock)
     theirs = SimpleNamespace(time=clock.monotonic, perf_counter=clock.monotonic)
@@ -126,7 +126,7 @@ def test_a_budget_of_seconds_is_kept(clock):
     assert results["cost"] == pytest.approx(slept)
     assert ledger.overhead == pytest.approx(ledger.spent - slept.sum())
     assert ledger.overhead == pytest.approx(0.01 * len(slept), abs=0.011)
-    last = results["params"][-1]["seconds"]  # a fit that has begun is let finish
+    last = results["params"][-1]["seconds"]  # a started fit is finished
     assert 0.5 < ledger.spent <= 1.0 + last
 
 
@@ -157,10 +157,10 @@ def test_a_fit_that_does_not_end_is_killed_with_its_process():
         Sleeps(forever_from=0.02), {"seconds": Float(0.001, 0.1, log=True)}, cv=2, n_jobs=2
     )
     first, second = {"seconds": 0.01}, {"seconds": 0.1}
-    search.set_params(budget="1 trials", start=first).fit(X, Y)  # its processes are started
-    for budget in ("3s", "15s", "75s"):  # so slow is the machine: the first took all of it
+    search.set_params(budget="1 trials", start=first).fit(X, Y)  # this starts the processes
+    for budget in ("3s", "15s", "75s"):  # on a slow machine, the first fit uses up a short budget
         search.set_params(budget=budget, start=[first, second])
-        search.fit(X, Y)  # or it would sleep for ever
+        search.fit(X, Y)  # without a kill it would sleep for ever
         if len(search.cv_results_["state"]) > 1:
             break
     assert list(search.cv_results_["state"]) == ["done", "killed"]
@@ -170,7 +170,7 @@ def test_a_fit_that_does_not_end_is_killed_with_its_process():
     assert killed.cost["s"] > 0
 
 
-def test_a_rule_may_stop_it():
+def test_a_rule_stops_the_search():
     search = BudgetSearchCV(SVC(), SVM, stop=MaxTrials(4), random_state=0).fit(X, Y)
     assert len(search.cv_results_["params"]) == 4
     assert "4" in search.result_.stop_reason.sentence
@@ -179,7 +179,7 @@ def test_a_rule_may_stop_it():
 # ── between folds ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_hopeless_candidates_are_given_up_between_folds():
+def test_hopeless_candidates_are_killed_between_folds():
     data = make_classification(400, n_informative=6, flip_y=0.1, random_state=0)
     search = BudgetSearchCV(SVC(), SVM, "25 trials", cv=8, random_state=0).fit(*data)
     results, n = search.cv_results_, 8
@@ -192,7 +192,7 @@ def test_hopeless_candidates_are_given_up_between_folds():
         assert 0 < k < n
         assert np.isfinite(scores[i, :k]).all()
         assert np.isnan(scores[i, k:]).all()
-        # By hand, from the candidates that were complete then.
+        # Computed by hand from the candidates that were complete at that time.
         done = scores[:i][states[:i] == "done"]
         best = done[done.mean(axis=1).argmax()]
         spread = np.mean([np.var(row - best, ddof=1) for row in done if (row != best).any()])
@@ -200,13 +200,13 @@ def test_hopeless_candidates_are_given_up_between_folds():
         assert gap < -Z * math.sqrt(spread * (1 / k - 1 / n))
         previous = np.mean(scores[i, : k - 1] - best[: k - 1]) if k > 1 else 0.0
         assert k == 1 or previous >= -Z * math.sqrt(spread * (1 / (k - 1) - 1 / n))
-    # What is learnt of them is their score, as far as it can be known, and not that of the best.
+    # The model learns their expected score, not that of the best.
     added = [t for t in search.result_.history if t.is_external]
     assert len(added) == (states == "killed").sum()
     assert all(t.value < search.best_score_ for t in added)
 
 
-def test_a_candidate_beyond_what_is_left_is_given_up_between_folds(clock):
+def test_a_candidate_beyond_the_budget_is_killed_between_folds(clock):
     space = {"seconds": [0.01, 0.5]}
     search = BudgetSearchCV(
         Sleeps(), space, "1.2s", cv=5, random_state=0, start=[{"seconds": 0.01}, {"seconds": 0.5}]
@@ -218,15 +218,15 @@ def test_a_candidate_beyond_what_is_left_is_given_up_between_folds(clock):
 
 
 def test_all_candidates_see_the_same_folds():
-    cv = ShuffleSplit(n_splits=4, test_size=0.5)  # another split each time it is asked
+    cv = ShuffleSplit(n_splits=4, test_size=0.5)  # a new split at each call
     space = {"random_state": list(range(6))}
     model = DummyClassifier(strategy="most_frequent")
     results = BudgetSearchCV(model, space, "6 trials", cv=cv).fit(X, Y).cv_results_
-    for i in range(4):  # its score depends on nothing but the fold
+    for i in range(4):  # the score depends only on the fold
         assert len(set(results[f"split{i}_test_score"][results["state"] == "done"])) == 1
 
 
-# ── what may be searched ───────────────────────────────────────────────────────────────────────
+# ── spaces ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_pipelines_and_lists_of_objects():
@@ -272,12 +272,12 @@ def test_distributions_are_ranges():
 
 
 @pytest.mark.parametrize("space", [{}, {"C": 1.0}, {"C": "rbf"}, {"C": []}, {"C": {}}])
-def test_what_is_no_space_is_refused(space):
+def test_an_invalid_space_is_refused(space):
     with pytest.raises(InvalidInput, match="expected"):
         BudgetSearchCV(SVC(), space, "2 trials").fit(X, Y)
 
 
-# ── scikit-learn's other promises ──────────────────────────────────────────────────────────────
+# ── other features of scikit-learn ──────────────────────────────────────────────────────────────
 
 
 def test_candidates_that_fail():
@@ -343,7 +343,7 @@ def test_several_jobs_evaluate_several_candidates_at_once():
     assert set(search.cv_results_["state"]) <= {"done", "killed"}
 
 
-def test_processes_are_there_before_the_first_candidate_is_on_the_clock():
+def test_processes_start_before_the_clock_of_the_first_candidate():
     there = []
 
     class Counts(Random):

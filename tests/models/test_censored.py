@@ -15,7 +15,7 @@ NUMBERS = np.zeros(2, dtype=np.int64)
 
 # ---------------------------------------------------------------- sites
 def with_sites(mean, covariance, target, variance):
-    """The normal posterior after seeing the targets with their variances."""
+    """The normal posterior after observing the targets with their variances."""
     gain = covariance @ np.linalg.inv(covariance + np.diag(variance))
     return mean + gain @ (target - mean), covariance - gain @ covariance
 
@@ -65,7 +65,7 @@ def test_bounds_far_away_are_finite(low):
     assert np.all(np.isfinite(target))
     assert np.all(variance >= 0.01)
     if low < 0:
-        assert np.all(variance > 1e6)  # tells nothing
+        assert np.all(variance > 1e6)  # the bound adds no information
     else:
         mean, _ = with_sites(np.zeros(2), np.array([[1.0, 0.9], [0.9, 1.0]]), target, variance)
         np.testing.assert_allclose(mean, low, rtol=0.02)
@@ -80,7 +80,7 @@ def test_the_same_bound_twice_at_the_same_point():
     assert mean[0] > once[0] > 1.0
 
 
-# ---------------------------------------------------------------- a variance of each row's own
+# ---------------------------------------------------------------- extra variance per row
 def rows(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.random((n, 2))
@@ -131,7 +131,7 @@ def test_without_censored_rows_it_is_refit():
     np.testing.assert_array_equal(two.rows, np.arange(20))
 
 
-def test_nothing_is_learnt_anew_before_it_is_due():
+def test_hyperparameters_are_not_relearnt_before_it_is_due():
     X, y, _ = rows(40)
     at_least = np.arange(40) % 5 == 0
     first = fit_censored(X[:38], y[:38], at_least[:38], None, options=NUMBERS)
@@ -140,8 +140,8 @@ def test_nothing_is_learnt_anew_before_it_is_due():
     assert second.gp.hyper.to_list() == first.gp.hyper.to_list()
 
 
-def test_killed_at_random_moments_the_truth_is_still_found():
-    """Bounds below the truth, as when a budget ran out: the others fill in."""
+def test_rows_killed_at_random_times_do_not_bias_the_fit():
+    """The bounds lie below the true values; the exact rows make up for them."""
     X, y, _ = rows(40, 3)
     rng = np.random.default_rng(4)
     at_least = rng.random(40) < 0.4
@@ -151,10 +151,13 @@ def test_killed_at_random_moments_the_truth_is_still_found():
     errors = [
         np.sqrt(
             np.mean(
-                (fit_censored(X, seen, told, None, options=NUMBERS).gp.at(Xs).mean[:, 0] - truth)
+                (
+                    fit_censored(X, seen, censored, None, options=NUMBERS).gp.at(Xs).mean[:, 0]
+                    - truth
+                )
                 ** 2
             )
         )
-        for told in (at_least, np.zeros(40, dtype=bool))
+        for censored in (at_least, np.zeros(40, dtype=bool))
     ]
     assert errors[0] < 0.3 * errors[1]

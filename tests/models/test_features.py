@@ -1,4 +1,4 @@
-"""The log features of a space, and the neighbours that differences are taken between."""
+"""The log features of a space, and the neighbouring points of finite differences."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from farthing.models.features import around, is_positive, log_features
 SPACE = Space(
     {
         "rate": Float(1e-4, 1e-1, log=True),
-        "many": Int(1, 1001),  # one more than are listed
+        "many": Int(1, 1001),  # one value more than are listed
         "few": Int(1, 5),
         "solver": Categorical(["sgd", "adam"]),
         "batch": Ordinal([16, 64, 256], log=True),
@@ -30,7 +30,7 @@ SPACE = Space(
         (Categorical([1, 2]), False),
     ],
 )
-def test_only_numbers_above_nothing_have_logarithms(parameter, positive):
+def test_only_positive_numbers_have_logarithms(parameter, positive):
     assert is_positive(parameter) is positive
 
 
@@ -63,7 +63,7 @@ def test_a_feature_is_a_logarithm_a_coordinate_or_an_option():
         np.testing.assert_allclose(found.slopes[:, k], slope, atol=1e-9)
 
 
-def test_what_is_not_there_has_no_logarithm_and_is_in_the_middle():
+def test_an_inactive_parameter_has_feature_0_or_the_middle():
     there = {"solver": "sgd"}
     space = Space(
         {
@@ -80,14 +80,14 @@ def test_what_is_not_there_has_no_logarithm_and_is_in_the_middle():
 
 
 def test_on_a_continuous_coordinate_a_difference_is_the_slope():
-    """Of a steep curve: a longer step would see its bend."""
+    """The curve is steep: a longer step would see its curvature."""
     x = np.array([0.2, 0.5, 0.9])
     after, before = around(SPACE, 0, x)
     slope = (np.exp(50 * after) - np.exp(50 * before)) / (after - before)
     assert slope == pytest.approx(50 * np.exp(50 * x), rel=1e-6)
 
 
-def test_of_integers_too_many_to_list_it_is_another_one():
+def test_neighbours_of_integers_too_many_to_list_are_other_integers():
     X = SPACE.sample(200, np.random.default_rng(0))
     for end, further in zip(around(SPACE, 1, X[:, 1]), (1, -1), strict=True):
         moved = X.copy()
@@ -98,7 +98,7 @@ def test_of_integers_too_many_to_list_it_is_another_one():
 
 
 @pytest.mark.parametrize(("name", "values"), [("few", [1, 2, 3, 4, 5]), ("batch", [16, 64, 256])])
-def test_of_a_list_it_is_the_next_value(name, values):
+def test_neighbours_of_listed_values_are_the_next_values(name, values):
     j = SPACE.names.index(name)
     after, before = around(SPACE, j, SPACE.levels[j])
     levels = list(SPACE.levels[j])
@@ -107,7 +107,7 @@ def test_of_a_list_it_is_the_next_value(name, values):
 
 
 @pytest.mark.parametrize("j", range(SPACE.d))
-def test_it_never_leaves_the_cube(j):
+def test_neighbours_stay_in_the_unit_cube(j):
     ends = np.array([0.0, 1.0]) if SPACE.levels[j] is None else SPACE.levels[j][[0, -1]]
     after, before = around(SPACE, j, ends)
     assert after[1] == ends[1]

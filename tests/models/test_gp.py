@@ -21,7 +21,7 @@ def two_points():
 
 
 def points(count, rng, options):
-    """Random points of the cube; categorical coordinates at the middles of their options."""
+    """Random points of the unit cube, with categorical coordinates at the centres of options."""
     X = rng.random((count, len(options)))
     for j in np.flatnonzero(options):
         X[:, j] = (rng.integers(options[j], size=count) + 0.5) / options[j]
@@ -41,7 +41,7 @@ def drawn(X, lengthscales, seed):
 
 
 def loss(theta, X, targets, options, *, noisy=False):
-    """What learning minimises, and its gradient."""
+    """The negative log posterior density of the hyperparameters, and its gradient."""
     prior = hyper.NOISE_PRIOR if noisy else hyper.NUGGET_PRIOR
     return hyper.negative_posterior(
         np.asarray(theta), embed(X, options), columns(options), targets, prior
@@ -52,8 +52,8 @@ def theta_of(hyper):
     return np.log(hyper.to_list())
 
 
-class Given:
-    """A generator of random numbers that were given."""
+class FixedGenerator:
+    """A random generator that returns the given numbers."""
 
     def __init__(self, z):
         self.z = np.asarray(z)
@@ -64,7 +64,7 @@ class Given:
 
 @pytest.fixture
 def learnt_from(monkeypatch):
-    """The points of every search for hyperparameters, in a list that grows."""
+    """A list that collects the points of every hyperparameter search."""
     seen, learn = [], gp.learnt
 
     def watched(X, *arguments, **settings):
@@ -82,7 +82,7 @@ def test_posterior_oracle():  # [two-point-gp]
     np.testing.assert_allclose(mean, expected, rtol=1e-9)
     expected = [0.4675506345, 0.04267902143, 0.5177321903, 0.04267902143, 0.4675506345]
     np.testing.assert_allclose(std**2, expected, rtol=1e-9)
-    # The prior covariance at a distance of 0.1, in a posterior that has seen only a far point.
+    # The prior covariance at a distance of 0.1, from a posterior whose only point is far away.
     far = gp.build([[90.0]], [0.0], Hyper(np.array([0.3]), 1.0, 1e-6, 0.0))
     assert far.covariance(np.array([[0.5], [0.6]]))[0, 1] == pytest.approx(0.9161679075, rel=1e-9)
 
@@ -113,7 +113,7 @@ def test_posterior_by_dense_algebra(options):
         np.testing.assert_allclose(model.covariance(Xs), slow_covariance, atol=1e-9)
 
 
-def test_posterior_as_scikit_learn_has_it():
+def test_posterior_equals_that_of_scikit_learn():
     kernels = pytest.importorskip("sklearn.gaussian_process.kernels")
     from sklearn.gaussian_process import GaussianProcessRegressor
 
@@ -130,7 +130,7 @@ def test_posterior_as_scikit_learn_has_it():
     assert theirs.log_marginal_likelihood_value_ == pytest.approx(likelihood, rel=1e-9)
 
 
-def test_posterior_goes_through_the_data_and_back_to_the_mean():
+def test_posterior_interpolates_the_data_and_returns_to_the_mean():
     rng = np.random.default_rng(6)
     X = rng.random((12, 2)) * 0.4
     model = gp.fit(X, smooth(X))
@@ -143,7 +143,7 @@ def test_posterior_goes_through_the_data_and_back_to_the_mean():
 
 @pytest.mark.parametrize("d", [1, 2, 6])
 @pytest.mark.parametrize("noise", [1e-6, 1e-2, 1.0])
-def test_slopes_are_the_differences_of_the_posterior(d, noise):
+def test_slopes_equal_finite_differences_of_the_posterior(d, noise):
     rng = np.random.default_rng(d)
     X, Xs = rng.random((15, d)), rng.random((10, d))
     model = gp.build(X, smooth(X), Hyper(rng.uniform(0.3, 2.0, d), 4.0, noise))
@@ -176,7 +176,7 @@ def test_slopes_of_several_columns_with_categoricals_in_the_users_units():
 
 
 # ---------------------------------------------------------------- one more observation
-def test_condition_is_building_anew():
+def test_condition_equals_building_from_all_rows():
     rng = np.random.default_rng(9)
     X, Xs = points(12, rng, MIXED), points(30, rng, MIXED)
     y = smooth(X)
@@ -190,10 +190,10 @@ def test_condition_is_building_anew():
     np.testing.assert_allclose(model.at(Xs).std, rebuilt.at(Xs).std, rtol=1e-10)
     np.testing.assert_allclose(model.L, rebuilt.L, atol=1e-12)
     first = gp.build(X[:5], y[:5], hyper, options=MIXED).at(Xs)
-    np.testing.assert_array_equal(before.mean, first.mean)  # a GP never changes
+    np.testing.assert_array_equal(before.mean, first.mean)  # a GP is immutable
 
 
-def test_condition_keeps_what_was_learnt_and_the_users_units():
+def test_condition_keeps_hyperparameters_and_units():
     rng = np.random.default_rng(10)
     X = rng.random((9, 2))
     model = gp.fit(X[:8], smooth(X[:8]))
@@ -228,8 +228,8 @@ def test_fantasies_are_separate_processes():
 @pytest.mark.parametrize("n", [6, 60, 300])
 @pytest.mark.parametrize("noise", [1e-6, 1e-3, 0.3])
 @pytest.mark.parametrize("length", [0.05, 0.5, 20.0])
-def test_at_best_is_no_worse(n, noise, length):
-    """Also where the factor is ill-conditioned, with fantasies, and in the user's units."""
+def test_at_best_bounds_mean_and_std(n, noise, length):
+    """Also with an ill-conditioned factor, with fantasies, and in the user's units."""
     rng = np.random.default_rng(n)
     X, Xs = points(n, rng, MIXED), points(3000, rng, MIXED)
     Xs[:50] = X[rng.integers(n, size=50)]
@@ -242,7 +242,7 @@ def test_at_best_is_no_worse(n, noise, length):
         np.testing.assert_array_equal(sight.least(Xs), best.mean)
 
 
-def test_at_best_is_near_where_the_model_is_sane():
+def test_at_best_is_tight_if_the_factor_is_well_conditioned():
     rng = np.random.default_rng(5)
     X, Xs = points(80, rng, MIXED), points(400, rng, MIXED)
     model = gp.fit(X, smooth(X), options=MIXED)
@@ -253,7 +253,7 @@ def test_at_best_is_near_where_the_model_is_sane():
     assert np.abs(fewer.at_best(Xs).std - fewer.at(Xs).std).max() < 0.005 * fewer.scale
 
 
-def test_a_point_seen_twice_does_not_break_the_factor():
+def test_a_repeated_point_does_not_break_the_factor():
     model = two_points()
     for _ in range(5):
         model = model.condition(np.array([0.2]), 0.5)
@@ -262,19 +262,19 @@ def test_a_point_seen_twice_does_not_break_the_factor():
     assert np.all(np.isfinite(std))
 
 
-# ---------------------------------------------------------------- drawing
+# ---------------------------------------------------------------- sampling
 def test_sample_oracle():  # [posterior-sample]
     model = two_points()
     row = [0.4675506345, -0.08534353828, -0.1319681752, -0.01461036882, 0.0190058276]
     np.testing.assert_allclose(model.covariance(GRID)[0], row, rtol=1e-9)
-    path = model.sample(GRID, 1, Given([0.5, -1, 0.25, 1, -0.5]))[0]
+    path = model.sample(GRID, 1, FixedGenerator([0.5, -1, 0.25, 1, -0.5]))[0]
     expected = [0.7148350941, 0.254491617, -0.1879636699, 0.05109756477, -0.7095626439]
-    # The dossier's numbers carry ten digits, its jitter 1e-9 shows in the last ones.
+    # The expected numbers have ten digits, and a jitter of 1e-9 changes the last ones.
     np.testing.assert_allclose(path, expected, rtol=2e-8)
     assert GRID[np.argmin(path), 0] == 1.0
 
 
-def test_samples_have_the_posteriors_moments():
+def test_samples_have_the_moments_of_the_posterior():
     rng = np.random.default_rng(12)
     X, Xs = rng.random((6, 2)), rng.random((4, 2))
     model = gp.fit(X, 50.0 * smooth(X))
@@ -290,7 +290,7 @@ def test_samples_have_the_posteriors_moments():
 
 def test_fantasies_cannot_be_sampled():
     with pytest.raises(ValueError, match="one target column"):
-        two_points().condition(np.array([0.5]), [1.0, 2.0]).sample(GRID, 1, Given([0.0]))
+        two_points().condition(np.array([0.5]), [1.0, 2.0]).sample(GRID, 1, FixedGenerator([0.0]))
 
 
 # ---------------------------------------------------------------- the prior
@@ -299,7 +299,7 @@ def test_prior_oracle(d, logpdf):  # [lengthscale-prior]
     theta = np.log([*[0.5] * d, 2.0, 0.01])
     value, _ = hyper._log_prior(theta, d, hyper.NOISE_PRIOR)
     of_variance, of_noise = lognorm.logpdf(2.0, 1.0), 3.503116176
-    total = d * logpdf + of_variance + of_noise  # of ten digits each
+    total = d * logpdf + of_variance + of_noise  # each has ten digits
     assert value == pytest.approx(total, abs=1e-9 * (d + 1))
     theta[-1] = np.log(0.006737946999)  # the mode of the noise
     assert hyper._log_prior(theta, d, hyper.NOISE_PRIOR)[1][-1] == pytest.approx(0.0, abs=1e-9)
@@ -314,7 +314,7 @@ def test_learning_starts_at_the_mode_of_the_prior(d, median, mode):  # [lengthsc
     np.testing.assert_allclose(np.exp(start[:d]), mode, rtol=1e-9)
     _, gradient = hyper._log_prior(start, d, hyper.NOISE_PRIOR)
     np.testing.assert_allclose(gradient[:d], 0.0, atol=1e-12)
-    if median is not None:  # the middle in ln l, where only the Jacobian slopes
+    if median is not None:  # at the median of ln l only the Jacobian has a slope
         theta = np.append(np.full(d, np.log(median)), [0.0, 0.0])
         np.testing.assert_allclose(
             hyper._log_prior(theta, d, hyper.NOISE_PRIOR)[1][:d], -1.0, rtol=1e-9
@@ -351,7 +351,7 @@ def test_likelihood_and_its_gradient(options, log_noise, noisy):
 
 @pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize("n", [3, 10, 40])
-def test_what_is_learnt_beats_random_hyperparameters(n, noisy):
+def test_learnt_hyperparameters_beat_random_ones(n, noisy):
     rng = np.random.default_rng(n)
     X = points(n, rng, MIXED)
     model = gp.fit(X, smooth(X) + 0.3 * rng.standard_normal(n), options=MIXED, noisy=noisy)
@@ -383,7 +383,7 @@ def test_noise_is_learnt():
     assert np.sqrt(model.noise) * model.scale < 0.1
 
 
-def test_a_start_is_kept_if_there_is_nothing_to_learn():
+def test_start_hyperparameters_are_kept_without_learning():
     X = np.random.default_rng(15).random((10, 2))
     start = Hyper(np.array([0.11, 0.77]), 1.3, 1e-5)
     model = gp.fit(X, smooth(X), start=start, learn=False)
@@ -462,9 +462,9 @@ def test_units_of_the_objective_do_not_matter(n, a, b):
         np.testing.assert_allclose(others[k], a * slopes[k], rtol=1e-4, atol=1e-5 * other.scale)
 
 
-# ---------------------------------------------------------------- outliers and odd data
-def told(model):
-    """The values a model believes it has seen."""
+# ---------------------------------------------------------------- outliers and unusual data
+def training_targets(model):
+    """The values that a model was fitted to, in the user's units."""
     return model.shift + model.scale * model.targets[:, 0]
 
 
@@ -473,27 +473,29 @@ def fence(y):
     return upper + 1.5 * (upper - lower)
 
 
-def test_a_diverged_run_is_pulled_in():
+def test_a_bad_outlier_is_clipped():
     rng = np.random.default_rng(19)
     X = rng.random((9, 2))
-    y = 40.0 + rng.permutation(9)  # whose quartiles are among them
+    y = 40.0 + rng.permutation(9)  # the quartiles are two of the values
     y[4] = 1e6
-    np.testing.assert_allclose(told(gp.fit(X, y)), np.minimum(y, fence(y)), rtol=1e-12)
+    np.testing.assert_allclose(training_targets(gp.fit(X, y)), np.minimum(y, fence(y)), rtol=1e-12)
     assert fence(y) < 100.0
-    np.testing.assert_allclose(told(gp.fit(X, y, clip=False)), y, rtol=1e-12)
-    np.testing.assert_allclose(told(gp.fit(X[2:], y[2:])), y[2:], rtol=1e-12)  # seven are too few
-    eight = told(gp.fit(X[1:], y[1:]))
+    np.testing.assert_allclose(training_targets(gp.fit(X, y, clip=False)), y, rtol=1e-12)
+    np.testing.assert_allclose(
+        training_targets(gp.fit(X[2:], y[2:])), y[2:], rtol=1e-12
+    )  # seven rows are too few for clipping
+    eight = training_targets(gp.fit(X[1:], y[1:]))
     assert eight[3] < 100.0
     np.testing.assert_allclose(np.delete(eight, 3), np.delete(y[1:], 3), rtol=1e-12)
 
 
-def test_what_is_fitted_on_a_schedule_is_pulled_in_unless_it_is_a_cost():
+def test_refit_clips_outliers_unless_clip_is_false():
     X = np.random.default_rng(31).random((20, 2))
     y = smooth(X)
     y[3] = 1e9
     others = np.delete(y, 3)
-    assert told(gp.refit(X, y, None)[0]).max() < others.max() + 2.0 * np.ptp(others)
-    assert told(gp.refit(X, y, None, clip=False)[0]).max() == pytest.approx(1e9)
+    assert training_targets(gp.refit(X, y, None)[0]).max() < others.max() + 2.0 * np.ptp(others)
+    assert training_targets(gp.refit(X, y, None, clip=False)[0]).max() == pytest.approx(1e9)
 
 
 def test_a_good_outlier_is_kept():
@@ -501,16 +503,16 @@ def test_a_good_outlier_is_kept():
     X = rng.random((12, 2))
     y = smooth(X)
     y[4] = -1e6
-    np.testing.assert_allclose(told(gp.fit(X, y)), y, rtol=1e-9, atol=1e-6)
+    np.testing.assert_allclose(training_targets(gp.fit(X, y)), y, rtol=1e-9, atol=1e-6)
 
 
-def test_what_is_inside_the_fence_is_kept():
+def test_values_inside_the_fence_are_kept():
     rng = np.random.default_rng(21)
     X, y = rng.random((40, 2)), rng.random(40) + 3.0
-    np.testing.assert_allclose(told(gp.fit(X, y)), y, rtol=1e-12)
+    np.testing.assert_allclose(training_targets(gp.fit(X, y)), y, rtol=1e-12)
 
 
-def odd_data():
+def unusual_data():
     rng = np.random.default_rng(22)
     X = rng.random((12, 2))
     y = smooth(X)
@@ -541,9 +543,9 @@ def odd_data():
 
 
 @pytest.mark.parametrize("noisy", [False, True])
-@pytest.mark.parametrize("kind", odd_data())
-def test_odd_data_gives_finite_answers(kind, noisy):
-    X, y = odd_data()[kind]
+@pytest.mark.parametrize("kind", unusual_data())
+def test_unusual_data_gives_finite_predictions(kind, noisy):
+    X, y = unusual_data()[kind]
     model = gp.fit(X, y, noisy=noisy)
     rng = np.random.default_rng(23)
     Xs = np.vstack([X, rng.random((20, 2)), [[0.0, 0.0], [1.0, 1.0]]])
@@ -556,7 +558,7 @@ def test_odd_data_gives_finite_answers(kind, noisy):
     assert np.all(np.isfinite(after.std))
 
 
-def test_a_constant_is_believed():
+def test_constant_data_give_a_constant_mean():
     X = np.random.default_rng(24).random((12, 2))
     mean, _ = gp.fit(X, np.full(12, 7.5)).at(X + 0.01)
     np.testing.assert_allclose(mean, 7.5)
@@ -571,14 +573,14 @@ def test_past_the_limit_a_stated_subset_is_used(monkeypatch, learnt_from):
     model = gp.fit(X, y)
     index = [int(np.flatnonzero((x == X).all(axis=1))[0]) for x in model.X]
     assert len(index) == 20
-    assert index == sorted(set(index))  # in the order of time, none twice
+    assert index == sorted(set(index))  # in order, without duplicates
     best, rest = np.argsort(y)[:10], np.sort(np.argsort(y)[10:])
     assert set(best) <= set(index)
     others = [i for i in index if i not in best]
     assert {rest[0], rest[-1]} <= set(others)
     gaps = np.diff([list(rest).index(i) for i in others])
     assert gaps.max() - gaps.min() <= 1  # evenly spread over the rest
-    np.testing.assert_allclose(told(model), y[index], rtol=1e-12)
+    np.testing.assert_allclose(training_targets(model), y[index], rtol=1e-12)
     (few,) = learnt_from
     assert len(few) == 10
     assert {tuple(x) for x in X[np.argsort(y)[:5]]} <= {tuple(x) for x in few}
@@ -593,7 +595,7 @@ def test_up_to_the_limit_everything_is_used(monkeypatch):
     np.testing.assert_array_equal(gp.fit(X, y).X, X)
 
 
-def test_where_there_is_little_time_fewer_rows_are_used(monkeypatch):
+def test_if_time_is_short_fewer_rows_are_used(monkeypatch):
     monkeypatch.setattr(gp, "LIGHT_AT_MOST", 12)
     X = np.random.default_rng(29).random((30, 2))
     assert len(gp.refit(X, smooth(X), None)[0].X) == 30
@@ -602,7 +604,7 @@ def test_where_there_is_little_time_fewer_rows_are_used(monkeypatch):
     assert smooth(X).argmin() in [np.flatnonzero((x == X).all(axis=1))[0] for x in light.X]
 
 
-# ---------------------------------------------------------------- remembering
+# ---------------------------------------------------------------- memory
 def test_hyperparameters_are_learnt_on_a_schedule(learnt_from):
     rng = np.random.default_rng(27)
     X = rng.random((60, 2))
@@ -618,7 +620,7 @@ def test_hyperparameters_are_learnt_on_a_schedule(learnt_from):
     assert memory["n"] == 57
 
 
-def test_where_there_is_little_time_they_are_learnt_when_there_is_half_as_much_again(learnt_from):
+def test_if_time_is_short_they_are_relearnt_when_n_has_grown_by_half(learnt_from):
     X = np.random.default_rng(30).random((40, 2))
     memory = None
     for n in range(4, 41):

@@ -20,7 +20,7 @@ def scaled(X):
     return embed(X, OPTIONS) / LENGTHSCALES[columns(OPTIONS)]
 
 
-def test_a_pair_at_a_time():
+def test_kernel_equals_the_formula_for_each_pair():
     A, B = points(12), points(9, seed=1)
     slow = matern52(A, B, LENGTHSCALES, 2.5, CATEGORICAL)
     np.testing.assert_allclose(matern(distances(scaled(A), scaled(B)), 2.5), slow, rtol=1e-12)
@@ -39,8 +39,8 @@ def test_the_embedding():
     np.testing.assert_array_equal(embed(X, np.zeros(4, dtype=int)), X)
 
 
-def test_value_and_slope_belong_together():
-    """dk/dz = -s (z - z'), and the same k as alone."""
+def test_slope_is_the_derivative_of_the_value():
+    """dk/dz = -s (z - z'), and `matern_slopes` returns the same k as `matern`."""
     q = np.linspace(0.0, 30.0, 61)
     k, s = matern_slopes(q, 3.0)
     np.testing.assert_array_equal(k, matern(q, 3.0))

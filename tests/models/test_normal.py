@@ -36,7 +36,7 @@ from farthing.models.normal import (
     mean_residual_cost,
 )
 
-# Dense where the branches meet (-1 and far down), logarithmic beyond, and some at random.
+# Dense where branches meet (-1 and far down), logarithmic beyond, and some random points.
 GRID = np.unique(
     np.concatenate(
         [
@@ -88,7 +88,7 @@ def test_d_log_h_oracle(u, slope):  # [log-h]
 
 
 def test_the_sixty_digit_oracle_itself():
-    """Against quadrature where that sees, and the asymptotic series where it converges."""
+    """Against quadrature where it is accurate, and the asymptotic series where it converges."""
     for u in (0.7, -0.3, -2.5):
         assert float(h_mp(u)) == pytest.approx(
             quad(lambda z, u=u: max(z + u, 0) * norm.pdf(z), -u, 40)[0], rel=1e-9
@@ -125,7 +125,7 @@ def test_log_h_rises_and_its_slope_falls_everywhere():
     assert np.all(np.diff(value) > 0)
     assert np.all(np.isfinite(slope))
     assert np.all(slope > 0)
-    # ln h is concave. Its slope, R/(1 + u R), has lost u^2 of its digits where the series begins.
+    # ln h is concave. Where the series begins, R/(1 + u R) has lost a factor u^2 of precision.
     assert np.all(np.diff(slope) < 1e-7 * slope[1:])
 
 
@@ -157,7 +157,7 @@ def test_ei_oracle():  # [ei-and-gradients]
     assert np.exp(log_ei(0.3, 0.2, 0.25 - 0.01)) == pytest.approx(0.05335224842, rel=1e-9)
 
 
-def test_ei_of_the_toy_pool_and_who_it_picks():  # [pool-ei-argmax], [pool-ei-alpha], section 3
+def test_ei_and_its_argmax_in_the_toy_pool():  # [pool-ei-argmax], [pool-ei-alpha]
     value = log_ei(POOL_MEAN, POOL_STD, POOL_BEST)
     np.testing.assert_allclose(value, POOL_LOG_EI, rtol=1e-9)
     np.testing.assert_allclose(np.exp(value), POOL_EI, rtol=1e-9)
@@ -190,7 +190,7 @@ def test_ei_is_the_mean_of_sampled_improvement():
 
 
 @given(st.floats(-100, 100), st.floats(-8, 8), st.floats(-30, 5))
-def test_ei_slopes_are_the_differences_of_ei(mean_in_std, log10_std, u):
+def test_ei_slopes_equal_finite_differences(mean_in_std, log10_std, u):
     std = 10.0**log10_std
     mean, best = mean_in_std * std, (mean_in_std + u) * std
     value, to_mean, to_std = log_ei_slopes(mean, std, best)
@@ -245,7 +245,7 @@ def test_h_inverse_oracle(r, z):  # [inverse-h]
     assert h_inverse(np.log(r)) == pytest.approx(z, rel=1e-9)
 
 
-def test_h_inverse_put_back():
+def test_h_of_h_inverse_is_the_argument():
     log_r = np.concatenate([-np.geomspace(1e11, 1, 400), np.linspace(-1, 1, 400), range(1, 350, 9)])
     log_r = np.unique(log_r)
     z = h_inverse(log_r)
@@ -288,13 +288,13 @@ def test_gittins_stops_where_ei_per_price_does():  # [pool-log-eipc], [pool-gitt
         assert by_index == by_surplus
 
 
-def test_gittins_put_back_into_ei():
+def test_ei_at_the_gittins_index_is_the_price():
     """EI(mean, std; g) = price, for costs from 1e-6 to 1e6 and any scale of the objective."""
     rng = np.random.default_rng(3)
     mean, std = rng.normal(20.0, 5.0, 2_000), np.exp(rng.uniform(np.log(1e-2), np.log(1e2), 2_000))
     log_price = rng.uniform(np.log(1e-6), np.log(1e6), 2_000)
     g = gittins(mean, std, log_price)
-    # g carries mean's rounding error, 1e-14, into u = (g - mean)/std; its slope here is below 10.
+    # The rounding error of the mean, 1e-14, enters u = (g - mean)/std; the slope is below 10.
     np.testing.assert_allclose(log_ei(mean, std, g), log_price, rtol=0, atol=1e-10)
     g, mean = gittins(0.0, std, log_price), 0.0
     np.testing.assert_allclose(log_ei(mean, std, g), log_price, rtol=1e-13, atol=1e-13)
@@ -307,7 +307,7 @@ def test_gittins_of_a_certain_value_is_value_plus_price():
 
 
 @given(st.floats(-50, 50), st.floats(-6, 6), st.floats(np.log(1e-6), np.log(1e6)))
-def test_gittins_slopes_are_the_differences_of_gittins(mean, log10_std, log_price):
+def test_gittins_slopes_equal_finite_differences(mean, log10_std, log_price):
     std = 10.0**log10_std
     g, to_mean, to_std, to_log_price = gittins_slopes(0.0, std, log_price)
 
@@ -328,7 +328,7 @@ def test_gittins_slopes_are_the_differences_of_gittins(mean, log10_std, log_pric
 
 # ---------------------------------------------------------------- a log-normal cost
 def capped_mean(m, s, cap):
-    """E[min(c, cap)] by quadrature over the normal variable, split where the cap bites."""
+    """E[min(c, cap)] by quadrature over the normal variable, split at the cap."""
     bite = (np.log(cap) - m) / s
     below = quad(lambda z: np.exp(m + s * z) * norm.pdf(z), -40, bite, epsabs=0, limit=200)[0]
     return below + cap * norm.sf(bite)
@@ -366,12 +366,14 @@ def test_capped_cost_has_its_limits():
     for s in (0.0, 1e-9):  # a known cost
         np.testing.assert_allclose(expected_cost(m, s, 3.0), np.log([1e-6, 3.0, 3.0]), atol=1e-8)
     vague = expected_cost(1.0, np.array([0.5, 1.0, 3.0, 10.0]), 20.0)
-    assert np.all(vague <= np.log(20.0))  # nobody pays more than the cap
+    assert np.all(vague <= np.log(20.0))  # the cost is at most the cap
     assert np.all(np.isfinite(vague))
 
 
 def test_affordable():
-    assert np.exp(log_affordable(1.2, 0.5, 4.0)) == pytest.approx(0.6452727161, rel=1e-9)  # [probability-affordable]
+    assert np.exp(log_affordable(1.2, 0.5, 4.0)) == pytest.approx(
+        0.6452727161, rel=1e-9
+    )  # [probability-affordable]
     np.testing.assert_array_equal(
         log_affordable(np.log([3.9, 4.0, 4.1]), 0.0, 4.0), [0, 0, -np.inf]
     )
@@ -382,7 +384,7 @@ def test_affordable():
 
 
 @given(st.floats(-14, 14), st.floats(0.05, 3), st.floats(-4, 4))
-def test_cost_slopes_are_the_differences(m, s, sigmas):
+def test_cost_slopes_equal_finite_differences(m, s, sigmas):
     cap = float(np.exp(m + sigmas * s))
     value, to_m, to_s = expected_cost_slopes(m, s, cap)
     assert value == expected_cost(m, s, cap)
@@ -398,8 +400,8 @@ def test_cost_slopes_are_the_differences(m, s, sigmas):
 
 @pytest.mark.parametrize("s", [3e-12, 5e-11, 1e-9, 1e-6])
 @pytest.mark.parametrize("sigmas", [-1.0, 0.5, 2.0])
-def test_a_cost_that_is_all_but_known_reaches_its_cap_as_often_as_any(s, sigmas):
-    """d ln E[min(c, cap)] / dm is the chance of staying below the cap, however small s."""
+def test_cost_slopes_are_accurate_for_a_very_small_std(s, sigmas):
+    """d ln E[min(c, cap)] / dm is the probability of staying below the cap, however small s."""
     value, to_m, to_s = expected_cost_slopes(0.0, s, np.exp(sigmas * s))
     assert to_m == pytest.approx(norm.cdf(sigmas), abs=1e-3)
     assert to_s == pytest.approx(-norm.pdf(sigmas), abs=1e-3)
@@ -417,13 +419,13 @@ def test_cost_slopes_stay_finite_where_nothing_is_affordable():
     assert np.all(np.isfinite(to_s))
 
 
-# ── the leash ──────────────────────────────────────────────────────────────────────────────────
+# ── kill threshold ─────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("s", [0.3, 0.7, 1.5])
 @pytest.mark.parametrize("m", [-3.0, 0.0, 8.0])
 @pytest.mark.parametrize("ahead", [-1.0, 0.5, 3.0])
-def test_what_a_log_normal_cost_will_still_be(m, s, ahead):
+def test_mean_residual_cost_of_a_log_normal(m, s, ahead):
     """Against the integral in high precision."""
     t = mp.exp(m + ahead * s)
 
@@ -439,12 +441,12 @@ def test_what_a_log_normal_cost_will_still_be(m, s, ahead):
 
 @pytest.mark.parametrize("s", [0.7, 1.0, 2.0])
 @pytest.mark.parametrize("margin", [1.5, 4.0, 20.0])
-def test_a_leash_ends_where_going_on_costs_more_than_the_margin(s, margin):
+def test_max_overrun_is_where_the_remaining_cost_exceeds_the_margin(s, margin):
     end = max_overrun(2.0, s, margin)
-    wanted = np.log(margin) + 2.0 + s * s / 2
+    limit = np.log(margin) + 2.0 + s * s / 2
     grid = np.linspace(end, end + 12, 40)[1:]
-    assert all(mean_residual_cost(2.0, s, t) > wanted for t in grid)
+    assert all(mean_residual_cost(2.0, s, t) > limit for t in grid)
     if end > 2.0:
-        assert mean_residual_cost(2.0, s, end) == pytest.approx(wanted, abs=1e-6)
+        assert mean_residual_cost(2.0, s, end) == pytest.approx(limit, abs=1e-6)
     assert max_overrun(2.0 + np.log(7), s, margin) == pytest.approx(end + np.log(7), abs=1e-9)
     assert max_overrun(2.0, s, 2 * margin) > end

@@ -22,7 +22,7 @@ def data(n, seed, k=2, noise=0.4):
 
 
 def censored(t, share):
-    """Cut off at a quantile: all above it are known only to be above."""
+    """Censored at a quantile: of all values above it only that bound is observed."""
     limit = np.quantile(t, 1 - share)
     return np.minimum(t, limit), t > limit
 
@@ -64,29 +64,31 @@ def test_censored_rows_enter_the_likelihood(seed, share):
     assert fitted.sigma == pytest.approx(s * np.sqrt(exact / (exact - 3)), rel=1e-3)
 
 
-def test_cutting_off_the_dear_half_hardly_bends_the_plane():
+def test_censoring_the_expensive_half_hardly_changes_the_plane():
     F, t = data(200, 4)
     seen, at_least = censored(t, 0.5)
     truth = [2.0, 0.8, -0.5]
     fitted = least_squares(designed(F), seen, at_least)
-    taken = np.linalg.lstsq(designed(F), seen, rcond=None)[0]  # as if they had been seen
+    taken = np.linalg.lstsq(designed(F), seen, rcond=None)[
+        0
+    ]  # as if the bounds were observed values
     wrong, wrong_if_taken = (np.abs(beta - truth)[1:].max() for beta in (fitted.beta, taken))
     assert wrong < 0.1
     assert wrong_if_taken > 0.4
     assert fitted.sigma == pytest.approx(0.4, rel=0.25)
 
 
-def test_a_censored_row_tells_less_about_the_coefficients():
+def test_a_censored_row_has_less_information_about_the_coefficients():
     F, t = data(30, 5)
-    D, nobody = designed(F), np.zeros(30, dtype=bool)
+    D, none = designed(F), np.zeros(30, dtype=bool)
     seen, at_least = censored(t, 0.3)
-    whole, part = least_squares(D, t, nobody), least_squares(D, seen, at_least)
-    without = least_squares(D[~at_least], seen[~at_least], nobody[~at_least])
+    whole, part = least_squares(D, t, none), least_squares(D, seen, at_least)
+    without = least_squares(D[~at_least], seen[~at_least], none[~at_least])
     assert np.all(np.diag(part.inverse) > np.diag(whole.inverse))
     assert np.all(np.diag(part.inverse) < np.diag(without.inverse))
 
 
-def test_a_bound_that_tells_nothing_changes_nothing():
+def test_an_uninformative_bound_changes_nothing():
     F, t = data(20, 6)
     at_least = np.arange(20) == 3
     low = np.where(at_least, t - 50.0, t)
@@ -104,7 +106,7 @@ def test_hazard():
     np.testing.assert_allclose(far, [1e4, 1e8, 0.0], rtol=1e-7)
 
 
-# ---------------------------------------------------------------- leaving out
+# ---------------------------------------------------------------- leave-one-out
 @pytest.mark.parametrize("n", [6, 9, 25])
 def test_a_row_left_out(n):
     F, t = data(n, n)
@@ -132,9 +134,9 @@ def test_a_censored_row_left_out():
         assert mean[i] == pytest.approx(exactly, abs=0.2 * abs(moved[i]) + 0.01)
 
 
-# ---------------------------------------------------------------- choosing
-def test_features_are_found_that_only_the_cut_off_would_hide():
-    """Every dear one was killed at the limit: as exact costs they would show no slope."""
+# ---------------------------------------------------------------- selection
+def test_selection_finds_features_of_censored_rows():
+    """All expensive rows were killed at a limit; taken as exact, they would show no slope."""
     rng = np.random.default_rng(9)
     F = rng.normal(3.0, 1.0, (30, 4))
     t = 2.0 * F[:, 2] + 0.3 * rng.standard_normal(30)
@@ -150,7 +152,7 @@ def test_a_feature_that_only_censored_rows_have_is_not_chosen():
     assert select(F, t, 1, F[:, 0] > 0) == []
 
 
-def test_the_selection_is_that_of_trying_every_one():
+def test_the_selection_equals_that_of_trying_every_feature():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         F = rng.normal(2.0, 1.0, (5 + seed, 6))
@@ -165,28 +167,28 @@ def test_the_selection_is_that_of_trying_every_one():
         assert select(F, t, 3) == chosen
 
 
-def test_optimism_is_the_error_of_choosing_again():
+def test_optimism_is_the_error_of_cross_validated_selection():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         F = rng.normal(2.0, 1.0, (9, 6))
         t = 0.5 * F[:, 2] + rng.standard_normal(9)
-        nobody = np.zeros(9, dtype=bool)
+        none = np.zeros(9, dtype=bool)
         chosen = select(F, t, 3)
         errors = []
         for i in range(9):
             others = np.arange(9) != i
             again = select(F[others], t[others], 3)
-            fitted = least_squares(designed(F[others][:, again]), t[others], nobody[others])
+            fitted = least_squares(designed(F[others][:, again]), t[others], none[others])
             errors.append(t[i] - designed(F[:, again])[i] @ fitted.beta)
         D = designed(F[:, chosen])
-        kept = least_squares(D, t, nobody)
+        kept = least_squares(D, t, none)
         ratio = np.sqrt(np.mean(np.square(errors)) / np.mean(kept.left_out(D).std ** 2))
         most = t.std(ddof=1) / kept.sigma
         expected = max(1.0, min(ratio, most)) if chosen else 1.0
-        assert optimism(F, t, chosen, 3, nobody) == pytest.approx(expected, rel=1e-9)
+        assert optimism(F, t, chosen, 3, none) == pytest.approx(expected, rel=1e-9)
 
 
-# ---------------------------------------------------------------- robustly
+# ---------------------------------------------------------------- robust fit
 QUAD = np.array([2.0, 0.5, 8.0, 3.0, 1.0, 6.0])
 LINEAR = np.array([1.0, 0.6, 2.0, 1.2, 0.8, 1.7])
 TIMES = np.array([2.3, 0.9, 8.4, 3.4, 1.4, 20.0])
@@ -213,7 +215,7 @@ def test_the_scale_of_the_columns_does_not_matter():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_weights_that_are_not_negative_minimise_the_loss(seed):
+def test_nonnegative_weights_minimise_the_loss(seed):
     rng = np.random.default_rng(seed)
     D = np.column_stack([rng.random((20, 3)), np.ones(20)])
     t = D @ np.array([3.0, 0.5, -1.0, 0.2]) + 0.2 * rng.standard_t(2, 20)
@@ -233,5 +235,5 @@ def test_an_outlier_is_bounded_by_a_delta_found_from_the_rows():
     beta = huber(WORK, TIMES).beta
     without = huber(WORK[:5], TIMES[:5]).beta
     here = np.array([6.0, 1.7, 1.0])
-    assert abs(here @ beta - here @ without) < 2.5  # it is 13.6 off by least squares
+    assert abs(here @ beta - here @ without) < 2.5  # least squares is off by 13.6
     assert abs(here @ np.linalg.lstsq(WORK, TIMES, rcond=None)[0] - here @ without) > 4

@@ -18,11 +18,11 @@ def proposed(policy, belief):
     return proposal.x.tolist(), proposal.because, dict(proposal.notes)
 
 
-# One row was tried, so that the cover has something to be far from.
+# One row was tried, so that the design has a point to be far from.
 TRIED = History((done(0, [0.25], 0.22),))
 
 
-def test_it_covers_until_an_eighth_is_spent():
+def test_the_design_runs_until_an_eighth_is_spent():
     for share in (0.0, 0.06, 0.1249):
         belief = toy(ledger=spent(share), history=TRIED)
         assert proposed(CArBO(), belief) == proposed(CostEffectiveDesign(), belief)
@@ -41,10 +41,12 @@ def test_the_scarcest_resource_decides():
     ledger = Ledger.of(Budget({"cost": 1e6, "trials": 16})).charge(None, {"cost": 1.0})
     assert proposed(CArBO(), toy(ledger=ledger, history=TRIED))[1].startswith("cheap and far")
     ledger = ledger.charge(None, {"cost": 1.0})  # two of sixteen trials
-    assert "falls with what is left" in proposed(CArBO(), toy(ledger=ledger, history=TRIED))[1]
+    assert (
+        "the exponent falls from 1 to 0" in proposed(CArBO(), toy(ledger=ledger, history=TRIED))[1]
+    )
 
 
-def test_the_share_and_the_cover_can_be_chosen():
+def test_the_share_and_the_design_can_be_chosen():
     belief = toy(ledger=spent(0.3), history=TRIED)
     assert proposed(CArBO(share=0.5), belief) == proposed(CostEffectiveDesign(), belief)
     greedy = CostEffectiveDesign(greedy=True)
@@ -55,8 +57,8 @@ def test_the_share_and_the_cover_can_be_chosen():
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, np.nan])
-def test_a_senseless_share_is_refused(share):
-    with pytest.raises(InvalidInput, match="a share of the budget"):
+def test_an_invalid_share_is_refused(share):
+    with pytest.raises(InvalidInput, match="must be at least 0 and less than 1"):
         CArBO(share=share)
 
 
@@ -70,12 +72,12 @@ def test_the_phases_of_a_run():
         phases.append("cooling" if "alpha" in trial.notes else trial.notes["phase"])
         optimizer.tell(trial, (trial.params["x"] - 3.3) ** 2, cost=trial.params["x"])
     assert phases[:5] == ["start"] * 5
-    covered = phases.count("start")
-    # Where nothing more is promised, one in four trials looks elsewhere.
-    assert phases[:covered] == ["start"] * covered
-    assert set(phases[covered:]) <= {"cooling", "explore"}
-    assert phases.count("explore") <= (len(phases) - covered + 3) / 4
-    assert before[covered - 1] < 18.0 <= before[covered]  # an eighth, the first five included
+    designed = phases.count("start")
+    # If little improvement is expected, one in four trials explores.
+    assert phases[:designed] == ["start"] * designed
+    assert set(phases[designed:]) <= {"cooling", "explore"}
+    assert phases.count("explore") <= (len(phases) - designed + 3) / 4
+    assert before[designed - 1] < 18.0 <= before[designed]  # an eighth, including the first five
     alphas = [trial.notes["alpha"] for trial in optimizer.history if "alpha" in trial.notes]
     assert alphas[0] == 1.0
     assert all(later < earlier for earlier, later in pairwise(alphas))

@@ -16,7 +16,7 @@ def test_beta(d, t, expected):  # [ucb-beta]
 
 
 def after(trials, mean, std, *, start=0):
-    """Two rows, and a third that was tried again and again, `start` times as a start."""
+    """Two rows, and a third that was tried repeatedly, `start` times in the initial design."""
     notes = [{"phase": "start"}] * start + [{}] * trials
     history = History(tuple(done(i, [1.0], 5.0, notes=note) for i, note in enumerate(notes)))
     return pool([*mean, 9.0], [*std, 1e-3], [1.0, 1.0, 1.0], 0.5, history=history)
@@ -38,7 +38,7 @@ def test_t_counts_the_trials_after_the_start():
     assert chosen(ConfidenceBound(), after(26, *two, start=9)) == 0
 
 
-def test_a_smaller_delta_is_bolder():
+def test_a_smaller_delta_explores_more():
     two = [0.2, 0.9], [0.05, 0.41]
     assert chosen(ConfidenceBound(delta=0.1), after(0, *two)) == 0
     assert chosen(ConfidenceBound(delta=1e-5), after(0, *two)) == 1
@@ -49,12 +49,12 @@ def test_it_is_the_lowest_bound_among_the_affordable(seed):
     belief = random_pool(np.random.default_rng(seed), limit=3.0)
     mean, std = one_column(belief.objective, belief.space.rows)
     bound = mean - np.sqrt(beta(1, 1, 0.1)) * std
-    dear = belief.cost["cost"].mean > np.log(3.0)
-    assert dear.any()
-    assert chosen(ConfidenceBound(), belief) == np.argmin(np.where(dear, np.inf, bound))
+    expensive = belief.cost["cost"].mean > np.log(3.0)
+    assert expensive.any()
+    assert chosen(ConfidenceBound(), belief) == np.argmin(np.where(expensive, np.inf, bound))
 
 
-def test_blind_to_cost():
+def test_it_ignores_costs():
     mean, std = [0.2, 0.3, 0.4], [0.1, 0.3, 0.2]
     rows = {
         chosen(ConfidenceBound(), pool(mean, std, c, 0.1, space=line(3)))
@@ -64,6 +64,6 @@ def test_blind_to_cost():
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, np.nan])
-def test_a_senseless_delta_is_refused(delta):
-    with pytest.raises(InvalidInput, match="delta is a probability"):
+def test_an_invalid_delta_is_refused(delta):
+    with pytest.raises(InvalidInput, match="must be between 0 and 1"):
         ConfidenceBound(delta)

@@ -58,8 +58,8 @@ def test_a_thousandth_short_of_enough_is_not_enough(share, row):
 
 
 @pytest.mark.parametrize("slack", [0.3, 0.5])
-def test_in_a_table_too_long_to_be_scored_as_a_whole(slack):
-    """The cheapest with enough EI is far from the rows that are looked at first."""
+def test_in_a_table_too_large_to_be_scored_at_once(slack):
+    """The cheapest row with enough EI is far from the rows that are scored first."""
     space = Space.from_rows([{"x": x} for x in np.linspace(0, 1, 4500)])
     line = two_points()
     cost = Known(lambda p: 1 + 9 * p["x"]).bind(space)
@@ -82,7 +82,7 @@ def test_the_constraint_holds():
     cheapest = cheapest_within(belief, found, 0.3).X[:1]
     ei = log_ei(*one_column(belief.objective, cheapest), -0.1)
     assert ei >= np.log(0.7 * 0.2729314449) - 2e-9
-    assert ei == pytest.approx(np.log(0.7 * 0.2729314449), abs=1e-6)  # and is used up
+    assert ei == pytest.approx(np.log(0.7 * 0.2729314449), abs=1e-6)  # and the constraint is active
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -122,21 +122,21 @@ def test_of_equally_cheap_points_the_one_with_more_ei():
     assert chosen(ContextualEI(0.3), belief) == 2
 
 
-def test_what_is_not_affordable_does_not_set_the_standard():
+def test_unaffordable_points_do_not_define_the_best_ei():
     # Row A has the most EI, but 60 pays only for B; 90 % of B's EI is B's alone, C has 89 %.
     assert letter(ContextualEI(0.1), toy(limit=60)) == "B"
     assert letter(ContextualEI(0.12), toy(limit=60)) == "C"
 
 
 @pytest.mark.parametrize("slack", [-0.1, 1.0, 1.5, np.nan])
-def test_a_senseless_slack_is_refused(slack):
-    with pytest.raises(InvalidInput, match="slack is a share from 0"):
+def test_an_invalid_slack_is_refused(slack):
+    with pytest.raises(InvalidInput, match="must be at least 0 and less than 1"):
         ContextualEI(slack)
 
 
 @cache
 def mixed(limit=None):
-    """Two continuous coordinates, an Int and a Categorical; the cost wants all of them lower."""
+    """Two continuous coordinates, an Int and a Categorical; the cost increases in all of them."""
     space = Space(
         {
             "x": Float(2, 3),
@@ -175,7 +175,7 @@ def mixed(limit=None):
 
 @pytest.mark.parametrize(("limit", "slack"), [(None, 0.3), (4.0, 0.3)])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_in_a_mixed_space_it_is_no_dearer_than_a_fine_grid(limit, slack, seed):
+def test_in_a_mixed_space_it_is_no_more_expensive_than_a_fine_grid(limit, slack, seed):
     belief, grid = mixed(limit)
     ei = log_ei(*one_column(belief.objective, grid), belief.best)
     cost, shortfall = belief.costs(grid)
@@ -185,7 +185,7 @@ def test_in_a_mixed_space_it_is_no_dearer_than_a_fine_grid(limit, slack, seed):
     assert best >= ei.max() - 1e-3
     enough = ei >= best + np.log(1 - slack)
     assert -proposal.score <= cost.mean[enough].min() + 1e-3
-    # And it keeps to the constraints.
+    # And it satisfies the constraints.
     x = proposal.x[None]
     assert belief.costs(x)[1] <= 0
     assert log_ei(*one_column(belief.objective, x), belief.best) >= best + np.log(1 - slack) - 2e-9

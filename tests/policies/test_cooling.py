@@ -12,7 +12,7 @@ from farthing.policies.cooling import exponent
 
 
 def spent(limit, start, more=0.0):
-    """After a start that cost `start` and trials that cost `more`: a ledger and a history."""
+    """A ledger and a history, after an initial design of cost `start` and trials of cost `more`."""
     ledger = Ledger.of(Budget(limit)).charge(None, {"cost": start})
     first = done(0, [0.1], 1.0, cost=start, notes={"phase": "start"})
     return {
@@ -32,7 +32,7 @@ def cooled_to(alpha, limit=1e6):
     [
         (0.0, 0.0, 1.0),
         (27.5, 0.0, 0.6857142857),
-        (17.5, 10.0, 0.6857142857),  # what is promised counts as used
+        (17.5, 10.0, 0.6857142857),  # what is reserved counts as used
         (87.5, 0.0, 0.0),
         (97.5, 0.0, 0.0),  # raw -0.1142857143
     ],
@@ -49,7 +49,7 @@ def test_without_a_limit_it_does_not_cool():
 
 
 def test_the_start_is_at_most_what_was_spent():
-    """Workers that share the clock pay for it once: three starts of 10 s each, 12 s spent."""
+    """Workers share wall-clock time: three starts of 10 s each, but 12 s spent."""
     ledger = Ledger.of(Budget("100s")).pay({"s": 12.0})
     start = [done(i, [0.1], 1.0, cost=None, notes={"phase": "start"}) for i in range(3)]
     history = History(tuple(replace(trial, cost={"s": 10.0}) for trial in start))
@@ -59,13 +59,13 @@ def test_the_start_is_at_most_what_was_spent():
     assert exponent(known(line(3), ledger=ledger, history=history)) == pytest.approx(expected)
 
 
-def test_where_only_the_start_was_affordable_it_is_cold():
+def test_the_exponent_is_0_if_only_the_start_was_affordable():
     for paid in (10.0, 12.0):
         assert exponent(toy(**spent(10.0, paid))) == 0.0
 
 
-def test_it_is_that_of_the_bills():
-    """A run with failed, killed, running and imported trials, three limits: bills kept by hand."""
+def test_it_agrees_with_costs_added_by_hand():
+    """A run with failed, killed, running and imported trials and three limits."""
     space = Space({"x": Float(2, 5), "k": Float(1, 2)})
     budget = {"usd": 200.0, "kWh": 90.0, "trials": 40}
     optimizer = Optimizer(space, budget, policy=Cooling(), seed=2)
@@ -75,13 +75,13 @@ def test_it_is_that_of_the_bills():
     scarcest = set()
     for _ in range(12):
         trial, waiting = optimizer.ask(2)
-        bill = {"usd": rng.uniform(1, 8), "kWh": rng.uniform(0.5, 5)}
+        cost = {"usd": rng.uniform(1, 8), "kWh": rng.uniform(0.5, 5)}
         kind = rng.integers(6)
-        told = {"failed": "as it goes"} if kind == 0 else {"killed": True} if kind == 1 else {}
-        optimizer.tell(trial, **(told or {"value": trial.params["x"] ** 2}), cost=bill)
+        outcome = {"failed": "no memory"} if kind == 0 else {"killed": True} if kind == 1 else {}
+        optimizer.tell(trial, **(outcome or {"value": trial.params["x"] ** 2}), cost=cost)
         ledger = optimizer.ledger
         for counts in (totals, start) if trial.is_start else (totals,):
-            counts.update(bill | {"trials": 1})
+            counts.update(cost | {"trials": 1})
         alphas = {
             name: (limit - totals[name] - ledger[name].reserved) / (limit - start[name])
             for name, limit in budget.items()
@@ -89,9 +89,9 @@ def test_it_is_that_of_the_bills():
         scarcest.add(min(alphas, key=alphas.get))
         alpha = exponent(believed(optimizer._settings, optimizer._look()))
         assert alpha == pytest.approx(min(alphas.values()), rel=1e-12)
-        optimizer.tell(waiting, waiting.params["x"] ** 2, cost=bill)
+        optimizer.tell(waiting, waiting.params["x"] ** 2, cost=cost)
         for counts in (totals, start) if waiting.is_start else (totals,):
-            counts.update(bill | {"trials": 1})
+            counts.update(cost | {"trials": 1})
     assert alpha < 0.5
     assert len(scarcest) > 1
     assert start["trials"] >= 2
@@ -119,7 +119,7 @@ def test_choices_on_the_toy_pool(alpha, row):  # [cooling-exponent]
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_it_begins_as_ei_per_cost_and_ends_as_ei(seed):
+def test_it_starts_as_ei_per_cost_and_ends_as_ei(seed):
     hot, cold = (
         random_pool(np.random.default_rng(seed), **cooled_to(alpha, limit=1e12))
         for alpha in (1.0, 1e-8)
@@ -141,7 +141,7 @@ def test_when_all_is_spent_nothing_is_proposed():
 
 
 def test_the_last_of_the_budget_is_not_overspent():
-    # Cold, it would take row 0; but what is left pays only for row 1.
+    # With exponent 0 it would take row 0, but what is left pays only for row 1.
     settings = spent(1e6, 1.0, 1e6 - 6.0)
     belief = pool([1.0, 1.2], [0.5, 0.5], [10.0, 4.0], 1.5, **settings)
     assert chosen(Cooling(), belief) == 1

@@ -11,12 +11,12 @@ from farthing.policies import CostEffectiveDesign
 from farthing.policies.cost_effective_design import best_filler, distances, last_standing
 
 
-# ---------------------------------------------------------------- slow and obvious
+# ---------------------------------------------------------------- slow reference versions
 def brute_last_standing(cost, distance):
-    """Algorithm 1's inner loop as it is written, the size tested after each removal."""
+    """Algorithm 1's inner loop as it is written, with the size tested after each removal."""
     alive = list(range(len(cost)))
     while len(alive) > 1:
-        alive.remove(min(alive, key=lambda i: (-cost[i], distance[i], i)))  # the dearest
+        alive.remove(min(alive, key=lambda i: (-cost[i], distance[i], i)))  # the most expensive
         if len(alive) > 1:
             alive.remove(min(alive, key=lambda i: (distance[i], -cost[i], i)))  # the closest
     return alive[0]
@@ -87,7 +87,7 @@ instances = st.lists(
 
 
 @given(instances)
-def test_the_inner_loop_is_what_is_written(instance):
+def test_the_inner_loop_is_that_of_the_paper(instance):
     assert last_standing(*instance) == brute_last_standing(*instance)
 
 
@@ -115,7 +115,7 @@ def test_with_a_constant_cost_the_policy_is_greedy_farthest_point(learnt, table)
     for _ in range(4):
         history = History(tuple(done(i, x, 0.0, space=space) for i, x in enumerate(design)))
         cost = Known(lambda p: 7.3).bind(space)
-        if learnt:  # uncertain far from what is known, as a model that learns would be
+        if learnt:  # uncertain far from known points, like a learnt model
             cost = _Uncertain(np.array(design))
         belief = known(space, cost={"cost": cost}, history=history)
         x = CostEffectiveDesign().propose(belief, np.random.default_rng(0)).x
@@ -126,7 +126,7 @@ def test_with_a_constant_cost_the_policy_is_greedy_farthest_point(learnt, table)
 
 
 class _Uncertain:
-    """ln c = 2 everywhere, known better near the design."""
+    """ln c = 2 everywhere, with less uncertainty near the design."""
 
     memory = None
 
@@ -139,7 +139,7 @@ class _Uncertain:
 
 
 def _mismatch(a, b):
-    """Distance with a mismatched category (the last coordinate) counting one."""
+    """Distance in which a different category (the last coordinate) counts 1."""
     return np.sqrt(((a[:2] - b[:2]) ** 2).sum() + (a[2] != b[2]))
 
 
@@ -149,7 +149,7 @@ def _discretisation(space):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_policy_is_the_inner_loop_on_what_is_left(seed):
+def test_the_policy_is_the_inner_loop_on_untried_candidates(seed):
     rng = np.random.default_rng(seed)
     points = rng.random((25, 2)).round(2)
     space = Space.from_rows([{"x": a, "z": b} for a, b in points])
@@ -183,8 +183,8 @@ def test_greedy_is_the_most_fill_per_cost(seed):
     assert proposal.notes["fill"] == pytest.approx(fill, abs=1e-8)
 
 
-def test_where_no_point_lowers_the_fill_it_is_the_mean_distance():
-    # Two far ends at the same distance: taking one leaves the other.
+def test_if_no_point_lowers_the_fill_it_uses_the_mean_distance():
+    # Both ends are at the same distance, so either one leaves the other.
     domain = np.array([[0.0], [0.4], [0.5], [0.6], [0.85], [0.9], [1.0]])
     reach = distances(domain, np.array([[0.5]])).min(axis=1)
     between = distances(domain, domain[[0, 5, 6]])
@@ -194,8 +194,8 @@ def test_where_no_point_lowers_the_fill_it_is_the_mean_distance():
     assert best_filler(np.array([1.0, 9.0, 1.0]), between, reach) == 2
 
 
-def test_the_greedy_variant_covers_better_for_the_same_money():
-    """What the dossier measured: the paper's design is many cheap points, and covers worse."""
+def test_the_greedy_variant_covers_better_at_the_same_cost():
+    """The design of the paper consists of many cheap points, and covers worse."""
     sides = (np.arange(10) + 0.5) / 10
     space = Space.from_rows([{"x1": float(a), "x2": float(b)} for a in sides for b in sides])
     points = np.array([[a, b] for a in sides for b in sides])
@@ -212,7 +212,7 @@ def test_the_greedy_variant_covers_better_for_the_same_money():
 
 
 # ---------------------------------------------------------------- the rest
-def test_before_any_cost_is_known_it_starts():
+def test_before_any_cost_is_known_it_follows_the_initial_design():
     proposal = CostEffectiveDesign().propose(known(LINE), np.random.default_rng(0))
     assert proposal.notes == {"phase": "start"}
     assert "the middle of the space" in proposal.because
@@ -233,7 +233,7 @@ def test_only_what_is_affordable_and_nothing_twice():
     assert CostEffectiveDesign().propose(belief, np.random.default_rng(0)).x is None
 
 
-def test_off_the_discretisation_something_affordable_is_still_found():
+def test_an_affordable_point_between_the_candidates_is_found():
     space = Space({"x": Float(2, 5), "z": Float(0, 1)})
     cost = Known(lambda p: 1 + 1e6 * (p["x"] - 2.7312) ** 2).bind(space)
     belief = known(space, cost={"cost": cost}, budget=Budget(1.0004))

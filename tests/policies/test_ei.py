@@ -30,7 +30,7 @@ def test_the_best_of_a_line():  # [line-contextual-ei]
     ("limit", "row"),
     [(1000, "A"), (100, "A"), (99, "B"), (35, "C"), (9, "D"), (2, "D")],
 )
-def test_blind_to_cost_but_not_to_what_is_left(limit, row):
+def test_it_ignores_costs_but_not_the_budget(limit, row):
     assert letter(EI(), toy(limit=limit)) == row
 
 
@@ -41,13 +41,13 @@ def test_nothing_is_proposed_when_nothing_is_affordable():
 
 
 @pytest.mark.parametrize(("left", "row"), [(1.001, 0), (0.999, 1)])
-def test_affordable_is_four_in_five(left, row):
+def test_affordable_means_a_probability_of_80_percent(left, row):
     # ln c ~ N(0, 0.5): P(c <= left) = 0.8 at left = exp(0.5 * 0.8416).
     limit = left * np.exp(0.5 * 0.8416212335729143)
     two = pool([1.0, 2.0], [0.5, 0.5], [1.0, 0.01], 1.5, cost_std=[0.5, 0.0], limit=limit)
     assert chosen(EI(), two) == row
 
 
-def test_of_equals_the_cheapest():
+def test_of_equal_points_the_cheapest():
     belief = pool([2.0, 1.0, 1.0, 1.0], [0.3] * 4, [1.0, 9.0, 4.0, 6.0], 1.5)
     assert chosen(EI(), belief) == 2

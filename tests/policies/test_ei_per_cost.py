@@ -88,7 +88,7 @@ def test_the_unit_of_cost_does_not_matter(seed):
         assert chosen(EIPerCost(alpha), belief) == chosen(EIPerCost(alpha), other)
 
 
-def test_an_uncertain_cost_is_what_it_costs_on_average():
+def test_an_uncertain_cost_counts_with_its_mean():
     # Medians 1 and 2; means 1 e^(1.5^2 / 2) = 3.08 and 2.
     two = pool([1.0, 1.0], [0.5, 0.5], [1.0, 2.0], 1.2, cost_std=[1.5, 0.0])
     assert chosen(EIPerCost(), two) == 1
@@ -97,6 +97,6 @@ def test_an_uncertain_cost_is_what_it_costs_on_average():
 
 
 @pytest.mark.parametrize("alpha", [-0.1, np.nan, np.inf])
-def test_a_senseless_exponent_is_refused(alpha):
-    with pytest.raises(InvalidInput, match="alpha is a finite number >= 0"):
+def test_an_invalid_exponent_is_refused(alpha):
+    with pytest.raises(InvalidInput, match="alpha must be a finite number of at least 0"):
         EIPerCost(alpha)

@@ -36,14 +36,16 @@ INDICES = {  # of A to E
 @pytest.mark.parametrize(("worth", "row"), [(1e-2, "D"), (1e-3, "C"), (1e-4, "C")])
 def test_choices_on_the_toy_pool(worth, row):  # [pool-gittins-indices]
     assert letter(Gittins(worth), toy()) == row
-    assert letter(Gittins(), toy(worth=worth)) == row  # the Optimizer's
+    assert letter(Gittins(), toy(worth=worth)) == row  # the setting
     assert letter(Gittins(worth), toy(worth=0.5)) == row  # its own comes first
-    assert letter(EIPerCost(), toy()) == "D"  # whatever the worth: same stop, another choice
+    assert letter(EIPerCost(), toy()) == "D"  # for any worth: the same stop, but another choice
 
 
 @pytest.mark.parametrize("worth", INDICES)
 @pytest.mark.parametrize("row", range(5))
-def test_an_index_is_the_sure_value_that_is_as_good(worth, row):  # [gittins-root] [pool-gittins-indices]
+def test_an_index_is_the_certain_value_that_is_as_good(
+    worth, row
+):  # [gittins-root] [pool-gittins-indices]
     """Against a value that is certain and free, whose index is itself, the choice switches at g."""
     index = INDICES[worth][row]
     for sure, choice in ((index + 1e-9, 0), (index - 1e-9, 1)):
@@ -77,7 +79,7 @@ def test_dynamic_decay_on_the_toy_pool():  # [pool-gittins-decay]
     proposal = Gittins().propose(with_note(0.1), np.random.default_rng(0))
     assert proposal.notes["worth"] == 0.00625
     assert chosen(Gittins(), with_note(0.1)) == 3
-    # Where going on is worth it the rate stays.
+    # The rate stays if some point is worth its cost.
     proposal = Gittins().propose(with_note(0.01), np.random.default_rng(0))
     assert proposal.notes["worth"] == 0.01
     proposal = Gittins().propose(with_note(0.0113339), np.random.default_rng(0))
@@ -103,12 +105,12 @@ def test_the_first_rate_is_a_tenth_of_the_scale_of_values_per_cost():
 
 @pytest.mark.parametrize("halvings", [0, 1, 2, 5])
 def test_dynamic_decay_on_the_line(halvings):
-    """Against max EI / c of a fine grid, whether the points of smallest g say enough or not."""
+    """Against max EI / c of a fine grid, whether or not the points of smallest g suffice."""
     belief = two_points(lambda x: 1 + 9 * x)
     grid = np.linspace(0, 1, 20001)[:, None]
     outlook = belief.outlook(grid)
     most = (log_ei(outlook.mean[:, 0], outlook.std, belief.best) - np.log(1 + 9 * grid[:, 0])).max()
-    for share in (0.55, 0.75, 0.97):  # of the most: what is left after the halvings
+    for share in (0.55, 0.75, 0.97):  # of the maximum, after the halvings
         worth = float(np.exp(most) * share * 2.0**halvings)
         first, last = belief.history
         noted = History((first, replace(last, notes={"worth": worth})))
@@ -117,7 +119,7 @@ def test_dynamic_decay_on_the_line(halvings):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_rate_ends_just_below_what_is_to_be_had(seed):
+def test_the_rate_ends_just_below_the_highest_ei_per_cost(seed):
     rng = np.random.default_rng(seed)
     log_most = rng.normal(-5.0, 10.0)
     worth = decayed(np.exp(log_most + 9.0), log_most, floor=0.0)
@@ -126,7 +128,7 @@ def test_the_rate_ends_just_below_what_is_to_be_had(seed):
     assert decayed(np.exp(log_most), log_most, floor=0.0) == pytest.approx(0.5 * np.exp(log_most))
 
 
-def test_there_is_a_floor_where_nothing_is_to_be_had():
+def test_the_rate_has_a_floor_if_no_improvement_is_expected():
     assert 0.5e-9 < decayed(0.1, -1e5, floor=1e-9) <= 1e-9
 
 
@@ -141,20 +143,20 @@ def test_worth_is_per_unit_of_the_first_resource_however_scarce_another_is():
         return known(rows, objective=objective, cost=cost, budget=budget, best=np.array([0.5]))
 
     seconds, dollars = np.array([1.0, 20.0, 80.0]), np.array([9.0, 5.0, 1.0])
-    # In shares of the scarcest the last row would be cheapest and not the dearest.
+    # In shares of the scarcest resource, the last row would be the cheapest.
     assert chosen(Gittins(0.01), about(usd=dollars, s=seconds)) == 2
     assert chosen(Gittins(0.01), about(s=seconds)) == 0
     assert chosen(Gittins(0.01), about(s=seconds, usd=dollars)) == 0
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_cost_times_ten_and_worth_through_ten_change_nothing(seed):
+def test_ten_times_the_cost_at_a_tenth_of_the_worth_changes_nothing(seed):
     belief = random_pool(np.random.default_rng(seed))
-    dear = pool(
+    expensive = pool(
         belief.objective.mean, belief.objective.std, 10 * np.exp(belief.cost["cost"].mean), 2.6
     )
     for worth in (1.0, 0.1, 1e-3, 1e-6):
-        assert chosen(Gittins(worth), belief) == chosen(Gittins(worth / 10), dear)
+        assert chosen(Gittins(worth), belief) == chosen(Gittins(worth / 10), expensive)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -178,14 +180,14 @@ def test_only_what_is_affordable():
     )
 
 
-def test_it_reads_the_worth_it_does_not_have():
+def test_it_reads_the_setting_if_it_has_no_worth_of_its_own():
     assert Gittins().reads == {"worth"}
     assert Gittins(0.1).reads == frozenset()
 
 
 # ---------------------------------------------------------------- boxes to open
 def expected_cost_of_playing(worth):
-    """E[cost] of opening boxes of P by index until the best is below the next one (dossier 10).
+    """E[cost] of opening boxes of P by index until the best value is below the next index.
 
     P(open k) = [best > g_k] prod_{j < k} P(f_j > g_k), in the order of the index.
     """
@@ -203,7 +205,7 @@ def test_the_expected_cost_of_playing():  # [pool-expected-cost]
         assert expected_cost_of_playing(worth) == pytest.approx(cost, rel=1e-8)
     for worth, budget in ((0.001551578156, 30.0), (0.0006149187044, 60.0)):
         assert expected_cost_of_playing(worth) == pytest.approx(budget, rel=1e-8)
-    jump = 0.001609034095  # EI / c of B: 20 is not to be had
+    jump = 0.001609034095  # EI / c of B; the expected cost jumps here and is never 20
     assert expected_cost_of_playing(jump - 1e-12) > 20 > expected_cost_of_playing(jump + 1e-12)
     costs = [expected_cost_of_playing(worth) for worth in np.geomspace(1e-6, 0.1, 60)]
     assert np.all(np.diff(costs) <= 0)
@@ -238,8 +240,8 @@ def test_policy_and_rule_play_by_the_index(worth):  # [pool-gittins-indices] [po
 
 
 @pytest.mark.parametrize("worth", [0.0, -1.0, np.nan, np.inf])
-def test_a_senseless_worth_is_refused(worth):
-    with pytest.raises(InvalidInput, match="worth is a positive number"):
+def test_an_invalid_worth_is_refused(worth):
+    with pytest.raises(InvalidInput, match="expected a positive, finite number"):
         Gittins(worth)
 
 
@@ -257,7 +259,7 @@ def test_of_a_large_table_the_row_of_smallest_index(n, budget):
         optimizer.add(space.decode(x), value, cost=float(np.exp(2 * x[0] - x[1])))
     learners = {"usd": LogGP()}
     belief = believe(space, optimizer.history, optimizer.ledger, learners=learners)
-    asked = optimizer.ask()
+    trial = optimizer.ask()
     rows = space.rows[n:]
     (mean, std), (cost, shortfall) = belief.objective.at(rows), belief.costs(rows)
     log_price = np.log(0.01) + expected_cost(*cost, belief.cap)
@@ -269,4 +271,4 @@ def test_of_a_large_table_the_row_of_smallest_index(n, budget):
         low, high = np.where(enough, low, g), np.where(enough, g, high)
     index = np.where(shortfall <= 0, high, np.inf)
     assert np.isfinite(index).sum() > 100
-    np.testing.assert_array_equal(asked.x, rows[np.argmin(index)])
+    np.testing.assert_array_equal(trial.x, rows[np.argmin(index)])

@@ -31,24 +31,24 @@ def test_the_seed_decides():
     assert np.abs(run(4, seed=1) - run(4, seed=2)).min() > 1e-6
 
 
-def test_what_cannot_be_afforded_is_passed_over():
+def test_unaffordable_points_are_skipped():
     cost = {"cost": Known(lambda p: p["x"]).bind(SPACE)}
     X = run(30, cost=cost, budget=Budget(3.5))
     assert X[:, 0].max() <= 0.5
     assert len(np.unique(X, axis=0)) == 30
 
 
-def test_a_table_is_gone_through_once():
+def test_each_row_of_a_table_is_proposed_once():
     X = run(40, space=line(40))
     assert len(np.unique(X)) == 40
 
 
-def test_it_says_where_it_is():
+def test_the_reason_names_the_point_and_the_hypercube():
     history = History(tuple(done(i, [i / 9, 0.5, 0.5], 1.0) for i in range(6)))
     proposal = LatinHypercube(4).propose(known(SPACE, history=history), np.random.default_rng(0))
     assert proposal.because == "point 3 of 4 of Latin hypercube 2"
 
 
-def test_a_block_without_points_is_refused():
-    with pytest.raises(InvalidInput, match="at least one point"):
+def test_an_empty_hypercube_is_refused():
+    with pytest.raises(InvalidInput, match="must be at least 1"):
         LatinHypercube(0)

@@ -29,7 +29,7 @@ def test_uniform_among_the_affordable():
     assert stats.kstest(2 * X[:, 0], "uniform").pvalue > 1e-3  # x up to 3.5 is half of the cube
 
 
-def test_a_sliver_of_affordable_points_is_found():
+def test_a_few_affordable_points_are_found():
     cost = Known(lambda p: 1 + 1e4 * (p["x"] - 2.7312) ** 2).bind(SPACE)
     X = draws(known(SPACE, cost={"cost": cost}, budget=Budget(1.0004)), 5)
     assert np.all(np.abs(2 + 3 * X[:, 0] - 2.7312) <= 2.1e-4)
@@ -41,7 +41,7 @@ def test_nothing_where_nothing_is_affordable():
     assert Random().propose(belief, np.random.default_rng(0)).x is None
 
 
-def test_a_table_is_drawn_without_putting_back():
+def test_a_table_is_drawn_without_replacement():
     space = line(200)  # more rows than are drawn at a time
     history = History()
     for i in range(200):
@@ -56,7 +56,7 @@ def test_rows_that_cannot_be_afforded_are_never_drawn():
     assert rows == {2, 3, 4}  # C, D and E of P
 
 
-def test_the_chance_of_affording_it_is_four_in_five():
+def test_affordable_means_a_probability_of_80_percent():
     space = line(2)
     cost = {"cost": Given(space.rows, np.zeros(2), np.array([0.5, 0.6]))}
     belief = known(space, cost=cost, budget=Budget(np.exp(0.55 * 0.8416)))

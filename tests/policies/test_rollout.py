@@ -6,7 +6,7 @@ import pytest
 from beliefs import done, known, line, two_points
 
 from farthing import Budget, Float, History, InvalidInput, Ledger, Optimizer, Space, Study
-from farthing.acquisition.lookahead import draws, gains, lay
+from farthing.acquisition.lookahead import draws, gains, joint_posterior
 from farthing.acquisition.scores import log_ei_per_cost, maximise_score
 from farthing.acquisition.search import is_among
 from farthing.core.suggest import believed
@@ -14,13 +14,13 @@ from farthing.cost import Known
 from farthing.models.gp import Hyper, build
 from farthing.policies import EI, EIPerCost, Rollout, rollout
 from farthing.policies.rollout import (
-    MOVES,
     PATHS,
-    SKETCHES,
+    PROMISING,
+    SCREENING_PATHS,
     Lookahead,
-    furthest,
+    best_first_point,
     inner_points,
-    polish,
+    refine,
 )
 
 
@@ -73,7 +73,7 @@ def looking_ahead(belief, horizon, seed=0):
 # ---------------------------------------------------------------- special cases
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("limit", [3.0, 60.0])
-def test_one_evaluation_ahead_is_ei_among_what_is_affordable(seed, limit):
+def test_one_evaluation_ahead_is_ei_among_the_affordable(seed, limit):
     for belief in (wavy(seed, limit=limit), priced_table(seed)):
         here, there = proposed(Rollout(horizon=1), belief), proposed(EI(), belief)
         np.testing.assert_array_equal(here.x, there.x)
@@ -110,7 +110,7 @@ def test_a_constant_cost_and_no_budget_is_the_rollout_of_ei():
 
 
 def test_it_restricts_or_truncates():
-    """Where the base policy wants what it cannot afford, a path ends or takes something else."""
+    """If the base policy chooses an unaffordable point, a path ends or takes another point."""
     belief = two_points(lambda x: 1 + 2 * x, budget=Budget(3.5))
     restricted, truncated = (proposed(Rollout(2, how), belief) for how in ("restrict", "truncate"))
     assert (restricted.x, truncated.x) == ([0.0], [1.0])
@@ -118,9 +118,9 @@ def test_it_restricts_or_truncates():
     assert truncated.score == pytest.approx(0.2729314449, rel=1e-6)  # EI alone: 0.5 is left
 
 
-def test_the_dear_point_comes_before_the_money_is_gone():
-    """Figure 3 of the paper: after a cheap point, which pays more per cost, the dear and better
-    one could not be afforded.
+def test_the_expensive_point_comes_before_the_budget_is_spent():
+    """Figure 3 of the paper: the cheap point improves more per cost, but after it the expensive
+    and better point would not be affordable.
     """
     space = line(9)
     prices = {0: 10.0} | dict.fromkeys(range(1, 9), 1.0)
@@ -135,8 +135,8 @@ def test_the_dear_point_comes_before_the_money_is_gone():
     )
     assert prices[space.decode(proposed(EIPerCost(), belief).x)["row"]] == 1.0
     assert prices[space.decode(proposed(Rollout(2), belief).x)["row"]] == 10.0
-    rich = replace(belief, ledger=Ledger.of(Budget(100.0)))
-    ahead = proposed(Rollout(2), rich)
+    plenty = replace(belief, ledger=Ledger.of(Budget(100.0)))
+    ahead = proposed(Rollout(2), plenty)
     assert ahead.score > 1.1 * proposed(Rollout(2), belief).score
 
 
@@ -151,10 +151,10 @@ def test_the_proposal_gains_no_less_than_the_base_policy_on_50_beliefs():
         first = proposed(EIPerCost(), belief).x
         rows = maximise_score(belief, log_ei_per_cost(0.0), np.random.default_rng(0)).X
         moves = np.array([int(np.flatnonzero((rows == p).all(axis=1))[0]) for p in (x, first)])
-        ground = lay(belief, rows, np.ones(len(rows), dtype=bool))
+        joint = joint_posterior(belief, rows, np.ones(len(rows), dtype=bool))
         base = (1.0,) * (horizon - 2) + (0.0,)
         drawn = draws(2048, horizon, 1, np.random.default_rng([seed, 7]))
-        rolled, own = gains(ground, moves, drawn, base)
+        rolled, own = gains(joint, moves, drawn, base)
         error = (rolled - own).std() / np.sqrt(len(own))
         assert rolled.mean() >= own.mean() - 4 * error - 1e-9
         better += rolled.mean() > 1.01 * own.mean()
@@ -162,12 +162,12 @@ def test_the_proposal_gains_no_less_than_the_base_policy_on_50_beliefs():
 
 
 @pytest.mark.parametrize("horizon", [2, 4])
-def test_twice_as_many_inner_points_hardly_move_the_value(horizon):
+def test_twice_as_many_inner_points_hardly_change_the_value(horizon):
     moved = []
     for seed in range(4):
         belief = wavy(seed, d=4, n=50)
         ahead, certain, found = looking_ahead(belief, horizon, seed)
-        best = furthest(ahead, certain, np.random.default_rng(seed))
+        best = best_first_point(ahead, certain, np.random.default_rng(seed))
         more = inner_points(belief, *found, ahead.base, np.random.default_rng([seed, 1]))
         twice = replace(ahead, inner=np.vstack([ahead.inner, more]))
         moved.append(twice.at(best.X).score[0] - ahead.at(best.X).score[0])
@@ -175,7 +175,7 @@ def test_twice_as_many_inner_points_hardly_move_the_value(horizon):
 
 
 def test_the_inner_points_are_as_good_as_many_more():
-    """Found by paths, they gain as much as eight times as many that were not."""
+    """Points found by pilot paths gain as much as eight times as many random points."""
     for seed in range(3):
         belief = wavy(seed, d=3, n=20)
         ahead, certain, _ = looking_ahead(belief, 3, seed)
@@ -186,7 +186,7 @@ def test_the_inner_points_are_as_good_as_many_more():
 
 
 def test_sobol_points_are_whole_nets(monkeypatch):
-    """Of n = 2^k points one is in each of n equal intervals, of another n not (Sobol' 1967)."""
+    """Only n = 2^k points have one point in each of n equal intervals (Sobol' 1967)."""
     sizes = []
 
     def watched(make):
@@ -195,12 +195,12 @@ def test_sobol_points_are_whole_nets(monkeypatch):
     for name in ("sobol", "draws"):
         monkeypatch.setattr(rollout, name, watched(getattr(rollout, name)))
     proposed(Rollout(horizon=2), wavy(0))
-    assert len(sizes) >= 3  # points of the space, scouts, paths
+    assert len(sizes) >= 3  # points of the space, pilot paths, paths
     assert all(size.bit_count() == 1 for size in sizes)
 
 
-def test_polishing_pays():
-    """Judged by other draws: never worse but for luck, and better on average."""
+def test_refining_improves_the_value():
+    """Judged with other draws, it is hardly ever worse, and better on average."""
     gained = []
     for seed in range(8):
         belief = wavy(seed, d=3, n=12)
@@ -208,7 +208,7 @@ def test_polishing_pays():
         rng = np.random.default_rng(seed)
         x = certain[0]
         start = float(np.exp(ahead.at(x[None]).score[0]))
-        end, value = polish(ahead, x, start, rng)
+        end, value = refine(ahead, x, start, rng)
         assert value >= start
         judge = replace(ahead, drawn=draws(1024, 2, 1, np.random.default_rng([seed, 3])))
         before, after = judge.at(np.stack([x, end])).score
@@ -218,19 +218,19 @@ def test_polishing_pays():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_promises_most_is_looked_at_more_closely(seed):
-    """Of sixty rows, more than are looked at; what is looked at in any case is a poor one."""
+def test_the_most_promising_points_are_simulated_with_all_paths(seed):
+    """Only some of sixty rows are simulated; the one that is always simulated is the worst."""
     belief = priced_table(seed, size=60, limit=8.0)
     ahead, _, _ = looking_ahead(belief, 2)
     allowed = np.flatnonzero(
         (belief.costs(ahead.inner)[1] <= 0) & ~is_among(ahead.inner, belief.tried)
     )
-    assert len(allowed) > 2 * MOVES
-    value, sketched = ahead.of_inner(allowed), ahead.of_inner(allowed, SKETCHES)
-    poor = ahead.inner[allowed[[np.argmin(value)]]]
-    found = furthest(ahead, poor, np.random.default_rng(0))
-    assert found.score[0] >= value[np.argmax(sketched)] > np.median(value)
-    assert found.score[0] in value[np.argsort(-sketched)[:MOVES]]
+    assert len(allowed) > 2 * PROMISING
+    value, rough = ahead.of_inner(allowed), ahead.of_inner(allowed, SCREENING_PATHS)
+    worst = ahead.inner[allowed[[np.argmin(value)]]]
+    found = best_first_point(ahead, worst, np.random.default_rng(0))
+    assert found.score[0] >= value[np.argmax(rough)] > np.median(value)
+    assert found.score[0] in value[np.argsort(-rough)[:PROMISING]]
 
 
 def test_the_score_is_the_value():
@@ -240,22 +240,22 @@ def test_the_score_is_the_value():
     judge = replace(ahead, drawn=draws(2048, 3, 1, np.random.default_rng(4)))
     value = np.exp(judge.at(proposal.x[None]).score[0])
     assert proposal.score == pytest.approx(value, rel=0.05)
-    assert "of 3 evaluations, this one first" in proposal.because
+    assert "improvement of this and the next 2 evaluations together" in proposal.because
 
 
-# ---------------------------------------------------------------- awkward circumstances
+# ---------------------------------------------------------------- special circumstances
 def test_the_budget_may_pay_for_less_than_the_horizon():
     belief = wavy(0, limit=60.0)
     some = belief.space.sample(500, np.random.default_rng(0))
     cheapest = np.exp(belief.costs(some)[0].mean.min())
-    poor = replace(belief, ledger=Ledger.of(Budget(3.0 * cheapest)))
-    proposal = proposed(Rollout(horizon=8), poor)
+    little = replace(belief, ledger=Ledger.of(Budget(3.0 * cheapest)))
+    proposal = proposed(Rollout(horizon=8), little)
     assert belief.costs(proposal.x[None])[0].mean < np.log(3.0 * cheapest)
-    beggar = replace(belief, ledger=Ledger.of(Budget(1e-6 * cheapest)))
-    assert proposed(Rollout(horizon=8), beggar).x is None
+    nothing = replace(belief, ledger=Ledger.of(Budget(1e-6 * cheapest)))
+    assert proposed(Rollout(horizon=8), nothing).x is None
 
 
-def test_running_trials_are_fantasies():
+def test_running_trials_are_fantasised():
     optimizer = Optimizer(
         Space({"x": Float(0, 1), "z": Float(0, 1)}), budget=200.0, policy=Rollout(3), seed=4
     )
@@ -269,7 +269,7 @@ def test_running_trials_are_fantasies():
     assert believed(optimizer._settings, optimizer._look()).best.shape == (10,)
 
 
-def test_it_is_kept_in_a_database(tmp_path):
+def test_it_is_stored_in_a_database(tmp_path):
     url = f"sqlite:///{tmp_path / 'study.db'}"
     space = {"x": Float(0, 1)}
     policy = Rollout(3, base=(0.5, 0.0))
@@ -278,34 +278,34 @@ def test_it_is_kept_in_a_database(tmp_path):
 
 
 @pytest.mark.parametrize("horizon", [0, -1, 2.0, 1.5, True, "2", None])
-def test_a_senseless_horizon_is_refused(horizon):
-    with pytest.raises(InvalidInput, match="a whole number of at least 1"):
+def test_an_invalid_horizon_is_refused(horizon):
+    with pytest.raises(InvalidInput, match="must be a whole number of at least 1"):
         Rollout(horizon)
 
 
-def test_other_senseless_settings_are_refused():
+def test_other_invalid_settings_are_refused():
     with pytest.raises(InvalidInput, match='expected "restrict" or "truncate"'):
         Rollout(2, "shrug")
-    with pytest.raises(InvalidInput, match="1 scores for the 2 steps after the first"):
+    with pytest.raises(InvalidInput, match="got 1 scores for the 2 steps after the first"):
         Rollout(3, base=(0.0,))
     for score in (-1.0, np.nan, "EI", None, True):
-        with pytest.raises(InvalidInput, match="neither a number a >= 0"):
+        with pytest.raises(InvalidInput, match="expected a number a >= 0"):
             Rollout(2, base=(score,))
 
 
 # ---------------------------------------------------------------- speed
 def test_four_ahead_takes_a_few_dozen_times_as_long_as_ei():
-    """128 paths from each move, n = 50, d = 4. The limit is 40; a busy machine may double it."""
+    """128 paths per point, n = 50, d = 4. The limit is 40; a busy machine may double it."""
     belief = wavy(0, d=4, n=50)
     assert PATHS >= 128
 
     def seconds(policy):
-        begun = time.process_time()
+        start = time.process_time()
         proposed(policy, belief)
-        return time.process_time() - begun
+        return time.process_time() - start
 
     pairs = []
-    while len(pairs) < 25:  # at least five, and more where neither had a quiet moment yet
+    while len(pairs) < 25:  # at least five, and more on a busy machine
         pairs.append((seconds(Rollout(4)), seconds(EI())))
         rollout, ei = (min(column) for column in zip(*pairs, strict=True))
         if len(pairs) >= 5 and rollout < 80 * ei:

@@ -37,7 +37,7 @@ def test_every_cell_has_one_of_the_first_rows():
     assert len(cells) > 48  # of 64, where random points would fill 41
 
 
-def test_what_cannot_be_afforded_is_passed_over():
+def test_unaffordable_points_are_skipped():
     cost = {"cost": Known(lambda p: p["x"]).bind(SPACE)}
     X = run(30, cost=cost, budget=Budget(3.5))
     assert X[:, 0].max() <= 0.5
@@ -47,6 +47,6 @@ def test_what_cannot_be_afforded_is_passed_over():
     np.testing.assert_array_equal(X[0], first)
 
 
-def test_a_table_is_gone_through_once():
+def test_each_row_of_a_table_is_proposed_once():
     X = run(40, space=line(40))
     assert len(np.unique(X)) == 40

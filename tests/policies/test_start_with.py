@@ -11,27 +11,27 @@ POINTS = [{"x": 3.0, "kind": "b"}, {"x": 4.5, "kind": "a"}, {"x": 2.0, "kind": "
 @pytest.mark.parametrize("noisy", [False, True])
 def test_the_given_points_come_first_once_each_and_in_order(noisy):
     optimizer = Optimizer(SPACE, policy=StartWith(POINTS, then=Random()), noisy=noisy)
-    asked = []
+    suggested = []
     for _ in range(5):
         trial = optimizer.ask()
-        asked.append(trial.params)
+        suggested.append(trial.params)
         optimizer.tell(trial, trial.params["x"])
-    assert asked[:3] == POINTS
-    assert all(params not in POINTS for params in asked[3:])
+    assert suggested[:3] == POINTS
+    assert all(params not in POINTS for params in suggested[3:])
     history = optimizer.history
-    assert history[1].because == "point 2 of the 3 given to start with"
+    assert history[1].because == "point 2 of 3 that the user gave to start with"
     assert [trial.is_start for trial in history] == [True, True, True, False, False]
 
 
-def test_asked_at_once_they_differ():
+def test_points_of_a_batch_differ():
     optimizer = Optimizer(SPACE, policy=StartWith(POINTS, then=Random()))
     assert [trial.params for trial in optimizer.ask(4)][:3] == POINTS
 
 
-def test_then_the_other_policy_goes_on_as_if_it_had_begun():
-    def run(policy, told):
+def test_then_the_next_policy_continues_as_if_it_had_started():
+    def run(policy, given):
         optimizer = Optimizer(SPACE, policy=policy, seed=3)
-        for params in POINTS[:told]:
+        for params in POINTS[:given]:
             optimizer.add(params, params["x"] ** 2)
         for _ in range(6):
             trial = optimizer.ask()
@@ -42,13 +42,13 @@ def test_then_the_other_policy_goes_on_as_if_it_had_begun():
     np.testing.assert_array_equal(run(StartWith(POINTS, then=EI()), 3), alone)
 
 
-def test_what_was_evaluated_elsewhere_is_not_asked_again():
+def test_an_imported_point_is_not_suggested_again():
     optimizer = Optimizer(SPACE, policy=StartWith(POINTS, then=Random()))
     optimizer.add(POINTS[0], 1.0)
     assert optimizer.ask().params == POINTS[1]
 
 
-def test_what_is_not_affordable_is_left_out():
+def test_unaffordable_points_are_skipped():
     optimizer = Optimizer(
         SPACE, budget=4.0, cost=lambda p: p["x"], policy=StartWith(POINTS, then=EI())
     )
@@ -59,18 +59,17 @@ def test_what_is_not_affordable_is_left_out():
     assert optimizer.ask().params == POINTS[2]
 
 
-def test_it_is_what_comes_then():
+def test_it_needs_what_the_next_policy_needs():
     for policy in (EI(), CArBO(), Gittins(), Random()):
         both = StartWith(POINTS, then=policy)
-        assert (both.needs, both.reads, both.models) == (
+        assert (both.needs, both.reads) == (
             policy.needs - {"model"},  # the given points need none
-            policy.reads,
-            policy.models,
+            policy.reads | (policy.needs & {"model"}),
         )
 
 
 def test_bad_points_are_refused():
-    with pytest.raises(InvalidInput, match="at least one point"):
+    with pytest.raises(InvalidInput, match="there are no points"):
         StartWith([], then=EI())
     optimizer = Optimizer(SPACE, policy=StartWith([{"x": 9.0, "kind": "a"}], then=EI()))
     with pytest.raises(InvalidInput, match="x"):

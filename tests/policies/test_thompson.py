@@ -23,7 +23,7 @@ def paths(belief, X, count):
     return -np.array([surface(belief, np.random.default_rng(i)).at(X).score for i in range(count)])
 
 
-def test_futures_have_the_posterior_mean_and_covariance():
+def test_samples_have_the_posterior_mean_and_covariance():
     belief = on_the_grid()
     count = 1000
     f = paths(belief, GRID, count)
@@ -34,7 +34,7 @@ def test_futures_have_the_posterior_mean_and_covariance():
     assert np.all(np.abs(np.cov(f.T) - covariance) < 4.5 * error)
 
 
-def test_futures_go_through_the_data():
+def test_samples_go_through_the_data():
     f = paths(on_the_grid(), np.array([[0.2], [0.8]]), 20)
     np.testing.assert_allclose(f, np.tile([0.5, -0.1], (20, 1)), atol=0.01)  # the noise is 1e-3
 
@@ -45,9 +45,9 @@ def test_each_row_is_chosen_as_often_as_it_is_the_minimum():
     rows = [Thompson().propose(belief, np.random.default_rng(i)).x[0] for i in range(count)]
     chosen = np.array([rows.count(x) for x in GRID[:, 0]]) / count
     sample = belief.objective.sample(GRID, 40_000, np.random.default_rng(0))
-    wanted = np.bincount(sample.argmin(axis=1), minlength=5) / 40_000
-    error = np.sqrt(wanted * (1 - wanted) / count) + 1e-3
-    assert np.all(np.abs(chosen - wanted) < 4 * error)
+    expected = np.bincount(sample.argmin(axis=1), minlength=5) / 40_000
+    error = np.sqrt(expected * (1 - expected) / count) + 1e-3
+    assert np.all(np.abs(chosen - expected) < 4 * error)
 
 
 def mixed(limit=None):

@@ -117,7 +117,7 @@ def numerics_only_minimise(module: Module) -> list[str]:
     if module.layer not in NUMERICS:
         return []
     return [
-        f"{node.arg!r} is an argument in line {node.lineno}: the sign is flipped at the front door"
+        f"{node.arg!r} is an argument in line {node.lineno}: only the public API flips the sign"
         for node in ast.walk(module.tree)
         if isinstance(node, ast.arg) and node.arg in ("maximize", "maximise")
     ]
@@ -162,7 +162,7 @@ def asks_no_policy_what_it_is(module: Module) -> list[str]:
         return last_name(thing) in ("policy", "rule") or bool(names & METHODS)
 
     calls = module.calls("isinstance", "issubclass")
-    return [f"{ast.unparse(call)}: give the seam a word instead" for call in calls if asks(call)]
+    return [f"{ast.unparse(call)}: extend the protocol instead" for call in calls if asks(call)]
 
 
 def exceptions_live_in_errors(module: Module) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the pages say is so: code runs, links lead somewhere, names exist, methods are listed."""
+"""The pages are correct: code runs, links, paths and names exist, every method is listed."""
 
 import ast
 import importlib
@@ -23,10 +23,15 @@ PACKAGE = REPO / "src" / "farthing"
 README = REPO / "README.md"
 NOTATION = REPO / "docs" / "notation.md"
 PAGES = sorted([*REPO.glob("*.md"), *(REPO / "docs").rglob("*.md")])
+PAGES.append(REPO / "benchmarks" / "README.md")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FILE = re.compile(
+    r"(?<![\w./-])(?:tests|src|benchmarks|examples|docs)/[\w./-]+\.(?:py|sh|md|jsonl?)\b"
+)
+BENCHMARK = re.compile(r"-m (benchmarks[.\w]*\w)")
 
-# Written in pieces, so that this file does not hold what it looks for.
+# Built from parts so that this file does not contain what the test searches for.
 MACHINE_PATHS = [f"/{folder}/" for folder in ("work", "root", "home", "Users")]
 FOLDERS = (".ci", "benchmarks", "docs", "examples", "src", "tests")
 
@@ -44,8 +49,8 @@ def python_blocks(page: str) -> list[str]:
     return [code for language, code in FENCE.findall(page) if language == "python"]
 
 
-def unhurried(code: str) -> str:
-    """So many trials instead of seconds, into which a busy machine may fit none."""
+def without_deadline(code: str) -> str:
+    """Replace a budget of seconds by four trials: a busy machine may fit no trial into seconds."""
     return re.sub(r"(budget[= ])(\"?)\d+s\b\"?", r"\1'9m, 4 trials'", code)
 
 
@@ -54,8 +59,22 @@ def broken_links(page: str, folder: Path) -> list[str]:
     return [target for target in targets if target and not (folder / target).exists()]
 
 
+def missing_files(page: str) -> list[str]:
+    """The files and `python -m benchmarks...` modules that a page names and that do not exist.
+
+    A name with `my_method` is one that the reader creates.
+    """
+    files = [name for name in FILE.findall(page) if "my_method" not in name]
+    missing = [name for name in files if not (REPO / name).exists()]
+    for module in BENCHMARK.findall(page):
+        path = REPO / module.replace(".", "/")
+        if not path.with_suffix(".py").exists() and not (path / "__main__.py").exists():
+            missing.append(module)
+    return missing
+
+
 def methods() -> Iterator[str]:
-    """The one class of every policy and every stopping rule."""
+    """The names that the modules of policies and stopping rules export."""
     for path in sorted([*PACKAGE.glob("policies/*.py"), *PACKAGE.glob("stopping/*.py")]):
         for node in ast.parse(text(path)).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
@@ -63,7 +82,7 @@ def methods() -> Iterator[str]:
 
 
 def notation_rows(page: str) -> Iterator[tuple[list[str], list[str]]]:
-    """The names and the files of every table row: its second column, and its last."""
+    """The names (second column) and the files (last column) of every table row."""
     for line in page.splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) > 2 and (files := re.findall(r"`([\w/]+\.py)`", cells[-1])):
@@ -71,7 +90,7 @@ def notation_rows(page: str) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def identifiers(code: str) -> set[str]:
-    """Every name that occurs in code, not in its strings or comments."""
+    """Every name in the code, without its strings and comments."""
     fields = ("id", "attr", "arg", "name")
     nodes = list(ast.walk(ast.parse(code)))
     return {n for node in nodes for f in fields if isinstance(n := getattr(node, f, None), str)}
@@ -82,16 +101,16 @@ def test_readme_code_runs(tmp_path, monkeypatch):
     blocks = python_blocks(text(README))
     assert blocks
     names = {"__name__": "__main__"}
-    for block in blocks:  # in one namespace, as somebody reading downwards would paste them
+    for block in blocks:  # in one namespace: a block may use names of the blocks above it
         exec(compile(block, "README.md", "exec"), names)
 
 
-# These have a test of their own: names below, neighbours in tests/integrations/test_page.py.
-ELSEWHERE = {"names", "neighbours"}
+# Two pages have their own test: names below, neighbours in tests/integrations/test_page.py.
+TESTED_SEPARATELY = {"names", "neighbours"}
 LESSONS = sorted(
     page.stem
     for page in (REPO / "docs").glob("*.md")
-    if python_blocks(text(page)) and page.stem not in ELSEWHERE
+    if python_blocks(text(page)) and page.stem not in TESTED_SEPARATELY
 )
 
 
@@ -101,20 +120,20 @@ def test_the_code_of_a_lesson_runs(lesson, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["train.py"])
     names = {"__name__": "__main__"}
     for block in python_blocks(text(REPO / "docs" / f"{lesson}.md")):
-        exec(compile(unhurried(block), lesson, "exec"), names)
+        exec(compile(without_deadline(block), lesson, "exec"), names)
 
 
-def test_no_block_is_in_a_language_that_nothing_checks():
-    languages = {page.name: {each for each, _ in FENCE.findall(text(page))} for page in PAGES}
-    # What is no program: what a shell prints, trees, a configuration. `py` is on one page only.
+def test_every_block_is_in_a_language_that_a_test_checks():
+    languages = {page: {each for each, _ in FENCE.findall(text(page))} for page in PAGES}
+    # `text` is output and trees, `toml` a configuration. Only one page has `py`.
     assert {
         page for page, each in languages.items() if each - {"python", "sh", "text", "toml"}
-    } == {"neighbours.md"}
+    } == {REPO / "docs" / "neighbours.md"}
     assert set(LESSONS) >= {"first_study", "money", "parallel", "seeing", "stopping", "study"}
 
 
 def commands(block: str) -> list[list[str]]:
-    """The words of each `farthing ...` of a block, without those of a trial's own command."""
+    """The words of each `farthing ...` of a block, without the command of a trial."""
     lines = re.sub(r"\\\n", " ", block).splitlines()
     words = [shlex.split(line, comments=True) for line in lines]
     words += [shlex.split(each) for line in words for each in line if " farthing " in each]
@@ -130,25 +149,26 @@ def commands(block: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(REPO).as_posix())
 def test_the_commands_of_a_page_are_commands(page):
-    told = [
+    found = [
         words
         for kind, block in FENCE.findall(text(page))
         if kind == "sh"
         for words in commands(block)
     ]
-    for name, *options in told:
+    for name, *options in found:
         command = app.get_command(click.Context(app), name)
         assert command is not None, f"{page.name}: farthing {name}"
-        command.make_context(name, list(options))  # raises where an option is none
+        command.make_context(name, list(options))  # raises if an option does not exist
 
 
-def test_what_is_hurried_is_seen():
+def test_without_deadline_replaces_only_budgets_of_seconds():
     assert (
-        unhurried('minimize(f, space, budget="2s")') == "minimize(f, space, budget='9m, 4 trials')"
+        without_deadline('minimize(f, space, budget="2s")')
+        == "minimize(f, space, budget='9m, 4 trials')"
     )
-    assert unhurried("run --budget 10s --param") == "run --budget '9m, 4 trials' --param"
+    assert without_deadline("run --budget 10s --param") == "run --budget '9m, 4 trials' --param"
     kept = 'budget="$5"; budget="2h"; --budget 10m; budget="9 trials"'
-    assert unhurried(kept) == kept
+    assert without_deadline(kept) == kept
 
 
 def test_the_first_study_from_a_shell_runs(tmp_path):
@@ -160,7 +180,7 @@ def test_the_first_study_from_a_shell_runs(tmp_path):
             "sh",
             "-e",
             "-c",
-            unhurried(block).replace("explain 7", "explain 3"),
+            without_deadline(block).replace("explain 7", "explain 3"),
         ],
         cwd=tmp_path,
         env={
@@ -234,7 +254,7 @@ def test_changelog_has_this_version():
     assert re.search(heading, text(REPO / "CHANGELOG.md"), re.MULTILINE)
 
 
-def test_whoever_cites_it_cites_this_version():
+def test_the_citation_has_this_version():
     assert f"\nversion: {__version__}\n" in text(REPO / "CITATION.cff")
 
 
@@ -243,21 +263,30 @@ def test_links_lead_somewhere(page):
     assert broken_links(text(page), page.parent) == []
 
 
-def test_no_file_knows_the_machine_it_was_written_on():
-    # Walked rather than asked of git: a bare machine may have the clone and no git.
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "CHANGELOG.md"],  # it names files of old versions
+    ids=lambda path: path.relative_to(REPO).as_posix(),
+)
+def test_the_files_and_benchmarks_that_a_page_names_exist(page):
+    assert missing_files(text(page)) == []
+
+
+def test_no_file_contains_a_path_of_the_machine_it_was_written_on():
+    # Not with `git ls-files`: the machine may have no git.
     files = [path for path in REPO.iterdir() if path.is_file()]
     files += [path for folder in FOLDERS for path in (REPO / folder).rglob("*") if path.is_file()]
-    told = {
+    found = {
         path.relative_to(REPO).as_posix(): mark
         for path in files
         if "__pycache__" not in path.parts
         for mark in MACHINE_PATHS
         if mark.encode() in path.read_bytes()
     }
-    assert told == {}
+    assert found == {}
 
 
-def test_the_readers_here_see_what_is_planted(tmp_path):
+def test_the_parsers_of_this_file_find_planted_errors(tmp_path):
     (tmp_path / "here.md").touch()
     page = "[a](here.md#top) [b](gone.md) [c](https://x.org/y.md) `[d](code.md)` ![e](gone.png)\n"
     assert broken_links(page, tmp_path) == ["gone.md", "gone.png"]
@@ -271,3 +300,9 @@ def test_the_readers_here_see_what_is_planted(tmp_path):
         ["d"],
     ]
     assert identifiers("def f(x): return x.y + z") == {"f", "x", "y", "z"}
+    page = "`tests/project/test_docs.py::test_x`, `src/farthing/gone.py`, tests/gone.py. tests/gone"
+    assert missing_files(page) == ["src/farthing/gone.py", "tests/gone.py"]
+    page = (
+        "`python -m benchmarks.speed` `-m benchmarks.gone --x`, python3 -m benchmarks.speed.gone."
+    )
+    assert missing_files(page) == ["benchmarks.gone", "benchmarks.speed.gone"]

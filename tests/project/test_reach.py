@@ -35,11 +35,14 @@ WAY = {
 ELSEWHERE = {
     "farthing.running.function": {"pickle", "importlib", "cloudpickle", "import_module", "execve"},
     "farthing.running.command": {"execve"},  # the command that is tuned, without a shell
-    "farthing.running.guard": {"ctypes", "fork"},  # prctl; the evaluation
-    "farthing.running.plumbing": {"fork"},  # the guard
+    "farthing.running.supervisor": {"ctypes", "fork"},  # prctl; the evaluation
+    "farthing.running.pipes": {"fork"},  # the supervisor process
     "farthing.running.child": {"fork"},
     "farthing.dashboard.watcher": {"concurrent"},  # threads that look
-    "farthing.running.process_pool": {"multiprocessing"},  # workers
+    "farthing.running.pool": {"multiprocessing"},  # workers
+    "farthing.running.process_pool": {"multiprocessing"},
+    "farthing.running.thread_pool": {"multiprocessing"},  # connections only
+    "farthing.running.signals": {"multiprocessing"},  # connections only
     "farthing.cli.methods": {"importlib", "pkgutil", "import_module"},  # what is typed there
     "farthing.view.report.page": {"importlib"},  # importlib.resources: our own style sheet
     "farthing.dashboard.app": {"importlib"},

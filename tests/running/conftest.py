@@ -1,4 +1,4 @@
-"""An evaluation in one line, and no process left behind by any test."""
+"""Fixtures that run evaluations and kill the processes that a test leaves."""
 
 import signal
 import time
@@ -18,7 +18,7 @@ def pids(tmp_path):
 
 @pytest.fixture
 def evaluate():
-    """Evaluates in a process group."""
+    """Evaluates a task in a process group."""
 
     def run(task, params=None, *, number=7, seed=3, timeout=PATIENCE, grace=5.0, **allowance):
         allowed = {"tick": 0.5, "may_go_on": lambda usage: None, **allowance}
@@ -30,7 +30,7 @@ def evaluate():
 
 @pytest.fixture
 def sleeps(pids):
-    """Makes an objective that sleeps, and so do its children."""
+    """Makes an objective that sleeps, with descendants that sleep."""
 
     def sleeping(*, ignoring=(), descendants=0, before=None, first=None):
         def sleep(first=None):

@@ -1,4 +1,4 @@
-"""Commands: what arrives at the program, and what is made of what it writes."""
+"""Commands: the arguments of the program, and the result from its output."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def script(code, *arguments, **settings):
     return CommandTask([*PYTHON, "-c", code, *arguments], **settings)
 
 
-# ── the template ───────────────────────────────────────────────────────────────────────────
+# ── the template ─────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def script(code, *arguments, **settings):
         ("{learning-rate.x}", "2"),
     ],
 )
-def test_what_is_a_placeholder(part, expected):
+def test_placeholders_are_replaced(part, expected):
     params = {"lr": 0.1, "name": "a b", "learning-rate.x": 2}
     assert CommandTask(["p", part]).filled(params) == ["p", expected]
 
@@ -60,11 +60,11 @@ def test_values_as_text(value, text):
     assert CommandTask(["p", "{x}"]).filled({"x": value}) == ["p", text]
 
 
-def test_a_value_is_never_read_again():
+def test_a_placeholder_in_a_value_is_not_replaced():
     assert CommandTask(["p", "{a}"]).filled({"a": "{b}", "b": "no"}) == ["p", "{b}"]
 
 
-def test_an_optional_argument_is_left_out_whole():
+def test_an_optional_argument_is_omitted_as_a_whole():
     task = CommandTask(["p", "--momentum={momentum?}", "end"])
     assert task.filled({}) == ["p", "end"]
     assert task.filled({"momentum": 0.9}) == ["p", "--momentum=0.9", "end"]
@@ -81,7 +81,7 @@ def test_placeholders():
 
 
 @pytest.mark.parametrize("argv", [[], "python train.py", [""], ["p", 3]])
-def test_what_is_no_command(argv):
+def test_invalid_commands(argv):
     with pytest.raises(InvalidInput):
         CommandTask(argv)
 
@@ -106,14 +106,14 @@ NASTY = [
 ]
 
 
-def test_values_arrive_as_they_are_each_in_one_argument(evaluate):
+def test_each_value_arrives_unchanged_in_one_argument(evaluate):
     code = 'import json, sys; print(json.dumps({"value": 1, "failed": json.dumps(sys.argv[1:])}))'
     params = {f"p{i}": text for i, text in enumerate(NASTY)}
     finished = evaluate(script(code, *(f"{{{name}}}" for name in params)), params)
     assert json.loads(finished.error) == NASTY
 
 
-def test_what_the_environment_tells(evaluate):
+def test_environment_variables(evaluate):
     code = (
         "import json, os; e = os.environ; p = json.loads(e['FARTHING_PARAMS']);"
         "seen = [p, e['FARTHING_TRIAL'], e['FARTHING_SEED'], e['MINE'], e['HOME'] != '']\n"
@@ -121,11 +121,11 @@ def test_what_the_environment_tells(evaluate):
     )
     params = {"lr": np.float64(0.1), "n": np.int64(2), "s": 'a"b\n'}
     finished = evaluate(script(code, env={"MINE": "yes"}), params, number=12, seed=99)
-    told = [{"lr": 0.1, "n": 2, "s": 'a"b\n'}, "12", "99", "yes", True]
-    assert json.loads(finished.error) == told
+    expected = [{"lr": 0.1, "n": 2, "s": 'a"b\n'}, "12", "99", "yes", True]
+    assert json.loads(finished.error) == expected
 
 
-def test_where_it_runs(evaluate, tmp_path):
+def test_the_working_directory(evaluate, tmp_path):
     code = "import json, os; print(json.dumps({'failed': os.getcwd()}))"
     assert evaluate(script(code, cwd=tmp_path)).error == str(tmp_path.resolve())
     assert evaluate(script(code)).error == os.getcwd()
@@ -136,7 +136,7 @@ def test_stdin_is_empty(evaluate):
     assert evaluate(script(code)).value == 0
 
 
-# ── results ────────────────────────────────────────────────────────────────────────────────
+# ── results ──────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_result_on_stdout(evaluate):
@@ -150,7 +150,7 @@ def test_another_metric(evaluate):
     assert evaluate(script(code, metric="loss")).value == 1
 
 
-def test_a_result_file_is_gone_afterwards(evaluate, tmp_path):
+def test_a_result_file_is_removed_afterwards(evaluate, tmp_path):
     code = (
         "import os, sys; name = os.environ['FARTHING_RESULT'];"
         "open(name, 'w').write('{\"value\": 4}'); open(sys.argv[1], 'w').write(name)"
@@ -187,8 +187,8 @@ def test_the_last_lines_of_stderr_are_in_the_error(evaluate):
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize("what", ["'x' * 79 + chr(10)", "'x' * 80"])
-def test_a_flood_is_drained(evaluate, stream, what):
-    # 16 MB: much more than a pipe or a line may hold, with and without line ends.
+def test_large_output_is_read(evaluate, stream, what):
+    # 16 MB: more than a pipe or a line may contain, with and without line ends.
     code = (
         f"import sys; chunk = ({what}) * 4096\nfor _ in range(50): sys.{stream}.write(chunk)\n"
         "print(); print('{\"value\": 1}')"
@@ -198,7 +198,7 @@ def test_a_flood_is_drained(evaluate, stream, what):
 
 
 def test_progress_is_passed_on_while_it_runs(evaluate, tmp_path):
-    # The command waits for a file that only the first progress makes.
+    # The command waits for a file that the first progress report creates.
     code = (
         'import os, sys, time; print(\'{"step": 1, "value": 4, "cost": 2}\', flush=True)\n'
         "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
@@ -220,7 +220,7 @@ def test_progress_is_passed_on_while_it_runs(evaluate, tmp_path):
     assert finished.cost == {}
 
 
-# ── what cannot start ──────────────────────────────────────────────────────────────────────
+# ── commands that cannot start ───────────────────────────────────────────────────────────────
 
 
 def test_a_program_that_does_not_exist(evaluate, tmp_path):
@@ -247,7 +247,7 @@ def test_a_script_without_a_first_line(evaluate, tmp_path):
     assert evaluate(CommandTask(["./script"], cwd=tmp_path)).value == 1
 
 
-def test_the_path_is_that_of_the_command(evaluate, tmp_path):
+def test_the_path_variable_of_the_command_is_used(evaluate, tmp_path):
     file = tmp_path / "only-here"
     file.write_text("#!/bin/sh\necho '{\"value\": 1}'\n")
     file.chmod(0o755)
@@ -255,10 +255,10 @@ def test_the_path_is_that_of_the_command(evaluate, tmp_path):
     assert evaluate(task).value == 1
 
 
-def test_a_working_directory_that_vanished(evaluate, tmp_path):
-    finished = evaluate(script("", cwd=tmp_path / "gone"))
+def test_a_working_directory_that_does_not_exist(evaluate, tmp_path):
+    finished = evaluate(script("", cwd=tmp_path / "missing"))
     assert finished.state == "lost"
-    assert "gone" in finished.error
+    assert "missing" in finished.error
 
 
 def test_a_full_disk(evaluate):
@@ -267,7 +267,7 @@ def test_a_full_disk(evaluate):
 
 
 def test_a_file_that_grows_past_its_limit_is_a_plain_failure(evaluate, tmp_path):
-    # A limit on the size of files is the user's own, not a fault of the machine.
+    # The user set the limit on the file size, so the machine is not the cause.
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
         "open(sys.argv[1], 'w').write('x' * 5000)"

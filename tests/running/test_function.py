@@ -1,4 +1,4 @@
-"""Python callables: in which state they run, and what comes back."""
+"""Python functions: the state of the process in which they run, and their results."""
 
 import atexit
 import errno
@@ -19,9 +19,9 @@ from farthing.running import CallableTask, report_progress
 from farthing.running.answer import MAX_TEXT
 
 
-class Unspeakable(Exception):
+class UnprintableError(Exception):
     def __str__(self):
-        raise RuntimeError("no words")
+        raise RuntimeError("no text")
 
 
 def raises(error):
@@ -31,8 +31,8 @@ def raises(error):
     return objective
 
 
-def told(evaluate, look, **settings):
-    """What a look around from inside the child returned."""
+def seen_by_child(evaluate, look, **settings):
+    """What `look` returns in the process of the evaluation."""
     import json
 
     finished = evaluate(CallableTask(lambda params: Outcome(failed=json.dumps(look()))), **settings)
@@ -41,7 +41,7 @@ def told(evaluate, look, **settings):
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_a_closure_comes_back(evaluate, start):
+def test_a_closure_is_evaluated(evaluate, start):
     factor = 3.0
     task = CallableTask(lambda params: Outcome(factor * params["x"], cost={"usd": 1}), start=start)
     finished = evaluate(task, {"x": 2})
@@ -81,14 +81,14 @@ def test_numbers_of_all_kinds(evaluate, returned, value):
         ("x" * 10_000, "..."),
     ],
 )
-def test_what_is_no_value_is_a_failure(evaluate, returned, in_the_error):
+def test_an_invalid_value_is_a_failure(evaluate, returned, in_the_error):
     finished = evaluate(CallableTask(lambda params: returned))
     assert (finished.state, finished.value) == ("failed", None)
     assert in_the_error in finished.error
     assert len(finished.error) < 1000
 
 
-def test_an_exception_comes_with_its_traceback_and_nothing_of_ours(evaluate):
+def test_the_traceback_of_an_exception_shows_only_user_code(evaluate):
     def objective(params):
         return 1 / params["zero"]
 
@@ -104,27 +104,27 @@ def test_an_exception_comes_with_its_traceback_and_nothing_of_ours(evaluate):
         (SystemExit(3), "failed", "exit(3)"),
         (KeyboardInterrupt(), "failed", "KeyboardInterrupt"),
         (MemoryError(), "failed", "out of memory"),
-        (Unspeakable(), "failed", "Unspeakable"),
+        (UnprintableError(), "failed", "UnprintableError"),
         (ValueError("x" * 100_000), "failed", "xxx"),
         (Infrastructure("no GPU"), "lost", "no GPU"),
         (OSError(errno.ENOSPC, "No space left"), "lost", "No space left"),
         (FileNotFoundError(errno.ENOENT, "gone"), "failed", "gone"),
     ],
 )
-def test_what_is_raised(evaluate, error, state, text):
+def test_exceptions(evaluate, error, state, text):
     finished = evaluate(CallableTask(raises(error)))
     assert finished.state == state
     assert text in finished.error
     assert len(finished.error) < MAX_TEXT + 1000
 
 
-def test_an_objective_that_leaves_by_itself(evaluate):
+def test_an_objective_that_exits_its_process(evaluate):
     finished = evaluate(CallableTask(lambda params: os._exit(0)))
     assert (finished.state, finished.value) == ("failed", None)
     assert "without a result" in finished.error
 
 
-def test_an_objective_that_eats_all_memory_is_failed_not_us(evaluate):
+def test_an_objective_without_memory_fails_but_not_the_worker(evaluate):
     def objective(params):
         import resource
 
@@ -136,7 +136,7 @@ def test_an_objective_that_eats_all_memory_is_failed_not_us(evaluate):
     assert "out of memory" in finished.error
 
 
-def test_what_it_prints_is_neither_shown_nor_taken_for_a_result(evaluate, capfd):
+def test_printed_output_is_neither_shown_nor_a_result(evaluate, capfd):
     def objective(params):
         print('{"value": 7}')
         os.write(1, b"raw\n")
@@ -149,7 +149,7 @@ def test_what_it_prints_is_neither_shown_nor_taken_for_a_result(evaluate, capfd)
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_the_parent_had_not_flushed_is_not_written_twice(tmp_path):
+def test_unflushed_output_of_the_parent_is_not_written_twice(tmp_path):
     code = (
         "import sys; from farthing.running import Allowance, CallableTask, Job, ProcessGroup\n"
         "sys.stdout.write('once ')\n"
@@ -164,7 +164,7 @@ def test_what_the_parent_had_not_flushed_is_not_written_twice(tmp_path):
     assert run.stdout == "once "
 
 
-def test_progress_from_inside(evaluate):
+def test_progress_reports(evaluate):
     def objective(params):
         for step in range(3):
             report_progress(step, np.float32(step / 2), cost={"usd": np.float64(step)})
@@ -179,25 +179,27 @@ def test_progress_from_inside(evaluate):
     assert finished.usage.reported == {"usd": 2.0}
 
 
-# ── the state of the child ─────────────────────────────────────────────────────────────────
+# ── the state of the child ───────────────────────────────────────────────────────────────────
 
 
 def test_its_process_is_the_leader_of_its_own_session(evaluate):
-    pid, session, group, parent = told(
+    pid, session, group, parent = seen_by_child(
         evaluate, lambda: (os.getpid(), os.getsid(0), os.getpgid(0), os.getppid())
     )
     assert pid == session == group
     assert os.getpid() not in (pid, parent)
 
 
-def test_what_the_environment_tells(evaluate):
+def test_environment_variables(evaluate):
     names = ("FARTHING_TRIAL", "FARTHING_SEED", "FARTHING_PARAMS", "FARTHING_RESULT")
-    look = told(evaluate, lambda: [os.environ.get(name) for name in names], number=12, seed=99)
+    look = seen_by_child(
+        evaluate, lambda: [os.environ.get(name) for name in names], number=12, seed=99
+    )
     assert look == ["12", "99", "{}", None]
     assert "FARTHING_TRIAL" not in os.environ
 
 
-def test_signals_are_as_in_a_new_process(evaluate):
+def test_signal_handlers_are_those_of_a_new_process(evaluate):
     def look():
         handlers = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD)]
         return [
@@ -212,7 +214,7 @@ def test_signals_are_as_in_a_new_process(evaluate):
     ]
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     try:
-        assert told(evaluate, look) == [True, True, 0]
+        assert seen_by_child(evaluate, look) == [True, True, 0]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in old:
@@ -221,16 +223,16 @@ def test_signals_are_as_in_a_new_process(evaluate):
 
 
 def test_the_exit_handlers_of_the_parent_are_not_run(evaluate, tmp_path):
-    def leave_a_trace():
-        (tmp_path / "trace").touch()
+    def create_file():
+        (tmp_path / "created").touch()
 
-    atexit.register(leave_a_trace)
+    atexit.register(create_file)
     try:
         assert evaluate(CallableTask(lambda params: 1.0)).value == 1.0
         evaluate(CallableTask(raises(SystemExit(0))))
     finally:
-        atexit.unregister(leave_a_trace)
-    assert not (tmp_path / "trace").exists()
+        atexit.unregister(create_file)
+    assert not (tmp_path / "created").exists()
 
 
 def test_garbage_of_the_parent_is_not_finalised_in_the_child(evaluate, tmp_path):
@@ -240,7 +242,7 @@ def test_garbage_of_the_parent_is_not_finalised_in_the_child(evaluate, tmp_path)
 
     connection = Connection()
     connection.itself = connection
-    del connection  # garbage now, which only a collector finds
+    del connection  # a reference cycle, which only the garbage collector finds
     gc.disable()
     try:
         finished = evaluate(CallableTask(lambda params: float(gc.collect() >= 0)))
@@ -255,15 +257,15 @@ def test_global_randomness_follows_the_seed(evaluate):
         return [random.random(), float(np.random.random())]  # noqa: NPY002
 
     before = random.getstate()
-    first, again, other = (told(evaluate, look, seed=s) for s in (5, 5, 2**40 + 5))
+    first, again, other = (seen_by_child(evaluate, look, seed=s) for s in (5, 5, 2**40 + 5))
     assert first == again
-    theirs = np.random.RandomState
-    assert first == [random.Random(5).random(), theirs(5).random_sample()]
-    assert other == [random.Random(2**40 + 5).random(), theirs(5).random_sample()]
+    legacy = np.random.RandomState
+    assert first == [random.Random(5).random(), legacy(5).random_sample()]
+    assert other == [random.Random(2**40 + 5).random(), legacy(5).random_sample()]
     assert random.getstate() == before
 
 
-def test_it_holds_no_pipe_of_another_evaluation(evaluate, sleeps, pids, tmp_path):
+def test_an_evaluation_keeps_no_pipe_of_another_open(evaluate, sleeps, pids, tmp_path):
     # A second evaluation starts while the first runs; the first ends without waiting for it.
     go, ended, results = tmp_path / "go", threading.Event(), {}
 
@@ -309,7 +311,7 @@ def test_an_objective_may_use_processes_and_threads_itself(evaluate):
 
         with multiprocessing.get_context("fork").Pool(2) as pool:
             total = sum(pool.map(abs, [-1, -2, -3]))
-        thread = threading.Thread(target=report, args=(1,))
+        thread = threading.Thread(target=report_progress, args=(1,))
         thread.start()
         thread.join()
         return float(total)
@@ -326,7 +328,7 @@ def test_an_evaluation_inside_an_evaluation(evaluate):
     assert evaluate(CallableTask(outer), {"x": 1}).value == 2.0
 
 
-# ── spawn ──────────────────────────────────────────────────────────────────────────────────
+# ── spawn ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_spawned_objectives_report_fail_and_are_seeded(evaluate):
@@ -339,13 +341,13 @@ def test_spawned_objectives_report_fail_and_are_seeded(evaluate):
     assert finished[0].reports == finished[1].reports != ()
 
 
-def test_what_cannot_be_pickled_is_told_at_once(evaluate):
+def test_an_objective_that_cannot_be_pickled_is_refused_at_once(evaluate):
     lock = threading.Lock()
     with pytest.raises(InvalidInput, match="cannot be sent to another process"):
         evaluate(CallableTask(lambda params: lock, start="spawn"))
 
 
-def test_what_is_no_objective():
+def test_invalid_objectives():
     with pytest.raises(InvalidInput, match="not an objective"):
         CallableTask(3)
     with pytest.raises(InvalidInput, match="start="):

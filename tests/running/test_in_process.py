@@ -1,4 +1,4 @@
-"""Objectives that are called in this process: what they say counts as it would in another."""
+"""Objectives called in this process have the same results as in another process."""
 
 import errno
 import os
@@ -16,14 +16,14 @@ from farthing.errors import Infrastructure, InvalidInput
 from farthing.running import Allowance, CallableTask, InProcess, Interrupted, Job, report_progress
 
 
-class Unspeakable(Exception):
+class UnprintableError(Exception):
     def __str__(self):
-        raise RuntimeError("no words")
+        raise RuntimeError("no text")
 
 
 def raises(error):
     def objective(params):
-        raise error.with_traceback(None)  # it is raised twice
+        raise error.with_traceback(None)  # the test raises it twice
 
     return objective
 
@@ -33,7 +33,7 @@ def returns(value):
 
 
 def never(usage):
-    raise AssertionError("it cannot be ended, so nobody is to be asked")
+    raise AssertionError("this engine cannot kill, so it must not call may_go_on")
 
 
 def call(objective, params=None, *, on_report=None):
@@ -42,7 +42,7 @@ def call(objective, params=None, *, on_report=None):
     return engine.run(Job(params or {}, number=7, seed=3), Allowance(0.01, never, on_report))
 
 
-def test_what_it_is_called_with_and_what_comes_back():
+def test_arguments_and_result():
     params = {"x": 2}
 
     def objective(given):
@@ -63,7 +63,9 @@ def test_what_it_is_called_with_and_what_comes_back():
         *map(returns, [None, "0.5", True, np.zeros(3), (1, 2), float("nan"), float("-inf")]),
         *map(returns, [Outcome(), Outcome(1, cost="much"), Outcome(1, cost=-1), "x" * 10_000]),
         *map(returns, [Outcome(1, cost={"usd": float("nan")}), Outcome(1, cost=3, failed="no")]),
-        *map(raises, [ValueError("x"), MemoryError(), Unspeakable(), ValueError("x" * 100_000)]),
+        *map(
+            raises, [ValueError("x"), MemoryError(), UnprintableError(), ValueError("x" * 100_000)]
+        ),
         *map(raises, [Infrastructure("no GPU"), Infrastructure(), Infrastructure("x" * 2**21)]),
         *map(raises, [OSError(errno.ENOSPC, "No space left"), OSError(errno.ENOENT, "gone")]),
     ],
@@ -75,7 +77,7 @@ def test_both_engines_agree(evaluate, objective):
 
 
 @pytest.mark.parametrize("engine", ["here", "there"])
-def test_progress_is_no_value_however_long_the_reason_that_there_is_none(evaluate, engine):
+def test_a_failure_with_a_long_reason_does_not_use_the_value_of_its_progress(evaluate, engine):
     def objective(params):
         report_progress(1, 0.5)
         return Outcome(failed="x" * 2**21)
@@ -96,7 +98,7 @@ def test_progress_is_no_value_however_long_the_reason_that_there_is_none(evaluat
         (returns(Outcome(failed="diverged")), "failed", "diverged"),
     ],
 )
-def test_what_is_no_value(objective, state, text):
+def test_failures(objective, state, text):
     finished = call(objective)
     assert (finished.state, finished.value) == (state, None)
     assert text in finished.error
@@ -104,12 +106,12 @@ def test_what_is_no_value(objective, state, text):
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit()])
-def test_what_ends_the_process_is_let_through(error):
+def test_exceptions_that_end_the_process_are_raised(error):
     with pytest.raises(type(error)):
         call(raises(error))
 
 
-def test_what_it_uses():
+def test_usage():
     def burn(seconds):
         end = time.process_time() + seconds
         while time.process_time() < end:
@@ -124,17 +126,16 @@ def test_what_it_uses():
         time.sleep(0.1)
         return 1.0
 
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     usage = call(objective).usage
     assert usage.cpu_s >= 0.4
-    assert 0.1 <= usage.wall_s <= time.perf_counter() - begun
-    assert (
-        call(lambda params: 1.0).usage.cpu_s < usage.cpu_s / 2
-    )  # not what was used before it began
+    assert 0.1 <= usage.wall_s <= time.perf_counter() - started_at
+    # The time before the start of the trial does not count.
+    assert call(lambda params: 1.0).usage.cpu_s < usage.cpu_s / 2
     assert usage.peak_mb > 10
 
 
-def test_progress_is_passed_on_and_kept():
+def test_progress_is_passed_on_and_stored():
     def objective(params):
         for step in range(3):
             report_progress(step, np.float32(step / 2), cost={"usd": step})
@@ -152,7 +153,7 @@ def test_progress_is_passed_on_and_kept():
     assert finished.cost == {}
 
 
-def test_nothing_is_printed_and_later_reports_are(capsys):
+def test_reports_are_printed_only_outside_an_evaluation(capsys):
     call(lambda params: report_progress(1) or 1.0)
     assert capsys.readouterr().out == ""
     report_progress(2)
@@ -160,7 +161,7 @@ def test_nothing_is_printed_and_later_reports_are(capsys):
 
 
 @pytest.mark.parametrize("caught", [False, True])
-def test_an_error_of_the_listener_is_not_the_objectives(caught):
+def test_an_error_of_on_report_is_not_an_error_of_the_objective(caught):
     def objective(params):
         with suppress(LookupError if caught else KeyError):
             report_progress(1)
@@ -173,26 +174,26 @@ def test_an_error_of_the_listener_is_not_the_objectives(caught):
         call(objective, on_report=on_report)
 
 
-def test_each_thread_hears_its_own():
+def test_each_thread_receives_its_own_reports():
     both = threading.Barrier(2)
 
     def objective(params):
-        both.wait(PATIENCE)  # until the other listens, too
+        both.wait(PATIENCE)  # until the other evaluation has started, too
         report_progress(params["x"])
         both.wait(PATIENCE)
         return float(params["x"])
 
-    heard = {}
+    received = {}
 
     def run(x):
-        heard[x] = call(objective, {"x": x}).reports
+        received[x] = call(objective, {"x": x}).reports
 
     threads = [threading.Thread(target=run, args=(x,)) for x in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert heard == {0: ({"step": 0},), 1: ({"step": 1},)}
+    assert received == {0: ({"step": 0},), 1: ({"step": 1},)}
 
 
 def test_one_engine_inside_the_other(evaluate):
@@ -218,7 +219,7 @@ def test_one_engine_inside_the_other(evaluate):
         assert finished.reports == ({"step": 1}, {"step": 3})
 
 
-def test_ctrl_c_says_what_was_used(ctrl_c):
+def test_ctrl_c_returns_the_usage(ctrl_c):
     def objective(params):
         report_progress(1, cost=4)
         signal.raise_signal(signal.SIGINT)
@@ -234,7 +235,7 @@ def test_ctrl_c_says_what_was_used(ctrl_c):
     assert finished.reports == ({"step": 1, "cost": 4.0},)
 
 
-def test_global_randomness_is_left_alone():
+def test_global_random_state_is_not_changed():
     import random
 
     random.seed(11)
@@ -243,11 +244,11 @@ def test_global_randomness_is_left_alone():
     assert call(lambda params: random.random()).value == expected
 
 
-def test_what_it_prints_is_shown(capsys):
+def test_printed_output_is_shown(capsys):
     call(lambda params: print("hello") or 1.0)
     assert capsys.readouterr().out == "hello\n"
 
 
-def test_what_is_no_objective():
+def test_invalid_objectives():
     with pytest.raises(InvalidInput, match="not an objective"):
         InProcess(3)

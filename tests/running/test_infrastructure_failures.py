@@ -1,4 +1,4 @@
-"""The machine's fault: such a trial is lost, nothing is learnt from it, and it may come again."""
+"""Failures of the machine: the trial is lost, the models ignore it, and it may run again."""
 
 import math
 import os
@@ -17,11 +17,11 @@ from farthing.policies import EI
 
 ROWS = 7
 SPACE = Space({"row": Ordinal(list(range(ROWS)))})
-TERMS = {"policy": EI(), "failures_in_a_row": math.inf}
+SETTINGS = {"policy": EI(), "failures_in_a_row": math.inf}
 
 
 class Fragile:
-    """Every configuration goes wrong the first time, in whatever process."""
+    """Fails at the first evaluation of every configuration, in whichever process."""
 
     def __init__(self, folder, error):
         self.folder, self.error = folder, error
@@ -34,22 +34,22 @@ class Fragile:
         raise self.error
 
 
-class Gone(Infrastructure):
-    """A user's own."""
+class OwnError(Infrastructure):
+    """A subclass that a user defines."""
 
 
 def run(folder, error, workers):
-    """With an engine: None is `minimize`, a number that of the workers of a study."""
+    """Run `minimize` if `workers` is None, else a study with this number of workers."""
     seen = folder / "seen"
     seen.mkdir()
     objective = Fragile(seen, error)
     if workers is None:
-        return minimize(objective, SPACE, "30 trials", **TERMS)
+        return minimize(objective, SPACE, "30 trials", **SETTINGS)
     return run_study(folder, objective, workers)
 
 
 def run_study(folder, objective, workers, **settings):
-    settings = {"space": SPACE, "budget": "30 trials", "lease": FOREVER, **TERMS, **settings}
+    settings = {"space": SPACE, "budget": "30 trials", "lease": FOREVER, **SETTINGS, **settings}
     study = Study.create(folder / "a.db", name="a", **settings)
     try:
         return study.run(objective, workers=workers)
@@ -58,28 +58,32 @@ def run_study(folder, objective, workers, **settings):
 
 
 def success_learnt(result, trials):
-    made = Settings.of(SPACE, "30 trials", **TERMS)
-    return believed(made, State(result.ledger, History(tuple(trials))), model=True).success
+    settings = Settings.of(SPACE, "30 trials", **SETTINGS)
+    return believed(settings, State(result.ledger, History(tuple(trials))), model=True).success
 
 
 @pytest.mark.parametrize("workers", [None, 1, 2, 4], ids=["minimize", "1", "2", "4"])
-@pytest.mark.parametrize("error", [Infrastructure("no GPU"), Gone("no GPU")], ids=["ours", "own"])
-def test_the_machine_s_fault_is_lost_and_comes_again(workers, error, tmp_path):
+@pytest.mark.parametrize(
+    "error", [Infrastructure("no GPU"), OwnError("no GPU")], ids=["ours", "own"]
+)
+def test_a_trial_that_failed_because_of_the_machine_is_lost_and_runs_again(
+    workers, error, tmp_path
+):
     result = run(tmp_path, error, workers)
     lost, done = result.history.having("lost"), result.history.done
     assert len(lost) + len(done) == len(result.history)
     assert {trial.error for trial in lost} == {"no GPU"}
-    # Every row was lost once, and proposed again until it had a value.
+    # Every row was lost once, and suggested again until it had a value.
     assert sorted(trial.params["row"] for trial in lost) == list(range(ROWS))
     assert sorted(trial.params["row"] for trial in done) == list(range(ROWS))
     assert result.best.params == {"row": 2}
     assert success_learnt(result, result.history) is None
-    to_blame = [replace(trial, state="failed") for trial in lost]
-    assert success_learnt(result, [*to_blame, *done]) is not None
+    as_failed = [replace(trial, state="failed") for trial in lost]
+    assert success_learnt(result, [*as_failed, *done]) is not None
 
 
 @pytest.mark.parametrize("workers", [None, 1, 2], ids=["minimize", "1", "2"])
-def test_a_failure_of_the_parameters_is_learnt_from_and_does_not_come_again(workers, tmp_path):
+def test_a_trial_that_failed_because_of_its_parameters_does_not_run_again(workers, tmp_path):
     result = run(tmp_path, ValueError("no such row"), workers)
     assert {trial.state for trial in result.history} == {"failed"}
     assert sorted(trial.params["row"] for trial in result.history) == list(range(ROWS))
@@ -87,7 +91,7 @@ def test_a_failure_of_the_parameters_is_learnt_from_and_does_not_come_again(work
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_lost_trial_is_tried_again_before_another_is_chosen(workers, tmp_path):
+def test_a_lost_trial_is_retried_before_another_is_suggested(workers, tmp_path):
     folder = tmp_path / "seen"
     folder.mkdir()
     result = run_study(tmp_path, Fragile(folder, Infrastructure("no GPU")), workers, retries=1)
@@ -95,5 +99,5 @@ def test_a_lost_trial_is_tried_again_before_another_is_chosen(workers, tmp_path)
     assert len(lost) == len(done) == ROWS
     assert [trial.run.attempt for trial in lost] == [1] * ROWS
     assert [trial.run.attempt for trial in done] == [2] * ROWS
-    again = {f"trial {trial.number} again, which was lost" for trial in lost}
+    again = {f"repeats trial {trial.number}, which was lost" for trial in lost}
     assert {trial.because for trial in done} == again

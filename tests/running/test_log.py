@@ -1,4 +1,4 @@
-"""What an evaluation prints is kept in a file: all of it, in order, or its two ends."""
+"""The log file has the whole output of an evaluation in order, or its two ends."""
 
 import os
 import re
@@ -18,14 +18,14 @@ from farthing.running.log import Log
 
 
 def left_out(text):
-    """(the beginning, how much was left out, the end) of a file that lost its middle."""
+    """(the start, the number of bytes left out, the end) of a file without its middle."""
     begin, count, end = re.fullmatch(
         rb"(.*)\n\[(\d+) bytes were left out here\]\n(.*)", text, re.DOTALL
     ).groups()
     return begin, int(count), end
 
 
-def test_two_streams_are_kept_in_the_order_they_came(tmp_path):
+def test_two_streams_are_logged_in_the_order_of_arrival(tmp_path):
     log = Log(tmp_path / "a" / "b" / "0.log")
     for stream, data in ((1, b"one\n"), (2, b"half"), (2, b" a line"), (1, b"two\n"), (1, b"")):
         log.feed(stream, data)
@@ -34,7 +34,7 @@ def test_two_streams_are_kept_in_the_order_they_came(tmp_path):
     log.close()
 
 
-def test_the_files_are_their_owners_only_and_no_link_is_followed(tmp_path):
+def test_only_the_owner_may_read_the_files_and_no_link_is_followed(tmp_path):
     Log(tmp_path / "a" / "b" / "0.log").close()
     new = [tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "0.log"]
     assert [oct(path.stat().st_mode & 0o777) for path in new] == ["0o700", "0o700", "0o600"]
@@ -61,43 +61,43 @@ def test_a_file_that_would_grow_too_large_loses_its_middle(tmp_path, chunk):
     assert printed.endswith(end)
     assert len(end) >= 200
     assert len(begin) + count + len(end) == len(printed)
-    assert max(sizes) <= 400 + 50  # and the line that says so
+    assert max(sizes) <= 400 + 50  # and the line that counts the bytes left out
     assert log.tail == "\n".join(f"line {i}" for i in range(1980, 2000))
 
 
-def test_what_fits_exactly_is_kept_whole(tmp_path):
+def test_output_that_fits_exactly_is_complete(tmp_path):
     log = Log(tmp_path / "0.log", limit=400)
     log.feed(1, b"x" * 400)
     log.close()
     assert (tmp_path / "0.log").read_bytes() == b"x" * 400
 
 
-def test_a_file_that_cannot_be_written_harms_nobody(tmp_path):
+def test_a_file_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "taken").write_text("a file where a folder should be")
     log = Log(tmp_path / "taken" / "0.log")
     log.feed(1, b"still here\n")
     assert log.tail == "still here"
     log = Log(tmp_path / "0.log")
-    os.close(log._file.fileno())  # as a disk that is gone
+    os.close(log._file.fileno())  # like a disk that was removed
     log.feed(1, b"still here\n")
     assert log.tail == "still here"
 
 
 def run(task, log, **allowance):
-    told = {"tick": 0.05, "may_go_on": lambda usage: None, **allowance}
-    return ProcessGroup(task, grace=0.2).run(Job({"x": 3}, 0, 0, log=log), Allowance(**told))
+    allowed = {"tick": 0.05, "may_go_on": lambda usage: None, **allowance}
+    return ProcessGroup(task, grace=0.2).run(Job({"x": 3}, 0, 0, log=log), Allowance(**allowed))
 
 
-def test_a_command_is_kept_with_its_messages(tmp_path):
+def test_the_log_of_a_command_contains_its_messages(tmp_path):
     script = "echo out; echo err >&2; echo '{\"step\": 1}'; echo '{\"value\": 2}'"
     finished = run(CommandTask(["sh", "-c", script]), tmp_path / "0.log")
     lines = (tmp_path / "0.log").read_text().splitlines()
     assert finished.tail.splitlines() == lines
-    lines.remove("err")  # wherever that came
+    lines.remove("err")  # its position is not defined
     assert lines == ["out", '{"step": 1}', '{"value": 2}']
 
 
-def test_a_function_is_kept_as_it_prints_and_why_it_failed(tmp_path):
+def test_the_log_of_a_function_contains_its_output_and_its_traceback(tmp_path):
     def objective(params):
         print("hello from", params["x"])
         report_progress(1, 0.5)
@@ -107,32 +107,32 @@ def test_a_function_is_kept_as_it_prints_and_why_it_failed(tmp_path):
     text = (tmp_path / "0.log").read_text()
     assert text.startswith("hello from 3\nTraceback")
     assert text.rstrip().endswith("ValueError: never any good")
-    assert "step" not in text  # which is kept as progress
+    assert "step" not in text  # progress is stored separately
     assert finished.error.count("never any good") == text.count("never any good")
     assert finished.reports == ({"step": 1, "value": 0.5},)
 
 
-def test_what_was_printed_before_it_was_killed_is_kept(tmp_path):
+def test_the_log_contains_the_output_before_a_kill(tmp_path):
     path = tmp_path / "0.log"
 
     def may_go_on(usage):
-        return "enough" if path.read_text() == "begun\n" else None
+        return "enough" if path.read_text() == "started\n" else None
 
-    task = CommandTask(["sh", "-c", "echo begun; exec sleep 1800"])
+    task = CommandTask(["sh", "-c", "echo started; exec sleep 1800"])
     finished = run(task, path, may_go_on=may_go_on)
-    assert (finished.state, finished.tail) == ("killed", "begun")
+    assert (finished.state, finished.tail) == ("killed", "started")
 
 
 def test_ctrl_c_keeps_the_last_lines(tmp_path):
     path = tmp_path / "0.log"
 
     def may_go_on(usage):
-        if path.read_text() == "begun\n":
+        if path.read_text() == "started\n":
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as caught:
-        run(CommandTask(["sh", "-c", "echo begun; exec sleep 1800"]), path, may_go_on=may_go_on)
-    assert caught.value.finished.tail == "begun"
+        run(CommandTask(["sh", "-c", "echo started; exec sleep 1800"]), path, may_go_on=may_go_on)
+    assert caught.value.finished.tail == "started"
 
 
 def test_without_a_file_only_the_last_lines_are_kept(tmp_path):

@@ -1,4 +1,4 @@
-"""What a result says besides its value and its cost."""
+"""Metrics: the keys of a result besides its value and its cost."""
 
 import json
 import math
@@ -12,19 +12,26 @@ from farthing.running.output import MAX_METRICS, metrics_of
 
 
 def test_other_keys_are_metrics_and_the_known_ones_are_not():
-    said = {"loss": 1, "accuracy": 0.5, "cost": 2, "step": 3, "failed": False, "infrastructure": 0}
-    assert metrics_of(said, "loss") == {"accuracy": 0.5}
+    result = {
+        "loss": 1,
+        "accuracy": 0.5,
+        "cost": 2,
+        "step": 3,
+        "failed": False,
+        "infrastructure": 0,
+    }
+    assert metrics_of(result, "loss") == {"accuracy": 0.5}
     assert metrics_of({"value": 1, "f1": math.nan, "deep": {"a": [math.inf]}}, "value") == {
         "f1": None,
         "deep": {"a": [None]},
     }
 
 
-def test_there_is_room_for_so_much():
-    said = {str(i): "x" * 1000 for i in range(100)}
-    kept = metrics_of(said, "value")
+def test_the_size_of_the_metrics_is_limited():
+    result = {str(i): "x" * 1000 for i in range(100)}
+    kept = metrics_of(result, "value")
     assert 0 < len(kept) < 100
-    assert list(kept) == list(said)[: len(kept)]
+    assert list(kept) == list(result)[: len(kept)]
     assert len(json.dumps(kept)) <= MAX_METRICS < len(json.dumps(kept)) + 2000
 
 
@@ -33,7 +40,7 @@ def engines(objective):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_an_outcome_may_bring_metrics(which):
+def test_an_outcome_may_have_metrics(which):
     metrics = {"accuracy": np.float64(0.5), "n": np.int64(3), "name": "a", "value": 9, "cost": 9}
     engine = engines(lambda params: Outcome(1.0, cost=2.0, metrics=metrics))[which]
     finished = engine.run(Job({}, 0, 0), Allowance(0.5, lambda usage: None))
@@ -42,7 +49,7 @@ def test_an_outcome_may_bring_metrics(which):
 
 
 @pytest.mark.parametrize("metrics", [3, [1], "accuracy"])
-def test_metrics_that_are_none(metrics):
+def test_invalid_metrics(metrics):
     engine = engines(lambda params: Outcome(1.0, metrics=metrics))[0]
     finished = engine.run(Job({}, 0, 0), Allowance(0.5, lambda usage: None))
     assert finished.state == "failed"

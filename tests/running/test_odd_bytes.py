@@ -1,4 +1,4 @@
-"""One odd byte, one deep list, one absurd number: a trial, or nothing, but not the run."""
+"""Unusual bytes, deep nesting and extreme numbers may fail a trial, but never a run."""
 
 import math
 import os
@@ -42,16 +42,16 @@ ODD = [
 
 
 @pytest.mark.parametrize(("task", "state"), ODD, ids=range(len(ODD)))
-def test_an_odd_byte_is_a_trial_and_not_the_end(url, task, state):
+def test_unusual_output_does_not_end_the_run(url, task, state):
     study = Study.create(url, name="s", space=SPACE, policy=Random(), budget="2 trials")
     result = study.run(task)
     assert [trial.state for trial in Study.open(url, "s").history] == [state, state]
     assert "2 trials" in str(result)
     for record in study.records():
-        str(record).encode()  # what is shown can be printed
+        str(record).encode()  # the record can be printed
 
 
-def test_odd_bytes_that_are_told(url):
+def test_unusual_bytes_in_tell_and_request_stop(url):
     study = Study.create(url, name="s", space=SPACE, policy=Random())
     study.tell(study.ask(), failed="half a \ud800 and \0")
     study.request_stop("because of \ud800\0")
@@ -72,7 +72,7 @@ def test_no_sum_of_costs_is_infinite():
 
 
 @pytest.mark.parametrize("given", [3.7, "3.7", "3.0000001"])
-def test_a_part_of_a_whole_number_is_refused(given, tmp_path):
+def test_a_fraction_is_refused_for_an_integer(given, tmp_path):
     optimizer = Optimizer(space={"k": Int(0, 9)})
     file = tmp_path / "trials.csv"
     file.write_text(f"k,value\n{given},1\n", encoding="utf-8-sig")

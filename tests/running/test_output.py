@@ -1,4 +1,4 @@
-"""Reading what evaluations write."""
+"""Read the output of evaluations."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_the_last_result_counts():
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_how_it_is_cut_into_chunks_does_not_matter(size):
+def test_the_chunks_of_a_stream_do_not_matter(size):
     text = b'hello\n{"step": 1, "value": 4}\r\n\n {"value": 1.5, "cost": {"usd": 2}} \n\xff\n'
     messages = read(*(text[i : i + size] for i in range(0, len(text), size)))
     assert messages.result == {"value": 1.5, "cost": {"usd": 2}}
@@ -38,7 +38,7 @@ def test_how_it_is_cut_into_chunks_does_not_matter(size):
     assert messages.last_line == "�"
 
 
-def test_a_last_line_without_an_end_is_read():
+def test_a_last_line_without_a_line_end_is_read():
     assert read(b'{"value": ', b"3}").result == {"value": 3}
 
 
@@ -54,7 +54,7 @@ def test_another_metric():
 @pytest.mark.parametrize(
     "line", [b"3", b"[1]", b"{'value': 1}", b'{"value": 1', b"{" * 100_000 + b"}", b'"{}"']
 )
-def test_what_is_no_object_is_no_message(line):
+def test_only_json_objects_are_messages(line):
     assert message_in(line) is None
     assert read(line).result is None
 
@@ -70,20 +70,20 @@ def test_the_last_line(text):
     assert read(*(text[i : i + 1] for i in range(len(text)))).last_line.strip() == "two"
 
 
-def test_an_object_without_any_of_our_keys_is_no_result():
+def test_an_object_without_a_known_key_is_no_result():
     assert read(b'{"value": 1}\n{"level": "info"}\n').result == {"value": 1}
 
 
-def test_a_line_without_end_takes_no_memory_and_the_next_one_is_read():
+def test_an_endless_line_uses_bounded_memory_and_the_next_line_is_read():
     messages = Messages("value")
     for _ in range(40):
         messages.feed(b"{" + b"x" * (MAX_LINE // 10))
-        assert len(messages._begun) <= MAX_LINE
+        assert len(messages._partial) <= MAX_LINE
     messages.feed(b'{"value": 9}\n{"value": 1}\n')
     assert messages.result == {"value": 1}  # the 9 belonged to the long line
 
 
-def test_progress_is_handed_over_once_and_the_last_is_kept():
+def test_progress_is_returned_once_and_the_last_messages_are_kept():
     messages = Messages("value")
     seen = []
     for step in range(MAX_REPORTS + 10):
@@ -94,7 +94,7 @@ def test_progress_is_handed_over_once_and_the_last_is_kept():
     assert messages.result is None
 
 
-def test_long_progress_is_kept_short():
+def test_a_long_progress_message_is_shortened():
     line = {"step": 1, "value": 2, "cost": 3, "weights": [0.5] * 5000}
     assert list(read(json.dumps(line).encode()).reports) == [{"step": 1, "value": 2, "cost": 3}]
 
@@ -104,7 +104,7 @@ def test_progress_can_be_stored_as_json():
     assert list(progress) == [{"step": 1, "value": None, "more": {"x": [None, None, 2]}}]
 
 
-def test_reported_cost_is_the_last_word_on_each_resource():
+def test_the_last_reported_cost_of_each_resource_counts():
     messages = read(
         b'{"step": 1, "cost": {"usd": 1, "kWh": 2}}\n{"step": 2, "cost": {"usd": 3}}\n'
         b'{"step": 3, "cost": "much"}\n{"step": 4, "cost": 5}\n'
@@ -121,13 +121,13 @@ def test_costs(cost, expected):
 
 
 @pytest.mark.parametrize("cost", ["3", True, -1, float("nan"), [1], {"usd": None}, 10**400])
-def test_what_is_no_cost(cost):
+def test_invalid_costs(cost):
     with pytest.raises(ValueError, match="its cost is"):
         costs_of(cost)
 
 
 @pytest.mark.parametrize("value", ["1", None, True, [1], float("nan"), float("-inf"), 10**400])
-def test_what_is_no_number(value):
+def test_invalid_numbers(value):
     assert number_of(value) is None
 
 

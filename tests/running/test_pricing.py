@@ -1,4 +1,4 @@
-"""From what a trial used and said to what it costs."""
+"""The cost of a trial from its usage and its own reports."""
 
 import pytest
 
@@ -17,9 +17,9 @@ def reporting(**amounts):
 
 
 @pytest.mark.parametrize(
-    ("pricing", "usage", "told", "resources", "cost"),
+    ("pricing", "usage", "result_cost", "resources", "cost"),
     [
-        # the machine's clocks
+        # measured time
         (Pricing(), USED, {}, ("s",), {"s": 10.0}),
         (Pricing(), USED, {}, ("worker_s",), {"worker_s": 10.0}),
         (Pricing(cpu=True), USED, {}, ("s", "worker_s"), {"s": 10.0, "worker_s": 30.0}),
@@ -32,17 +32,17 @@ def reporting(**amounts):
         (Pricing(rate_of("$3.06/h")), HOUR, {}, ("usd",), {"usd": 3.06}),
         (Pricing(rate_of("$3.06/h"), cpu=True), HOUR, {}, ("usd",), {"usd": 6.12}),
         (Pricing(rate_of("0.72 kWh/2h")), HOUR, {}, ("kWh",), {"kWh": 0.36}),
-        # what progress reports
+        # reported by progress
         (Pricing(), reporting(usd=2.0), {}, ("usd",), {"usd": 2.0}),
         (DOLLARS, reporting(usd=2.0), {}, ("usd",), {"usd": 2.0}),
         (DOLLARS, reporting(kWh=2.0), {}, ("usd", "kWh"), {"usd": 1.0, "kWh": 2.0}),
         (Pricing(), reporting(s=2.0), {}, ("s",), {"s": 2.0}),
         (Pricing(), reporting(kWh=2.0), {}, ("s",), {"s": 10.0}),
-        # what the result says
+        # reported by the result
         (DOLLARS, reporting(usd=2.0), {"usd": 5.0}, ("usd",), {"usd": 5.0}),
         (DOLLARS, reporting(usd=2.0), {"kWh": 5.0}, ("usd", "kWh"), {"usd": 2.0, "kWh": 5.0}),
         (Pricing(), USED, {"usd": 5.0}, ("s",), {"s": 10.0}),
-        # a bare number
+        # a number without a resource
         (DOLLARS, USED, {"": 7.0}, ("usd", "s"), {"usd": 7.0, "s": 10.0}),
         (DOLLARS, USED, {"": 7.0}, ("trials", "s", "usd"), {"s": 7.0, "usd": 1.0}),
         (Pricing(), USED._replace(reported={"": 4.0}), {}, ("usd",), {"usd": 4.0}),
@@ -51,19 +51,19 @@ def reporting(**amounts):
         # trials are counted, not priced
         (Pricing(), USED, {"": 7.0}, ("trials",), {}),
         (Pricing(), USED, {"trials": 7.0}, ("trials", "s"), {"s": 10.0}),
-        # nothing that is measured is for nothing, but what says so is
+        # a measured cost is never 0, but a reported cost may be
         (Pricing(), Usage(0.0, 0.0, 0.0), {}, ("s", "worker_s"), {"s": 1e-9, "worker_s": 1e-9}),
         (DOLLARS, Usage(0.0, 0.0, 0.0), {}, ("usd",), {"usd": 1e-10}),
         (DOLLARS, USED, {"usd": 0.0}, ("usd",), {"usd": 0.0}),
         (Pricing(), reporting(usd=0.0), {}, ("usd",), {"usd": 0.0}),
     ],
 )
-def test_the_cost(pricing, usage, told, resources, cost):
-    assert pricing.cost(usage, told, resources) == pytest.approx(cost, rel=1e-12, abs=0)
+def test_the_cost(pricing, usage, result_cost, resources, cost):
+    assert pricing.cost(usage, result_cost, resources) == pytest.approx(cost, rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("rate", ["$3.06/h", "3.06 usd/h", "$3.06 / 1h", "$0.051/m", "$73.44/24h"])
-def test_a_rate_in_words(rate):
+def test_a_rate_as_text(rate):
     assert rate_of(rate) == pytest.approx({"usd": 3.06 / 3600}, rel=1e-12)
 
 
@@ -75,6 +75,6 @@ def test_a_rate_of_a_budget_without_a_unit():
 @pytest.mark.parametrize(
     "rate", ["$3", "3.06/h/h", "h/$3", "$3/kWh", "2h/h", "$1/", "$/h", "/h", "9 trials/h", ""]
 )
-def test_what_is_no_rate(rate):
+def test_invalid_rates(rate):
     with pytest.raises(InvalidInput, match="expected a price per time"):
         rate_of(rate)

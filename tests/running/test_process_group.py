@@ -1,4 +1,4 @@
-"""Watching over an evaluation until nothing of it is left."""
+"""Run an evaluation and end all its processes."""
 
 import os
 import resource
@@ -29,20 +29,20 @@ from farthing.running import (
     Interrupted,
     Job,
     ProcessGroup,
-    report,
+    report_progress,
 )
-from farthing.running import guard as guards
 from farthing.running import process_group as process_groups
+from farthing.running import supervisor as supervisors
 
 ENOUGH = "that is enough"
 
 
 def until(happened):
-    """It may go on until something has happened."""
+    """A `may_go_on` that ends the trial as soon as `happened()` is true."""
     return lambda usage: ENOUGH if happened() else None
 
 
-# ── limits ─────────────────────────────────────────────────────────────────────────────────
+# ── limits ───────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_timeout_kills(evaluate, sleeps, pids):
@@ -53,22 +53,22 @@ def test_a_timeout_kills(evaluate, sleeps, pids):
     assert pids.alive == []
 
 
-def test_what_is_not_allowed_is_killed(evaluate, sleeps, pids):
-    asked = []
+def test_a_trial_is_killed_if_it_may_not_go_on(evaluate, sleeps, pids):
+    usages = []
 
     def may_go_on(usage):
-        asked.append(usage)
+        usages.append(usage)
         return ENOUGH if len(pids.all) == 3 else None
 
     finished = evaluate(sleeps(descendants=2), may_go_on=may_go_on, tick=0.05)
     assert (finished.state, finished.error) == ("killed", ENOUGH)
     assert pids.alive == []
-    times = [usage.wall_s for usage in asked]
+    times = [usage.wall_s for usage in usages]
     assert all(later - earlier >= 0.05 for earlier, later in pairwise(times))
     assert finished.usage.wall_s >= times[-1]
 
 
-def test_sigterm_is_given_a_chance(evaluate, tmp_path):
+def test_a_trial_may_save_its_work_at_sigterm(evaluate, tmp_path):
     ready, saved = tmp_path / "ready", tmp_path / "saved"
 
     def objective(params):
@@ -86,23 +86,24 @@ def test_sigterm_is_given_a_chance(evaluate, tmp_path):
     assert saved.exists()
 
 
-# A shell that has just forked loses a signal that it traps: one that says so itself has not.
-SAYS_AND_SLEEPS = f'sh -c \'touch "$1"; exec sleep {FOREVER}\' sh "$1"'
+# A shell that has just forked loses a signal that it traps. A child that creates the file itself
+# has started.
+TOUCH_AND_SLEEP = f'sh -c \'touch "$1"; exec sleep {FOREVER}\' sh "$1"'
 
 
-def test_who_ignores_sigterm_is_killed_after_the_grace_period(evaluate, sleeps, pids):
+def test_a_process_that_ignores_sigterm_is_killed_after_the_grace_period(evaluate, sleeps, pids):
     task = sleeps(ignoring=[signal.SIGTERM], descendants=2)
-    all_there = until(lambda: len(pids.all) == 3)
-    finished = evaluate(task, may_go_on=all_there, tick=0.05, grace=0.3)
+    all_started = until(lambda: len(pids.all) == 3)
+    finished = evaluate(task, may_go_on=all_started, tick=0.05, grace=0.3)
     assert finished.state == "killed"
     assert pids.alive == []
 
 
-def test_descendants_have_the_grace_period_even_when_the_leader_has_gone(evaluate, tmp_path):
+def test_descendants_have_the_grace_period_even_if_the_leader_has_ended(evaluate, tmp_path):
     ready, saved = tmp_path / "ready", tmp_path / "saved"
-    longer = 2 * guards.LINGER
+    longer = 2 * supervisors.LINGER
     code = (
-        f'(trap "sleep {longer}; touch $2; exit" TERM; {SAYS_AND_SLEEPS} & wait) & '
+        f'(trap "sleep {longer}; touch $2; exit" TERM; {TOUCH_AND_SLEEP} & wait) & '
         f"exec sleep {FOREVER}"
     )
     task = CommandTask(["sh", "-c", code, "sh", str(ready), str(saved)])
@@ -111,10 +112,10 @@ def test_descendants_have_the_grace_period_even_when_the_leader_has_gone(evaluat
     assert saved.exists()
 
 
-def test_a_result_that_comes_after_the_order_to_end_is_not_believed(evaluate, tmp_path):
+def test_a_result_after_sigterm_is_ignored(evaluate, tmp_path):
     ready = tmp_path / "ready"
     code = (
-        f'trap \'echo "{{\\"value\\": 1, \\"cost\\": 5}}"; exit 0\' TERM; {SAYS_AND_SLEEPS} & wait'
+        f'trap \'echo "{{\\"value\\": 1, \\"cost\\": 5}}"; exit 0\' TERM; {TOUCH_AND_SLEEP} & wait'
     )
     task = CommandTask(["sh", "-c", code, "sh", str(ready)])
     finished = evaluate(task, may_go_on=until(ready.exists), tick=0.05, grace=FOREVER)
@@ -122,7 +123,7 @@ def test_a_result_that_comes_after_the_order_to_end_is_not_believed(evaluate, tm
     assert finished.cost == {"": 5.0}
 
 
-def test_one_that_has_stopped_itself_can_obey(evaluate, sleeps, tmp_path, pids):
+def test_a_process_that_has_stopped_itself_receives_sigterm(evaluate, sleeps, tmp_path, pids):
     ready = tmp_path / "ready"
 
     def stop():
@@ -138,9 +139,9 @@ def test_output_is_read_while_it_is_being_killed(evaluate, tmp_path):
     ready = tmp_path / "ready"
     code = (
         "import signal, sys, time\n"
-        "def last_words(*_):\n  sys.stdout.write('x' * 2_000_000); print('done', file=sys.stderr);"
+        "def at_exit(*_):\n  sys.stdout.write('x' * 2_000_000); print('done', file=sys.stderr);"
         " sys.exit()\n"
-        "signal.signal(signal.SIGTERM, last_words); open(sys.argv[1], 'w');"
+        "signal.signal(signal.SIGTERM, at_exit); open(sys.argv[1], 'w');"
         f" time.sleep({FOREVER})"
     )
     task = CommandTask([sys.executable, "-c", code, str(ready)])
@@ -149,14 +150,14 @@ def test_output_is_read_while_it_is_being_killed(evaluate, tmp_path):
     assert "done" in finished.error.splitlines()
 
 
-# ── ends ───────────────────────────────────────────────────────────────────────────────────
+# ── ends ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_it_comes_back_when_it_ends_and_not_a_tick_later(evaluate):
+def test_run_returns_at_the_end_and_not_a_tick_later(evaluate):
     assert evaluate(CallableTask(lambda params: 1.0), tick=FOREVER).value == 1.0
 
 
-def test_who_outlives_the_leader_is_killed_and_not_waited_for(evaluate, pids):
+def test_a_descendant_that_outlives_the_leader_is_killed(evaluate, pids):
     code = (
         "import os, signal, sys, time\n"
         "if os.fork() == 0:\n"
@@ -171,14 +172,14 @@ def test_who_outlives_the_leader_is_killed_and_not_waited_for(evaluate, pids):
     assert pids.alive == []
 
 
-def test_a_result_that_a_descendant_writes_just_after_the_leader_left(evaluate, monkeypatch):
-    monkeypatch.setattr(guards, "LINGER", PATIENCE)
+def test_a_descendant_may_write_the_result_just_after_the_leader_has_ended(evaluate, monkeypatch):
+    monkeypatch.setattr(supervisors, "LINGER", PATIENCE)
     task = CommandTask(["sh", "-c", '(sleep 0.1; echo "{\\"value\\": 1}") & exit 0'])
     assert evaluate(task).value == 1
 
 
 def leaves(pids, how):
-    """An objective that starts one which leaves its group, and goes on for ever if told to."""
+    """An objective with a child that leaves the process group and sleeps."""
 
     def started():
         how()
@@ -197,7 +198,7 @@ def leaves(pids, how):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 @pytest.mark.parametrize("how", [os.setsid, os.setpgrp, lambda: os.fork() and os._exit(0)])
-def test_who_leaves_the_group_does_not_outlive_the_trial(evaluate, pids, how):
+def test_a_process_that_leaves_the_group_does_not_outlive_the_trial(evaluate, pids, how):
     def leave():
         how()
         os.setpgrp() if os.getpgrp() != os.getpid() else None
@@ -209,12 +210,12 @@ def test_who_leaves_the_group_does_not_outlive_the_trial(evaluate, pids, how):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
-def test_who_leaves_the_group_does_not_outlive_the_timeout(evaluate, pids):
-    def all_there(usage):
+def test_a_process_that_leaves_the_group_does_not_outlive_the_kill(evaluate, pids):
+    def all_started(usage):
         return ENOUGH if pids.all else None
 
     task = leaves(pids, os.setsid)
-    finished = evaluate(task, {"seconds": FOREVER}, may_go_on=all_there, tick=0.05, grace=0.2)
+    finished = evaluate(task, {"seconds": FOREVER}, may_go_on=all_started, tick=0.05, grace=0.2)
     assert finished.state == "killed"
     assert pids.alive == []
 
@@ -232,7 +233,7 @@ def test_timeout_and_what_it_runs_do_not_outlive_the_trial(evaluate, pids):
     assert pids.alive == []
 
 
-def test_one_that_closes_its_output_early_is_still_watched(evaluate):
+def test_a_trial_that_closes_its_output_early_is_still_watched(evaluate):
     code = "import os, sys, time; os.close(1); os.close(2); time.sleep(0.3); sys.exit(4)"
     finished = evaluate(CommandTask([sys.executable, "-S", "-c", code]))
     assert "exit code 4" in finished.error
@@ -266,7 +267,7 @@ def test_several_threads_at_once(evaluate):
     assert before.nothing_new(), before.new
 
 
-# ── when the supervising process is in trouble ─────────────────────────────────────────────
+# ── errors and interrupts in the worker process ──────────────────────────────────────────────
 
 
 def test_when_may_go_on_raises_nothing_survives(evaluate, sleeps, pids):
@@ -282,7 +283,7 @@ def test_when_may_go_on_raises_nothing_survives(evaluate, sleeps, pids):
     assert before.nothing_new(), before.new
 
 
-def test_an_error_of_the_system_meanwhile_is_not_taken_for_a_failed_start(evaluate, sleeps, pids):
+def test_an_os_error_of_may_go_on_is_not_taken_for_a_failed_start(evaluate, sleeps, pids):
     def may_go_on(usage):
         raise OSError("the network is down")
 
@@ -291,13 +292,13 @@ def test_an_error_of_the_system_meanwhile_is_not_taken_for_a_failed_start(evalua
     assert pids.alive == []
 
 
-def test_when_on_progress_raises_nothing_survives(evaluate, pids):
+def test_when_on_report_raises_nothing_survives(evaluate, pids):
     def fail(message, usage):
         raise LookupError
 
     def objective(params):
         pids.note()
-        report(1)
+        report_progress(1)
         time.sleep(FOREVER)
 
     with pytest.raises(LookupError):
@@ -305,9 +306,9 @@ def test_when_on_progress_raises_nothing_survives(evaluate, pids):
     assert pids.alive == []
 
 
-@pytest.mark.parametrize("hears", ["any thread", "another thread"])
-def test_ctrl_c_kills_and_says_what_was_used(evaluate, sleeps, pids, ctrl_c, hears):
-    """A signal that another thread hears, or that comes just before a wait, does not end it."""
+@pytest.mark.parametrize("receiver", ["any thread", "another thread"])
+def test_ctrl_c_kills_and_returns_the_usage(evaluate, sleeps, pids, ctrl_c, receiver):
+    """A signal does not interrupt a wait if another thread receives it or if it comes before."""
 
     def burn():
         end = time.process_time() + 0.2
@@ -317,7 +318,7 @@ def test_ctrl_c_kills_and_says_what_was_used(evaluate, sleeps, pids, ctrl_c, hea
 
     def interrupt():
         wait_until(lambda: len(pids.all) == 4)
-        if hears == "another thread":
+        if receiver == "another thread":
             signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         else:
             os.kill(os.getpid(), signal.SIGINT)
@@ -326,13 +327,13 @@ def test_ctrl_c_kills_and_says_what_was_used(evaluate, sleeps, pids, ctrl_c, hea
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(Interrupted) as caught:
-        evaluate(task, grace=PATIENCE, tick=FOREVER)  # the keyboard is kept waiting for neither
+        evaluate(task, grace=PATIENCE, tick=FOREVER)  # Ctrl-C waits for neither
     thread.join()
     assert isinstance(caught.value, KeyboardInterrupt)
     finished = caught.value.finished
     assert finished.state == "killed"
     assert finished.usage.cpu_s >= 0.2
-    assert process_groups.IMPATIENT_GRACE <= finished.usage.wall_s < PATIENCE
+    assert process_groups.INTERRUPT_GRACE <= finished.usage.wall_s < PATIENCE
     assert pids.alive == []
 
 
@@ -353,7 +354,7 @@ def test_ctrl_c_before_the_start(evaluate, monkeypatch):
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_ctrl_c_at_any_moment(evaluate, sleeps, pids, times):
-    """Interrupted after longer and longer times; nothing is ever left."""
+    """Interrupt after increasing times; no process survives."""
 
     def run():
         with pytest.raises(KeyboardInterrupt):
@@ -370,10 +371,10 @@ def test_ctrl_c_at_any_moment(evaluate, sleeps, pids, times):
         assert wait_until(lambda: pids.alive == [])
 
 
-# ── what cannot be started ─────────────────────────────────────────────────────────────────
+# ── what cannot be started ───────────────────────────────────────────────────────────────────
 
 
-def test_no_process_to_be_had(evaluate, monkeypatch):
+def test_no_process_available(evaluate, monkeypatch):
     def fork():
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
@@ -385,7 +386,7 @@ def test_no_process_to_be_had(evaluate, monkeypatch):
     assert before.nothing_new(), before.new
 
 
-def test_no_process_to_be_had_for_the_guard(evaluate, monkeypatch):
+def test_no_process_available_for_the_supervisor(evaluate, monkeypatch):
     real, parent = os.fork, os.getpid()
 
     def fork():
@@ -400,7 +401,7 @@ def test_no_process_to_be_had_for_the_guard(evaluate, monkeypatch):
 
 
 def test_no_memory_for_the_program(evaluate, monkeypatch):
-    """Here and now: another time it may start."""
+    """The trial may start later."""
 
     def execve(*arguments):
         raise OSError(12, "Cannot allocate memory")
@@ -412,15 +413,15 @@ def test_no_memory_for_the_program(evaluate, monkeypatch):
     assert "Cannot allocate memory" in finished.error
 
 
-def test_what_has_started_may_say_what_it_likes(evaluate):
-    """Only who could not start says that nothing of its kind ever will."""
-    said = '{"infrastructure": "no disk", "farthing.invalid": true}'
-    finished = evaluate(CommandTask(["echo", said]))
+def test_a_command_cannot_claim_that_no_trial_can_start(evaluate):
+    """Only an evaluation that did not start can do so."""
+    line = '{"infrastructure": "no disk", "farthing.invalid": true}'
+    finished = evaluate(CommandTask(["echo", line]))
     assert finished.state == "lost"
     assert "no disk" in finished.error
 
 
-def test_no_room_for_a_folder(evaluate, monkeypatch):
+def test_no_space_for_a_folder(evaluate, monkeypatch):
     def mkdtemp(prefix):
         raise OSError(28, "No space left on device")
 
@@ -430,7 +431,7 @@ def test_no_room_for_a_folder(evaluate, monkeypatch):
     assert "No space left" in finished.error
 
 
-def test_no_descriptor_to_be_had(evaluate):
+def test_no_file_descriptor_available(evaluate):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = Remains()
     highest = max(map(int, os.listdir("/proc/self/fd")))
@@ -440,7 +441,7 @@ def test_no_descriptor_to_be_had(evaluate):
         with suppress(OSError):
             while True:
                 taken.append(os.dup(0))
-        for _ in range(4):  # the second pipe finds no place
+        for _ in range(4):  # not enough for the second pipe
             os.close(taken.pop())
         finished = evaluate(CallableTask(lambda params: 1.0))
     finally:
@@ -455,12 +456,12 @@ def test_no_descriptor_to_be_had(evaluate):
     "wrong",
     [{"timeout": 0}, {"timeout": -1}, {"timeout": float("nan")}, {"grace": -1}, {"tick": 0}],
 )
-def test_what_is_no_setting(evaluate, wrong):
+def test_invalid_settings(evaluate, wrong):
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         evaluate(CallableTask(lambda params: 1.0), **wrong)
 
 
-def test_what_an_engine_is_told():
+def test_an_engine_without_a_study():
     engine = ProcessGroup(CallableTask(lambda params: params["x"] + 1.0))
     assert engine.kills
     finished = engine.run(Job({"x": 1}, number=0, seed=0), Allowance(0.5, lambda usage: None))

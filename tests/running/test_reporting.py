@@ -1,4 +1,4 @@
-"""Progress from a script, which prints it."""
+"""A script reports progress by printing it."""
 
 import json
 import sys
@@ -19,13 +19,16 @@ def test_nothing_but_a_step(capsys):
 
 
 @pytest.mark.parametrize("cost", ["much", {"usd": "much"}])
-def test_a_cost_that_is_none(cost):
+def test_an_invalid_cost(cost):
     with pytest.raises(ValueError, match="much"):
         report_progress(1, cost=cost)
 
 
 def test_a_command_reports(evaluate):
-    code = "from farthing.running import report_progress; report_progress(1, 2.0); print('{\"value\": 1}')"
+    code = (
+        "from farthing.running import report_progress; report_progress(1, 2.0);"
+        "print('{\"value\": 1}')"
+    )
     finished = evaluate(CommandTask([sys.executable, "-c", code]))
     assert finished.reports == ({"step": 1, "value": 2.0},)
     assert finished.value == 1

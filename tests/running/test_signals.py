@@ -1,4 +1,4 @@
-"""Signals are noted, said once, and acted upon later."""
+"""Signals are recorded, printed once, and acted upon later."""
 
 import os
 import signal
@@ -11,91 +11,91 @@ from farthing.running.signals import (
     ORPHANED,
     TERMINATED,
     ExitRequest,
-    announced,
-    hears,
-    signals,
+    can_handle,
+    handle_signals,
+    print_exit_requests,
 )
 from farthing.running.worker import SUSPECT
 
 
 @pytest.fixture(autouse=True)
-def heard():
-    """Whatever started these tests: what runs in the background of a shell ignores Ctrl-C."""
+def default_handler():
+    """Restore the handler, because background processes of a shell ignore Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-def test_the_first_ctrl_c_lets_finish_the_second_kills_the_third_interrupts():
-    with signals() as exit_requested:
-        assert exit_requested() is None
+def test_after_ctrl_c_trials_finish_the_second_kills_the_third_interrupts():
+    with handle_signals() as exit_check:
+        assert exit_check() is None
         signal.raise_signal(signal.SIGINT)
-        assert exit_requested() == ExitRequest(INTERRUPTED, now=False)
+        assert exit_check() == ExitRequest(INTERRUPTED, kill=False)
         signal.raise_signal(signal.SIGINT)
-        assert exit_requested() == ExitRequest(INTERRUPTED, now=True)
+        assert exit_check() == ExitRequest(INTERRUPTED, kill=True)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
 
 def test_sigterm_kills_and_the_second_interrupts_once():
-    with signals() as exit_requested:
+    with handle_signals() as exit_check:
         signal.raise_signal(signal.SIGTERM)
-        assert exit_requested() == ExitRequest(TERMINATED, now=True)
+        assert exit_check() == ExitRequest(TERMINATED, kill=True)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)  # a pool repeats it
-        assert exit_requested() == ExitRequest(TERMINATED, now=True)
+        assert exit_check() == ExitRequest(TERMINATED, kill=True)
 
 
 def test_sigterm_after_ctrl_c_is_sigterm():
-    with signals() as exit_requested:
+    with handle_signals() as exit_check:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)
-        assert exit_requested() == ExitRequest(TERMINATED, now=True)
+        assert exit_check() == ExitRequest(TERMINATED, kill=True)
 
 
-def test_a_parent_that_is_gone_is_noticed(monkeypatch):
-    with signals() as exit_requested:
+def test_the_end_of_the_parent_process_is_noticed(monkeypatch):
+    with handle_signals() as exit_check:
         monkeypatch.setattr(os, "getppid", lambda: 1)
         signal.raise_signal(signal.SIGINT)
-        assert exit_requested() == ExitRequest(ORPHANED, now=True)
+        assert exit_check() == ExitRequest(ORPHANED, kill=True)
 
 
-def test_whoever_heard_signals_before_hears_them_again():
-    heard = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+def test_earlier_handlers_are_restored():
+    received = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
     interrupt = signal.getsignal(signal.SIGINT)
     try:
-        with signals():
+        with handle_signals():
             signal.raise_signal(signal.SIGTERM)
-        assert heard == []
+        assert received == []
         assert signal.getsignal(signal.SIGINT) is interrupt
         signal.raise_signal(signal.SIGTERM)
-        assert heard == [signal.SIGTERM]
+        assert received == [signal.SIGTERM]
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_what_is_ignored_stays_ignored():
+def test_an_ignored_signal_stays_ignored():
     """As under nohup."""
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        assert not hears(signal.SIGTERM)
-        assert hears(signal.SIGINT)
-        with signals() as exit_requested:
+        assert not can_handle(signal.SIGTERM)
+        assert can_handle(signal.SIGINT)
+        with handle_signals() as exit_check:
             signal.raise_signal(signal.SIGTERM)
-            assert exit_requested() is None
+            assert exit_check() is None
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_a_thread_hears_none_and_changes_none():
+def test_a_thread_neither_receives_signals_nor_changes_handlers():
     found = []
 
     def listen():
-        with signals() as exit_requested:
-            found.append((exit_requested(), signal.getsignal(signal.SIGINT)))
+        with handle_signals() as exit_check:
+            found.append((exit_check(), signal.getsignal(signal.SIGINT)))
 
     before = signal.getsignal(signal.SIGINT)
     thread = threading.Thread(target=listen)
@@ -104,40 +104,40 @@ def test_a_thread_hears_none_and_changes_none():
     assert found == [(None, before)]
 
 
-def test_each_is_said_once_with_what_is_running_then(capsys):
-    leave, running = [None], [3]
-    asked = announced(lambda: leave[-1], lambda: running)
-    assert asked() is None
+def test_each_request_is_printed_once_with_the_running_trials(capsys):
+    requests, running = [None], [3]
+    check = print_exit_requests(lambda: requests[-1], lambda: running)
+    assert check() is None
     assert capsys.readouterr().err == ""
-    leave.append(ExitRequest(INTERRUPTED, now=False))
-    assert asked() == asked() == leave[-1]
+    requests.append(ExitRequest(INTERRUPTED, kill=False))
+    assert check() == check() == requests[-1]
     assert capsys.readouterr().err == (
-        "Ctrl-C: trial 3 is let finish, then this ends. Ctrl-C again kills it.\n"
+        "Ctrl-C: waiting for trial 3 to finish. Press Ctrl-C again to kill it.\n"
     )
-    leave.append(ExitRequest(INTERRUPTED, now=True))
-    assert asked() == asked() == leave[-1]
-    assert capsys.readouterr().err == "Ctrl-C: trial 3 is killed; what it used is charged.\n"
+    requests.append(ExitRequest(INTERRUPTED, kill=True))
+    assert check() == check() == requests[-1]
+    assert capsys.readouterr().err == "Ctrl-C: killing trial 3; its cost so far is charged.\n"
 
 
-def test_nobody_is_there_to_be_told_that_he_is_gone(capsys):
-    leave = ExitRequest(ORPHANED, now=True)
-    assert announced(lambda: leave, lambda: [3])() == leave
+def test_nothing_is_printed_if_the_parent_process_has_ended(capsys):
+    request = ExitRequest(ORPHANED, kill=True)
+    assert print_exit_requests(lambda: request, lambda: [3])() == request
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
-    ("leave", "running", "said"),
+    ("request_", "running", "message"),
     [
-        ((INTERRUPTED, False), [], "Ctrl-C: nothing is running, and nothing more is started."),
-        ((TERMINATED, True), [4], "SIGTERM: trial 4 is killed; what it used is charged."),
-        ((TERMINATED, True), [4, 5], "SIGTERM: trials 4, 5 are killed; what they used is charged."),
+        ((INTERRUPTED, False), [], "Ctrl-C: no trial is running, and no further trial starts."),
+        ((TERMINATED, True), [4], "SIGTERM: killing trial 4; its cost so far is charged."),
+        ((TERMINATED, True), [4, 5], "SIGTERM: killing trials 4, 5; their cost so far is charged."),
         (
             (INTERRUPTED, False),
             [4, 5],
-            "Ctrl-C: trials 4, 5 are let finish, then this ends. Ctrl-C again kills them.",
+            "Ctrl-C: waiting for trials 4, 5 to finish. Press Ctrl-C again to kill them.",
         ),
-        ((SUSPECT, True), [], f"{SUSPECT}: nothing is running, and nothing more is started."),
+        ((SUSPECT, True), [], f"{SUSPECT}: no trial is running, and no further trial starts."),
     ],
 )
-def test_it_is_a_sentence(leave, running, said):
-    assert ExitRequest(*leave).sentence(running) == said
+def test_the_printed_line(request_, running, message):
+    assert ExitRequest(*request_).message(running) == message

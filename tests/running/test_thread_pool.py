@@ -1,4 +1,4 @@
-"""Workers that are threads: they end together, for a signal or an error, and lose nothing."""
+"""Worker threads: a signal or an error ends all of them, and no result is lost."""
 
 import signal
 import threading
@@ -12,8 +12,8 @@ from processes import PATIENCE, wait_until
 from farthing import Float, InvalidInput, Study
 from farthing.policies import Random
 from farthing.running import Finished, Usage
+from farthing.running.pool import run_workers
 from farthing.running.signals import INTERRUPTED, TERMINATED
-from farthing.running.thread_pool import run_thread_pool
 from farthing.running.worker import Place
 
 USED = Usage(0.01, 0.0, 0.0, {})
@@ -21,7 +21,7 @@ USED = Usage(0.01, 0.0, 0.0, {})
 
 @dataclass(frozen=True)
 class Cluster:
-    """Evaluates nothing: does something at the third trial, after which all others end."""
+    """Evaluates nothing. The third trial calls `third`; later trials run until they are killed."""
 
     third: object
     together: threading.Barrier = field(default_factory=lambda: threading.Barrier(2))
@@ -32,7 +32,7 @@ class Cluster:
         return self
 
     def run(self, job, allowance):
-        self.together.wait(PATIENCE)  # two are always running
+        self.together.wait(PATIENCE)  # two trials always run at the same time
         if job.number < 2:
             return Finished("done", job.params["x"], {}, None, USED)
         if job.number == 2:
@@ -50,13 +50,13 @@ def study(tmp_path):
     study.close()
 
 
-def test_a_signal_ends_all_and_loses_nothing(study):
+def test_a_signal_ends_all_workers_and_loses_no_result(study):
     result = study.run(lambda params: 0.0, engine=Cluster(partial(signal.raise_signal, SIGTERM)))
     assert result.stop_reason == TERMINATED
     assert sorted(t.state for t in result.history) == ["done", "done", "killed", "killed"]
 
 
-def test_what_one_meets_ends_the_others_and_is_raised(study):
+def test_the_error_of_one_worker_ends_the_others_and_is_raised(study):
     def third():
         raise InvalidInput("the cluster is gone")
 
@@ -67,13 +67,13 @@ def test_what_one_meets_ends_the_others_and_is_raised(study):
     assert not study.is_worked_on()
 
 
-def members():
+def worker_threads():
     return [t.name for t in threading.enumerate() if t.name.startswith("farthing-")]
 
 
 class Two:
-    """One trial is interrupted and ends. The other goes on until the thread of the first is gone,
-    and the run has looked at its crew twice since then; or until it may not.
+    """The first trial raises SIGINT and ends. The second runs until the first thread has ended and
+    the pool has checked its threads twice since then, or until it is killed.
     """
 
     slots = 2
@@ -84,7 +84,7 @@ class Two:
         self.seen = []
 
     def look(self):
-        self.seen.append(len(members()))
+        self.seen.append(len(worker_threads()))
 
     def run(self, job, allowance):
         self.together.wait(PATIENCE)
@@ -105,34 +105,34 @@ class Two:
 
 
 @pytest.fixture
-def heard():
-    """Ctrl-C, which is ignored by what runs in the background of a shell."""
+def sigint():
+    """Restore the handler, because background processes of a shell ignore Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("heard")
-def test_what_is_let_finish_is_waited_for_when_the_others_have_left(tmp_path):
+@pytest.mark.usefixtures("sigint")
+def test_the_pool_waits_for_a_trial_that_finishes_after_the_other_workers(tmp_path):
     settings = {"space": {"x": Float(0, 1)}, "policy": Random(), "budget": "2 trials"}
     study, engine = Study.create(tmp_path / "a.db", name="a", **settings), Two()
     places = [Place("0"), Place("1")]
-    assert (
-        run_thread_pool(study, study.current_settings, engine, engine.look, places) == INTERRUPTED
-    )
+    settings = study.current_settings
+    reason = run_workers(study, settings, engine, engine.look, places, threads=True)
+    assert reason == INTERRUPTED
     assert [t.state for t in study.history] == ["done", "done"]
     study.close()
 
 
-def test_an_interrupt_waits_until_what_was_running_is_told(study):
-    """A third Ctrl-C, wherever this process is: nobody works on after it."""
+def test_after_an_interrupt_the_pool_waits_until_running_trials_are_reported(study):
+    """A third Ctrl-C may come at any point. No worker continues after it."""
     running = threading.Event()
 
     class Slow(Cluster):
         def run(self, job, allowance):
             finished = Cluster.run(self, job, allowance)
             if finished.state == "killed":
-                threading.Event().wait(0.3)  # whoever does not wait for it sees it working
+                threading.Event().wait(0.3)  # the test fails if the pool does not wait for this
             return finished
 
     def look():
@@ -140,14 +140,15 @@ def test_an_interrupt_waits_until_what_was_running_is_told(study):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_thread_pool(
-            study, study.current_settings, Slow(running.set), look, [Place("0"), Place("1")]
+        run_workers(
+            *(study, study.current_settings, Slow(running.set), look, [Place("0"), Place("1")]),
+            threads=True,
         )
-    assert members() == []
+    assert worker_threads() == []
     assert sorted(t.state for t in study.history) == ["done", "done", "killed", "killed"]
 
 
 @pytest.mark.parametrize("workers", [0, True, 1.5])
-def test_a_crew_needs_somebody(study, workers):
+def test_the_number_of_workers_must_be_positive(study, workers):
     with pytest.raises(InvalidInput, match="at least 1"):
         study.run(lambda params: 0.0, engine=Cluster(None), workers=workers)

@@ -1,4 +1,4 @@
-"""What evaluations use, while they run and in the end."""
+"""The usage of evaluations, while they run and after their end."""
 
 import os
 import resource
@@ -23,7 +23,7 @@ def burn(seconds):
         pass
 
 
-def test_measuring_a_family():
+def test_measuring_a_process_and_its_descendants():
     code = (
         "import os, sys, time\n" + BURN.format(s=0.25) + "if os.fork() == 0:\n"
         "  block = bytearray(80_000_000); print(os.getpid(), flush=True)\n"
@@ -49,11 +49,11 @@ def test_measuring_leaves_no_file_open():
     assert before.nothing_new(), before.new
 
 
-def test_nobody_uses_nothing():
+def test_a_process_that_does_not_exist_uses_nothing():
     assert measure(2**22 + 1) == (0.0, {})
 
 
-def test_a_process_with_a_strange_name(tmp_path):
+def test_a_process_name_may_contain_any_character(tmp_path):
     program = tmp_path / ") R 1 (x y"
     program.symlink_to("/bin/sleep")
     with subprocess.Popen([program, str(FOREVER)]) as process:
@@ -63,7 +63,7 @@ def test_a_process_with_a_strange_name(tmp_path):
             process.kill()
 
 
-def test_cpu_seconds_of_descendants_count_while_it_runs_and_in_the_end(evaluate, tmp_path):
+def test_cpu_seconds_of_descendants_count_during_and_after_the_run(evaluate, tmp_path):
     def objective(params):
         for _ in range(2):
             if os.fork() == 0:
@@ -88,31 +88,31 @@ def test_cpu_seconds_of_descendants_count_while_it_runs_and_in_the_end(evaluate,
         assert list(amounts) == sorted(amounts)
 
 
-def test_what_was_told_is_never_taken_back(evaluate, pids, tmp_path):
-    """Progress may be read after the end and before the news of it."""
+def test_usage_never_decreases(evaluate, pids, tmp_path):
+    """Progress may be read between the end of the evaluation and the message about it."""
     go = tmp_path / "go"
     code = (
         "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid()))\n"
         'os.write(1, b\'{"step": 1, "value": 5}\\n{"step": 2}\\n\')  # read at once\n'
         "while not os.path.exists(sys.argv[2]): time.sleep(0.01)"
     )
-    told = []
+    usages = []
 
     def on_report(message, usage):
-        told.append(usage)
+        usages.append(usage)
         go.touch()
         assert wait_until(lambda: is_reaped(pids.all[0]))
 
     task = CommandTask([sys.executable, "-S", "-c", code, str(pids.path), str(go)])
     finished = evaluate(task, tick=FOREVER, on_report=on_report)
     assert finished.value == 5
-    assert told[0].wall_s < told[1].wall_s <= finished.usage.wall_s
-    assert told[0].cpu_s <= told[1].cpu_s <= finished.usage.cpu_s
+    assert usages[0].wall_s < usages[1].wall_s <= finished.usage.wall_s
+    assert usages[0].cpu_s <= usages[1].cpu_s <= finished.usage.cpu_s
 
 
-def test_cpu_seconds_of_orphans_and_of_the_killed_count(evaluate, pids):
+def test_cpu_seconds_of_orphans_and_killed_processes_count(evaluate, pids):
     def objective(params):
-        if os.fork() == 0:  # whose parent does not wait for it
+        if os.fork() == 0:  # its parent does not wait for it
             burn(0.3)
             pids.note()
             time.sleep(FOREVER)
@@ -132,20 +132,20 @@ def test_peak_memory_of_a_command_is_its_own(evaluate, tmp_path):
     ours = bytearray(200_000_000)
     for i in range(0, len(ours), 4096):
         ours[i] = 1
-    begun, seen = tmp_path / "begun", tmp_path / "seen"
+    started, seen = tmp_path / "started", tmp_path / "seen"
     code = 'touch "$1"; while [ ! -e "$2" ]; do sleep 0.05; done; echo "{\\"value\\": 1}"'
-    has_begun = []
+    has_started = []
 
-    def may_go_on(usage):  # it is measured once more after its beginning was seen
-        if any(has_begun):
+    def may_go_on(usage):  # it is measured once more after its start
+        if any(has_started):
             seen.touch()
-        has_begun.append(begun.exists())
+        has_started.append(started.exists())
 
-    task = CommandTask(["sh", "-c", code, "sh", str(begun), str(seen)])
+    task = CommandTask(["sh", "-c", code, "sh", str(started), str(seen)])
     finished = evaluate(task, tick=2 * FRESH, may_go_on=may_go_on)
     assert finished.value == 1
     assert 0 < finished.usage.peak_mb < 100
-    # More than this process ever had: below that, a short command cannot be told from its parent.
+    # More than this process ever had. The peak of a short command with less memory is not known.
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024 + 100
     code = f"x = bytearray({megabytes}_000_000); print('{{\"value\": 1}}')"
     finished = evaluate(CommandTask([sys.executable, "-S", "-c", code]))
@@ -153,20 +153,20 @@ def test_peak_memory_of_a_command_is_its_own(evaluate, tmp_path):
     del ours
 
 
-def test_time_that_somebody_else_takes_is_not_charged(evaluate, pids, tmp_path):
-    asked, gone_at = tmp_path / "asked", []
+def test_time_after_the_end_of_the_trial_is_not_charged(evaluate, pids, tmp_path):
+    called, ended_at = tmp_path / "called", []
 
     def objective(params):
         pids.note()
-        return float(wait_until(asked.exists))
+        return float(wait_until(called.exists))
 
-    def may_go_on(usage):  # it ends meanwhile, and nobody looks
-        asked.touch()
+    def may_go_on(usage):  # the trial ends during this call
+        called.touch()
         assert wait_until(lambda: pids.all and is_reaped(pids.all[0]))
-        gone_at.append(time.monotonic())
+        ended_at.append(time.monotonic())
         time.sleep(0.2)
 
-    begun = time.monotonic()
+    started_at = time.monotonic()
     finished = evaluate(CallableTask(objective), may_go_on=may_go_on, tick=0.05)
     assert finished.value == 1.0
-    assert finished.usage.wall_s <= gone_at[0] - begun
+    assert finished.usage.wall_s <= ended_at[0] - started_at

@@ -1,4 +1,4 @@
-"""Workers: real child processes on a real database, and what is left when somebody is killed."""
+"""Workers as real processes on a real database, and what remains if one of them is killed."""
 
 import ctypes
 import importlib.util
@@ -25,14 +25,23 @@ from processes import (
     wait_until,
 )
 
-from farthing import Float, InvalidInput, Optimizer, Outcome, Space, StorageError, Study
+from farthing import (
+    FarthingError,
+    Float,
+    InvalidInput,
+    Optimizer,
+    Outcome,
+    Space,
+    StorageError,
+    Study,
+)
 from farthing.core.settings import Settings
 from farthing.cost import Known
 from farthing.history import StopReason
 from farthing.policies import EIPerCost, Random
 from farthing.running import CommandTask, Finished, InProcess, Usage, report_progress
 from farthing.running.signals import INTERRUPTED, TERMINATED, ExitRequest
-from farthing.running.worker import Place, _tick, until_stopped
+from farthing.running.worker import Place, _tick, run_trials
 from farthing.stopping import MaxTrials
 
 SPACE = Space({"a": Float(2, 3)})
@@ -50,9 +59,9 @@ def square(params):
 
 
 def expire(study, *pids):
-    """As if these workers had not been heard of for long."""
-    of_whom = {trial.number: trial.run.worker.rpartition(":")[2] for trial in study.history}
-    theirs = [str(number) for number, pid in of_whom.items() if int(pid) in pids]
+    """Let the leases of these workers expire."""
+    workers = {trial.number: trial.run.worker.rpartition(":")[2] for trial in study.history}
+    theirs = [str(number) for number, pid in workers.items() if int(pid) in pids]
     assert len(theirs) == len(pids)
     revision = "(SELECT revision FROM farthing_studies)"
     with study._database.writing() as connection:
@@ -65,21 +74,21 @@ def expire(study, *pids):
 
 @pytest.fixture
 def often(monkeypatch):
-    """Trials are renewed often, whatever the budget."""
+    """Renew leases often, whatever the budget."""
     monkeypatch.setattr("farthing.running.worker.TICK", (0.05, 0.05))
 
 
 @pytest.fixture
-def heard(monkeypatch):
-    """The reasons to leave that this process has said it heard of."""
-    said = []
+def printed(monkeypatch):
+    """The exit requests that this process has printed."""
+    requests = []
 
-    def sentence(leave, running):
-        said.append((leave, list(running)))
+    def message(request, running):
+        requests.append((request, list(running)))
         return ""
 
-    monkeypatch.setattr("farthing.running.signals.ExitRequest.sentence", sentence)
-    return said
+    monkeypatch.setattr("farthing.running.signals.ExitRequest.message", message)
+    return requests
 
 
 @pytest.fixture
@@ -109,7 +118,7 @@ class Sleeper:
         return [pid for pid in self.pids if is_alive(pid)]
 
 
-# ── one worker, and several ────────────────────────────────────────────────────────────────────
+# ── one worker, and several ──────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -126,7 +135,7 @@ def test_a_study_runs_until_it_is_time_to_stop(url, workers):
     assert all(record["peak_mb"] > 0 and record["run_s"] > 0 for record in records)
     for record in records:
         assert record["cost"]["usd"] == pytest.approx(record["run_s"] * 3.6 / 3600)
-    # The machine's time is paid, once, however many share it; also what no trial ran in.
+    # The time of the machine is charged once for all workers, including time without a trial.
     assert result.spent == pytest.approx(result.elapsed_s * 3.6 / 3600)
     assert result.elapsed_s >= max(record["run_s"] for record in records) > 0
     assert workers > 1 or result.elapsed_s > sum(record["run_s"] for record in records)
@@ -135,35 +144,34 @@ def test_a_study_runs_until_it_is_time_to_stop(url, workers):
 
 
 def test_a_budget_of_seconds_is_wall_clock_for_all_workers(url, tmp_path, monkeypatch):
-    """Three workers: as long as it really took, and not three times that."""
-    monkeypatch.setattr(
-        "farthing.running.worker.TICK", (FOREVER, FOREVER)
-    )  # what comes first is a result
+    """Three workers are charged the elapsed time, not three times that."""
+    # No renewal happens before the result.
+    monkeypatch.setattr("farthing.running.worker.TICK", (FOREVER, FOREVER))
     study = make(url, budget={"s": FOREVER}, stop=MaxTrials(3), lease=3 * FOREVER)
-    begun = time.monotonic()
+    started_at = time.monotonic()
 
     def together(params):
-        """Twice as long with the others as it took until they were there."""
+        """Run twice as long with the others as it took until they had started."""
         (tmp_path / f"here-{os.getpid()}").touch()
         assert wait_until(lambda: len(list(tmp_path.glob("here-*"))) == 3)
-        there = time.monotonic()
-        assert wait_until(lambda: time.monotonic() - there > 2 * (there - begun))
-        return time.monotonic() - there
+        met_at = time.monotonic()
+        assert wait_until(lambda: time.monotonic() - met_at > 2 * (met_at - started_at))
+        return time.monotonic() - met_at
 
     result = study.run(together, workers=3)
-    took = time.monotonic() - begun
+    took = time.monotonic() - started_at
     assert [trial.state for trial in result.history] == ["done"] * 3
     together_s = result.best.value  # or longer
     assert together_s - 0.02 <= result.spent <= took  # SQLite counts milliseconds
 
 
 def test_every_worker_of_a_pool_locks_the_file_itself(tmp_path):
-    """Or it could be taken for closed, and its log be deleted, when the runner is killed."""
+    """If not, SQLite could delete the log of the file when the runner is killed."""
     file, open_before = tmp_path / "s.db", make(tmp_path / "s.db", budget="4 trials", stop=None)
 
     def is_locked(params):
-        guard = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1])
-        worker = int(Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[1])
+        supervisor = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1])
+        worker = int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1])
         return float(holds_a_lock_on(file, worker))
 
     result = Study.open(file, "study").run(is_locked, workers=2)
@@ -185,15 +193,15 @@ def test_a_trial_of_unknown_length_ends_with_the_budget(url, sleeper, often):
 
 
 def test_a_trial_of_unknown_length_ends_with_the_time(url, sleeper):
-    """By its worker, or by its guard where the worker was too late; where the machine is so busy
-    that none begins in two seconds, there is none to end.
+    """Its worker ends it, or its supervisor if the worker was too late. If the machine is so busy
+    that no trial starts within two seconds, there is none to end.
     """
     study = make(url, budget="2s", stop=None)
     result = study.run(sleeper, workers=2)
     assert {trial.state for trial in result.history} <= {"killed"}
     assert {trial.error for trial in result.history} <= {
         "the budget of 2.0 s is spent",
-        "the budget of wall time is spent, and nobody had asked",
+        "the wall-clock budget is spent, and the worker did not respond",
     }
     assert result.ledger.reserved == 0
     assert result.found is None
@@ -209,7 +217,7 @@ def test_a_trial_is_killed_at_its_timeout_and_its_cost_is_a_lower_bound(tmp_path
     assert "timeout of 0.3 s" in record["error"]
     assert record["cost"]["usd"] == pytest.approx(0.1 * record["run_s"])
     assert record["cost"]["usd"] >= 0.03
-    assert study.ledger.spent >= record["cost"]["usd"]  # and what was thought before it
+    assert study.ledger.spent >= record["cost"]["usd"]  # and the overhead before it
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -220,7 +228,7 @@ def test_failures_in_a_row_end_the_run_with_the_first_of_them(url, workers):
     study = make(url, budget=PLENTY, stop=None, failures_in_a_row=3)
     result = study.run(fails, workers=workers)
     assert 3 <= len(result.history) <= 2 + workers
-    assert " trials in a row failed; the first of them:\n" in result.stop_reason.sentence
+    assert " trials in a row failed; the first error was:\n" in result.stop_reason.sentence
     assert 'raise ValueError("never any good")' in result.stop_reason.sentence
     assert result.ledger.spent > 0
     assert study.verdict.because == result.stop_reason.sentence
@@ -229,8 +237,8 @@ def test_failures_in_a_row_end_the_run_with_the_first_of_them(url, workers):
 @pytest.mark.parametrize(
     ("lease", "budget", "tick"), [(0.3, 50, 0.1), (60, 50, 1), (60, "9s", 0.09)]
 )
-def test_a_lease_is_renewed_three_times_before_it_ends(lease, budget, tick):
-    """Once a second or a hundredth of the time there is, if that is sooner."""
+def test_a_lease_is_renewed_three_times_before_it_expires(lease, budget, tick):
+    """At least every second, and at least every hundredth of the time budget."""
     settings, ticks = (
         Settings.of(SPACE, budget, policy=Random(), stop=MaxTrials(1), lease=lease),
         [],
@@ -243,11 +251,11 @@ def test_a_lease_is_renewed_three_times_before_it_ends(lease, budget, tick):
             ticks.append(allowance.tick)
             return InProcess(lambda params: Outcome(1.0, 1.0)).run(job, allowance)
 
-    until_stopped(Optimizer.of(settings), settings, Noting(), lambda: None)
+    run_trials(Optimizer.of(settings), settings, Noting(), lambda: None)
     assert ticks == [pytest.approx(tick)]
 
 
-def test_a_run_takes_back_the_stop_of_an_earlier_one(tmp_path):
+def test_a_run_clears_the_stop_of_an_earlier_run(tmp_path):
     study = make(tmp_path / "s.db", failures_in_a_row=2)
 
     def fails(params):
@@ -265,11 +273,11 @@ def test_one_worker_among_others_respects_a_requested_stop(tmp_path):
     study = make(tmp_path / "s.db")
     study.request_stop()
     assert str(study.work(square)) == "a stop was requested"
-    assert study._memory.look().stop_reason.sentence == "a stop was requested"
+    assert study._store.look().stop_reason.sentence == "a stop was requested"
     assert len(study.history) == 0
 
 
-def test_a_task_that_cannot_start_takes_no_trial(url):
+def test_a_task_that_cannot_start_uses_no_trial(url):
     study = make(url, budget=PLENTY)
     for workers in (1, 2):
         with pytest.raises(InvalidInput, match="no program 'no-such-program'"):
@@ -280,7 +288,7 @@ def test_a_task_that_cannot_start_takes_no_trial(url):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_task_that_turns_out_to_be_impossible_gives_its_trial_back(url, tmp_path, workers):
+def test_a_task_that_turns_out_to_be_impossible_returns_its_trial(url, tmp_path, workers):
     script = tmp_path / "no-first-line"
     script.write_text("echo")
     script.chmod(0o755)
@@ -290,7 +298,7 @@ def test_a_task_that_turns_out_to_be_impossible_gives_its_trial_back(url, tmp_pa
     assert {trial.state for trial in study.history} == {"lost"}
     assert study.ledger.reserved == study.ledger.spent == 0
     result = study.run(square)
-    again = [trial for trial in result.history if "again, which was lost" in trial.because]
+    again = [trial for trial in result.history if trial.origin == "retry"]
     assert [trial.params for trial in again] == [t.params for t in result.history.having("lost")]
     assert {trial.state for trial in again} == {"done"}
 
@@ -304,7 +312,7 @@ def test_commands_run_too_and_progress_is_stored_with_its_cost(url):
     assert study.records()[0]["reports"] == [{"step": 1, "value": 9.0, "cost": {}}]
 
 
-def test_a_known_cost_needs_no_meter(tmp_path):
+def test_a_known_cost_needs_no_measurement(tmp_path):
     study = make(tmp_path / "s.db", budget="$5", cost=Known(lambda params: 0.5))
     assert study.run(square).spent == 2.0
 
@@ -313,7 +321,7 @@ def test_a_known_cost_needs_no_meter(tmp_path):
     ("settings", "sentence"),
     [({"workers": 0}, "workers=0"), ({"workers": True}, "workers=True")],
 )
-def test_workers_that_make_no_sense(tmp_path, settings, sentence):
+def test_invalid_numbers_of_workers(tmp_path, settings, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         make(tmp_path / "s.db").run(square, **settings)
     with pytest.raises(InvalidInput, match="failures_in_a_row=-1"):
@@ -324,16 +332,16 @@ def test_workers_that_make_no_sense(tmp_path, settings, sentence):
         make(tmp_path / "s.db").run("train.py")
 
 
-def test_a_database_that_is_away_for_a_moment_ends_nothing(tmp_path, monkeypatch, often):
+def test_a_short_outage_of_the_database_ends_no_trial(tmp_path, monkeypatch, often):
     study = make(tmp_path / "s.db", budget=PLENTY, stop=MaxTrials(1))
     renew, calls, back = Study.renew, [], tmp_path / "back"
 
-    def flaky(self, *given, **named):
-        calls.append(named["cost"])
+    def flaky(self, *args, **kwargs):
+        calls.append(kwargs["cost"])
         if len(calls) <= 2:
-            raise StorageError("away")
+            raise StorageError("unavailable")
         back.touch()
-        return renew(self, *given, **named)
+        return renew(self, *args, **kwargs)
 
     monkeypatch.setattr(Study, "renew", flaky)
     result = study.run(lambda params: 1.0 if wait_until(back.exists) else None)
@@ -341,30 +349,30 @@ def test_a_database_that_is_away_for_a_moment_ends_nothing(tmp_path, monkeypatch
     assert result.history[0].state == "done"
 
 
-def test_a_database_that_is_away_for_longer_than_the_lease_ends_the_run(tmp_path, monkeypatch):
-    def gone(self, *given, **named):
-        raise StorageError("gone")
+def test_an_outage_of_the_database_longer_than_the_lease_ends_the_run(tmp_path, monkeypatch):
+    def unavailable(self, *args, **kwargs):
+        raise StorageError("unavailable")
 
-    monkeypatch.setattr(Study, "renew", gone)
+    monkeypatch.setattr(Study, "renew", unavailable)
     study = make(tmp_path / "s.db", budget=PLENTY, lease=0.5)
-    with pytest.raises(StorageError, match="gone"):
+    with pytest.raises(StorageError, match="unavailable"):
         study.run(lambda params: time.sleep(FOREVER))
 
 
-# ── interruptions ──────────────────────────────────────────────────────────────────────────────
+# ── interruptions ────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(
-    url, sleeper, often, ctrl_c, heard, workers, number
+    url, sleeper, often, ctrl_c, printed, workers, number
 ):
     study, before = make(url, budget=PLENTY), signal.getsignal(number)
     seen, because = [], INTERRUPTED if number == signal.SIGINT else TERMINATED
     twice = 2 if number == signal.SIGINT else 1
 
     def interrupt():
-        # With a study of its own, and only when nothing is forked any more.
+        # With its own study object, and only after the last fork.
         if wait_until(lambda: len(sleeper.pids) >= workers):
             other = Study.open(url, "study")
             wait_until(lambda: all("worker_s" in trial.cost for trial in other.history))
@@ -372,7 +380,7 @@ def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(
             other.close()
         for times in range(1, twice + 1):
             os.kill(os.getpid(), number)
-            wait_until(lambda times=times: len(heard) == times)
+            wait_until(lambda times=times: len(printed) == times)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
@@ -391,8 +399,8 @@ def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_that_is_ignored_stays_so(tmp_path, ctrl_c, workers):
-    """As after `nohup`, and in a job that a script sent to the background."""
+def test_an_ignored_ctrl_c_stays_ignored(tmp_path, ctrl_c, workers):
+    """As under `nohup`, or in a background job of a script."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     study, us = make(tmp_path / "s.db", stop=MaxTrials(2)), os.getpid()
     result = study.run(lambda params: os.kill(us, signal.SIGINT) or 1.0, workers=workers)
@@ -401,14 +409,14 @@ def test_ctrl_c_that_is_ignored_stays_so(tmp_path, ctrl_c, workers):
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
-def test_a_pool_ends_although_sigterm_is_ignored(tmp_path, sleeper, often, ctrl_c, heard):
+def test_a_pool_ends_even_if_sigterm_is_ignored(tmp_path, sleeper, often, ctrl_c, printed):
     study, before = make(tmp_path / "s.db"), signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def interrupt():
         wait_until(lambda: len(sleeper.pids) >= 2)
         for times in (1, 2):
             os.kill(os.getpid(), signal.SIGINT)
-            wait_until(lambda times=times: len(heard) == times)
+            wait_until(lambda times=times: len(printed) == times)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
@@ -423,8 +431,8 @@ def test_a_pool_ends_although_sigterm_is_ignored(tmp_path, sleeper, often, ctrl_
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_handler_that_is_not_of_python_is_left_alone(tmp_path, number):
-    """Of a program in which Python is embedded: Python knows it as None, and cannot put it back."""
+def test_a_signal_handler_in_c_is_kept(tmp_path, number):
+    """A program may embed Python. Python knows its handler as None and cannot restore it."""
     libc = ctypes.CDLL(None)
     libc.signal.restype = ctypes.c_void_p
     theirs = ctypes.cast(libc.abs, ctypes.c_void_p)  # a function of an int that does nothing
@@ -432,7 +440,9 @@ def test_a_handler_that_is_not_of_python_is_left_alone(tmp_path, number):
     def run():
         libc.signal(number, theirs)
         spec = importlib.util.find_spec("_signal")
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))  # finds it, as at a start
+        spec.loader.exec_module(
+            importlib.util.module_from_spec(spec)
+        )  # detects the handler, as at startup
         assert signal.getsignal(number) is None
         result = make(tmp_path / "s.db").run(square, workers=2)
         assert len(result.history.done) == 4
@@ -448,7 +458,7 @@ def run_in_a_process(url, sleeper):
 
 @pytest.fixture
 def runner(url, sleeper):
-    """A process that runs a study with two workers, each of them busy; and its pieces."""
+    """A process that runs a study with two busy workers, and its parts."""
     study = make(url, budget=PLENTY, retries=1, stop=MaxTrials(6))
     process = multiprocessing.get_context("fork").Process(
         target=run_in_a_process, args=(url, sleeper)
@@ -490,7 +500,7 @@ def test_when_a_worker_is_killed_its_trial_is_lost_and_tried_again(runner):
     lost = next(trial for trial in study.history if trial.state == "lost")
     assert sleeper.survivors() == []
     result = study.run(square)
-    because = f"trial {lost.number} again, which was lost"
+    because = f"repeats trial {lost.number}, which was lost"
     again = next(trial for trial in result.history if trial.because == because)
     assert (again.state, again.params) == ("done", lost.params)
     assert result.ledger.reserved == 0
@@ -498,13 +508,26 @@ def test_when_a_worker_is_killed_its_trial_is_lost_and_tried_again(runner):
     assert result.ledger.spent == pytest.approx(paid)
 
 
+def test_when_every_worker_is_killed_the_run_ends_with_an_error(tmp_path):
+    study = make(tmp_path / "s.db", budget=PLENTY)
+
+    def kills_its_worker(params):
+        supervisor = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[1])
+        worker = int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(worker, signal.SIGKILL)
+        time.sleep(FOREVER)
+
+    with pytest.raises(FarthingError, match=r"Every worker was killed \(exit code -9\)"):
+        study.run(kills_its_worker, workers=2)
+
+
 def test_a_worker_that_is_stopped_does_not_spend_more_than_its_budget_of_time(tmp_path):
-    for seconds in (3, 15, 75):  # so slow is the machine: it was over before a trial had begun
+    for seconds in (3, 15, 75):  # on a slow machine, the budget ends before a trial starts
         sleeper = Sleeper(tmp_path / str(seconds))
         sleeper.folder.mkdir()
         url = sleeper.folder / "s.db"
         study = make(url, budget={"s": seconds})
-        run = fork_off(lambda url=url, begin=sleeper: Study.open(url, "study").run(begin))
+        run = fork_off(lambda url=url, objective=sleeper: Study.open(url, "study").run(objective))
         try:
             wait_until(lambda run=run, sleeper=sleeper: sleeper.pids or not is_alive(run))
             os.kill(run, signal.SIGSTOP)
@@ -520,10 +543,10 @@ def test_a_worker_that_is_stopped_does_not_spend_more_than_its_budget_of_time(tm
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_a_third_ctrl_c_leaves_unbooked_is_booked_by_the_next_run(
+def test_the_next_run_charges_what_a_third_ctrl_c_left_uncharged(
     url, sleeper, often, monkeypatch, workers
 ):
-    """It may strike in the middle of telling, and then nothing was told."""
+    """It may interrupt the report of a result, which is then not stored."""
 
     def third(*_):
         raise KeyboardInterrupt
@@ -552,24 +575,23 @@ def test_what_a_third_ctrl_c_leaves_unbooked_is_booked_by_the_next_run(
 
 
 @dataclass(frozen=True)
-class Ponders:
-    """A policy that takes its time; when, it writes into a file, and who it was.
+class SlowPolicy:
+    """A policy that takes 0.1 s, and writes the times and its process id into a file.
 
-    The thought of number `endless` never ends. The thoughts of two must not overlap.
+    Suggestion number `endless` never ends. Two suggestions must not overlap.
     """
 
     path: str
     endless: int | None = None
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def propose(self, belief, rng):
-        begun = time.monotonic()
+        started_at = time.monotonic()
         with open(self.path, "a") as file:
-            print("begins", os.getpid(), file=file, flush=True)
-            time.sleep(FOREVER if len(self.lines("begins")) == self.endless else 0.1)
-            print("ends", begun, time.monotonic(), file=file)
+            print("starts", os.getpid(), file=file, flush=True)
+            time.sleep(FOREVER if len(self.lines("starts")) == self.endless else 0.1)
+            print("ends", started_at, time.monotonic(), file=file)
         return Random().propose(belief, rng)
 
     def lines(self, word):
@@ -579,21 +601,23 @@ class Ponders:
 
 
 @pytest.fixture
-def in_turn(url, tmp_path, monkeypatch):
-    """Makes a study whose thoughts take so long that one thinks at a time, from the first on."""
-    monkeypatch.setattr("farthing.optimizer.SUGGESTER_LEASE", (FOREVER, 0.0))
+def one_at_a_time(url, tmp_path, monkeypatch):
+    """Makes a study with suggestions so slow that only one worker at a time computes one."""
+    monkeypatch.setattr("farthing.core.asking.SUGGESTER_LEASE", (FOREVER, 0.0))
 
     def made(trials, **how):
-        policy = Ponders(str(tmp_path / "suggestions"), **how)
+        policy = SlowPolicy(str(tmp_path / "suggestions"), **how)
         study = make(url, policy=policy, budget=PLENTY, stop=MaxTrials(trials))
-        study.tell(study.ask(), 4.0, cost=0.1)  # now it is known how long they take
+        study.tell(study.ask(), 4.0, cost=0.1)  # now the study knows how long a suggestion takes
         return study, policy
 
     return made
 
 
-def test_workers_of_one_machine_do_not_think_the_same_thought(in_turn, tmp_path):
-    study, policy = in_turn(8)
+def test_workers_of_one_machine_do_not_compute_suggestions_at_the_same_time(
+    one_at_a_time, tmp_path
+):
+    study, policy = one_at_a_time(8)
 
     def both(params):
         (tmp_path / f"here-{os.getpid()}").touch()
@@ -603,29 +627,32 @@ def test_workers_of_one_machine_do_not_think_the_same_thought(in_turn, tmp_path)
     result = study.run(both, workers=2)
     assert len({trial.run.worker for trial in result.history[1:]}) == 2
     assert {trial.state for trial in result.history} == {"done"}
-    times = sorted((float(begun), float(ended)) for begun, ended in policy.lines("ends"))
+    times = sorted((float(start), float(end)) for start, end in policy.lines("ends"))
     assert len(times) >= 8
     assert all(a[1] <= b[0] for a, b in pairwise(times))
 
 
-def test_nobody_waits_for_a_worker_that_was_killed_in_thought(in_turn):
-    study, policy = in_turn(5, endless=4)
+def test_no_worker_waits_for_one_that_was_killed_during_a_suggestion(one_at_a_time):
+    study, policy = one_at_a_time(5, endless=4)
 
     def kill():
-        wait_until(lambda: len(policy.lines("begins")) >= 4)
-        os.kill(int(policy.lines("begins")[3][0]), signal.SIGKILL)
+        wait_until(lambda: len(policy.lines("starts")) >= 4)
+        os.kill(int(policy.lines("starts")[3][0]), signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
     result = study.run(square, workers=2)
     thread.join()
     assert [trial.state for trial in result.history] == ["done"] * 5
-    assert len(policy.lines("begins")) > len(policy.lines("ends")) >= 5
+    assert len(policy.lines("starts")) > len(policy.lines("ends")) >= 5
 
 
-def test_when_the_whole_tree_is_killed_the_study_goes_on(runner):
+def test_when_the_whole_process_tree_is_killed_the_study_can_resume(runner):
     study, process, workers, sleeper = runner
-    for number in (signal.SIGSTOP, signal.SIGKILL):  # all at once: none sees another die
+    for number in (
+        signal.SIGSTOP,
+        signal.SIGKILL,
+    ):  # at the same time, so that none notices the end of another
         for pid in [process.pid, *workers]:
             os.kill(pid, number)
     process.join()
@@ -639,14 +666,14 @@ def test_when_the_whole_tree_is_killed_the_study_goes_on(runner):
     assert account.spent + account.reserved + account.left == account.limit
 
 
-def test_an_outcome_says_its_own_cost(tmp_path):
+def test_an_outcome_reports_its_own_cost(tmp_path):
     study = make(tmp_path / "s.db", budget="$5", stop=MaxTrials(1))
     study.run(lambda params: Outcome(1.0, cost={"usd": 0.5}))
     assert study.ledger.spent == 0.5
 
 
-def test_a_trial_that_costs_far_more_than_expected_is_killed_by_its_leash(url, tmp_path):
-    """Eight trials that cost a dollar, then one that never ends: part of the budget is lost."""
+def test_a_trial_that_costs_far_more_than_expected_is_killed_at_its_max_overrun(url, tmp_path):
+    """Eight trials cost $1 each, then one never ends: it uses only part of the budget."""
     folder = tmp_path / "done"
     folder.mkdir()
 
@@ -655,7 +682,7 @@ def test_a_trial_that_costs_far_more_than_expected_is_killed_by_its_leash(url, t
             for k in range(300):
                 report_progress(step=k, cost=0.5 * k)
                 time.sleep(0.01)
-            time.sleep(PATIENCE)  # it has cost more than it may by now, and is killed
+            time.sleep(PATIENCE)  # its cost exceeds the limit by now, so it is killed
         (folder / str(time.monotonic_ns())).touch()
         return Outcome(params["a"], cost=1.0)
 
@@ -663,16 +690,16 @@ def test_a_trial_that_costs_far_more_than_expected_is_killed_by_its_leash(url, t
     result = study.run(runs_away)
     last = result.history[8]
     assert (last.state, last.run.attempt) == ("killed", 1)
-    assert "the most that was allowed for it" in last.error
+    assert "its limit" in last.error
     assert last.limit["usd"] < last.cost["usd"] < 150
     assert 100 > last.limit["usd"] > 4 * last.predicted["usd"]
 
 
-# ── an engine that asks, without a process ─────────────────────────────────────────────────────
+# ── an engine without a process ──────────────────────────────────────────────────────────────────
 
 
-class Asking:
-    """An engine that may kill: calls `then` with the job and its allowance, and returns 1.0."""
+class FakeEngine:
+    """An engine that can kill: calls `then` with the job and its allowance, and returns 1.0."""
 
     kills = True
 
@@ -680,67 +707,66 @@ class Asking:
         self.then = then
 
     def run(self, job, allowance):
-        why = self.then(job, allowance)
-        state, value = ("done", 1.0) if why is None else ("killed", None)
-        return Finished(state, value, {}, why, USED)
+        reason = self.then(job, allowance)
+        state, value = ("done", 1.0) if reason is None else ("killed", None)
+        return Finished(state, value, {}, reason, USED)
 
 
 USED = Usage(wall_s=2.0, cpu_s=1.0, peak_mb=1.0)
 
 
-def worked(then, budget=PLENTY, trials=1, measure="wall", **arguments):
-    """The optimizer after a worker with such an engine, how often it gave notice, why it ended."""
+def run_fake(then, budget=PLENTY, trials=1, measure="wall", **arguments):
+    """Run a worker with such an engine: (the optimizer, the number of changes, the stop reason)."""
     settings = Settings.of(SPACE, budget, policy=Random(), stop=MaxTrials(trials), measure=measure)
-    optimizer, notices = Optimizer.of(settings), []
-    because = until_stopped(
-        optimizer, settings, Asking(then), lambda: notices.append(None), **arguments
+    optimizer, changes = Optimizer.of(settings), []
+    reason = run_trials(
+        optimizer, settings, FakeEngine(then), lambda: changes.append(None), **arguments
     )
-    return optimizer, len(notices), because
+    return optimizer, len(changes), reason
 
 
-def test_whoever_watches_hears_of_every_renewal():
-    _, quiet, _ = worked(lambda job, allowance: None)
+def test_on_change_is_called_at_every_renewal():
+    _, without, _ = run_fake(lambda job, allowance: None)
 
     def asks(job, allowance):
         for _ in range(3):
             assert allowance.may_go_on(USED) is None
 
-    _, asked, _ = worked(asks)
-    assert asked == quiet + 3
+    _, with_renewals, _ = run_fake(asks)
+    assert with_renewals == without + 3
 
 
-def test_what_must_end_now_ends_and_what_may_finish_does():
-    for now, state in ((True, "killed"), (False, "done")):
-        leaving = [None]
+def test_an_exit_request_kills_the_trial_or_lets_it_finish():
+    for kill, state in ((True, "killed"), (False, "done")):
+        requests = [None]
 
-        def interrupted(job, allowance, now=now, leaving=leaving):
-            leaving[0] = ExitRequest(StopReason("requested", "somebody came"), now=now)
+        def interrupted(job, allowance, kill=kill, requests=requests):
+            requests[0] = ExitRequest(StopReason("requested", "enough"), kill=kill)
             return allowance.may_go_on(USED)
 
-        optimizer, _, because = worked(
-            interrupted, trials=3, exit_requested=lambda now=leaving: now[0]
+        optimizer, _, reason = run_fake(
+            interrupted, trials=3, exit_check=lambda requests=requests: requests[0]
         )
-        assert str(because) == "somebody came"
+        assert str(reason) == "enough"
         assert [trial.state for trial in optimizer.history] == [state]
 
 
-def test_what_was_thought_of_while_it_had_to_leave_is_given_back():
-    answers = chain(
-        [None, ExitRequest(StopReason("requested", "somebody came"), now=False)], repeat(None)
-    )
-    optimizer, _, because = worked(pytest.fail, exit_requested=lambda: next(answers))
-    assert str(because) == "somebody came"
+def test_a_trial_suggested_during_an_exit_request_is_returned():
+    request = ExitRequest(StopReason("requested", "enough"), kill=False)
+    answers = chain([None, request], repeat(None))
+    optimizer, _, reason = run_fake(pytest.fail, exit_check=lambda: next(answers))
+    assert str(reason) == "enough"
     assert [trial.state for trial in optimizer.history] == ["lost"]
     assert optimizer.ledger.reserved == 0
 
 
-def test_a_long_trial_keeps_some_of_what_it_said_from_first_to_last():
-    def tells(job, allowance):
+def test_a_long_trial_keeps_some_reports_from_first_to_last():
+    def reports(job, allowance):
         for step in range(5000):
             allowance.on_report({"step": step}, USED)
 
-    optimizer, _, _ = worked(tells)
-    steps = [said["step"] for said in optimizer.history[0].run.reports]
+    optimizer, _, _ = run_fake(reports)
+    steps = [report["step"] for report in optimizer.history[0].run.reports]
     assert 300 <= len(steps) <= 1000
     assert steps == sorted(steps)
     assert (steps[0], steps[-1]) == (0, 4999)
@@ -748,14 +774,14 @@ def test_a_long_trial_keeps_some_of_what_it_said_from_first_to_last():
 
 
 @pytest.mark.parametrize(("measure", "paid"), [("wall", 2.0), ("cpu", 1.0)])
-def test_a_worker_is_paid_for_what_is_measured(measure, paid):
-    optimizer, _, _ = worked(lambda job, allowance: None, measure=measure)
+def test_the_measured_time_is_charged(measure, paid):
+    optimizer, _, _ = run_fake(lambda job, allowance: None, measure=measure)
     assert optimizer.history[0].cost == {"worker_s": paid}
 
 
 def test_a_trial_has_its_own_log_in_its_place(tmp_path):
     logs = []
-    optimizer, _, _ = worked(
+    optimizer, _, _ = run_fake(
         lambda job, allowance: logs.append((job.number, job.slot, job.log)),
         trials=2,
         place=Place("gpu 3", tmp_path),
@@ -766,7 +792,7 @@ def test_a_trial_has_its_own_log_in_its_place(tmp_path):
     ]
 
 
-# ── how often is asked whether a trial may go on ───────────────────────────────────────────────
+# ── how often a lease is renewed ─────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -774,7 +800,7 @@ def test_a_trial_has_its_own_log_in_its_place(tmp_path):
     [
         ("20s", None, 0.2),
         ("20 worker_s, 1h", None, 0.2),
-        ("$0.02", "$3.60/h", 0.2),  # money is time where it has a rate
+        ("$0.02", "$3.60/h", 0.2),  # with a rate, money runs like time
         ("$0.02, 10s", "$3.60/h per worker", 0.1),
         ("$0.02", None, 1.0),
         ("1ms", None, 0.05),
@@ -782,6 +808,6 @@ def test_a_trial_has_its_own_log_in_its_place(tmp_path):
         (None, None, 1.0),
     ],
 )
-def test_a_trial_is_asked_after_a_hundredth_of_the_time_that_the_budget_pays(budget, rate, seconds):
-    made = Settings.of(Space({"x": Float(0, 1)}), budget, policy=Random(), rate=rate)
-    assert _tick(made) == pytest.approx(seconds)
+def test_the_tick_is_a_hundredth_of_the_time_that_the_budget_pays_for(budget, rate, seconds):
+    settings = Settings.of(Space({"x": Float(0, 1)}), budget, policy=Random(), rate=rate)
+    assert _tick(settings) == pytest.approx(seconds)

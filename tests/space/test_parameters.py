@@ -1,4 +1,4 @@
-"""What a parameter can tell apart."""
+"""The resolution of a parameter."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from farthing import Float, Space
 
 
 def test_a_float_is_as_fine_as_rounding_allows():
-    """Its ticks are 16 eps, twice what a trip to the cube and back may err by."""
+    """Its ticks are 16 eps, twice the error of encoding and decoding."""
     space, tick = Space({"x": Float(0, 10)}), 16 * np.finfo(float).eps
     X = np.array([[0.3], [0.3 + tick], [0.3 + 2 * tick]])
     X = np.round(X / tick) * tick

@@ -74,7 +74,7 @@ def one(parameter: object) -> Space:
     return Space({"p": parameter})
 
 
-# ------------------------------------------------------------------------------- where values sit
+# -------------------------------------------------------------------------- coordinates of values
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def one(parameter: object) -> Space:
         (Categorical(["a", "b", "c", "d"]), "c", 0.625),
     ],
 )
-def test_values_sit_where_the_formula_says(parameter, value, coordinate):
+def test_values_have_the_coordinates_of_the_formula(parameter, value, coordinate):
     np.testing.assert_allclose(one(parameter).encode({"p": value}), [coordinate], rtol=1e-14)
 
 
-def test_a_dict_of_several_kinds_is_a_space_to_checkers_of_types():
-    """To mypy the values of such a dict are of the class that they have in common."""
+def test_type_checkers_accept_a_dict_of_several_kinds():
+    """mypy infers the common base class for the values of such a dict."""
     kinds = (Float, Int, Ordinal, Categorical)
     common = next(each for each in Float.__mro__ if all(issubclass(k, each) for k in kinds))
     assert common is not object
@@ -129,7 +129,7 @@ def test_attributes():
 @pytest.mark.parametrize("parameter", FLOATS, ids=repr)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_floats_survive_the_round_trip(parameter, data):
+def test_floats_are_preserved_by_the_round_trip(parameter, data):
     space = one(parameter)
     x = space.snap(np.array([[data.draw(unit())]]))[0]
     params = space.decode(x)
@@ -163,7 +163,7 @@ def test_the_ends_of_a_float_are_exact(parameter):
 
 
 @given(st.floats(0, 1))
-def test_every_float_of_the_unit_interval_survives(value):
+def test_every_float_of_the_unit_interval_is_preserved(value):
     assert one(Float(0, 1)).decode(one(Float(0, 1)).encode({"p": value})) == {"p": value}
 
 
@@ -173,7 +173,7 @@ def test_every_float_of_the_unit_interval_survives(value):
     ids=repr,
 )
 @given(data=st.data())
-def test_what_people_type_comes_back_as_typed(parameter, data):
+def test_typed_numbers_are_decoded_as_typed(parameter, data):
     digits = data.draw(st.integers(1, 12 - math.ceil(math.log10(parameter.high - parameter.low))))
     value = round(data.draw(st.floats(parameter.low, parameter.high)), digits)
     if parameter.low <= value <= parameter.high:
@@ -189,7 +189,7 @@ def test_short_numbers_stay_short():
 @pytest.mark.parametrize("parameter", INTS, ids=repr)
 @settings(max_examples=50)
 @given(data=st.data())
-def test_integers_survive_the_round_trip(parameter, data):
+def test_integers_are_preserved_by_the_round_trip(parameter, data):
     space = one(parameter)
     ends = st.sampled_from([parameter.low, parameter.high])
     value = data.draw(st.integers(parameter.low, parameter.high) | ends)
@@ -212,7 +212,7 @@ def test_snapped_integers_encode_to_the_same_bits_in_bulk(parameter):
 
 
 @pytest.mark.parametrize("parameter", LISTS, ids=repr)
-def test_listed_values_survive_the_round_trip(parameter):
+def test_listed_values_are_preserved_by_the_round_trip(parameter):
     space = one(parameter)
     values = parameter.options if isinstance(parameter, Categorical) else parameter.values
     coordinates = [space.encode({"p": value})[0] for value in values]
@@ -225,7 +225,7 @@ def test_listed_values_survive_the_round_trip(parameter):
 
 @settings(max_examples=100)
 @given(st.lists(unit(), min_size=6, max_size=6))
-def test_mixed_and_conditional_points_survive_the_round_trip(u):
+def test_mixed_and_conditional_points_are_preserved_by_the_round_trip(u):
     U = np.array([u])
     for x in (MIXED.snap(U)[0], MIXED.spread(U)[0]):
         params = MIXED.decode(x)
@@ -274,7 +274,7 @@ def test_snap_clips_moves_floats_by_ulps_only_and_leaves_its_argument_alone():
     assert (before == X).all()
 
 
-def test_inactive_coordinates_rest_in_the_middle():
+def test_inactive_coordinates_are_in_the_middle():
     X = MIXED.snap(np.random.default_rng(1).random((400, 6)))
     active = MIXED.active(X)
     sgd, lbfgs = MIXED.levels[3][0], MIXED.levels[3][2]
@@ -405,7 +405,7 @@ def test_a_table_gives_its_rows_back():
 
 
 class Frame:
-    """The one method of a data frame we use."""
+    """The one method of a data frame that Farthing uses."""
 
     def __init__(self, records):
         self.records = records
@@ -433,7 +433,7 @@ CELLS = st.one_of(
 @given(st.lists(st.fixed_dictionaries({"k": st.integers(0, 3)}, optional={"a": CELLS, "b": CELLS})))
 def test_any_table_round_trips(rows):
     there = [{n: v for n, v in row.items() if v is not None and v == v} for row in rows]
-    rows = [row for i, row in enumerate(rows) if there[i] not in there[:i]]  # each of them once
+    rows = [row for i, row in enumerate(rows) if there[i] not in there[:i]]  # without duplicates
     columns = {n for row in rows for n in row}
     filled = {n for row in rows for n, v in row.items() if v is not None and v == v}
     if not rows or columns != filled:
@@ -448,15 +448,17 @@ def test_any_table_round_trips(rows):
         assert space.encode(row).tolist() == x.tolist()
 
 
-def test_rows_that_would_share_a_point_are_kept_apart():
-    rows = [{"a": 1, "b": b} for b in (2, 3, 4)] + [{"a": 1}]  # 3 sits in the middle, like nothing
+def test_rows_with_the_same_coordinates_get_distinct_points():
+    rows = [{"a": 1, "b": b} for b in (2, 3, 4)] + [
+        {"a": 1}
+    ]  # 3 is in the middle, like an absent value
     space = Space.from_rows(rows)
     assert [space.decode(x) for x in space.rows] == rows
     assert len({x.tobytes() for x in space.rows}) == 4
     np.testing.assert_allclose(space.rows[3], space.rows[1])
 
 
-def test_rows_closer_than_a_tick_are_kept_apart():
+def test_rows_closer_than_a_tick_get_distinct_points():
     values = [math.nextafter(10, 0), 10.0, math.nextafter(-5, 0), -5.0]
     values += [10 - 4e-15, 10 - 6e-15, 1e-16, 2e-16, 3e-16]
     space = Space.from_rows([{"x": v} for v in values], {"x": Float(-5, 10)})
@@ -481,12 +483,12 @@ def test_numbers_too_close_for_levels_still_make_a_table():
         [{"a": 1, "b": None}, {"a": 2, "b": 3}, {"a": 1}],
     ],
 )
-def test_a_row_is_there_once(rows):
+def test_duplicate_rows_are_refused(rows):
     with pytest.raises(InvalidInput, match=r"Row 2 is the same as row 0\. Leave one of them out"):
         Space.from_rows(rows)
 
 
-def test_constant_columns_sit_in_the_middle():
+def test_constant_columns_are_in_the_middle():
     space = Space.from_rows([{"a": 1, "b": 4.5, "c": "x"}, {"a": 2, "b": 4.5, "c": "x"}])
     assert space.rows.tolist() == [[0.0, 0.5, 0.5], [1.0, 0.5, 0.5]]
 
@@ -553,7 +555,7 @@ def test_spread_and_sample_are_even_over_a_full_grid():
         assert np.abs(counts - 200).max() < 4.5 * math.sqrt(200)
 
 
-def test_a_row_that_is_not_in_the_table_is_refused_with_its_neighbour():
+def test_a_row_that_is_not_in_the_table_is_refused_and_the_nearest_is_named():
     space = Space.from_rows(
         [{"lr": 0.1, "s": "a"}, {"lr": 0.01, "s": "a"}, {"lr": 0.001, "s": "b"}]
     )
@@ -667,13 +669,13 @@ def test_bad_spaces_are_refused(make, sentence):
 @pytest.mark.parametrize(
     ("when", "sentence"),
     [
-        ({"nobody": 1}, "'child': its `when` names 'nobody'"),
+        ({"unknown": 1}, "'child': its `when` names 'unknown'"),
         ({"child": 1}, "names itself"),
         ({"real": 1.0}, "names the Float 'real'"),
         ({"nested": 1}, "conditional itself"),
         ({"solver": "lbfgs"}, "'lbfgs' is not a value of"),
         ({"solver": ["sgd", "lbfgs"]}, "'lbfgs' is not a value of"),
-        ({"solver": []}, "cannot hold"),
+        ({"solver": []}, "is never true"),
         ({"depth": 17}, "17 is not a value of"),
         ({"depth": True}, "True is not a number"),
     ],
@@ -694,7 +696,7 @@ def test_bad_conditions_are_refused(when, sentence):
 GOOD = {"lr": 0.01, "depth": 3, "batch": 64, "solver": "sgd", "momentum": 0.5, "warm": 10}
 
 
-def test_the_good_params_are_good():
+def test_valid_params_are_accepted():
     assert MIXED.decode(MIXED.encode(GOOD)) == GOOD
 
 
@@ -720,8 +722,8 @@ def test_the_good_params_are_good():
         ({"warm": math.nan}, "'warm': nan is not a whole number"),
         ({"warm": "x"}, "'warm': 'x' is not a whole number"),
         ({"solver": "newton"}, "'solver': 'newton' is not a value of"),
-        ({"solver": "adam"}, "'momentum' is only there when"),
-        ({"depth": 9}, "'warm' is only there when"),
+        ({"solver": "adam"}, "'momentum' is only active when"),
+        ({"depth": 9}, "'warm' is only active when"),
     ],
 )
 def test_bad_params_are_refused(change, sentence):
@@ -735,7 +737,7 @@ def test_missing_params_are_refused(name):
         MIXED.encode({k: v for k, v in GOOD.items() if k != name})
 
 
-def test_what_is_no_point_is_refused():
+def test_invalid_points_are_refused():
     with pytest.raises(InvalidInput, match="not a dict"):
         MIXED.encode([0.5] * 6)
     for x in ([0.5], np.full((1, 6), 0.5), [math.nan] * 6):
@@ -768,7 +770,7 @@ def test_different_spaces_differ():
     assert Space.from_rows(rows) != Space({"a": Ordinal([1, 2])})
 
 
-def test_repr_spells_the_space():
+def test_repr_is_the_call_that_makes_the_space():
     assert repr(MIXED).startswith(
         "Space({'lr': Float(low=1e-05, high=0.1, log=True), 'depth': Int("
     )
@@ -777,7 +779,7 @@ def test_repr_spells_the_space():
     assert len(repr(one(Ordinal(range(10_000))))) < 200
 
 
-def test_a_space_does_not_change():
+def test_a_space_is_immutable():
     with pytest.raises(AttributeError):
         MIXED.d = 3
     with pytest.raises(AttributeError):
@@ -825,7 +827,7 @@ def test_all_points_of_a_finite_space():
     expected.append({"k": "z"})
     assert sorted(map(str, found)) == sorted(map(str, expected))
     np.testing.assert_array_equal(points, space.snap(points))
-    assert space.points(53) is None  # 3 x 6 x 3 are looked through
+    assert space.points(53) is None  # the grid has 3 x 6 x 3 points
     assert Space({"a": Float(0, 1), "i": Int(0, 3)}).points(1000) is None
     rows = Space.from_rows([{"u": 0.3}, {"u": 0.1}])
     np.testing.assert_array_equal(rows.points(1), rows.rows)

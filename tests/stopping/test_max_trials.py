@@ -7,7 +7,7 @@ from farthing.stopping import MaxTrials
 
 
 @pytest.mark.parametrize(("made", "stop"), [(0, False), (2, False), (3, True), (4, True)])
-def test_it_counts_trials_whatever_became_of_them(made, stop):
+def test_it_counts_trials_of_every_state(made, stop):
     states = ["done", "failed", "running", "killed"]
     history = History(tuple(done(i, [0.0], 1.0, state=states[i]) for i in range(made)))
     verdict = MaxTrials(3)(known(line(2), history=history), NOTHING, np.random.default_rng(0))
@@ -24,6 +24,6 @@ def test_in_a_run():
 
 
 @pytest.mark.parametrize("count", [0, -1, 2.5, "3", True])
-def test_a_senseless_count_is_refused(count):
+def test_an_invalid_count_is_refused(count):
     with pytest.raises(InvalidInput, match="whole number of at least 1"):
         MaxTrials(count)

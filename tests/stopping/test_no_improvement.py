@@ -27,7 +27,7 @@ def test_it_counts_values_without_improvement():  # [no-improvement]
     assert first_stop([5, 4, 9, 4, 6, 7, 3, 8, 3, 5, 9, 4], window=4) == 5
 
 
-def test_five_in_a_row_unless_something_else_is_said():
+def test_five_in_a_row_by_default():
     stops = []
     for count in range(1, 9):
         history = History(tuple(done(i, [0.0], 1.0 + i) for i in range(count)))
@@ -39,28 +39,28 @@ def test_five_in_a_row_unless_something_else_is_said():
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.integers(1, 6))
-def test_it_is_the_best_of_so_many_values_ago(values, window):
+def test_the_best_is_that_of_window_values_ago(values, window):
     best = np.minimum.accumulate(values)
     slow = len(values) > window and best[-1] == best[-1 - window]
     assert verdict_after(values, window).stop == slow
 
 
-def test_it_says_so():
+def test_the_reason():
     verdict = verdict_after([3.0, 2.0, 2.5, 2.2])
     assert (verdict.stop, verdict.number, verdict.threshold) == (False, 2, 5)
-    assert verdict.because == "the last 2 values brought no improvement; 5 in a row will do"
+    assert verdict.because == "the last 2 values brought no improvement; the run stops at 5"
     verdict = verdict_after([3.0, 2.0, 2.5, 2.2], window=2, running=3)
     assert verdict.stop
-    assert "improvement (leaving out 3 running trials); 2" in verdict.because
+    assert "improvement (ignoring 3 running trials); the run stops at 2" in verdict.because
     verdict = verdict_after([])
     assert (verdict.stop, verdict.number) == (False, 0)
 
 
-def test_failures_are_no_values():
+def test_failures_do_not_count():
     states = ["done", "failed", "failed", "killed", "done"]
     history = History(
         tuple(
-            done(i, [0.0], 1.0 + i, state=state)  # only the values of those done are taken
+            done(i, [0.0], 1.0 + i, state=state)  # only the values of done trials count
             for i, state in enumerate(states)
         )
     )
@@ -69,6 +69,6 @@ def test_failures_are_no_values():
 
 
 @pytest.mark.parametrize("window", [0, -1, 2.5, "5", True])
-def test_a_senseless_window_is_refused(window):
+def test_an_invalid_window_is_refused(window):
     with pytest.raises(InvalidInput, match="whole number of at least 1"):
         NoImprovement(window)

@@ -33,11 +33,11 @@ def test_the_toy_pool_stops_from_its_best_rate_on(worth, stop):  # [pool-log-eip
     assert verdict.threshold == pytest.approx(np.log(worth))
     assert verdict.notes == {"not_worth_it": int(stop)}
     relation = "at most" if stop else "more than"
-    ending = "" if stop else "; what going on will cost has no bound: "
+    ending = "" if stop else "; there is no bound on the cost of continuing, because "
     assert verdict.because == (
         "one more unit of cost is expected to improve the objective by 0.0113, "
         f"{relation} the {worth:.3g} it is worth{ending}"
-        + ("" if stop else "the policy does not choose at this rate")
+        + ("" if stop else "the policy does not use this exchange rate")
     )
 
 
@@ -73,8 +73,8 @@ def test_the_gittins_stop_and_that_of_ei_per_cost_agree_on_a_thousand_beliefs(le
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_it_is_the_gittins_stop_too(seed):
-    """EI <= worth c everywhere, max LogEIPC <= ln worth, min g >= best: one and the same."""
+def test_it_agrees_with_the_gittins_stop(seed):
+    """EI <= worth c everywhere, max LogEIPC <= ln worth, min g >= best are equivalent."""
     rng = np.random.default_rng(seed)
     belief = random_pool(rng)
     rows = belief.space.rows
@@ -86,24 +86,24 @@ def test_it_is_the_gittins_stop_too(seed):
         assert verdict.stop == (index.min() >= 2.6) == (statistic <= log_worth)
 
 
-def test_the_optimizers_worth_is_taken_where_it_has_none():
+def test_the_setting_is_used_if_the_rule_has_no_worth():
     assert judge(NotWorthIt(), toy(worth=0.02)).stop
     assert not judge(NotWorthIt(), toy(worth=0.005)).stop
-    assert not judge(NotWorthIt(worth=0.005), toy(worth=0.02)).stop  # its own comes first
+    assert not judge(NotWorthIt(worth=0.005), toy(worth=0.02)).stop  # its own has priority
     assert NotWorthIt().needs == {"model", "cost", "worth"}
     assert NotWorthIt().reads == {"worth"}
     assert NotWorthIt(worth=1).needs == {"model", "cost"}
     assert NotWorthIt(worth=1).reads == frozenset()
 
 
-def test_an_uncertain_cost_is_what_it_costs_on_average():
+def test_an_uncertain_cost_counts_with_its_mean():
     belief = pool([0.3], [0.2], [10.0], 0.25, cost_std=[0.8])
     expected = np.log(0.05726893964) - np.log(10.0) - 0.32
     assert judge(NotWorthIt(worth=1.0), belief).number == pytest.approx(expected, abs=1e-9)
 
 
-def test_tried_and_dear_rows_do_not_count():
-    # Without D (tried), C is best; with 9 left neither C nor anything dearer counts.
+def test_tried_and_unaffordable_rows_do_not_count():
+    # Without D (tried), C is best; with 9 left, C and all more expensive rows do not count.
     tried = History((done(0, [0.75], 0.35),))
     expected = np.log(0.005726893964)
     verdict = judge(NotWorthIt(worth=1.0), toy(history=tried))
@@ -132,8 +132,8 @@ def explored(running):
 
 
 @pytest.mark.parametrize("running", [0, 1, 3])
-def test_it_stops_or_goes_on_whatever_is_running(running):
-    """The statistic is max ln mean EI - ln c, the mean over the fantasies, each with its best."""
+def test_it_decides_with_any_number_of_running_trials(running):
+    """The statistic is max ln mean EI - ln c. Each fantasy has its own best value."""
     belief = explored(running)
     assert len(belief.history.running) == running
     grid = np.linspace(0, 1, 4001)[:, None]
@@ -148,14 +148,14 @@ def test_it_stops_or_goes_on_whatever_is_running(running):
         assert verdict.notes == {"not_worth_it": int(stop)}
     assumed = {
         0: "",
-        1: " (averaged over what the running trial may return)",
-        3: " (averaged over what the 3 running trials may return)",
+        1: " (averaged over the possible values of the running trial)",
+        3: " (averaged over the possible values of the 3 running trials)",
     }
     assert f"by {np.exp(verdict.number):.3g}{assumed[running]}, at most" in verdict.because
 
 
 def run_with(workers, stop, at_most=60):
-    """How many trials are made with so many asked at a time until the rule says stop."""
+    """The number of trials until the rule stops, with `workers` trials asked at a time."""
     optimizer = Optimizer(LINE, cost=lambda p: p["x"], policy=EIPerCost(), stop=stop, seed=1)
     running = []
     while len(optimizer.history) < at_most:
@@ -184,12 +184,14 @@ def test_patience_counts_on_while_trials_are_running():
     assert len(optimizer.ask(5)) == 2
     assert [t.notes["not_worth_it"] for t in optimizer.history.running] == [1, 2]
     assert optimizer.verdict.notes == {"not_worth_it": 3}
-    assert "(averaged over what the 2 running trials may return)" in optimizer.verdict.because
+    assert (
+        "(averaged over the possible values of the 2 running trials)" in optimizer.verdict.because
+    )
 
 
 # ---------------------------------------------------------------- an unlucky search
 class _Searches:
-    """Stands in for the optimiser: finds what it is told to, and counts."""
+    """A stand-in for the optimiser: it returns given results and counts its calls."""
 
     def __init__(self, monkeypatch, *scores):
         self.scores = list(scores)
@@ -220,7 +222,7 @@ def test_the_second_search_may_refuse_to_stop(monkeypatch):
     assert searches.made == 2
 
 
-def test_one_search_is_enough_to_go_on(monkeypatch):
+def test_one_search_is_enough_to_continue(monkeypatch):
     searches = _Searches(monkeypatch, -2.0)
     assert not judge(NotWorthIt(worth=0.01), toy()).stop
     assert searches.made == 1
@@ -235,7 +237,7 @@ def test_a_proposal_that_is_worth_it_needs_no_search(monkeypatch):
     assert searches.made == 0
 
 
-def test_a_proposal_that_is_not_leaves_the_search_to_decide():
+def test_if_the_proposal_is_not_worth_it_the_search_decides():
     proposal = Proposal(toy().space.rows[0], "row A")
     verdict = judge(NotWorthIt(worth=0.01), toy(), proposal)
     assert not verdict.stop
@@ -259,9 +261,9 @@ def test_on_the_line_the_maximum_is_found(seed):  # [line-contextual-ei]
     assert number == pytest.approx(most, abs=1e-6)
 
 
-# ---------------------------------------------------------------- the bound on what follows
-def going_on(policy, stop, **settings):
-    """The verdict after seven values of a run that goes on."""
+# ---------------------------------------------------------------- the cost of continuing
+def continuing(policy, stop, **settings):
+    """The verdict after seven values of a run that continues."""
     optimizer = Optimizer(LINE, 100.0, cost=lambda p: p["x"], policy=policy, stop=stop, **settings)
     for x in np.linspace(2, 3, 7):
         optimizer.add({"x": x}, float(np.sin(9 * x) + x))
@@ -278,11 +280,11 @@ def going_on(policy, stop, **settings):
         (Gittins(), NotWorthIt(), {"worth": 1e-4}),
     ],
 )
-def test_a_policy_of_the_same_rate_bounds_what_going_on_costs(policy, stop, settings):
-    because = going_on(policy, stop, **settings)
+def test_a_policy_of_the_same_rate_bounds_the_cost_of_continuing(policy, stop, settings):
+    because = continuing(policy, stop, **settings)
     found = re.search(
-        r"more than the 0\.0001 it is worth; going on is expected to cost at most about (\S+), "
-        r"the price of the (\S+) still to be had$",
+        r"more than the 0\.0001 it is worth; continuing is expected to cost at most about (\S+), "
+        r"which is what the expected remaining improvement of (\S+) is worth$",
         because,
     )
     cost, gain = (float(number.replace(",", "")) for number in found.groups())
@@ -300,27 +302,28 @@ def test_a_policy_of_the_same_rate_bounds_what_going_on_costs(policy, stop, sett
         (Random(), NotWorthIt(worth=1e-4)),
     ],
 )
-def test_another_policy_bounds_nothing(policy, stop):
-    assert going_on(policy, stop).endswith(
-        "what going on will cost has no bound: the policy does not choose at this rate"
+def test_with_another_policy_there_is_no_bound(policy, stop):
+    assert continuing(policy, stop).endswith(
+        "there is no bound on the cost of continuing, because the policy does not use this "
+        "exchange rate"
     )
 
 
-def test_with_two_costs_the_scarcest_decides_and_bounds_nothing():
+def test_with_two_costs_there_is_no_bound():
     stop = NotWorthIt(worth=1e-6)
     optimizer = Optimizer(LINE, {"usd": 100.0, "kWh": 50.0}, policy=EIPerCost(), stop=stop)
     for x in np.linspace(2, 3, 7):
         optimizer.add({"x": x}, float(np.sin(9 * x)), cost={"usd": 1.0, "kWh": x})
-    assert "has no bound" in optimizer.verdict.because
+    assert "there is no bound" in optimizer.verdict.because
     optimizer = Optimizer(LINE, {"usd": 100.0, "kWh": 50.0}, policy=Gittins(worth=1e-6), stop=stop)
     for x in np.linspace(2, 3, 7):
         optimizer.add({"x": x}, float(np.sin(9 * x)), cost={"usd": 1.0, "kWh": x})
-    assert "going on is expected to cost at most about $" in optimizer.verdict.because
+    assert "continuing is expected to cost at most about $" in optimizer.verdict.because
 
 
 # ---------------------------------------------------------------- patience
 def after(streak):
-    """P, after `streak` times in a row that were not worth it (a sixth row was tried)."""
+    """P, after `streak` proposals in a row were not worth it (a sixth row was tried)."""
     notes = {} if streak is None else {"not_worth_it": streak}
     return pool(
         [*POOL_MEAN, 0.9],
@@ -341,7 +344,7 @@ def test_patience_counts_in_a_row(before, stop, streak):
     assert (f"({streak} of 3 times in a row)" in verdict.because) == (not stop)
 
 
-def test_being_worth_it_once_starts_the_count_anew():
+def test_one_point_worth_its_cost_resets_the_count():
     verdict = judge(NotWorthIt(worth=1e-4, patience=3), after(2))
     assert not verdict.stop
     assert verdict.notes == {"not_worth_it": 0}
@@ -354,29 +357,29 @@ def test_patience_in_a_run(patience):
     optimizer = Optimizer(space, cost=lambda p: p["x"], stop=stop)
     for x in np.linspace(2, 3, 6):
         optimizer.add({"x": x}, (x - 2.2) ** 2)
-    asked = 0
+    trials = 0
     while not optimizer.verdict.stop:
         trial = optimizer.ask()
         optimizer.tell(trial, (trial.params["x"] - 2.2) ** 2)
-        asked += 1
-    assert asked == patience - 1
+        trials += 1
+    assert trials == patience - 1
 
 
 # ---------------------------------------------------------------- bad input
 @pytest.mark.parametrize("worth", [0.0, -1.0, np.nan, np.inf])
-def test_a_senseless_worth_is_refused(worth):
-    with pytest.raises(InvalidInput, match="worth is a positive number"):
+def test_an_invalid_worth_is_refused(worth):
+    with pytest.raises(InvalidInput, match="expected a positive, finite number"):
         NotWorthIt(worth=worth)
 
 
 @pytest.mark.parametrize("patience", [0, 1.5])
-def test_a_senseless_patience_is_refused(patience):
+def test_an_invalid_patience_is_refused(patience):
     with pytest.raises(InvalidInput, match="whole number of at least 1"):
         NotWorthIt(worth=1.0, patience=patience)
 
 
-def test_worth_prices_the_first_resource_whatever_else_is_limited():
-    """A second budget that is never short must not change what a unit of the first is worth."""
+def test_worth_is_per_unit_of_the_first_resource():
+    """A second budget that never limits must not change the worth of a unit of the first."""
 
     def verdict(budget, cost):
         space = Space({"x": Float(0, 1)})

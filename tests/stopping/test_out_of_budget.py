@@ -23,7 +23,7 @@ def judge(ledger, proposal=SOMETHING, **settings):
     return OutOfBudget()(known(line(3), ledger=ledger, **settings), proposal, RNG)
 
 
-def test_without_a_budget_there_is_nothing_to_run_out_of():
+def test_without_a_budget_it_does_not_stop():
     assert not judge(Ledger.of(None)).stop
 
 
@@ -36,18 +36,20 @@ def test_the_number_is_what_is_left():
 
 
 @pytest.mark.parametrize("paid", [40.0, 41.5])
-def test_spent(paid):
+def test_the_budget_is_spent(paid):
     verdict = judge(Ledger.of(Budget("$40")).charge(None, {"usd": paid}))
     assert verdict.stop
     assert verdict.number == 40.0 - paid
     assert verdict.because == "the budget of $40.00 is spent"
 
 
-def test_what_is_held_for_running_trials_is_named():
+def test_reservations_are_named():
     ledger = Ledger.of(Budget("$40")).charge(None, {"usd": 25}).reserve(1, {"usd": 15})
     verdict = judge(ledger)
     assert verdict.stop
-    assert verdict.because == "the budget of $40.00 is spent, $15.00 of it held for running trials"
+    assert (
+        verdict.because == "the budget of $40.00 is spent, $15.00 of it reserved for running trials"
+    )
 
 
 def test_trials_are_whole():
@@ -97,8 +99,8 @@ def test_every_configuration_was_tried():
     [Random(), Sobol(), LatinHypercube(), EI(), EIPerCost(), ConfidenceBound(), Thompson()],
     ids=lambda policy: type(policy).__name__,
 )
-def test_nothing_starts_that_may_well_not_fit(policy):
-    """P(c <= left) >= 0.8, for the blind to cost, too."""
+def test_nothing_starts_that_is_not_affordable(policy):
+    """P(c <= left) >= 0.8, also for policies that ignore costs."""
 
     class Spread:
         """ln c = 1 + x with a spread of 0.5, whatever was paid."""
@@ -134,24 +136,24 @@ def test_nothing_starts_that_may_well_not_fit(policy):
         nothing.ask(anyway=True)
 
 
-# ── the one bill there is ──────────────────────────────────────────────────────────────────────
+# ── only one cost is known ──────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
     ("paid", "stop"), [([4.0], True), ([3.0], False), ([2.9], False), ([4.0, 1.9], False)]
 )
 def test_a_second_trial_of_4_is_not_started_with_2_left(paid, stop):
-    """Of two bills a model makes more, and says so itself."""
+    """From two costs on, a model predicts what is affordable."""
     optimizer = Optimizer({"x": Float(0, 1)}, 6.0 if len(paid) == 1 else 9.0, policy=Random())
     for cost in paid:
         optimizer.tell(optimizer.ask(), 1.0, cost=cost)
     assert optimizer.verdict.stop == stop
     if stop:
-        said = "nothing affordable is left: the one trial so far cost 4, 2 is left"
-        assert optimizer.verdict.because == said
+        reason = "nothing affordable is left: the only trial so far cost 4, 2 is left"
+        assert optimizer.verdict.because == reason
 
 
-def test_a_known_cost_is_not_guessed_from_one_bill():
+def test_a_known_cost_is_not_guessed_from_one_trial():
     optimizer = Optimizer({"x": Float(0, 1)}, 6.0, cost=lambda p: 4 - 3 * p["x"], policy=Random())
     optimizer.tell(optimizer.ask(), 1.0, cost=4.0)
     assert not optimizer.verdict.stop

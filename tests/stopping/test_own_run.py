@@ -1,4 +1,4 @@
-"""Each rule stops a run of its own, minimising and maximising alike."""
+"""Each rule stops a run, if it minimises and if it maximises."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from farthing.stopping import (
 )
 
 AT_MOST = 40
-TARGET = 1.745  # the minimum is 1.7396; the middle of the space, where the start begins, 1.774
+TARGET = 1.745  # the minimum is 1.7396; the first point, the middle of the space, has 1.774
 
 
 def value_at(params):
@@ -51,7 +51,7 @@ RULES = {
     "RegretGap": lambda sign: RegretGap(within=0.01),
     "EIRatio": lambda sign: EIRatio(ratio=0.05, first=3),
     "RegretGapRatio": lambda sign: RegretGapRatio(ratio=0.05, first=3),
-    "RegretGapFaded, by noise": lambda sign: RegretGapRatio(ratio=None),
+    "RegretGapRatio, by noise": lambda sign: RegretGapRatio(ratio=None),
     "ProbableRegret": lambda sign: ProbableRegret(within=0.05, delta=0.3),
     "ProbableRegret, plain": lambda sign: ProbableRegret(within=0.02, plain=True),
     "NoImprovement": lambda sign: NoImprovement(),
@@ -65,7 +65,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_it_fires_on_its_own_run_in_both_directions(name):
+def test_it_stops_a_run_in_both_directions(name):
     down, up = run(RULES[name](1.0), "minimize"), run(RULES[name](-1.0), "maximize")
     assert down.verdict.stop
     assert 5 <= len(down.history) < AT_MOST
@@ -73,9 +73,9 @@ def test_it_fires_on_its_own_run_in_both_directions(name):
     assert up.verdict.because.replace("-", "") == down.verdict.because.replace("-", "")
     for one, other in zip(down.history, up.history, strict=True):
         np.testing.assert_array_equal(one.x, other.x)
-    assert down.best.value == pytest.approx(1.8, abs=0.4)  # and it has found something
+    assert down.best.value == pytest.approx(1.8, abs=0.4)  # and it has found a good value
 
 
-def test_the_stricter_stops_later():
+def test_the_stricter_rule_stops_later():
     lengths = [len(run(RegretGap(within=w), "minimize").history) for w in (0.5, 0.05, 0.005)]
     assert lengths[0] < lengths[1] < lengths[2]

@@ -54,9 +54,9 @@ def test_no_misses_certify_at_the_ninth_test():  # [clopper-pearson]
     assert high == pytest.approx(0.02218167471, abs=1e-11)
 
 
-def test_the_risks_of_all_occasions_are_at_most_the_whole():
+def test_the_risks_of_all_occasions_are_at_most_the_total_risk():
     numbers = np.arange(1, 200_000)
-    rest = 0.1 / 1.1 * 10 * 200_000**-0.1  # the integral beyond
+    rest = 0.1 / 1.1 * 10 * 200_000**-0.1  # a bound on the other terms
     assert 0.9 < sum(scheduled(1.0, 1) * numbers**-1.1) + rest <= 1.0
 
 
@@ -77,26 +77,28 @@ def test_misses_are_as_frequent_as_in_joint_draws(within):
     missed = _misses(belief, X, within, 4000, np.random.default_rng(0))
     assert missed.shape == (4000, 2)
     for share, x in zip(missed.mean(axis=0), X[:, 0], strict=True):
-        wanted = 1 - exact_share(within, x)
-        assert share == pytest.approx(wanted, abs=5 * np.sqrt(wanted * (1 - wanted) / 4000) + 5e-3)
+        expected = 1 - exact_share(within, x)
+        assert share == pytest.approx(
+            expected, abs=5 * np.sqrt(expected * (1 - expected) / 4000) + 5e-3
+        )
 
 
 @pytest.mark.parametrize(("within", "stop"), [(0.05, False), (3.0, True)])
 @pytest.mark.parametrize("plain", [False, True])
-def test_it_stops_where_the_probability_is_high(within, stop, plain):
+def test_it_stops_if_the_probability_is_high(within, stop, plain):
     rule = ProbableRegret(within, delta=0.2, plain=plain)
     verdict = rule(on_the_grid(), NOTHING, np.random.default_rng(0))
     assert verdict.stop == stop == (verdict.number >= verdict.threshold)
     assert verdict.threshold == pytest.approx(0.8 if plain else 0.9)
     assert verdict.notes == {"probable_regret": 1}
-    assert f"within {within:.3g} of the best there is in " in verdict.because
-    assert ("surely at least" in verdict.because) != plain
+    assert f"within {within:.3g} of the optimum in " in verdict.because
+    assert ("a probability of at least" in verdict.because) != plain
     share = exact_share(within, 0.8)
-    assert verdict.number <= share + 0.1  # a bound from below, or a share of 64 draws
+    assert verdict.number <= share + 0.1  # a lower bound, or a share of 64 draws
 
 
 @pytest.mark.parametrize(("misses", "stop"), [(3, True), (4, False)])
-def test_one_chance_in_twenty_unless_something_else_is_said(misses, stop, monkeypatch):
+def test_a_risk_of_5_percent_by_default(misses, stop, monkeypatch):
     """3 of 64 are less than 5 %, 4 are more."""
     missed = np.arange(64)[:, None] < misses
     monkeypatch.setattr(probable_regret, "_misses", lambda *_: missed)
@@ -104,8 +106,8 @@ def test_one_chance_in_twenty_unless_something_else_is_said(misses, stop, monkey
     assert rule(on_the_grid(), NOTHING, np.random.default_rng(0)).stop is stop
 
 
-def test_what_is_not_decided_is_not_certain(monkeypatch):
-    """Where the probability is the level itself, no number of draws decides."""
+def test_if_the_draws_do_not_decide_the_run_continues(monkeypatch):
+    """If the probability equals the level, no number of draws decides."""
     monkeypatch.setattr(
         probable_regret, "_misses", lambda b, X, w, count, rng: rng.random((count, len(X))) < 0.1
     )
@@ -114,8 +116,8 @@ def test_what_is_not_decided_is_not_certain(monkeypatch):
     assert f"of {int(16 * 1.5**11)} functions" in verdict.because
 
 
-def test_certified_is_right_more_often_than_it_promises(monkeypatch):
-    """At a true probability just above the level a stop would be wrong: 400 runs, none stops."""
+def test_the_certified_rule_is_wrong_less_often_than_allowed(monkeypatch):
+    """The true probability is just above the level, so a stop would be wrong, in 400 runs."""
     monkeypatch.setattr(
         probable_regret, "_misses", lambda b, X, w, count, rng: rng.random((count, len(X))) < 0.13
     )
@@ -131,8 +133,8 @@ def test_the_plain_rule_draws_more_each_time(monkeypatch):
         "_misses",
         lambda b, X, w, count, rng: counts.append(count) or np.ones((count, len(X)), dtype=bool),
     )
-    for asked in (0, 1, 2, 3, 6, 7, 50, 10_000):
-        history = History((done(0, [0.2], 0.5, notes={"probable_regret": asked}),))
+    for calls in (0, 1, 2, 3, 6, 7, 50, 10_000):
+        history = History((done(0, [0.2], 0.5, notes={"probable_regret": calls}),))
         belief = known(on_the_grid().space, objective=two_points().objective, history=history)
         ProbableRegret(1.0, plain=True)(belief, NOTHING, np.random.default_rng(0))
     assert counts == [64, 96, 144, 216, 729, 1000, 1000, 1000]
@@ -140,8 +142,8 @@ def test_the_plain_rule_draws_more_each_time(monkeypatch):
 
 def test_later_occasions_take_a_smaller_risk():
     verdicts = []
-    for asked in (0, 1000):
-        notes = {"probable_regret": asked}
+    for calls in (0, 1000):
+        notes = {"probable_regret": calls}
         history = History((done(0, [0.2], 0.5), done(1, [0.8], -0.1, notes=notes)))
         belief = known(on_the_grid().space, objective=two_points().objective, history=history)
         rule = ProbableRegret(5.0, delta=0.2)
@@ -152,7 +154,7 @@ def test_later_occasions_take_a_smaller_risk():
     assert drawn[0] < drawn[1]
 
 
-def test_running_trials_are_left_out_and_that_is_said():
+def test_running_trials_are_ignored():
     from farthing import Ledger
     from farthing.acquisition.belief import believe
 
@@ -161,13 +163,13 @@ def test_running_trials_are_left_out_and_that_is_said():
     history = history.adding(Trial(7, space.decode(np.array([0.55])), np.array([0.55])))
     belief = believe(space, history, Ledger.of(None), learners={})
     verdict = ProbableRegret(1e-3)(belief, NOTHING, np.random.default_rng(0))
-    assert "(leaving out the running trial)" in verdict.because
+    assert "(ignoring the running trial)" in verdict.because
     assert not verdict.stop
 
 
 @pytest.mark.parametrize("arguments", [{"within": 0}, {"within": np.nan}, {"within": "x"}])
-def test_a_senseless_tolerance_is_refused(arguments):
-    with pytest.raises(InvalidInput, match="positive number of objective units"):
+def test_an_invalid_tolerance_is_refused(arguments):
+    with pytest.raises(InvalidInput, match="must be a positive number"):
         ProbableRegret(**arguments)
     with pytest.raises(InvalidInput, match=r"The usual value is 0\.05"):
         ProbableRegret(1.0, delta=1.5)

@@ -32,10 +32,10 @@ def test_the_gap_of_the_pool():  # [regret-gap]
     assert gap == pytest.approx(0.4071883359, abs=1e-9)  # a bound for maximising is 0.3371883359
 
 
-def test_points_that_nobody_can_afford_count():
-    dear = pool_with_evaluated(limit=1.0)
+def test_unaffordable_points_count():
+    unaffordable = pool_with_evaluated(limit=1.0)
     root = np.sqrt(beta(7, 21, 0.1))
-    gap = regret_gap(dear, dear.space.rows[:3], root, np.random.default_rng(0))
+    gap = regret_gap(unaffordable, unaffordable.space.rows[:3], root, np.random.default_rng(0))
     assert gap == pytest.approx(0.4071883359, abs=1e-9)
 
 
@@ -67,12 +67,12 @@ def test_the_rule_against_a_grid(share, stop):
     assert verdict.number == pytest.approx(gap, rel=1e-3)
     assert verdict.threshold == share * gap
     assert verdict.because == (
-        f"the best value is within {verdict.number:.3g} of the best there is with probability 0.9, "
-        f"{'at most' if stop else 'more than'} the {share * gap:.3g} that will do"
+        f"the best value is within {verdict.number:.3g} of the optimum with probability 0.9, "
+        f"{'at most' if stop else 'more than'} the tolerance {share * gap:.3g}"
     )
 
 
-def test_a_smaller_risk_is_a_wider_gap():
+def test_a_smaller_risk_widens_the_gap():
     gaps = [
         RegretGap(1.0, delta)(two_points(), NOTHING, np.random.default_rng(0)).number
         for delta in (0.5, 0.1, 0.001)
@@ -81,7 +81,7 @@ def test_a_smaller_risk_is_a_wider_gap():
     assert gaps[2] == pytest.approx(slow_gap([[0.2], [0.8]], [0.5, -0.1], 0.001), rel=1e-3)
 
 
-def test_running_trials_are_left_out_and_that_is_said():
+def test_running_trials_are_ignored():
     space = Space({"x": Float(2, 3)})
     history = History()
     for x in np.linspace(0, 1, 7):
@@ -96,17 +96,17 @@ def test_running_trials_are_left_out_and_that_is_said():
         for each in (history, more)
     ]
     assert verdicts[1].number == pytest.approx(verdicts[0].number, rel=1e-6)
-    assert "(leaving out 2 running trials)" in verdicts[1].because
-    assert "leaving out" not in verdicts[0].because
+    assert "(ignoring 2 running trials)" in verdicts[1].because
+    assert "ignoring" not in verdicts[0].because
 
 
 @pytest.mark.parametrize("within", [0.0, -1.0, np.nan, np.inf, "0.1", None])
-def test_a_senseless_tolerance_is_refused(within):
-    with pytest.raises(InvalidInput, match="positive number of objective units"):
+def test_an_invalid_tolerance_is_refused(within):
+    with pytest.raises(InvalidInput, match="must be a positive number"):
         RegretGap(within=within)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, np.nan, "0.1"])
-def test_a_senseless_chance_is_refused(delta):
+def test_an_invalid_delta_is_refused(delta):
     with pytest.raises(InvalidInput, match="between 0 and 1"):
         RegretGap(0.1, delta=delta)

@@ -8,10 +8,10 @@ from oracles import dense_gp, sampled_improvement
 from farthing import Float, History, InvalidInput, Ledger, Space, Trial
 from farthing.acquisition.belief import START, believe
 from farthing.stopping import RegretGapRatio
-from farthing.stopping.regret_gap_ratio import LEAST_NOISE, Moved, _newest, improvement
+from farthing.stopping.regret_gap_ratio import LEAST_NOISE, Effect, _newest, improvement
 
 SPACE = Space({"x": Float(2, 3)})
-EXAMPLE = Moved(
+EXAMPLE = Effect(
     means=abs(0.240 - 0.300),
     improvement=improvement(0.296 - 0.240, 4e-4 - 2 * 5e-5 + 1e-4),
     kappa=0.45,
@@ -32,15 +32,15 @@ def test_the_gap_and_its_parts():  # [expected-regret-gap]
 
 @given(st.floats(1e-6, 4.0), st.floats(1e-6, 1.0), st.floats(-3.0, 3.0))
 def test_the_divergence_is_that_of_two_normals(v, n, miss):
-    """Of the posterior at the new point after its value from that before."""
-    moved = EXAMPLE._replace(v=v, noise=n, miss=miss)
+    """KL of the posterior at the new point after its value from the one before."""
+    effect = EXAMPLE._replace(v=v, noise=n, miss=miss)
     new, shift = v * n / (v + n), v / (v + n) * miss
     slow = 0.5 * (np.log(v / new) - 1 + new / v + shift**2 / v)
-    assert moved.divergence == pytest.approx(slow, rel=1e-6, abs=1e-9)
+    assert effect.divergence == pytest.approx(slow, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize(("mean", "variance"), [(0.3, 0.2), (-0.4, 0.1), (0.0, 1.0)])
-def test_the_improvement_is_the_mean_of_what_is_positive(mean, variance):
+def test_the_improvement_is_the_mean_of_the_positive_part(mean, variance):
     slow, error = sampled_improvement(0.0, np.sqrt(variance), mean)
     assert improvement(mean, variance) == pytest.approx(slow, abs=5 * error)
     assert improvement(0.3, 0.0) == 0.3
@@ -69,7 +69,7 @@ def value_at(i):
 
 @pytest.mark.parametrize("count", [6, 9, 14])
 @pytest.mark.parametrize("noisy", [False, True])
-def test_what_a_value_changed_by_dense_algebra(count, noisy):
+def test_the_effect_of_a_value_by_dense_algebra(count, noisy):
     belief = belief_of([value_at(i) for i in range(count)], noisy=noisy)
     gp = belief.objective
     X, z = gp.X, gp.targets[:, 0]
@@ -95,16 +95,16 @@ def test_what_a_value_changed_by_dense_algebra(count, noisy):
     if now != was:
         spread = new_cov[was, was] - 2 * new_cov[was, now] + new_cov[now, now]
         gained, _ = sampled_improvement(0.0, np.sqrt(max(spread, 0)), new[was] - new[now])
-    moved = _newest(belief, 0.1, np.random.default_rng(0))
-    assert moved.kappa == pytest.approx(kappa, rel=5e-3)
-    assert moved.means == pytest.approx(abs(new[now] - old[was]), abs=1e-6)
-    assert moved.divergence == pytest.approx(kl, rel=1e-3)
+    effect = _newest(belief, 0.1, np.random.default_rng(0))
+    assert effect.kappa == pytest.approx(kappa, rel=5e-3)
+    assert effect.means == pytest.approx(abs(new[now] - old[was]), abs=1e-6)
+    assert effect.divergence == pytest.approx(kl, rel=1e-3)
     slow = abs(new[now] - old[was]) + gained + kappa * np.sqrt(kl / 2)
-    assert moved.gap == pytest.approx(slow, rel=5e-3)
+    assert effect.gap == pytest.approx(slow, rel=5e-3)
 
 
 def follow(rule, count):
-    """The verdicts of the rule on a run of so many values, its notes kept."""
+    """The verdicts of the rule on a run of `count` values, with its notes."""
     history, verdicts = History(), []
     for i in range(count):
         x = np.array([(0.37 + 0.618 * i) % 1])
@@ -128,7 +128,7 @@ def test_it_compares_with_the_median_of_the_first():
     assert {v.stop for v in verdicts} == {True, False}
     assert verdicts[3].notes["regret_gap_faded"][-1] == [START + 3, pytest.approx(first[-1])]
     assert verdicts[4].notes == {}
-    assert "(4 of the first 4 times)" in verdicts[3].because
+    assert "(value 4 of the first 4)" in verdicts[3].because
 
 
 def test_asking_again_without_a_new_value_counts_once():
@@ -144,7 +144,7 @@ def test_asking_again_without_a_new_value_counts_once():
 
 
 def judged_with(rule, noted, values):
-    """The verdict where these gaps were noted, and this many values are known."""
+    """The verdict if these gaps were noted and `values` values are known."""
     history = history_of([value_at(i) for i in range(values)])
     last = history[values - 1]
     notes = {"regret_gap_faded": noted}
@@ -154,7 +154,7 @@ def judged_with(rule, noted, values):
 
 
 def test_the_last_of_the_first_values_is_not_compared_with_itself():
-    """All of them are noted, but since the last of them nothing is new."""
+    """All first values are noted, but there is no new value since."""
     rule, noted = RegretGapRatio(first=3), [[5, 1e9], [6, 1e9], [7, 1e9]]
     again = judged_with(rule, noted, 7)
     assert (again.stop, again.notes["regret_gap_faded"]) == (False, noted)
@@ -162,35 +162,35 @@ def test_the_last_of_the_first_values_is_not_compared_with_itself():
     assert (new.stop, new.notes) == (True, {})
 
 
-def test_it_compares_with_the_first_twenty_unless_something_else_is_said():
+def test_it_compares_with_the_first_twenty_by_default():
     noted = [[i - 13, 1e9] for i in range(20)]
     assert judged_with(RegretGapRatio(), noted, 7).stop
     one_less = judged_with(RegretGapRatio(), noted[:-1], 7)
     assert (one_less.stop, len(one_less.notes["regret_gap_faded"])) == (False, 20)
 
 
-def test_without_a_ratio_noise_is_the_measure():
+def test_without_a_ratio_the_threshold_comes_from_noise():
     belief = belief_of([value_at(i) for i in range(9)])
     verdict = RegretGapRatio(ratio=None)(belief, NOTHING, np.random.default_rng(0))
-    moved = _newest(belief, 0.1, np.random.default_rng(0))
-    assert verdict.threshold == pytest.approx(moved.by_noise(0.1))
-    assert verdict.stop == (moved.gap <= moved.by_noise(0.1))
+    effect = _newest(belief, 0.1, np.random.default_rng(0))
+    assert verdict.threshold == pytest.approx(effect.by_noise(0.1))
+    assert verdict.stop == (effect.gap <= effect.by_noise(0.1))
     assert verdict.notes == {}
 
 
-def test_running_trials_are_left_out_and_that_is_said():
+def test_running_trials_are_ignored():
     values = [value_at(i) for i in range(9)]
     alone, more = (
         RegretGapRatio()(belief_of(values, running), NOTHING, np.random.default_rng(0))
         for running in (0, 2)
     )
     assert more.number == pytest.approx(alone.number, rel=1e-6)
-    assert "(leaving out 2 running trials)" in more.because
+    assert "(ignoring 2 running trials)" in more.because
 
 
 @pytest.mark.parametrize(
     "arguments", [{"ratio": 0.0}, {"ratio": 2}, {"first": 0}, {"delta": 0.0}, {"delta": 1}]
 )
-def test_senseless_settings_are_refused(arguments):
+def test_invalid_settings_are_refused(arguments):
     with pytest.raises(InvalidInput, match="RegretGapRatio"):
         RegretGapRatio(**arguments)

@@ -38,7 +38,7 @@ def test_the_improvement_against_the_spread():  # [small-improvement]
     st.integers(2, 8),
     st.floats(0.01, 2.0),
 )
-def test_it_is_what_ax_does_where_it_can_divide(values, window, share):
+def test_it_is_what_ax_does_if_the_quartiles_differ(values, window, share):
     verdict = verdict_after(values, window=window, share=share)
     q75, q25 = np.percentile(values, [75, 25])
     if len(values) < window or q75 == q25:
@@ -50,7 +50,7 @@ def test_it_is_what_ax_does_where_it_can_divide(values, window, share):
         assert verdict.stop == (ratio < share)
 
 
-def test_equal_values_are_no_measure():
+def test_it_continues_if_the_quartiles_are_equal():
     assert not verdict_after([1.0] * 20).stop
     assert not verdict_after([2.0, *[1.0] * 20]).stop
 
@@ -58,22 +58,22 @@ def test_equal_values_are_no_measure():
 def test_too_few_values():
     verdict = verdict_after(VALUES[:4])
     assert not verdict.stop
-    assert verdict.because == "4 of the 5 values there must be to judge"
+    assert verdict.because == "4 of the 5 values that the rule needs"
 
 
-def test_running_trials_are_left_out_and_that_is_said():
+def test_running_trials_are_ignored():
     verdict = verdict_after(VALUES, running=1)
     assert verdict.stop
-    assert "by 0.001 (leaving out the running trial), less" in verdict.because
+    assert "by 0.001 (ignoring the running trial), less" in verdict.because
 
 
 @pytest.mark.parametrize("window", [0, 1, 2.5, True])
-def test_a_senseless_window_is_refused(window):
+def test_an_invalid_window_is_refused(window):
     with pytest.raises(InvalidInput, match="whole number of at least 2"):
         SmallImprovement(window=window)
 
 
 @pytest.mark.parametrize("share", [0.0, -0.1, np.nan, np.inf, "0.1"])
-def test_a_senseless_share_is_refused(share):
-    with pytest.raises(InvalidInput, match="positive share"):
+def test_an_invalid_share_is_refused(share):
+    with pytest.raises(InvalidInput, match="must be positive"):
         SmallImprovement(share=share)

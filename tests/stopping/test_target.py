@@ -50,6 +50,6 @@ def test_in_a_run(direction):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_senseless_target_is_refused(value):
-    with pytest.raises(InvalidInput, match="finite value"):
+def test_an_invalid_target_is_refused(value):
+    with pytest.raises(InvalidInput, match="expected a finite number"):
         Target(value)

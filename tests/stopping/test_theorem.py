@@ -1,5 +1,8 @@
-"""Theorem 1 of the stopping paper: with PBGI or LogEIPC choices and this stop, what is paid after
-the first point is at most what there was to gain, on functions drawn from the prior."""
+"""Theorem 1 of the stopping paper, on functions drawn from the prior.
+
+If PBGI or LogEIPC chooses and this rule stops, the expected cost after the first point is at most
+the expected improvement.
+"""
 
 from dataclasses import replace
 
@@ -14,7 +17,7 @@ from farthing.cost import Known
 from farthing.models.gp import Hyper, build
 from farthing.policies import EIPerCost, Gittins
 from farthing.stopping import NotWorthIt, not_worth_it
-from farthing.stopping.not_worth_it import still_to_be_had
+from farthing.stopping.not_worth_it import remaining_improvement
 
 ROWS = np.linspace(0, 1, 30)
 SPACE = Space.from_rows([{"x": x} for x in ROWS.tolist()])
@@ -24,7 +27,7 @@ DRAWS = 500
 
 
 def cost_of(params):
-    """Dearer to the right, by a factor of six; worth 0.05 to 0.3 of a standard deviation."""
+    """It rises by a factor of six; worth 0.05 to 0.3 of a standard deviation."""
     return 1.0 + 5.0 * params["x"]
 
 
@@ -32,14 +35,14 @@ COST = {"cost": Known(cost_of).bind(SPACE)}
 
 
 def drawn(seed):
-    """The prior on the rows, many times."""
+    """Draws of the prior on the rows."""
     K = matern52(ROWS[:, None], ROWS[:, None], LENGTH) + 1e-9 * np.eye(len(ROWS))
     z = np.random.default_rng(seed).standard_normal((DRAWS, len(ROWS)))
     return MEAN + z @ np.linalg.cholesky(K).T
 
 
 def played(f, policy, rule, most=30):
-    """What is paid after the first point, in objective units, by the true process."""
+    """The cost after the first point, in objective units, with the true process as model."""
     tried, spent = [15], 0.0
     while len(tried) < most:
         X, y = SPACE.rows[tried], f[tried]
@@ -58,40 +61,42 @@ def played(f, policy, rule, most=30):
 
 
 @pytest.fixture(autouse=True)
-def _without_the_words(monkeypatch):
-    """The bound is printed for people; here the thing itself is tested."""
+def _without_the_bound(monkeypatch):
+    """The printed bound takes time and is not tested here."""
     monkeypatch.setattr(not_worth_it, "_bound", lambda *_: "")
 
 
 @pytest.mark.parametrize("policy", [Gittins(worth=WORTH), EIPerCost()], ids=["PBGI", "LogEIPC"])
-def test_what_is_paid_is_at_most_what_was_to_be_had(policy):
+def test_the_cost_is_at_most_the_improvement(policy):
     f = drawn(seed=0)
     count = DRAWS // 2  # each policy on its half: 500 draws in all
     f = f[:count] if isinstance(policy, Gittins) else f[count:]
     paid = np.array([played(each, policy, NotWorthIt(worth=WORTH)) for each in f])
     excess = paid - (MEAN - f.min(axis=1))
-    # One-sided: the mean is not above 0 by more than chance would make it in one case of a hundred.
+    # One-sided: the mean is not significantly above 0, at the level of 1 %.
     assert excess.mean() <= 2.33 * excess.std() / np.sqrt(len(f))
-    assert paid.mean() > 0.15 * (MEAN - f.min(axis=1)).mean()  # no idle bound: see the next test
+    assert (
+        paid.mean() > 0.15 * (MEAN - f.min(axis=1)).mean()
+    )  # the bound is not trivial: see the next test
 
 
-class Dearest:
-    """Chooses what costs most, whatever it is expected to bring."""
+class MostExpensive:
+    """Choose the most expensive point."""
 
     def propose(self, belief, rng):
         tried = {x.tobytes() for x in belief.tried}
         left = [x for x in belief.space.rows if x.tobytes() not in tried]
-        return Proposal(left[-1], "the dearest")
+        return Proposal(left[-1], "the most expensive")
 
 
 def test_another_policy_breaks_the_bound():
     f = drawn(seed=0)[:60]
-    paid = np.array([played(each, Dearest(), NotWorthIt(worth=WORTH)) for each in f])
+    paid = np.array([played(each, MostExpensive(), NotWorthIt(worth=WORTH)) for each in f])
     excess = paid - (MEAN - f.min(axis=1))
     assert excess.mean() > 2.33 * excess.std() / np.sqrt(len(f))
 
 
-def test_the_number_that_is_printed_is_what_is_still_to_be_had():
+def test_the_printed_number_is_the_expected_remaining_improvement():
     """best - E[min f | data] by draws of the whole table."""
     f = drawn(seed=3)[0]
     tried = [15, 4, 22]
@@ -99,7 +104,7 @@ def test_the_number_that_is_printed_is_what_is_still_to_be_had():
     belief = known(SPACE, objective=gp, best=np.array([f[tried].min()]))
     draws = gp.sample(SPACE.rows, 20_000, np.random.default_rng(0))
     slow = f[tried].min() - np.minimum(draws.min(axis=1), f[tried].min()).mean()
-    found = [still_to_be_had(belief, np.random.default_rng(i)) for i in range(20)]
+    found = [remaining_improvement(belief, np.random.default_rng(i)) for i in range(20)]
     assert np.mean(found) == pytest.approx(slow, rel=0.05)
     nothing = replace(belief, best=np.array([-50.0]))
-    assert still_to_be_had(nothing, np.random.default_rng(0)) == 0.0
+    assert remaining_improvement(nothing, np.random.default_rng(0)) == 0.0

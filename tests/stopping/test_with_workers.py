@@ -1,4 +1,4 @@
-"""A rule stops a study whatever the number of its workers: others are always running something."""
+"""A rule stops a study with any number of workers, although some trials are always running."""
 
 import pytest
 from processes import FOREVER
@@ -27,12 +27,12 @@ def run(path, workers):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """What one worker needs."""
+    """The result of one worker."""
     return run(tmp_path_factory.mktemp("alone"), 1)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_a_rule_stops_a_study_however_many_work_on_it(workers, alone, tmp_path):
+def test_a_rule_stops_a_study_with_any_number_of_workers(workers, alone, tmp_path):
     result = alone if workers == 1 else run(tmp_path, workers)
     assert "at most the 0.02 it is worth" in result.stop_reason.sentence
     assert {trial.state for trial in result.history} == {"done"}

@@ -1,4 +1,4 @@
-"""What an error of the database means: its code decides, whatever its message says."""
+"""The code of a database error decides what it means, never its message."""
 
 import os
 import re
@@ -23,7 +23,7 @@ SERVER = os.environ.get("FARTHING_TEST_POSTGRES")
 needs_server = pytest.mark.skipif(
     SERVER is None, reason="FARTHING_TEST_POSTGRES does not name a server: .ci/postgres starts one"
 )
-# Each would have been another kind of error when messages were searched for words.
+# Words that would mislead a search in messages.
 FOREIGN = [
     "die Sperre konnte nicht gesetzt werden",
     "database is locked",
@@ -68,7 +68,7 @@ ON_SQLITE = [
     (sqlite3.SQLITE_NOTADB, NEVER, "is damaged"),
     (sqlite3.SQLITE_ERROR, NEVER, "refused a statement"),
     (sqlite3.SQLITE_CONSTRAINT_UNIQUE, NEVER, "refused a statement"),
-    (None, NEVER, "refused a statement"),  # what Python raises by itself
+    (None, NEVER, "refused a statement"),  # raised by Python itself
 ]
 ON_POSTGRES = [
     ("08006", LATER, "cannot be reached"),  # connection_failure
@@ -125,7 +125,7 @@ def test_every_row_of_the_tables_is_tested():
 
 @pytest.mark.parametrize("message", FOREIGN)
 def test_a_connection_that_breaks_is_unreachable(message):
-    """Also if its SQLSTATE, such as idle_in_transaction_session_timeout, says nothing of it."""
+    """Even if its SQLSTATE, such as idle_in_transaction_session_timeout, does not say so."""
     for state in ("25P03", "XX000", None):
         for kind in (OperationalError, InternalError):
             error = from_postgres(state, message, kind=kind, broken=True)
@@ -138,7 +138,7 @@ def test_a_connection_that_breaks_is_unreachable(message):
 
 
 @pytest.mark.parametrize("message", FOREIGN)
-def test_a_lock_is_told_by_its_code(message):
+def test_a_lock_is_recognised_by_its_code(message):
     for code, locked in [
         (sqlite3.SQLITE_BUSY, True),
         (sqlite3.SQLITE_BUSY_RECOVERY, True),
@@ -154,21 +154,21 @@ MEANINGS = [m for m in vars(error_codes).values() if isinstance(m, error_codes.M
 
 
 @pytest.mark.parametrize("meaning", MEANINGS, ids=lambda meaning: meaning.sentence[:30])
-def test_a_sentence_says_what_to_do(meaning):
-    said = meaning.sentence.format(said="why", folder="/f", seconds=3.0)
-    assert re.search(r"[a-z)]\. [A-Z][^.]+[.?]$", said)
+def test_every_sentence_says_what_to_do(meaning):
+    sentence = meaning.sentence.format(message="why", folder="/f", seconds=3.0)
+    assert re.search(r"[a-z)]\. [A-Z][^.]+[.?]$", sentence)
 
 
 def test_a_message_with_braces_is_shown_as_it_is(where):
-    with pytest.raises(StorageError, match=r"\(\{said\} \{0\}\)"), where._clear_errors():
-        raise from_sqlite(sqlite3.SQLITE_ERROR, "{said} {0}")
+    with pytest.raises(StorageError, match=r"\(\{message\} \{0\}\)"), where._clear_errors():
+        raise from_sqlite(sqlite3.SQLITE_ERROR, "{message} {0}")
 
 
 # ── SQLite ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def raised_by(act):
-    """The error of ours, and the primary result code that SQLite gave for it."""
+    """The error that Farthing raises, and the primary result code of SQLite."""
     with pytest.raises(StorageError) as raised:
         act()
     cause = raised.value.__cause__
@@ -191,8 +191,8 @@ def test_a_locked_file_may_be_free_later(tmp_path, monkeypatch, mode):
     add(Database(tmp_path / "s.db"))  # it is
 
 
-def test_a_file_that_is_locked_while_it_becomes_ours_is_waited_for(tmp_path, monkeypatch):
-    """To switch to the log needs the file alone, and SQLite does not wait for that by itself."""
+def test_opening_waits_for_a_file_that_is_locked(tmp_path, monkeypatch):
+    """Switching to WAL needs exclusive access, and SQLite does not wait for it."""
     path = tmp_path / "s.db"
     holder = sqlite3.connect(path, isolation_level=None)
     holder.executescript("CREATE TABLE theirs (a); BEGIN IMMEDIATE; INSERT INTO theirs VALUES (1)")
@@ -210,13 +210,13 @@ def test_a_file_that_is_locked_while_it_becomes_ours_is_waited_for(tmp_path, mon
     assert tries == [True, True, True]
 
 
-def test_a_file_that_is_no_database_never_becomes_one(tmp_path):
+def test_a_file_that_is_not_a_database(tmp_path):
     (tmp_path / "s.db").write_text("no such thing, " * 200)
     error, code = raised_by(lambda: Database(tmp_path / "s.db"))
     assert (type(error), code) == (StorageError, sqlite3.SQLITE_NOTADB)
 
 
-def test_a_damaged_file_stays_damaged(tmp_path):
+def test_a_damaged_file(tmp_path):
     path = tmp_path / "s.db"
     add(Database(path))
     with closing(sqlite3.connect(path)) as other:
@@ -229,7 +229,7 @@ def test_a_damaged_file_stays_damaged(tmp_path):
     assert (type(error), code) == (StorageError, sqlite3.SQLITE_CORRUPT)
 
 
-def test_a_read_only_file_stays_read_only(tmp_path):
+def test_a_read_only_file(tmp_path):
     add(Database(tmp_path / "s.db"), "a")
     only = f"sqlite:///file:{tmp_path / 's.db'}?mode=ro&uri=true"  # root may write any file
     error, code = raised_by(lambda: add(Database(only)))
@@ -252,18 +252,18 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path):
 
 def test_a_full_disk_may_have_space_later(tmp_path):
     where = Database(tmp_path / "s.db")
-    with where.glancing() as connection:  # there is one connection, which is used again
+    with where.querying() as connection:  # the only connection, which is used again
         pages = connection.execute(text("PRAGMA page_count")).scalar_one()
         connection.execute(text(f"PRAGMA max_page_count = {pages}"))
     large = "x" * 100_000
     error, code = raised_by(lambda: add(where, "large", large))
     assert (type(error), code) == (Unreachable, sqlite3.SQLITE_FULL)
-    with where.glancing() as connection:
+    with where.querying() as connection:
         connection.execute(text("PRAGMA max_page_count = 1000000"))
     add(where, "large", large)
 
 
-def test_a_value_that_is_too_large_stays_too_large(tmp_path, monkeypatch):
+def test_a_value_that_is_too_large(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "MAX_VALUE", 10_000)
     where = Database(tmp_path / "s.db")
     error, code = raised_by(lambda: add(where, "large", "x" * 20_000))
@@ -278,9 +278,9 @@ def state_of(raised):
     return raised.value.__cause__.orig.sqlstate
 
 
-def statement(where, *said):
+def statement(where, *statements):
     with where.writing() as connection:
-        for each in said:
+        for each in statements:
             connection.execute(text(each))
 
 
@@ -289,7 +289,7 @@ on_server = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 
 @pytest.fixture
 def server(url):
-    """A schema of its own on a server."""
+    """A separate schema on a server."""
     found = Database(url)
     yield found
     found.close()
@@ -297,7 +297,7 @@ def server(url):
 
 @needs_server
 def test_a_database_that_does_not_exist():
-    """libpq tells no SQLSTATE of what happens before there is a connection."""
+    """libpq has no SQLSTATE for errors before a connection exists."""
     missing = SERVER.rsplit("/", 1)[0] + "/no_such_database"
     with pytest.raises(Unreachable, match=r"cannot be reached .*no_such_database") as raised:
         Database(missing)
@@ -352,7 +352,7 @@ def test_two_transactions_that_wait_for_each_other(server):
 
 
 @on_server
-def test_what_a_server_does_not_let_be_written(server):
+def test_a_server_that_refuses_to_write(server):
     with pytest.raises(StorageError, match="cannot be written to") as raised:
         statement(server, "SET TRANSACTION READ ONLY", "DELETE FROM farthing_studies")
     assert (type(raised.value), state_of(raised)) == (StorageError, "25006")
@@ -366,7 +366,7 @@ def test_a_statement_that_makes_no_sense(server):
 
 
 @on_server
-def test_a_connection_that_is_ended_is_made_again(server):
+def test_a_broken_connection_is_replaced(server):
     with pytest.raises(Unreachable, match="cannot be reached") as raised:
         statement(server, "SELECT pg_terminate_backend(pg_backend_pid())")
     assert state_of(raised) == "57P01"
@@ -374,13 +374,13 @@ def test_a_connection_that_is_ended_is_made_again(server):
 
 
 @needs_server
-def test_a_server_that_is_gone(tmp_path, monkeypatch):
+def test_a_server_that_was_stopped(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with own_server(SERVER) as own:
         study = Study.create(own.url, name="s", space={"x": Float(0, 1)}, policy=Random())
         study.ask()
         own.control("-m", "immediate", "stop")
-        for _ in range(2):  # the connection that there was, and a new one
+        for _ in range(2):  # the old connection, and a new one
             with pytest.raises(Unreachable, match="cannot be reached"):
                 study.ask()
         own.control("start")

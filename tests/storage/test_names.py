@@ -1,4 +1,4 @@
-"""The names of Farthing's own methods in a database: all have one, and every older one is read."""
+"""Every method of Farthing has a name in databases, and every earlier name is read."""
 
 import json
 import sqlite3
@@ -19,12 +19,12 @@ from farthing.storage.names import NAMES, STORED_KEYS, Named, current
 from farthing.storage.settings_text import describe, restore
 
 FILES = Path(__file__).parents[1] / "snapshots"
-OWN = {"before:price_of_row", "before_0_2_0:price_of"}  # functions of the studies in there
+OWN = {"before:price_of_row", "before_0_2_0:price_of"}  # functions of these studies
 MADE = {"0.1.0": before.SETTINGS, "0.2.0": before_0_2_0.SETTINGS}
 
 
 def stored_by(version):
-    """{name of a study: its settings, as that version stored them}."""
+    """{name of a study: its settings as text} that a version stored."""
     with sqlite3.connect(f"file:{FILES / version / 'studies.db'}?mode=ro", uri=True) as connection:
         return dict(connection.execute("SELECT name, settings FROM farthing_studies"))
 
@@ -33,7 +33,7 @@ STORED = {(version, name): text for version in MADE for name, text in stored_by(
 
 
 def named_in(plain):
-    """Every class and function that a description names."""
+    """The names of all classes and functions in a description."""
     if isinstance(plain, list):
         return {name for item in plain for name in named_in(item)}
     if not isinstance(plain, dict):
@@ -42,11 +42,11 @@ def named_in(plain):
     return own.union(*(named_in(item) for item in plain.values()))
 
 
-# ── every one has a name ───────────────────────────────────────────────────────────────────────
+# ── current names ──────────────────────────────────────────────────────────────────────────────
 
 
 def public():
-    """What can be a setting, by its public name."""
+    """Everything that can be a setting, by its public name."""
     found = {kind.__name__: kind for kind in get_args(Parameter)}
     for folder in (policies, stopping, cost):
         every = {name: getattr(folder, name) for name in folder.__all__}
@@ -62,12 +62,12 @@ def test_every_method_and_parameter_has_its_public_name():
         assert name in combined or NAMES[name].kind is made
 
 
-def test_no_earlier_name_is_lost_or_means_two_things():
+def test_every_earlier_name_has_one_meaning():
     earlier = set().union(*(named_in(json.loads(text)) for text in STORED.values()))
     ours = {name for name in earlier if name.startswith("farthing.")}
     assert earlier - ours == OWN
     known = {name for row in NAMES.values() for name in row.before}
-    assert ours == {name for name in known if ":" in name}  # the files have every one of them
+    assert ours == {name for name in known if ":" in name}  # the snapshots contain each of them
     assert not known & NAMES.keys()
     for name in known:
         rows = [row for row in NAMES.values() if name in row.before]
@@ -89,7 +89,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_what_is_stored_has_public_names_and_comes_back(name):
+def test_a_part_is_stored_with_public_names_and_restored(name):
     plain = describe(PARTS[name])
     assert named_in(json.loads(json.dumps(plain))) <= {*NAMES, *OWN}
     assert "farthing." not in to_text(plain)
@@ -97,7 +97,7 @@ def test_what_is_stored_has_public_names_and_comes_back(name):
     assert repr(restore(plain)) == repr(PARTS[name])
 
 
-def test_combined_rules_are_stored_as_they_are_written():
+def test_combined_rules_are_stored_as_users_write_them():
     rule = stopping.after(20, stopping.any_of(stopping.Target(1.0), stopping.MaxTrials(30)))
     target, most = {"__is__": "Target", "value": 1.0}, {"__is__": "MaxTrials", "count": 30}
     assert describe(rule) == {
@@ -109,10 +109,10 @@ def test_combined_rules_are_stored_as_they_are_written():
 
 @dataclass(frozen=True)
 class Gittins(policies.Gittins):
-    """A user's own, of the same name."""
+    """A class of a user with the same name."""
 
 
-def test_a_users_own_class_is_not_ours_whatever_its_name():
+def test_a_class_of_a_user_is_not_taken_for_farthings():
     assert describe(Gittins())["__is__"] == f"{__name__}:Gittins"
     assert type(restore(describe(policies.Gittins()))) is policies.Gittins
 
@@ -121,7 +121,7 @@ def test_a_users_own_class_is_not_ours_whatever_its_name():
 
 
 @pytest.mark.parametrize(("version", "name"), STORED)
-def test_what_an_earlier_version_stored_is_read_and_is_the_same_setting(version, name):
+def test_settings_of_an_earlier_version_are_read_and_unchanged(version, name):
     text = STORED[version, name]
     settings = restored(text, trust=True)
     again = to_text(described(settings))
@@ -138,10 +138,10 @@ def test_what_an_earlier_version_stored_is_read_and_is_the_same_setting(version,
 def test_a_name_of_an_earlier_version_needs_no_trust():
     for (_, name), text in STORED.items():
         given = {"cost": before.price_of_row} if name in ("table", "rollout") else {}
-        assert restored(text, **given).unseen == {}
+        assert restored(text, **given).unimported == {}
 
 
-def test_renaming_a_class_or_a_field_is_one_row(monkeypatch):
+def test_renaming_a_class_or_a_field_changes_one_row(monkeypatch):
     row = Named(
         cost.PointEstimate, ("farthing.cost.median:Median", "Median"), fields={"of": "learner"}
     )
@@ -156,7 +156,7 @@ def test_renaming_a_class_or_a_field_is_one_row(monkeypatch):
     assert describe(cost.PointEstimate())["__is__"] == "PointEstimate"
 
 
-def test_what_no_version_wrote_is_left_as_it_is():
+def test_a_description_that_no_version_wrote_is_unchanged():
     odd = {"__is__": "farthing.decision:_Held", "rule": 1, "trials": 2, "times": 3}
     for plain in (odd, {"__is__": ["EI"]}, {"__function__": None}, {"__is__": "own:Mine"}, 7, None):
         assert current(plain) == plain
@@ -165,7 +165,7 @@ def test_what_no_version_wrote_is_left_as_it_is():
 # ── keys ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_keys_in_a_database_stay_what_they_were():
+def test_keys_in_a_database_do_not_change():
     assert STORED_KEYS.keys() <= {f.name for f in fields(Settings)}
     stored = json.loads(STORED["0.2.0", "mixed"])
     now = json.loads(to_text(described(restored(STORED["0.2.0", "mixed"]))))

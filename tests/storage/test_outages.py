@@ -1,5 +1,6 @@
-"""Databases that go away, go back, or do not answer, and clocks that jump."""
+"""Databases that disappear, go back in time or do not answer, and clocks that jump."""
 
+import json
 import math
 import os
 import shutil
@@ -14,26 +15,26 @@ from processes import PATIENCE, wait_until
 from sqlalchemy import event, text
 
 from farthing import Budget, Float, Ledger, Space, Study
-from farthing.core.events import Moment, SuggestLock, TimePassed
+from farthing.core.events import Moment, SuggestLock, TimePassed, Told
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
 from farthing.errors import StorageError, Unreachable
 from farthing.policies import Random
 from farthing.running import Finished, Usage
-from farthing.running.worker import until_stopped
+from farthing.running.worker import run_trials
 from farthing.stopping import MaxTrials
 from farthing.storage import database as databases
-from farthing.storage import database_store as memories
+from farthing.storage import database_store
 from farthing.storage.rows import ledger_text
 
 SPACE = {"x": Float(0, 1)}
-LEASE = 3 * PATIENCE  # seconds: it does not end by itself, however busy the machine is
+LEASE = 3 * PATIENCE  # seconds; it does not expire by itself, however busy the machine is
 
 
 @pytest.fixture(autouse=True)
 def state_home(tmp_path, monkeypatch):
-    """Where results are kept that could not be told."""
+    """The folder of the outbox."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
@@ -49,14 +50,14 @@ def evaluate(study, times=1):
 
 
 def execute(study, *statements):
-    """What somebody else does to the database."""
+    """Change the database as another program would."""
     with study._database._engine.connect() as connection:
         for statement in statements:
             connection.execute(text(statement))
         connection.commit()
 
 
-# ── a database that is not what it was ─────────────────────────────────────────────────────────
+# ── a database that has been replaced ──────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("act", [lambda s: s.ask(), lambda s: s.history, lambda s: s.tell(2, 1.0)])
@@ -72,10 +73,10 @@ def test_a_revision_that_goes_back_is_an_error(url, act):
     )
     with pytest.raises(StorageError, match=r"gone back in time.*run again"):
         act(study)
-    assert Study.open(url, "s").ask().number == 2  # who runs again goes on from what is there
+    assert Study.open(url, "s").ask().number == 2  # a new process continues from the older copy
 
 
-def test_one_that_went_back_and_on_again_is_an_error(url):
+def test_a_database_that_went_back_and_changed_again_is_an_error(url):
     study = make(url)
     evaluate(study, 2)
     study.ask()
@@ -88,7 +89,7 @@ def test_one_that_went_back_and_on_again_is_an_error(url):
         study.ask()
 
 
-def test_a_trial_that_is_not_there_is_not_told_in_vain(url):
+def test_reporting_a_trial_that_was_deleted_is_an_error(url):
     study = make(url)
     evaluate(study)
     trial = study.ask()
@@ -97,7 +98,7 @@ def test_a_trial_that_is_not_there_is_not_told_in_vain(url):
         study.tell(trial, 1.0)
 
 
-def test_a_study_that_is_gone_is_a_sentence(url):
+def test_a_study_that_was_deleted_is_a_clear_error(url):
     study = make(url)
     execute(study, "DELETE FROM farthing_studies")
     with pytest.raises(StorageError, match="not in its database any more"):
@@ -118,7 +119,7 @@ def test_a_file_that_is_deleted_or_replaced_is_noticed(tmp_path, replaced):
             act()
 
 
-def test_a_run_whose_file_is_deleted_does_not_end_well(tmp_path):
+def test_a_run_whose_file_is_deleted_ends_with_an_error(tmp_path):
     study = make(tmp_path / "s.db", lease=1.0)
 
     def deletes(params):
@@ -129,24 +130,24 @@ def test_a_run_whose_file_is_deleted_does_not_end_well(tmp_path):
         study.run(deletes)
 
 
-# ── a server that crashes, and those who hold it ───────────────────────────────────────────────
+# ── locks and transactions ─────────────────────────────────────────────────────────────────────
 
 
 def test_asks_are_as_durable_as_tells(url):
-    study, said = make(url), []
+    study, sent = make(url), []
     event.listen(
         study._database._engine,
         "before_cursor_execute",
-        lambda *told: said.append(str(told[2]) + str(told[3])),
+        lambda *call: sent.append(str(call[2]) + str(call[3])),
     )
     evaluate(study)
-    assert any("INSERT INTO farthing_trials" in statement for statement in said)
-    assert not any("synchronous_commit" in statement for statement in said)
+    assert any("INSERT INTO farthing_trials" in statement for statement in sent)
+    assert not any("synchronous_commit" in statement for statement in sent)
 
 
-def test_nobody_waits_for_ever_for_a_lock(url, monkeypatch):
-    other, ordinary, said = make(url), databases.PATIENCE, ""
-    for patience in (0.3, 3.0, 15.0):  # so slow is the machine: a server has no more with ourselves
+def test_waiting_for_a_lock_ends(url, monkeypatch):
+    other, ordinary, message = make(url), databases.PATIENCE, ""
+    for patience in (0.3, 3.0, 15.0):  # a busy machine may need more to open the study
         monkeypatch.setattr(databases, "PATIENCE", patience)
         with suppress(Unreachable):
             study = Study.open(url, "s")
@@ -154,19 +155,19 @@ def test_nobody_waits_for_ever_for_a_lock(url, monkeypatch):
                 connection.execute(text("UPDATE farthing_studies SET thought_s = thought_s"))
                 with pytest.raises(Unreachable) as waited:
                     study.ask()
-                said = str(waited.value)
-        if "was locked by another program" in said:
+                message = str(waited.value)
+        if "was locked by another program" in message:
             break
-    assert "was locked by another program" in said
+    assert "was locked by another program" in message
     monkeypatch.setattr(databases, "PATIENCE", ordinary)
     assert Study.open(url, "s").ask().number == 0
 
 
-def test_who_stops_inside_a_transaction_lets_go(url, monkeypatch):
+def test_a_process_suspended_inside_a_transaction_loses_its_lock(url, monkeypatch):
     study = make(url)
     if study._database.is_sqlite:
-        pytest.skip("a file has no server that could end the transaction of another")
-    for patience in (1.0, 5.0, 15.0):  # so slow is the machine: it was stopped before it held it
+        pytest.skip("an SQLite file has no server that could end a transaction")
+    for patience in (1.0, 5.0, 15.0):  # a busy machine may need more to open the study
         monkeypatch.setattr(databases, "PATIENCE", patience)
         with suppress(Unreachable):
             stopped = Study.open(url, "s")
@@ -180,12 +181,12 @@ def test_who_stops_inside_a_transaction_lets_go(url, monkeypatch):
 
 def _hold_and_ask(connection, study):
     connection.execute(text("UPDATE farthing_studies SET thought_s = thought_s"))
-    assert study.ask().number == 0  # the server has ended the other's
+    assert study.ask().number == 0  # the server has ended the other transaction
     connection.execute(text("SELECT 1"))
 
 
 class Holder:
-    """Holds the lock of a file, from when it is told until it is let go."""
+    """Holds the lock of a file from `hold` until `release`."""
 
     def __init__(self, path):
         self.path, self.held, self.free = path, threading.Event(), threading.Event()
@@ -199,23 +200,23 @@ class Holder:
     def _hold(self):
         connection = sqlite3.connect(self.path, isolation_level=None, timeout=PATIENCE)
         connection.execute("BEGIN IMMEDIATE")
-        begun = time.monotonic()
+        started = time.monotonic()
         self.held.set()
         self.free.wait(2 * PATIENCE)
-        self.seconds = time.monotonic() - begun
+        self.seconds = time.monotonic() - started
         connection.close()
 
-    def let_go(self):
+    def release(self):
         self.free.set()
         self.thread.join()
 
 
-def untold(tmp_path):
+def saved_results(tmp_path):
     return [p for p in (tmp_path / "state").rglob("*.json") if p.is_file()]
 
 
 def when_evaluating(tmp_path, act):
-    """In this process, while the objective waits: then it returns a value."""
+    """An objective that waits for the file "on", and a thread that acts meanwhile."""
 
     def objective(params):
         (tmp_path / "evaluating").touch()
@@ -231,29 +232,29 @@ def when_evaluating(tmp_path, act):
     return objective, thread
 
 
-def test_a_result_waits_on_the_disk_until_the_database_answers(tmp_path, monkeypatch):
+def test_a_result_is_on_the_disk_until_the_database_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(databases, "PATIENCE", 0.1)
     study, holder = make(tmp_path / "s.db", budget="1 trials"), Holder(tmp_path / "s.db")
 
     def outage():
         holder.hold()
         (tmp_path / "on").touch()
-        wait_until(lambda: untold(tmp_path))
-        (file,) = untold(tmp_path)
+        wait_until(lambda: saved_results(tmp_path))
+        (file,) = saved_results(tmp_path)
         modes = {p.stat().st_mode & 0o77 for p in (file, file.parent)}
         (tmp_path / "modes").write_text(repr(modes))
-        holder.let_go()
+        holder.release()
 
     objective, thread = when_evaluating(tmp_path, outage)
     study.run(objective)
     thread.join()
     assert [(t.state, t.value) for t in study.history] == [("done", 0.25)]
-    assert untold(tmp_path) == []
+    assert saved_results(tmp_path) == []
     assert (tmp_path / "modes").read_text() == "{0}"
 
 
-def test_a_trial_that_ended_while_nobody_could_renew_it_is_told(tmp_path, monkeypatch):
-    """Found by `python -m benchmarks.reliability.faults --only lock`: what it had returned was thrown away."""
+def test_a_trial_that_ended_during_an_outage_is_reported(tmp_path, monkeypatch):
+    """`benchmarks.reliability.faults --only lock` found that its value was lost."""
     monkeypatch.setattr(databases, "PATIENCE", 0.1)
     study, holder = make(tmp_path / "s.db", lease=0.3, stop=MaxTrials(1)), Holder(tmp_path / "s.db")
 
@@ -264,18 +265,18 @@ def test_a_trial_that_ended_while_nobody_could_renew_it_is_told(tmp_path, monkey
             holder.hold()
             time.sleep(0.31)  # longer than the lease
             answer = allowance.may_go_on(Usage(0.0, 0.0, 0.0, {}))
-            holder.let_go()
+            holder.release()
             assert answer == "the database did not answer for 0.3 s"
             return Finished("done", 0.25, {}, None, Usage(0.5, 0.5, 1.0, {}))
 
-    until_stopped(study, study._settings, EndsInAnOutage(), lambda: None)
+    run_trials(study, study._settings, EndsInAnOutage(), lambda: None)
     assert [(t.state, t.value) for t in study.history] == [("done", 0.25)]
 
 
 @pytest.mark.parametrize("answers", [False, True], ids=["not at all", "late"])
-def test_after_an_outage_the_living_have_time_to_renew(tmp_path, monkeypatch, answers):
+def test_after_an_outage_workers_have_time_to_renew(tmp_path, monkeypatch, answers):
     study, holder = make(tmp_path / "s.db", lease=LEASE), Holder(tmp_path / "s.db")
-    memory, late = study._stored, [0.0]  # seconds
+    store, late = study._stored, [0.0]  # seconds
     study.ask(worker="another", lease=LEASE)
     execute(
         study,
@@ -285,34 +286,34 @@ def test_after_an_outage_the_living_have_time_to_renew(tmp_path, monkeypatch, an
     holder.hold()
     if answers:
         clock = SimpleNamespace(monotonic=lambda: time.monotonic() + late[0], sleep=time.sleep)
-        monkeypatch.setattr(memories, "time", clock)
-        commit = memory._commit
+        monkeypatch.setattr(database_store, "time", clock)
+        commit = store._commit
 
         def slowly(change):
             late[0] = LEASE / 2
-            holder.let_go()
+            holder.release()
             return commit(change)
 
-        monkeypatch.setattr(memory, "_commit", slowly)
+        monkeypatch.setattr(store, "_commit", slowly)
         study.commit(TimePassed())
     else:
         monkeypatch.setattr(databases, "PATIENCE", 0.1)
-        study._database.close()  # its connections are made anew, with that patience
+        study._database.close()  # it opens new connections with the new limit
         study._database._connect()
         with pytest.raises(Unreachable):
             study.commit(TimePassed())
-        holder.let_go()
-    study._checked = -math.inf
+        holder.release()
+    study._session.leases_checked = -math.inf
     assert study.is_worked_on()
-    memory._doubted -= LEASE + 1  # a lease later nobody has renewed it
-    memory._late = (memory._late[0] - LEASE - 1, memory._late[1])
-    study._checked = -math.inf
+    store._doubted -= LEASE + 1  # a lease later no worker has renewed it
+    store._late = (store._late[0] - LEASE - 1, store._late[1])
+    study._session.leases_checked = -math.inf
     assert not study.is_worked_on()
 
 
 @pytest.fixture
-def never_told(tmp_path, monkeypatch):
-    """A study whose database went away as its trial ended, and whose run gave up."""
+def unreported(tmp_path, monkeypatch):
+    """A study whose database did not answer when its trial ended, until the run gave up."""
     monkeypatch.setattr(databases, "PATIENCE", 0.1)
     monkeypatch.setattr("farthing.study.OUTAGE", 0.2)
 
@@ -330,60 +331,77 @@ def never_told(tmp_path, monkeypatch):
         with pytest.raises(StorageError):
             study.run(objective)
         thread.join()
-        holder.let_go()
+        holder.release()
         return study, folder / "s.db"
 
-    # So slow is the machine: the lease was over before the value was there, and it was given up.
-    return next(found for lease in (0.5, 4.0, 30.0) for found in [run(lease)] if untold(tmp_path))
+    # On a busy machine a short lease expires before the trial ends.
+    return next(
+        found for lease in (0.5, 4.0, 30.0) for found in [run(lease)] if saved_results(tmp_path)
+    )
 
 
-def test_a_result_that_was_never_told_is_told_by_the_next_run(tmp_path, never_told):
-    study, file = never_told
+def test_the_next_run_reports_a_saved_result(tmp_path, unreported):
+    study, file = unreported
     assert study.history[0].state in ("running", "lost")
     Study.open(file, "s").run(lambda params: 9.0)
     assert [(t.state, t.value) for t in study.history] == [("done", 0.25)]
-    assert untold(tmp_path) == []
+    assert saved_results(tmp_path) == []
 
 
-def test_what_was_kept_for_a_trial_that_is_told_is_thrown_away(tmp_path):
-    from farthing.core.events import Told
-    from farthing.storage.outbox import keep
-
+def test_a_saved_result_of_a_finished_trial_is_deleted(tmp_path):
     study = make(tmp_path / "s.db", budget="2 trials")
     trial = study.ask()
-    keep(study._untold, Told(trial, "done", 0.5, None, certain=False))
+    study._outbox.save(Told(trial, "done", 0.5, None, by_user=False))
     study.tell(trial, 0.75)
-    keep(study._untold, Told(study.ask(), "done", 0.125, None, certain=False))
-    (study._untold / "broken.json").write_text("{")
+    study._outbox.save(Told(study.ask(), "done", 0.125, None, by_user=False))
+    (study._outbox.folder / "broken.json").write_text("{")
     study.run(lambda params: 9.0)
     assert [t.value for t in study.history] == [0.75, 0.125]
-    assert [p.name for p in untold(tmp_path)] == ["broken.json"]
+    assert [p.name for p in saved_results(tmp_path)] == ["broken.json"]
+
+
+def test_a_result_that_an_earlier_version_saved_is_reported(tmp_path):
+    """It used the folder "untold", and other names for some keys."""
+    study = make(tmp_path / "s.db", budget="1 trials")
+    trial, outbox = study.ask(), study._outbox
+    assert outbox.folder.parent.name == "outbox"
+    old = tmp_path / "state" / "farthing" / "untold" / outbox.folder.name
+    old.mkdir(parents=True)
+    saved = {"trial": 0, "state": "done", "value": 0.5, "cost": {}, "error": None, "certain": False}
+    saved |= {"run": {"run_s": 1.5, "progress": [{"step": 1}], "metrics": {}}}
+    saved |= {"asked": [trial.run.asked_at, trial.run.seed]}
+    (old / f"0-{trial.run.seed}.json").write_text(json.dumps(saved))
+    study.run(lambda params: 9.0)
+    assert [(t.state, t.value) for t in study.history] == [("done", 0.5)]
+    (record,) = study.records()
+    assert (record["run_s"], record["reports"]) == (1.5, [{"step": 1}])
+    assert saved_results(tmp_path) == []
 
 
 # ── clocks ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_clock_set_back_is_no_present():
-    """A worker is there second after second; the memory's clock is set back by 40 s in between."""
+def test_time_is_charged_while_the_clock_is_set_back():
+    """A worker is present for 8 s; the clock of the store is set back by 40 s in between."""
     settings = Settings.of(Space(SPACE), "8s", policy=Random())
     state = State(Ledger.of(Budget("8s")))
     state = apply(settings, state, TimePassed(), Moment(1000.0, 0.0))
-    there = 0
+    present = 0
     while not state.ledger.used_up:
-        there += 1
-        now = 1000.0 + there - (40.0 if there > 3 else 0.0)
+        present += 1
+        now = 1000.0 + present - (40.0 if present > 3 else 0.0)
         state = apply(settings, state, TimePassed(), Moment(now, 1.0))
-        assert there < 20
-    assert there == 8
+        assert present < 20
+    assert present == 8
 
 
-def test_a_clock_set_ahead_charges_nothing_that_nobody_was_there_for():
+def test_a_clock_set_ahead_charges_only_the_time_that_workers_were_present():
     settings = Settings.of(Space(SPACE), "8s", policy=Random())
     state = apply(settings, State(Ledger.of(Budget("8s"))), TimePassed(), Moment(1000.0, 0.0))
     state = apply(settings, state, TimePassed(), Moment(90_000.0, 1.0))
     state = apply(
         settings, state, TimePassed(), Moment(90_000.5, 5.0)
-    )  # another's, at the same time
+    )  # another worker, at the same time
     assert state.ledger["s"].spent == 1.5
 
 
@@ -395,33 +413,33 @@ def test_waiting_for_the_database_is_charged(tmp_path):
         holder.hold()
         threading.Timer(0.5, holder.free.set).start()
         study.commit(TimePassed())
-    holder.let_go()
+    holder.release()
     assert study.ledger["s"].spent - before >= holder.seconds * 0.99
 
 
-def test_a_worker_that_is_alive_does_not_give_itself_up(url):
-    """Its lease has passed on a clock that jumped, or while the machine slept."""
+def test_a_worker_that_is_alive_keeps_its_trial(url):
+    """Its lease has expired, because a clock jumped or the machine slept."""
     study = make(url, budget="1h", lease=LEASE)
     with study.on_the_clock():
         trial = study.ask(worker="me", lease=LEASE)
         execute(study, f"UPDATE farthing_trials SET lease = lease - {3 * LEASE}")
-        said = {"lease": LEASE, "cost": {"s": 1.0}, "ahead": {"s": 1.1}}
+        terms = {"lease": LEASE, "cost": {"s": 1.0}, "ahead": {"s": 1.1}}
         fresh = Study.open(url, "s")
         with fresh.on_the_clock():
-            assert fresh.renew(trial, **said) is None
+            assert fresh.renew(trial, **terms) is None
     assert study.history[0].state == "running"
 
 
-def test_after_a_jump_of_the_clock_the_living_have_time_to_renew(url, monkeypatch):
+def test_after_a_jump_of_the_clock_workers_have_time_to_renew(url, monkeypatch):
     study, back = make(url, lease=LEASE), [0.0]
     study.ask(worker="another", lease=LEASE)
 
     def here():
         study._stored._seen_at = -math.inf  # look again
-        study._checked = -math.inf
+        study._session.leases_checked = -math.inf
         return time.monotonic() - back[0]
 
-    monkeypatch.setattr(memories, "time", SimpleNamespace(monotonic=here))
+    monkeypatch.setattr(database_store, "time", SimpleNamespace(monotonic=here))
     assert study.is_worked_on()
     execute(
         study,
@@ -430,18 +448,18 @@ def test_after_a_jump_of_the_clock_the_living_have_time_to_renew(url, monkeypatc
     )
     back[0] = 3 * LEASE  # as seen from here, the database's clock has jumped ahead
     assert study.is_worked_on()
-    study._stored._doubted -= LEASE + 1  # a lease later nobody has renewed it
+    study._stored._doubted -= LEASE + 1  # a lease later no worker has renewed it
     assert not study.is_worked_on()
     assert study.history[0].state == "lost"
 
 
-def test_whoever_died_before_the_clock_was_set_back_is_given_up(url):
-    """Found by `python -m benchmarks.reliability.faults --only jump`: he was waited for until the next day."""
+def test_a_worker_that_died_before_the_clock_was_set_back_loses_its_trial(url):
+    """`benchmarks.reliability.faults --only jump` found that others waited for it for a day."""
     study = make(url, budget="1h", lease=LEASE)
     with study.on_the_clock():
         study.ask(worker="dead", lease=LEASE)
     lease = study.history[0].run.lease
-    execute(  # to those who come now it is a day earlier
+    execute(  # for a new process it is a day earlier
         study,
         "UPDATE farthing_trials SET lease = lease + 86400, revision = revision + 1",
         "UPDATE farthing_studies SET clock_at = clock_at + 86400, revision = revision + 1",
@@ -454,7 +472,7 @@ def test_whoever_died_before_the_clock_was_set_back_is_given_up(url):
     assert fresh.history[0].run.lease == pytest.approx(lease, abs=PATIENCE)
 
 
-def test_a_thinker_who_died_before_the_clock_was_set_back_is_not_waited_for():
+def test_a_suggester_that_died_before_the_clock_was_set_back_does_not_block():
     settings = Settings.of(Space(SPACE), "8s", policy=Random())
     state = State(Ledger.of(Budget("8s")))
     state = apply(settings, state, TimePassed(), Moment(90_000.0, 0.0))
@@ -464,8 +482,8 @@ def test_a_thinker_who_died_before_the_clock_was_set_back_is_not_waited_for():
     assert not state.is_suggesting("me", 1_011.0)
 
 
-def test_a_crew_is_as_patient_as_the_run_that_it_belongs_to(tmp_path, monkeypatch):
-    """Each of its threads has a handle of its own, which is made by a copy."""
+def test_worker_threads_wait_for_the_database_as_long_as_their_run(tmp_path, monkeypatch):
+    """Each thread has its own copy of the study."""
     study, seen = make(tmp_path / "s.db", budget="2 trials"), []
 
     class Cluster:
@@ -477,14 +495,14 @@ def test_a_crew_is_as_patient_as_the_run_that_it_belongs_to(tmp_path, monkeypatc
         def run(self, job, allowance):
             return Finished("done", 0.5, {}, None, Usage(0.01, 0.0, 0.0, {}))
 
-    began = memories.DatabaseStore.commit
+    real = database_store.DatabaseStore.commit
 
-    def commit(memory, change):
-        seen.append(memory.patience)
-        return began(memory, change)
+    def commit(store, change):
+        seen.append(store.patience)
+        return real(store, change)
 
-    monkeypatch.setattr(memories.DatabaseStore, "commit", commit)
+    monkeypatch.setattr(database_store.DatabaseStore, "commit", commit)
     study.run(lambda params: 0.0, engine=Cluster())
     assert len(study.history) == 2
-    assert set(seen) <= {0.0, 60.0}  # a result is told at once or kept on the disk
-    assert seen.count(60.0) >= 5  # the run, and in each thread an ask and the last time
+    assert set(seen) <= {0.0, 60.0}  # a result is reported at once or saved on the disk
+    assert seen.count(60.0) >= 5  # the run itself, and in each thread an ask and the last charge

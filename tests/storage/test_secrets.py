@@ -1,4 +1,4 @@
-"""Passwords are never shown, kept or passed on, and files are their owner's."""
+"""Passwords are never shown, stored or passed on, and only the owner can read files."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def test_an_address_is_shown_without_its_password(address, shown):
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_whatever_the_password_is_it_is_hidden(password):
+def test_every_password_is_hidden(password):
     for address in (f"postgresql://me:{password}@host/tune", f"mysql:/me:{password}@host"):
         assert printable(address).endswith("me:***@host" + "/tune" * address.endswith("tune"))
         assert password in secrets_in(address)
@@ -61,15 +61,15 @@ def test_whatever_the_password_is_it_is_hidden(password):
         "postgresql://me@127.0.0.1:1/tune?password=s3cret",
     ],
 )
-def test_no_error_says_a_password(address):
+def test_no_error_contains_a_password(address):
     with pytest.raises(StorageError) as error:
         Database(address)
     assert "s3cret" not in str(error.value)
 
 
-def test_the_password_of_the_database_is_not_kept_in_it():
+def test_the_password_of_the_database_is_not_stored_in_it():
     url = f"postgresql://me:{quote('s3cret', safe='')}@127.0.0.1:1/tune"
-    with pytest.raises(InvalidInput, match="password of the database stands in the settings"):
+    with pytest.raises(InvalidInput, match="settings contain the password of the database"):
         Study.create(url, name="s", space=SPACE, command=["train", "--db", url])
 
 
@@ -78,7 +78,7 @@ def test_a_pickled_study_still_opens(tmp_path):
     assert pickle.loads(pickle.dumps(study)).name == "s"
 
 
-def test_trials_do_not_get_the_way_into_the_database(monkeypatch, tmp_path):
+def test_trials_do_not_get_the_password_of_the_database(monkeypatch, tmp_path):
     monkeypatch.setenv("FARTHING_STORAGE", f"postgresql://me:{PASSWORD}@host/tune")
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     monkeypatch.setenv("PGPASSFILE", PASSWORD)
@@ -87,8 +87,8 @@ def test_trials_do_not_get_the_way_into_the_database(monkeypatch, tmp_path):
     )
     code = "import os; n = sum('s3cr&t' in v for v in os.environ.values()); "
     code += "print('{\"value\": %d}' % n)"
-    told = [CommandTask([sys.executable, "-c", code]), _leaks, CallableTask(_leaks, start="spawn")]
-    for task in told:
+    tasks = [CommandTask([sys.executable, "-c", code]), _leaks, CallableTask(_leaks, start="spawn")]
+    for task in tasks:
         study.change(budget=f"{len(study.history) + 1} trials")
         study.run(task)
     assert [trial.value for trial in study.history] == [0.0, 0.0, 0.0]
@@ -98,7 +98,7 @@ def _leaks(params):
     return float(sum("s3cr&t" in text for text in os.environ.values()))
 
 
-def test_a_database_is_its_owners(tmp_path):
+def test_only_the_owner_can_read_a_new_database(tmp_path):
     before = os.umask(0)
     try:
         Study.create(tmp_path / "s.db", name="s", space=SPACE).ask()

@@ -1,4 +1,4 @@
-"""A PostgreSQL server that crashes right after an ask: what was committed is there, and once."""
+"""A PostgreSQL server that crashes right after an ask keeps what was committed, once."""
 
 import os
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ SERVER = os.environ.get("FARTHING_TEST_POSTGRES")
 REASON = "FARTHING_TEST_POSTGRES does not name a server: .ci/postgres starts one"
 pytestmark = pytest.mark.skipif(SERVER is None, reason=REASON)
 
-FORGETFUL = "?options=-csynchronous_commit%3Doff"  # as asks once were
+FORGETFUL = "?options=-csynchronous_commit%3Doff"  # which loses the last commits
 
 
 @pytest.fixture(scope="module")
 def server():
-    """One that writes down by itself only every ten seconds what nobody waits for."""
+    """A server that writes asynchronous commits to its disk only every 10 s."""
     with own_server(SERVER) as own:
         address = own.url.replace("+psycopg", "")
         with psycopg.connect(address, autocommit=True) as connection:
@@ -32,17 +32,16 @@ def server():
 
 
 @dataclass(frozen=True)
-class Thinks:
-    """A policy that notes each of its thoughts."""
+class CountingPolicy:
+    """A policy that writes a line for each suggestion."""
 
     path: str
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def propose(self, belief, rng):
         with open(self.path, "a") as file:
-            print("thought", file=file)
+            print("suggested", file=file)
         return Random().propose(belief, rng)
 
     @property
@@ -54,32 +53,32 @@ class Thinks:
 @pytest.fixture
 def make(server, tmp_path, monkeypatch, request):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)  # where a run keeps what its trials print
+    monkeypatch.chdir(tmp_path)  # where a run writes the logs of its trials
 
     def made(**settings):
-        policy = Thinks(str(tmp_path / "suggestions"))
+        policy = CountingPolicy(str(tmp_path / "suggestions"))
         settings = {"space": {"x": Float(0, 1)}, "policy": policy, **settings}
         return Study.create(server.url, name=request.node.name, **settings), policy
 
     return made
 
 
-def test_an_ask_outlives_a_crash_of_the_server(make, server):
+def test_an_ask_survives_a_crash_of_the_server(make, server):
     study, policy = make()
     trial = study.ask()
     server.crash_and_restart()
     again = Study.open(server.url, study.name, policy=policy)
     (there,) = again.history
     assert (there.number, there.state, there.params) == (0, "running", trial.params)
-    with pytest.raises(Unreachable):  # its connection is gone; outside of a run nobody waits
+    with pytest.raises(Unreachable):  # its connection is broken; only runs retry
         study.tell(trial, 1.0)
     study.tell(trial, 1.0)
     assert [(t.state, t.value) for t in again.history] == [("done", 1.0)]
     assert (again.ask().number, policy.suggestions) == (1, 2)
 
 
-def test_an_ask_that_a_server_forgot_is_an_error_with_a_remedy(make, server):
-    """And this server would forget, were it allowed to."""
+def test_an_ask_that_a_server_lost_is_an_error_with_a_remedy(make, server):
+    """Without synchronous commits, this server does lose the ask."""
     made, policy = make()
     study = Study.open(server.url + FORGETFUL, made.name, policy=policy)
     trial = study.ask()
@@ -92,7 +91,7 @@ def test_an_ask_that_a_server_forgot_is_an_error_with_a_remedy(make, server):
 
 
 @pytest.mark.parametrize("number", [0, 2])
-def test_a_run_goes_on_after_a_crash_right_after_an_ask(make, server, number):
+def test_a_run_continues_after_a_crash_right_after_an_ask(make, server, number):
     study, policy = make(stop=MaxTrials(4), budget={"worker_s": 1e6})
     crashed = []
 
@@ -105,6 +104,6 @@ def test_a_run_goes_on_after_a_crash_right_after_an_ask(make, server, number):
     assert crashed == [number]
     assert [trial.state for trial in result.history] == ["done"] * 4
     assert [trial.value for trial in result.history] == [t.params["x"] for t in result.history]
-    assert policy.suggestions == 4 + 1  # one for each, and one that it is over
+    assert policy.suggestions == 4 + 1  # one for each trial, and one for the stop
     assert result.ledger.reserved == 0
     assert result.spent == pytest.approx(sum(t.cost["worker_s"] for t in result.history))

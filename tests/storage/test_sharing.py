@@ -1,4 +1,4 @@
-"""Leases, the clock, turns at thinking: what keeps many processes from stepping on each other."""
+"""What several processes share: leases, the clock and the suggestion lock."""
 
 import math
 import pickle
@@ -12,7 +12,7 @@ from processes import FOREVER
 
 from farthing import Float, Space, Stopped, Study
 from farthing.core.events import Resumed, Told
-from farthing.core.suggest import Terms
+from farthing.core.suggest import AskOptions
 from farthing.errors import InvalidInput, Outdated
 from farthing.policies import Random
 from farthing.stopping import MaxTrials
@@ -28,12 +28,12 @@ def make(url, **settings):
 
 
 def another(study):
-    """The same study in another process, as far as the database can tell."""
+    """The same study, as another process would open it."""
     return pickle.loads(cloudpickle.dumps(study))
 
 
 def state(study):
-    return study._memory.look()
+    return study._store.look()
 
 
 def failures(study):
@@ -41,27 +41,27 @@ def failures(study):
 
 
 def change(connection, what, where="1 = 1"):
-    """Behind the back of Farthing, but as a revision of its own."""
+    """Change a row as another program would, with a new revision."""
     connection.exec_driver_sql("UPDATE farthing_studies SET revision = revision + 1")
     revision = "(SELECT revision FROM farthing_studies)"
     connection.exec_driver_sql(f"UPDATE {what}, revision = {revision} WHERE {where}")
 
 
 def expire(study):
-    """As if the workers of all running trials had not been heard of for long."""
+    """Expire the leases of all running trials."""
     with study._database.writing() as connection:
         change(connection, "farthing_trials SET lease = 1", "lease IS NOT NULL")
 
 
 def conclude(study, trial, how, cost, value=None, error=None):
-    """What a worker says of a trial that it ran."""
-    study.commit(Told(trial, how, value, cost, error, certain=False, run=USED))
+    """Report the outcome of a trial, as a worker does."""
+    study.commit(Told(trial, how, value, cost, error, by_user=False, run=USED))
 
 
 # ── leases ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_trial_holds_what_it_will_need_and_ends_when_nothing_is_left(url):
+def test_a_trial_reserves_what_it_will_need_and_ends_when_nothing_is_left(url):
     study, worker = make(url)
     trial = worker.ask(worker="w", lease=FOREVER)
     for used in (2.0, 5.0, 9.0):
@@ -107,38 +107,38 @@ def test_a_trial_whose_worker_disappeared_is_lost_and_charged(url):
     assert lost.error == "its worker (here:7) disappeared"
     assert study.ledger.spent == 2.5
     assert study.ledger.reservations.keys() == {1}
-    assert not other.is_worked_on()  # nobody promised to renew trial 1
+    assert not other.is_worked_on()  # trial 1 has no lease
     why = worker.renew(trial, lease=FOREVER, cost={"usd": 3.0}, ahead={"usd": 3.5})
-    assert "given up" in why
+    assert "lease had expired" in why
     assert study.ledger.spent == 2.5
 
 
-def test_a_lease_that_is_kept_is_not_lost(url):
+def test_a_trial_whose_lease_is_renewed_is_not_lost(url):
     study, worker = make(url)
     trial = worker.ask(worker="w", lease=FOREVER)
     unleased = another(study).ask()
     expire(study)
-    worker._checked = math.inf  # it does not look for what others left
+    worker._session.leases_checked = math.inf  # it does not check leases
     worker.renew(trial, lease=FOREVER, cost={"usd": 0.1}, ahead={"usd": 0.2})
     other = another(study)
     other.ask()
-    assert other._checked > -math.inf  # it looked
+    assert other._session.leases_checked > -math.inf  # it has checked leases
     assert [t.state for t in study.history] == ["running"] * 3
-    assert study.history[trial.number].run.lease > other._memory.now
+    assert study.history[trial.number].run.lease > other._store.now
     expire(study)
     assert not another(study).is_worked_on()
     assert [t.state for t in study.history] == ["lost", "running", "running"]
     assert study.history[unleased.number].run.lease is None
 
 
-def test_lost_trials_are_tried_again_as_often_as_the_study_says(url):
+def test_lost_trials_are_retried_as_often_as_the_settings_say(url):
     study, worker = make(url, retries=1)
     first = worker.ask(worker="w", lease=FOREVER)
     worker.renew(first, lease=FOREVER, cost={"usd": 1.0}, ahead={"usd": 1.5})
     expire(study)
     again = another(study).ask(worker="v", lease=FOREVER)
     assert (again.number, dict(again.params)) == (1, dict(first.params))
-    assert again.because == "trial 0 again, which was lost"
+    assert again.because == "repeats trial 0, which was lost"
     assert [r["attempt"] for r in study.records()] == [1, 2]
     expire(study)
     fresh = another(study).ask(worker="v", lease=FOREVER)
@@ -147,7 +147,7 @@ def test_lost_trials_are_tried_again_as_often_as_the_study_says(url):
     assert [t.state for t in study.history] == ["lost", "lost", "running"]
 
 
-def test_a_rule_that_says_stop_also_stops_what_would_be_tried_again(url):
+def test_a_stopping_rule_also_stops_retries(url):
     study, worker = make(url, retries=3, stop=MaxTrials(1))
     worker.ask(worker="w", lease=FOREVER)
     expire(study)
@@ -156,8 +156,8 @@ def test_a_rule_that_says_stop_also_stops_what_would_be_tried_again(url):
     assert another(study).ask(anyway=True).number == 1
 
 
-def test_a_running_worker_gives_up_what_others_left(url, monkeypatch):
-    monkeypatch.setattr("farthing.optimizer.FRESH", 0.0)  # it looks again, however quick we are
+def test_a_running_worker_expires_the_leases_of_others(url, monkeypatch):
+    monkeypatch.setattr("farthing.core.session.FRESH", 0.0)  # it always looks again
     study, worker = make(url)
     mine = worker.ask(worker="w", lease=FOREVER)
     dead = another(study).ask(worker="v", lease=FOREVER)
@@ -168,7 +168,7 @@ def test_a_running_worker_gives_up_what_others_left(url, monkeypatch):
     assert [t.state for t in study.history] == ["running", "lost"]
 
 
-def test_the_machines_fault_is_charged_tried_again_and_not_learnt_from(url):
+def test_a_failure_of_the_machine_is_charged_and_retried_but_not_learnt_from(url):
     study, worker = make(url, retries=1)
     trial = worker.ask(worker="w", lease=FOREVER)
     conclude(worker, trial, "lost", {"usd": 0.5}, error="no GPU")
@@ -176,10 +176,10 @@ def test_the_machines_fault_is_charged_tried_again_and_not_learnt_from(url):
     assert study.ledger.spent == 0.5
     assert failures(worker) == (1, "no GPU")
     assert dict(worker.ask().params) == dict(trial.params)
-    assert worker._suggest(state(worker)).suggestion.belief.success is None
+    assert worker._asker.suggest(state(worker)).suggestion.belief.success is None
 
 
-def test_a_value_that_comes_late_is_welcome(url):
+def test_a_value_that_comes_late_is_accepted(url):
     study, worker = make(url, budget={"usd": 10, "trials": 5})
     trial = worker.ask(worker="w", lease=FOREVER)
     worker.renew(trial, lease=FOREVER, cost={"usd": 1.0}, ahead={"usd": 1.5})
@@ -192,18 +192,18 @@ def test_a_value_that_comes_late_is_welcome(url):
     assert (study.history[0].state, study.history[0].value) == ("done", 0.25)
     assert study.ledger["usd"].spent == 1.75
     assert study.ledger["trials"].spent == 1
-    with pytest.raises(InvalidInput, match="told already"):
+    with pytest.raises(InvalidInput, match="already has an outcome"):
         conclude(worker, trial, "done", {"usd": 1.75}, 0.25)
 
 
-def test_a_value_without_its_cost_is_kept_and_the_cost_is_asked_for(url):
+def test_a_value_without_its_cost_is_kept_and_stops_the_study(url):
     study, worker = make(url)
     trial = worker.ask(worker="w", lease=FOREVER)
     conclude(worker, trial, "done", {}, 1.0)
     assert (study.history[0].state, study.history[0].value) == ("done", 1.0)
     assert study.verdict.stop
-    assert "trial 0 did not say what it cost in usd" in study.verdict.because
-    with pytest.raises(Stopped, match="did not say what it cost"):
+    assert "trial 0 did not report its cost in usd" in study.verdict.because
+    with pytest.raises(Stopped, match="did not report its cost"):
         study.ask()
     study.commit(Resumed())  # as the next run does
     assert study.ask().number == 1
@@ -215,7 +215,7 @@ def test_failures_in_a_row_are_counted_over_all_processes(url):
     for k, who in enumerate((worker, other, worker)):
         who.tell(who.ask(), failed=f"reason {k}", cost=0.1)
     assert failures(other) == failures(worker) == (3, "reason 0")
-    other.tell(other.ask(), killed=True, cost=0.1)  # neither good nor bad
+    other.tell(other.ask(), killed=True, cost=0.1)  # neither a success nor a failure
     assert failures(worker) == (3, "reason 0")
     other.tell(other.ask(), 1.0, cost=0.1)
     assert failures(worker) == (0, None)
@@ -223,7 +223,7 @@ def test_failures_in_a_row_are_counted_over_all_processes(url):
     assert failures(worker) == (1, "reason 9")
 
 
-def test_progress_is_kept_with_the_trial(url):
+def test_reports_are_stored_with_the_trial(url):
     study, worker = make(url)
     trial = worker.ask(worker="w", lease=FOREVER)
     lines = [{"step": 1, "value": 0.5, "cost": {"usd": 0.1}}]
@@ -237,22 +237,22 @@ def test_progress_is_kept_with_the_trial(url):
 
 
 def pause(seconds):
-    """How long it really was."""
+    """Sleep, and return how long it really took."""
     begun = time.monotonic()
     time.sleep(seconds)
     return time.monotonic() - begun
 
 
 def test_four_workers_share_the_wall_clock(url):
-    """A budget of seconds is wall clock time: charged once for all, and not while nobody works.
+    """A budget in seconds is charged once for all workers, and not while no worker is present.
 
-    How long an event takes to be stored is not always charged, but all the time between events is.
+    The time between events is always charged, the time to store an event not always.
     """
     study, _ = make(url, budget={"s": FOREVER})
     workers = [another(study) for _ in range(4)]
     begun, idle = time.monotonic(), 0.0
     for worker in workers:
-        worker._time._charged = time.monotonic()
+        worker._session.clock._charged = time.monotonic()
     trials = [worker.ask(worker="w", lease=FOREVER) for worker in workers]
     assert study.ledger.reserved == 0
     for _ in range(3):
@@ -269,7 +269,7 @@ def test_four_workers_share_the_wall_clock(url):
     assert idle - 0.02 <= ledger.spent <= active + 0.02  # SQLite counts milliseconds
     assert ledger.overhead <= ledger.spent
     assert [t.cost["s"] for t in study.history] == [seconds] * 4  # learnt from, each
-    time.sleep(0.3)  # nobody works
+    time.sleep(0.3)  # no worker is present
     back = time.monotonic()
     with workers[0].on_the_clock():
         trial = workers[0].ask(worker="w", lease=FOREVER)
@@ -290,29 +290,28 @@ def test_on_the_clock_a_trial_ends_with_the_time(url):
         idle = pause(0.1)
         conclude(worker, trial, "killed", {"s": FOREVER}, error=why)
     took = time.monotonic() - begun
-    assert idle - 0.02 <= study.ledger.spent <= took + 0.02  # and not what it says it took
+    assert idle - 0.02 <= study.ledger.spent <= took + 0.02  # not the cost that it reports
     assert study.ledger.left == pytest.approx(FOREVER - study.ledger.spent)
     assert study.ledger.reserved == 0
 
 
-def test_off_the_clock_seconds_are_charged_as_they_are_told(url):
+def test_off_the_clock_seconds_are_charged_as_reported(url):
     study, worker = make(url, budget="100s")
     worker.tell(worker.ask(), 1.0, cost=12.5)
     assert study.ledger.spent - study.ledger.overhead == pytest.approx(12.5)
     assert study.ledger.overhead > 0
 
 
-# ── thinking in turn ───────────────────────────────────────────────────────────────────────────
+# ── the suggestion lock ────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
-class Ponders:
-    """Takes its time, and notes when."""
+class SlowPolicy:
+    """Takes this number of seconds for a suggestion."""
 
     seconds: float
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def propose(self, belief, rng):
         time.sleep(self.seconds)
@@ -320,69 +319,71 @@ class Ponders:
 
 
 def begun(worker, known):
-    """What a worker begins that has thought about this state."""
-    (trial,) = worker._begin(known, 1, Terms(suggester=worker._me()))
+    """The event of a worker whose suggestion was made for this state."""
+    (trial,) = worker._asker.start(known, 1, AskOptions(suggester=worker._asker.id()))
     return trial
 
 
-def test_where_thoughts_are_slow_one_thinks_at_a_time_and_tells_do_not_wait(url, monkeypatch):
-    monkeypatch.setattr("farthing.optimizer.SUGGESTER_LEASE", (FOREVER, 0.0))
-    study, worker = make(url, policy=Ponders(0.1))
+def test_slow_suggestions_are_made_one_at_a_time_and_tells_do_not_wait(url, monkeypatch):
+    monkeypatch.setattr("farthing.core.asking.SUGGESTER_LEASE", (FOREVER, 0.0))
+    study, worker = make(url, policy=SlowPolicy(0.1))
     running = worker.ask()
     other = another(study)
-    assert other._may_suggest(state(other), False)  # the other begins a long thought
-    assert state(worker).is_suggesting(worker._me(), worker._memory.now)
-    assert not worker._may_suggest(state(worker), False)
-    worker.tell(running, 1.0, cost=0.1)  # at once
+    assert other._asker.may_suggest(state(other), False)  # the other starts a long suggestion
+    assert state(worker).is_suggesting(worker._asker.id(), worker._store.now)
+    assert not worker._asker.may_suggest(state(worker), False)
+    worker.tell(running, 1.0, cost=0.1)  # does not wait
     assert begun(other, state(other)).number == 1
     assert worker.ask().number == 2
 
 
-def test_however_quick_thoughts_are_nobody_thinks_while_another_has_the_turn(url, monkeypatch):
-    monkeypatch.setattr("farthing.optimizer.SUGGESTER_LEASE", (FOREVER, 0.0))
+def test_no_process_suggests_while_another_holds_the_lock_however_quick_suggestions_are(
+    url, monkeypatch
+):
+    monkeypatch.setattr("farthing.core.asking.SUGGESTER_LEASE", (FOREVER, 0.0))
     study, worker = make(url)
     other = another(study)
     assert state(worker).suggest_s == 0
-    assert other._may_suggest(state(other), True)  # crowded: it takes the turn
-    assert not worker._may_suggest(state(worker), False)
-    other.forget(None)
-    assert worker._may_suggest(state(worker), False)
+    assert other._asker.may_suggest(state(other), True)  # crowded: it takes the lock
+    assert not worker._asker.may_suggest(state(worker), False)
+    other.release_suggest_lock(None)
+    assert worker._asker.may_suggest(state(worker), False)
 
 
-def test_a_thought_that_leads_to_no_trial_ends_the_turn(url):
+def test_a_suggestion_that_leads_to_no_trial_releases_the_lock(url):
     study, worker = make(url, stop=MaxTrials(1))
     worker.ask()
-    assert worker._may_suggest(state(worker), True)
-    assert state(study).suggester == worker._me()
+    assert worker._asker.may_suggest(state(worker), True)
+    assert state(study).suggester == worker._asker.id()
     with pytest.raises(Stopped, match="1 of at most 1"):
         worker.ask()
     assert state(study).suggester is None
 
 
-@pytest.mark.parametrize(("seconds", "turns"), [(0.04, False), (0.06, True)])
-def test_turns_are_taken_where_a_thought_takes_longer_than_to_say_so(url, seconds, turns):
+@pytest.mark.parametrize(("seconds", "locks"), [(0.04, False), (0.06, True)])
+def test_only_slow_suggestions_take_the_lock(url, seconds, locks):
     study, worker = make(url)
     with study._database.writing() as connection:
         change(connection, f"farthing_studies SET thought_s = {seconds}")
-    assert worker._may_suggest(state(worker), False)
-    assert state(study).suggester == (worker._me() if turns else None)
+    assert worker._asker.may_suggest(state(worker), False)
+    assert state(study).suggester == (worker._asker.id() if locks else None)
 
 
-def test_a_thinker_that_died_is_not_waited_for(url):
-    study, worker = make(url, policy=Ponders(0.06))
+def test_an_expired_lock_is_taken_over(url):
+    study, worker = make(url, policy=SlowPolicy(0.06))
     worker.ask()
     dead = another(study)
-    assert dead._may_suggest(state(dead), False)
-    thought_before = state(dead)
+    assert dead._asker.may_suggest(state(dead), False)
+    before = state(dead)
     with study._database.writing() as connection:
         change(connection, "farthing_studies SET thinker_until = 1")
     assert worker.ask().number == 1
-    with pytest.raises(Outdated):  # it was not dead, but its number is taken
-        begun(dead, thought_before)
+    with pytest.raises(Outdated):  # it was alive, but another process took its number
+        begun(dead, before)
     assert dead.ask().number == 2
 
 
-def test_a_stop_that_ends_what_is_running(url):
+def test_a_stop_can_also_end_running_trials(url):
     study, worker = make(url)
     trial = worker.ask(worker="w", lease=FOREVER)
     terms = {"lease": FOREVER, "cost": {"usd": 0.1}, "ahead": {"usd": 0.2}}
@@ -394,23 +395,23 @@ def test_a_stop_that_ends_what_is_running(url):
     assert worker.renew(trial, **terms) is None
 
 
-def test_a_new_run_does_not_wait_for_a_thinker_of_the_last_one(url):
-    study, worker = make(url, policy=Ponders(0.06))
+def test_a_new_run_does_not_wait_for_a_suggestion_of_the_last_one(url):
+    study, worker = make(url, policy=SlowPolicy(0.06))
     worker.ask()
     dead = another(study)
-    assert dead._may_suggest(state(dead), False)
+    assert dead._asker.may_suggest(state(dead), False)
     worker.commit(Resumed())
     assert state(worker).suggester is None
 
 
-def test_a_thought_that_would_outlast_the_budget_is_not_begun(url):
+def test_a_suggestion_that_would_outlast_the_budget_is_not_started(url):
     study, worker = make(url, budget={"s": FOREVER})
     with study._database.writing() as connection:
         change(connection, f"farthing_studies SET thought_s = {2 * FOREVER}")
-    with worker.on_the_clock(), pytest.raises(Stopped, match="that another thought would take"):
+    with worker.on_the_clock(), pytest.raises(Stopped, match="which another suggestion would take"):
         worker.ask()
     assert 0 < study.ledger.spent < FOREVER
-    assert worker.ask().number == 0  # off the clock nobody waits
+    assert worker.ask().number == 0  # off the clock, suggestions take no budget
 
 
 def test_time_is_not_charged_when_there_is_none_left(url):
@@ -428,8 +429,8 @@ def test_time_is_not_charged_when_there_is_none_left(url):
     assert study.ledger.spent >= 0.01
 
 
-def test_a_thought_that_ends_in_stopped_lets_others_think(url):
-    study, worker = make(url, policy=Ponders(0.06), budget=None)
+def test_a_suggestion_that_ends_in_stopped_releases_the_lock(url):
+    study, worker = make(url, policy=SlowPolicy(0.06), budget=None)
     worker.ask()
     worker.request_stop("enough")
     with pytest.raises(Stopped, match="enough"):
@@ -437,7 +438,7 @@ def test_a_thought_that_ends_in_stopped_lets_others_think(url):
     assert state(worker).suggester is None
 
 
-def test_a_thought_that_others_overtook_is_thought_again(url):
+def test_a_suggestion_is_repeated_if_another_process_was_faster(url):
     study, worker = make(url)
     other = another(study)
     before = state(worker)
@@ -449,8 +450,8 @@ def test_a_thought_that_others_overtook_is_thought_again(url):
     assert taken.params != mine.params
 
 
-def test_less_left_than_was_thought_is_thought_again(url):
-    """Between the thought and the ask another trial drew what this one would have needed."""
+def test_a_suggestion_is_repeated_if_less_of_the_budget_is_left(url):
+    """Between suggestion and ask, another trial reserved what this one would have needed."""
     study, worker = make(url, cost=lambda params: 2.0)
     other = another(study)
     running = other.ask(worker="w", lease=FOREVER)

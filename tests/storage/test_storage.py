@@ -1,4 +1,4 @@
-"""The database: what goes in comes out, old versions are migrated, and errors are sentences."""
+"""The database: values are preserved, old versions are migrated, and errors are clear."""
 
 import math
 import multiprocessing
@@ -20,7 +20,7 @@ from sqlalchemy import event, text
 
 from farthing import Budget, Categorical, Float, Int, Ledger, Ordinal, Space, policies, stopping
 from farthing.core.settings import Settings
-from farthing.core.state import Change, State, Wanted
+from farthing.core.state import Change, QueueEntry, State
 from farthing.cost import Known, LogGP
 from farthing.errors import InvalidInput, StorageError
 from farthing.history import History, PricePoint, Run, StopReason, Trial
@@ -29,12 +29,12 @@ from farthing.stopping import MaxTrials, Target, any_of
 from farthing.storage import (
     Database,
     DatabaseStore,
+    close_sqlite_files,
     create_study,
     database,
     described,
     differing,
     find_study,
-    let_go_of_files,
     restored,
     schema,
 )
@@ -56,7 +56,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_text_comes_back_as_it_went_in(value):
+def test_text_preserves_values(value):
     back = from_text(to_text(value))
     assert back == value
     assert repr(back) == repr(value)  # a tuple is not a list, 1.0 is not 1
@@ -75,12 +75,11 @@ def test_text_of_numpy_is_that_of_the_numbers():
 
 @dataclass(frozen=True)
 class MyPolicy:
-    """A user's own."""
+    """A policy of a user."""
 
     boldness: float = 1.0
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def propose(self, belief, rng):
         return Random().propose(belief, rng)
@@ -104,11 +103,11 @@ PARTS = [
 
 
 @pytest.mark.parametrize("part", PARTS, ids=range(len(PARTS)))
-def test_a_part_comes_back_from_its_description(part):
+def test_a_description_restores_a_part(part):
     assert restore(from_text(to_text(describe(part)))) == part
 
 
-def test_what_cannot_be_kept_is_missing_and_what_makes_no_sense_is_refused():
+def test_a_function_without_a_name_is_missing_and_other_objects_are_refused():
     described = describe({"s": Known(lambda params: 1.0)})
     assert restore(from_text(to_text(described)))["s"] is MISSING
     with pytest.raises(InvalidInput, match="frozen dataclass"):
@@ -129,7 +128,7 @@ PARAMETERS = {
 }
 
 
-def test_settings_come_back_from_their_text():
+def test_text_restores_settings():
     rows = [{"a": 0.1, "s": "u"}, {"a": 0.2, "s": None}, {"a": 1 / 3, "s": "v"}]
     for space in (Space(PARAMETERS), Space.from_rows(rows)):
         settings = Settings.of(
@@ -148,7 +147,7 @@ def test_settings_come_back_from_their_text():
         assert back.space == space
         X = space.sample(20, np.random.default_rng(0))
         assert [back.space.decode(x) for x in X] == [space.decode(x) for x in X]
-        assert (back.timeout, back.exchange) == (600.0, settings.exchange)
+        assert (back.timeout, back.exchange_rate) == (600.0, settings.exchange_rate)
         text = to_text(described(settings))
         assert differing(text, to_text(described(back))) == []
         assert differing(text, to_text(described(replace(back, retries=1)))) == ["retries"]
@@ -156,7 +155,7 @@ def test_settings_come_back_from_their_text():
         assert differing(text, to_text(described(turned))) == ["worth", "budget"]
 
 
-def test_how_a_command_was_run_is_found_where_older_versions_kept_it():
+def test_the_command_settings_of_older_versions_are_read():
     now = described(Settings.of(PARAMETERS, "$9", command=["a", "{k}"], measure="wall"))
     execution = {name: now.pop(name) for name in ("command", "metric", "rate", "grace", "lease")}
     now.pop("measure")
@@ -167,10 +166,10 @@ def test_how_a_command_was_run_is_found_where_older_versions_kept_it():
     assert back.failures_in_a_row == math.inf
 
 
-# ── the ledger ──────────────────────────────────────────────────────────────────────────────────
+# ── the ledger ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_ledger_comes_back_exactly():
+def test_a_ledger_is_restored_exactly():
     ledger = Ledger.of(Budget({"s": 10, "usd": 1 / 3, "trials": 9}))
     ledger = ledger.reserve(0, {"usd": 0.1}).reserve(3, {"s": 0.2, "usd": 0.1})
     ledger = ledger.charge(0, {"usd": 0.07}).charge_overhead(0.125).extend(3, {"usd": 0.01})
@@ -178,7 +177,7 @@ def test_a_ledger_comes_back_exactly():
     assert ledger_of(ledger_text(Ledger.of(None))) == Ledger.of(None)
 
 
-def test_what_belongs_to_no_trial_is_paid_without_one():
+def test_costs_that_belong_to_no_trial_are_charged():
     ledger = Ledger.of(Budget({"s": 10, "usd": 5, "trials": 9})).reserve(2, {"usd": 1.0})
     paid = ledger.pay({"s": 2.0, "usd": 0.5}, overhead={"s": 0.75})
     assert (paid["s"].spent, paid["s"].overhead) == (2.0, 0.75)
@@ -207,7 +206,7 @@ def test_a_new_database_has_this_version_and_opens_again(url):
     first.close()
 
 
-def test_an_older_database_is_migrated_and_keeps_what_it_has(url):
+def test_an_older_database_is_migrated_and_keeps_its_rows(url):
     """A hand-made version 1 without one of the columns, and the migration that adds it."""
     where = Database(url)
     create_study(where, "kept", "{}", Ledger.of(Budget("$3")))
@@ -233,8 +232,8 @@ def test_an_older_database_is_migrated_and_keeps_what_it_has(url):
     where.close()
 
 
-def test_a_database_of_version_2_gets_what_the_second_day_needs(url):
-    """As it was before studies could be changed."""
+def test_a_database_of_version_2_is_migrated(url):
+    """A database from before studies could be changed."""
     where = Database(url)
     create_study(where, "kept", "{}", Ledger.of(Budget("$3")))
     with where.writing() as connection:
@@ -255,7 +254,10 @@ def test_a_database_of_version_2_gets_what_the_second_day_needs(url):
     memory = DatabaseStore(where, found.id)
     state = memory.look()
     assert (state.ledger.limit, state.queue, state.changes, state.elapsed_s) == (3, (), (), 0.0)
-    change, wanted = Change(1.5, 0, {"trial 0": ("done", "dropped")}), Wanted({"a": (1, 2)}, "why")
+    change, wanted = (
+        Change(1.5, 0, {"trial 0": ("done", "dropped")}),
+        QueueEntry({"a": (1, 2)}, "why"),
+    )
     memory.commit(lambda state, now: replace(state, changes=(change,), queue=(wanted,)))
     again = DatabaseStore(where, found.id).look()
     assert (again.changes, again.queue) == ((change,), (wanted,))
@@ -269,8 +271,8 @@ def test_a_database_of_version_2_gets_what_the_second_day_needs(url):
         ("farthing_changes", {"number": "0", "at": "1.5", "trials": "0", "said": "'{}'"}),
     ],
 )
-def test_half_a_price_and_half_a_change_are_refused(url, table, complete):
-    """Who reads them back takes it for granted that they are whole."""
+def test_incomplete_prices_and_changes_are_refused(url, table, complete):
+    """Readers rely on complete rows."""
     where = Database(url)
     row = {"study": str(create_study(where, "a", "{}", Ledger.of(None)).id), **complete}
 
@@ -286,12 +288,12 @@ def test_half_a_price_and_half_a_change_are_refused(url, table, complete):
     where.close()
 
 
-def test_a_newer_database_is_refused_in_a_sentence(url):
+def test_a_newer_database_is_refused(url):
     where = Database(url)
     with where.writing() as connection:
         connection.execute(text("UPDATE farthing_schema SET version = 99"))
     where.close()
-    with pytest.raises(StorageError, match=r"schema version 99.*upgrade this one"):
+    with pytest.raises(StorageError, match=r"schema version 99.*Upgrade Farthing"):
         Database(url)
 
 
@@ -299,7 +301,7 @@ def make_a(url):
     return create_study(Database(url), "a", str(os.getpid()), Ledger.of(None))
 
 
-def test_many_processes_make_one_database(url, monkeypatch):
+def test_several_processes_create_one_database(url, monkeypatch):
     monkeypatch.setattr("farthing.storage.database.PATIENCE", PATIENCE)
     with ProcessPoolExecutor(6, multiprocessing.get_context("fork")) as pool:
         made = list(pool.map(make_a, [url] * 6))
@@ -319,7 +321,7 @@ def test_many_processes_make_one_database(url, monkeypatch):
         ("://", "not the address"),
     ],
 )
-def test_a_wrong_address_is_a_sentence(url, sentence):
+def test_a_wrong_address_is_a_clear_error(url, sentence):
     with pytest.raises(StorageError, match=sentence):
         Database(url)
 
@@ -334,26 +336,26 @@ def test_a_folder_that_is_missing_is_named(tmp_path):
         Database(tmp_path / "nowhere" / "study.db")
 
 
-def test_a_file_that_is_no_database_is_named(tmp_path):
+def test_a_file_that_is_not_a_database_is_named(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("dear diary, " * 200)
     with pytest.raises(StorageError, match=r"notes\.txt is damaged, or it is not a database"):
         Database(path)
 
 
-def test_a_read_only_database_is_a_sentence(tmp_path):
+def test_a_read_only_database_is_a_clear_error(tmp_path):
     path = tmp_path / "study.db"
     where = Database(path)
     create_study(where, "a", "{}", Ledger.of(None))
     where.close()
-    # Root may write any file, so SQLite itself is told not to.
+    # Root may write any file, so SQLite opens it read-only.
     with pytest.raises(StorageError, match=r"cannot be written to.*permission to write"):
         create_study(
             Database(f"sqlite:///file:{path}?mode=ro&uri=true"), "b", "{}", Ledger.of(None)
         )
 
 
-def test_a_locked_database_is_a_sentence(tmp_path, monkeypatch):
+def test_a_locked_database_is_a_clear_error(tmp_path, monkeypatch):
     path = tmp_path / "study.db"
     Database(path).close()
     monkeypatch.setattr(database, "PATIENCE", 0.1)
@@ -366,7 +368,7 @@ def test_a_locked_database_is_a_sentence(tmp_path, monkeypatch):
         holder.close()
 
 
-def test_a_server_that_is_not_there_is_a_sentence_without_the_password(monkeypatch):
+def test_the_error_of_a_missing_server_hides_the_password(monkeypatch):
     monkeypatch.setattr(database, "PATIENCE", 2)
     pytest.importorskip("psycopg")
     with pytest.raises(StorageError, match=r"cannot be reached.*Is the server running") as caught:
@@ -374,13 +376,13 @@ def test_a_server_that_is_not_there_is_a_sentence_without_the_password(monkeypat
     assert "secret" not in str(caught.value)
 
 
-def test_a_missing_driver_is_a_sentence(monkeypatch):
+def test_a_missing_driver_is_a_clear_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StorageError, match=r"pip install 'farthing\[postgres\]'"):
         Database("postgresql://me@localhost/tune")
 
 
-# ── the memory ─────────────────────────────────────────────────────────────────────────────────
+# ── the store ──────────────────────────────────────────────────────────────────────────────────
 
 
 def a_trial(number, **fields):
@@ -407,12 +409,12 @@ def same(one, other):
 
 
 def statements(where):
-    """What is said to a database from now on."""
-    said = []
+    """Collect the statements that are sent to a database from now on."""
+    sent = []
     event.listen(
-        where._engine, "before_cursor_execute", lambda *given: said.append((given[2], given[3]))
+        where._engine, "before_cursor_execute", lambda *call: sent.append((call[2], call[3]))
     )
-    return said
+    return sent
 
 
 def test_two_processes_see_the_same_and_read_only_what_changed(url):
@@ -426,27 +428,27 @@ def test_two_processes_see_the_same_and_read_only_what_changed(url):
     for mine, theirs in zip(one.look().history, other.look().history, strict=True):
         same(mine, theirs)
     known = other.look().history
-    said = statements(where)
+    sent = statements(where)
     one.commit(replacing(7, state="done", value=0.1 + 0.2, cost={"s": 1 / 3}, notes=dict(notes)))
-    written = [text for text, _ in said if text.startswith("UPDATE farthing_trials")]
+    written = [text for text, _ in sent if text.startswith("UPDATE farthing_trials")]
     assert len(written) == 1
     assert not any(column in written[0] for column in ("params", "notes", "because", "progress"))
-    told = other.look().history
-    assert [a is b for a, b in zip(told, known, strict=True)] == [k != 7 for k in range(50)]
-    same(one.look().history[7], told[7])
-    assert told[7].value == 0.1 + 0.2
-    del said[:]
+    seen = other.look().history
+    assert [a is b for a, b in zip(seen, known, strict=True)] == [k != 7 for k in range(50)]
+    same(one.look().history[7], seen[7])
+    assert seen[7].value == 0.1 + 0.2
+    del sent[:]
     one.look()
     other.look()
-    read = [text for text, _ in said if text.startswith("SELECT")]
-    assert len(read) == 2  # nothing changed, and one's own writes need not be read
+    read = [text for text, _ in sent if text.startswith("SELECT")]
+    assert len(read) == 2  # nothing changed, and a process does not read its own writes
     where.close()
 
 
-def test_everything_that_is_known_of_a_study_is_kept(url):
+def test_every_field_of_a_state_is_stored(url):
     where = Database(url)
     id = create_study(where, "a", "{}", Ledger.of(Budget("$3"))).id
-    kept = State(
+    stored = State(
         Ledger.of(Budget("$3")).reserve(0, {"usd": 1.0}),
         History((a_trial(0),)),
         (PricePoint(np.array([0.1, 0.2]), {"usd": 1 / 3}, True),),
@@ -462,14 +464,14 @@ def test_everything_that_is_known_of_a_study_is_kept(url):
             StopReason("rule", "ended"),
         ),
     )
-    assert None not in vars(kept).values()  # a field that is new has to be given here, too
-    DatabaseStore(where, id).commit(lambda state, now: kept)
+    assert None not in vars(stored).values()  # a new field must be given here too
+    DatabaseStore(where, id).commit(lambda state, now: stored)
     back = DatabaseStore(where, id).look()
-    for name in (n for n in vars(kept) if n not in ("history", "prices")):
-        assert getattr(back, name) == getattr(kept, name), name
-    same(back.history[0], kept.history[0])
-    assert np.array_equal(back.prices[0].x, kept.prices[0].x)
-    assert back.prices[0][1:] == kept.prices[0][1:]
+    for name in (n for n in vars(stored) if n not in ("history", "prices")):
+        assert getattr(back, name) == getattr(stored, name), name
+    same(back.history[0], stored.history[0])
+    assert np.array_equal(back.prices[0].x, stored.prices[0].x)
+    assert back.prices[0][1:] == stored.prices[0][1:]
     where.close()
 
 
@@ -483,12 +485,12 @@ def test_a_transaction_that_fails_changes_nothing(url):
 
     with pytest.raises(KeyboardInterrupt):
         memory.commit(change_and_fail)
-    with pytest.raises(InvalidInput, match="cannot be kept"):  # in the middle of writing
+    with pytest.raises(InvalidInput, match="cannot be stored"):  # in the middle of writing
         memory.commit(adding(a_trial(0), a_trial(1, notes={"odd": object()})))
     assert memory.look() == before
-    said = statements(where)
+    sent = statements(where)
     memory.commit(lambda state, now: replace(state))
-    assert not any(text.startswith(("UPDATE", "INSERT")) for text, _ in said)
+    assert not any(text.startswith(("UPDATE", "INSERT")) for text, _ in sent)
     where.close()
 
 
@@ -508,22 +510,22 @@ def test_a_forked_process_has_connections_of_its_own(url):
     where.close()
 
 
-def test_a_file_opened_twice_keeps_its_locks(tmp_path):
+def test_opening_a_file_twice_keeps_its_locks(tmp_path):
     file, log = tmp_path / "study.db", tmp_path / "study.db-wal"
     first = Database(file)
     with first.writing() as connection:
         connection.execute(text("PRAGMA user_version = 7"))
     before = log.stat().st_ino
-    Database(file)  # to have opened and closed the file itself would give up our locks
-    elsewhere = f"from farthing.storage import Database; Database({str(file)!r}).close()"
-    subprocess.run([sys.executable, "-c", elsewhere], check=True)
-    assert log.stat().st_ino == before  # it knew that it was not the last
+    Database(file)  # opening and closing the file itself would release the locks
+    code = f"from farthing.storage import Database; Database({str(file)!r}).close()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert log.stat().st_ino == before  # it noticed the locks of this process
 
 
-def test_a_file_let_go_before_a_fork_is_locked_by_both(tmp_path):
+def test_a_file_closed_before_a_fork_is_locked_by_both(tmp_path):
     first, second = Database(tmp_path / "study.db"), Database(tmp_path / "study.db")
     create_study(first, "a", "{}", Ledger.of(None))
-    let_go_of_files()
+    close_sqlite_files()
     child = os.fork()
     if child == 0:
         find_study(first, "a")
@@ -533,25 +535,25 @@ def test_a_file_let_go_before_a_fork_is_locked_by_both(tmp_path):
     assert holds_a_lock_on(tmp_path / "study.db")
 
 
-def test_a_forked_process_compiles_nothing_anew(url, monkeypatch):
+def test_a_forked_process_keeps_compiled_statements(url, monkeypatch):
     where = Database(url)
     create_study(where, "a", "{}", Ledger.of(None))
     assert find_study(where, "a").settings == "{}"
-    made = []
+    compiled = []
     dialect = type(where._engine.dialect)
-    monkeypatch.setattr(dialect, "statement_compiler", lambda *given, **_: made.append(given))
+    monkeypatch.setattr(dialect, "statement_compiler", lambda *given, **_: compiled.append(given))
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            code = 0 if find_study(where, "a").settings == "{}" and not made else 1
+            code = 0 if find_study(where, "a").settings == "{}" and not compiled else 1
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     where.close()
 
 
-def test_an_idle_connection_is_made_anew(url, monkeypatch):
+def test_an_idle_connection_is_replaced(url, monkeypatch):
     where = Database(url)
     create_study(where, "a", "{}", Ledger.of(None))
     monkeypatch.setattr(database, "IDLE", -1.0)
@@ -559,6 +561,6 @@ def test_an_idle_connection_is_made_anew(url, monkeypatch):
     where.close()
 
 
-def test_policies_that_are_the_same_have_the_same_text():
+def test_equal_policies_have_equal_texts():
     assert to_text(describe(EI())) == to_text(describe(EI()))
     assert to_text(describe(CArBO())) != to_text(describe(CArBO(share=0.3)))

@@ -1,4 +1,4 @@
-"""A study is a file that people send each other: looking at one executes nothing that it names."""
+"""Looking at a study from another person executes no code that it names."""
 
 import gc
 import json
@@ -40,7 +40,6 @@ open("imported", "a").close()
 class Mine:
     needs: ClassVar = frozenset()
     reads: ClassVar = frozenset()
-    models: ClassVar = False
 
     def propose(self, belief, rng):
         from farthing.policies import Random
@@ -50,7 +49,7 @@ class Mine:
 
 @pytest.fixture
 def farthing(tmp_path, monkeypatch, capfd):
-    """The command line in a folder with a policy of one's own."""
+    """The command line, in a folder with a policy of a user."""
     from farthing.cli import main
 
     monkeypatch.chdir(tmp_path)
@@ -80,7 +79,7 @@ def a_study(path, trials=3, **settings):
 
 
 def rewrite(path, **parts):
-    """Somebody writes into the settings of a study."""
+    """Change the settings of a study as another program would."""
     database = sqlite3.connect(path)
     (text,) = database.execute("SELECT settings FROM farthing_studies").fetchone()
     database.execute(
@@ -93,7 +92,7 @@ def rewrite(path, **parts):
 HOSTILE = [
     {"cost": {"__is__": "farthing.cost.known:Known", "f": {"__function__": "subprocess:call"}}},
     {"cost": {"__function__": "os:system"}},
-    {"cost": {"__function__": "farthing.running.guard:os.system"}},
+    {"cost": {"__function__": "farthing.running.supervisor:os.system"}},
     {"cost": {"__function__": "farthing.cost.known:inspect.getsource"}},
     {"policy": {"__is__": "own_policy:Mine"}},
     {"stop": {"__is__": "own_policy:Mine"}},
@@ -135,11 +134,11 @@ def test_looking_imports_and_calls_nothing_that_a_database_names(
     code, _, err = farthing("worker", "farthing.db", "default", "--", "true")
     assert (code, "--trust once" in err) == (2, True)
     assert not (tmp_path / "imported").exists()
-    with pytest.raises(InvalidInput, match="Give it again"):
+    with pytest.raises(InvalidInput, match="Pass it again"):
         Study.open("farthing.db", "default")
 
 
-def test_what_is_looked_at_is_shown_as_text_and_cannot_be_asked(tmp_path):
+def test_external_code_is_shown_as_text_and_ask_is_refused(tmp_path):
     path = tmp_path / "s.db"
     a_study(path)
     rewrite(path, policy={"__is__": "own_policy:Mine", "boldness": 2})
@@ -147,7 +146,7 @@ def test_what_is_looked_at_is_shown_as_text_and_cannot_be_asked(tmp_path):
     assert study.settings["policy"] == {"__is__": "own_policy:Mine", "boldness": 2}
     assert study.own_code == {"policy": ["own_policy:Mine"]}
     assert len(study.history) == 3
-    with pytest.raises(InvalidInput, match=r"somebody's own code.*own_policy:Mine"):
+    with pytest.raises(InvalidInput, match=r"custom code.*own_policy:Mine"):
         study.ask()
     study.change(seed=3)  # and what it is made with stays as it is
     assert Study.open(path, "default", look=True).own_code == study.own_code
@@ -155,7 +154,7 @@ def test_what_is_looked_at_is_shown_as_text_and_cannot_be_asked(tmp_path):
     assert Study.open(path, "default").ask().number == 3
 
 
-def test_trust_is_said_once_of_these_names_in_this_place(farthing, tmp_path):
+def test_trust_is_remembered_for_these_names_in_this_database(farthing, tmp_path):
     (tmp_path / "own_policy.py").write_text(POLICY)
     a_study("farthing.db", budget="4 trials", command=["echo", '{"value": 1}'])
     rewrite("farthing.db", policy={"__is__": "own_policy:Mine"})
@@ -175,12 +174,12 @@ def test_trust_is_said_once_of_these_names_in_this_place(farthing, tmp_path):
     assert (code, "--trust" in err) == (2, True)
 
 
-def test_this_folder_is_not_on_the_import_path_unless_a_command_says_so(farthing, tmp_path):
+def test_the_current_folder_is_not_on_the_import_path(farthing, tmp_path):
     farthing("policies")
     assert str(tmp_path) not in sys.path
 
 
-def test_a_running_worker_does_not_import_what_others_change_a_study_to(tmp_path):
+def test_a_running_worker_does_not_import_code_from_changed_settings(tmp_path):
     path = tmp_path / "s.db"
     a_study(path, trials=1)
     worker = Study.open(path, "default")
@@ -190,12 +189,12 @@ def test_a_running_worker_does_not_import_what_others_change_a_study_to(tmp_path
     evil = json.loads(text) | {"policy": {"__is__": "own_policy:Mine"}}
     database.execute("UPDATE farthing_changes SET settings = ?", [json.dumps(evil)])
     database.commit()
-    with pytest.raises(InvalidInput, match="somebody's own code"):
+    with pytest.raises(InvalidInput, match="custom code"):
         worker.ask()
     assert "own_policy" not in sys.modules
 
 
-def test_every_name_in_a_description_is_looked_at():
+def test_every_external_name_in_a_description_is_found():
     mine = {"__is__": "own:Mine"}
     assert external_in({"s": [1, (mine,)], "usd": {"__function__": None}}) == ["own:Mine", None]
     assert external_in({"__is__": "EI"}) == []
@@ -206,7 +205,7 @@ def test_every_name_in_a_description_is_looked_at():
         assert external_in({"__function__": name}) == [name]
 
 
-# ── databases that no Farthing wrote ───────────────────────────────────────────────────────────
+# ── databases that Farthing did not write ──────────────────────────────────────────────────────
 
 COLUMNS = ", ".join("i" if column.name == "number" else column.name for column in trials.columns)
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -260,7 +259,7 @@ STATEMENTS = [
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s[:60])
-def test_a_database_that_no_farthing_wrote_is_a_sentence(statement, farthing):
+def test_a_database_that_farthing_did_not_write_is_a_clear_error(statement, farthing):
     a_study("farthing.db", budget=100.0)
     database = sqlite3.connect("farthing.db")
     database.execute(statement)
@@ -293,7 +292,7 @@ def test_a_database_that_no_farthing_wrote_is_a_sentence(statement, farthing):
         ("run_s", "long", "run_s"),
     ],
 )
-def test_one_odd_trial_among_many_is_refused_and_named(column, text, word, tmp_path):
+def test_one_invalid_trial_among_many_is_refused_and_named(column, text, word, tmp_path):
     path = tmp_path / "s.db"
     a_study(path)
     database = sqlite3.connect(path)
@@ -305,7 +304,7 @@ def test_one_odd_trial_among_many_is_refused_and_named(column, text, word, tmp_p
     assert gc.isenabled()
 
 
-def test_a_look_loads_nothing_that_only_a_thought_needs(tmp_path):
+def test_a_look_does_not_load_what_only_suggestions_need(tmp_path):
     path = tmp_path / "s.db"
     a_study(path)
     code = (

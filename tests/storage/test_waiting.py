@@ -1,4 +1,4 @@
-"""Waiting for one's turn, and looking: what they cost the database, and who thinks."""
+"""Waiting to ask, and looking: what they cost the database, and which process suggests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from time import monotonic
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,17 +25,17 @@ from farthing.models.gp import build
 from farthing.models.hyperparameters import Hyper
 from farthing.policies import Gittins, Random
 from farthing.running import InProcess
-from farthing.running.worker import POLL, until_stopped
+from farthing.running.worker import POLL, run_trials
 from farthing.stopping import MaxTrials
-from farthing.storage.ask_lock import turn
+from farthing.storage import database_store
+from farthing.storage.ask_lock import ask_lock
 
 SPACE = {"a": Float(0, 1), "b": Float(0, 1)}
-on_postgres = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 FORK = multiprocessing.get_context("fork")
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(monkeypatch, tmp_path):
+def state_home(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
@@ -52,52 +52,52 @@ def sent():
     event.remove(Engine, "before_cursor_execute", count)
 
 
-def holding(file, ready):
-    with turn(file):
+def hold(file, ready):
+    with ask_lock(file):
         ready.set()
         time.sleep(FOREVER)
 
 
-def held(file):
-    """A process that holds the turn."""
+def start_holder(file):
+    """Start a process that holds the lock."""
     ready = FORK.Event()
-    process = FORK.Process(target=holding, args=(file, ready))
+    process = FORK.Process(target=hold, args=(file, ready))
     process.start()
     assert ready.wait(PATIENCE)
     return process
 
 
-def asking(study, said):
-    said.append(study.ask())
+def ask_into(study, asked):
+    asked.append(study.ask())
 
 
-def test_waiting_for_the_turn_sends_nothing(url, sent):
+def test_waiting_for_the_lock_sends_nothing_to_the_database(url, sent):
     study = Study.create(url, name="a", space=SPACE)
-    waits = study._memory.turn
+    lock = study._store.ask_lock
     entered = threading.Event()
 
-    def turn_seen():
+    def noticed_lock():
         entered.set()
-        return waits()
+        return lock()
 
-    study._memory.turn = turn_seen
-    said: list[object] = []
-    with waits():
-        thread = threading.Thread(target=asking, args=(study, said))
+    study._store.ask_lock = noticed_lock
+    asked: list[object] = []
+    with lock():
+        thread = threading.Thread(target=ask_into, args=(study, asked))
         sent.clear()
         thread.start()
         assert entered.wait(PATIENCE)
-        thread.join(0.3)  # however long: it asks nothing
+        thread.join(0.3)  # it sends nothing, however long it waits
         assert thread.is_alive()
         assert not sent
-        assert not said
+        assert not asked
     thread.join(PATIENCE)
-    assert said
+    assert asked
     assert sent
 
 
-def test_waiting_for_the_turn_is_one_call(tmp_path, monkeypatch):
-    file, calls, blocked = tmp_path / "turn", list[bool](), threading.Event()
+def test_waiting_for_the_lock_is_one_system_call(tmp_path, monkeypatch):
+    file, calls, blocked = tmp_path / "lock", list[bool](), threading.Event()
 
     def counted(descriptor, how, flock=fcntl.flock):
         calls.append(bool(how & fcntl.LOCK_NB))
@@ -106,168 +106,157 @@ def test_waiting_for_the_turn_is_one_call(tmp_path, monkeypatch):
         flock(descriptor, how)
 
     def waiting():
-        with turn(file):
+        with ask_lock(file):
             pass
 
-    with turn(file):
+    with ask_lock(file):
         monkeypatch.setattr("farthing.storage.ask_lock.fcntl.flock", counted)
         thread = threading.Thread(target=waiting)
         thread.start()
         assert blocked.wait(PATIENCE)
-        thread.join(0.3)  # however long: it tries nothing again
+        thread.join(0.3)  # it does not try again, however long it waits
         assert thread.is_alive()
         assert calls == [True, False]
     thread.join(PATIENCE)
     assert not thread.is_alive()
-    with turn(file):  # nobody kept it
+    with ask_lock(file):  # the lock is free again
         assert calls == [True, False, True]
 
 
-def test_one_that_is_killed_frees_the_turn(tmp_path):
-    file = tmp_path / "turns" / "one"
-    process = held(file)
+def test_a_killed_process_releases_the_lock(tmp_path):
+    file = tmp_path / "ask_locks" / "one"
+    process = start_holder(file)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    with turn(file):
+    with ask_lock(file):
         pass
 
 
-def test_one_that_is_stopped_is_gone_around(tmp_path):
-    file = tmp_path / "turn"
-    process = held(file)
+def test_a_suspended_process_does_not_block_the_others(tmp_path):
+    file = tmp_path / "lock"
+    process = start_holder(file)
     os.kill(process.pid, signal.SIGSTOP)
     try:
         before = os.stat(file).st_ino
-        with turn(file, longest=0.1):
+        with ask_lock(file, longest=0.1):
             assert os.stat(file).st_ino != before
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.join()
-    for thread in threading.enumerate():  # what waited for the old file has ended, too
-        if thread.name == "farthing-turn":
+    for thread in threading.enumerate():  # the thread that waited for the old file has ended too
+        if thread.name == "farthing-ask-lock":
             thread.join(PATIENCE)
             assert not thread.is_alive()
 
 
-def test_one_that_leaves_while_it_waits_keeps_nothing(tmp_path, monkeypatch):
-    file = tmp_path / "turn"
+def test_an_interrupted_wait_releases_the_lock(tmp_path, monkeypatch):
+    file = tmp_path / "lock"
 
-    began = threading.Event.wait
+    wait = threading.Event.wait
 
-    class Leaving(threading.Event):
+    class Interrupted(threading.Event):
         def wait(self, timeout=None):
-            if timeout is None:  # for a thread to begin
-                return began(self)
+            if timeout is None:  # waits for a thread to start
+                return wait(self)
             raise KeyboardInterrupt
 
-    with turn(file):
-        monkeypatch.setattr("farthing.storage.ask_lock.threading.Event", Leaving)
-        with pytest.raises(KeyboardInterrupt), turn(file):
+    with ask_lock(file):
+        monkeypatch.setattr("farthing.storage.ask_lock.threading.Event", Interrupted)
+        with pytest.raises(KeyboardInterrupt), ask_lock(file):
             pass
         monkeypatch.undo()
-    with turn(file, longest=PATIENCE):
+    with ask_lock(file, longest=PATIENCE):
         pass
 
 
-def test_no_place_for_a_lock_is_no_error(tmp_path):
+def test_a_lock_file_that_cannot_be_created_is_no_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with turn(tmp_path / "file" / "turn"):
+    with ask_lock(tmp_path / "file" / "lock"):
         pass
 
 
-def test_a_place_without_locks_is_no_error(tmp_path, monkeypatch):
+def test_a_file_system_without_locks_is_no_error(tmp_path, monkeypatch):
     def refused(*_):
         raise OSError(errno.ENOLCK, "no locks here")
 
     monkeypatch.setattr("farthing.storage.ask_lock.fcntl.flock", refused)
-    with turn(tmp_path / "turn"), turn(tmp_path / "turn"):
+    with ask_lock(tmp_path / "lock"), ask_lock(tmp_path / "lock"):
         pass
 
 
-def thinking_elsewhere(study, seconds):
-    """Somebody on another machine thinks."""
-    study._commit(SuggestLock("elsewhere", seconds), silent=True)
+def suggest_on_another_machine(study, seconds):
+    """Take the suggestion lock in the name of another machine."""
+    study._session.commit(SuggestLock("elsewhere", seconds))
 
 
-def test_what_was_lost_is_tried_again_while_somebody_thinks(url):
-    """It needs no thought."""
+def test_a_lost_trial_is_retried_while_another_process_suggests(url):
+    """A retry needs no suggestion."""
     study, other = Study.create(url, name="a", space=SPACE), Study.open(url, "a")
     lost = study.ask()
     study.commit(Returned(lost.number, "its machine went away"))
-    thinking_elsewhere(other, 1000.0)
+    suggest_on_another_machine(other, 1000.0)
     asked: list[object] = []
     thread = threading.Thread(target=lambda: asked.append(study.ask()), daemon=True)
     thread.start()
-    thread.join(PATIENCE)  # of the 1000 s that another thinks
+    thread.join(PATIENCE)  # much less than 1000 s
     assert [trial.params for trial in asked] == [lost.params]
 
 
-@on_postgres
-def test_the_end_of_a_turn_wakes_who_waits(url, monkeypatch):
-    monkeypatch.setattr("farthing.storage.database_store.WORD_LOST", 600.0)
+def test_a_waiting_worker_notices_the_end_of_a_suggestion(url, monkeypatch):
     study, other = Study.create(url, name="a", space=SPACE), Study.open(url, "a")
-    thinking_elsewhere(other, 1000.0)
-    study._memory.look()
-    listens, listening = threading.Event(), study._database.listening
+    suggest_on_another_machine(other, 1000.0)
+    pauses = list[float]()
 
-    @contextmanager
-    def seen(channel):
-        with listening(channel) as (connection, heard):
+    def sleep(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 12:
+            other._session.commit(SuggestLock("elsewhere"))
 
-            def hear(seconds):
-                assert seconds == 600.0
-                listens.set()
-                heard(seconds)
-
-            yield connection, hear
-
-    monkeypatch.setattr(study._database, "listening", seen)
-    thread = threading.Thread(target=study._memory.wait, args=(0,), daemon=True)
-    thread.start()
-    assert listens.wait(PATIENCE)
-    other._commit(SuggestLock("elsewhere"), silent=True)
-    thread.join(PATIENCE)  # of the 600 s that it would wait
-    assert not thread.is_alive()
-    assert study._memory.look().suggester is None
+    monkeypatch.setattr(database_store, "time", SimpleNamespace(sleep=sleep, monotonic=monotonic))
+    assert study.ask().number == 0
+    assert len(pauses) == 12
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (0.004, 0.25)
 
 
-@on_postgres
-def test_a_budget_that_ends_is_not_slept_through(url, monkeypatch):
-    """Found by `python -m benchmarks.reliability.faults`: 2 s too many, behind one who had died in thought."""
-    waits = list[float]()
-    for budget in ("1s", "5s", "25s"):  # so slow is the machine: it was over before it waited
-        study = Study.create(url, name=budget, space=SPACE, budget=budget)
-        thinking_elsewhere(study, 1000.0)
+def test_a_waiting_worker_notices_the_end_of_the_budget(url, monkeypatch):
+    """`benchmarks.reliability.faults` found a worker that waited 2 s too long for a dead one."""
+    study = Study.create(url, name="a", space=SPACE, budget="5s")
+    suggest_on_another_machine(study, 1000.0)
+    pauses, real = list[float](), time.sleep
 
-        @contextmanager
-        def seen(channel, listening=study._database.listening):
-            with listening(channel) as (connection, heard):
-                yield connection, lambda seconds: (waits.append(seconds), heard(seconds))
+    def sleep(seconds):
+        pauses.append(seconds)
+        real(seconds)
 
-        monkeypatch.setattr(study._database, "listening", seen)
-        with study.on_the_clock(), pytest.raises(Stopped):
-            study.ask(lease=15)
-        if waits:
-            break
-    assert waits
-    assert max(waits) <= 0.25
+    monkeypatch.setattr(database_store, "time", SimpleNamespace(sleep=sleep, monotonic=monotonic))
+    with study.on_the_clock(), pytest.raises(Stopped):
+        study.ask(lease=15)
+    assert pauses
+    assert max(pauses) <= 0.25
 
 
-@on_postgres
-def test_a_lost_word_hangs_nobody(url, monkeypatch):
-    monkeypatch.setattr("farthing.storage.database_store.WORD_LOST", 0.05)
-    monkeypatch.setattr("farthing.storage.database.Database.notify", lambda *_: None)
+def test_waiting_reads_one_row_and_writes_nothing(url, sent, monkeypatch):
     study, other = Study.create(url, name="a", space=SPACE), Study.open(url, "a")
-    thinking_elsewhere(other, 600.0)
-    said: list[object] = []
-    thread = threading.Thread(target=asking, args=(study, said))
-    thread.start()
-    other._commit(SuggestLock("elsewhere"), silent=True)
-    thread.join(PATIENCE)
-    assert said
+    suggest_on_another_machine(other, 1000.0)
+    study.history  # noqa: B018
+    waited = []
+
+    def sleep(seconds):
+        waited.append(list(sent))
+        if len(waited) == 5:
+            other._session.commit(SuggestLock("elsewhere"))
+
+    monkeypatch.setattr(database_store, "time", SimpleNamespace(sleep=sleep, monotonic=monotonic))
+    sent.clear()
+    study.ask()
+    between = waited[3][len(waited[2]) :]
+    assert len(between) == 1
+    assert between[0].startswith("SELECT")
+    assert "farthing_studies" in between[0]
 
 
-def test_what_others_tell_is_read_without_what_did_not_change(url, sent):
+def test_a_look_reads_only_what_changed(url, sent):
     study = Study.create(url, name="a", space=SPACE, budget="$100")
     other = Study.open(url, "a")
     study.import_trials([{"a": 0.5, "b": 0.5, "cost_usd": 3.0}], values=False)
@@ -281,7 +270,7 @@ def test_what_others_tell_is_read_without_what_did_not_change(url, sent):
 
 
 @pytest.mark.parametrize(("budget", "longest"), [("100h", 1.0), ("30s", 0.3), ("1s", POLL)])
-def test_who_has_nothing_to_do_asks_less_and_less_often(budget, longest, tmp_path, monkeypatch):
+def test_an_idle_worker_asks_less_and_less_often(budget, longest, tmp_path, monkeypatch):
     study = Study.create(
         tmp_path / "a.db", name="a", space=SPACE, budget=budget, policy=Random(), stop=MaxTrials(1)
     )
@@ -297,7 +286,7 @@ def test_who_has_nothing_to_do_asks_less_and_less_often(budget, longest, tmp_pat
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0])
     monkeypatch.setattr("farthing.running.worker.time", clock)
-    said = until_stopped(study, study.current_settings, InProcess(lambda params: 1.0), lambda: None)
+    said = run_trials(study, study.current_settings, InProcess(lambda params: 1.0), lambda: None)
     assert "1 of at most 1" in str(said)
     assert len(pauses) == 60
     assert pauses[0] == POLL
@@ -313,7 +302,7 @@ def test_status_calls_no_policy(tmp_path, monkeypatch, capsys):
         study.tell(trial, trial.params["a"], cost=1.0)
 
     def called(*_, **__):
-        raise AssertionError("a policy was asked")
+        raise AssertionError("the policy was called")
 
     monkeypatch.setattr(Gittins, "propose", called)
     monkeypatch.setattr("farthing.core.suggest.believe", called)
@@ -321,12 +310,12 @@ def test_status_calls_no_policy(tmp_path, monkeypatch, capsys):
         main(["status", "--storage", url, "--name", "a"])
     assert left.value.code in (0, None)
     assert "7 done" in capsys.readouterr().out
-    with pytest.raises(AssertionError, match="a policy"):
+    with pytest.raises(AssertionError, match="the policy was called"):
         study.ask()
 
 
-def test_among_many_trials_an_ask_looks_at_some(monkeypatch):
-    """The points that models are asked about do not grow with the history."""
+def test_an_ask_among_many_trials_looks_at_some(monkeypatch):
+    """The number of points at which models are evaluated does not grow with the history."""
     from farthing import Optimizer
     from farthing.models.gp import GP
 
@@ -350,10 +339,10 @@ def test_among_many_trials_an_ask_looks_at_some(monkeypatch):
     assert asked[20_000] <= 1.5 * asked[2_000]
 
 
-def test_conditioning_on_all_is_conditioning_on_each():
+def test_conditioning_on_all_equals_conditioning_on_each():
     rng = np.random.default_rng(1)
     X, more = rng.random((12, 3)), rng.random((5, 3))
-    more[4] = more[3]  # twice the same point
+    more[4] = more[3]  # the same point twice
     gp = build(X, np.sin(X.sum(axis=1)), Hyper(np.full(3, 0.7), 1.3, 1e-4, 0.1))
     Y = rng.normal(size=(5, 2))
     each = gp

@@ -1,4 +1,4 @@
-"""Values, costs and trials as a person reads them."""
+"""Text for values, costs, budgets and trials."""
 
 import math
 
@@ -35,7 +35,7 @@ def a_trial(number=3, **fields):
         (True, "True"),
         ("ünï 漢", "ünï 漢"),
         ("two\nlines", r"'two\nlines'"),
-        ("\x1b[31m", r"'\x1b[31m'"),  # nobody paints our terminal
+        ("\x1b[31m", r"'\x1b[31m'"),  # no terminal escape sequences
         ((50, 20), "(50, 20)"),
     ],
 )
@@ -64,11 +64,11 @@ def test_parameters_and_amounts_in_one_line():
         ("\n", ""),
     ],
 )
-def test_what_was_wrong_in_one_line(error, line):
+def test_an_error_in_one_line(error, line):
     assert first_line(error) == line
 
 
-def test_a_trial_that_has_ended():
+def test_a_finished_trial():
     done = a_trial(state="done", value=0.25, cost={"usd": 2.0}, predicted={"usd": 1.5})
     assert trial_line(done) == (
         "trial 3: 0.25 for $2.00, about $1.50 expected  lr=0.0001235, depth=4, loss=hinge"
@@ -83,37 +83,37 @@ def test_a_trial_that_has_ended():
     assert trial_line(zero).startswith("trial 3: 0  ")
 
 
-def test_what_was_found():
+def test_the_best_trial():
     assert best_line(None) == "no trial returned a value"
     best = a_trial(state="done", value=1 / 3)
     assert best_line(best) == "0.333333 (trial 3) at lr=0.0001235, depth=4, loss=hinge"
 
 
-def test_how_many_ended_how():
+def test_trials_are_counted_by_state():
     trials = [a_trial(state=state) for state in ("done", "failed", "done", "running")]
     assert counted(trials) == "2 done, 1 failed, 1 running"
     assert counted([]) == ""
 
 
-def test_what_was_paid_of_each_budget():
+def test_the_spending_of_each_account():
     ledger = Ledger.of(Budget({"s": 60, "usd": 10, "trials": 5}))
     assert spent(ledger) == "0 s of 1 m 00 s, $0.00 of $10.00, 0 of 5 trials"
     ledger = ledger.reserve(0, {"usd": 4.0}).charge(0, {"usd": 3.0, "s": 12.0}).charge_overhead(1.5)
     assert spent(ledger) == "13.5 s of 1 m 00 s, $3.00 of $10.00, 1 of 5 trials"
     assert spent(Ledger.of(Budget({"worker_s": 40}))) == "0 s of 40.0 s of worker time"
-    # Where nothing is limited, only what was paid is worth a word.
+    # Without a limit, only accounts with spending are shown.
     unlimited = Ledger.of(None)
     assert spent(unlimited) == ""
     assert spent(unlimited.charge(None, {"cost": 3.0})) == "3"
     assert math.isinf(unlimited.limit)
 
 
-def test_one_budget():
+def test_one_account():
     ledger = Ledger.of(Budget({"s": 60, "usd": 10})).reserve(0, {"usd": 4.0})
     assert account_line(ledger, "usd") == "$0.00 of $10.00 spent, $4.00 reserved"
     assert account_line(ledger.charge(0, {}), "usd") == "$0.00 of $10.00 spent"
     assert (
         account_line(ledger.charge_overhead(1.5), "s")
-        == "1.5 s of 1 m 00 s spent, 1.5 s of it thinking"
+        == "1.5 s of 1 m 00 s spent, 1.5 s of it overhead"
     )
     assert account_line(Ledger.of(None), "cost") == "0 spent"

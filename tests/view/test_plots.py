@@ -1,4 +1,4 @@
-"""What draws figures: the same numbers by matplotlib, plotly, SVG and in letters."""
+"""The renderers: matplotlib, plotly, SVG and terminal plots draw the same numbers."""
 
 import re
 import subprocess
@@ -39,20 +39,20 @@ def plots():
 
 @pytest.fixture(scope="module")
 def figures(plots):
-    """Every figure, worked out once."""
+    """Every figure, computed once."""
     found = [getattr(plots.values, name)(*arguments) for name, arguments in CALLS.items()]
     return [*found, plots.values.slice("rate", "depth")]
 
 
-def test_matplotlib_is_given_the_numbers(figures):
+def test_matplotlib_draws_the_numbers(figures):
     for figure in figures:
         canvas = with_matplotlib.drawn(figure)
         for panel, ax in zip(figure.panels, canvas.axes, strict=False):
             assert ax.get_xlabel() == panel.x.label.replace("$", r"\$")
             assert ax.get_xlim() == pytest.approx((panel.x.low, panel.x.high))
             drawn = [tuple(map(tuple, line.get_data())) for line in ax.get_lines()]
-            told = [(layer.x, layer.y) for layer in panel.layers if isinstance(layer, Line)]
-            assert drawn == told
+            expected = [(layer.x, layer.y) for layer in panel.layers if isinstance(layer, Line)]
+            assert drawn == expected
             dots = [np.asarray(c.get_offsets()).T for c in ax.collections if len(c.get_offsets())]
             for layer in panel.layers:
                 if isinstance(layer, Points):
@@ -62,7 +62,7 @@ def test_matplotlib_is_given_the_numbers(figures):
                     )
 
 
-def test_plotly_is_given_the_numbers(figures):
+def test_plotly_draws_the_numbers(figures):
     for figure in figures:
         canvas = with_plotly.drawn(figure)
         layers = [layer for panel in figure.panels for layer in panel.layers]
@@ -77,17 +77,17 @@ def test_plotly_is_given_the_numbers(figures):
                 assert len(trace.z) == len(layer.y)
 
 
-def test_svg_says_what_the_figure_says(figures):
+def test_svg_contains_the_texts_of_the_figure(figures):
     for figure in figures:
-        said = "".join(ET.fromstring(svg.document(figure)).itertext())
-        assert figure.title in said
+        texts = "".join(ET.fromstring(svg.document(figure)).itertext())
+        assert figure.title in texts
         for panel in figure.panels:
-            assert panel.x.label in said
+            assert panel.x.label in texts
             for layer in panel.layers:
-                assert layer.label in said
+                assert layer.label in texts
 
 
-def test_the_same_names_for_all_that_draw(plots, tmp_path):
+def test_all_renderers_have_the_same_methods(plots, tmp_path):
     figure = plots.values.money()
     canvas = plots.money()
     canvas.savefig(tmp_path / "money.png")
@@ -97,8 +97,8 @@ def test_the_same_names_for_all_that_draw(plots, tmp_path):
     assert plots.text.money() == terminal.drawn(figure)
 
 
-def test_a_line_is_where_its_numbers_are():
-    """A known panel: the corners of the line are the corners of the frame."""
+def test_a_line_is_drawn_at_its_coordinates():
+    """In this panel, the line goes from corner to corner of the frame."""
     from farthing.view.primitives import Axis, Figure, Panel
 
     ticks = ((1.0, "1"), (100.0, "100"))
@@ -114,8 +114,8 @@ def test_a_line_is_where_its_numbers_are():
     assert places[2] == pytest.approx((width, 0), abs=1)
 
 
-def test_marks_are_as_large_as_they_are_said_to_be():
-    """Once as large, where nothing is said."""
+def test_marks_have_the_given_size():
+    """The default size is 1."""
     from farthing.view.primitives import Axis, Figure, Panel
 
     axes = Axis("x", 0.0, 2.0, ()), Axis("y", 0.0, 2.0, ())
@@ -128,7 +128,7 @@ def test_marks_are_as_large_as_they_are_said_to_be():
 
 
 def test_hatches_join_from_tile_to_tile():
-    """A line that crosses a tile ends at its edges, where the next one goes on."""
+    """A line that crosses a tile ends at its edges, where the next tile continues it."""
     sides = ("width", "height")
     patterns = re.findall(r"<pattern.*?</pattern>", svg.hatches())
     assert len(patterns) == len([style for style in STYLES.values() if style.hatch])
@@ -148,7 +148,7 @@ def test_styles_differ_without_colours():
     assert len({STYLES[s].dash for s in lines}) == len(lines)
 
 
-def test_letters_show_the_curve_and_the_front(plots):
+def test_terminal_plots_show_the_curve_and_the_front(plots):
     for name in ("curve", "pareto", "money", "timeline"):
         text = getattr(plots.text, name)()
         assert max(map(len, text.splitlines()[:-1])) <= 100
@@ -156,12 +156,12 @@ def test_letters_show_the_curve_and_the_front(plots):
         assert text.startswith(figure.title)
         assert text.endswith(figure.caption)
     curve = plots.text.curve().splitlines()
-    assert sum("\u2800" < letter < "\u2900" for line in curve for letter in line) > 40
+    assert sum("\u2800" < char < "\u2900" for line in curve for char in line) > 40
     assert "◆" in plots.text.pareto()
     assert "\N{MULTIPLICATION SIGN}" in "".join(curve)
 
 
-def test_a_falling_curve_falls_in_letters():
+def test_a_falling_curve_falls_in_a_terminal_plot():
     optimizer = Optimizer({"x": Float(0, 1)}, "$100")
     for value in (4.0, 3.0, 2.0, 1.0):
         optimizer.tell(optimizer.ask(), value, cost=10.0)
@@ -189,7 +189,7 @@ def hostile():
     return seen(optimizer)
 
 
-def test_nothing_that_a_study_contains_is_taken_for_markup(tmp_path):
+def test_no_data_in_a_study_becomes_markup(tmp_path):
     run = hostile()
     plots = Plots(lambda: tuple(run)).values
     for name in CALLS:
@@ -207,21 +207,21 @@ def test_nothing_that_a_study_contains_is_taken_for_markup(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("hidden", "who"), [("matplotlib.figure", "matplotlib"), ("plotly.subplots", "plotly")]
+    ("hidden", "package"), [("matplotlib.figure", "matplotlib"), ("plotly.subplots", "plotly")]
 )
-def test_a_missing_extra_is_named(monkeypatch, hidden, who):
+def test_a_missing_extra_is_named(monkeypatch, hidden, package):
     monkeypatch.setitem(sys.modules, hidden, None)
     plots = Plots(lambda: tuple(seen(played(2))))
-    drawn = plots if who == "matplotlib" else plots.interactive
-    with pytest.raises(InvalidInput, match=rf"{who}.*pip install 'farthing\[plots\]'"):
+    drawn = plots if package == "matplotlib" else plots.interactive
+    with pytest.raises(InvalidInput, match=rf"{package}.*pip install 'farthing\[plots\]'"):
         drawn.money()
     assert plots.svg.money()
 
 
-WEB_AND_PICTURES = {"matplotlib", "plotly", "starlette", "uvicorn"}
+OPTIONAL = {"matplotlib", "plotly", "starlette", "uvicorn"}
 
 
-def test_a_plain_install_brings_nothing_to_draw_or_serve_with():
+def test_a_plain_install_has_no_plotting_or_server_packages():
     pyproject = tomllib.loads((REPO / "pyproject.toml").read_text("utf-8"))["project"]
     names = {re.split(r"[\[<>=~! ]", each)[0] for each in pyproject["dependencies"]}
     assert names == {
@@ -232,7 +232,7 @@ def test_a_plain_install_brings_nothing_to_draw_or_serve_with():
     assert [re.split("[<>=]", each)[0] for each in extras["dashboard"]] == ["starlette", "uvicorn"]
 
 
-def test_to_see_a_study_loads_none_of_them():
+def test_looking_at_a_study_imports_no_optional_package():
     code = (
         "import sys, tempfile, farthing.cli; from farthing import Float, Study;"
         "s = Study.create(tempfile.mkdtemp() + '/s.db', name='s', space={'x': Float(0, 1)});"
@@ -241,4 +241,4 @@ def test_to_see_a_study_loads_none_of_them():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "farthing" in out.stdout.split()
-    assert not WEB_AND_PICTURES & set(out.stdout.split())
+    assert not OPTIONAL & set(out.stdout.split())

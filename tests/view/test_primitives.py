@@ -1,4 +1,4 @@
-"""Axes, text that cannot hurt, and marks that are too many."""
+"""Axes, safe text, and thinning of many marks."""
 
 import math
 
@@ -26,14 +26,14 @@ def test_an_axis_holds_its_values_and_has_ticks_inside(values, log):
 
 
 @given(st.floats(0.001, 0.999), st.booleans())
-def test_a_place_and_its_share(share, log):
+def test_place_is_the_inverse_of_share(share, log):
     one = Axis("", 2.0, 50.0, (), log)
     assert one.share(one.place(share)) == pytest.approx(share)
     assert one.share(2.0) == 0.0
     assert one.share(50.0) == pytest.approx(1.0)
 
 
-def test_ticks_are_amounts_in_words():
+def test_ticks_are_formatted_amounts():
     assert [w for _, w in axis("t", (0, 7200), resource="s", zero=True).ticks] == [
         *("0 s", "30 m 00 s", "1 h 00 m", "1 h 30 m", "2 h 00 m")
     ]
@@ -48,7 +48,7 @@ def test_ticks_are_amounts_in_words():
 
 
 @pytest.mark.parametrize("values", [(), (math.nan,), (3.0,), (0.0,), (math.inf, 1.0), (-5.0, -5.0)])
-def test_an_axis_of_little(values):
+def test_an_axis_of_few_or_no_finite_values(values):
     for log in (False, True, None):
         found = axis("x", values, log=log)
         assert math.isfinite(found.low)
@@ -63,7 +63,7 @@ def test_an_axis_that_is_too_short_to_be_divided_has_one_tick():
 def test_orders_of_magnitude_are_shown_on_a_log_scale():
     assert axis("x", (1, 1000), log=None).log
     assert not axis("x", (1, 10), log=None).log
-    assert axis("x", (1, 101), log=None).log  # two of them
+    assert axis("x", (1, 101), log=None).log  # two orders of magnitude
     assert not axis("x", (1, 99), log=None).log
     assert not axis("x", (-1, 1000), log=None).log
     assert axis("x", (0.001, 0.9), log=None).log
@@ -73,7 +73,7 @@ def test_orders_of_magnitude_are_shown_on_a_log_scale():
 HOSTILE = "<script>alert(1)</script>\u202egnp.exe\x00\ud800&\"'"
 
 
-def test_what_cannot_be_seen_is_shown_and_the_rest_is_cut():
+def test_invisible_characters_become_escapes_and_long_text_is_cut():
     shown = visible(HOSTILE)
     assert "\\u202e" in shown
     assert "\\x00" in shown
@@ -93,7 +93,7 @@ def test_every_text_in_markup_is_escaped(given):
         made.encode()  # no lone surrogate
 
 
-def test_markup_is_used_as_it_is_and_attributes_are_named():
+def test_markup_is_not_escaped_again_and_attributes_are_named():
     inner = element("b", "a & b")
     assert inner == "<b>a &amp; b</b>"
     assert element("p", inner, None, 3, class_="x", data_y=2, hidden=True, id=None, open=False) == (
@@ -112,7 +112,7 @@ def test_names_are_at_whole_numbers():
     assert len(found.names[1]) < 70
 
 
-def test_thinning_is_even_and_keeps():
+def test_thinning_is_even_and_keeps_given_indices():
     assert thinned(5) == [0, 1, 2, 3, 4]
     some = thinned(100_000, keep=[7, 99_998], most=100)
     assert {0, 7, 99_998, 99_999} <= set(some)
@@ -126,10 +126,10 @@ def brightness(colour):
     return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-# "other" and "left" are to stay behind.
+# "other" and "left" are background styles.
 @pytest.mark.parametrize("name", sorted(STYLES.keys() - {"other", "left"}))
-def test_what_is_drawn_is_seen_on_white_and_on_a_dark_page(name):
+def test_colours_have_enough_contrast_on_light_and_dark_pages(name):
     style = STYLES[name]
     for ink, page in ((style.light, "#ffffff"), (style.dark, "#16181b")):
         dark, bright = sorted((brightness(ink), brightness(page)))
-        assert (bright + 0.05) / (dark + 0.05) > 4.5  # what WCAG asks of small text
+        assert (bright + 0.05) / (dark + 0.05) > 4.5  # the WCAG minimum for small text

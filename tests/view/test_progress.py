@@ -1,11 +1,11 @@
-"""What is seen of a run without a terminal: a line for each trial."""
+"""Progress without a terminal: one line per finished trial."""
 
 from farthing import Float, Optimizer
 from farthing.policies import Random
 from farthing.view.progress import watching
 
 
-def test_what_others_finish_while_nobody_looks_is_shown_at_the_end(capsys):
+def test_trials_that_other_workers_finish_are_shown_at_the_end(capsys):
     optimizer = Optimizer({"x": Float(0, 1)}, "3 trials", policy=Random())
     with watching(optimizer) as show:
         optimizer.tell(optimizer.ask(), 1.5)

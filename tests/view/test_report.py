@@ -1,4 +1,4 @@
-"""The report: one page that says what the facts say, and cannot be made to say anything else."""
+"""The report: its contents, and that no data in a study becomes markup."""
 
 import ast
 import json
@@ -16,7 +16,14 @@ from farthing.errors import InvalidInput
 from farthing.history import History
 from farthing.policies import Random
 from farthing.view.formatting import best_line
-from farthing.view.report import card, copies, in_words, page, report_facts, standing
+from farthing.view.report import (
+    card,
+    copies,
+    page,
+    report_facts,
+    report_text,
+    status_sentence,
+)
 
 VOID = {"meta", "br", "hr", "input", "link"}
 
@@ -55,25 +62,25 @@ def parsed(run):
     return Parsed(page({"svm": tuple(run)}))
 
 
-def test_the_page_says_what_the_facts_say(run, parsed):
-    account = report_facts("svm", *run)
+def test_the_page_contains_the_facts(run, parsed):
+    facts = report_facts("svm", *run)
     assert parsed.open == []
-    for said in (account.standing, account.trials, str(account.buy), f"{account.best.value:.6g}"):
-        assert said in parsed.text
+    for text in (facts.status, facts.trials, str(facts.next_trial), f"{facts.best.value:.6g}"):
+        assert text in parsed.text
     ledger = run.state.ledger["usd"]
     for amount in (ledger.limit, ledger.spent, ledger.left):
         assert format_amount("usd", amount) in parsed.text
-    for text in copies(run.settings, account.best).values():
+    for text in copies(run.settings, facts.best).values():
         assert text in parsed.text
     drawn = [each["data-figure"] for each in parsed.named("figure")]
     assert {"curve", "money", "prospect", "pareto", "predictions", "drivers"} < set(drawn)
     assert drawn.count("slice") == 5
-    assert "Learning curves: No trial reported two values" in parsed.text
+    assert "Learning curves: No trial reported two or more values" in parsed.text
     rows = re.findall(r"out of memory", parsed.text)
     assert len(rows) == 2
 
 
-def test_the_page_needs_nothing_else(parsed):
+def test_the_page_loads_nothing(parsed):
     addresses = [
         value
         for _, attributes in parsed.tags
@@ -102,10 +109,10 @@ def test_a_configuration_can_be_copied():
     optimizer = Optimizer(space, "$9")
     trial = optimizer.ask()
     settings = optimizer._settings
-    told = copies(settings, trial)
-    assert ast.literal_eval(told["Python"]) == trial.params
-    assert json.loads(told["JSON"]) == trial.params
-    assert shlex.split(told["command line"]) == [f"--{k}={v}" for k, v in trial.params.items()]
+    copied = copies(settings, trial)
+    assert ast.literal_eval(copied["Python"]) == trial.params
+    assert json.loads(copied["JSON"]) == trial.params
+    assert shlex.split(copied["command line"]) == [f"--{k}={v}" for k, v in trial.params.items()]
     command = ("python", "t.py", "--n", "{n}", "--name={name?}", "--z={z?}")
     tuned = replace(settings, command=command)
     name, n = trial.params["name"], trial.params["n"]
@@ -114,7 +121,7 @@ def test_a_configuration_can_be_copied():
     ]
 
 
-def test_a_thousand_trials_fit_in_a_mail():
+def test_a_report_of_a_thousand_trials_is_small_enough_for_an_email():
     optimizer = Optimizer(
         {"x": Float(0, 1), "kind": Categorical(["a", "b", "c"])}, "$1e6", policy=Random()
     )
@@ -125,7 +132,7 @@ def test_a_thousand_trials_fit_in_a_mail():
     optimizer.import_trials(rows)
     settings, state = seen(optimizer)
     trials = []
-    for trial in state.history:  # as if they had been chosen here
+    for trial in state.history:  # as if this study had suggested them
         run = replace(trial.run, asked_at=trial.number, told_at=trial.number + 1)
         trials.append(replace(trial, because="drawn uniformly", origin="suggested", run=run))
     made = page({"many": (settings, replace(state, history=History(tuple(trials))))})
@@ -142,15 +149,15 @@ def test_several_studies_are_compared(run):
     assert {each.get("id") for each in parsed.named("section")} == {"study-0", "study-1"}
 
 
-def test_a_study_without_anything(tmp_path):
+def test_a_study_without_trials():
     for made in (Optimizer({"x": Float(0, 1)}), Optimizer({"x": Float(0, 1)}, "$5")):
         parsed = Parsed(page({"new": tuple(seen(made))}))
         assert "No trial returned a value yet." in parsed.text
         assert "No trial has ended yet." in parsed.text
-        assert "no model can say yet" in parsed.text
+        assert "there is no model yet" in parsed.text
 
 
-def test_failures_only():
+def test_a_study_with_failures_only():
     optimizer = Optimizer({"x": Float(0, 1)}, "$50")
     for _ in range(4):
         optimizer.tell(optimizer.ask(), failed="Traceback\n  no\nValueError: <b>no</b>", cost=1.0)
@@ -159,7 +166,7 @@ def test_failures_only():
     assert "ValueError: <b>no</b>" in parsed.text
 
 
-def test_what_cannot_be_drawn_says_so_in_its_place(run, monkeypatch):
+def test_a_figure_that_cannot_be_drawn_gives_the_reason(run, monkeypatch):
     def refuse(*_):
         raise InvalidInput("The <cost> cannot be learnt from.")
 
@@ -167,7 +174,11 @@ def test_what_cannot_be_drawn_says_so_in_its_place(run, monkeypatch):
         monkeypatch.setattr(f"farthing.view.figures.{name}", refuse)
     monkeypatch.setattr("farthing.view.report.parts.drivers_of", refuse)
     parsed = Parsed(page({"odd": tuple(run)}))
-    for title in ("Predicted against paid", "Is going on worth it?", "What drives value and cost"):
+    for title in (
+        "Predicted and actual cost",
+        "Is another trial worth its cost?",
+        "Which parameters drive value and cost",
+    ):
         assert f"{title}: The <cost> cannot be learnt from." in parsed.text
     drawn = [each["data-figure"] for each in parsed.named("figure")]
     assert {"curve", "money", "pareto"} <= set(drawn)
@@ -191,9 +202,9 @@ def hostile():
         else:
             optimizer.tell(trial, 1.0 / (k + 1), cost=1.0 + k)
     settings, state = seen(optimizer)
-    progress = ({"step": 1, "value": float("nan")}, {"step": "\u202e", "value": "<b>"})
+    reports = ({"step": 1, "value": float("nan")}, {"step": "\u202e", "value": "<b>"})
     trial = state.history[0]
-    odd = replace(trial, run=replace(trial.run, reports=progress, worker="<i>w</i>"))
+    odd = replace(trial, run=replace(trial.run, reports=reports, worker="<i>w</i>"))
     return settings, replace(state, history=state.history.replacing(odd))
 
 
@@ -209,11 +220,11 @@ def test_nothing_in_a_study_becomes_markup(hostile):
     events = [n for _, attributes in parsed.tags for n in attributes if n.startswith("on")]
     assert events == []
     assert "style" not in {n for _, attributes in parsed.tags for n in attributes}
-    assert "<script>alert(1)</script>" in parsed.text  # to be read, not run
+    assert "<script>alert(1)</script>" in parsed.text  # as text
     assert "too long to show here" in made or "alert(2)" in parsed.text
     small = Parsed(card("<b>", *hostile))
     assert not {tag for tag, _ in small.tags} & {"b", "img", "script"}
-    assert len(in_words(report_facts("x", *hostile))) > 50
+    assert len(report_text(report_facts("x", *hostile))) > 50
 
 
 # ── in a study ─────────────────────────────────────────────────────────────────────────────────
@@ -229,7 +240,7 @@ def study(tmp_path):
     made.close()
 
 
-def test_a_study_shows_itself(study, tmp_path):
+def test_a_study_has_figures_and_a_report(study, tmp_path):
     assert study.plot.values.curve().panels
     written = study.report(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text("utf-8") == written
@@ -241,12 +252,12 @@ def test_a_summary_is_plain_values_and_prints_as_text(study):
     summary = study.summary()
     assert json.loads(json.dumps(summary)) == summary
     text = str(summary)
-    assert text.startswith("study:   svm\nstate:   it may go on: ")
+    assert text.startswith("study:   svm\nstate:   can continue: ")
     assert f"best:    {best_line(study.best)}" in text
-    assert re.search(r"^go on\?:  one more trial is expected to improve", text, re.M)
+    assert re.search(r"^next:    one more trial is expected to improve", text, re.M)
 
 
-def test_to_be_looked_at_costs_nothing(study):
+def test_reports_and_figures_cost_nothing(study):
     spent = study.ledger.spent
     study.report()
     study._repr_html_()
@@ -255,11 +266,11 @@ def test_to_be_looked_at_costs_nothing(study):
     assert study.ledger["usd"].overhead == 0
 
 
-def test_where_a_study_stands(study):
-    assert standing(*study.facts).startswith("it may go on: ")
+def test_the_status_of_a_study(study):
+    assert status_sentence(*study.facts).startswith("can continue: ")
     trial = study.ask()
-    assert standing(*study.facts) == f"running: trial {trial.number}"
+    assert status_sentence(*study.facts) == f"running: trial {trial.number}"
     study.request_stop()
-    assert standing(*study.facts) == f"running: trial {trial.number}; a stop was requested"
+    assert status_sentence(*study.facts) == f"running: trial {trial.number}; a stop was requested"
     study.tell(trial, 1.0, cost=1.0)
-    assert standing(*study.facts) == "stopped: a stop was requested"
+    assert status_sentence(*study.facts) == "stopped: a stop was requested"

@@ -1,4 +1,4 @@
-"""What a result, a trial and a study look like, in a console and in a notebook."""
+"""How results, trials and studies are displayed in a console and in a notebook."""
 
 import re
 
@@ -18,7 +18,7 @@ def untagged(html):
     return re.sub(r"<[^>]*>", " ", html)
 
 
-def test_a_table_shows_whatever_it_holds_as_text():
+def test_a_table_escapes_its_contents():
     table = html_table({"<b>": "<script>alert(1)</script> & 'x' \"y\""})
     assert "<script>" not in table
     assert "&lt;b&gt;" in table
@@ -26,7 +26,7 @@ def test_a_table_shows_whatever_it_holds_as_text():
     assert table.count("<tr>") == table.count("</tr>") == 1
 
 
-def test_a_trial_is_a_line_without_its_point():
+def test_the_repr_of_a_trial_omits_its_coordinates():
     trial = Trial(3, {"x": 0.5}, np.full(50, 0.25), "done", 1.5, {"s": 2.0}, because="why")
     assert repr(trial) == (
         "Trial(number=3, state='done', value=1.5, params={'x': 0.5}, cost={'s': 2.0})"
@@ -38,13 +38,13 @@ def test_a_trial_is_a_line_without_its_point():
     assert "why" in trial._repr_html_()
 
 
-def test_a_history_says_how_many():
+def test_the_repr_of_a_history_counts_trials_by_state():
     trials = [Trial(i, {}, np.zeros(1), "done" if i else "failed") for i in range(4)]
     assert repr(History(tuple(trials))) == "<History of 4 trials: 1 failed, 3 done>"
     assert repr(History()) == "<History: none>"
 
 
-def test_a_result_is_a_few_lines_however_many_trials():
+def test_the_repr_of_a_result_is_short_for_any_number_of_trials():
     result = minimize(lambda p: p["x"], SPACE, "40 trials", policy=Random())
     assert len(repr(result).splitlines()) == 3
     assert len(repr(result)) < 400
@@ -54,7 +54,7 @@ def test_a_result_is_a_few_lines_however_many_trials():
 
 
 @pytest.mark.parametrize("ends", ["budget", "failures"])
-def test_a_result_of_nothing_names_the_reason(ends):
+def test_a_result_without_values_names_the_reason(ends):
     def fails(params):
         raise ValueError("a <wrong> value")
 
@@ -70,9 +70,9 @@ def test_a_result_of_nothing_names_the_reason(ends):
         _ = result.best.params
 
 
-def test_a_result_of_no_trial():
+def test_a_result_without_trials():
     result = minimize(lambda p: Outcome(1.0, cost=1.0), SPACE, 1e-300, cost=lambda p: 1.0)
-    with pytest.raises(NothingFound, match=r"There is no best trial \(none was made\)"):
+    with pytest.raises(NothingFound, match=r"There is no best trial \(no trial was started\)"):
         _ = result.best
 
 
@@ -90,7 +90,7 @@ def test_a_study_in_a_console_and_in_a_notebook(tmp_path):
     study.close()
 
 
-def test_a_study_whose_database_is_gone_has_a_repr(tmp_path):
+def test_a_study_has_a_repr_after_its_database_was_deleted(tmp_path):
     study = Study.create(tmp_path / "a.db", name="a", space=SPACE)
     study.close()
     (tmp_path / "a.db").unlink()

@@ -1,4 +1,4 @@
-"""Facts: plain values of a study and of a trial, and that a trial's past does not change."""
+"""Facts about a study and a trial as plain values; later trials change no explanation."""
 
 import json
 import math
@@ -47,7 +47,7 @@ def play(optimizer, count, *, sign=1.0, f=bowl):
 
 
 def explain(optimizer, number):
-    return explanation(optimizer._settings, optimizer._memory.look(), number)
+    return explanation(optimizer._settings, optimizer._store.look(), number)
 
 
 def result_of(optimizer, reason="enough"):
@@ -56,7 +56,7 @@ def result_of(optimizer, reason="enough"):
 
 
 def unchanged(before, after):
-    """What was known when a trial was asked."""
+    """Assert that what was known when a trial was suggested is the same."""
     ended = {"state", "value", "cost", "improved_by", "error"}
     assert before.keys() == after.keys()
     for name in before.keys() - ended:
@@ -66,7 +66,7 @@ def unchanged(before, after):
 # ── a study ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_summary_says_what_was_spent_and_what_is_running():
+def test_a_summary_has_the_spending_and_the_running_trials():
     optimizer = make({"usd": 10, "trials": 9}, policy=Random())
     play(optimizer, 2)
     optimizer.tell(optimizer.ask(), failed="why", cost=0.5)
@@ -92,9 +92,9 @@ def test_a_summary_says_what_was_spent_and_what_is_running():
     assert (ended["state"], ended["stop_kind"]) == ("enough", "rule")
 
 
-def test_a_summary_of_nothing_and_without_a_limit():
+def test_a_summary_without_trials_and_without_a_limit():
     facts = summary("", result_of(make(None, policy=EI()), "it has not ended"))
-    assert json.loads(json.dumps(facts)) == facts  # no Infinity, which JSON does not know
+    assert json.loads(json.dumps(facts)) == facts  # JSON has no Infinity
     assert (facts["best"], facts["trials"], facts["running"]) == (None, {}, [])
     account = facts["budget"]["cost"]
     assert (account["limit"], account["left"], account["spent"]) == (None, None, 0.0)
@@ -119,9 +119,9 @@ def test_a_result_as_text(monkeypatch):
     optimizer = make("60s, 9 trials", policy=Random())
     empty = str(result_of(optimizer, "interrupted")).splitlines()
     assert empty[:2] == ["stopped: interrupted", "best:    no trial returned a value"]
-    # Thinking is charged from the first verdict on, so what was spent is only shaped.
+    # Overhead is charged from the first verdict on, so the test only checks the form.
     assert empty[2].startswith("spent:   ")
-    assert empty[2].endswith(" of it thinking; 0 trials")
+    assert empty[2].endswith(" of it overhead; 0 trials")
     trial = optimizer.ask()
     optimizer.tell(trial, 0.25, cost=12.5)
     optimizer.tell(optimizer.ask(), failed="why", cost=1.5)
@@ -130,14 +130,14 @@ def test_a_result_as_text(monkeypatch):
     assert lines[0] == "stopped: the budget is spent"
     assert lines[1].startswith("best:    0.25 (trial 0) at a=")
     assert "14.0 s of 1 m 00 s, 2 of 9 trials" in lines[2]
-    assert lines[2].endswith("of it thinking; 2 trials (1 done, 1 failed)")
+    assert lines[2].endswith("of it overhead; 2 trials (1 done, 1 failed)")
     dollars = make(policy=Random())
     dollars.tell(dollars.ask(), 1.0, cost=0.5)
     assert "spent:   $0.50 of $10.00; 1 trial (1 done); " in str(result_of(dollars))
     assert "spent:   nothing; 0 trials" in str(result_of(make(None, policy=EI())))
 
 
-def test_a_result_has_what_was_spent_and_a_frame():
+def test_a_result_has_its_spending_and_a_data_frame():
     optimizer = make(policy=Random())
     play(optimizer, 3)
     result = result_of(optimizer)
@@ -150,7 +150,7 @@ def test_a_result_has_what_was_spent_and_a_frame():
 # ── a trial ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_before_any_model_there_is_no_promise():
+def test_without_a_model_there_is_no_expected_improvement():
     optimizer = make()
     play(optimizer, 1)
     facts = explain(optimizer, 0)
@@ -174,7 +174,7 @@ def test_before_any_model_there_is_no_promise():
     ],
     ids=["minimize", "maximize", "noisy", "several", "trials", "unlimited"],
 )
-def test_with_a_model_a_trial_has_its_place_among_others(budget, settings):
+def test_with_a_model_a_trial_is_compared_with_other_points(budget, settings):
     optimizer = make(budget, **settings)
     sign = -1.0 if settings.get("direction") == "maximize" else 1.0
     play(optimizer, 6, sign=sign)
@@ -195,9 +195,9 @@ def test_with_a_model_a_trial_has_its_place_among_others(budget, settings):
     better = facts["best_before"] - sign * 0.125
     cost = dict.fromkeys(optimizer._settings.cost_resources, 0.5)
     optimizer.tell(running, better, cost=cost)
-    told = explain(optimizer, running.number)
-    assert told["improved_by"] == pytest.approx(0.125)
-    unchanged(facts, told)
+    ended = explain(optimizer, running.number)
+    assert ended["improved_by"] == pytest.approx(0.125)
+    unchanged(facts, ended)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -217,8 +217,8 @@ def test_the_front_by_comparing_every_pair(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_exponents_that_support_a_choice_have_no_end_where_nothing_is_cheaper(seed):
-    """EI / c^alpha chooses it for alpha from the one to the other."""
+def test_the_range_of_exponents_is_open_only_for_the_cheapest_point(seed):
+    """EI / c^alpha selects the point for every alpha in the range."""
     belief = random_pool(np.random.default_rng(seed))
     log_improvement = log_ei(belief.objective.mean, belief.objective.std, 2.6)
     log_cost = belief.cost["cost"].mean
@@ -235,10 +235,10 @@ def test_the_exponents_that_support_a_choice_have_no_end_where_nothing_is_cheape
     assert len(ends) > 1
 
 
-def test_what_was_left_when_a_trial_was_asked_is_what_was_paid_less():
+def test_the_spending_before_a_trial_is_the_cost_of_earlier_trials():
     optimizer = make("$10", policy=Random())
     play(optimizer, 4)
-    state = optimizer._memory.look()
+    state = optimizer._store.look()
     paid = [price(trial.params) for trial in optimizer.history]
     for trial in optimizer.history:
         spent = _ledger_before(state, trial)["usd"].spent
@@ -263,7 +263,7 @@ def test_two_directions_are_explained_alike():
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
-def test_what_came_later_changes_no_explanation(direction):
+def test_later_trials_change_no_explanation(direction):
     optimizer = make(direction=direction, policy=EIPerCost())
     sign = -1.0 if direction == "maximize" else 1.0
     play(optimizer, 6, sign=sign)
@@ -278,14 +278,14 @@ def test_what_came_later_changes_no_explanation(direction):
     optimizer.add({"a": 2.5, "k": 3}, sign * 0.001, cost=0.125)
     for facts, number in zip(then, (6, 7), strict=True):
         unchanged(facts, explain(optimizer, number))
-    # The test sees something only if what came later would make a difference.
+    # The test can only fail if later trials would make a difference.
     assert explain(optimizer, 11)["expected_improvement"] != then[0]["expected_improvement"]
 
 
-def test_what_was_paid_elsewhere_is_no_part_of_what_was_spent_then():
-    """Evaluations from elsewhere have costs, of which the ledger knows nothing."""
+def test_costs_of_external_trials_are_not_part_of_the_spending():
+    """Imported trials have costs that the ledger does not contain."""
     source = make(policy=Random())
-    play(source, 8, f=lambda params: 1 / params["k"])  # what is dear is better
+    play(source, 8, f=lambda params: 1 / params["k"])  # expensive points are better
     optimizer = make("$1")
     optimizer.import_trials([row(trial) for trial in source.history])
     optimizer.add({"a": 2.25, "k": 9}, running=True)
@@ -299,7 +299,7 @@ def test_what_was_paid_elsewhere_is_no_part_of_what_was_spent_then():
     assert optimizer.ledger.spent == 0.875
 
 
-def test_there_must_be_such_a_trial():
+def test_an_unknown_trial_is_an_error():
     optimizer = make()
     with pytest.raises(InvalidInput, match="no trial 0: the study has none yet"):
         explain(optimizer, 0)
@@ -309,12 +309,12 @@ def test_there_must_be_such_a_trial():
             explain(optimizer, number)
 
 
-def test_a_promise_is_the_improvement_that_the_model_expects():
-    """Against a slow integral of the same posterior."""
+def test_the_expected_improvement_is_that_of_the_model():
+    """Compare with a numerical integral over the same posterior."""
     optimizer = make("40 trials", policy=EI())
     play(optimizer, 6)
     trial = optimizer.ask()
-    state = optimizer._memory.look()
+    state = optimizer._store.look()
     facts = explain(optimizer, trial.number)
     belief = believed(optimizer._settings, State(state.ledger, History(state.history.trials[:6])))
     mean, std = (part[0] for part in belief.objective.at(trial.x[None]))
@@ -325,7 +325,7 @@ def test_a_promise_is_the_improvement_that_the_model_expects():
     assert facts["expected_improvement"] == pytest.approx(expected, rel=1e-4)
 
 
-def test_seconds_are_those_of_the_account_where_there_is_one():
+def test_the_times_are_those_of_the_account_of_seconds_if_there_is_one():
     account = State(
         Ledger.of(Budget("60s")).charge(None, {"s": 7.0}), elapsed_s=9.0, overhead_s=4.0
     )

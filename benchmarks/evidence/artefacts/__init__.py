@@ -5,16 +5,16 @@ from benchmarks.evidence.artefacts import (
     carbo_batches,
     comparison,
     cost_models,
-    first_euro,
     pareto,
     realtime,
     rollout,
+    start_and_overrun,
     stopping,
 )
 
 ARTEFACTS = (
     *comparison.ARTEFACTS,
-    *first_euro.ARTEFACTS,
+    *start_and_overrun.ARTEFACTS,
     *realtime.ARTEFACTS,
     *carbo.ARTEFACTS,
     *carbo_batches.ARTEFACTS,

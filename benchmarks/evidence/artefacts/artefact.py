@@ -1,7 +1,7 @@
-"""What the evidence is made of: a table, a figure and a verdict, from kept numbers.
+"""An artefact: a table, a figure and a verdict from kept numbers.
 
-`compute` does the work (replays that are kept are not run again) and returns plain JSON; `draw` and
-`table` and `verdict` read nothing but that, so `make evidence` needs no replays and no data.
+`compute` runs the replays that are not kept yet and returns plain JSON. `draw`, `table` and
+`verdict` read only this JSON, so that `make evidence` needs no replays and no data.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from benchmarks.speed.suggestions import commit, cpu_model
 
@@ -27,18 +27,22 @@ REPO = Path(__file__).resolve().parents[3]
 RESULTS = REPO / "benchmarks" / "results"
 PICTURES = REPO / "docs" / "evidence"
 
+# Old names that kept results contain, and what they are called now. The key of a problem stays,
+# because seeds are derived from it (`replay.seed_of`).
+RENAMED = {"dear-optimum": "expensive-optimum", "Choose": "AutoCost"}
+
 
 @dataclass(frozen=True)
 class Settings:
-    """How much to run, and with what."""
+    """Options of a computation."""
 
     seeds: int | None = None  # None: the artefact's own number
     jobs: int = 2
     quick: bool = False  # a smoke test: the smallest run that exercises every step
     data: str | None = None
     budgets: tuple[float, ...] | None = None  # None: the artefact's own
-    more: bool = True  # False: from the runs that are kept, however many
-    any_source: bool = False  # whether the comparisons take runs that another source of ours made
+    more: bool = True  # False: use the kept runs only
+    any_source: bool = False  # whether comparisons use farthing's runs of other source versions
 
     def count(self, usual: int, quick: int = 2) -> int:
         """Seeds to run."""
@@ -54,9 +58,9 @@ class Artefact:
         claim: what the paper shows with it, or the question it answers.
         compute: settings -> the numbers.
         table: the numbers -> Markdown.
-        verdict: the numbers -> one sentence, whichever way it falls.
+        verdict: the numbers -> one sentence with the outcome.
         draw: the numbers -> a figure.
-        seeds: as many as are planned; None where nothing is random, or one run is looked into.
+        seeds: the planned number; None if nothing is random or a single run is examined.
     """
 
     name: str
@@ -69,7 +73,7 @@ class Artefact:
 
 
 def run(artefact: Artefact, settings: Settings, folder: Path = RESULTS) -> Path:
-    """Compute, keep, draw; returns the file of numbers."""
+    """Compute and keep the numbers; returns their file."""
     numbers = artefact.compute(settings)
     kept = {"about": about(settings), "numbers": numbers}
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,8 +82,16 @@ def run(artefact: Artefact, settings: Settings, folder: Path = RESULTS) -> Path:
     return path
 
 
+def read(path: Path) -> Json:
+    """The kept file of an artefact, with the present names."""
+    text = path.read_text()
+    for old, new in RENAMED.items():
+        text = text.replace(old, new)
+    return cast(Json, json.loads(text))
+
+
 def about(settings: Settings) -> Json:
-    """When, with what and on what."""
+    """Date, versions, machine and options of a computation."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),
@@ -88,7 +100,7 @@ def about(settings: Settings) -> Json:
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "quick": settings.quick,
-        "seeds": settings.seeds,  # None: as many as planned
+        "seeds": settings.seeds,  # None: the planned number
         "kept_only": not settings.more,
     }
 
@@ -134,7 +146,7 @@ STYLE = {
 
 
 def colour(method: str) -> str:
-    """A method's colour; unknown ones take theirs from a fixed cycle by name."""
+    """A method's colour; other methods take one from a fixed cycle, by name."""
     cycle = ("#56b4e9", "#f0e442", "#8c564b", "#17becf", "#bcbd22", "#9467bd", "#e377c2", "#2ca02c")
     return COLOURS.get(method) or cycle[sum(method.encode()) % len(cycle)]
 

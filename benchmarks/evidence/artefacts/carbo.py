@@ -2,7 +2,7 @@
 
 Twenty problems: five models on four data sets, recorded by benchmarks/evidence/recorder.py and made
 continuous by a surrogate. The budget of each is 60 mean costs (the paper's seconds are those of its
-machines). All methods start alike. Batches (carbo_batches.py) are part of tables 1 and 2. Errors
+machines). All methods have the same initial design. Batches (carbo_batches.py) are part of tables 1 and 2. Errors
 that differ by less than one test row (2e-4) are equal.
 """
 
@@ -77,7 +77,7 @@ def replays(
 
 
 def budget_of(problem: str, mean_costs: float = MEAN_COSTS) -> float:
-    """So many mean costs, in typical ones."""
+    """`mean_costs` mean costs, in typical costs."""
     box = load(problem)
     return float(f"{mean_costs * box.mean_cost / box.typical_cost:.6g}")
 
@@ -149,10 +149,10 @@ def _draw_distributions(kept: Json) -> Figure:
     return figure
 
 
-# ── figures 2 and 11: EI against EIpu (and EI-cool) where the optimum is dear ─────────────────
+# ── figures 2 and 11: EI against EIpu (and EI-cool) where the optimum is expensive ───────────────
 
 
-def _dearest_knn(runs: Mapping[Job, Run]) -> str:
+def _shown_knn(runs: Mapping[Job, Run]) -> str:
     """The KNN problem of w2a, as in figure 1, or the only one there is."""
     there = sorted({job.problem for job in runs})
     return next((name for name in there if name.endswith("w2a")), there[0])
@@ -160,7 +160,7 @@ def _dearest_knn(runs: Mapping[Job, Run]) -> str:
 
 def _knn(settings: Settings, methods: Sequence[str]) -> Json:
     runs = replays(problems("knn"), methods, settings)
-    shown = _dearest_knn(runs)
+    shown = _shown_knn(runs)
     together = by_method(runs, shown)
     everything = [run for part in together.values() for run in part]
     best = min(everything, key=lambda run: np.nanmin(clock_and_values(run)[1]))
@@ -212,7 +212,7 @@ def _knn_table(kept: Json) -> str:
                 _final(kept["normalised"][method]["mean"]),
             ]
         )
-    header = ("method", "median final error", "evaluations", "median cost (s)", "dear share")
+    header = ("method", "median final error", "evaluations", "median cost (s)", "share above the mean cost")
     return markdown((*header, "normalised, all KNN"), rows)
 
 
@@ -271,7 +271,7 @@ def _figure_11_verdict(kept: Json) -> str:
     )
 
 
-# ── figures 3 and 12: what is paid when ────────────────────────────────────────────────────────
+# ── figures 3 and 12: costs over the run ──────────────────────────────────────────────────────
 
 
 def _schedule(names: Sequence[str], settings: Settings) -> Json:
@@ -331,7 +331,7 @@ def _schedule_verdict(kept: Json) -> str:
         later.append((short_name(problem), growth["CArBO"] > max(growth["EI"], growth["EIpu"])))
     yes = [problem for problem, holds in later if holds]
     return (
-        f"CArBO's evaluations grow dearer from the first to the last third more than those of "
+        f"The cost of CArBO's evaluations rises from the first to the last third more than that of "
         f"EI and EIpu on {len(yes)} of {len(later)} problems ({', '.join(yes) or 'none'})."
     )
 
@@ -357,13 +357,13 @@ def _draw_schedule(kept: Json) -> Figure:
 
 # ── figure 4: two designs of the same cost ─────────────────────────────────────────────────────
 
-SPANS = (3.0, 20.0, 400.0)  # dearest over cheapest point; the paper does not give its cost function
+SPANS = (3.0, 20.0, 400.0)  # highest over lowest cost; the paper does not give its cost function
 VARIANTS = {"Algorithm 1": False, "greedy by fill per cost": True}
 GRID = np.array([[0.25, 0.25], [0.25, 0.75], [0.75, 0.25], [0.75, 0.75]])
 
 
 def _square_cost(span: float) -> Any:
-    """span^((x + y) / 2) on the unit square: dearer towards one corner."""
+    """span^((x + y) / 2) on the unit square: more expensive towards one corner."""
     return lambda params: float(span ** ((params["x"] + params["y"]) / 2))
 
 
@@ -397,7 +397,7 @@ def _design_table(kept: Json) -> str:
         for name in ("grid", *VARIANTS):
             design = np.array(kept["grid"] if name == "grid" else part[name])
             rows.append([span, name, len(design), *_fill(design)])
-    header = ("dearest / cheapest", "design", "points", "fill distance", "mean distance")
+    header = ("highest / lowest cost", "design", "points", "fill distance", "mean distance")
     return markdown(header, rows)
 
 
@@ -417,7 +417,7 @@ def _design_verdict(kept: Json) -> str:
     spans = ", ".join(kept["spans"])
     return (
         f"For the price of a grid of {len(kept['grid'])} points, with costs that span {spans}: "
-        f"{'; '.join(said)}. What is very dear is left out."
+        f"{'; '.join(said)}. Very expensive points are left out."
     )
 
 
@@ -833,8 +833,8 @@ def _parts_verdict(kept: Json) -> str:
     more = _mean_difference(design, cooling)
     side = _side(more, "the design brings more", "cooling brings more")
     return (
-        f"In the mean of {kept['seeds']} seeds EI ends at {finals['EI'].mean():.4f}; the cheap "
-        f"cover alone brings {design.mean():+.4f}, cooling then {cooling.mean():+.4f}; the "
+        f"In the mean of {kept['seeds']} seeds EI ends at {finals['EI'].mean():.4f}; the initial "
+        f"design alone brings {design.mean():+.4f}, cooling then {cooling.mean():+.4f}; the "
         f"difference is {more[0]:+.4f} [{more[1]:+.4f}, {more[2]:+.4f}]: {side}."
     )
 
@@ -861,7 +861,7 @@ ARTEFACTS = (
     ),
     Artefact(
         "carbo-figure-2",
-        "dividing by cost hurts where the optimum is dear: EIpu against EI on KNN",
+        "dividing by cost hurts where the optimum is expensive: EIpu against EI on KNN",
         _of_knn(("EI", "EIpu")),
         _knn_table,
         _figure_2_verdict,
@@ -870,7 +870,7 @@ ARTEFACTS = (
     ),
     Artefact(
         "carbo-figure-3",
-        "CArBO evaluates cheap points early and dear ones late (an SVM problem)",
+        "CArBO evaluates cheap points early and expensive ones late (an SVM problem)",
         _of_schedule("svm-w2a"),
         _schedule_table,
         _schedule_verdict,
@@ -923,7 +923,7 @@ ARTEFACTS = (
     ),
     Artefact(
         "carbo-figure-12",
-        "CArBO evaluates cheap points early and dear ones late (five models on a3a)",
+        "CArBO evaluates cheap points early and expensive ones late (five models on a3a)",
         _of_schedule("-a3a"),
         _schedule_table,
         _schedule_verdict,
@@ -936,7 +936,7 @@ ARTEFACTS = (
 SURROGATES = (
     Artefact(
         "carbo-surrogates",
-        "whether tables 1 and 2 depend on the surrogate that our own kind of model made",
+        "whether tables 1 and 2 depend on the Gaussian-process surrogate",
         _kinds,
         _kinds_table,
         _kinds_verdict,

@@ -1,6 +1,6 @@
 """CArBO's batches: figure 6, and the batches of 3, 7 and 11 of tables 1 and 2.
 
-Batches are synchronous, and the budget is of the time that passes: of each batch its dearest
+Batches are synchronous, and the budget is of the time that passes: of each batch its longest
 evaluation. In the tables it is the same for every size, 60 mean costs, so that a larger batch has
 more evaluations. In figure 6 it is divided by the size, so that every size has as much of all
 machines together (idle ones count): the paper's 2400, 1200, ..., 150 seconds.
@@ -133,7 +133,7 @@ def _scaling_table(kept: Json) -> str:
     header = ("batch", "time (s)", "evaluations", "machines busy", "median final error")
     return markdown((*header, "mean loss against batch 1"), rows) + (
         f"\n\n{short_name(kept['problem'])}, {kept['seeds']} seeds, {kept['compute']:g} mean costs "
-        "of all machines together. A batch waits for its dearest evaluation: the rest is idle."
+        "of all machines together. A batch waits for its longest evaluation; the other machines are idle."
     )
 
 
@@ -221,7 +221,7 @@ def _batch_errors(kept: Json) -> str:
     return _joined(
         markdown(header, rows),
         "Batches: median final error (and evaluations) after the same time as above, of which a "
-        f"batch takes that of its dearest evaluation. Seeds: {counts}. Bold: the lowest of its "
+        f"batch takes that of its longest evaluation. Seeds: {counts}. Bold: the lowest of its "
         "batch size, or within one test row of it.",
     )
 

@@ -1,11 +1,12 @@
-"""Ours among themselves (`default`), against the peers (`peers`), and told the rows (`rows-known`).
+"""farthing's policies (`default`), the default against the peers (`peers`) and with known rows.
 
-problems   the table families, priced synthetic functions and our recordings, by family
-budgets    15, 60 and 240 typical costs, each a run of its own: methods know their budget
-thinking   charged to the budget on the recordings, whose costs are seconds of such a machine
+problems   the table families, synthetic functions with costs and our recordings, by family
+budgets    15, 60 and 240 typical costs, each with separate runs, since methods know their budget
+overhead   charged to the budget on the recordings, whose costs are seconds of a similar machine
 value      best so far at 25 %, 50 % and 100 % of the budget; a crashed run has none and is counted
 chosen     leave one family out: the method of the best mean rank on the other families,
-           judged on the one it was not chosen on
+           judged on the family that was left out
+rows       `rows-known`: the default that knows the rows of a sampled table against itself without
 
 benchmarks/evidence/artefacts/duels.py has the ranks, the duels and their intervals.
 """
@@ -33,7 +34,7 @@ BUDGETS = (15.0, 60.0, 240.0)  # typical costs
 SEEDS = 10
 COST_MODEL_SEEDS = 4
 SUITE = "tables"
-DEFAULT = "PBGI"  # what the Optimizer does when only a budget is given; a test holds it to that
+DEFAULT = "PBGI"  # the Optimizer's policy if only a budget is given; a test checks this
 OURS = (
     "random",
     "EI",
@@ -65,7 +66,7 @@ RECORDINGS = (
     "xgboost/xgboost-satimage-p",
     "xgboost/xgboost-openml_1489_phoneme-sp",
 )
-SLOW = ("ax", "botorch-logei", "hebo", "neps-cooling", "skopt-eips")  # a second a suggestion
+SLOW = ("ax", "botorch-logei", "hebo", "neps-cooling", "skopt-eips")  # about a second per suggestion
 SLOW_SEEDS = 5
 SLOW_PROBLEMS = (
     "deepar/electricity",
@@ -75,14 +76,14 @@ SLOW_PROBLEMS = (
     "ongrid/svm",
     "yahpo_rbv2_xgboost/6_t10",
 )
-ENOUGH_GROUPS = 4  # of a family before it counts like the others
-NOISE = 0.05  # p of a sign test over the seeds of a problem, above which it says nothing
-ENOUGH = 3  # seeds of a peer on a problem before it may be called the best there
-GOAL = 0.6  # of what the best peer paid for its final value: what the default should pay for it
+ENOUGH_GROUPS = 4  # a family needs to be ranked
+NOISE = 0.05  # significance level of the sign test over the seeds of a problem
+ENOUGH = 3  # seeds a peer needs on a problem to count as the best one
+GOAL = 0.6  # the default should pay this share of the best peer's cost of its final value
 
 
 def problems(most: int, settings: Settings) -> list[str]:
-    """So many tables of each family, and as many for each two of the other problems."""
+    """At most `most` tables of each family, and the same share of the other problems."""
     if settings.quick:
         return [*tables.names(most=1)[:1], SYNTHETIC[0]]
     share = most / 3
@@ -101,7 +102,7 @@ def jobs_of(
     seeds: int | None = None,
     rows: bool = False,
 ) -> list[Job]:
-    """Seed by seed and budget by budget, so that what is there at any time is even."""
+    """Seed by seed and budget by budget, so that an unfinished set of runs is balanced."""
     names = list(names)
     budgets = BUDGETS[:1] if settings.quick else settings.budgets or BUDGETS
     return [
@@ -127,7 +128,7 @@ def _runs(jobs: Iterable[Job], settings: Settings) -> dict[Job, Run]:
 def finals_of(runs: Mapping[Job, Run]) -> Json:
     """{budget: {problem: {method: {seed: [best at each share]}}}} of the runs that did not crash.
 
-    A run whose method was told the rows is that of `method (rows)`.
+    A method that knows the rows of the table is `method (rows)`.
     """
     found: Json = {}
     for job, run in runs.items():
@@ -140,7 +141,7 @@ def finals_of(runs: Mapping[Job, Run]) -> Json:
 
 
 def counted(runs: Mapping[Job, Run], planned: Iterable[Job]) -> Json:
-    """{method: how many runs were planned, are there, crashed, were given up or cut at `most`}."""
+    """{method: numbers of runs planned, complete, crashed, too slow, and cut at `most`}."""
     found: Json = {}
     for job in planned:
         entry = found.setdefault(
@@ -157,19 +158,19 @@ def counted(runs: Mapping[Job, Run], planned: Iterable[Job]) -> Json:
 
 
 def _sources(runs: Mapping[Job, Run]) -> list[str]:
-    """The sources of ours that made the runs; "" where nobody wrote it down."""
+    """The source marks of farthing's runs; "" for runs without a mark."""
     ours = {r.versions.get("source", "") for j, r in runs.items() if j.method not in peers.NAMES}
     return sorted(ours)
 
 
-def _said(counts: Mapping[str, Mapping[str, int]], sources: Sequence[str]) -> str:
+def _counts_text(counts: Mapping[str, Mapping[str, int]], sources: Sequence[str]) -> str:
     total = {k: sum(c[k] for c in counts.values()) for k in ("planned", "runs", "crashed", "cut")}
     text = (
-        f"{total['runs']:,} of {total['planned']:,} planned runs are there; {total['crashed']} "
-        f"crashed and are left out, {total['cut']} ended at the most evaluations a run may make"
+        f"{total['runs']:,} of {total['planned']:,} planned runs are complete; {total['crashed']} "
+        f"crashed and are left out, {total['cut']} ended at the maximum number of evaluations"
     )
     if len(sources) > 1:
-        text += f"; runs of {len(sources)} states of our source are together here"
+        text += f"; the runs of farthing are from {len(sources)} versions of its source"
     return text + "."
 
 
@@ -200,7 +201,7 @@ def _default(settings: Settings) -> Json:
 
 
 def choice(finals: duels.Finals, methods: Sequence[str]) -> Json:
-    """Mean ranks by budget and family, their intervals, and what each family would do to others."""
+    """Mean ranks by budget and family, their intervals, and the choice without each family."""
     every = duels.over_shares(duels.ranked(finals, methods))
     cells = {f: part for f, part in every.items() if duels.count({f: part}) >= ENOUGH_GROUPS}
     few = {f: duels.count({f: part}) for f, part in every.items() if f not in cells}
@@ -263,7 +264,7 @@ def _against_random(kept_: Json, method: str) -> dict[str, list[str]]:
 
 def _default_table(kept_: Json) -> str:
     if not kept_["budgets"]:
-        return "Not yet run: no problem has every method. " + _said(
+        return "Not yet run: no problem has every method. " + _counts_text(
             kept_["counts"], kept_["sources"]
         )
     methods, order = kept_["methods"], np.argsort(kept_["mean"])
@@ -295,10 +296,10 @@ def _default_table(kept_: Json) -> str:
     )
     return "\n\n".join(
         [
-            "Mean rank over 25, 50 and 100 % of each budget (in median costs). Ranked are groups "
-            f"of one problem, seed and budget that every method has run: {counts}. "
+            "Mean rank over 25, 50 and 100 % of each budget (in median costs), of the groups (one "
+            f"problem, seed and budget) that every method has run: {counts}. "
             + _too_few(kept_["few"])
-            + _said(kept_["counts"], kept_["sources"]),
+            + _counts_text(kept_["counts"], kept_["sources"]),
             markdown(header, rows),
             "Mean rank by family:",
             markdown(
@@ -310,7 +311,7 @@ def _default_table(kept_: Json) -> str:
             ),
             "Chosen with one family left out:",
             markdown(
-                ("left out", "chosen on the others", "its rank here", "best here", "its rank"),
+                ("left out", "chosen on the other families", "its rank here", "best here", "its rank"),
                 [
                     [p["family"], p["chosen"], f"{p['rank']:.2f}", p["best"], p["best_rank"]]
                     for p in kept_["left_out"]
@@ -322,11 +323,11 @@ def _default_table(kept_: Json) -> str:
 
 
 def _too_few(few: Mapping[str, int]) -> str:
-    """Families that do not count yet."""
+    """The families with too few groups."""
     if not few:
         return ""
     said = ", ".join(f"{family} {count}" for family, count in few.items())
-    return f"Families with fewer than {ENOUGH_GROUPS} groups do not count yet ({said}). "
+    return f"Families with fewer than {ENOUGH_GROUPS} groups are left out ({said}). "
 
 
 def _cost_model_table(kept_: Json) -> str:
@@ -336,7 +337,7 @@ def _cost_model_table(kept_: Json) -> str:
         rows.append([part["ours"], part["against"], found.duels, *map(found.text, range(3))])
     if not rows:
         return "The linear cost model against the log-GP: not yet run."
-    header = ("ours", "against", "duels", "won at 25 %", "50 %", "100 %")
+    header = ("method", "against", "duels", "won at 25 %", "50 %", "100 %")
     return "The cost model, the linear one against the log-GP:\n\n" + markdown(header, rows)
 
 
@@ -356,8 +357,8 @@ def _default_verdict(kept_: Json) -> str:
     missing = [f"{b:g}" for b in BUDGETS if f"{b:g}" not in kept_["budgets"]]
     return (
         f"The default ({DEFAULT}) has a mean rank of {mean[i]:.2f}, the best is {methods[best]}'s "
-        f"{mean[best]:.2f}; its interval meets those of {', '.join(within) or 'no other'}. "
-        f"Left-out families would choose {chosen}. Against random search the default is ahead on "
+        f"{mean[best]:.2f}; its interval overlaps those of {', '.join(within) or 'none'}. "
+        f"With one family left out, the best is {chosen}. Against random search the default is ahead on "
         f"{len(random['ahead'])} of {len(kept_['families'])} families, undecided on "
         f"{len(random['undecided'])}, behind on {len(random['behind'])}."
         + (f" Not yet run: budgets of {', '.join(missing)}." if missing else "")
@@ -401,7 +402,7 @@ def _draw_ranks(kept_: Json) -> Figure:
 
 
 def _peers(settings: Settings) -> Json:
-    """Ours are run here, each peer with the Python of its own environment; what is kept is read."""
+    """Run farthing here and each peer with the Python of its environment; read the kept runs."""
     names = problems(2, settings)
     jobs = jobs_of(names, (DEFAULT, "random"), settings)
     runs = _runs(jobs, settings)
@@ -415,11 +416,11 @@ def _peers(settings: Settings) -> Json:
         if settings.more:
             _run_the_peers(names, fast, settings.count(SEEDS), settings)
             _run_the_peers(SLOW_PROBLEMS, SLOW, few, settings)
-        theirs: dict[Job, Run] = {}
+        of_peers: dict[Job, Run] = {}
         for path in sorted(FOLDER.glob("peers*.jsonl*")):
-            theirs |= kept(path.name.partition(".")[0])
-        wanted = {*plans["fast"], *plans["slow"]}
-        runs |= {job: run for job, run in theirs.items() if job in wanted}
+            of_peers |= kept(path.name.partition(".")[0])
+        planned = {*plans["fast"], *plans["slow"]}
+        runs |= {job: run for job, run in of_peers.items() if job in planned}
     return {
         **against(runs),
         "counts": counted(runs, [*jobs, *plans["fast"], *plans["slow"]]),
@@ -452,7 +453,7 @@ def against(runs: Mapping[Job, Run]) -> Json:
                 found.setdefault(method, {})[budget] = met._asdict()
     return {
         "duels": found,
-        "thinking": {
+        "thinking": {  # the kept name of the overhead
             method: plain(
                 np.median([t for j, r in runs.items() if j.method == method for t in r.overhead])
             )[0]
@@ -480,8 +481,8 @@ def _last(cells: Sequence[float | None]) -> float:
     return np.inf if cells[-1] is None else cells[-1]
 
 
-def _judged(kept_: Json, budget: str) -> dict[str, list[str]]:
-    """The problems on which the default is ahead of random search, or behind: a sign test."""
+def against_random_by_problem(kept_: Json, budget: str) -> dict[str, list[str]]:
+    """The problems on which a sign test puts the default ahead of random search, or behind."""
     from scipy.stats import binomtest
 
     found: dict[str, list[str]] = {"ahead": [], "behind": []}
@@ -502,11 +503,11 @@ def _errors(runs: Mapping[Job, Run]) -> Json:
 
 
 def _reach(runs: Mapping[Job, Run], finals: duels.Finals) -> Json:
-    """Per budget and problem: the best peer by median final value, and what we save over it.
+    """Per budget and problem: the best peer by median final value, and the time saved over it.
 
     saved     `time_saved` over its run of the same seed; control: it over another seed of itself
-    ours      the share of the budget we need for its final value; inf is None
-    itself    the share it needs for that itself; another: another seed of it, for the same
+    ours      the share of the budget the default needs for the peer's final value; inf is None
+    itself    the share that the peer needs; another: the share that another seed of it needs
     """
     found: Json = {}
     for budget, of in finals.items():
@@ -572,7 +573,7 @@ def _peers_table(kept_: Json) -> str:
                     met.problems,
                     *map(met.text, range(len(SHARES))),
                     met.verdict(),
-                    f"{1e3 * kept_['overhead'].get(peer, float('nan')):.0f}",
+                    f"{1e3 * kept_['thinking'].get(peer, float('nan')):.0f}",
                 ]
             )
     header = (
@@ -589,8 +590,8 @@ def _peers_table(kept_: Json) -> str:
     ]
     parts = [
         markdown(header, rows),
-        f"Runs that are there: {', '.join(partly)}. Not yet run: {', '.join(not_run) or 'none'}. "
-        + _said(counts, kept_["sources"]),
+        f"Complete runs: {', '.join(partly)}. Not yet run: {', '.join(not_run) or 'none'}. "
+        + _counts_text(counts, kept_["sources"]),
         _reach_table(kept_),
     ]
     if kept_["errors"]:
@@ -610,7 +611,7 @@ def _net(kept_: Json, budget: str, what: str) -> list[float]:
 
 
 def _percent(share: float | None) -> str:
-    """A share of the budget; more than all of it is never."""
+    """A share; None is "never"."""
     return "never" if share is None else f"{100 * share:.0f} %"
 
 
@@ -631,30 +632,32 @@ def _reach_table(kept_: Json) -> str:
             )
     header = (
         *("problem", "budget", "best peer", "seeds", "time saved, median (%)"),
-        *("control (%)", "ours reaches its final at", "itself", "another seed of it"),
+        *("control (%)", "the default reaches its final value at", "itself", "another seed of it"),
     )
     return (
         "Time saved over the best peer (of those with at least "
-        f"{ENOUGH} seeds there), against that peer's own time to the worse of the two final "
-        "values; the control is another seed of that peer against itself:\n\n"
+        f"{ENOUGH} seeds on the problem), as a share of its own time to the worse of the two final "
+        "values. The control is another seed of that peer against itself. This comparison "
+        f"excludes peers with fewer than {ENOUGH} seeds on a problem and gives ties to the first "
+        "peer by name.\n\n"
         + markdown(header, rows)
         + "\n\n"
-        + _reach_said(kept_)
+        + _reach_text(kept_)
     )
 
 
-def _part_paid(by_problem: Mapping[str, Json], who: str) -> list[float]:
-    """Per problem, what they paid for the best peer's final value, of what it paid; inf: never."""
+def _relative_costs(by_problem: Mapping[str, Json], key: str) -> list[float]:
+    """Per problem, the cost of the best peer's final value relative to the peer's; inf: never."""
     return [
-        np.inf if part[who] is None else part[who] / part["itself"] for part in by_problem.values()
+        np.inf if part[key] is None else part[key] / part["itself"] for part in by_problem.values()
     ]
 
 
-def _reach_said(kept_: Json) -> str:
-    """Whether the goal is reached, and what chance alone makes of it."""
+def _reach_text(kept_: Json) -> str:
+    """Whether the goal is reached, with the control."""
     said = []
     for budget in _order(kept_["reach"]):
-        ours, another = (_part_paid(kept_["reach"][budget], who) for who in ("ours", "another"))
+        ours, another = (_relative_costs(kept_["reach"][budget], key) for key in ("ours", "another"))
         part, chance = (
             _percent(m if np.isfinite(m := float(np.median(parts))) else None)
             for parts in (ours, another)
@@ -665,11 +668,10 @@ def _reach_said(kept_: Json) -> str:
             f"that peer: {chance}, {np.isinf(another).sum()} never): {goal}"
         )
     return (
-        "What the default pays for the best peer's final value, of what that peer itself paid for "
-        f"it, in the median of the problems (goal: at most {100 * GOAL:.0f} %): {'; '.join(said)}. "
-        "The best peer is the best of all of them, chosen after the fact on each problem: what it "
-        "owes to luck nobody reaches again, as its other seeds show, least of all where a run is a "
-        "dozen evaluations."
+        "The default's cost of the best peer's final value, relative to that peer's own cost, in "
+        f"the median of the problems (goal: at most {100 * GOAL:.0f} %): {'; '.join(said)}. The "
+        "best peer is chosen after the fact on each problem, so part of its value is luck. Its "
+        "other seeds show how much, above all where a run has only a dozen evaluations."
     )
 
 
@@ -696,11 +698,11 @@ def _peers_verdict(kept_: Json) -> str:
             f"[{control[1]:.0f}, {control[2]:.0f}]) on {len(kept_['reach'][budget])} problems."
         )
     for budget in kept_["problems"]:
-        told = _judged(kept_, budget)
+        judged = against_random_by_problem(kept_, budget)
         text += (
             f" Problem by problem (sign test, 5 %) it is ahead of random search on "
-            f"{len(told['ahead'])} of {len(kept_['problems'][budget])} with {budget}, behind on "
-            f"{len(told['behind'])} ({', '.join(told['behind']) or 'none'})."
+            f"{len(judged['ahead'])} of {len(kept_['problems'][budget])} with {budget}, behind on "
+            f"{len(judged['behind'])} ({', '.join(judged['behind']) or 'none'})."
         )
     missing = [f"{b:g}" for b in BUDGETS if f"{b:g}" not in budgets]
     return text + (f" Not yet run: budgets of {', '.join(missing)}." if missing else "")
@@ -736,14 +738,14 @@ def _draw_peers(kept_: Json) -> Figure:
     return figure
 
 
-# ── told the rows ──────────────────────────────────────────────────────────────────────────────
+# ── known rows ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _rows_known(settings: Settings) -> Json:
     names = [n for n in problems(3, settings) if load(n, settings.data).table is not None]
-    told = jobs_of(names, (DEFAULT,), settings, rows=True)
-    untold = jobs_of(names, (DEFAULT,), settings)
-    runs = _runs([*told, *untold], settings)
+    known = jobs_of(names, (DEFAULT,), settings, rows=True)
+    unknown = jobs_of(names, (DEFAULT,), settings)
+    runs = _runs([*known, *unknown], settings)
     finals, name = finals_of(runs), f"{DEFAULT} (rows)"
     return {
         "duels": {
@@ -756,8 +758,8 @@ def _rows_known(settings: Settings) -> Json:
             for family in duels.ranked(finals, [name, DEFAULT])
         },
         "counts": {
-            "told": counted(runs, told)[DEFAULT],
-            "not told": counted(runs, untold)[DEFAULT],
+            "told": counted(runs, known)[DEFAULT],
+            "not told": counted(runs, unknown)[DEFAULT],
         },
         "sources": _sources(runs),
     }
@@ -772,7 +774,7 @@ def _rows_table(kept_: Json) -> str:
         ]
     ]
     header = ("where", "duels", "tables", "won at 25 % [95 %]", "50 %", "100 %")
-    return markdown(header, rows) + "\n\n" + _said(kept_["counts"], kept_["sources"])
+    return markdown(header, rows) + "\n\n" + _counts_text(kept_["counts"], kept_["sources"])
 
 
 def _rows_verdict(kept_: Json) -> str:
@@ -782,8 +784,8 @@ def _rows_verdict(kept_: Json) -> str:
         for budget, part in kept_["duels"].items()
     ]
     return (
-        f"Told the rows of a sampled table, the default ({DEFAULT}) wins against itself not told "
-        f"{'; '.join(said) or '(not yet run)'}. No comparison with others uses that."
+        f"If it knows the rows of a sampled table, the default ({DEFAULT}) wins against itself "
+        f"without them {'; '.join(said) or '(not yet run)'}. No comparison with peers uses this."
     )
 
 
@@ -802,7 +804,7 @@ def _draw_rows(kept_: Json) -> Figure:
         axis.text(101, place, f"{met.duels}", va="center", fontsize=7)
     axis.axvline(50, color="black", lw=1)
     axis.set_yticks(range(len(shown)), [what for what, _ in shown[::-1]])
-    axis.set(xlim=(0, 100), xlabel="% of duels won when told the rows, 95 % interval")
+    axis.set(xlim=(0, 100), xlabel="% of duels won with known rows, 95 % interval")
     axis.set_title("duels on the right", fontsize=8, loc="right")
     return figure
 
@@ -810,7 +812,7 @@ def _draw_rows(kept_: Json) -> Figure:
 ARTEFACTS = (
     Artefact(
         "default",
-        "what `Optimizer(space, budget=...)` should do when the user says only a budget",
+        "what `Optimizer(space, budget=...)` should do if the user gives only a budget",
         _default,
         _default_table,
         _default_verdict,
@@ -819,7 +821,7 @@ ARTEFACTS = (
     ),
     Artefact(
         "peers",
-        "our default against the tuners people use",
+        "the default of farthing against widely used tuners",
         _peers,
         _peers_table,
         _peers_verdict,
@@ -828,7 +830,7 @@ ARTEFACTS = (
     ),
     Artefact(
         "rows-known",
-        "what it is worth to be told the rows of a table that holds some configurations only",
+        "what it is worth to know the rows of a table that has only some configurations",
         _rows_known,
         _rows_table,
         _rows_verdict,

@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 COUNTS = (5, 7, 10, 15, 20, 30, 50)
-JUDGED = (5, 10, 20, 50)  # where `AutoCost` is held against the best
+JUDGED = (5, 10, 20, 50)  # where `AutoCost` is compared with the best
 WITHIN = 1.05
 UNSEEN = 400  # configurations a model is judged on, at most
 SEEDS = 10
-FRESH = 100  # first seed of figure 2: with 0 to 2 the rules of Linear and Choose were chosen
+FRESH = 100  # first seed of figure 2; seeds 0 to 2 were used to choose the rules of Linear and AutoCost
 MEASURED = ("deepar", "fcnet", "gpu_kernels", "hpobench_mlp", "nats_tss", "ongrid")
 TASKS = 8  # of tabrepo_lightgbm
 MODELS: dict[str, CostLearner] = {
@@ -67,7 +67,7 @@ MODELS: dict[str, CostLearner] = {
     "limited GP": SelectedGP(),
     "GP": LogGP(),
     "GP-LV": ResidualGP(),
-    "Choose": AutoCost(),
+    "AutoCost": AutoCost(),
 }
 COLOURS = {
     "constant": "#7f7f7f",
@@ -77,7 +77,7 @@ COLOURS = {
     "limited GP": "#56b4e9",
     "GP": "#0072b2",
     "GP-LV": "#009e73",
-    "Choose": "#000000",
+    "AutoCost": "#000000",
 }
 
 
@@ -96,7 +96,7 @@ class Priced:
 
 
 def _drawn(name: str, folder: str | None, size: int, seed: int) -> Priced:
-    """So many configurations of a table, at random."""
+    """`size` random configurations of a table."""
     problem = load(name, folder)
     rng = np.random.default_rng([seed, 7])
     space = problem.table or problem.space
@@ -208,15 +208,15 @@ def _error_table(kept: Json) -> str:
             cells.append(f"{errors[:, :, k].mean():.3f} ({low:.2f} to {high:.2f})")
         rows.append([model, *cells])
     text = markdown(header, rows)
-    text += "\n\nThe model with the lowest mean in each family, and `Choose` over it:\n\n"
+    text += "\n\nThe model with the lowest mean in each family, and `AutoCost` over it:\n\n"
     families = []
     for family, members in _families(kept).items():
         row: list[object] = [f"{family} ({len(members)})"]
         for k, n in enumerate(counts):
             if n in JUDGED:
-                means = {m: _array(kept, m)[members, :, k].mean() for m in MODELS if m != "Choose"}
+                means = {m: _array(kept, m)[members, :, k].mean() for m in MODELS if m != "AutoCost"}
                 best = min(means, key=lambda m: means[m])
-                ratio = _array(kept, "Choose")[members, :, k].mean() / means[best]
+                ratio = _array(kept, "AutoCost")[members, :, k].mean() / means[best]
                 row.append(f"{best} {means[best]:.3f}, x {ratio:.2f}")
         families.append(row)
     text += markdown(["family (problems)", *(f"n = {n}" for n in counts if n in JUDGED)], families)
@@ -228,9 +228,9 @@ def chosen_over_best(kept: Json) -> dict[int, tuple[str, float]]:
     found = {}
     for k, n in enumerate(kept["counts"]):
         if n in JUDGED:
-            means = {m: float(_array(kept, m)[:, :, k].mean()) for m in MODELS if m != "Choose"}
+            means = {m: float(_array(kept, m)[:, :, k].mean()) for m in MODELS if m != "AutoCost"}
             best = min(means, key=lambda m: means[m])
-            found[n] = (best, float(_array(kept, "Choose")[:, :, k].mean()) / means[best])
+            found[n] = (best, float(_array(kept, "AutoCost")[:, :, k].mean()) / means[best])
     return found
 
 
@@ -243,9 +243,9 @@ def _error_verdict(kept: Json) -> str:
     paper = "holds" if low["LV 3"] < low["GP"] else "does not hold"
     return (
         f"The paper's claim that linear models need fewer evaluations than a GP {paper} at "
-        f"n = {min(ratios)} ({low['LV 3']:.2f} against {low['GP']:.2f}). `Choose` is "
+        f"n = {min(ratios)} ({low['LV 3']:.2f} against {low['GP']:.2f}). `AutoCost` is "
         f"{'within 5 % of the best fixed model everywhere' if held else 'not always within 5 %'} "
-        f"(best, and `Choose` over it: {said})."
+        f"(best, and `AutoCost` over it: {said})."
     )
 
 
@@ -265,7 +265,7 @@ def _draw_errors(kept: Json) -> Figure:
                 ms=3,
                 color=COLOURS[model],
                 label=model,
-                lw=2.2 if model == "Choose" else 1.2,
+                lw=2.2 if model == "AutoCost" else 1.2,
             )
         axis.set_xlabel("evaluations")
         axis.set_title("few evaluations" if few else "all", fontsize=9)
@@ -379,7 +379,7 @@ def _transferred(settings: Settings) -> Json:
                         ):
                             errors.setdefault(kind, []).append(log_rmse(each, priced, n))
             for n in ONLINE_COUNTS:
-                for label in ("GP", "LV 3", "Choose"):
+                for label in ("GP", "LV 3", "AutoCost"):
                     found_here = errors.setdefault(f"{label} ({n})", [])
                     found_here.append(log_rmse(MODELS[label], priced, n))
         found[name] = {
@@ -400,7 +400,7 @@ def _by_kind(kept: Json) -> dict[str, dict[str, Array]]:
 
 def _transfer_table(kept: Json) -> str:
     kinds = _by_kind(kept)
-    header = ["model (bills of this problem)", *(f"{k} ({_count(v)})" for k, v in kinds.items())]
+    header = ["model (costs of this problem it has seen)", *(f"{k} ({_count(v)})" for k, v in kinds.items())]
     labels = list(dict.fromkeys(model for part in kinds.values() for model in part))
     rows = [
         [label, *(f"{part[label].mean():.2f}" if label in part else "-" for part in kinds.values())]
@@ -428,7 +428,7 @@ def _transfer_verdict(kept: Json) -> str:
     return (
         f"The best transferred model is {best.removesuffix(' (0)')}, {offline[best]:.2f}; a linear "
         f"model learnt here is better {caught} (the paper: about ten). A level learnt from five "
-        f"bills makes the naive linear model's {offline['naive linear (0)']:.2f} "
+        f"costs changes the naive linear model's {offline['naive linear (0)']:.2f} to "
         f"{means['naive linear and level (5)']:.2f}."
     )
 
@@ -457,7 +457,7 @@ ALPHAS = (0.2, 0.5, 1.0)
 
 
 def _optimised(job: tuple[str, str, float, int, int, Any]) -> Json:
-    """What the best found and all that was paid came to."""
+    """The best value and the total cost of a run."""
     name, _, alpha, seed, evaluations, learner = job
     problem = load(f"xgboost/{name}")
     optimizer = Optimizer(
@@ -485,7 +485,7 @@ def _tradeoffs(settings: Settings) -> Json:
     for name in names[: 2 if settings.quick else BO_PROBLEMS]:
         here = {key: value for key, value in meta[name].items() if key != "kind"}
         transfer = Transfer(_earlier(name, names, meta), here=here, task="task")
-        learners = {"GP": LogGP(), "linear": Linear(), "transfer": transfer, "Choose": AutoCost()}
+        learners = {"GP": LogGP(), "linear": Linear(), "transfer": transfer, "AutoCost": AutoCost()}
         for seed in range(settings.count(BO_SEEDS, quick=1)):
             jobs.append((name, "EI", 0.0, seed, evaluations, None))
             jobs += [
@@ -540,7 +540,7 @@ def _draw_tradeoffs(kept: Json) -> Figure:
 
     figure, axis = plt.subplots(figsize=(4.6, 3.4))
     gains = _gains(kept)
-    colours = {"GP": "GP", "linear": "LV 3", "transfer": "constant", "Choose": "Choose"}
+    colours = {"GP": "GP", "linear": "LV 3", "transfer": "constant", "AutoCost": "AutoCost"}
     for model in dict.fromkeys(m for m, _ in gains):
         points = [(np.median(g), np.median(v)) for (m, _), (g, v) in gains.items() if m == model]
         axis.plot(
@@ -561,8 +561,8 @@ FLOP_MODELS: dict[str, CostLearner] = {
     "flops": PERCEPTRON,
     "GP, flops its mean": ResidualGP(PERCEPTRON),
     "LV 3": Linear(),
-    "Choose": AutoCost(),
-    "Choose with flops": AutoCost((*AutoCost().of, PERCEPTRON, ResidualGP(PERCEPTRON))),
+    "AutoCost": AutoCost(),
+    "AutoCost with flops": AutoCost((*AutoCost().of, PERCEPTRON, ResidualGP(PERCEPTRON))),
 }
 FLOP_COLOURS = dict(
     zip(
@@ -722,7 +722,7 @@ def _convolutions(settings: Settings) -> Json:
         "flops": flops,
         "GP, flops its mean": ResidualGP(flops),
         "LV 3": Linear(),
-        "Choose": AutoCost(),
+        "AutoCost": AutoCost(),
     }
     return {"counts": list(counts), "rmse": _flop_errors(priced, models, counts)}
 
@@ -738,7 +738,7 @@ def _convolution_verdict(kept: Json) -> str:
         f"The GP whose mean is the flop model predicts better than the warped GP at n = "
         f"{', '.join(map(str, ahead)) or 'none'}, not at {', '.join(map(str, behind)) or 'none'} "
         "(the paper: better only below 20, because a library's convolutions do not cost what is "
-        "counted; ours are plain numpy)."
+        "counted; the ones here are plain numpy)."
     )
 
 

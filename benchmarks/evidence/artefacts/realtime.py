@@ -1,7 +1,7 @@
-"""`realtime`: five real models, budgets of wall-clock seconds, everybody's thinking included.
+"""`realtime`: five real models, budgets of wall-clock seconds, overhead included.
 
-benchmarks/evidence/realtime.py makes the runs. A duel is one model and seed: who has the lower error when
-the time is up; the five models count as five families.
+benchmarks/evidence/realtime.py makes the runs. A duel is one model and seed; the method with the
+lower error at the end of the time wins. The five models count as five families.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLOURS = {OURS: "CArBO", "optuna-tpe": "EI", "optuna-gp": "cooling", "flaml-cfo
 
 
 def jobs_of(settings: Settings) -> list[Job]:
-    """Seed by seed, so that what is there at any time is even."""
+    """Seed by seed, so that an unfinished set of runs is balanced."""
     budgets = (1.0,) if settings.quick else settings.budgets or realtime.BUDGETS
     models = list(MODELS)[:1] if settings.quick else MODELS
     return [
@@ -57,7 +57,7 @@ def _best(record: Json, shares: np.ndarray) -> np.ndarray:
 
 
 def summary(runs: Mapping[Job, Json]) -> Json:
-    """Curves, finals, duels and thinking of the runs that did not crash."""
+    """Curves, finals, duels and overhead of the runs that did not crash."""
     finals: Json = {}
     cells: dict[tuple[str, str, str], list[Json]] = {}
     for job, record in runs.items():
@@ -66,7 +66,7 @@ def summary(runs: Mapping[Job, Json]) -> Json:
             by = finals.setdefault(budget, {}).setdefault(f"{job.model}/{job.model}", {})
             by.setdefault(job.method, {})[str(job.seed)] = plain(_best(record, duels.SHARES))
             cells.setdefault((budget, job.model, job.method), []).append(record)
-    found: Json = {"models": {}, "duels": {}, "thinking": {}}
+    found: Json = {"models": {}, "duels": {}, "thinking": {}}  # kept name of the overhead
     for (budget, model, method), part in cells.items():
         lines = np.array([_best(record, SHARES) for record in part])
         found["models"].setdefault(budget, {}).setdefault(model, {})[method] = {
@@ -103,7 +103,7 @@ def summary(runs: Mapping[Job, Json]) -> Json:
 
 def _table(kept: Json) -> str:
     counts = (
-        f"{kept['runs']} of {kept['planned']} planned runs are there, {kept['crashed']} crashed "
+        f"{kept['runs']} of {kept['planned']} planned runs are complete, {kept['crashed']} crashed "
         f"and are left out"
     )
     if not kept["models"]:
@@ -138,8 +138,9 @@ def _table(kept: Json) -> str:
     return "\n\n".join(
         [
             f"Median final error (median evaluations; runs). {counts}; machine: "
-            f"{', '.join(kept['machines'])}; highest load when a run began {kept['load']:.1f} "
-            "processes, of both cores: a run is bound to one, and what else ran, to the other.",
+            f"{', '.join(kept['machines'])}; highest load at the start of a run "
+            f"{kept['load']:.1f} processes on two cores. Each run is bound to one core, all other "
+            "processes to the other core.",
             finals,
             markdown(header, rows),
             "Share of the time that was not spent evaluating:",
@@ -169,7 +170,7 @@ def _verdict(kept: Json) -> str:
                 for word, names in by.items()
                 if names
             )
-            + (f" and thinks for {100 * share[0]:.1f} % of the time" if share else "")
+            + (f" and its overhead is {100 * share[0]:.1f} % of the time" if share else "")
         )
     return f"{'. '.join(said)} ({kept['runs']} of {kept['planned']} runs)."
 

@@ -1,10 +1,10 @@
 """The experiments of "A Nonmyopic Approach to Cost-Constrained Bayesian Optimization", rerun.
 
 All methods start from the same five uniform points, and learn costs with the log-GP, as in the
-paper; the sensors' cost is known. The toy and the trees of section 6.4 are ours, in kind, and so is
-the weather (benchmarks/problems/lookahead.py). Figure 4 is run as printed and with the optimum at
-the dearest point, which is what its text says: as printed, the dearest point has the value 0 and
-the least value, -7.66, is on a ring of middling cost.
+paper; the sensors' cost is known. The toy, the trees of section 6.4 and the weather imitate the
+paper's (benchmarks/problems/lookahead.py). Figure 4 is run as printed and with the optimum at
+the most expensive point, as its text says: as printed, the most expensive point has the value 0
+and the lowest value, -7.66, is on a ring of medium cost.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ COLOURS = {"EI": "EI", "EIpu": "EIpu", "rollout_2": "cooling", "rollout_4": "CAr
 
 
 def budget_of(problem: str, settings: Settings) -> float:
-    """In typical costs: the paper's where it is printed, else so many mean ones."""
+    """In typical costs: the paper's where it is printed, else a multiple of the mean cost."""
     box = load(problem, settings.data)
     mean_costs = MEAN_COSTS if problem.startswith("carbo/") else FEW_COSTS
     spend = PRINTED if problem in FIGURE_4 else mean_costs * box.mean_cost
@@ -62,7 +62,7 @@ def budget_of(problem: str, settings: Settings) -> float:
 
 
 def replays(names: Sequence[str], settings: Settings) -> dict[Job, Run]:
-    """Runs of all methods on these problems that are there, of the seeds that all of them have."""
+    """Runs of all methods on the available problems, of the seeds that all methods have run."""
     chosen = [
         name for name in (names[:1] if settings.quick else names) if _is_there(name, settings)
     ]
@@ -155,8 +155,8 @@ def _table(kept: Json) -> str:
     seeds = ", ".join(f"{_short(name)} {count}" for name, count in kept["seeds"].items())
     text = f"Seeds so far: {seeds or 'none'}."
     if kept["missing"]:
-        text += f" Not there: {', '.join(kept['missing'])}."
-    return text + "\n\n" + markdown((*header, "ms a thought"), rows)
+        text += f" Data missing: {', '.join(kept['missing'])}."
+    return text + "\n\n" + markdown((*header, "ms per suggestion"), rows)
 
 
 def wins(by: Mapping[str, Json], one: str, other: str) -> float:
@@ -171,10 +171,15 @@ def _order(by: Mapping[str, Json]) -> str:
 
 
 def _compared(by: Mapping[str, Json]) -> str:
-    """How the better of the rollouts does against the better of the myopic ones."""
+    """The better rollout against the better myopic policy."""
     ahead = min(AHEAD, key=lambda method: _final(by[method]))
     rival = min(MYOPIC, key=lambda method: _final(by[method]))
     return f"{ahead} ends below {rival} in {100 * wins(by, ahead, rival):.0f} % of the seeds"
+
+
+def rollout_is_lowest(by: Mapping[str, Json]) -> bool:
+    """Whether a rollout has the lowest median final value of a problem."""
+    return min(by, key=lambda method: _final(by[method])) in AHEAD
 
 
 def _verdict(kept: Json, *, claim: str) -> str:
@@ -183,12 +188,11 @@ def _verdict(kept: Json, *, claim: str) -> str:
         return f"Not yet run: {', '.join(kept['missing'])}."
     parts, held = [], 0
     for name, by in kept["problems"].items():
-        best = min(by, key=lambda method: _final(by[method]))
-        held += best in AHEAD
+        held += rollout_is_lowest(by)
         parts.append(f"{_short(name)}: {_order(by)}; {_compared(by)}")
     few = min(kept["seeds"].values())
     doubt = "" if few >= SEEDS else f" With {few} of {SEEDS} seeds this is no more than a hint."
-    outcome = f"{claim}: so it is on {held} of {len(parts)} problems"
+    outcome = f"{claim}; this holds on {held} of {len(parts)} problems"
     return f"{outcome}. {'. '.join(parts)}.{doubt}"
 
 
@@ -202,7 +206,7 @@ def _toy_verdict(kept: Json) -> str:
     answer = "more often" if better else "no more often"
     few = min(kept["seeds"].values())
     doubt = "" if few >= SEEDS else f" With {few} of {SEEDS} seeds this is no more than a hint."
-    found = f"Looking ahead finds the deep, dear well {answer} than the myopic ones"
+    found = f"Rollout finds the deep, expensive well {answer} than the myopic policies"
     return f"{found}: {reached} of the runs.{doubt}"
 
 
@@ -230,23 +234,23 @@ def _artefact(name: str, claim: str, problems: Sequence[str], **parts: Any) -> A
 ARTEFACTS = (
     _artefact(
         "rollout-figure-3",
-        "a myopic policy has spent the budget before it reaches the dear minimum (a toy in kind)",
+        "a myopic policy has spent the budget before it reaches the expensive minimum (a toy like the paper's)",
         TOY,
         verdict=_toy_verdict,
     ),
     _artefact(
         "rollout-figure-4",
-        "rollout with horizons 2 and 4 beats EI and EIpu where the optimum is dear",
+        "rollout with horizons 2 and 4 beats EI and EIpu where the optimum is expensive",
         FIGURE_4,
     ),
     _artefact(
         "rollout-figure-5",
-        "the same for KNN, tree and forest on w2a and for moving sensors (in kind)",
+        "the same for KNN, tree and forest on w2a and for moving sensors (like the paper's)",
         FIGURE_5,
     ),
     _artefact(
         "rollout-sensitivity",
-        "EIpu depends on whether the best depth is the dearest, middling or cheap; rollout less",
+        "EIpu depends on whether the best depth is expensive, medium or cheap; rollout less",
         SENSITIVITY,
     ),
 )

@@ -55,7 +55,7 @@ class Auditor:
     stall: float = 0.0  # seconds: the latest that a look was, so busy was the machine
     overspend: float = 0.0  # seconds beyond the limit, the most that was seen
     suggestion: float = 0.0  # seconds: the longest, which is not broken off
-    _memory: DatabaseStore | None = None
+    _store: DatabaseStore | None = None
     _database: Database | None = None
     _seen: State | None = None
     _done: dict[int, float | None] = field(default_factory=dict)
@@ -63,11 +63,11 @@ class Auditor:
 
     def look(self) -> State | None:
         """The study as it is, or was when the database last answered; None before it is made."""
-        if self._memory is None:
-            self._memory = self._find()
+        if self._store is None:
+            self._store = self._find()
             return None
         try:
-            state = self._memory.look()
+            state = self._store.look()
         except StorageError:
             return self._seen
         if state is not self._seen:
@@ -110,7 +110,7 @@ class Auditor:
         """Look until something has happened; how the machine keeps us waiting is noted."""
         deadline = time.monotonic() + patience
         while True:
-            begun, is_found = time.monotonic(), self._memory is not None
+            begun, is_found = time.monotonic(), self._store is not None
             if happened(self.look()):
                 return True
             if begun > deadline:
@@ -125,9 +125,9 @@ class Auditor:
 
     def records(self) -> list[dict[str, Any]]:
         """Everything that is stored of the trials."""
-        if self._memory is None:
+        if self._store is None:
             return []
-        return [record(trial) for trial in self._memory.look().history]
+        return [record(trial) for trial in self._store.look().history]
 
     def close(self) -> None:
         if self._database is not None:

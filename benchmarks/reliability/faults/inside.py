@@ -15,8 +15,8 @@ from sqlalchemy import Double, Engine, bindparam, event
 from benchmarks.reliability.faults.books import imbalance
 from benchmarks.reliability.faults.plan import Injection
 from farthing.core.events import Asked, AskedAgain, AskedTogether, Renewed, Told
+from farthing.core.session import Session
 from farthing.core.state import State
-from farthing.optimizer import Optimizer
 from farthing.storage import DatabaseStore, database, rows, studies
 
 VERBS = {"ask": (Asked, AskedAgain, AskedTogether), "renew": (Renewed,), "tell": (Told,)}
@@ -62,7 +62,7 @@ def die_between(folder: Path, injection: Injection) -> None:
     """
     events, gap = VERBS[injection.target], injection.more["gap"]
     done, position, is_inside = 0, 0, False
-    commit = Optimizer._commit
+    commit = Session.commit
 
     def die(what: str) -> None:
         try:
@@ -79,7 +79,7 @@ def die_between(folder: Path, injection: Injection) -> None:
                 die(what)
             position += 1
 
-    def watched(self: Optimizer, event: Any, **how: Any) -> State:
+    def watched(self: Session, event: Any, **how: Any) -> State:
         nonlocal done, position, is_inside
         is_inside, position = isinstance(event, events), 0
         try:
@@ -99,7 +99,7 @@ def die_between(folder: Path, injection: Injection) -> None:
     def commits(connection: Any) -> None:
         before("COMMIT")
 
-    Optimizer._commit = watched  # type: ignore[method-assign]
+    Session.commit = watched  # type: ignore[method-assign]
 
 
 def let_the_clock_jump(folder: Path) -> None:

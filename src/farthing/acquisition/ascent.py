@@ -1,9 +1,9 @@
-"""Climb a surface from many starts at once: a projected BFGS with exact gradients; or slide along
-the boundary of what is affordable.
+"""Gradient ascent from many starts at once.
 
-A surface gives every point a score, higher is better, and a shortfall, affordable where <= 0. One
-call of the surface serves all starts, so that ten cost little more than one: at these sizes the
-time is the overhead of calling numpy, not arithmetic.
+`climb` is a projected BFGS with exact gradients. `slide` follows the boundary of the affordable
+region. A surface gives every point a score, higher is better, and a shortfall, affordable where
+<= 0. One call of the surface serves all starts. Ten starts take little more time than one, because
+calls of numpy dominate at these sizes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 PENALTY = 1e3  # score per squared unit of shortfall while climbing
-FIRST_STEP = 0.1  # longest first step of a climb, in the cube
-LONGEST_STEP = 0.5  # and of the others
-PROMISES = 10.0  # of its next step that a climb may yet keep
-SETTLED = 1e-7  # a climb ends when its next step promises less than this
-ROUNDING = 1e-14  # or than this share of its value
-FLAT = 1e-3  # of its depth: so near its lowest a parabola tells nothing of its curvature
-BACK = 2  # steps back to the boundary,
-LITTLE = 0.1  # of its depth: from no farther
-HAIR = 1e-9  # of shortfall: what is left between a point and the boundary it was moved to
+FIRST_STEP = 0.1  # in the unit cube: longest first step of a climb
+LONGEST_STEP = 0.5  # in the unit cube: longest of the other steps
+MAX_GAIN = 10.0  # a climb may still gain this multiple of what its next step promises
+SETTLED = 1e-7  # a climb ends if its next step promises a smaller gain
+ROUNDING = 1e-14  # or a gain below this share of its value
+FLAT = 1e-3  # in units of `depth`: nearer to its minimum, a parabola does not show its curvature
+RETURN_STEPS = 2  # Newton steps back to the boundary
+RETURN_FROM = 0.1  # in units of `depth`: the largest shortfall from which to return
+MARGIN = 1e-9  # of shortfall: distance kept from the boundary
 PER_START = ("X", "value", "gradient", "H", "direction", "free", "fresh", "settled")
 
 
@@ -40,14 +40,14 @@ class Rated(NamedTuple):
 
 
 class Sloped(Protocol):
-    """A function on the cube that is climbed by its gradients."""
+    """A function on the cube with gradients."""
 
     def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
         """Score and shortfall at X (m, d), and the gradients (m, d) of both."""
 
 
 class Surface(Sloped, Protocol):
-    """One that is also looked at without gradients."""
+    """A function on the cube that can also be evaluated without gradients."""
 
     def at(self, X: Array) -> Rated:
         """Score and shortfall at X (m, d)."""
@@ -60,12 +60,12 @@ def climb(
     steps: tuple[int, ...],
     lengths: Array | None = None,
 ) -> Array:
-    """Climb from every row of X at once, moving the coordinates that are `free`, (m, d).
+    """Projected BFGS from every row of X at once; only the coordinates in `free`, (m, d), move.
 
-    Projected BFGS: direction H g on the coordinates not held by a bound, H starting from the
-    squared `lengths`; steps that do not satisfy Armijo's rule are shortened, each start at its own
-    pace. After each stage but the last the better half goes on. Returns all ends, those dropped
-    early too.
+    The direction is H g on the coordinates that are not at an active bound. H starts as the
+    diagonal of the squared `lengths`. Each start shortens its steps until Armijo's rule holds.
+    After each stage but the last the better half continues. Returns the ends of all starts,
+    including those dropped early.
     """
     ends: list[Array] = []
     state = _start_climb(surface, X, free, lengths)
@@ -83,25 +83,25 @@ def climb(
 
 
 def _is_decided(state: _Climb) -> bool:
-    """Whether the highest has settled and no other promises to pass it."""
+    """Whether the best start has settled and no other one can be expected to pass it."""
     best = int(np.argmax(state.value))
     promise = (state.direction * state.gradient).sum(axis=1)
-    hopes = np.where(state.settled, -np.inf, state.value + PROMISES * promise)
-    return bool(state.settled[best] and hopes.max() < state.value[best])
+    attainable = np.where(state.settled, -np.inf, state.value + MAX_GAIN * promise)
+    return bool(state.settled[best] and attainable.max() < state.value[best])
 
 
 @dataclass
 class _Climb:
-    """Where every start stands."""
+    """The state of every start."""
 
     X: Array  # (s, d)
     value: Array  # (s,) score less the penalty
     gradient: Array  # (s, d)
-    H: Array  # (s, d, d) inverse of the negative Hessian, estimated
-    direction: Array  # (s, d) the step being tried, shortened after every failure
+    H: Array  # (s, d, d) estimate of the inverse negative Hessian
+    direction: Array  # (s, d) the next step, shortened after every failure
     free: Bools  # (s, d)
-    first: Array  # (d,) diagonal that H begins with
-    fresh: Bools  # (s,) H not yet scaled
+    first: Array  # (d,) initial diagonal of H
+    fresh: Bools  # (s,) whether H is still the initial one, not yet scaled
     settled: Bools  # (s,)
 
     def only(self, index: NDArray[np.int64]) -> _Climb:
@@ -110,7 +110,7 @@ class _Climb:
 
 
 def less_penalty(rated: Rated) -> Array:
-    """Score less a quadratic penalty on what is not affordable."""
+    """Score minus a quadratic penalty on a positive shortfall."""
     over = np.maximum(rated.shortfall, 0.0)
     return np.asarray(rated.score - PENALTY * over**2)
 
@@ -143,44 +143,44 @@ def _start_climb(surface: Sloped, X: Array, free: Bools, lengths: Array | None) 
         fresh=np.ones(s, dtype=np.bool_),
         settled=np.zeros(s, dtype=np.bool_),
     )
-    _aim(state, np.ones(s, dtype=np.bool_))
+    _set_direction(state, np.ones(s, dtype=np.bool_))
     return state
 
 
-def _aim(state: _Climb, which: Bools) -> None:
-    """New directions for the starts in `which`: H g without the coordinates a bound holds back."""
+def _set_direction(state: _Climb, which: Bools) -> None:
+    """Set new directions of the starts in `which`: H g without the coordinates at active bounds."""
     X, g = state.X, state.gradient
     outward = ((X <= 0.0) & (g < 0.0)) | ((X >= 1.0) & (g > 0.0))
-    may = state.free & ~outward
-    g = g * may
-    p = np.matmul(state.H, g[:, :, None])[:, :, 0] * may
+    movable = state.free & ~outward
+    g = g * movable
+    p = np.matmul(state.H, g[:, :, None])[:, :, 0] * movable
     promise = (p * g).sum(axis=1)
-    tiny = np.maximum(SETTLED, ROUNDING * np.abs(state.value))
-    if (promise < tiny).any():
-        # Either the top, or H has gone wrong: then it starts again.
+    negligible = np.maximum(SETTLED, ROUNDING * np.abs(state.value))
+    if (promise < negligible).any():
+        # Either this is a maximum, or H is a poor estimate. In the second case reset H.
         steepest = state.first * g
-        wrong = (promise < tiny) & ~state.fresh & ((steepest * g).sum(axis=1) > tiny)
-        if wrong.any():
-            p = np.where(wrong[:, None], steepest, p)
-            promise = np.where(wrong, (steepest * g).sum(axis=1), promise)
-            state.H = np.where(wrong[:, None, None], np.diag(state.first), state.H)
-            state.fresh |= wrong
+        reset = (promise < negligible) & ~state.fresh & ((steepest * g).sum(axis=1) > negligible)
+        if reset.any():
+            p = np.where(reset[:, None], steepest, p)
+            promise = np.where(reset, (steepest * g).sum(axis=1), promise)
+            state.H = np.where(reset[:, None, None], np.diag(state.first), state.H)
+            state.fresh |= reset
     longest = np.abs(p).max(axis=1)
     shrink = np.where(state.fresh, FIRST_STEP, LONGEST_STEP) / np.maximum(longest, 1e-300)
     p *= np.minimum(1.0, shrink)[:, None]
     state.direction = np.where(which[:, None], p, state.direction)
-    state.settled |= which & (promise < tiny)
+    state.settled |= which & (promise < negligible)
 
 
 def _step(surface: Sloped, state: _Climb) -> None:
-    """One evaluation for every start: accept and aim again, or shorten."""
+    """One evaluation for every start: accept the step and set a new one, or shorten it."""
     trial = np.minimum(np.maximum(state.X + state.direction, 0.0), 1.0)
     value, gradient = _penalised(surface, trial)
     moved = trial - state.X
     gain = value - state.value
     promised = (state.gradient * moved).sum(axis=1)
     better = (gain >= 1e-4 * promised) & (gain > 0.0) & ~state.settled
-    change = state.gradient - gradient  # of the negative gradient: positive along s when concave
+    change = state.gradient - gradient  # of the negative gradient
     curvature = (moved * change).sum(axis=1)
     good = better & (curvature > 1e-10 * promised)
     if good.any():
@@ -189,31 +189,31 @@ def _step(surface: Sloped, state: _Climb) -> None:
     if better.all():
         state.X, state.gradient, state.value = trial, gradient, value
     else:
-        # Shorten what failed: to the top of the parabola through value, slope and trial value.
+        # Shorten failed steps to the maximum of the parabola through value, slope and new value.
         fall = np.maximum(promised - gain, np.abs(promised)) + 1e-300
         factor = np.where(better, 1.0, np.minimum(np.maximum(0.5 * promised / fall, 0.1), 0.5))
         state.direction = state.direction * factor[:, None]
-        # So short that nothing is left to be gained along it: begin again from steepest ascent,
-        # or, where that has failed, this is the top as far as rounding can tell.
-        tiny = np.maximum(SETTLED, ROUNDING * np.abs(state.value))
-        spent = ~better & (promised * factor < tiny)
-        state.settled |= spent & state.fresh
-        again = spent & ~state.fresh
-        if again.any():
-            state.H = np.where(again[:, None, None], np.diag(state.first), state.H)
-            state.fresh |= again
+        # If a step is too short to gain anything, continue with steepest ascent. If steepest ascent
+        # has failed, too, this is a maximum up to rounding.
+        negligible = np.maximum(SETTLED, ROUNDING * np.abs(state.value))
+        exhausted = ~better & (promised * factor < negligible)
+        state.settled |= exhausted & state.fresh
+        restart = exhausted & ~state.fresh
+        if restart.any():
+            state.H = np.where(restart[:, None, None], np.diag(state.first), state.H)
+            state.fresh |= restart
         accept = better[:, None]
         state.X = np.where(accept, trial, state.X)
         state.gradient = np.where(accept, gradient, state.gradient)
         state.value = np.where(better, value, state.value)
-        better = better | again
-    _aim(state, better)
+        better = better | restart
+    _set_direction(state, better)
 
 
 def _bfgs(H: Array, fresh: Bools, good: Bools, s: Array, y: Array, sy: Array) -> Array:
     """H + (1 + y'Hy/s'y) s s'/s'y - (H y s' + s y'H)/s'y, for the starts in `good`.
 
-    Before the first update, of the `fresh`, H is scaled by s'y / y'Hy, the curvature seen.
+    Before the first update of a start, H is scaled by s'y / y'Hy, the observed curvature.
     """
     sy = np.where(good, sy, 1.0)
     Hy = np.matmul(H, y[:, :, None])[:, :, 0]
@@ -235,16 +235,18 @@ def _bfgs(H: Array, fresh: Bools, good: Bools, s: Array, y: Array, sy: Array) ->
 def slide(
     surface: Sloped, X: Array, free: Bools, steps: int, lengths: Array, depth: float
 ) -> Array:
-    """Climb to where the shortfall h holds the score f back, and along h = 0 to the highest point.
+    """Maximise the score f subject to the shortfall h <= 0, along h = 0 where it is active.
 
     Sequential quadratic programming (Nocedal and Wright 2006, chapter 18), all starts at once:
 
         max g'p - p'W^-1 p / 2  s.t.  h + a'p <= 0:   p = W (g - l a),  l = (h + a'W g) / a'W a
 
-    without the coordinates that a bound holds back. A step is taken if f - n max(h, 0) rises, n the
-    largest 2 l so far, and W learns from it as in BFGS; else W shrinks. W begins with the squared
-    `lengths` times 2 t / a'W g: right for a linear f and a parabola h that is t = h + `depth` above
-    its lowest. From h > 0, where both may be far off, l is at most 1 and n at least.
+    where g and a are the gradients of f and h. Coordinates at active bounds are left out.
+
+    A step is accepted if f - n max(h, 0) rises, where n is the largest 2 l so far. An accepted step
+    updates W as in BFGS, a rejected one shrinks W. W starts as the squared `lengths` times
+    2 t / a'W g. This is exact for a linear f and a parabola h that is t = h + `depth` above its
+    minimum. From h > 0 the quadratic model may be poor, so l is at most 1 and n at least 1.
     """
     first = np.minimum(lengths, 1.0) ** 2
     (f, h), g, a = surface.slopes(X)
@@ -255,29 +257,29 @@ def slide(
     longest = np.abs(first * g).max(axis=1) + np.where(h > 0.0, np.abs(first * a).max(axis=1), 0.0)
     size = np.minimum(size, FIRST_STEP / np.maximum(longest, 1e-300))
     W = np.diag(first) * size[:, None, None]
-    price, most = np.where(h > 0.0, 1.0, 0.0), np.where(h > 0.0, 1.0, np.inf)
-    reach = np.full(len(X), FIRST_STEP)
-    fresh, plain = np.ones(len(X), dtype=np.bool_), True
+    price, max_multiplier = np.where(h > 0.0, 1.0, 0.0), np.where(h > 0.0, 1.0, np.inf)
+    max_step = np.full(len(X), FIRST_STEP)
+    fresh, diagonal = np.ones(len(X), dtype=np.bool_), True
     for _ in range(steps):
-        p, multiplier = _aim_within(X, h, g, a, W, most)
+        p, multiplier = _constrained_step(X, h, g, a, W, max_multiplier)
         price = np.maximum(price, 2.0 * multiplier)
-        p *= np.minimum(1.0, reach / np.maximum(np.abs(p).max(axis=1), 1e-300))[:, None]
+        p *= np.minimum(1.0, max_step / np.maximum(np.abs(p).max(axis=1), 1e-300))[:, None]
         trial = np.minimum(np.maximum(X + p, 0.0), 1.0)
         moved, over = trial - X, np.maximum(h, 0.0)
-        less = over - np.maximum(h + (a * moved).sum(axis=1), 0.0)
-        promised = (g * moved).sum(axis=1) + price * less
-        open_ = promised >= SETTLED
-        if not open_.any():
-            if plain:
+        shortfall_cut = over - np.maximum(h + (a * moved).sum(axis=1), 0.0)
+        promised = (g * moved).sum(axis=1) + price * shortfall_cut
+        promising = promised >= SETTLED
+        if not promising.any():
+            if diagonal:
                 break
-            # Or W leads out of the cube where the slope leads in: once more without its corners.
-            W, plain = W * np.eye(len(first)), True
+            # W may point out of the cube where the gradient points in: retry with its diagonal.
+            W, diagonal = W * np.eye(len(first)), True
             continue
-        plain = False
+        diagonal = False
         (new_f, new_h), new_g, new_a = surface.slopes(trial)
         new_g, new_a = new_g * free, new_a * free
         gained = new_f - f - price * (np.maximum(new_h, 0.0) - over)
-        better = open_ & (gained >= 1e-4 * promised) & (new_h <= np.maximum(h, depth))
+        better = promising & (gained >= 1e-4 * promised) & (new_h <= np.maximum(h, depth))
         change = g - new_g - multiplier[:, None] * (a - new_a)
         curvature = (moved * change).sum(axis=1)
         good = better & (curvature > 1e-10 * promised)
@@ -285,53 +287,54 @@ def slide(
         fresh &= ~good
         if better.all():
             X, f, h, g, a = trial, new_f, new_h, new_g, new_a
-            reach = np.full(len(X), LONGEST_STEP)
+            max_step = np.full(len(X), LONGEST_STEP)
             continue
-        # As far along the parabola as it has no shortfall.
+        # Shrink to where the parabola has no shortfall.
         shrink = np.sqrt(depth / np.maximum(new_h + depth, depth))
         shrink = np.where(better, 1.0, np.minimum(shrink, 0.5))
         W *= shrink[:, None, None]
-        reach = np.where(better, LONGEST_STEP, shrink * np.abs(moved).max(axis=1))
+        max_step = np.where(better, LONGEST_STEP, shrink * np.abs(moved).max(axis=1))
         accept = better[:, None]
         X, g, a = np.where(accept, trial, X), np.where(accept, new_g, g), np.where(accept, new_a, a)
         f, h = np.where(better, new_f, f), np.where(better, new_h, h)
-    return _back(surface, X, h, a, free, W, depth)
+    return _return_to_boundary(surface, X, h, a, free, W, depth)
 
 
-def _back(
+def _return_to_boundary(
     surface: Sloped, X: Array, h: Array, a: Array, free: Bools, W: Array, depth: float
 ) -> Array:
-    """Points a little beyond h = 0 brought back along W a: Newton on h."""
-    reach, no_limit = np.full(len(X), FIRST_STEP), np.full(len(X), np.inf)
-    for _ in range(BACK):
-        near = (h > 0.0) & (h < LITTLE * depth)
+    """Move points with a small shortfall back to h = 0 along W a: Newton steps on h."""
+    max_step, no_limit = np.full(len(X), FIRST_STEP), np.full(len(X), np.inf)
+    for _ in range(RETURN_STEPS):
+        near = (h > 0.0) & (h < RETURN_FROM * depth)
         if not near.any():
             break
-        p, _ = _aim_within(X, np.where(near, h, -np.inf), np.zeros_like(a), a, W, no_limit)
+        p, _ = _constrained_step(X, np.where(near, h, -np.inf), np.zeros_like(a), a, W, no_limit)
         longest = np.abs(p).max(axis=1)
-        trial = np.clip(X + p * np.minimum(1.0, reach / np.maximum(longest, 1e-300))[:, None], 0, 1)
+        shrink = np.minimum(1.0, max_step / np.maximum(longest, 1e-300))
+        trial = np.clip(X + p * shrink[:, None], 0, 1)
         (_, new_h), _, new_a = surface.slopes(trial)
         better = new_h < h
         X, a = np.where(better[:, None], trial, X), np.where(better[:, None], new_a * free, a)
-        h, reach = np.where(better, new_h, h), np.where(better, reach, 0.25 * longest)
+        h, max_step = np.where(better, new_h, h), np.where(better, max_step, 0.25 * longest)
     return X
 
 
-def _aim_within(
-    X: Array, h: Array, g: Array, a: Array, W: Array, most: Array
+def _constrained_step(
+    X: Array, h: Array, g: Array, a: Array, W: Array, max_multiplier: Array
 ) -> tuple[Array, Array]:
-    """The step p, and the multiplier l of the constraint, at most `most`; h <= 0 with a hair."""
-    may, to_bound = np.ones(X.shape, dtype=np.bool_), np.zeros_like(X)
+    """The step p, and the multiplier l <= `max_multiplier` of h + a'p + MARGIN <= 0."""
+    movable, to_bound = np.ones(X.shape, dtype=np.bool_), np.zeros_like(X)
     while True:
-        both = np.matmul(W, np.stack([g * may, a * may], axis=2))  # (s, d, 2)
-        Wg, Wa = both[:, :, 0] * may, both[:, :, 1] * may
-        stiff = (a * Wa).sum(axis=1)
-        over = np.maximum(h + HAIR + (a * (Wg + to_bound)).sum(axis=1), 0.0)
-        multiplier = np.divide(over, stiff, where=stiff > 0.0, out=np.zeros(len(X)))
-        multiplier = np.minimum(multiplier, most)
+        products = np.matmul(W, np.stack([g * movable, a * movable], axis=2))  # (s, d, 2)
+        Wg, Wa = products[:, :, 0] * movable, products[:, :, 1] * movable
+        curvature = (a * Wa).sum(axis=1)
+        violation = np.maximum(h + MARGIN + (a * (Wg + to_bound)).sum(axis=1), 0.0)
+        multiplier = np.divide(violation, curvature, where=curvature > 0.0, out=np.zeros(len(X)))
+        multiplier = np.minimum(multiplier, max_multiplier)
         p = Wg - multiplier[:, None] * Wa + to_bound
-        out = may & ((X + p < 0.0) | (X + p > 1.0))
+        out = movable & ((X + p < 0.0) | (X + p > 1.0))
         if not out.any():
             return p, multiplier
         to_bound = np.where(out, np.where(p < 0.0, -X, 1.0 - X), to_bound)
-        may &= ~out
+        movable &= ~out

@@ -1,6 +1,7 @@
-"""What is known at one moment: models of the objective and of the costs, the ledger, the history.
+"""A Belief: the models of the objective and of the costs, the ledger and the history.
 
-f    fantasies: posterior draws of the trials still running; they share one factor; 1 without any
+f    number of fantasies: posterior draws of the running trials, which share one Cholesky factor; 1
+     if no trial is running
 eta  = 0.2: a point is affordable if P(c <= left) >= 1 - eta for every resource
 shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable iff <= 0
 """
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from farthing.budget.ledger import Ledger
-from farthing.cost import Bounded, CostLearner, CostModel, Evidence, Explained, Following
+from farthing.cost import CostLearner, CostModel, DependsOnPrevious, Evidence
+from farthing.cost.model import because_of, least_of
 from farthing.history import History, Trial, TrialState
 from farthing.models.gp import GP, FitMemory, Normal, refit
 from farthing.models.normal import LOG_SQRT_2PI
@@ -27,25 +29,25 @@ __all__ = ["Belief", "Outlook", "OutlookSlopes", "believe", "evidence_of", "paid
 
 Array = NDArray[np.float64]
 
-LARGEST = 1e150  # value that a model is told: the square of a scale must not overflow
-START = 4  # points before any model (docs/decisions.md),
-START_SHARE = 1 / 5  # or as many as this share of the budget buys
+LARGEST = 1e150  # values are clipped here, so that the square of their scale does not overflow
+START = 4  # trials of the initial design, before any model (docs/decisions.md)
+START_SHARE = 1 / 5  # share of the budget after which the initial design ends early
 FANTASIES = 10  # Lee et al. 2020, appendix A
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
-LABEL_VARIANCE = 0.1  # of +1 and -1 about the latent: where something failed, P is 8e-4 and not 0
-EQUAL_COST = 1e-9  # in ln c: a known cost equal to what is left is affordable
+LABEL_VARIANCE = 0.1  # of the labels +1 and -1: at a failed point P(success) is 8e-4, not 0
+EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
 
 
 class Outlook(NamedTuple):
-    """What is believed of m points: everything a score may depend on.
+    """The predictions at m points: everything a score may depend on.
 
     Attributes:
-        mean: of the objective, (m, f) with f fantasies; lower is better.
-        std: (m,).
-        cost: ln c, the one number per point of the scarcest resource, (m,) each.
+        mean: posterior mean of the objective, (m, f) with f fantasies; lower is better.
+        std: posterior standard deviation of the objective, (m,).
+        cost: mean and std of ln c of the scarcest resource, (m,) each.
         log_success: ln P(the evaluation returns a value), (m,).
         best: the incumbent, (f,).
-        cap: nobody pays more than this; inf without a budget.
+        cap: the most that an evaluation can cost; inf without a budget.
         shortfall: affordable where <= 0, (m,).
     """
 
@@ -71,19 +73,19 @@ class OutlookSlopes(NamedTuple):
 
 @dataclass(frozen=True)
 class Belief:
-    """The space, models of objective and cost, the ledger, the history.
+    """Everything known at one moment: space, models of objective and cost, ledger, history.
 
     Attributes:
-        objective: None while there are too few values for a model (the start).
-        cost: a model of ln c for each resource that something depends on.
-        success: a GP on +1 (returned a value) and -1 (failed); None until a failure was seen.
+        objective: None during the initial design, while there are too few values for a model.
+        cost: a model of ln c for each resource whose cost is needed.
+        success: a GP on +1 (returned a value) and -1 (failed); None until a trial has failed.
         y: (n,) values to minimise, of the trials done.
         best: the incumbent, (f,): one per fantasy.
-        number: of the trial to be proposed.
-        worth: objective units one unit of cost is worth, or None.
-        sign: +1, or -1 where the user maximises; only for words and thresholds a user wrote.
-        unit: the resource that "cost as one number" means; None: the scarcest at each point.
-        light: there is little time to search it.
+        number: the number of the trial to be proposed.
+        worth: exchange rate: the objective units that one unit of cost is worth, or None.
+        sign: +1, or -1 if the user maximises; only for messages and for thresholds of the user.
+        unit: the resource that measures the cost as one number; None: the scarcest at each point.
+        light: whether to search less, to limit the overhead.
     """
 
     space: Space
@@ -105,8 +107,8 @@ class Belief:
 
     @cached_property
     def tried(self) -> Array:
-        """(k, d) points not to be proposed again: none if repeating them would tell something."""
-        # A lost trial was never evaluated: its point may be proposed again.
+        """(k, d) points not to be proposed again; if values are noisy, only the running ones."""
+        # The point of a lost trial may be proposed again: its value is unknown.
         states: tuple[TrialState, ...] = ("running", "done", "failed", "killed")
         points = self.history.points(*(states[:1] if self.noisy else states))
         return points.reshape(-1, self.space.d)
@@ -120,11 +122,11 @@ class Belief:
 
     @property
     def scale(self) -> float:
-        """The data's own unit of value."""
+        """The scale by which the model standardises values; 1 without a model."""
         return self.objective.scale if self.objective is not None else 1.0
 
     def notes(self) -> dict[str, Any]:
-        """What the next thought needs to remember of this one."""
+        """Values that the next suggestion needs, to be stored with the trial."""
         return {"memories": dict(self.memories)} if self.memories else {}
 
     # ── costs ──────────────────────────────────────────────────────────────────────────────
@@ -137,12 +139,12 @@ class Belief:
         return tuple(r for r in self.cost if np.isfinite(self.ledger[r].limit))
 
     def in_one_unit(self) -> Belief:
-        """The same with the cost in units of the first resource, which is what `worth` prices."""
+        """The same belief with the cost in units of the first resource, to which `worth` refers."""
         return replace(self, unit=next(iter(self.cost), None))
 
     @property
     def cap(self) -> float:
-        """Nobody pays more than what is left; 1 (all of it) where several resources are limited."""
+        """The most that an evaluation can cost: the amount left, or 1 if costs are shares of it."""
         if self.unit is not None:
             return self._left(self.unit) if self.unit in self._limited else np.inf
         if len(self._limited) > 1:
@@ -151,19 +153,19 @@ class Belief:
 
     @cached_property
     def left(self) -> Array:
-        """(k, 1) what is left of each resource with a model of its cost, inf where unlimited."""
+        """(k, 1) amount left of each resource with a cost model; inf if unlimited."""
         left = [self._left(resource) for resource in self.cost]
         return np.array(left, dtype=np.float64).reshape(-1, 1)
 
     def one_cost(self, costs: Sequence[Normal], left: Array) -> tuple[Normal, NDArray[np.int64]]:
-        """ln c as one number per point, (u, m), and which resource it is of.
+        """ln c as one number per point, (u, m), and the index of the resource it refers to.
 
-        One resource is itself. Of several it is ln of the share c_j / left_j of the scarcest, the
-        largest share, unless `unit` names one.
+        With one resource, or if `unit` names one, it is the cost of that resource. With several
+        resources it is ln max_j c_j / left_j: the largest share of the amount left.
 
         Args:
             costs: ln c of each resource, (m,) or (u, m).
-            left: (k, u) what is left of each.
+            left: (k, u) amount left of each resource.
         """
         if len(costs) == 1 or self.unit is not None:
             k = list(self.cost).index(self.unit) if self.unit is not None else 0
@@ -173,10 +175,10 @@ class Belief:
         shares = np.array([normal.mean - log for normal, log in zip(costs, log_left, strict=True)])
         stds = np.array([np.broadcast_to(normal.std, shares.shape[1:]) for normal in costs])
         which = shares.argmax(axis=0)
-        return Normal(_taken(shares, which), _taken(stds, which)), which
+        return Normal(_select(shares, which), _select(stds, which)), which
 
     def shortfall(self, costs: Sequence[Normal], left: Array) -> tuple[Array, NDArray[np.int64]]:
-        """(u, m) affordable where <= 0, and of which resource it is; arguments as `one_cost`."""
+        """(u, m) affordable where <= 0, and the index of its resource; arguments as `one_cost`."""
         over = np.array(
             [
                 normal.mean + Z_AFFORDABLE * normal.std - log - EQUAL_COST
@@ -184,7 +186,7 @@ class Belief:
             ]
         )
         which = over.argmax(axis=0)
-        return _taken(over, which), which
+        return _select(over, which), which
 
     def costs(self, X: Array) -> tuple[Normal, Array]:
         """ln c as one number per point, and the shortfall, affordable where <= 0; (m,) each."""
@@ -211,18 +213,18 @@ class Belief:
         return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
 
     def about_costs(self) -> str:
-        """What the cost models say of themselves, such as why one is simpler than asked for."""
-        models = [model for model in self.cost.values() if isinstance(model, Explained)]
-        return "; ".join(dict.fromkeys(model.because for model in models if model.because))
+        """Remarks of the cost models, such as why one is simpler than the user chose."""
+        reasons = (because_of(model) for model in self.cost.values())
+        return "; ".join(dict.fromkeys(filter(None, reasons)))
 
     def predicted(self, x: Array) -> dict[str, Normal]:
-        """ln c at one point for every resource with a model."""
+        """ln c at one point for every resource with a cost model."""
         return {resource: model.log_at(x[None]) for resource, model in self.cost.items()}
 
     # ── success ────────────────────────────────────────────────────────────────────────────
 
     def log_success(self, X: Array) -> Array:
-        """ln P(an evaluation at X returns a value), (m,); 0 until a failure was seen."""
+        """ln P(an evaluation at X returns a value), (m,); 0 until a trial has failed."""
         return np.zeros(len(X)) if self.success is None else _log_success(self.success.at(X))
 
     def log_success_slopes(self, X: Array) -> tuple[Array, Array]:
@@ -234,7 +236,7 @@ class Belief:
     # ── everything at once ─────────────────────────────────────────────────────────────────
 
     def outlook(self, X: Array) -> Outlook:
-        """What is believed of the points X (m, d)."""
+        """The predictions at the points X (m, d)."""
         assert self.objective is not None
         mean, std = self.objective.at(X)
         cost, shortfall = self.costs(X)
@@ -242,15 +244,15 @@ class Belief:
         return Outlook(mean, std, cost, success, self.best, self.cap, shortfall)
 
     def at_best(self, X: Array) -> Outlook:
-        """An outlook no worse than `outlook(X)` in any number, for a fraction of its work.
+        """A bound: no worse than `outlook(X)` in any number, at a fraction of its time.
 
-        Nothing fails, and a cost is known: E[min(c, cap)] >= min(exp(m), cap/2), as ln c is
-        symmetric about m and cosh >= 1.
+        P(success) is 1. The cost is known and at most the expected one: E[min(c, cap)] >=
+        min(exp(m), cap/2), because ln c is symmetric about m and cosh >= 1.
         """
         assert self.objective is not None
         mean, std = self.objective.at_best(X)
         none = np.zeros(len(X))
-        costs = [Normal(_least(model, X), none) for model in self.cost.values()]
+        costs = [Normal(least_of(model, X), none) for model in self.cost.values()]
         cost, shortfall = Normal(none, none), np.full(len(X), -np.inf)
         if costs:
             (mean_cost, _), [shortfall] = (
@@ -272,7 +274,7 @@ class Belief:
         )
 
     def without_running(self) -> Belief:
-        """The same without what the running trials may return: no fantasies."""
+        """The same belief without fantasies of the running trials."""
         gp, running = self.objective, len(self.history.running)
         if gp is None or not running:
             return self
@@ -284,8 +286,10 @@ class Belief:
         return replace(self, objective=gp, best=best)
 
     def fantasise(self, x: Array, y: float, cost: float | Mapping[str, float]) -> Belief:
-        """What would be believed after y was seen at x, at a cost in the first priced resource or
-        in several. The hyperparameters stay, the history has one trial more.
+        """The belief after observing y at x, with unchanged hyperparameters.
+
+        Args:
+            cost: a number in the first resource that is not "trials", or numbers by resource.
         """
         assert self.objective is not None
         first = next(name for name in self.ledger.resources if name != "trials")
@@ -311,13 +315,8 @@ class Belief:
         )
 
 
-def _least(model: CostModel, X: Array) -> Array:
-    """(m,) no larger than the mean of ln c."""
-    return model.least(X) if isinstance(model, Bounded) else model.log_at(X).mean
-
-
-def _taken(parts: Array, which: NDArray[np.int64]) -> Array:
-    """(u, m): of the parts (k, u, m), at each place the one named by `which`."""
+def _select(parts: Array, which: NDArray[np.int64]) -> Array:
+    """(u, m): parts[which[i, j], i, j], for parts of shape (k, u, m)."""
     return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
 
 
@@ -327,7 +326,8 @@ def _taken(parts: Array, which: NDArray[np.int64]) -> Array:
 def _log_success(latent: Normal) -> Array:
     """ln P = ln Phi(mean / sqrt(std^2 + 0.1)): least-squares classification of +1 and -1.
 
-    Rasmussen and Williams 2006, section 6.5; as the chance to be feasible in Gelbart et al. 2014.
+    Rasmussen and Williams 2006, section 6.5; used as the probability of feasibility, as in Gelbart
+    et al. 2014.
     """
     return np.asarray(log_ndtr(latent.mean[:, 0] / np.sqrt(latent.std**2 + LABEL_VARIANCE)))
 
@@ -340,7 +340,7 @@ def _log_success_slopes(latent: Normal, d_mean: Array, d_std: Array) -> tuple[Ar
     return value, ratio[:, None] * (d_mean[:, :, 0] - (t * latent.std / spread)[:, None] * d_std)
 
 
-# ── trials still running ───────────────────────────────────────────────────────────────────────
+# ── running trials ─────────────────────────────────────────────────────────────────────────────
 
 
 def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -> tuple[GP, Array]:
@@ -355,15 +355,15 @@ def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -
 # ── failures ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _discourage(objective: GP, history: History, y: Array) -> GP:
-    """The objective as if every failure had returned a middling value, or worse if expected worse.
+def _penalise_failures(objective: GP, history: History, y: Array) -> GP:
+    """The objective as if every failed trial had returned max(posterior mean, median of y).
 
-    EI is large where nothing is known, and a failure tells no value: without this, P(success) alone
-    has to outweigh a promise that never fades. The hyperparameters learn nothing of it.
+    A failed trial returns no value, so EI at its point would stay large for ever and P(success)
+    alone would have to outweigh it. The hyperparameters do not depend on these values.
     """
     X = history.points("failed")
     if len(X):
-        # Expected by the posterior before any of them: asking it once is one solve, not one each.
+        # The posterior before all of them: one solve for all failures.
         expected = objective.at(X).mean[:, 0]
         objective = objective.condition_all(X, np.maximum(expected, np.median(y))[:, None])
     return objective
@@ -373,16 +373,16 @@ def _discourage(objective: GP, history: History, y: Array) -> GP:
 
 
 def paid(history: History, resource: str) -> Iterator[Trial]:
-    """The trials whose bill in a resource is learnt from: also those that failed or were killed.
+    """The trials from which to learn the cost of a resource, including failed and killed ones.
 
-    What was free was answered from somewhere else, and says nothing of what the next one costs.
+    A trial that cost nothing was answered from a cache. It does not show what the next one costs.
     """
     finished = history.having("done", "failed", "killed")
     return (trial for trial in finished if trial.cost.get(resource, 0.0) > 0)
 
 
 def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidence:
-    """Their bills."""
+    """The costs of these trials, as data for a cost learner."""
     return Evidence(
         space,
         np.array([t.x for t in trials]).reshape(-1, space.d),
@@ -392,11 +392,11 @@ def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidenc
 
 
 def _after(model: CostModel, x: Array) -> CostModel:
-    """A model once x was evaluated at a cost that it did not hear of."""
-    return model.after(x) if isinstance(model, Following) else model
+    """The cost model after an evaluation at x whose cost in this resource is unknown."""
+    return model.after(x) if isinstance(model, DependsOnPrevious) else model
 
 
-# ── believing ──────────────────────────────────────────────────────────────────────────────────
+# ── fitting ────────────────────────────────────────────────────────────────────────────────────
 
 
 def believe(
@@ -412,21 +412,21 @@ def believe(
     model: bool = True,
     light: bool = False,
 ) -> Belief:
-    """Fit what is worth fitting: the models remember their hyperparameters in the trials' notes.
+    """Fit the models to the history; earlier hyperparameters are in the notes of the trials.
 
     Args:
-        learners: a cost learner for each resource that something depends on.
-        model: False for policies that need no model of the objective.
-        light: there is little time: learn hyperparameters seldom, and search less.
+        learners: a cost learner for each resource whose cost is needed.
+        model: whether to fit the objective; False for policies that use no model.
+        light: whether to fit hyperparameters less often and search less, to limit the overhead.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
     X = history.points("done").reshape(-1, space.d)
     y = sign * np.array([t.value for t in done], dtype=np.float64).clip(-LARGEST, LARGEST)
     objective, success = None, None
-    # A start that has spent its share of the budget has to do, once two have returned a value.
-    started = len(finished) >= START or ledger.spent_share >= START_SHARE
-    if model and started and len(done) >= 2:
+    # An initial design that has spent its share ends once two trials have returned a value.
+    design_ended = len(finished) >= START or ledger.spent_share >= START_SHARE
+    if model and design_ended and len(done) >= 2:
         objective, memories["objective"] = refit(
             X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
         )
@@ -444,10 +444,10 @@ def believe(
             )
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
-        bills = list(paid(history, resource))
-        evidence = evidence_of(space, bills, resource)._replace(
+        trials = list(paid(history, resource))
+        evidence = evidence_of(space, trials, resource)._replace(
             memory=memories.get(f"cost:{resource}"),
-            previous=history.previous[[t.number for t in bills]] if bills else None,
+            previous=history.previous[[t.number for t in trials]] if trials else None,
             last=history.previous[-1] if len(history) else None,
             seldom=light,
         )
@@ -460,7 +460,7 @@ def believe(
     if noisy and objective is not None:
         best = objective.at(X).mean.min(axis=0)
     if objective is not None:
-        objective = _discourage(objective, history, y)
+        objective = _penalise_failures(objective, history, y)
     if history.running and objective is not None:
         pending = history.points("running")
         rng = np.random.default_rng([seed, len(history), FANTASIES])

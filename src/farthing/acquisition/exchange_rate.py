@@ -1,17 +1,17 @@
-"""Pandora's boxes: what opening them by their indices is expected to cost, and the exchange rate at
-which that is a given budget.
+"""The exchange rate that spends a budget, from the expected cost of Pandora's box problem.
 
-Boxes f_k ~ N(mean_k, std_k^2), independent, are opened in the order of their Gittins indices g_k
-until the best value is no more than the next index (Weitzman 1979):
+The boxes f_k ~ N(mean_k, std_k^2) are independent. The optimal policy opens them in the order of
+their Gittins indices g_k until the best value is at most the next index (Weitzman 1979):
 
     P(k is opened) = [best > g_k] prod_{j < k} P(f_j > g_k)
     E[cost]        = sum_k c_k P(k is opened)
 
-It falls as the rate grows, to 0 at max EI / c, and jumps where the index of a box crosses `best`.
+E[cost] falls as the exchange rate grows and reaches 0 at max EI / c. It jumps where the index of a
+box crosses `best`.
 
-The points of a Gaussian process are not independent. What each adds to those before it is: the
-boxes of a belief are the steps of a pivoted Cholesky factor, each with the standard deviation that
-is left when the points before it are known.
+The points of a Gaussian process are not independent, but the innovations of a pivoted Cholesky
+factor are. Each box of a belief is one pivot. Its standard deviation is conditional on the pivots
+before it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = [
 Array = NDArray[np.float64]
 
 MOST_BOXES = 128
-MOST_ROWS = 1024  # of a table that are looked at
-LOWEST = 1e-6  # of max EI / c: a budget that pays for more at this rate pays for everything
-EXACT = 1e-11  # to which the logarithm of a rate is found
+MOST_ROWS = 1024  # rows of a table to consider, drawn at random
+LOWEST = 1e-6  # in units of max EI / c: the lowest exchange rate to return
+TOLERANCE = 1e-11  # of the logarithm of the exchange rate
 
 
 class Boxes(NamedTuple):
@@ -53,7 +53,7 @@ class Boxes(NamedTuple):
 
 
 def expected_spending(boxes: Boxes, best: float, worth: float) -> float:
-    """E[cost] of opening boxes by their indices until it is not worth it any more."""
+    """E[cost] of the optimal policy at the exchange rate `worth` (module docstring)."""
     g = gittins(boxes.mean, boxes.std, np.log(worth) + np.log(boxes.cost))
     order = np.argsort(g, kind="stable")
     order = order[g[order] < best]
@@ -63,12 +63,12 @@ def expected_spending(boxes: Boxes, best: float, worth: float) -> float:
 
 
 def exchange_rate_of_budget(boxes: Boxes, best: float, budget: float) -> float:
-    """The least exchange rate at which the boxes are expected to cost at most the budget."""
-    high = float((log_ei(boxes.mean, boxes.std, best) - np.log(boxes.cost)).max()) + EXACT
+    """The least exchange rate at which E[cost] is at most the budget, by bisection."""
+    high = float((log_ei(boxes.mean, boxes.std, best) - np.log(boxes.cost)).max()) + TOLERANCE
     low = high + float(np.log(LOWEST))
     if expected_spending(boxes, best, np.exp(low)) <= budget:
         return float(np.exp(low))
-    while high - low > EXACT:
+    while high - low > TOLERANCE:
         middle = 0.5 * (low + high)
         if expected_spending(boxes, best, np.exp(middle)) > budget:
             low = middle
@@ -78,7 +78,7 @@ def exchange_rate_of_budget(boxes: Boxes, best: float, budget: float) -> float:
 
 
 def boxes_of(belief: Belief, rng: np.random.Generator) -> Boxes:
-    """The affordable, untried points as independent boxes, those that tell most first."""
+    """The affordable, untried points as independent boxes, largest standard deviation first."""
     belief = belief.without_running().in_one_unit()
     gp, rows = belief.objective, belief.space.rows
     assert gp is not None
@@ -100,7 +100,10 @@ def boxes_of(belief: Belief, rng: np.random.Generator) -> Boxes:
 
 
 def with_rate_of_budget(belief: Belief) -> Belief:
-    """With the exchange rate at which what is left would be spent, found once and remembered."""
+    """The belief with the exchange rate at which E[cost] is the remaining budget.
+
+    The rate is computed once and stored in the notes of the trials.
+    """
     if belief.objective is None:
         return belief
     found = belief.memories.get("worth")
@@ -109,7 +112,7 @@ def with_rate_of_budget(belief: Belief) -> Belief:
         left = belief.ledger[resource].left
         rng = np.random.default_rng([belief.seed, belief.number, MOST_BOXES])
         boxes = boxes_of(belief, rng) if resource in belief.cost else None
-        if boxes is None or not len(boxes.cost):  # no costs, or nothing to pay for: not yet
+        if boxes is None or not len(boxes.cost):  # no cost model or no boxes: a provisional rate
             return replace(belief, worth=belief.scale / left)
         found = {"rate": exchange_rate_of_budget(boxes, float(np.mean(belief.best)), left)}
     memories = {**belief.memories, "worth": found}

@@ -1,15 +1,22 @@
-"""The start: what is evaluated while there is no model yet, and how a policy is asked.
+"""The initial design: the trials before there is a model, and the call of a policy after it.
 
-Nothing is known of costs at first, and they may span decades. So the start begins in the middle of
-the space, or on the side that is said to be cheap (`Float(..., cost="increases")`), goes on next to
-it, and takes the cheaper of two uniform draws that are predicted to be cheap enough once costs are
-known. (The cheapest of many would never see what is dear and good.) Of every categorical it takes
-the option that was asked least. A trial of the start may cost
-at most a fifth of the budget while none has returned a value, a tenth once one has, twice as much
-each time one was killed since, and all of them together a quarter. Where three were killed and none
-has returned a value, the budget is for a few evaluations at most, and the next may use all of it.
-Where some have, and a tenth is less than they use to cost, the next may cost what they do and some
-more. What the user gives (`start=`) comes before all of it.
+Costs are unknown at first and may span decades. The points are therefore, in this order:
+
+1. the configurations that the user gives (`start=`)
+2. the middle of the space, or the side declared cheap by `Float(..., cost="increases")`
+3. points near the first one, while no cost model exists
+4. the cheaper of two uniform draws that are predicted to stay within the cap below. (The cheapest
+   of many draws would never explore a region that is expensive and good.)
+
+Each categorical parameter takes the option that was tried least often.
+
+The cap on the cost of one trial, as a share of the budget:
+
+    1/5 until a trial returns a value, then 1/10; doubled for each trial killed since the last value
+    all trials of the design together: 1/4
+    all that is left, if three trials were killed and none returned a value: the budget pays for a
+        few evaluations at most
+    more than 1/10, if trials that returned a value cost about that much (`_cap_from_costs`)
 """
 
 from __future__ import annotations
@@ -32,32 +39,33 @@ __all__ = [
     "DRAWS",
     "MOST_POINTS",
     "cap",
-    "check_wanted",
+    "check_enqueued",
     "first_allowed",
+    "first_enqueued",
     "first_given",
     "propose",
     "start",
-    "wanted",
 ]
 
 Array = NDArray[np.float64]
 
-DRAWS = 64  # points looked at before anything cleverer is done to find an affordable one
-FIRST_CAP = 1 / 5  # of the budget: the most that a trial of the start may cost while none has
-CAP = 1 / 10  # returned a value, and once one has; twice as much after each kill,
-LEAST_CAP = 1 / 20  # or half of that,
-ALL = 1 / 4  # where all of them together would cost more
-# Where a tenth is less than those cost that returned a value, twice as much as they, but no more
-# than this part of the budget and what is left of ALL; where that is less, a tenth more than they.
+DRAWS = 64  # random points to check before a search for an affordable point starts
+# Shares of the budget: the most that one trial of the design may cost
+FIRST_CAP = 1 / 5  # until a trial returns a value
+CAP = 1 / 10  # once a trial has returned a value
+MIN_CAP = 1 / 20  # if all trials of the design together would exceed DESIGN_SHARE
+DESIGN_SHARE = 1 / 4
+# Compared with the trials that returned a value, the next one may cost TWICE as much, but at most
+# USUAL_SHARE of the budget and what is left of DESIGN_SHARE. It may always cost MORE times as much.
 TWICE, MORE = 2.0, 1.1
-LITTLE = 3 / 20
-HOPELESS = 3  # killed, and no value yet: evaluations are long against the budget, one must do
-CHEAP_SIDE = 0.1  # of the cube: where it is said to be cheap
-REACH = 0.25  # half the box around the first point that the second is in; it doubles with each
-SPREAD = 256  # points over the whole space, to look where nothing was tried
-EVERY = 4  # trials, at most one of them explores
-MOST_POINTS = 2**16  # of a finite space that are listed, to find the last of them
-NOTHING = 1e-3  # of the data's scale: an expected improvement below this is next to nothing
+USUAL_SHARE = 3 / 20
+MAX_KILLED = 3  # trials killed without any value: the next one may use all that is left
+CHEAP_SIDE = 0.1  # in the unit cube: the first value of a parameter that raises the cost
+REACH = 0.25  # in the unit cube: half the width of the box for the second point; doubles each time
+SPREAD = 256  # Sobol points among which `explore` looks for an unexplored region
+EVERY = 4  # at most one trial in this number explores
+MOST_POINTS = 2**16  # list the points of a finite space up to this size
+NOTHING = 1e-3  # in units of the data's scale: a smaller expected improvement is negligible
 
 
 def propose(
@@ -66,29 +74,36 @@ def propose(
     rng: np.random.Generator,
     given: Sequence[Mapping[str, Any]] = (),
 ) -> Proposal:
-    """What was given, the start if the policy needs a model, or its proposal; with its cost."""
+    """The next proposal, with the predicted cost.
+
+    It is the first of the given points, else a point of the initial design if the policy needs a
+    model and there is none, else the proposal of the policy.
+
+    Args:
+        given: configurations that the user wants to be evaluated first (`start=`).
+    """
     proposal = first_given(belief, given)
     if proposal is None:
-        waits = "model" in policy.needs and belief.objective is None
-        proposal = start(belief, rng) if waits else policy.propose(belief, rng)
-        if proposal.predicted:  # another policy's, which came through here already
+        lacks_model = "model" in policy.needs and belief.objective is None
+        proposal = start(belief, rng) if lacks_model else policy.propose(belief, rng)
+        if proposal.predicted:  # a nested policy already called `propose`
             return proposal
-        if is_spent(belief, proposal):
+        if promises_nothing(belief, proposal):
             proposal = explore(belief) or proposal
     x, because = proposal.x, proposal.because
     if x is None:
-        x, because = left_over(belief, rng), "one of the few configurations that are left"
+        x, because = left_over(belief, rng), "one of the few untried configurations"
     if x is None:
         return proposal
     because = "; ".join(filter(None, [because, belief.about_costs()]))
     return replace(proposal, x=x, because=because, predicted=belief.predicted(x))
 
 
-def is_spent(belief: Belief, proposal: Proposal) -> bool:
-    """Whether the model promises next to nothing, and was believed the last few times.
+def promises_nothing(belief: Belief, proposal: Proposal) -> bool:
+    """Whether EI of the proposal is negligible and no recent trial explored.
 
-    A model that is sure of itself polishes one optimum for ever: where it has learnt that a
-    parameter does not matter, it never looks again whether it does.
+    Such a model would refine one optimum for ever. If it has learnt that a parameter has no effect,
+    it never varies the parameter again to find out.
     """
     if proposal.x is None or belief.objective is None or belief.history.running:
         return False
@@ -100,9 +115,9 @@ def is_spent(belief: Belief, proposal: Proposal) -> bool:
 
 
 def explore(belief: Belief) -> Proposal | None:
-    """The affordable point farthest from what was tried, among the cheaper half of a Sobol set."""
+    """The point farthest from all trials, in the cheaper half of the affordable Sobol points."""
     space = belief.space
-    # Columns go by name, so that permuted parameters have the same set.
+    # Columns are assigned by parameter name: permuted parameters get the same points.
     column = np.argsort(np.argsort(space.names))
     X = space.spread(sobol(SPREAD, space.d)[:, column])
     cost, shortfall = belief.costs(X)
@@ -112,35 +127,35 @@ def explore(belief: Belief) -> Proposal | None:
     X, price = X[allowed], cost.mean[allowed]
     X = X[price <= np.median(price)]
     farthest = int(np.argmax([_gap(x, belief.history.X, space.categorical) for x in X]))
-    because = "far from what was tried: the model promises next to nothing anywhere"
+    because = "far from all trials: the model expects almost no improvement anywhere"
     return Proposal(X[farthest], because, notes={"phase": "explore"})
 
 
 def _gap(x: Array, known: Array, categorical: NDArray[np.bool_]) -> float:
-    """The squared distance of x (d,) from the nearest of the points known; options differ by 1."""
-    apart = np.where(categorical, x != known, np.abs(x - known))
-    return float((apart**2).sum(axis=1).min())
+    """The squared distance of x (d,) from the nearest known point; options have distance 1."""
+    distance = np.where(categorical, x != known, np.abs(x - known))
+    return float((distance**2).sum(axis=1).min())
 
 
 def start(belief: Belief, rng: np.random.Generator) -> Proposal:
-    """One of the first points: a model needs something to learn from."""
+    """The next point of the initial design."""
     number, space, most = len(belief.history), belief.space, cap(belief)
     first, drawn = first_point(space), space.sample(DRAWS, rng)
     if not number and not is_among(first[None], belief.tried).any():
         because, X = "the middle of the space", np.concatenate([first[None], drawn])
         if any(getattr(p, "cost", None) for p in space.parameters.values()):
-            because = "the side of the space that is said to be cheap"
+            because = "the side of the space that is declared cheap"
     elif not belief.cost:
-        because = "near the first point, because nothing is known of costs yet"
+        because = "near the first point, because costs are unknown so far"
         X = around(space, first, min(REACH * 2.0 ** (number - 1), 1.0), rng)
     else:
-        because, X = "the cheaper of two uniform draws, both cheap enough for a start", drawn
+        because, X = "the cheaper of two uniform draws within the cost cap", drawn
     if number:
-        X = _other_options(belief, X, rng)
-    X = _within_first(belief, X, most)
+        X = _least_tried_options(belief, X, rng)
+    X = _within_cap_first(belief, X, most)
     x = first_allowed(belief, X, rng)
-    because += f" (point {number + 1} of the {START} a model starts from)" * (number < START)
-    if x is not None:  # what is known to cost more is let cost it
+    because += f" (point {number + 1} of {START} of the initial design)" * (number < START)
+    if x is not None:  # a point that is known to cost more than the cap may cost that much
         for resource, (mean, std) in belief.predicted(x).items():
             if resource in most and (std[0] == 0 or belief.history.done):
                 expected = float(np.exp(mean[0] + Z_AFFORDABLE * std[0]))
@@ -150,44 +165,51 @@ def start(belief: Belief, rng: np.random.Generator) -> Proposal:
 
 
 def cap(belief: Belief) -> dict[str, float]:
-    """The most that a trial of the start may cost, by limited resource."""
+    """The most that a trial of the initial design may cost, by limited resource."""
     returned = [trial.number for trial in belief.history.done]
-    since = max(returned, default=-1)
-    killed = sum(trial.number > since for trial in belief.history.having("killed"))
-    room = ALL - belief.ledger.used
+    last = max(returned, default=-1)
+    killed = sum(trial.number > last for trial in belief.history.having("killed"))
+    share_left = DESIGN_SHARE - belief.ledger.used
     if killed and returned and len(belief.history) < START - 1:
-        room -= LEAST_CAP  # for the one after it: this one may be killed, too
-    share = min((CAP if returned else FIRST_CAP) * 2.0**killed, max(room, LEAST_CAP))
-    if not returned and killed >= HOPELESS:
+        share_left -= MIN_CAP  # for the next trial, in case this one is killed, too
+    share = min((CAP if returned else FIRST_CAP) * 2.0**killed, max(share_left, MIN_CAP))
+    if not returned and killed >= MAX_KILLED:
         share = 1.0
     accounts = {name: belief.ledger[name] for name in belief.ledger.limited_resources}
     return {
-        name: min(max(share * account.limit, _as_usual(belief, name, room)), max(account.left, 0.0))
+        name: min(
+            max(share * account.limit, _cap_from_costs(belief, name, share_left)),
+            max(account.left, 0.0),
+        )
         for name, account in accounts.items()
     }
 
 
-def _as_usual(belief: Belief, resource: str, room: float) -> float:
-    """What a trial may cost because those that returned a value did: in a budget for a dozen of
-    them a tenth is too little for one. There is room for a share of the budget.
+def _cap_from_costs(belief: Belief, resource: str, share_left: float) -> float:
+    """min(2 c, max(min(3/20, share_left) limit, 1.1 c)), c the lower median cost of trials done.
+
+    If the budget pays for a dozen trials only, a tenth of it is too little for one.
     """
-    bills = sorted(trial.cost.get(resource, 0.0) for trial in belief.history.done)
-    if not bills:
+    costs = sorted(trial.cost.get(resource, 0.0) for trial in belief.history.done)
+    if not costs:
         return 0.0
-    usual = bills[(len(bills) - 1) // 2]
-    little = min(LITTLE, room) * belief.ledger[resource].limit
-    return min(TWICE * usual, max(little, MORE * usual))
+    usual = costs[(len(costs) - 1) // 2]
+    allowed = min(USUAL_SHARE, share_left) * belief.ledger[resource].limit
+    return min(TWICE * usual, max(allowed, MORE * usual))
 
 
 def first_point(space: Space) -> Array:
-    """The middle (d,), or where it is said to be cheap."""
+    """The middle of the cube (d,), or the side that is declared cheap."""
     side = {None: 0.5, "increases": CHEAP_SIDE, "decreases": 1.0 - CHEAP_SIDE}
     x = [side[getattr(parameter, "cost", None)] for parameter in space.parameters.values()]
     return np.asarray(space.snap(np.array([x]))[0])
 
 
 def around(space: Space, x: Array, reach: float, rng: np.random.Generator) -> Array:
-    """(DRAWS, d) points in a box around x; the wider, the more often an option is another one."""
+    """(DRAWS, d) points in a box of half-width `reach` around x.
+
+    An option is drawn anew with probability `reach`.
+    """
     X = x + reach * rng.uniform(-1.0, 1.0, (DRAWS, space.d))
     changed = space.categorical & (rng.random((DRAWS, space.d)) < reach)
     return space.snap(
@@ -195,28 +217,33 @@ def around(space: Space, x: Array, reach: float, rng: np.random.Generator) -> Ar
     )
 
 
-def _other_options(belief: Belief, X: Array, rng: np.random.Generator) -> Array:
-    """X with the options of every categorical that were asked least: nothing is learnt of an option
-    from the others, and a model that has never seen it change takes it for of no importance.
+def _least_tried_options(belief: Belief, X: Array, rng: np.random.Generator) -> Array:
+    """X with every categorical parameter set to one of its least tried options.
+
+    One option says nothing about the others. A model that never saw the option change would take
+    the parameter for irrelevant.
     """
     space, known = belief.space, belief.history.X
-    there, X = space.active(known), X.copy()
+    active, X = space.active(known), X.copy()
     for j in np.flatnonzero(space.categorical):
         count = int(space.options[j])
-        asked = np.minimum((known[there[:, j], j] * count).astype(np.int64), count - 1)
-        times = np.bincount(asked, minlength=count)
+        tried = np.minimum((known[active[:, j], j] * count).astype(np.int64), count - 1)
+        times = np.bincount(tried, minlength=count)
         X[:, j] = (rng.choice(np.flatnonzero(times == times.min()), len(X)) + 0.5) / count
     return space.snap(X)
 
 
-def _within_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Array:
-    """X, those within the cap first, of the first two the cheaper; the others by their cost."""
+def _within_cap_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Array:
+    """X in order of preference: points within the cap, then the others by increasing cost.
+
+    The cheaper of the first two points within the cap comes first.
+    """
     over = np.zeros(len(X), dtype=bool)
     for resource, model in belief.cost.items():
         if resource in most:
             mean, std = model.log_at(X)
             over |= mean + Z_AFFORDABLE * std > np.log(max(most[resource], 1e-300))
-    over |= belief.ledger.spent_share >= START_SHARE  # it has cost enough: only the cheapest
+    over |= belief.ledger.spent_share >= START_SHARE  # the share is spent: cheapest first
     cost = belief.costs(X)[0].mean
     order = np.lexsort((np.arange(len(X)), np.where(over, cost, 0.0), over))
     if belief.cost and not over[order[1]] and cost[order[1]] < cost[order[0]]:
@@ -225,94 +252,100 @@ def _within_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Array:
 
 
 def first_given(belief: Belief, given: Sequence[Mapping[str, Any]]) -> Proposal | None:
-    """The first of the given configurations, completed, that is affordable and was never asked."""
+    """The first given configuration, completed, that is affordable and not in the history."""
     if not given:
         return None
     base = first_point(belief.space)
     X = np.array([belief.space.completed(params, base) for params in given])
-    # Not `belief.tried`: where values are noisy it leaves out what may be worth repeating.
-    asked = belief.history.X.reshape(-1, belief.space.d)
-    allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, asked)
+    # Not `belief.tried`: for a noisy objective it omits the points that may be repeated.
+    known = belief.history.X.reshape(-1, belief.space.d)
+    allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, known)
     if not allowed.any():
         return None
     k = int(np.argmax(allowed))
-    because = f"point {k + 1} of the {len(X)} given to start with"
+    because = f"point {k + 1} of {len(X)} that the user gave to start with"
     return Proposal(X[k], because, notes={"phase": "start"})
 
 
-def wanted(
+def first_enqueued(
     belief: Belief, proposal: Proposal, queue: Sequence[tuple[Mapping[str, Any], str]]
 ) -> Proposal | None:
-    """The first that somebody wants and the budget can pay; what it leaves open is as proposed.
+    """The first affordable configuration of the queue; the proposal supplies missing parameters.
 
     Args:
-        proposal: what would be evaluated otherwise.
-        queue: parameters, all or some of them, and why they are wanted, if there is a reason.
+        proposal: the point to evaluate if the queue were empty.
+        queue: all or some of the parameters, and the reason why the user enqueued them, or "".
     """
     base = first_point(belief.space) if proposal.x is None else proposal.x
     for params, why in queue:
         x = _completed(belief.space, params, base)
         if belief.costs(x[None])[1][0] > 0:
             continue
-        said = ", ".join(f"{name}={value}" for name, value in params.items())
-        because = why or f"it was asked for: {said}"
+        listed = ", ".join(f"{name}={value}" for name, value in params.items())
+        because = why or f"enqueued by the user: {listed}"
         if set(belief.space.decode(x)) - set(params) and proposal.x is not None:
-            because += f"; the rest is {proposal.because}"
+            because += f"; the other parameters: {proposal.because}"
         notes: dict[str, Any] = {"given": dict(params)}
         notes |= {"phase": "start"} if belief.objective is None else {}
         return Proposal(x, because, predicted=belief.predicted(x), notes=notes)
     return None
 
 
-def check_wanted(space: Space, params: Mapping[str, Any]) -> None:
-    """Refuse parameters that no point of the space has."""
+def check_enqueued(space: Space, params: Mapping[str, Any]) -> None:
+    """Raise InvalidInput unless some point of the space has these parameters."""
     if not isinstance(params, Mapping) or not params:
-        raise InvalidInput(f"{params!r}: expected parameters such as {{{space.names[0]!r}: ...}}.")
-    there = space.decode(_completed(space, params, first_point(space)))
+        raise InvalidInput(
+            f"Cannot enqueue {params!r}: expected a mapping of parameter names to values, such as "
+            f"{{{space.names[0]!r}: ...}}."
+        )
+    decoded = space.decode(_completed(space, params, first_point(space)))
     for name in params:
         when = space.parameters[name].when
-        if when is not None and (name not in there or not set(when) <= set(params)):
+        if when is not None and (name not in decoded or not set(when) <= set(params)):
             raise InvalidInput(
-                f"Parameter {name!r} is only there when {dict(when)}. Give that, too, or leave "
-                f"{name!r} out."
+                f"Parameter {name!r} is only active when {dict(when)}. Pass that condition, too, "
+                f"or leave {name!r} out."
             )
 
 
 def _completed(space: Space, params: Mapping[str, Any], base: Array) -> Array:
-    """The point (d,) with these parameters that is otherwise like base; of a table, the row."""
+    """The point (d,) with these parameters that is nearest to `base`; for a table, a row."""
     if space.rows is None:
         return space.completed(params, base)
     if unknown := [name for name in params if name not in space.parameters]:
         raise InvalidInput(
             f"Unknown parameter {unknown[0]!r}; the parameters are {list(space.names)}."
         )
-    fits = [
+    matching = [
         i
         for i, row in enumerate(map(space.decode, space.rows))
         if all(name in row and row[name] == value for name, value in params.items())
     ]
-    if not fits:
-        raise InvalidInput(f"No row of the table has {dict(params)}.")
-    X = space.rows[fits]
-    apart = np.where(space.categorical, base != X, np.abs(X - base))
-    return np.asarray(X[int(np.argmin((apart**2).sum(axis=1)))])
+    if not matching:
+        raise InvalidInput(
+            f"No row of the table has {dict(params)}. Pass the values of an existing row."
+        )
+    X = space.rows[matching]
+    distance = np.where(space.categorical, base != X, np.abs(X - base))
+    return np.asarray(X[int(np.argmin((distance**2).sum(axis=1)))])
 
 
 def first_allowed(belief: Belief, X: Array, rng: np.random.Generator) -> Array | None:
-    """The first of X that is affordable and untried; otherwise any other such point."""
+    """The first affordable and untried point of X, else any such point of the space, or None."""
     allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, belief.tried)
     if allowed.any():
         return np.asarray(X[np.argmax(allowed)])
     tried, near = belief.tried, np.empty((0, belief.space.d))
-    found = maximise(_Level(belief), belief.space, rng, tried=tried, near=near)
+    found = maximise(_Flat(belief), belief.space, rng, tried=tried, near=near)
     if not len(found.X):
         return left_over(belief, rng)
     return np.asarray(found.X[rng.integers(len(found.X))])
 
 
 def left_over(belief: Belief, rng: np.random.Generator) -> Array | None:
-    """An affordable, untried point of a finite space of which most was tried: a search that looks
-    at some points only may miss the few that are left.
+    """A random affordable, untried point of a finite space, if at least half of it was tried.
+
+    A search that samples some points may miss the few that are left.
     """
     points = belief.space.points(MOST_POINTS)
     if points is None or len(points) > 2 * len(belief.tried):
@@ -324,8 +357,8 @@ def left_over(belief: Belief, rng: np.random.Generator) -> Array | None:
 
 
 @dataclass(frozen=True)
-class _Level:
-    """A flat surface: all that counts is what is affordable."""
+class _Flat:
+    """A surface with score 0 everywhere: the search only looks for affordable points."""
 
     belief: Belief
 

@@ -1,15 +1,17 @@
-"""Thinking weighed against evaluating: how much of a thought the next evaluation is worth.
+"""Overhead: limit the time that suggestions take to a share of what the trials cost.
 
-With a budget of seconds, or of what a machine costs, our own thinking is paid from it, and kept
-near a share of what trials cost:
+A budget of seconds, or of the price of a machine, also pays for suggesting. The overhead is
+kept near a share of the cost of trials:
 
-    allowed = max(share (spent - thinking), LEAST limit)
-    r = (thinking + the last thought) / allowed
+    allowed = max(share (spent - overhead), MIN_SHARE limit)
+    r = (overhead + cost of the last suggestion) / allowed
 
-r <= 1: a whole thought; r <= 1.5: the last hyperparameters and a smaller search; beyond that no
-model at all: a step from the best point, from a third of the cube down to the shorter the more were
-made, or now and then a uniform point. Where trials turn out dear, r falls, and whole thoughts
-return.
+    r <= 1      "whole": fit the models and search as usual
+    r <= 1.5    "light": keep the last hyperparameters, search less
+    r > 1.5     "none": no model; a random step from the best point, or sometimes a uniform point
+
+The longest step is about a third of the cube. The shortest one shrinks as trials accumulate.
+If trials become more expensive, r falls and the models are used again.
 """
 
 from __future__ import annotations
@@ -32,34 +34,34 @@ Array = NDArray[np.float64]
 Depth = Literal["whole", "light", "none"]
 SECONDS: Mapping[str, float] = MappingProxyType({"s": 1.0})
 
-LEAST = 0.005  # of the budget: thinking that is always allowed; a rule may end a run early
-LIGHT_UP_TO = 1.5  # times what is allowed
-STEPS = 8  # points to choose an untried one from
-LONGEST = -0.5  # log10 of the length of a step,
-SHORTER = 1.25  # and how much shorter it may be where n were made: n^-1.25
-UNIFORM = 0.1  # of the steps are no steps, but anywhere
-FLIP = 0.1  # chance that an option is another one
+MIN_SHARE = 0.005  # of the budget: overhead that is always allowed
+LIGHT_UP_TO = 1.5  # times the allowed overhead
+STEPS = 8  # points to draw; the first affordable and untried one is proposed
+LONGEST = -0.5  # log10 of the longest step
+SHORTER = 1.25  # after n trials, the shortest step is n^-1.25 times the longest
+UNIFORM = 0.1  # probability of a uniform point in place of a step
+FLIP = 0.1  # probability that a categorical parameter is drawn anew
 
 
 def depth(
     ledger: Ledger, suggest_s: float, share: float, clock: Mapping[str, float] = SECONDS
 ) -> Depth:
-    """How much of a thought there is time for.
+    """How much work the next suggestion may do, by the ratio r above.
 
     Args:
-        thought_s: how long the last one took.
-        share: of what trials cost that thinking may add.
-        clock: what a second of thinking takes of each resource.
+        suggest_s: seconds that the last suggestion took.
+        share: allowed overhead as a share of the cost of trials.
+        clock: how much of each resource one second of suggesting uses.
     """
-    used = 0.0
+    ratio = 0.0
     for account, price in ((ledger[r], price) for r, price in clock.items() if r in ledger):
-        allowed = max(share * (account.spent - account.overhead), LEAST * account.limit)
-        used = max(used, (account.overhead + suggest_s * price) / allowed)
-    return "whole" if used <= 1.0 else "light" if used <= LIGHT_UP_TO else "none"
+        allowed = max(share * (account.spent - account.overhead), MIN_SHARE * account.limit)
+        ratio = max(ratio, (account.overhead + suggest_s * price) / allowed)
+    return "whole" if ratio <= 1.0 else "light" if ratio <= LIGHT_UP_TO else "none"
 
 
 def step(belief: Belief, rng: np.random.Generator) -> Proposal:
-    """A step from the best point; no model is asked."""
+    """A random step from the best point, without a model."""
     space = belief.space
     X = space.sample(STEPS, rng)
     if len(belief.y) and rng.random() >= UNIFORM:
@@ -69,5 +71,5 @@ def step(belief: Belief, rng: np.random.Generator) -> Proposal:
         moved = best + length * rng.standard_normal((STEPS, space.d))
         kept = space.categorical & (rng.random((STEPS, space.d)) >= FLIP)
         X = space.snap(np.where(space.categorical, np.where(kept, best, X), moved))
-    because = "a step from the best point: a thought would cost more than it brings"
-    return Proposal(first_allowed(belief, X, rng), because, notes={"thought": "none"})
+    because = "a step from the best point: a model-based suggestion would cost more than it gains"
+    return Proposal(first_allowed(belief, X, rng), because, notes={"effort": "none"})

@@ -1,13 +1,13 @@
-"""Functions drawn from the posterior of a Gaussian process, and their minima.
+"""Sample paths of the posterior of a Gaussian process, and their minima.
 
-A path by Matheron's rule (Wilson et al. 2020): a draw from the prior by random features (Rahimi and
-Recht 2007), corrected by the data,
+Matheron's rule (Wilson et al. 2020) corrects a draw from the prior by the data. Random features
+(Rahimi and Recht 2007) give the prior draw:
 
     f(x) = sqrt(2 v / F) sum_i w_i cos(omega_i . z + b_i)  +  k(x, X) K^-1 (y - f(X) - noise)
 
-omega from the spectral density of Matern-5/2, a Student t with 5 degrees of freedom. The draws of
-a coordinate depend on its parameter's name, not on its place, so permuting parameters permutes
-the path. Values are standardised, as the process has them.
+omega has the spectral density of Matern-5/2, a Student t with 5 degrees of freedom. The draws for a
+coordinate depend on the name of its parameter, not on its position: permuting parameters permutes
+the path. Values are standardised as in the process.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FEATURES = 1024
-CERTAIN = 5.0
-STEPS = (12,)  # of the climb from the best point screened for a path
+CERTAIN = 5.0  # standard deviations: a row is skipped if its value is surely above another one
+STEPS = (12,)  # of the climb from the best screened point of each path
 
 
 @dataclass(frozen=True)
 class Paths:
-    """p functions drawn together; they share their features."""
+    """p sample paths that share their random features."""
 
     gp: GP
     centres: Array  # (n, e) the data, embedded
     omega: Array  # (e, F)
     phase: Array  # (F,)
-    weight: Array  # (F, p) with sqrt(2 v / F)
+    weight: Array  # (F, p) including the factor sqrt(2 v / F)
     correction: Array  # (n, p)
 
     def at(self, X: Array) -> Array:
-        """(m, p): every path at every point."""
+        """(m, p) the value of every path at every point."""
         Z = self.gp.embedded(X)
         prior = np.cos(Z @ self.omega + self.phase) @ self.weight
         k = matern(distances(Z, self.centres), self.gp.variance)
         return np.asarray(self.gp.mean + prior + k @ self.correction)
 
     def along(self, X: Array, which: Ints) -> tuple[Array, Array]:
-        """(m,) path which[i] at row i of X, and its gradient in the cube, (m, d)."""
+        """(m,) value of path which[i] at row i of X, and its gradient in the cube, (m, d)."""
         Z = self.gp.embedded(X)
         weight, correction = self.weight[:, which].T, self.correction[:, which].T
         wave = Z @ self.omega + self.phase
@@ -68,7 +68,7 @@ class Paths:
 
 
 def draw(gp: GP, names: Sequence[str], count: int, rng: np.random.Generator) -> Paths:
-    """`count` posterior paths of a process; where it holds fantasies, of the first of them."""
+    """`count` posterior sample paths; if the process has fantasies, given the first of them."""
     key = int(rng.integers(2**32))
     omega = np.vstack(
         [
@@ -90,10 +90,10 @@ def draw(gp: GP, names: Sequence[str], count: int, rng: np.random.Generator) -> 
 
 
 def minima(paths: Paths, space: Space, near: Array, rng: np.random.Generator) -> Array:
-    """(p,) the least value of each path over the space: every row, or screened and climbed.
+    """(p,) the minimum of each path: over all rows of a table, or by screening and ascent.
 
     Args:
-        near: (k, d) points that are looked at, and around, as well.
+        near: (k, d) further points to search at and around.
     """
     if space.rows is not None:
         rows = np.vstack([space.rows[_may_be_lowest(paths.gp, space.rows)], near])
@@ -110,7 +110,7 @@ def minima(paths: Paths, space: Space, near: Array, rng: np.random.Generator) ->
 
 
 def _may_be_lowest(gp: GP, rows: Array) -> NDArray[np.bool_]:
-    """Rows that are not as good as surely, by `CERTAIN` standard deviations, above another."""
+    """Whether mean - CERTAIN std of each row is at most the least mean + CERTAIN std."""
     parts = [gp.at(rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)]
     mean = np.concatenate([part.mean[:, 0] for part in parts])
     spread = CERTAIN * np.concatenate([part.std for part in parts])
@@ -119,7 +119,7 @@ def _may_be_lowest(gp: GP, rows: Array) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class _Downhill:
-    """Minus path i at row i: each path has its own climb, and all of them one call a step."""
+    """Minus path i at row i: one climb for each path, one call per step for all of them."""
 
     paths: Paths
 

@@ -1,4 +1,4 @@
-"""The two seams: a Policy makes a Proposal of a belief, a StoppingRule makes a Verdict of both."""
+"""The two interfaces: a `Policy` proposes the next trial, a `StoppingRule` says whether to stop."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Proposal:
     """What to evaluate next, and why.
 
     Attributes:
-        x: a snapped point of the cube; None when nothing affordable and untried is left.
-        score: what the policy maximised, or NaN where it maximised nothing.
+        x: a snapped point of the cube; None if no affordable, untried point is left.
+        score: what the policy maximised, or NaN if it maximised nothing.
         because: one sentence.
-        notes: what the policy needs to remember; plain JSON values.
-        predicted: ln c at x by resource, mean and std of shape (1,); a policy leaves it empty.
-        rates: the least and the greatest exchange rate at which such a choice is worth its cost
-            whenever any is, by which the cost of going on is bounded (Xie et al. 2025, theorem 1);
-            None: at no rate.
+        notes: what the policy needs to remember, as plain JSON values.
+        predicted: mean and std of ln c at x by resource, of shape (1,). A policy leaves it empty.
+        rates: the smallest and the largest exchange rate at which the proposed point is worth its
+            cost if any point is. They bound the expected cost of continuing (Xie et al. 2025,
+            theorem 1). None if there is no such rate.
     """
 
     x: Array | None
@@ -43,10 +43,10 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether to stop, and the number that decided against its threshold.
+    """Whether to stop, and the number that was compared with its threshold.
 
     Attributes:
-        kind: what stops it, if it stops; a rule of your own leaves it as it is.
+        kind: the kind of reason if it stops. A rule of your own keeps the default.
     """
 
     stop: bool
@@ -63,40 +63,35 @@ class Verdict:
 
 
 class Policy(Protocol):
-    """A method of choosing, one file each in `policies/`."""
+    """A method that chooses the next evaluation. Each file in `policies/` defines one."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """What must be there besides a space: "budget", "cost" (told with each value), "worth",
-        "model" (of the objective: until there is one, the start is made for it, see `start.py`).
+        """What it requires besides a space.
+
+        "budget", "worth": this setting must be given.
+        "cost": each trial must report its cost, or the cost is known in advance.
+        "model": a model of the objective. Until there is one, the initial design proposes instead.
         """
 
     @property
     def reads(self) -> frozenset[str]:
-        """Settings of the Optimizer it makes use of where they are given: "worth"."""
-
-    @property
-    def models(self) -> bool:
-        """Whether it looks at a model of the objective."""
+        """What it uses if available, but does not require: "worth", "model"."""
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """The next evaluation."""
 
 
 class StoppingRule(Protocol):
-    """A reason to stop, one file each in `stopping/`; `needs`, `reads`, `models` as a Policy."""
+    """A reason to stop. Each file in `stopping/` defines one."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """What must be there besides a space; without a "model" that it needs it says go on."""
+        """What it requires, as for a Policy. Until there is a "model", the run continues."""
 
     @property
     def reads(self) -> frozenset[str]:
-        """Settings of the Optimizer it makes use of where they are given."""
-
-    @property
-    def models(self) -> bool:
-        """Whether it looks at a model of the objective."""
+        """What it uses if available, as for a Policy."""
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """Whether to stop before this proposal is evaluated."""
@@ -105,7 +100,7 @@ class StoppingRule(Protocol):
 def judge(
     rule: StoppingRule, belief: Belief, proposal: Proposal, rng: np.random.Generator
 ) -> Verdict:
-    """The rule's verdict; to go on, while there is no model of the objective that it needs."""
+    """The rule's verdict, or "continue" while a model that the rule needs is missing."""
     if "model" in rule.needs and belief.objective is None:
         return Verdict(False, "too few values to judge yet")
     return rule(belief, proposal, rng)

@@ -1,8 +1,8 @@
-"""The scores shared by policies and rules, and the surface a score makes of a belief.
+"""The scores that policies and stopping rules share, and their maximisation under a belief.
 
-A score maps an Outlook to one number per point, higher is better, and its partial derivatives in
-the numbers of the Outlook. Chained with the models' gradients they give the slope of the score in
-the cube, so no policy carries derivative code. `differenced` makes a score of any plain function.
+A score maps an Outlook to one number per point, higher is better, and to its partial derivatives
+with respect to the numbers of the Outlook. The chain rule through the models gives the gradient in
+the unit cube, so no policy contains derivative code. `differenced` turns any function into a score.
 """
 
 from __future__ import annotations
@@ -45,14 +45,18 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-LITTLE = Effort(screen=96, around=48, starts=3, steps=(4, 12), flips=1)  # where time is short
+LIGHT = Effort(screen=96, around=48, starts=3, steps=(4, 12), flips=1)  # to limit the overhead
 
-KNOWN = 1e-12  # spread of ln c
-LEAST_LOG_P = -20.0  # a chance of 2e-9 is none; its inverse as a price is still a number
+KNOWN = 1e-12  # a cost is known if the standard deviation of ln c is smaller
+MIN_LOG_P = -20.0  # lower bound of a log probability, so that 1 / P stays finite
 
 
 class Graded(NamedTuple):
-    """A score (m,) and its partials in mean (m, f), std, cost mean, cost std, success (m,)."""
+    """A score (m,) and its partial derivatives.
+
+    They are with respect to the mean, (m, f), and the std, the mean and std of ln c and the log
+    probability of success, (m,) each.
+    """
 
     score: Array
     to_mean: Array
@@ -67,7 +71,7 @@ Score = Callable[[Outlook], Graded]
 
 @dataclass(frozen=True)
 class Monotone:
-    """A score that does not fall where mean or cost fall, or std or the chance of success rise."""
+    """A score that is non-increasing in mean and cost, non-decreasing in std and P(success)."""
 
     score: Score
 
@@ -77,38 +81,39 @@ class Monotone:
 
 
 def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
-    """ln of EI averaged over fantasies, each with its own incumbent (Lee et al. 2020, algorithm 3),
-    and its partials.
+    """ln of the mean EI over fantasies, and its partial derivatives in mean and std.
+
+    Each fantasy has its own incumbent (Lee et al. 2020, algorithm 3).
     """
     value, to_mean, to_std = log_ei_slopes(outlook.mean, outlook.std[:, None], outlook.best)
-    if value.shape[1] == 1:  # nothing to average: most thoughts, and half of the work
+    if value.shape[1] == 1:  # no fantasies: the usual case, in half the time
         return value[:, 0], to_mean, to_std[:, 0]
-    most = value.max(axis=1, keepdims=True)
-    share = np.exp(value - most)  # (m, f)
+    largest = value.max(axis=1, keepdims=True)
+    share = np.exp(value - largest)  # (m, f)
     total = share.sum(axis=1, keepdims=True)
-    mean = most + np.log(total / value.shape[1])
+    mean = largest + np.log(total / value.shape[1])
     share /= total
     return mean[:, 0], share * to_mean, (share * to_std).sum(axis=1)
 
 
-def _log_fits(outlook: Outlook) -> tuple[Array, Array, Array]:
-    """ln P(c <= cap) and its partials, bounded below: what is not affordable is not returned.
+def _log_affordable(outlook: Outlook) -> tuple[Array, Array, Array]:
+    """ln P(c <= cap), bounded below, and its partial derivatives in mean and std of ln c.
 
-    0 where the cost is known: it fits, or it is a shortfall. A cliff there would stop a climb that
-    ought to go along the boundary.
+    It is 0 if the cost is known, because the shortfall already excludes points that are not
+    affordable. A jump at the boundary would stop an ascent that should follow the boundary.
     """
     value, to_m, to_s = log_affordable_slopes(*outlook.cost, outlook.cap)
     known = outlook.cost.std < KNOWN
-    hopeless = known | (value < LEAST_LOG_P)
-    value = np.where(known, 0.0, np.maximum(value, LEAST_LOG_P))
-    return value, np.where(hopeless, 0.0, to_m), np.where(hopeless, 0.0, to_s)
+    constant = known | (value < MIN_LOG_P)
+    value = np.where(known, 0.0, np.maximum(value, MIN_LOG_P))
+    return value, np.where(constant, 0.0, to_m), np.where(constant, 0.0, to_s)
 
 
 def log_ei_per_cost(alpha: float = 1.0) -> Score:
     """ln EI + ln P(c <= cap) + ln P(success) - alpha ln E[min(c, cap)].
 
-    alpha = 0 is EI, 1 is EIpu and LogEIPC (Xie et al. 2025, eq. 2), between are EI_alpha (Guinet et
-    al. 2020, eq. 1) and EI-cool (Lee et al. 2020, eq. 3).
+    alpha = 0 gives EI, alpha = 1 gives EIpu and LogEIPC (Xie et al. 2025, eq. 2). Values in between
+    give EI_alpha (Guinet et al. 2020, eq. 1) and EI-cool (Lee et al. 2020, eq. 3).
     """
 
     def score(outlook: Outlook) -> Graded:
@@ -118,7 +123,7 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
             none = np.zeros(len(value))
             return Graded(value + outlook.log_success, to_mean, to_std, none, none, one)
         cost, cost_m, cost_s = expected_cost_slopes(*outlook.cost, outlook.cap)
-        fits, fits_m, fits_s = _log_fits(outlook)
+        fits, fits_m, fits_s = _log_affordable(outlook)
         return Graded(
             value + fits + outlook.log_success - alpha * cost,
             to_mean,
@@ -132,18 +137,19 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
 
 
 def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> Score:
-    """How far the Gittins index g is below `origin`, (origin - g) / scale (Xie et al. 2025, eq. 3).
+    """(origin - g) / scale, where g is the Gittins index (Xie et al. 2025, eq. 3).
 
-    EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]. With the incumbent for an origin the search
-    sees the same numbers in whatever units the objective is.
+    g solves EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]. If `origin` is the incumbent, the
+    score does not depend on the units of the objective.
     """
 
     def score(outlook: Outlook) -> Graded:
         cost, cost_m, cost_s = expected_cost_slopes(*outlook.cost, outlook.cap)
-        fits, fits_m, fits_s = _log_fits(outlook)
-        log_success = np.maximum(outlook.log_success, LEAST_LOG_P)
+        fits, fits_m, fits_s = _log_affordable(outlook)
+        log_success = np.maximum(outlook.log_success, MIN_LOG_P)
         log_price = np.log(worth) - np.log(scale) + cost - fits - log_success
-        # z depends on std and price alone, so averaging over fantasies averages the means.
+        # (g - mean) / std depends on std and price only. The average index over fantasies is
+        # therefore the index at the average mean.
         g, _, to_std, to_price = gittins_slopes(
             (outlook.mean.mean(axis=1) - origin) / scale, outlook.std / scale, log_price
         )
@@ -153,7 +159,7 @@ def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> S
             -to_std / scale,
             -to_price * (cost_m - fits_m),
             -to_price * (cost_s - fits_s),
-            np.where(outlook.log_success < LEAST_LOG_P, 0.0, to_price),
+            np.where(outlook.log_success < MIN_LOG_P, 0.0, to_price),
         )
 
     return Monotone(score)
@@ -185,7 +191,10 @@ def cheapness(outlook: Outlook) -> Graded:
 
 
 def differenced(function: Callable[[Outlook], Array], step: float = 1e-6) -> Score:
-    """A score from a plain elementwise function: partials by central differences, no model call."""
+    """A score from an elementwise function of an Outlook.
+
+    The partial derivatives are central differences, which need no call of a model.
+    """
 
     def score(outlook: Outlook) -> Graded:
         def change(raised: Outlook, lowered: Outlook, width: Array) -> Array:
@@ -229,19 +238,19 @@ def differenced(function: Callable[[Outlook], Array], step: float = 1e-6) -> Sco
 
 
 class ScoreView(NamedTuple):
-    """Points looked at before a search, and what is believed of them, or is `at_best`."""
+    """The points at which a search starts, and their outlook."""
 
     X: Array
     outlook: Outlook
-    at_best: bool = False  # so it is for the rows of a large table
+    at_best: bool = False  # whether it is only the bound `Belief.at_best`, as for a large table
 
 
 def _effort(belief: Belief) -> Effort:
-    return LITTLE if belief.light else Effort()
+    return LIGHT if belief.light else Effort()
 
 
 def look(belief: Belief, rng: np.random.Generator) -> ScoreView:
-    """Where searches begin: the models are asked once, however many scores are searched."""
+    """The starting points of a search, which several scores can share: one call of the models."""
     space = belief.space
     if space.rows is None:
         X = candidates(space, rng, belief.top, _effort(belief))
@@ -253,7 +262,7 @@ def look(belief: Belief, rng: np.random.Generator) -> ScoreView:
 
 @dataclass(frozen=True)
 class ScoreSurface:
-    """A score over the cube under a belief: what `search.maximise` climbs."""
+    """A score as a function on the unit cube, for `search.maximise`."""
 
     belief: Belief
     score: Score
@@ -268,14 +277,14 @@ class ScoreSurface:
         return Rated(self.score(outlook).score, outlook.shortfall)
 
     def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
-        """`at(X)` and the gradients of both: the chain rule through the Outlook."""
+        """`at(X)`, and the gradients of score and shortfall, (m, d) each."""
         outlook, d = self.belief.slopes(X)
         graded = self.score(outlook)
         return Rated(graded.score, outlook.shortfall), chained(graded, d), d.d_shortfall
 
 
 def chained(graded: Graded, d: OutlookSlopes) -> Array:
-    """Gradient of a score in the cube, (m, d)."""
+    """The gradient of a score in the cube, (m, d), by the chain rule."""
     gradient: Array = np.matmul(d.d_mean, graded.to_mean[:, :, None])[:, :, 0]
     gradient += graded.to_std[:, None] * d.d_std
     for partial, slope in (
@@ -296,7 +305,12 @@ def maximise_score(
     seen: ScoreView | None = None,
     within: float = 0.0,
 ) -> Found:
-    """The best affordable, untried points under a score, and of a table all `within` that of it."""
+    """The affordable, untried points with the highest scores, best first.
+
+    Args:
+        seen: starting points from `look`, if several scores share them.
+        within: for a table, return all rows whose score is within this distance of the best.
+    """
     assert belief.objective is not None
     ceiling = None
     if belief.space.rows is None or isinstance(score, Monotone):
@@ -318,26 +332,33 @@ def maximise_score(
     )
 
 
-def _whose(belief: Belief, best: float) -> str:
-    """The trial that returned the best value, where it is one's and not the model's."""
+def _source_of(belief: Belief, best: float) -> str:
+    """Where the incumbent comes from: a trial, the running trials or the model."""
     found = next((t.number for t in belief.history.done if t.value == best), None)
     if found is not None:
         return f" (trial {found})"
-    running = bool(belief.history.running)
-    return f" (the best as {'expected after what is running' if running else 'the model sees it'})"
+    if belief.history.running:
+        return " (the best value expected once the running trials end)"
+    return " (the best posterior mean)"
 
 
 def proposal(
     belief: Belief, found: Found, why: str, *, notes: Mapping[str, Any] | None = None
 ) -> Proposal:
-    """The best point found, and in words what it is expected to buy and to cost."""
+    """A proposal of the best point found.
+
+    Its reason gives the expected improvement, the incumbent and the expected cost.
+
+    Args:
+        why: the start of the reason, such as "most expected improvement per cost".
+    """
     if not len(found.X):
         return Proposal(None, "nothing affordable and untried is left", notes=notes or {})
     x = found.X[0]
     outlook = belief.outlook(x[None])
     ei = float(np.exp(_log_improvement(outlook)[0][0]))
     best = belief.sign * float(np.mean(belief.best))
-    because = f"{why}: expected improvement {ei:.3g} on {best:.4g}{_whose(belief, best)}"
+    because = f"{why}: expected improvement {ei:.3g} on {best:.4g}{_source_of(belief, best)}"
     for resource, (m, s) in belief.predicted(x).items():
         cost = float(np.exp(expected_cost(m, s, max(belief.ledger[resource].left, 1e-300))[0]))
         because += f", for about {format_amount(resource, cost)}"

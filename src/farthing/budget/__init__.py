@@ -1,1 +1,1 @@
-"""Budgets: amounts and units, the ledger, the price of machine time."""
+"""Budgets: amounts and units, the ledger, rates of machine time."""

@@ -1,8 +1,8 @@
-"""What may be spent, what was spent, and what is reserved for trials that are still running.
+"""The ledger of a study: what is spent, and what is reserved for running trials.
 
-Every account keeps `spent + reserved + left = limit`; every event returns a new `Ledger`.
+Each account keeps `spent + reserved + left = limit`. Each method returns a new `Ledger`.
 Resources have canonical names: `s` (wall clock), `worker_s` (compute, summed over workers), `usd`,
-`eur`, `gbp`, `kWh`, `trials`, and `cost` for a plain number; any other name is its own resource.
+`eur`, `gbp`, `kWh`, `trials`, and `cost` for a plain number. Any other name is its own resource.
 """
 
 import math
@@ -18,30 +18,31 @@ __all__ = ["Account", "Ledger"]
 
 @dataclass(frozen=True)
 class Account:
-    """One resource: `spent + reserved + left = limit`."""
+    """The account of one resource: `spent + reserved + left = limit`."""
 
-    limit: float  # inf: unlimited
+    limit: float  # inf if unlimited
     spent: float = 0.0
     reserved: float = 0.0
-    overhead: float = 0.0  # the part of `spent` that was our own thought
+    overhead: float = 0.0  # the part of `spent` that suggesting took
 
     @property
     def left(self) -> float:
-        """What may still be promised; negative after an overrun, because what was paid was paid."""
+        """What is neither spent nor reserved. It is negative after an overrun."""
         return self.limit - (self.spent + self.reserved)
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The accounts of one study, and what each running trial holds."""
+    """The accounts of one study, and the reservation of each running trial."""
 
     _accounts: tuple[tuple[str, Account], ...]
     _reservations: tuple[tuple[int, tuple[tuple[str, float], ...]], ...] = ()
 
     @classmethod
     def of(cls, budget: Budget | None) -> "Ledger":
-        """The ledger before the first trial; where only trials are limited, or nothing is, costs
-        go to an unlimited account `cost`.
+        """The ledger before the first trial.
+
+        If the budget limits nothing but trials, costs go to an unlimited account `cost`.
         """
         limits = {} if budget is None else dict(budget.limits)
         if not set(limits) - {"trials"}:
@@ -58,8 +59,8 @@ class Ledger:
             if name == resource:
                 return account
         raise InvalidInput(
-            f"No account {resource!r}: this ledger has {', '.join(self.resources)}. "
-            "Use one of these names, or put a limit on it in the budget."
+            f"There is no account {resource!r}: this ledger has {', '.join(self.resources)}. "
+            "Use one of these names, or add a limit to the budget."
         )
 
     def __iter__(self) -> Iterator[str]:
@@ -70,32 +71,32 @@ class Ledger:
 
     @property
     def limit(self) -> float:
-        """Limit of the primary resource."""
+        """The limit of the primary resource."""
         return self._accounts[0][1].limit
 
     @property
     def spent(self) -> float:
-        """Paid so far, of the primary resource."""
+        """What is spent of the primary resource."""
         return self._accounts[0][1].spent
 
     @property
     def reserved(self) -> float:
-        """Held for running trials, of the primary resource."""
+        """What is reserved for running trials of the primary resource."""
         return self._accounts[0][1].reserved
 
     @property
     def left(self) -> float:
-        """Neither paid nor reserved, of the primary resource."""
+        """What is neither spent nor reserved of the primary resource."""
         return self._accounts[0][1].left
 
     @property
     def overhead(self) -> float:
-        """Our own thought, of the primary resource."""
+        """What suggesting took of the primary resource."""
         return self._accounts[0][1].overhead
 
     @property
     def used_up(self) -> tuple[str, ...]:
-        """The resources that buy nothing more: less than a trial, or a billionth of the limit."""
+        """The exhausted resources: less than 1 trial, or less than 1e-9 of the limit, is left."""
         return tuple(
             name
             for name, account in self._accounts
@@ -105,7 +106,7 @@ class Ledger:
 
     @property
     def limited_resources(self) -> tuple[str, ...]:
-        """The limited resources that a trial has a price in: all but trials, which are counted."""
+        """The limited resources in which trials have a cost, that is all but `trials`."""
         return tuple(
             name
             for name, account in self._accounts
@@ -114,35 +115,35 @@ class Ledger:
 
     @property
     def used(self) -> float:
-        """The share of the scarcest limit that is paid or reserved; 0 where nothing is limited."""
+        """The largest share of a limit that is spent or reserved; 0 if nothing is limited."""
         limited = (account for _, account in self._accounts if math.isfinite(account.limit))
         return max(((a.spent + a.reserved) / a.limit for a in limited), default=0.0)
 
     @property
     def spent_share(self) -> float:
-        """The share of the scarcest limit that is paid; 0 where nothing is limited."""
+        """The largest share of a limit that is spent; 0 if nothing is limited."""
         limited = (account for _, account in self._accounts if math.isfinite(account.limit))
         return max((account.spent / account.limit for account in limited), default=0.0)
 
     @property
     def reservations(self) -> Mapping[int, Mapping[str, float]]:
-        """What each running trial holds."""
+        """The amounts reserved for each running trial."""
         return {number: dict(reserved) for number, reserved in self._reservations}
 
     def reserved_for(self, number: int) -> Mapping[str, float]:
-        """What trial `number` holds; empty when it holds nothing."""
+        """The amounts reserved for trial `number`; empty if there are none."""
         return MappingProxyType(dict(dict(self._reservations).get(number, ())))
 
     def reserve(self, number: int, amounts: Mapping[str, float]) -> "Ledger":
-        """Hold `amounts` for trial `number`, which starts now."""
+        """Reserve `amounts` for trial `number`, which starts now."""
         if self._has_reservation(number):
             raise InvalidInput(
-                f"Trial {number} already holds a reservation. Extend it, or charge it."
+                f"Trial {number} already has a reservation. Extend or charge it instead."
             )
-        return self._after({**dict(self._reservations), number: self._whole_trial(amounts)})
+        return self._after({**dict(self._reservations), number: self._with_trial_count(amounts)})
 
     def extend(self, number: int, amounts: Mapping[str, float]) -> "Ledger":
-        """Hold `amounts` more for trial `number`, which is running."""
+        """Reserve `amounts` more for trial `number`, which is running."""
         self._require_reservation(number)
         reserved, more = self.reserved_for(number), self._amounts(amounts)
         total = {
@@ -151,26 +152,26 @@ class Ledger:
         return self._after({**dict(self._reservations), number: tuple(total.items())})
 
     def charge(self, number: int | None, amounts: Mapping[str, float]) -> "Ledger":
-        """Pay `amounts`; whatever `number` reserved is released in the same step.
+        """Charge `amounts` and release the reservation of trial `number`.
 
         Args:
-            number: The trial, or None for an evaluation made elsewhere, for which nothing was reserved.
-            amounts: What was really used. More than was reserved or is left is still paid.
+            number: the trial, or None for an imported evaluation, which has no reservation.
+            amounts: the true cost. It is charged in full, even if it exceeds what is left.
         """
         reservations = {
             trial: reserved for trial, reserved in self._reservations if trial != number
         }
-        paid = dict(self._whole_trial(amounts))
+        paid = dict(self._with_trial_count(amounts))
         return self._after(reservations, spent=paid)
 
     def release(self, number: int) -> "Ledger":
-        """Give back whatever `number` reserved: it was never begun."""
+        """Release the reservation of trial `number`, which was never started."""
         return self._after(
             {trial: reserved for trial, reserved in self._reservations if trial != number}
         )
 
     def charge_overhead(self, seconds: float) -> "Ledger":
-        """Pay for our own thought, which only an account in seconds can feel."""
+        """Charge the time that suggesting took to the account in seconds, if there is one."""
         paid = {"s": _amount(seconds, "overhead")}
         return (
             self._after(dict(self._reservations), spent=paid, overhead=paid)
@@ -181,21 +182,21 @@ class Ledger:
     def pay(
         self, amounts: Mapping[str, float], *, overhead: Mapping[str, float] = MappingProxyType({})
     ) -> "Ledger":
-        """Pay what belongs to no hold: time that passes for everybody, a bill that came late.
+        """Charge what belongs to no reservation: time that all trials share, or a late cost.
 
         Args:
-            amounts: What was used.
-            thinking: The part of it that was our own thought.
+            amounts: what was used.
+            overhead: the part of it that suggesting took.
         """
-        paid, ours = self._amounts(amounts), self._amounts(overhead)
-        return self._after(dict(self._reservations), spent=paid, overhead=ours)
+        spent, own = self._amounts(amounts), self._amounts(overhead)
+        return self._after(dict(self._reservations), spent=spent, overhead=own)
 
     def limited(self, budget: Budget | None, counted: Mapping[str, Account]) -> "Ledger":
-        """The same accounts under other limits; one without a limit is kept for what was spent.
+        """The same accounts with new limits. An account that lost its limit keeps what was spent.
 
         Args:
-            budget: What may be spent in all, with what was spent already.
-            counted: What is known of resources that had no account until now.
+            budget: the new limits, which include what is already spent.
+            counted: the accounts of resources that had none until now.
         """
         known, limits = dict(self._accounts), Ledger.of(budget)
         accounts = {
@@ -205,7 +206,7 @@ class Ledger:
         for name, account in known.items():
             if name not in accounts and (account.spent or account.reserved):
                 accounts[name] = replace(account, limit=math.inf)
-        # A running trial is one trial, also where they are counted only from now on.
+        # A running trial counts as one trial, even if the old budget did not count trials.
         one = {"trials": 1.0} if "trials" in accounts else {}
         reservations = {
             number: tuple({**one, **dict(reserved)}.items())
@@ -218,23 +219,23 @@ class Ledger:
 
     def _require_reservation(self, number: int) -> None:
         if not self._has_reservation(number):
-            raise InvalidInput(f"Trial {number} holds nothing. Reserve for it first.")
+            raise InvalidInput(f"Trial {number} has no reservation. Reserve something first.")
 
     def _amounts(self, amounts: Mapping[str, float]) -> dict[str, float]:
         limited = self.limited_resources
         for resource in amounts:
             if resource == "trials":
                 raise InvalidInput(
-                    'Amounts {"trials": ...}: trials are counted here. Leave it out.'
+                    'Amounts {"trials": ...}: the ledger counts trials itself. Leave it out.'
                 )
             if limited and resource not in self:
                 raise InvalidInput(
                     f"{resource!r} is not in the budget, which limits {', '.join(self.resources)}. "
-                    "Give the cost in these, or put a limit on it in the budget."
+                    "Give the cost in these resources, or add a limit to the budget."
                 )
         return {resource: _amount(amount, resource) for resource, amount in amounts.items()}
 
-    def _whole_trial(self, amounts: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    def _with_trial_count(self, amounts: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
         counted = {"trials": 1.0} if "trials" in self else {}
         return tuple({**self._amounts(amounts), **counted}.items())
 
@@ -245,11 +246,11 @@ class Ledger:
         spent: Mapping[str, float] = MappingProxyType({}),
         overhead: Mapping[str, float] = MappingProxyType({}),
     ) -> "Ledger":
-        # Reserved is summed anew, not added to and subtracted from: all released is exactly 0.
+        # Sum all reservations again, so that the total is exactly 0 after the last release.
         amounts = [dict(reserved) for reserved in reservations.values()]
         accounts = dict(self._accounts)
         for resource in (name for part in (*amounts, spent) for name in part):
-            # Only a ledger without limits gets here with a new name: it keeps account of it, too.
+            # Only a ledger without limits accepts new resources. It opens an account for each.
             accounts.setdefault(resource, Account(math.inf))
         return Ledger(
             tuple(
@@ -272,7 +273,7 @@ def _amount(value: object, what: str) -> float:
     number = _finite(value)
     if number is None or number < 0:
         raise InvalidInput(
-            f"{what}: expected a finite amount that is not negative, got {value!r}. "
-            "Give what was really used."
+            f"{what}: expected a finite amount of at least 0, got {value!r}. "
+            "Give the amount that was used."
         )
     return number

@@ -1,4 +1,4 @@
-"""What a machine costs: `"$3.06/h"`, or `"$3.06/h per worker"`."""
+"""Rates of machine time: `"$3.06/h"`, or `"$3.06/h per worker"`."""
 
 import re
 
@@ -7,25 +7,27 @@ from farthing.errors import InvalidInput
 
 __all__ = ["is_per_worker", "rate_of"]
 
-EACH = re.compile(r"\s+per\s+worker\s*$")
+PER_WORKER = re.compile(r"\s+per\s+worker\s*$")
 
 
 def rate_of(rate: str) -> dict[str, float]:
-    """What a second costs, by resource: `"$3.06/h"` -> {"usd": 3.06 / 3600}."""
-    advice = f"rate={rate!r}: expected a price per time, such as '$3.06/h' or '$3.06/h per worker'."
+    """The cost of one second, by resource: `"$3.06/h"` -> {"usd": 3.06 / 3600}."""
+    problem = (
+        f"rate={rate!r}: expected a price per time, such as '$3.06/h' or '$3.06/h per worker'."
+    )
     if not isinstance(rate, str) or "/" not in rate:
-        raise InvalidInput(advice)
-    price, _, time = EACH.sub("", rate).partition("/")
+        raise InvalidInput(problem)
+    price, _, time = PER_WORKER.sub("", rate).partition("/")
     try:
         prices = Budget(price).limits
         per = Budget(time if time.strip()[:1].isdigit() else f"1{time.strip()}").limits
     except InvalidInput:
-        raise InvalidInput(advice) from None
+        raise InvalidInput(problem) from None
     if tuple(per) != ("s",) or {"s", "worker_s", "trials"} & set(prices):
-        raise InvalidInput(advice)
+        raise InvalidInput(problem)
     return {resource: amount / per["s"] for resource, amount in prices.items()}
 
 
 def is_per_worker(rate: str | None) -> bool:
-    """Whether a rate is that of every worker, and not of the machine they share."""
-    return rate is not None and EACH.search(rate) is not None
+    """Whether the rate applies to each worker, not to a machine that they share."""
+    return rate is not None and PER_WORKER.search(rate) is not None

@@ -1,4 +1,4 @@
-"""Amounts as people write and read them: `"2h, $40"` -> limits, and 125.0 s -> `2 m 05 s`.
+"""Parse and format amounts: `"2h, $40"` -> limits, and 125.0 s -> `2 m 05 s`.
 
 Resources have canonical names: `s` (wall clock), `worker_s` (compute, summed over workers), `usd`,
 `eur`, `gbp`, `kWh`, `trials`, and `cost` for a plain number. Any other name is its own resource.
@@ -19,7 +19,7 @@ __all__ = ["Budget", "check_worth", "format_amount", "one_more", "worth_of"]
 
 
 def one_more(resource: str | None) -> str:
-    """A unit of a resource in a sentence: `one more second`; None: an evaluation."""
+    """One unit of a resource in a sentence: `one more second`. None means an evaluation."""
     if resource is None:
         return "one more evaluation"
     names = {"s": "second", "worker_s": "second of worker time", "cost": "unit of cost"}
@@ -52,7 +52,7 @@ _ENERGY = {
 _SIGNS = {"$": "usd", "€": "eur", "£": "gbp"}
 
 
-# Unit -> (resource, how many of the resource one unit is). Spelling is exact: mWh is not MWh.
+# Unit -> (resource, size of the unit in the resource). Spelling is exact: mWh is not MWh.
 _UNITS: Mapping[str, tuple[str, float]] = {
     **{unit: ("s", size) for unit, size in _TIME.items()},
     **{f"worker_{unit}": ("worker_s", size) for unit, size in _TIME.items()},
@@ -81,11 +81,11 @@ _QUANTITY = re.compile(rf"\s*(?:([$€£])\s*({_NUMBER})|({_NUMBER})\s*([^\W\d]+
 
 @dataclass(frozen=True, init=False, repr=False)
 class Budget:
-    """What may be spent: `"2h"`, `"2h, $40"`, `(40, "usd")`, `40`, `{"s": 3600, "usd": 5}`.
+    """A limit for each resource: `"2h"`, `"2h, $40"`, `(40, "usd")`, `40`, `{"s": 3600, "usd": 5}`.
 
     Raises:
-        InvalidInput: unparsable, an unknown unit inside a sentence, a limit that is not a positive
-            finite number, a part of a trial, or the same resource twice.
+        InvalidInput: the text cannot be parsed, a unit in it is unknown, a limit is not a positive
+            finite number, trials are not whole, or a resource occurs twice.
     """
 
     _items: tuple[tuple[str, float], ...]  # a tuple, so that a budget is hashable and pickles
@@ -96,7 +96,7 @@ class Budget:
         if unit is not None and (isinstance(limit, bool) or not isinstance(limit, Real)):
             raise InvalidInput(
                 f"Budget({limit!r}, {unit!r}): a unit goes with a plain number. "
-                'Write for example Budget(40, "usd"), or the sentence alone.'
+                'Write for example Budget(40, "usd") or Budget("$40").'
             )
         if isinstance(limit, Budget):
             items = limit._items
@@ -110,12 +110,12 @@ class Budget:
 
     @property
     def limits(self) -> Mapping[str, float]:
-        """Limit of each resource, in canonical units; the first resource is the primary one."""
+        """The limit of each resource, in canonical units. The first resource is the primary one."""
         return MappingProxyType(dict(self._items))
 
     @property
     def resource(self) -> str:
-        """The primary resource: the first one named."""
+        """The primary resource, which is named first."""
         return self._items[0][0]
 
     def __str__(self) -> str:
@@ -129,33 +129,35 @@ class Budget:
 def worth_of(worth: str | float, resource: str) -> float:
     """Objective units per one unit of `resource`: a number, or `"0.01 = $20"` -> 0.01/20."""
     what = f"worth={worth!r}"
-    advice = f"Give objective units per one unit of {resource}, or for example worth='0.01 = $20'"
+    advice = f"Give objective units per unit of {resource}, or a text such as worth='0.01 = $20'"
     if not isinstance(worth, str):
         return _positive(worth, what, advice)
     value, equals, price = worth.partition("=")
     if not equals or re.fullmatch(_NUMBER, value.strip()) is None:
-        raise InvalidInput(f"{what}: expected a number, or a number = its price. {advice}.")
+        raise InvalidInput(
+            f"{what}: expected a number, or a text of the form 'NUMBER = PRICE'. {advice}."
+        )
     limits = Budget(price.strip()).limits
     if tuple(limits) != (resource,):
         raise InvalidInput(
-            f"{what}: the price is in {' and '.join(limits)}, but the cost is counted in "
-            f"{resource}. Write it in {resource}, or give objective units per one unit of it."
+            f"{what}: the price is in {' and '.join(limits)}, but the cost is measured in "
+            f"{resource}. Give the price in {resource}, or objective units per unit of it."
         )
     return _positive(_positive(float(value), what, advice) / limits[resource], what, advice)
 
 
 def check_worth(worth: object, owner: str) -> None:
-    """Refuse what is no exchange rate of a policy or a rule; None is none."""
+    """Check the exchange rate of a policy or a rule; None is valid."""
     if worth is not None:
         advice = (
-            "worth is a positive number, the objective units that one unit of cost is worth; a "
-            "sentence such as '0.01 = $20' goes to Optimizer(worth=...)"
+            "worth is the number of objective units that one unit of cost is worth. Pass a text "
+            "such as '0.01 = $20' to Optimizer(worth=...) instead"
         )
         _positive(worth, f"{owner}(worth={worth!r})", advice)
 
 
 def format_amount(resource: str, amount: float) -> str:
-    """An amount in a person's words: `85 ms`, `2 m 05 s`, `$3.42`, `7 trials`, `3.42 kWh`."""
+    """An amount as text: `85 ms`, `2 m 05 s`, `$3.42`, `7 trials`, `3.42 kWh`."""
     if amount < 0:
         return "-" + format_amount(resource, -amount)
     if math.isinf(amount):
@@ -166,7 +168,7 @@ def format_amount(resource: str, amount: float) -> str:
         sign = next(sign for sign, name in _SIGNS.items() if name == resource)
         if not 0 < amount < 0.0995:
             return sign + f"{amount:,.2f}"
-        # Below ten cents two digits: 0.014 is not 0.01.
+        # Below ten cents keep two digits, so that 0.014 is not shown as 0.01.
         return sign + f"{amount:.{1 - math.floor(math.log10(amount))}f}".rstrip("0")
     if resource == "trials":
         return f"{amount:,.0f} trial{'' if amount == 1 else 's'}"
@@ -175,10 +177,10 @@ def format_amount(resource: str, amount: float) -> str:
 
 
 def _parse(text: str) -> tuple[tuple[str, float], ...]:
-    """The limits of a sentence: comma-separated, each of one or more quantities (`1h 30m`)."""
+    """Parse limits that are separated by commas. Each has one or more quantities (`1h 30m`)."""
     if re.search(r"[0-9],[0-9]", text):
         raise InvalidInput(
-            f"{text!r}: a comma separates two limits, so it cannot stand inside a number. "
+            f"{text!r}: a number must not contain a comma, because commas separate limits. "
             "Write 1500 for one number, or put a space after the comma."
         )
     return tuple(_parse_one(part, text) for part in text.split(","))
@@ -191,49 +193,52 @@ def _parse_one(part: str, text: str) -> tuple[str, float]:
     while position < len(part) or not found:
         match = _QUANTITY.match(part, position)
         if match is None:
-            raise InvalidInput(f"{text!r} is no amount that can be spent. {_EXAMPLES}.")
+            raise InvalidInput(f"{text!r} is not a budget. {_EXAMPLES}.")
         position = match.end()
         number, unit = match[2] or match[3], match[1] or match[4] or "cost"
         if unit not in _UNITS:
             raise InvalidInput(
-                f"{text!r}: unknown unit {unit!r}. Known are {_KNOWN}; "
-                f"for a unit of your own write Budget({number}, {unit!r})."
+                f"{text!r}: unknown unit {unit!r}. Known units are {_KNOWN}. "
+                f"For a unit of your own write Budget({number}, {unit!r})."
             )
         resource, size = _UNITS[unit]
         if unit in found or resources - {resource}:
-            raise InvalidInput(f"{text!r}: separate two limits by a comma. {_EXAMPLES}.")
+            raise InvalidInput(f"{text!r}: separate limits by a comma. {_EXAMPLES}.")
         found[unit] = _positive(float(number), repr(text)) * size
         resources.add(resource)
     return resources.pop(), math.fsum(found.values())
 
 
 def _explicit(value: object, unit: object) -> tuple[str, float]:
-    """One limit with its unit named by the caller; an unknown unit is a resource of its own."""
+    """One limit with an explicit unit. An unknown unit is a new resource."""
     what = f"Budget({value!r})" if unit == "cost" else f"Budget({value!r}, {unit!r})"
     amount = _positive(value, what)
     if not isinstance(unit, str) or not (unit in _UNITS or unit.isidentifier()):
         raise InvalidInput(
-            f"{what}: a unit is a single word. Use one of {_KNOWN}, or a name such as 'credits'."
+            f"{what}: a unit must be a single word. Use one of {_KNOWN}, or a name such as "
+            "'credits'."
         )
     if unit in _UNITS:
         resource, size = _UNITS[unit]
         return resource, amount * size
     alike = [known for known in _UNITS if known.casefold() == unit.casefold()]
     if alike:
-        raise InvalidInput(f"{what}: units are spelt exactly. Did you mean {alike[0]!r}?")
+        raise InvalidInput(f"{what}: unknown spelling of a unit. Did you mean {alike[0]!r}?")
     return unit, amount
 
 
 def _checked(items: tuple[tuple[str, float], ...], given: object) -> tuple[tuple[str, float], ...]:
     what = f"Budget({given!r})"
     if not items:
-        raise InvalidInput(f"{what}: no limit at all. {_EXAMPLES}.")
+        raise InvalidInput(f"{what}: there is no limit. {_EXAMPLES}.")
     for index, (resource, limit) in enumerate(items):
-        _positive(limit, what)  # a unit may have taken the number out of range
+        _positive(limit, what)  # the conversion of a unit may overflow
         if resource in (name for name, _ in items[:index]):
             raise InvalidInput(f"{what}: {resource} is limited twice. Give each resource once.")
         if resource == "trials" and limit != int(limit):
-            raise InvalidInput(f"{what}: trials are whole. Use a number such as {int(limit) + 1}.")
+            raise InvalidInput(
+                f"{what}: trials must be whole. Use a number such as {int(limit) + 1}."
+            )
     return items
 
 
@@ -249,13 +254,13 @@ def _finite(value: object) -> float | None:
         return None
     try:
         number = float(value)
-    except OverflowError:  # an integer beyond the floats
+    except OverflowError:  # an integer too large for a float
         return None
     return number if math.isfinite(number) else None
 
 
 def _limit_text(resource: str, limit: float) -> str:
-    """A limit as a sentence that parses back to exactly the same limit."""
+    """A limit as text that parses to exactly the same limit."""
     plain = repr(limit).removesuffix(".0")
     if resource == "cost":
         return plain

@@ -1,4 +1,4 @@
-"""`farthing change`: more budget, or other settings, for a study that was begun."""
+"""`farthing change`: a larger budget, or different settings, for an existing study."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from farthing.budget.units import format_amount
-from farthing.cli.options import named, open_study
-from farthing.cli.output import say_changes
+from farthing.cli.options import GroupedCommand, open_study, study_name
+from farthing.cli.output import print_changes
 from farthing.cli.run import run
 from farthing.errors import InvalidInput
 
@@ -18,40 +18,46 @@ FIXED = ("metric", "maximize", "workers", "tries", "config", "quiet", "kind", "c
 
 
 @click.command(
+    cls=GroupedCommand,
     context_settings={"ignore_unknown_options": False},
     params=[option for option in run.params if option.name not in FIXED],
 )
 @click.argument("study", required=False)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def change(study: str | None, command: tuple[str, ...], **options: Any) -> None:
-    """Give a study more budget, or other settings.
+    """Change the budget or other settings of a study.
 
     \b
     farthing change svm --budget +10m
     farthing change svm --budget '2h, $40' --timeout none
 
-    STUDY is its name. A budget is all that may be spent, or with a sign how much more or less than
-    until now. `none` takes a setting back. Another command stands after --. A parameter can become
-    wider and get more options; direction and metric are fixed. Workers that are running take up
-    the budget and the way to choose at once, how trials are run when they start again.
-    """
-    from farthing.cli.request import change as change_as_told
+    STUDY is the name of the study. A budget without a sign replaces the total; with + or - it
+    changes the total by that amount. The value `none` removes a setting. A new command follows --.
 
-    storage, name = options.pop("storage"), named(study, options.pop("name"))
+    A parameter may get a wider range and more options. The direction and the metric are fixed.
+
+    Running workers apply a new budget, policy and stopping rule at once. Settings of how trials
+    run, such as --timeout, apply when a worker starts again.
+    """
+    from farthing.cli.request import change as change_settings
+
+    storage, name = options.pop("storage"), study_name(study, options.pop("name"))
     opened = open_study(storage, name)
     try:
-        changed = change_as_told(opened, options, command)
+        changed = change_settings(opened, options, command)
         if not changed and not (command or any(options.values())):
-            raise InvalidInput("There is nothing to change. Say what, such as --budget +10m.")
-        say_changes(changed)
+            raise InvalidInput(
+                "There is nothing to change. Name at least one setting, such as --budget +10m."
+            )
+        print_changes(changed)
         if not changed:
-            click.echo("Nothing changed: it is so already.")
+            click.echo("Nothing changed: already set.")
         ledger = opened.ledger
         for resource in (r for r in ledger if ledger[r].left < 0 and "budget" in changed):
             account = ledger[resource]
             click.echo(
-                f"{format_amount(resource, account.spent + account.reserved)} are spent or held "
-                f"already: nothing will start any more, and what is running is killed."
+                f"{format_amount(resource, account.spent + account.reserved)} are already spent or "
+                "reserved. No new trial will start, and running trials are killed."
             )
     finally:
         opened.close()

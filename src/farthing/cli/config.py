@@ -1,4 +1,4 @@
-"""`farthing.toml`: what `farthing run` would otherwise be told by its options.
+"""`farthing.toml`: a file with the settings that `farthing run` also takes as options.
 
 [run]
 budget = "10m"
@@ -25,58 +25,58 @@ from farthing.errors import InvalidInput
 __all__ = ["FILE", "SETTINGS", "Config", "read_config"]
 
 FILE = "farthing.toml"
-NUMBER_OR_TEXT, TEXTS = "a number or a text", "a text or a list of texts"
+NUMBER_OR_STRING, STRINGS = "a number or a string", "a string or a list of strings"
 KINDS: dict[str, tuple[type, ...]] = {
-    "a text": (str,),
-    "a list of texts": (list,),
-    TEXTS: (str, list),
+    "a string": (str,),
+    "a list of strings": (list,),
+    STRINGS: (str, list),
     "true or false": (bool,),
-    "a whole number": (int,),
-    NUMBER_OR_TEXT: (int, float, str),
+    "an integer": (int,),
+    NUMBER_OR_STRING: (int, float, str),
     "a number": (int, float),
-    "a number, a text or a table": (int, float, str, dict),
-    "a text, a table or a list of them": (str, dict, list),
-    "a list of texts or numbers, or a text": (list, str),
-    "a table of texts": (dict,),
+    "a number, a string or a table": (int, float, str, dict),
+    "a string, a table or a list of them": (str, dict, list),
+    "a list of strings or numbers, or a string": (list, str),
+    "a table of strings": (dict,),
 }
 SETTINGS = {
-    "budget": "a number, a text or a table",
-    "command": "a list of texts",
+    "budget": "a number, a string or a table",
+    "command": "a list of strings",
     **dict.fromkeys(("maximize", "noisy"), "true or false"),
-    **dict.fromkeys(("metric", "storage", "name", "policy", "rate"), "a text"),
-    **dict.fromkeys(("cwd", "logs"), "a text"),
-    "env": "a table of texts",
-    "slots": "a list of texts or numbers, or a text",
-    **dict.fromkeys(("stop", "cost"), TEXTS),
-    **dict.fromkeys(("worth", "timeout", "grace", "lease"), NUMBER_OR_TEXT),
+    **dict.fromkeys(("metric", "storage", "name", "policy", "rate"), "a string"),
+    **dict.fromkeys(("cwd", "logs"), "a string"),
+    "env": "a table of strings",
+    "slots": "a list of strings or numbers, or a string",
+    **dict.fromkeys(("stop", "cost"), STRINGS),
+    **dict.fromkeys(("worth", "timeout", "grace", "lease"), NUMBER_OR_STRING),
     **dict.fromkeys(("max_overrun", "overhead"), "a number"),
-    "start": "a text, a table or a list of them",
-    **dict.fromkeys(("workers", "seed", "retries", "failures_in_a_row"), "a whole number"),
+    "start": "a string, a table or a list of them",
+    **dict.fromkeys(("workers", "seed", "retries", "failures_in_a_row"), "an integer"),
 }
 
 
 @dataclass(frozen=True)
 class Config:
-    """A file: its settings, and its parameters as they are described there."""
+    """The contents of a file: the settings of [run] and [env], and the parameters of [params]."""
 
     run: Mapping[str, Any] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_config(path: str | None) -> Config:
-    """The file, or `farthing.toml` of this folder, or nothing if there is none."""
+    """Read a file; without a path, `farthing.toml` of the current folder if it exists."""
     file = Path(path or FILE)
     if path is None and not file.exists():
         return Config()
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{file} cannot be read: {error}.") from None
-    run, params = found.pop("run", {}), found.pop("params", {})
-    env = found.pop("env", {})
-    if found or not all(isinstance(table, dict) for table in (run, params, env)):
-        strange = f", not {', '.join(found)}" if found else ""
-        raise InvalidInput(f"{file}: expected the tables [run], [params] and [env]{strange}.")
+    run, params = tables.pop("run", {}), tables.pop("params", {})
+    env = tables.pop("env", {})
+    if tables or not all(isinstance(table, dict) for table in (run, params, env)):
+        unexpected = f", not {', '.join(tables)}" if tables else ""
+        raise InvalidInput(f"{file}: expected the tables [run], [params] and [env]{unexpected}.")
     if env:
         run["env"] = env
     for name in list(run):
@@ -84,7 +84,8 @@ def read_config(path: str | None) -> Config:
             run[name.replace("-", "_")] = run.pop(name)
     if unknown := [name for name in run if name not in SETTINGS]:
         raise InvalidInput(
-            f"{file}: [run] has no setting {unknown[0]!r}. It has {', '.join(SETTINGS)}."
+            f"{file}: [run] has an unknown setting {unknown[0]!r}. The settings are "
+            f"{', '.join(SETTINGS)}."
         )
     for name, value in run.items():
         kinds = KINDS[SETTINGS[name]]

@@ -7,24 +7,25 @@ from typing import Any
 
 import click
 
-from farthing.cli.options import as_data, open_study, where
+from farthing.cli.options import format_option, open_study, study_options
 from farthing.cli.output import print_one, print_rows
 from farthing.data.tabular import to_json
 from farthing.view.formatting import amounts
 
 __all__ = ["costs"]
 
-SHOWN = 5  # parameters named among the drivers
+MAX_DRIVERS = 5  # parameters named among the drivers
 
 
 @click.command()
-@where
-@as_data
+@study_options
+@format_option
 def costs(storage: str | None, name: str | None, kind: str) -> int:
-    """How well costs are predicted, and what drives them.
+    """Show how well costs are predicted, and what drives them.
 
-    Every bill is predicted by a model of the others: the error, how many bills were inside the
-    bands that were predicted for them, which parameters drive the cost, and every trial.
+    Each cost is predicted by a model of the others (cross-validation). The output has the error,
+    the share of costs inside their predicted bands, the parameters that drive the cost, and a row
+    for each trial.
     """
     study = open_study(storage, name)
     try:
@@ -32,7 +33,9 @@ def costs(storage: str | None, name: str | None, kind: str) -> int:
     finally:
         study.close()
     if not found:
-        click.echo("No cost is learnt yet: it takes two bills and a budget to keep.", err=True)
+        click.echo(
+            "There is no cost model yet. It needs a budget and two trials with a cost.", err=True
+        )
         return 1
     if kind == "json":
         click.echo(to_json(found))
@@ -40,29 +43,29 @@ def costs(storage: str | None, name: str | None, kind: str) -> int:
     for report in found:
         rows = [{"resource": report["resource"], **trial} for trial in report["trials"]]
         if kind == "table":
-            print_one(report, kind, table=_words(report))
+            print_one(report, kind, table=_summary(report))
             click.echo()
         print_rows(rows, kind, table=[_line(row) for row in rows])
     return 0
 
 
-def _words(report: dict[str, Any]) -> dict[str, str]:
+def _summary(report: dict[str, Any]) -> dict[str, str]:
     """The summary of one resource."""
     words = {"cost in": report["resource"], "model": report["model"]}
     if report["because"]:
         words["because"] = report["because"]
-    killed = f", {report['killed']} of them killed" if report["killed"] else ""
-    words["bills"] = f"{report['bills']}{killed}"
+    killed = f", {report['killed']} of them of killed trials" if report["killed"] else ""
+    words["costs"] = f"{report['costs']}{killed}"
     if report["log_rmse"] is not None:
         factor = math.exp(report["log_rmse"])
-        words["error"] = f"{report['log_rmse']:.3g} in ln cost: a factor of {factor:.2f}"
+        words["error"] = f"{report['log_rmse']:.3g} in ln cost, a factor of {factor:.2f}"
         words["bands"] = ", ".join(
-            f"{share:.0%} of the bills in the {band} band"
+            f"{share:.0%} of the costs in the {band} band"
             for band, share in report["coverage"].items()
         )
     words["drivers"] = ", ".join(
         f"{name} {driver['share']:.0%} (x {driver['factor']:.3g})"
-        for name, driver in list(report["drivers"].items())[:SHOWN]
+        for name, driver in list(report["drivers"].items())[:MAX_DRIVERS]
     )
     return words
 

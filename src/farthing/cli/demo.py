@@ -29,37 +29,40 @@ SPACE = Space(
         "momentum": Float(0.0, 0.99, when={"solver": "sgd"}),
     }
 )
-WORTH = "0.1 = 1m"  # a fifth fewer errors, 0.1 in log10, are worth a minute
+WORTH = "0.1 = 1m"  # 0.1 in log10, a fifth fewer errors, is worth one minute
 
 
 @click.command()
-@click.option("--budget", default="1m", show_default=True, help="A time.")
+@click.option("--budget", default="1m", show_default=True, help="Time to spend.")
 @click.option(
-    "--workers", type=click.IntRange(1), default=1, show_default=True, help="Trials at once."
+    "--workers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Number of trials at the same time.",
 )
 @click.option(
     "--storage",
     metavar="URL",
     envvar=STORAGE,
-    help=f"Keep the study here.  [default: ${STORAGE}, or it is not kept]",
+    help=f"Database for the study.  [default: ${STORAGE}, or a temporary file]",
 )
-@click.option("--name", default=STUDY, show_default=True, help="Of the study.")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of its choices."
-)
-@click.option("--quiet", is_flag=True, help="Print nothing but the result.")
+@click.option("--name", default=STUDY, show_default=True, help="Name of the study.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
+@click.option("--quiet", is_flag=True, help="Print only the result.")
 def demo(budget: str, workers: int, storage: str | None, name: str, seed: int, quiet: bool) -> int:
-    """Tune a neural network for a minute, and watch it.
+    """Tune a small neural network for one minute.
 
-    It reads handwritten digits, of which two fifths are held back. A network takes from a hundredth
-    of a second to several seconds to train, depending on the parameters. Needs scikit-learn.
+    The network reads handwritten digits; two fifths of them are the test set. Depending on the
+    parameters, it trains in a hundredth of a second or in several seconds. The demo needs
+    scikit-learn.
     """
     from farthing.stopping import NotWorthIt
     from farthing.study import Study
     from farthing.view.progress import watching
 
     objective = _objective()
-    with _kept_in(storage) as url:
+    with _database(storage) as url:
         study = Study.create(
             url,
             name=name,
@@ -72,21 +75,23 @@ def demo(budget: str, workers: int, storage: str | None, name: str, seed: int, q
         )
         try:
             if not quiet:
-                click.echo(f"A neural network for handwritten digits, on a budget of {budget}.")
+                click.echo(
+                    f"Tuning a neural network for handwritten digits with a budget of {budget}."
+                )
             with watching(study, quiet=quiet) as on_change:
                 result = study.run(objective, workers=workers, on_change=lambda _: on_change())
             code = finish(result, "table", again="farthing demo --storage ...")
             if result.found is not None and result.best.value is not None:
-                click.echo(f"errors:  {10**result.best.value:.1%} of the held-back digits")
-                if result.ledger.used_up:  # otherwise the rule has spoken
-                    click.echo(f"go on?   {_opinion(study)}")
+                click.echo(f"errors:  {10**result.best.value:.1%} of the test digits")
+                if result.ledger.used_up:  # the budget ended the run before the rule did
+                    click.echo(f"go on?   {_advice(study)}")
             return code
         finally:
             study.close()
 
 
 def _objective() -> Any:
-    """log10 of the share of held-back digits read wrong: 2 % is as far from 4 % as 20 from 40."""
+    """log10 of the error rate on the test digits: 2 % is as far from 4 % as 20 % from 40 %."""
     try:
         from sklearn.datasets import load_digits
         from sklearn.model_selection import train_test_split
@@ -108,17 +113,17 @@ def _objective() -> Any:
             momentum=params.get("momentum", 0.9),
             random_state=0,
         )
-        # Small matrices are multiplied faster by one core than by several.
+        # One core multiplies small matrices faster than several do.
         with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # few epochs are meant
-            right = network.fit(train, train_labels).score(test, test_labels)
-        return math.log10(max(1 - right, 1e-3))
+            warnings.simplefilter("ignore")  # few epochs are intended
+            accuracy = network.fit(train, train_labels).score(test, test_labels)
+        return math.log10(max(1 - accuracy, 1e-3))
 
     return log_error
 
 
 @contextmanager
-def _kept_in(storage: str | None) -> Iterator[str]:
+def _database(storage: str | None) -> Iterator[str]:
     if storage is not None:
         yield storage
         return
@@ -126,13 +131,13 @@ def _kept_in(storage: str | None) -> Iterator[str]:
         yield str(Path(folder) / "demo.db")
 
 
-def _opinion(study: Any) -> str:
-    """What the stopping rule says, also where the budget was spent before it was asked."""
+def _advice(study: Any) -> str:
+    """The verdict of the stopping rule on the same trials with a budget of one hour."""
     from farthing.optimizer import Optimizer
     from farthing.stopping import NotWorthIt
 
-    onwards = Optimizer(SPACE, "1h", stop=NotWorthIt(), worth=WORTH)
+    optimizer = Optimizer(SPACE, "1h", stop=NotWorthIt(), worth=WORTH)
     for trial in study.history.done:
-        onwards.add(trial.params, trial.value, cost=trial.cost)
-    verdict = onwards.verdict
+        optimizer.add(trial.params, trial.value, cost=trial.cost)
+    verdict = optimizer.verdict
     return f"{'no' if verdict.stop else 'yes'}: {verdict.because}"

@@ -1,10 +1,10 @@
-"""The door: the commands, and how an error becomes one sentence and an exit code."""
+"""The entry point: all commands, and how an error becomes a message and an exit code."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 import click
@@ -18,7 +18,7 @@ from farthing.cli.exchange import export, import_
 from farthing.cli.explain import explain
 from farthing.cli.lists import policies, rules
 from farthing.cli.logs import logs
-from farthing.cli.output import Unbroken
+from farthing.cli.output import ClosableStream
 from farthing.cli.plot import plot
 from farthing.cli.replay import replay
 from farthing.cli.report import report
@@ -31,21 +31,39 @@ from farthing.errors import FarthingError
 
 __all__ = ["app", "main"]
 
-USAGE, INTERRUPTED = 2, 130
+USAGE, INTERRUPTED = 2, 130  # exit codes
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Commands(click.Group):
+    """The commands, under headings in the help."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each heading."""
+        for heading, commands in COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(str(c.name), c.get_short_help_str(60)) for c in commands])
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="farthing", prog_name="farthing")
 def app() -> None:
-    """Tune a program whose every run has its own price, on a budget that cannot be overspent."""
+    """Tune a program within a budget of time, money or energy.
+
+    Farthing learns what each run costs, and spends the budget where it improves the result most.
+    """
 
 
-COMMANDS = (
-    *(run, change, worker, stop, status, best, trials, explain, logs, plot, report, dashboard),
-    *(replay, costs, export, import_, drop, rerun, studies, rename, delete),
-    *(policies, rules, demo),
-)
-for command in COMMANDS:
+COMMANDS: Mapping[str, tuple[click.Command, ...]] = {
+    "Run a study": (run, change, worker, stop),
+    "See results": (status, best, trials, explain, logs, plot, report, dashboard, replay, costs),
+    "Exchange and edit trials": (export, import_, drop, rerun),
+    "Manage studies": (studies, rename, delete),
+    "Learn more": (policies, rules, demo),
+}
+for command in (command for commands in COMMANDS.values() for command in commands):
     app.add_command(command)
 
 
@@ -53,11 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit.
 
     Args:
-        arguments: those of the process, unless given.
+        arguments: by default those of the process.
     """
-    before = sys.stdout, sys.stderr
-    seen = [Unbroken(stream or _nowhere()) for stream in before]
-    sys.stdout, sys.stderr = seen
+    original = sys.stdout, sys.stderr
+    streams = [ClosableStream(stream or _null()) for stream in original]
+    sys.stdout, sys.stderr = streams
     try:
         code = app.main(arguments, prog_name="farthing", standalone_mode=False)
     except click.ClickException as error:
@@ -69,16 +87,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         code = INTERRUPTED
-    for stream in seen:
+    for stream in streams:
         stream.flush()
-    lost = seen[0].lost
-    if lost is not None and not isinstance(lost, BrokenPipeError):  # `| head` has seen enough
-        click.echo(f"Error: What was printed could not be written: {lost.strerror}.", err=True)
+    lost = streams[0].error
+    if lost is not None and not isinstance(lost, BrokenPipeError):  # `| head` reads only a part
+        click.echo(f"Error: The output could not be written: {lost.strerror}.", err=True)
         code = code or USAGE
-    sys.stdout, sys.stderr = before
+    sys.stdout, sys.stderr = original
     sys.exit(code or 0)
 
 
-def _nowhere() -> TextIO:
-    """In place of a stream that was closed before this process began."""
+def _null() -> TextIO:
+    """A replacement for a stream that was closed before this process started."""
     return open(os.devnull, "w", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`farthing export` and `farthing import`: trials out of a study and into another."""
+"""`farthing export` and `farthing import`: write the trials of a study, or read trials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from farthing.cli.config import read_config
-from farthing.cli.options import locate, open_study, where
+from farthing.cli.options import GroupedCommand, locate, open_study, study_options
 from farthing.cli.run import run
 from farthing.data.tabular import columns_of, parsed, row, to_csv, to_json
 from farthing.errors import InvalidInput
@@ -22,14 +22,14 @@ NOT_FOR_IMPORT = ("workers", "quiet", "kind", "command", "tries", "trust")
 
 
 @click.command()
-@where
+@study_options
 @click.option(
     "--format",
     "kind",
     type=click.Choice(["csv", "json"]),
     default="csv",
     show_default=True,
-    help="csv or json.",
+    help="Output format: csv or json.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write to a file.  [default: stdout]")
 def export(storage: str | None, name: str | None, kind: str, output: str | None) -> None:
@@ -51,40 +51,50 @@ def export(storage: str | None, name: str | None, kind: str, output: str | None)
 
 
 @click.command(
-    "import", params=[option for option in run.params if option.name not in NOT_FOR_IMPORT]
+    "import",
+    cls=GroupedCommand,
+    params=[option for option in run.params if option.name not in NOT_FOR_IMPORT],
 )
 @click.argument("file")
-@click.option("--values/--no-values", default=True, help="Learn the objective from them.")
-@click.option("--costs/--no-costs", default=True, help="Learn the costs from them.")
+@click.option(
+    "--values/--no-values", default=True, help="Whether to learn the objective from the rows."
+)
+@click.option("--costs/--no-costs", default=True, help="Whether to learn the costs from the rows.")
 def import_(file: str, values: bool, costs: bool, **options: Any) -> None:
-    """Learn from evaluations made elsewhere; - is stdin.
+    """Import external evaluations from a file.
 
-    FILE is CSV with a column for each parameter (or param_NAME), `value` (or what --metric names),
-    and `cost` or cost_RESOURCE; or JSON, a list of such objects, also as `farthing export` writes
-    it. What was taken in before is not taken in again.
+    \b
+    farthing import old.csv --budget 10m --param lr=float:1e-5:1e-1:log
 
-    Before the first run the study is made from the same options, or the same farthing.toml, as the
-    run will be: farthing import old.csv --budget 10m --param lr=float:1e-5:1e-1:log
+    FILE is CSV or JSON (- reads stdin). A CSV file has a column for each parameter (NAME or
+    param_NAME), `value` (or the name of --metric), and `cost` or cost_RESOURCE. A JSON file is a
+    list of such objects. Both may be the output of `farthing export`. Rows that were imported
+    before are skipped.
+
+    If the study does not exist yet, the command creates it. Then give the options of the later run,
+    or the same farthing.toml.
     """
     try:
         with click.open_file(file, encoding="utf-8-sig") as stream:
             rows = parsed(stream.read(), file)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file} cannot be read: {error}. Give a CSV or a JSON file.") from None
-    study = _found_or_made(options)
+        raise InvalidInput(
+            f"{file} cannot be read: {error}. Expected a CSV or a JSON file."
+        ) from None
+    study = _open_or_create(options)
     try:
         try:
             found = study.import_trials(rows, values=values, costs=costs)
         except InvalidInput as error:
-            said = str(error).replace("values=False", "--no-values")
-            raise InvalidInput(f"{file}: {said}") from None
+            message = str(error).replace("values=False", "--no-values")
+            raise InvalidInput(f"{file}: {message}") from None
         click.echo(str(found))
     finally:
         study.close()
 
 
-def _found_or_made(options: dict[str, Any]) -> Study:
-    """The study that is meant; it is made if it is not there and the options say of what."""
+def _open_or_create(options: dict[str, Any]) -> Study:
+    """The study; if it does not exist, it is created from the options or the file."""
     from farthing.cli.request import read_request
     from farthing.storage import is_missing, printable
     from farthing.study import Study
@@ -96,15 +106,15 @@ def _found_or_made(options: dict[str, Any]) -> Study:
         given = [key for key, value in options.items() if value not in (None, ())]
         if others := [key for key in given if key not in ("storage", "name")]:
             raise InvalidInput(
-                f"There is a study {name!r} already: --{others[0].replace('_', '-')} would be "
-                "read by nothing. Leave it out, or change the study: farthing change."
+                f"Study {name!r} exists already, so --{others[0].replace('_', '-')} has no effect. "
+                "Leave it out, or change the study with `farthing change`."
             )
         return Study.open(storage, name, look=True)
     if not (options["param"] or config.params):
         raise InvalidInput(
-            f"There is no study {name!r} in {printable(storage)} yet. Say what it is made of, with "
-            "the --param and the --budget of the run, or in farthing.toml; or name one that is "
-            "there."
+            f"There is no study {name!r} in {printable(storage)}. To create it, give the --param "
+            "and the --budget of the later run, or a farthing.toml. To use another study, give "
+            "--name."
         )
     request = read_request(options, (), config, needs_command=False)
     return Study.from_settings(request.storage, request.name, request.settings)

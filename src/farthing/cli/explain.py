@@ -1,10 +1,10 @@
-"""`farthing explain`: why a trial was chosen, what it was expected to buy, and what it did."""
+"""`farthing explain`: why a trial was suggested, what was expected of it, and its result."""
 
 from __future__ import annotations
 
 import click
 
-from farthing.cli.options import as_data, open_study, where
+from farthing.cli.options import format_option, open_study, study_options
 from farthing.cli.output import print_one
 
 __all__ = ["explain"]
@@ -12,13 +12,13 @@ __all__ = ["explain"]
 
 @click.command()
 @click.argument("number", type=int)
-@where
-@as_data
+@study_options
+@format_option
 def explain(number: int, storage: str | None, name: str | None, kind: str) -> None:
-    """Why trial NUMBER was chosen, and what came of it.
+    """Show why trial NUMBER was suggested, and its result.
 
-    What is believed of the objective and of the costs is worked out again from the trials before
-    it; the point is then compared with many others, what they promise against what they cost.
+    The command fits the models again to the trials before this one. It then compares the expected
+    improvement and the expected cost of the point with those of many other points.
     """
     from farthing.view.report import explained
 

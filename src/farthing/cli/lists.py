@@ -1,4 +1,4 @@
-"""`farthing policies` and `farthing rules`: what there is to choose from."""
+"""`farthing policies` and `farthing rules`: the methods that options select by name."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 import click
 
 from farthing.cli.methods import methods_in
-from farthing.cli.options import as_data
+from farthing.cli.options import format_option
 from farthing.cli.output import print_rows
 
 __all__ = ["policies", "rules"]
 
 
 @click.command()
-@as_data
+@format_option
 def policies(kind: str) -> None:
-    """The methods of choosing that --policy takes."""
+    """List the policies for --policy."""
     print_rows(_rows("policies"), kind)
 
 
 @click.command()
-@as_data
+@format_option
 def rules(kind: str) -> None:
-    """The reasons to stop that --stop takes."""
+    """List the stopping rules for --stop."""
     print_rows(_rows("stopping"), kind)
 
 
@@ -33,15 +33,15 @@ def _rows(folder: str) -> list[dict[str, Any]]:
         {
             "name": name,
             "arguments": _arguments(method),
-            "what it does": (method.__doc__ or "").strip().splitlines()[0],
+            "description": (method.__doc__ or "").strip().splitlines()[0],
         }
         for name, method in methods_in(folder).items()
     ]
 
 
 def _arguments(method: Any) -> str:
-    shown = []
+    arguments = []
     for each in fields(method):
-        known = each.default is not MISSING
-        shown.append(f"{each.name}={each.default!r}" if known else each.name)
-    return ", ".join(shown)
+        has_default = each.default is not MISSING
+        arguments.append(f"{each.name}={each.default!r}" if has_default else each.name)
+    return ", ".join(arguments)

@@ -1,4 +1,4 @@
-"""`farthing logs`: what a trial printed."""
+"""`farthing logs`: the output of a trial."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from farthing.cli.options import open_study, where
+from farthing.cli.options import open_study, study_options
 from farthing.running import open_log
 
 if TYPE_CHECKING:
@@ -21,27 +21,29 @@ if TYPE_CHECKING:
 __all__ = ["logs"]
 
 CHUNK = 1 << 16  # bytes read at once
-POLL = 0.2  # seconds between looks whether there is more
-NOTHING = 1
+POLL = 0.2  # seconds between two checks for new output
+NOTHING_FOUND = 1  # exit code
 
 
 @click.command()
 @click.argument("number", type=int)
-@where
-@click.option("-f", "--follow", is_flag=True, help="Go on until the trial has ended.")
+@study_options
+@click.option("-f", "--follow", is_flag=True, help="Print new output until the trial has ended.")
 def logs(number: int, storage: str | None, name: str | None, follow: bool) -> int:
-    """Print what trial NUMBER has printed, stdout and stderr.
+    """Print the output of trial NUMBER (stdout and stderr).
 
-    It is read from the file that its worker writes, whose path is shown first, if that is yours and
-    in the study's folder of logs; from another machine only the last lines can be seen, and only
-    once the trial has ended.
+    The worker of the trial writes the output to a file. The command first prints the path of that
+    file. It reads the file only if you own it and it lies in the study's folder of logs.
+
+    For a trial of another machine, the command prints only the last lines, once the trial has
+    ended.
     """
     study = open_study(storage, name)
     try:
         trial = study.trial(number)
         path = study.log_of(number)
         if path is None:
-            return _last_lines(trial, study.logs)
+            return _print_last_lines(trial, study.logs)
         click.echo(f"{path}:", err=True)
         _print(study, number, path, follow=follow)
         return 0
@@ -50,12 +52,12 @@ def logs(number: int, storage: str | None, name: str | None, follow: bool) -> in
 
 
 def _print(study: Study, number: int, path: Path, *, follow: bool) -> None:
-    """The file, and what is still written to it."""
+    """Print the file; with `follow`, also what the trial still writes to it."""
     out = sys.stdout.buffer
     with open_log(path) as file:
         while True:
             running = follow and study.trial(number).state == "running"
-            if path.stat().st_size < file.tell():  # its middle was left out since
+            if path.stat().st_size < file.tell():  # the file was cut in its middle
                 file.seek(0, 2)
             while data := file.read(CHUNK):
                 out.write(data)
@@ -65,25 +67,26 @@ def _print(study: Study, number: int, path: Path, *, follow: bool) -> None:
             time.sleep(POLL)
 
 
-def _last_lines(trial: Trial, folder: Path) -> int:
-    """What is known here of a trial whose file is not, or is not read."""
+def _print_last_lines(trial: Trial, folder: Path) -> int:
+    """Print the stored last lines of a trial whose file cannot be read here; the exit code."""
     run = trial.run
     host = (run.worker or "").rpartition(":")[0]
-    elsewhere = f" on {host}" if host not in ("", socket.gethostname()) else ""
+    on_host = f" on {host}" if host not in ("", socket.gethostname()) else ""
     path = run.log or str(folder / f"{trial.number}.log")
-    if not elsewhere and os.path.lexists(path.replace("\0", "")):
+    if not on_host and os.path.lexists(path.replace("\0", "")):
         click.echo(
-            f"{path} is not read: expected a regular file of yours, {trial.number}.log in a folder "
-            f"of {folder.parent}. A database can name any file; open it yourself if you know it.",
+            f"{path} is not read: expected a regular file that you own, {trial.number}.log in a "
+            f"folder of {folder.parent}. A database can name any file, so open it yourself if you "
+            "know it.",
             err=True,
         )
     elif run.log is not None:
-        place = f"is in {run.log}{elsewhere}" if elsewhere else f"was in {run.log}, which is gone"
-        click.echo(f"What trial {trial.number} printed {place}.", err=True)
+        place = f"is in {run.log}{on_host}" if on_host else f"was in {run.log}, which is missing"
+        click.echo(f"The output of trial {trial.number} {place}.", err=True)
     else:
-        click.echo(f"Nothing that trial {trial.number} printed was kept.", err=True)
+        click.echo(f"The output of trial {trial.number} was not kept.", err=True)
     if run.tail is None:
-        return NOTHING
+        return NOTHING_FOUND
     click.echo("Its last lines:", err=True)
     click.echo(run.tail)
     return 0

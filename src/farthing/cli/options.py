@@ -1,8 +1,8 @@
-"""The options that commands share, and how they find their study."""
+"""Options that several commands share, and how a command finds its study."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,70 +17,105 @@ __all__ = [
     "DATABASE",
     "STORAGE",
     "STUDY",
-    "as_data",
-    "check_there",
+    "GroupedCommand",
+    "check_exists",
+    "format_option",
+    "grouped_options",
     "locate",
-    "named",
     "no_database",
     "open_study",
-    "places",
     "storage_option",
-    "where",
+    "study_name",
+    "study_options",
+    "worker_options",
 ]
 
 DATABASE = "farthing.db"
-STORAGE = "FARTHING_STORAGE"  # the variable that names the database where --storage does not
+STORAGE = "FARTHING_STORAGE"  # the environment variable with the default of --storage
 STUDY = "default"
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Problem": ("budget", "param", "metric", "maximize", "noisy"),
+    "Study": ("storage", "name", "config", "trust", "values", "costs"),
+    "Search": ("policy", "stop", "worth", "start", "tries", "seed", "overhead"),
+    "Cost": ("cost", "rate", "max_overrun", "timeout", "grace"),
+    "Trials and workers": (
+        *("workers", "slots", "env", "cwd", "logs", "lease", "retries", "failures_in_a_row"),
+    ),
+}
+OTHERS = "Output and help"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class GroupedCommand(click.Command):
+    """A command whose help lists the options under the headings of `GROUPS`."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each heading."""
+        for heading, options in grouped_options(self.get_params(ctx)).items():
+            records = [option.get_help_record(ctx) for option in options]
+            with formatter.section(heading):
+                formatter.write_dl([record for record in records if record is not None])
+
+
+def grouped_options(params: list[click.Parameter]) -> dict[str, list[click.Parameter]]:
+    """The options among the parameters of a command, under their headings."""
+    heading_of = {name: heading for heading, names in GROUPS.items() for name in names}
+    found: dict[str, list[click.Parameter]] = {heading: [] for heading in (*GROUPS, OTHERS)}
+    for param in params:
+        if isinstance(param, click.Option):
+            found[heading_of.get(str(param.name), OTHERS)].append(param)
+    return {heading: options for heading, options in found.items() if options}
+
+
 def storage_option(command: Command) -> Command:
-    """The option that says which database is meant."""
+    """The option that names the database."""
     return click.option(
         "--storage",
         metavar="URL",
         envvar=STORAGE,
-        help="SQLite file or postgresql://user@host/database.  "
+        help="Database: an SQLite file or postgresql://user@host/database.  "
         f"[default: ${STORAGE}, or {DATABASE}]",
     )(command)
 
 
-def where(command: Command) -> Command:
-    """The options that say which study is meant."""
-    name = click.option("--name", help=f"Of the study in it.  [default: {STUDY}]")
+def study_options(command: Command) -> Command:
+    """The options that name a study."""
+    name = click.option("--name", help=f"Name of the study.  [default: {STUDY}]")
     return storage_option(name(command))
 
 
-def places(command: Command) -> Command:
-    """The options that say where trials run."""
+def worker_options(command: Command) -> Command:
+    """The options of where and with what trials run."""
     options = (
         click.option(
             "--workers",
             type=click.IntRange(1),
-            help="Trials at the same time.  [default: 1, or one for each slot]",
+            metavar="N",
+            help="Number of trials at the same time.  [default: 1, or the number of slots]",
         ),
         click.option(
             "--slots",
             metavar="A,B,...",
-            help="What belongs to each worker, such as GPUs 0,1,2,3.  [default: 0,1,...]",
+            help="A slot for each worker, such as the GPUs 0,1,2,3.  [default: 0,1,...]",
         ),
         click.option(
             "--env",
             "--slot-env",
             multiple=True,
             metavar="NAME=TEXT",
-            help="A variable for trials; {slot} in it is the worker's slot, also in FARTHING_SLOT.",
+            help="Environment variable of the trials. In TEXT, {slot} is the slot of the worker.",
         ),
-        click.option("--cwd", metavar="FOLDER", help="Where the command runs."),
+        click.option("--cwd", metavar="FOLDER", help="Working directory of the command."),
     )
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def as_data(command: Command) -> Command:
-    """The option that says what output looks like."""
+def format_option(command: Command) -> Command:
+    """The option that selects the output format."""
     kinds = click.Choice(["table", "json", "csv"])
     option = click.option(
         "--format",
@@ -88,58 +123,63 @@ def as_data(command: Command) -> Command:
         type=kinds,
         default="table",
         show_default=True,
-        help="table, json or csv.",
+        help="Output format: table, json or csv.",
     )
     return option(command)
 
 
 def locate(storage: str | None, name: str | None) -> tuple[str, str]:
-    """Where the study is and what it is called: as told, as the file says, or as usual."""
-    told = read_config(None).run if storage is None or name is None else {}
-    return storage or str(told.get("storage", DATABASE)), name or str(told.get("name", STUDY))
+    """The database and the name of the study, from the options, the file or the defaults."""
+    config = read_config(None).run if storage is None or name is None else {}
+    return storage or str(config.get("storage", DATABASE)), name or str(config.get("name", STUDY))
 
 
-def named(argument: str | None, option: str | None) -> str | None:
-    """The name of a study, which may be given as an argument or as --name."""
+def study_name(argument: str | None, option: str | None) -> str | None:
+    """The name of a study, which a user may give as an argument or as --name."""
     if argument is not None and option not in (None, argument):
-        raise InvalidInput(f"Two studies are named, {argument!r} and {option!r}. Name one.")
+        raise InvalidInput(
+            f"The argument names study {argument!r}, but --name is {option!r}. Give only one."
+        )
     return argument or option
 
 
 def open_study(
-    storage: str | None, name: str | None, otherwise: str = "", *, trust: bool | None = None
+    storage: str | None, name: str | None, if_missing: str = "", *, trust: bool | None = None
 ) -> Study:
-    """The study that is meant.
+    """Open an existing study.
 
     Args:
-        otherwise: what to do if there is none.
-        trust: whether to import the code that it names, which has to be known to run it; None: it
-            is only looked at, and none of it is imported.
+        if_missing: the error message if there is no database.
+        trust: whether to import the user's code that the study names, which is necessary to run
+            it. None opens the study for reading, without importing that code.
     """
-    from farthing.cli.trust import trusted
+    from farthing.cli.trust import check_trust
     from farthing.study import Study
 
     url, name = locate(storage, name)
-    check_there(url, otherwise)
+    check_exists(url, if_missing)
     study = Study.open(url, name, look=True)
     if trust is None or not study.own_code:
         return study
     try:
-        trusted(study, url, trust)
+        check_trust(study, url, trust)
         return Study.open(url, name, trust=True)
     finally:
         study.close()
 
 
-def check_there(url: str, otherwise: str | None = None) -> None:
-    """Whether the file of a database is there: to look at one must not make it."""
+def check_exists(url: str, if_missing: str | None = None) -> None:
+    """Raise an error if the file of a database does not exist: reading must not create it."""
     from farthing.storage import is_missing
 
     if is_missing(url):
-        raise InvalidInput(otherwise or no_database(url))
+        raise InvalidInput(if_missing or no_database(url))
 
 
 def no_database(url: str) -> str:
-    """What to say where there is none."""
+    """The error message for a database that does not exist."""
     file = url.removeprefix("sqlite:///")
-    return f"There is no database {file!r} here. `farthing run` makes one; --storage names another."
+    return (
+        f"There is no database {file!r} here. Create one with `farthing run`, or name another one "
+        "with --storage."
+    )

@@ -1,4 +1,4 @@
-"""Rows as a table for people, or as JSON or CSV for programs."""
+"""Print rows as a table, as JSON or as CSV."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ import click
 from farthing.data.tabular import to_csv, to_json
 from farthing.view.formatting import shown
 
-__all__ = ["Unbroken", "print_one", "print_rows", "say_changes"]
+__all__ = ["ClosableStream", "print_changes", "print_one", "print_rows"]
 
 Row = Mapping[str, Any]
-UNLIMITED = 10_000  # columns of a screen that is a file
-LEAST = 16  # columns that the last column of a line has
+UNLIMITED = 10_000  # characters in a line if the output is not a terminal
+MIN_WIDTH = 16  # characters that the last column of a line has at least
 GAP = "  "
 
 
-class Unbroken:
-    """A stream to print to that may be closed or full: a run goes on without being seen.
+class ClosableStream:
+    """An output stream whose file may be closed or full: the run continues without output.
 
     Attributes:
-        lost: why it cannot be written to any more.
+        error: the first error of writing; None if there was none.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self.lost: OSError | None = None
+        self.error: OSError | None = None
 
     def write(self, text: str) -> int:
-        """Print, or let it be."""
+        """Write a text; ignore it if the stream is closed."""
         try:
             return self._stream.write(text)
         except OSError as error:
-            self._lose(error)
+            self._discard(error)
             return len(text)
 
     def flush(self) -> None:
-        """See that it is printed, or let it be."""
+        """Flush the stream; do nothing if it is closed."""
         try:
             self._stream.flush()
         except OSError as error:
-            self._lose(error)
+            self._discard(error)
 
-    def _lose(self, error: OSError) -> None:
-        """From now on it goes nowhere, also what is still to be flushed."""
-        self.lost = self.lost or error
+    def _discard(self, error: OSError) -> None:
+        """Send all further output, and what is not flushed yet, to the null device."""
+        self.error = self.error or error
         with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -73,9 +73,9 @@ def print_rows(
 
     Args:
         kind: table, json or csv.
-        table: the same in a person's words; by default as they are.
-        columns: of the CSV, whatever the rows have.
-        fits: a row of the table is one line, whose last column gives way to a narrow screen.
+        table: the rows with formatted values, for a table; by default the rows themselves.
+        columns: the columns of the CSV, even if no row has a value for them.
+        fits: print one line per row, and shorten the last column to the width of the terminal.
     """
     if kind == "json":
         click.echo(to_json(rows))
@@ -88,7 +88,7 @@ def print_rows(
 
 
 def print_one(row: Row, kind: str, *, table: Mapping[str, Any]) -> None:
-    """Print one row: as a table, a line for each of its facts."""
+    """Print one row; as a table, one line for each of its values."""
     if kind == "json":
         click.echo(to_json(row))
     elif kind == "csv":
@@ -96,53 +96,53 @@ def print_one(row: Row, kind: str, *, table: Mapping[str, Any]) -> None:
     else:
         indent = max(map(len, table)) + 1 + len(GAP)
         for name, value in table.items():
-            said = value if isinstance(value, list) else [value]
-            lines = [line for each in said for line in _wrapped(shown(each), indent)]
+            values = value if isinstance(value, list) else [value]
+            lines = [line for each in values for line in _wrapped(shown(each), indent)]
             for label, line in zip([f"{name}:", *[""] * len(lines)], lines, strict=False):
                 click.echo(f"{label:<{indent}}{line}")
 
 
 def _print_lines(rows: Sequence[Row]) -> None:
-    """A line for each row. A screen that is too narrow loses columns from the right but one."""
+    """Print one line per row. A narrow terminal loses columns, from the second to last on."""
     from rich.cells import cell_len, set_cell_size
 
     if not rows:
-        click.echo("There are none.", err=True)
+        click.echo("Nothing to show.", err=True)
         return
-    named = [name for name in rows[0] if any(shown(row[name]) for row in rows)]
-    cells = [named, *([shown(row[name]) for name in named] for row in rows)]
+    columns = [name for name in rows[0] if any(shown(row[name]) for row in rows)]
+    cells = [columns, *([shown(row[name]) for name in columns] for row in rows)]
     while True:
         widths = [max(cell_len(line[i]) for line in cells) for i in range(len(cells[0]) - 1)]
-        room = _width() - sum(each + len(GAP) for each in widths)
-        if room >= LEAST or len(widths) <= 3:
+        space = _width() - sum(each + len(GAP) for each in widths)
+        if space >= MIN_WIDTH or len(widths) <= 3:
             break
         cells = [[*line[:-2], line[-1]] for line in cells]
     for number, line in enumerate(cells):
         padded = [set_cell_size(cell, size) for cell, size in zip(line, widths, strict=False)]
-        text = GAP.join([*padded, _cut(line[-1], room)] if room > 0 else padded).rstrip()
+        text = GAP.join([*padded, _cut(line[-1], space)] if space > 0 else padded).rstrip()
         click.echo(click.style(text, bold=True) if number == 0 else text)
 
 
 def _wrapped(text: str, indent: int) -> list[str]:
-    """A text as lines of the screen."""
-    if text[:1] == " ":  # code, or a traceback: it stays as it is
+    """The lines of a text, wrapped to the width of the terminal."""
+    if text[:1] == " ":  # code or a traceback keeps its lines
         return [text]
-    room = max(_width() - indent, LEAST)  # words stay whole: paths are copied
-    return textwrap.wrap(text, room, break_on_hyphens=False, break_long_words=False) or [""]
+    width = max(_width() - indent, MIN_WIDTH)  # words stay whole, so that users can copy paths
+    return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False) or [""]
 
 
 def _width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED
 
 
-def _cut(text: str, room: int) -> str:
+def _cut(text: str, width: int) -> str:
     from rich.cells import cell_len, set_cell_size
 
-    return text if cell_len(text) <= room else set_cell_size(text, room - 1).rstrip() + "…"
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
-def say_changes(changed: Mapping[str, tuple[str, str]]) -> None:
-    """Print what is otherwise now, a line for each setting."""
+def print_changes(changed: Mapping[str, tuple[str, str]]) -> None:
+    """Print one line for each changed setting."""
     for name, (was, now) in changed.items():
         click.echo(f"Changed: {name.replace('_', '-')}: {was} -> {now}")
 
@@ -153,7 +153,7 @@ def _print_table(rows: Sequence[Row]) -> None:
     from rich.text import Text
 
     if not rows:
-        click.echo("There are none.", err=True)
+        click.echo("Nothing to show.", err=True)
         return
     console = Console(file=sys.stdout, width=_width())
     table = Table(box=None, pad_edge=False, header_style="bold")

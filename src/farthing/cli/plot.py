@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from farthing.cli.options import open_study, where
+from farthing.cli.options import open_study, study_options
 from farthing.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot"]
 
-# What each figure takes after its name.
+# The arguments of each figure.
 FIGURES = {
     **{"curve": "", "pareto": "[TRIAL]", "money": "", "predictions": "", "prospect": ""},
     **{"drivers": "", "slice": "PARAMETER [PARAMETER]", "timeline": "", "learning": ""},
@@ -27,31 +27,40 @@ FIGURES = {
 @click.command()
 @click.argument("figure", type=click.Choice(list(FIGURES)))
 @click.argument("about", nargs=-1)
-@where
-@click.option("-o", "--output", metavar="FILE", help=".svg, .html, .png, .pdf; by default letters.")
+@study_options
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write an .svg, .html, .png or .pdf file.  [default: a plot in the terminal]",
+)
 def plot(
     figure: str, about: tuple[str, ...], storage: str | None, name: str | None, output: str | None
 ) -> None:
-    """Draw a figure of a study, in letters or to a file.
+    """Plot a figure in the terminal or to a file.
 
-    `farthing plot curve`, `farthing plot pareto 12`, `farthing plot slice lr depth -o lr.svg`. An
-    .svg needs nothing to be installed, .html (to zoom and point) and pictures the extra `plots`.
+    \b
+    farthing plot curve
+    farthing plot pareto 12
+    farthing plot slice lr depth -o lr.svg
+
+    ABOUT is the number of a trial for `pareto`, and one or two parameters for `slice`. The formats
+    .html (interactive), .png and .pdf need the extra `plots`: pip install 'farthing[plots]'.
     """
-    given = _numbers(figure, about)
+    arguments = _arguments(figure, about)
     study = open_study(storage, name)
     try:
         plots = study.plot
         if output is None:
             from rich.console import Console
 
-            wide = min(Console(file=sys.stdout).width, 120)
-            drawn = _text(getattr(plots.values, figure)(*given), wide)
-            click.echo(drawn)
+            width = min(Console(file=sys.stdout).width, 120)
+            click.echo(_terminal_plot(getattr(plots.values, figure)(*arguments), width))
             return
         write = _writer(Path(output))
         plots = plots.svg if output.endswith(".svg") else plots
         plots = plots.interactive if output.endswith(".html") else plots
-        made = getattr(plots, figure)(*given)
+        made = getattr(plots, figure)(*arguments)
     finally:
         study.close()
     try:
@@ -60,13 +69,14 @@ def plot(
         raise InvalidInput(f"{output} cannot be written: {error}.") from None
 
 
-def _numbers(figure: str, about: tuple[str, ...]) -> list[Any]:
-    """What a figure is about: the number of a trial, or parameters."""
-    takes = FIGURES[figure]
-    least, most = takes.count("PARAMETER") and 1, len(takes.split())
+def _arguments(figure: str, about: tuple[str, ...]) -> list[Any]:
+    """The arguments of a figure: the number of a trial, or parameters."""
+    usage = FIGURES[figure]
+    least, most = usage.count("PARAMETER") and 1, len(usage.split())
     if not least <= len(about) <= most:
         raise InvalidInput(
-            f"farthing plot {figure} {takes}".rstrip() + f": got {len(about)} after the name."
+            f"farthing plot {figure}: got {len(about)} arguments, expected "
+            f"{usage or 'none'} after the name of the figure."
         )
     if figure != "pareto":
         return list(about)
@@ -75,7 +85,7 @@ def _numbers(figure: str, about: tuple[str, ...]) -> list[Any]:
     return [int(number) for number in about]
 
 
-def _text(figure: Figure, width: int) -> str:
+def _terminal_plot(figure: Figure, width: int) -> str:
     from farthing.view.plots import terminal
 
     return terminal.drawn(figure, width)

@@ -1,27 +1,35 @@
-"""`farthing replay`: where another stopping rule would have stopped a study, or any log."""
+"""`farthing replay`: where another stopping rule would have stopped a study, or a log file."""
 
 from __future__ import annotations
 
 import click
 
 from farthing.cli.methods import make_method
-from farthing.cli.options import as_data, open_study, where
+from farthing.cli.options import format_option, open_study, study_options
 from farthing.cli.output import print_one
-from farthing.core.settings import Direction
+from farthing.core.options import Direction
 from farthing.stopping.combine import any_of
 
 __all__ = ["replay"]
 
 
 @click.command()
-@where
-@as_data
+@study_options
+@format_option
 @click.option(
-    "--stop", multiple=True, required=True, help="A reason to stop from `farthing rules`."
+    "--stop",
+    multiple=True,
+    required=True,
+    metavar="RULE",
+    help="A stopping rule from `farthing rules`. If several are given, any of them stops.",
 )
-@click.option("--worth", help="What cost is worth: '0.01 = $20', or objective units per unit.")
-@click.option("--file", "log", metavar="FILE", help="Replay this CSV or JSON log instead.")
-@click.option("--maximize/--minimize", default=False, help="The value in the file.")
+@click.option(
+    "--worth",
+    metavar="RATE",
+    help="Exchange rate: '0.01 = $20', or how much objective one unit of cost is worth.",
+)
+@click.option("--file", "log", metavar="FILE", help="Replay this CSV or JSON file instead.")
+@click.option("--maximize/--minimize", default=False, help="Direction of the values in the file.")
 def replay(
     storage: str | None,
     name: str | None,
@@ -31,30 +39,36 @@ def replay(
     log: str | None,
     maximize: bool,
 ) -> None:
-    """Where a rule would have stopped: what is saved, and lost.
+    """Show where a stopping rule would have stopped.
 
-    FILE has a column for each parameter (or param_NAME), `value`, and `cost` or cost_RESOURCE. A
-    row without a value is a trial that failed.
+    The command prints how much cost the rule would have saved, and how much objective it would have
+    lost.
+
+    FILE has a column for each parameter (NAME or param_NAME), `value`, and `cost` or
+    cost_RESOURCE. A row without a value is a failed trial.
     """
-    from farthing.replay import replay as run_again
+    from farthing.cli.request import naming_options
+    from farthing.replay import replay as replay_rule
 
     rules = [make_method(text, "stopping", "--stop") for text in stop]
     rule = rules[0] if len(rules) == 1 else any_of(*rules)
-    rate = _number_or_text(worth)
+    exchange_rate = _number_or_text(worth)
     if log is not None:
         direction: Direction = "maximize" if maximize else "minimize"
-        found = run_again(log, rule, worth=rate, direction=direction)
+        with naming_options():
+            found = replay_rule(log, rule, worth=exchange_rate, direction=direction)
     else:
         study = open_study(storage, name)
         try:
-            found = run_again(study, rule, worth=rate)
+            with naming_options():
+                found = replay_rule(study, rule, worth=exchange_rate)
         finally:
             study.close()
     print_one(found.facts(), kind, table=found.words())
 
 
-def _number_or_text(told: str | None) -> float | str | None:
+def _number_or_text(text: str | None) -> float | str | None:
     try:
-        return None if told is None else float(told)
+        return None if text is None else float(text)
     except ValueError:
-        return told
+        return text

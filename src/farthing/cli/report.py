@@ -1,4 +1,4 @@
-"""`farthing report`: one page with everything to be seen of a study, or of several."""
+"""`farthing report`: one HTML page about one or several studies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from farthing.cli.options import locate, open_study, where
+from farthing.cli.options import locate, open_study, study_options
 from farthing.errors import InvalidInput
 
 __all__ = ["report"]
@@ -14,29 +14,35 @@ __all__ = ["report"]
 
 @click.command()
 @click.argument("studies", nargs=-1)
-@where
+@study_options
 @click.option(
-    "-o", "--output", metavar="FILE", default="report.html", show_default=True, help="The page."
+    "-o",
+    "--output",
+    metavar="FILE",
+    default="report.html",
+    show_default=True,
+    help="The file to write.",
 )
 def report(studies: tuple[str, ...], storage: str | None, name: str | None, output: str) -> None:
-    """Write one HTML page with all there is to see.
+    """Write an HTML report of one or more studies.
 
-    STUDIES are names; of several, the page also compares them over cost. The page needs no other
-    file and no network: it can be mailed. `farthing dashboard` shows the same while a study runs.
+    STUDIES are names of studies. With several names, the page also compares the studies over cost.
+    The page is one file that needs no network. `farthing dashboard` shows the same figures while a
+    study runs.
     """
     from farthing.view.report import page
 
-    url, usual = locate(storage, name)
+    url, default_name = locate(storage, name)
     facts = {}
-    for each in studies or (usual,):
+    for each in studies or (default_name,):
         study = open_study(url, each)
         try:
             facts[each] = study.facts
         finally:
             study.close()
-    made = page(facts)
+    html = page(facts)
     try:
-        Path(output).write_text(made, encoding="utf-8")
+        Path(output).write_text(html, encoding="utf-8")
     except OSError as error:
         raise InvalidInput(f"{output} cannot be written: {error.strerror}.") from None
-    click.echo(f"{output}: {len(made) / 1e6:.1f} MB")
+    click.echo(f"Wrote {output} ({len(html) / 1e6:.1f} MB).")

@@ -1,4 +1,4 @@
-"""What `farthing run` is asked for: its options and its file, made into settings."""
+"""The settings of `farthing run`, from its options and its file."""
 
 from __future__ import annotations
 
@@ -21,14 +21,22 @@ from farthing.stopping.combine import any_of
 if TYPE_CHECKING:
     from farthing.study import Study
 
-__all__ = ["NOTHING_TO_TUNE", "Request", "change", "read_request", "slots_of", "variables_of"]
+__all__ = [
+    "NOTHING_TO_TUNE",
+    "Request",
+    "change",
+    "naming_options",
+    "read_request",
+    "slots_of",
+    "variables_of",
+]
 
 NOTHING_TO_TUNE = (
-    "There is nothing to tune. Give parameters, such as --param lr=float:1e-5:1e-1:log."
+    "There are no parameters to tune. Give at least one, such as --param lr=float:1e-5:1e-1:log."
 )
 
-METERS = ("wall", "cpu")
-AS_THEY_ARE = (
+CLOCKS = ("wall", "cpu")
+UNCHANGED = (
     "overhead",
     "retries",
     "failures_in_a_row",
@@ -38,8 +46,8 @@ AS_THEY_ARE = (
     "noisy",
     "command",
 )
-NUMBERS_OR_TEXTS = ("timeout", "grace", "lease", "worth", "max_overrun")
-HERE = "."
+NUMBERS_OR_STRINGS = ("timeout", "grace", "lease", "worth", "max_overrun")
+CURRENT_FOLDER = "."
 CAN_BE_NONE = (
     "timeout",
     "worth",
@@ -56,7 +64,7 @@ OPTION = re.compile(rf"\b({'|'.join(f.name for f in fields(Settings))})=")
 
 
 class Request(NamedTuple):
-    """A study as it is to be made, where it is kept, how many workers it has, and where."""
+    """The settings of a study, its database and name, and the workers of this run."""
 
     storage: str
     name: str
@@ -72,41 +80,43 @@ def read_request(
     *,
     needs_command: bool = True,
 ) -> Request:
-    """What the options say; where they say nothing, what the file says.
+    """The request of the options and the file; options take precedence.
 
     Args:
-        options: None or () where nothing was given.
+        options: None or () for an option that was not given.
         command: the program and its arguments; empty if it was not given.
     """
     given = _given(options)
-    told = {**config.run, **given, **({"command": list(command)} if command else {})}
-    told.setdefault("cwd", HERE)
+    values = {**config.run, **given, **({"command": list(command)} if command else {})}
+    values.setdefault("cwd", CURRENT_FOLDER)
     if "env" in given and "env" in config.run:
-        told["env"] = {**config.run["env"], **variables_of(given["env"])}
+        values["env"] = {**config.run["env"], **variables_of(given["env"])}
     params = {**config.params, **_parameters(options["param"])}
     if not params:
         raise InvalidInput(NOTHING_TO_TUNE)
-    if needs_command and "command" not in told:
+    if needs_command and "command" not in values:
         raise InvalidInput(
-            "There is no command. Write it last: farthing run ... -- python train.py --lr {lr}."
+            "There is no command to run. Give it last: farthing run ... -- python train.py --lr "
+            "{lr}."
         )
-    if "budget" not in told and not told.get("stop"):
+    if "budget" not in values and not values.get("stop"):
         raise InvalidInput(
-            "Without a budget it would never end. Give --budget 10m, or --stop 'max_trials(50)'."
+            "Without a budget or a stopping rule, the run would never end. Give --budget 10m, or "
+            "--stop 'max_trials(50)'."
         )
-    workers, slots = told.get("workers"), slots_of(told.get("slots"))
+    workers, slots = values.get("workers"), slots_of(values.get("slots"))
     if None not in (workers, slots) and workers != len(slots or ()):
         raise InvalidInput(
-            f"--workers {workers} and {len(slots or ())} slots: each worker has one. Leave "
-            "--workers out; a slot that two workers share is named twice."
+            f"--workers {workers} does not match the {len(slots or ())} slots of --slots. Each "
+            "worker needs one slot. Leave --workers out; name a slot twice if two workers share it."
         )
     space = Space({name: parameter_of(name, described) for name, described in params.items()})
-    with _in_options():
-        budget = _number_or_text(told.get("budget"))
-        settings = Settings.of(space, budget, **_settings(told, space))
+    with naming_options():
+        budget = _number_or_text(values.get("budget"))
+        settings = Settings.of(space, budget, **_settings(values, space))
     return Request(
-        str(told.get("storage", DATABASE)),
-        str(told.get("name", STUDY)),
+        str(values.get("storage", DATABASE)),
+        str(values.get("name", STUDY)),
         workers,
         slots,
         settings,
@@ -116,26 +126,26 @@ def read_request(
 def change(
     study: Study, options: Mapping[str, Any], command: Sequence[str] = ()
 ) -> Mapping[str, tuple[str, str]]:
-    """Change what the options say, and nothing else; `none` takes a setting back."""
-    told = {**_given(options), **({"command": list(command)} if command else {})}
+    """Change the settings that the options name; `none` removes a setting."""
+    values = {**_given(options), **({"command": list(command)} if command else {})}
     described = _parameters(options["param"])
     params = {name: parameter_of(name, each) for name, each in described.items()}
-    with _in_options():
+    with naming_options():
         space = Space({**study.space.parameters, **params}) if params else study.space
         given: dict[str, Any] = {"space": space} if params else {}
-        if "budget" in told:
-            given["budget"] = None if told["budget"] == "none" else told["budget"]
-        return study.change(**given, **_settings(told, space))
+        if "budget" in values:
+            given["budget"] = None if values["budget"] == "none" else values["budget"]
+        return study.change(**given, **_settings(values, space))
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if value not in (None, ())}
 
 
-def _parameters(told: Sequence[str]) -> dict[str, str]:
-    """The parameters by name."""
+def _parameters(texts: Sequence[str]) -> dict[str, str]:
+    """The descriptions of parameters, by name."""
     described: dict[str, str] = {}
-    for name, text in map(split_parameter, told):
+    for name, text in map(split_parameter, texts):
         if name in described:
             raise InvalidInput(
                 f"--param {name} is given twice: {described[name]} and {text}. Give it once."
@@ -145,92 +155,97 @@ def _parameters(told: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _in_options() -> Iterator[None]:
-    """What is said of a setting is said of its option."""
+def naming_options() -> Iterator[None]:
+    """In error messages, replace the name of a setting by the name of its option."""
     try:
         yield
     except InvalidInput as error:
         raise InvalidInput(OPTION.sub(_as_option, str(error))) from None
 
 
-def _settings(told: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """The settings that were told, under the names of `Settings`; None where it is `none`."""
-    gone = {name for name in CAN_BE_NONE if told.get(name) in ("none", ("none",), ["none"])}
-    told = {name: value for name, value in told.items() if name not in gone}
-    settings: dict[str, Any] = dict.fromkeys(gone)
-    settings |= {name: told[name] for name in AS_THEY_ARE if name in told}
-    settings |= {name: _number_or_text(told[name]) for name in NUMBERS_OR_TEXTS if name in told}
+def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """The values under the names of `Settings`; None for the text `none`."""
+    removed = {name for name in CAN_BE_NONE if values.get(name) in ("none", ("none",), ["none"])}
+    values = {name: value for name, value in values.items() if name not in removed}
+    settings: dict[str, Any] = dict.fromkeys(removed)
+    settings |= {name: values[name] for name in UNCHANGED if name in values}
+    settings |= {
+        name: _number_or_text(values[name]) for name in NUMBERS_OR_STRINGS if name in values
+    }
     for folder in ("cwd", "logs"):
-        if folder in told:
-            settings[folder] = str(Path(told[folder]).absolute())
-    if "env" in told:
-        settings["env"] = variables_of(told["env"])
-    if "start" in told:
-        begin = told["start"]
+        if folder in values:
+            settings[folder] = str(Path(values[folder]).absolute())
+    if "env" in values:
+        settings["env"] = variables_of(values["env"])
+    if "start" in values:
+        start = values["start"]
         settings["start"] = [
             configuration_of(each, space.parameters)
-            for each in ([begin] if isinstance(begin, str | dict) else begin)
+            for each in ([start] if isinstance(start, str | dict) else start)
         ]
-    if "policy" in told:
-        settings["policy"] = make_method(told["policy"], "policies", "--policy")
-    rules = [make_method(text, "stopping", "--stop") for text in _several(told.get("stop", ()))]
+    if "policy" in values:
+        settings["policy"] = make_method(values["policy"], "policies", "--policy")
+    rules = [make_method(text, "stopping", "--stop") for text in _as_list(values.get("stop", ()))]
     if rules:
         settings["stop"] = rules[0] if len(rules) == 1 else any_of(*rules)
-    meters, models = _costs(_several(told.get("cost", ())))
+    clocks, models = _costs(_as_list(values.get("cost", ())))
     if models:
         settings["cost"] = models[0]
-    if meters:
-        settings["measure"] = meters[0]
-    if "maximize" in told:
-        settings["direction"] = "maximize" if told["maximize"] else "minimize"
+    if clocks:
+        settings["measure"] = clocks[0]
+    if "maximize" in values:
+        settings["direction"] = "maximize" if values["maximize"] else "minimize"
     return settings
 
 
-def slots_of(told: Any) -> list[str] | None:
-    """The slots of `0,1,2,3`, or of a list."""
-    if told is None:
+def slots_of(given: Any) -> list[str] | None:
+    """The slots of a text such as `0,1,2,3`, or of a list."""
+    if given is None:
         return None
-    slots = [str(each).strip() for each in (told.split(",") if isinstance(told, str) else told)]
+    slots = [str(each).strip() for each in (given.split(",") if isinstance(given, str) else given)]
     if not slots or not all(slots):
-        raise InvalidInput(f"--slots {told}: expected numbers or names, such as 0,1,2,3.")
+        raise InvalidInput(f"--slots {given}: expected numbers or names, such as 0,1,2,3.")
     return slots
 
 
-def variables_of(told: Any) -> dict[str, str]:
-    """Variables of `NAME=TEXT`, or of a table; a number in a table is its text."""
-    if isinstance(told, Mapping):
-        return {name: str(text) for name, text in told.items()}
-    for each in told:
+def variables_of(given: Any) -> dict[str, str]:
+    """Environment variables of texts such as `NAME=TEXT`, or of a table."""
+    if isinstance(given, Mapping):
+        return {name: str(text) for name, text in given.items()}
+    for each in given:
         if "=" not in each[1:]:
             raise InvalidInput(f"--env {each}: expected NAME=TEXT, such as OMP_NUM_THREADS=1.")
-    return dict(each.split("=", 1) for each in told)
+    return dict(each.split("=", 1) for each in given)
 
 
 def _as_option(setting: re.Match[str]) -> str:
     return f"--{setting[1].replace('_', '-')} "
 
 
-def _several(told: Any) -> list[str]:
-    return [told] if isinstance(told, str) else list(told)
+def _as_list(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
 
 
-def _number_or_text(told: Any) -> Any:
-    if not isinstance(told, str):
-        return told
+def _number_or_text(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
     try:
-        return float(told)
+        return float(value)
     except ValueError:
-        return told
+        return value
 
 
-def _costs(told: list[str]) -> tuple[list[str], list[Any]]:
-    """What --cost says of how costs are measured, and of how they are learnt."""
-    if "reported" in told:
+def _costs(texts: list[str]) -> tuple[list[str], list[Any]]:
+    """The clocks and the cost models among the values of --cost."""
+    if "reported" in texts:
         raise InvalidInput(
-            "--cost reported: what a trial says it has cost always counts. Leave the option out."
+            "--cost reported: a cost that a trial reports is always used. Leave the option out."
         )
-    meters = [text for text in told if text in METERS]
-    models = [make_method(text, "cost", "--cost") for text in told if text not in METERS]
-    if len(meters) > 1 or len(models) > 1:
-        raise InvalidInput(f"--cost {' --cost '.join(told)}: one meter and one model at most.")
-    return meters, models
+    clocks = [text for text in texts if text in CLOCKS]
+    models = [make_method(text, "cost", "--cost") for text in texts if text not in CLOCKS]
+    if len(clocks) > 1 or len(models) > 1:
+        raise InvalidInput(
+            f"--cost {' --cost '.join(texts)}: expected at most one clock ({' or '.join(CLOCKS)}) "
+            "and one cost model."
+        )
+    return clocks, models

@@ -1,22 +1,22 @@
-"""`farthing stop`: ask every worker of a study to end."""
+"""`farthing stop`: ask every worker of a study to stop."""
 
 from __future__ import annotations
 
 import click
 
-from farthing.cli.options import open_study, where
+from farthing.cli.options import open_study, study_options
 
 __all__ = ["stop"]
 
 
 @click.command()
-@where
-@click.option("--now", is_flag=True, help="Kill what is running; what it has used is charged.")
+@study_options
+@click.option("--now", is_flag=True, help="Kill running trials and charge what they have used.")
 def stop(storage: str | None, name: str | None, now: bool) -> None:
-    """Ask all workers of a study to end.
+    """Ask all workers of a study to stop.
 
-    Each lets the trial finish that it is running, on whatever machine. The same `farthing run` goes
-    on with the study.
+    Every worker, on any machine, finishes its running trial and then ends. To resume the study,
+    give the same `farthing run` again.
     """
     study = open_study(storage, name)
     try:
@@ -25,8 +25,8 @@ def stop(storage: str | None, name: str | None, now: bool) -> None:
     finally:
         study.close()
     if not running:
-        click.echo("Nothing is running; nothing will start.")
+        click.echo("No trial is running, and no new trial will start.")
     else:
-        will = "is killed" if now else "is let finish"
+        action = "Killing" if now else "Waiting for"
         trials = f"trial{'s' * (len(running) > 1)} {', '.join(running)}"
-        click.echo(f"Nothing will start any more; what is running {will}: {trials}.")
+        click.echo(f"No new trial will start. {action} {trials}.")

@@ -8,21 +8,21 @@ from typing import Any
 
 import click
 
-from farthing.cli.options import as_data, locate, no_database, open_study, storage_option
+from farthing.cli.options import format_option, locate, no_database, open_study, storage_option
 from farthing.cli.output import print_rows
 from farthing.errors import InvalidInput
 from farthing.view.formatting import account_line, counted_trials, first_line, spent
 
 __all__ = ["delete", "rename", "studies"]
 
-SHORT = 60  # characters of how a study ended
+MAX_REASON = 60  # characters of a stop reason in the table
 
 
 @click.command()
 @storage_option
-@as_data
+@format_option
 def studies(storage: str | None, kind: str) -> None:
-    """The studies of a database."""
+    """List the studies of a database."""
     from farthing.storage import is_missing
     from farthing.study import Study
 
@@ -49,10 +49,10 @@ def _plain(facts: dict[str, Any]) -> dict[str, Any]:
 def _words(facts: dict[str, Any]) -> dict[str, Any]:
     running = facts["trials"].get("running", 0)
     ended = first_line(facts["ended"] or "not ended")
-    state = f"{running} running" if running else shortened(ended, SHORT, placeholder=" ...")
+    state = f"{running} running" if running else shortened(ended, MAX_REASON, placeholder=" ...")
     return {
         "name": facts["name"],
-        "made": datetime.fromtimestamp(facts["created_at"]).strftime("%Y-%m-%d %H:%M"),
+        "created": datetime.fromtimestamp(facts["created_at"]).strftime("%Y-%m-%d %H:%M"),
         "trials": sum(facts["trials"].values()),
         "best": facts["best"],
         "spent": spent(facts["ledger"]) or "nothing",
@@ -65,11 +65,11 @@ def _words(facts: dict[str, Any]) -> dict[str, Any]:
 @click.argument("new")
 @storage_option
 def rename(name: str, new: str, storage: str | None) -> None:
-    """Call study NAME otherwise: NEW."""
+    """Rename study NAME to NEW."""
     study = open_study(storage, name)
     try:
         study.rename(new)
-        click.echo(f"Study {name!r} is called {new!r} now.")
+        click.echo(f"Renamed study {name!r} to {new!r}.")
     finally:
         study.close()
 
@@ -77,9 +77,12 @@ def rename(name: str, new: str, storage: str | None) -> None:
 @click.command()
 @click.argument("name")
 @storage_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(name: str, storage: str | None, yes: bool) -> int:
-    """Delete study NAME with all its trials; it asks first."""
+    """Delete study NAME and all its trials.
+
+    The command asks for confirmation.
+    """
     study = open_study(storage, name)
     try:
         ledger, history = study.ledger, study.history
@@ -87,13 +90,13 @@ def delete(name: str, storage: str | None, yes: bool) -> int:
         running = f" {counted_trials(len(history.running))} running." if history.running else ""
         if not yes:
             click.echo(f"Study {name!r}: {counted_trials(len(history))}; {paid}.{running}")
-            if not click.confirm("Delete it for good?"):
-                click.echo("Nothing is deleted.")
+            if not click.confirm("Delete it permanently?"):
+                click.echo("Nothing was deleted.")
                 return 1
         study.delete()
-        click.echo(f"Study {name!r} is deleted.")
+        click.echo(f"Deleted study {name!r}.")
         if study.logs.is_dir():
-            click.echo(f"What its trials printed is still in {study.logs}.")
+            click.echo(f"The output of its trials is still in {study.logs}.")
         return 0
     finally:
         study.close()

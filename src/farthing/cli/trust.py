@@ -1,4 +1,4 @@
-"""Whose code may be run: what --trust was said of, kept outside of the databases it is about."""
+"""Which user code a study may import: the decisions of --trust, kept outside of any database."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from farthing.errors import InvalidInput
 if TYPE_CHECKING:
     from farthing.study import Study
 
-__all__ = ["trusted"]
+__all__ = ["check_trust"]
 
-FILE = "trusted.json"  # {what is trusted: the folder in which that was said}
+FILE = "trusted.json"  # {key of the trusted code: the folder in which --trust was given}
 
 
-def trusted(study: Study, url: str, said: bool) -> bool:
-    """Whether the code that a study names, and this process has not imported, may be imported.
+def check_trust(study: Study, url: str, trust: bool) -> None:
+    """Check that the user trusts the code that a study names and this process has not imported.
 
-    Trust is in these names of this study in this place, and in the folder where it was said: that
-    folder is then on the import path. Whatever else the database comes to name is not meant.
+    Trust covers exactly these names, of this study in this database. If the database later names
+    other code, the user must trust it again. The folder in which the user gave --trust is added to
+    the import path.
 
     Args:
-        said: it is said now, and remembered.
+        trust: the user gives --trust now; this is remembered.
 
     Raises:
-        InvalidInput: it was never said.
+        InvalidInput: the user has never given --trust for this code.
     """
     code = study.own_code
     key, file = _key(study.name, url, code), _file()
     known = _read(file)
-    if said:
+    if trust:
         _write(file, {**known, key: os.getcwd()})
     elif key not in known:
         names = "; ".join(f"{part}: {', '.join(names)}" for part, names in code.items())
         raise InvalidInput(
-            f"Study {study.name!r} is made with code that is not Farthing's own ({names}). To look "
-            "at it nothing is needed; to run it, say --trust once, if you trust whoever can write "
-            "the database."
+            f"Study {study.name!r} uses code that is not part of Farthing ({names}). If you trust "
+            "everyone who can write to the database, give --trust once to run it. Commands that "
+            "only read the study do not need it."
         )
-    folder = os.getcwd() if said else known[key]
+    folder = os.getcwd() if trust else known[key]
     if folder not in sys.path:
         sys.path.append(folder)
-    return True
 
 
 def _key(name: str, url: str, code: Mapping[str, Any]) -> str:
@@ -71,10 +71,10 @@ def _read(file: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"{file} cannot be read: {error}. Mend or remove it.") from None
-    whole = isinstance(known, dict) and all(isinstance(folder, str) for folder in known.values())
-    if not whole:
-        raise InvalidInput(f"{file} is not what Farthing wrote. Remove it.")
+        raise InvalidInput(f"{file} cannot be read: {error}. Repair or remove it.") from None
+    is_valid = isinstance(known, dict) and all(isinstance(folder, str) for folder in known.values())
+    if not is_valid:
+        raise InvalidInput(f"{file} was not written by Farthing. Remove it.")
     return dict(known)
 
 
@@ -87,4 +87,6 @@ def _write(file: Path, known: Mapping[str, str]) -> None:
             json.dump(known, out, indent=1)
         new.replace(file)
     except OSError as error:
-        raise InvalidInput(f"{file} cannot be written: {error}. --trust is kept there.") from None
+        raise InvalidInput(
+            f"{file} cannot be written: {error}. Farthing stores --trust there."
+        ) from None

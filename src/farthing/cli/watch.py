@@ -1,4 +1,4 @@
-"""`farthing status --watch`: what a run shows, seen from anywhere, with the best value so far."""
+"""`farthing status --watch`: the progress of a study, with a plot of the best value."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ if TYPE_CHECKING:
 
 __all__ = ["watch"]
 
-EVERY = 0.5  # seconds between looks
-HEIGHT = 12  # lines of the curve
+INTERVAL = 0.5  # seconds between two updates
+HEIGHT = 12  # lines of the plot
 
 
-def watch(study: Study, every: float = EVERY) -> None:
-    """Show a study until it has stopped; on a terminal in place, elsewhere when it has changed."""
+def watch(study: Study, interval: float = INTERVAL) -> None:
+    """Show a study until it has stopped.
+
+    In a terminal the picture is updated in place. In a file it is printed after every change.
+    """
     from rich.console import Console
     from rich.live import Live
 
-    from farthing.view.report import standing
+    from farthing.view.report import status_sentence
 
     console, known = Console(file=sys.stdout), None
     if not sys.stdout.isatty():
         while True:
             state = study.seen
-            if state.known() != known:
-                known = state.known()
+            if state.version() != known:
+                known = state.version()
                 console.print(_picture(study, console.width))
             if _has_stopped(state):
                 break
-            time.sleep(every)
+            time.sleep(interval)
     else:
         with Live(_picture(study, console.width), console=console, auto_refresh=False) as live:
             while True:
@@ -42,12 +45,12 @@ def watch(study: Study, every: float = EVERY) -> None:
                 live.update(_picture(study, console.width), refresh=True)
                 if _has_stopped(state):
                     break
-                time.sleep(every)
-    print(standing(*study.facts, suggestion=False))
+                time.sleep(interval)
+    print(status_sentence(*study.facts, suggestion=False))
 
 
 def _has_stopped(state: State) -> bool:
-    return bool(state.stop_reason or state.halted) and not state.history.running
+    return bool(state.stop_reason or state.stop_requested) and not state.history.running
 
 
 def _picture(study: Study, width: int) -> Group:

@@ -1,4 +1,4 @@
-"""`farthing worker`: be one of several that work on a study."""
+"""`farthing worker`: work on an existing study, from any machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import click
 
-from farthing.cli.options import STORAGE, open_study, places
+from farthing.cli.options import STORAGE, open_study, worker_options
 from farthing.cli.run import finish, same_command
 from farthing.errors import InvalidInput
 
@@ -15,13 +15,13 @@ __all__ = ["worker"]
 
 
 @click.command()
-@places
+@worker_options
 @click.option(
     "--trust",
     is_flag=True,
-    help="Import code of others that the study names, also from this folder; remembered.",
+    help="Import the user code that the study names, also from this folder. Remembered.",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but the result.")
+@click.option("--quiet", is_flag=True, help="Print only the result.")
 @click.argument("url")
 @click.argument("name")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -36,15 +36,18 @@ def worker(
     env: tuple[str, ...],
     cwd: str | None,
 ) -> int:
-    """Work on a study that was made elsewhere.
+    """Work on an existing study.
 
-    URL and NAME are its --storage and --name; - is what FARTHING_STORAGE names, which other users
-    of the machine cannot see, as they can the words of a command. The command, its folder and its
-    variables are those it was made with, unless others are given. Start as many workers as you
-    like, on all machines that reach the database; each runs one trial at a time.
+    URL and NAME are the --storage and the --name of the study. If URL is -, the command reads it
+    from FARTHING_STORAGE; other users of the machine can see arguments, but not that variable.
 
-    What the command needs is looked for before a trial is taken. A worker whose first three trials
-    all fail, while those of others do not, is set aside: they are lost, and others try them again.
+    The worker runs the command of the study, in its folder and with its variables, unless you give
+    others. Start any number of workers, on every machine that reaches the database. Each runs one
+    trial at a time, or --workers of them.
+
+    Before a worker starts a trial, it checks that the folder, the program and the script exist. If
+    its first three trials all fail while trials of other workers succeed, it is excluded: its
+    trials are lost, and other workers repeat them.
     """
     from farthing.cli.request import slots_of, variables_of
     from farthing.running import CommandTask
@@ -52,14 +55,14 @@ def worker(
 
     study = open_study(os.environ.get(STORAGE) if url == "-" else url, name, trust=trust)
     try:
-        kept = study.settings
-        if not (command or kept["command"]):
+        settings = study.settings
+        if not (command or settings["command"]):
             raise InvalidInput(
-                f"Study {name!r} was not made with a command. Give it after --, as in "
+                f"Study {name!r} has no command. Give one after --: "
                 "farthing worker URL NAME -- python train.py --lr {lr}."
             )
         task = CommandTask(
-            command or kept["command"], kept["metric"], cwd=cwd, env=variables_of(env)
+            command or settings["command"], settings["metric"], cwd=cwd, env=variables_of(env)
         )
         with watching(study, quiet=quiet) as on_change:
             reason = study.work(

@@ -1,9 +1,9 @@
-"""A study made otherwise after it was begun: what may change, what follows, and in which words.
+"""Edits of a study by its user: changed settings, enqueued, dropped and repeated trials.
 
-A budget is what may be spent in all: "20m" is twenty minutes with those that are spent already,
-"+10m" ten more than there were. What was evaluated must stay what it was, so the direction and the
-metric are fixed, and a space can only grow: wider ranges, more options, more rows. The points of
-trials are then those of the same parameters in the new cube.
+A budget is the total that may be spent: "20m" includes the minutes that are already spent, and
+"+10m" adds ten minutes to the limit. Earlier trials must keep their meaning. The direction and the
+metric are therefore fixed, and a space can only grow: wider ranges, more options, more rows. The
+points of trials are then computed again, for the same parameters in the new unit cube.
 """
 
 from __future__ import annotations
@@ -16,102 +16,104 @@ from typing import Any
 
 import numpy as np
 
-from farthing.acquisition.initial_design import check_wanted
+from farthing.acquisition.initial_design import check_enqueued
 from farthing.budget.ledger import Account
 from farthing.budget.units import Budget, format_amount
 from farthing.core.events import Changed, Enqueued, Moment
-from farthing.core.settings import RunOptions, SearchOptions, Settings
-from farthing.core.state import Change, State, Wanted
+from farthing.core.options import RunOptions, SearchOptions
+from farthing.core.settings import Settings
+from farthing.core.state import Change, QueueEntry, State
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import History, Trial
 from farthing.space.space import Categorical, Float, Int, Ordinal, Parameter, Space
 
 __all__ = [
-    "carried_over",
-    "change_to",
+    "change_event",
     "difference",
     "drop",
     "enqueue",
-    "one_of",
+    "find_trial",
     "repeat",
-    "without",
+    "with_settings",
+    "without_entry",
 ]
 
-# Settings that the models remember something of, which does not fit any others.
-LEARNT_UNDER = ("space", "cost", "noisy")
-OTHER_NAME = "Use another name for another study."
+# What the models store with a trial is valid only for these settings.
+MODEL_SETTINGS = ("space", "cost", "noisy")
+NEW_STUDY = "Create a study with another name for this."
 
 
-# ── what a person asks for ─────────────────────────────────────────────────────────────────────
+# ── the requested settings ───────────────────────────────────────────────────────────────────────
 
 
-def change_to(settings: Settings, given: Mapping[str, Any], known: int, workers: bool) -> Changed:
-    """The event that makes some settings as they are given.
+def change_event(settings: Settings, new: Mapping[str, Any], known: int, workers: bool) -> Changed:
+    """The event that changes some settings.
 
     Args:
-        known: how many changes there were.
-        workers: whether anything reads how trials are run.
+        new: the settings to change, and their values.
+        known: the number of changes so far.
+        workers: whether workers run the trials, so that the run options have an effect.
     """
-    after = _revised(settings, given, RunOptions if workers else SearchOptions)
+    after = _revised(settings, new, RunOptions if workers else SearchOptions)
     return Changed(after, difference(settings, after), known)
 
 
-def _revised(settings: Settings, given: Mapping[str, Any], choices: type) -> Settings:
-    takes = ("space", "budget", *choices.__annotations__)
-    if unknown := [name for name in given if name not in takes]:
-        raise InvalidInput(
-            f"There is no setting {unknown[0]!r} to change. There are {', '.join(takes)}."
-        )
-    made: dict[str, Any] = {f.name: getattr(settings, f.name) for f in fields(Settings)}
-    made.update(given)
-    if isinstance(made["budget"], str):
-        made["budget"] = _budget_after(settings.budget, made["budget"])
-    return Settings.of(made.pop("space"), made.pop("budget"), **made)
+def _revised(settings: Settings, new: Mapping[str, Any], options: type) -> Settings:
+    names = ("space", "budget", *options.__annotations__)
+    if unknown := [name for name in new if name not in names]:
+        raise InvalidInput(f"Unknown setting {unknown[0]!r}: expected one of {', '.join(names)}.")
+    values: dict[str, Any] = {f.name: getattr(settings, f.name) for f in fields(Settings)}
+    values.update(new)
+    if isinstance(values["budget"], str):
+        values["budget"] = _new_budget(settings.budget, values["budget"])
+    return Settings.of(values.pop("space"), values.pop("budget"), **values)
 
 
-def _budget_after(budget: Budget | None, told: str) -> Budget:
-    """The budget that "+10m", or "+10m, -$3", makes of another; any other text is a budget."""
-    parts = [part.strip() for part in told.split(",")]
+def _new_budget(budget: Budget | None, text: str) -> Budget:
+    """The budget after "+10m" or "+10m, -$3"; a text without signs is a whole budget."""
+    parts = [part.strip() for part in text.split(",")]
     signs = {part[:1] for part in parts} - {"+", "-"}
     if signs and len(signs) == len({part[:1] for part in parts}):
-        return Budget(told)
+        return Budget(text)
     if signs:
         raise InvalidInput(
-            f"budget={told!r}: either all of it is more or less than before, such as '+10m, +$5', "
-            "or none of it."
+            f"budget={text!r}: expected a sign before every amount, such as '+10m, +$5', or before "
+            "none."
         )
     limits = {} if budget is None else dict(budget.limits)
     for part in parts:
         for resource, amount in Budget(part[1:]).limits.items():
             if resource not in limits:
-                there = f"limits {budget}" if limits else "has no limit"
+                present = f"a budget of {budget}" if limits else "no budget"
                 raise InvalidInput(
-                    f"budget={told!r}: there is no budget of {resource} to add to; the study "
-                    f"{there}. Give all that may be spent, without a sign."
+                    f"budget={text!r}: there is no limit of {resource} to change, because the "
+                    f"study has {present}. Give the whole budget without signs."
                 )
             limits[resource] += amount if part[0] == "+" else -amount
             if limits[resource] <= 0:
-                raise InvalidInput(f"budget={told!r}: nothing would be left of {budget}.")
+                raise InvalidInput(
+                    f"budget={text!r}: the limit of {budget} would not stay above 0. Subtract less."
+                )
     return Budget(limits)
 
 
-# ── what is fixed ──────────────────────────────────────────────────────────────────────────────
+# ── settings that are fixed ──────────────────────────────────────────────────────────────────────
 
 
 def check_fixed(state: State, before: Settings, after: Settings) -> None:
-    """Refuse what would make something else of the trials there are."""
+    """Refuse changes that would alter the meaning of the trials so far."""
     if not (state.history or state.prices):
         return
     if before.direction != after.direction:
         raise InvalidInput(
-            f"This study is to {before.direction} its value, and cannot be told to "
-            f"{after.direction} it after its first trial. {OTHER_NAME}"
+            f'direction="{after.direction}": this study has trials with '
+            f'direction="{before.direction}", which cannot change any more. {NEW_STUDY}'
         )
-    ours = any(not trial.is_external for trial in state.history.done)
-    if before.metric != after.metric and ours:
+    has_values = any(not trial.is_external for trial in state.history.done)
+    if before.metric != after.metric and has_values:
         raise InvalidInput(
-            f"The value of this study is what its command calls {before.metric!r}: what it calls "
-            f"{after.metric!r} cannot be compared with that. {OTHER_NAME}"
+            f"metric={after.metric!r}: the values of this study are its command's "
+            f"{before.metric!r}, and the two cannot be compared. {NEW_STUDY}"
         )
     if before.space != after.space:
         _check_grown(before.space, after.space)
@@ -122,27 +124,29 @@ def _check_grown(before: Space, after: Space) -> None:
     for name in (*old, *new):
         if name not in new:
             raise InvalidInput(
-                f"The study has a parameter {name!r}, which is missing here. {OTHER_NAME}"
+                f"The new space lacks the parameter {name!r} of the study. {NEW_STUDY}"
             )
         if name not in old:
             raise InvalidInput(
-                f"The study has no parameter {name!r}, and its trials no value of it. {OTHER_NAME}"
+                f"Parameter {name!r} is new, and earlier trials have no value of it. {NEW_STUDY}"
             )
         if not _has_grown(old[name], new[name]):
             raise InvalidInput(
-                f"Parameter {name!r} of the study is {parameter_words(old[name])}, and would be "
-                f"{parameter_words(new[name])}: it can become wider and get more options, and "
-                f"nothing else, because its trials have to stay inside. {OTHER_NAME}"
+                f"Parameter {name!r} is {describe_parameter(old[name])} and cannot become "
+                f"{describe_parameter(new[name])}: it can only get a wider range or more options, "
+                f"because earlier trials must stay inside. {NEW_STUDY}"
             )
     if (before.rows is None) != (after.rows is None):
-        raise InvalidInput(f"A table of rows cannot become a space, nor a space one. {OTHER_NAME}")
+        raise InvalidInput(
+            f"A table of rows cannot become a space without rows, nor the reverse. {NEW_STUDY}"
+        )
     for x in () if before.rows is None else before.rows:
         params = before.decode(x)
         try:
             after.encode(params)
         except InvalidInput:
             raise InvalidInput(
-                f"The row {params} is missing: a table can only get more rows. {OTHER_NAME}"
+                f"The new table lacks the row {params}: a table can only get more rows. {NEW_STUDY}"
             ) from None
 
 
@@ -161,11 +165,11 @@ def _scale(parameter: Parameter) -> bool:
     return not isinstance(parameter, Categorical) and parameter.log
 
 
-# ── what follows ───────────────────────────────────────────────────────────────────────────────
+# ── the state after a change ─────────────────────────────────────────────────────────────────────
 
 
-def carried_over(state: State, before: Settings, after: Settings) -> State:
-    """A state under other settings: limits, points, and nothing remembered that does not fit."""
+def with_settings(state: State, before: Settings, after: Settings) -> State:
+    """The state under new settings: its limits, its points, without invalid model memories."""
     check_fixed(state, before, after)
     if before.budget != after.budget:
         ended = sum(not t.is_external and t.state != "running" for t in state.history)
@@ -174,7 +178,7 @@ def carried_over(state: State, before: Settings, after: Settings) -> State:
             "s": Account(math.inf, state.elapsed_s, overhead=state.overhead_s),
         }
         state = replace(state, ledger=state.ledger.limited(after.budget, counted))
-    if all(getattr(before, name) == getattr(after, name) for name in LEARNT_UNDER):
+    if all(getattr(before, name) == getattr(after, name) for name in MODEL_SETTINGS):
         return state
 
     def moved(trial: Trial) -> Trial:
@@ -182,33 +186,33 @@ def carried_over(state: State, before: Settings, after: Settings) -> State:
         return replace(trial, x=after.space.encode(trial.params), notes=notes)
 
     for each in state.queue:
-        check_wanted(after.space, each.params)
+        check_enqueued(after.space, each.params)
     prices = tuple(
         price._replace(x=after.space.encode(before.space.decode(price.x))) for price in state.prices
     )
     return replace(state, history=History(tuple(map(moved, state.history))), prices=prices)
 
 
-# ── in words ───────────────────────────────────────────────────────────────────────────────────
+# ── settings as texts ────────────────────────────────────────────────────────────────────────────
 
 
 def difference(before: Settings, after: Settings) -> dict[str, tuple[str, str]]:
-    """The settings that differ, each as it was and as it is; of a space the parameters that do."""
+    """The settings that differ, as texts: {name: (before, after)}; a space by parameter."""
     found: dict[str, tuple[str, str]] = {}
     for f in fields(Settings):
         was, now = getattr(before, f.name), getattr(after, f.name)
         if was == now:
             continue
         if f.name != "space":
-            found[f.name] = in_words(f.name, was), in_words(f.name, now)
+            found[f.name] = describe_setting(f.name, was), describe_setting(f.name, now)
             continue
         for name in dict.fromkeys((*was.parameters, *now.parameters)):
             old, new = was.parameters.get(name), now.parameters.get(name)
             if old != new:
-                found[name] = parameter_words(old), parameter_words(new)
+                found[name] = describe_parameter(old), describe_parameter(new)
         if _rows(was) != _rows(now):
             old_rows, rows = (str(len(_rows(each) or ())) for each in (was, now))
-            found["rows"] = old_rows, f"{rows} others" if rows == old_rows else rows
+            found["rows"] = old_rows, f"{rows} different ones" if rows == old_rows else rows
     return found
 
 
@@ -216,19 +220,19 @@ def _rows(space: Space) -> list[dict[str, Any]] | None:
     return None if space.rows is None else [space.decode(x) for x in space.rows]
 
 
-def in_words(name: str, value: Any) -> str:
-    """A setting as a person would write it."""
+def describe_setting(name: str, value: Any) -> str:
+    """A setting as a user would write it."""
     if value is None or value == ():
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name in WORDS:
-        return WORDS[name](value)
+    if name in FORMATS:
+        return FORMATS[name](value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _part(part: Any) -> str:
-    """A policy, a rule or a cost model: its name, and what it was made with."""
+    """A policy, a stopping rule or a cost model: its name and its arguments."""
     if isinstance(part, Mapping):
         return ", ".join(f"{name}: {_part(each)}" for name, each in part.items())
     if isinstance(part, list | tuple):
@@ -249,14 +253,14 @@ def _seconds(value: float) -> str:
 
 
 def _count(value: float) -> str:
-    return "however many" if math.isinf(value) else f"{value:g}"
+    return "no limit" if math.isinf(value) else f"{value:g}"
 
 
 def _configurations(value: tuple[Mapping[str, Any], ...]) -> str:
     return "; ".join(", ".join(f"{k}={v}" for k, v in params.items()) for params in value)
 
 
-WORDS: Mapping[str, Callable[[Any], str]] = {
+FORMATS: Mapping[str, Callable[[Any], str]] = {
     **dict.fromkeys(("policy", "stop", "cost"), _part),
     **dict.fromkeys(("timeout", "grace", "lease"), _seconds),
     "command": shlex.join,
@@ -265,57 +269,62 @@ WORDS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def parameter_words(parameter: Parameter | None) -> str:
-    """A parameter as a person would describe it."""
+def describe_parameter(parameter: Parameter | None) -> str:
+    """A parameter as a user would describe it."""
     if parameter is None:
         return "none"
     if isinstance(parameter, Float | Int):
-        said = f"{parameter.low:g} to {parameter.high:g}"
+        text = f"{parameter.low:g} to {parameter.high:g}"
         if isinstance(parameter, Int):
-            said = f"a whole number from {parameter.low} to {parameter.high}"
+            text = f"a whole number from {parameter.low} to {parameter.high}"
     else:
         values = parameter.options if isinstance(parameter, Categorical) else parameter.values
-        said = ("one of " if isinstance(parameter, Categorical) else "") + ", ".join(
+        text = ("one of " if isinstance(parameter, Categorical) else "") + ", ".join(
             str(value) for value in values
         )
-    said += " on a log scale" if _scale(parameter) else ""
+    text += " on a log scale" if _scale(parameter) else ""
     if parameter.when is not None:
-        said += " when " + ", ".join(f"{name} is {value}" for name, value in parameter.when.items())
+        text += " when " + ", ".join(f"{name} is {value}" for name, value in parameter.when.items())
     slope = getattr(parameter, "cost", None)
-    return f"{said}, whose cost {slope}" if slope else said
+    return f"{text}; its cost {slope} with the value" if slope else text
 
 
-def one_of(state: State, number: int) -> Trial:
+# ── dropped and repeated trials ──────────────────────────────────────────────────────────────────
+
+
+def find_trial(state: State, number: int) -> Trial:
     """The trial of that number."""
     count = len(state.history)
     if not (isinstance(number, int | np.integer) and 0 <= number < count):
-        there = f"0 to {count - 1}" if count else "none yet"
-        raise InvalidInput(f"There is no trial {number}: the study has {there}.")
+        numbers = f"trials 0 to {count - 1}" if count else "no trials yet"
+        raise InvalidInput(f"There is no trial {number}: the study has {numbers}.")
     return state.history[int(number)]
 
 
 def drop(state: State, trial: Trial, moment: Moment) -> State:
-    """Forget a trial; if it was running, it was charged."""
+    """Let the models ignore a trial. The caller charges it if it is running."""
     if trial.is_dropped:
-        raise InvalidInput(f"Trial {trial.number} was dropped already.")
-    return _noted(_forgotten(state, trial, moment), trial, "dropped", moment)
+        raise InvalidInput(f"Trial {trial.number} is already dropped.")
+    return _with_change(_forgotten(state, trial, moment), trial, "dropped", moment)
 
 
 def repeat(state: State, trial: Trial, moment: Moment) -> State:
-    """Want the parameters of a trial again."""
+    """Enqueue the parameters of a trial again. If it failed, the models ignore the failure."""
     if trial.state == "running":
-        raise InvalidInput(f"Trial {trial.number} is running. Drop it first, or wait for its end.")
+        raise InvalidInput(
+            f"Trial {trial.number} is running. Drop it first, or wait until it has ended."
+        )
     if trial.state == "failed":
         state = _forgotten(state, trial, moment)
     elif trial.run.retry:
-        state = _with(state, replace(trial, run=replace(trial.run, retry=False)))
-    because = f"trial {trial.number} again, because it was asked for"
-    state = replace(state, queue=(*state.queue, Wanted(dict(trial.params), because)))
-    return _noted(state, trial, "to be run again", moment)
+        state = state.with_trial(replace(trial, run=replace(trial.run, retry=False)))
+    because = f"repeats trial {trial.number}, as requested"
+    state = replace(state, queue=(*state.queue, QueueEntry(dict(trial.params), because)))
+    return _with_change(state, trial, "to be run again", moment)
 
 
 def _forgotten(state: State, trial: Trial, moment: Moment) -> State:
-    """As if a trial had been lost, and nothing been remembered of it."""
+    """The trial becomes lost, and the later trials lose the model memories that depend on it."""
     was = {"state": trial.state, "value": trial.value, "error": trial.error}
     told_at = moment.now if trial.run.told_at is None else trial.run.told_at
     lost = replace(
@@ -326,41 +335,42 @@ def _forgotten(state: State, trial: Trial, moment: Moment) -> State:
         notes={**trial.notes, "dropped": was},
         run=replace(trial.run, lease=None, retry=False, told_at=told_at),
     )
-    state = _with(state, lost)
+    state = state.with_trial(lost)
     for later in state.history.trials[trial.number + 1 :]:
-        if "memories" in later.notes:  # which may have been learnt from it
+        if "memories" in later.notes:
             notes = {key: note for key, note in later.notes.items() if key != "memories"}
-            state = _with(state, replace(later, notes=notes))
+            state = state.with_trial(replace(later, notes=notes))
     return state
 
 
-def _noted(state: State, trial: Trial, now: str, moment: Moment) -> State:
+def _with_change(state: State, trial: Trial, now: str, moment: Moment) -> State:
     was = trial.state if trial.value is None else f"{trial.state} with {trial.value:.6g}"
     change = Change(moment.now, len(state.history), {f"trial {trial.number}": (was, now)})
     return replace(state, changes=(*state.changes, change))
 
 
-def _with(state: State, trial: Trial) -> State:
-    return replace(state, history=state.history.replacing(trial))
+# ── the queue ────────────────────────────────────────────────────────────────────────────────────
 
 
 def enqueue(space: Space, state: State, event: Enqueued) -> State:
-    """Want configurations, the first of them first."""
+    """Append configurations to the queue."""
     queue = state.queue
-    for wanted in event.wanted:
-        check_wanted(space, wanted.params)
-        had = (trial.notes.get("given") for trial in state.history)
-        if event.once and wanted.params in (*(each.params for each in queue), *had):
+    for entry in event.entries:
+        check_enqueued(space, entry.params)
+        suggested = (trial.notes.get("given") for trial in state.history)
+        if event.once and entry.params in (*(each.params for each in queue), *suggested):
             continue
-        queue = (*queue, wanted)
+        queue = (*queue, entry)
     return replace(state, queue=queue)
 
 
-def without(queue: tuple[Wanted, ...], given: Mapping[str, object] | None) -> tuple[Wanted, ...]:
-    """The queue after what is given was taken from it."""
-    if given is None:
+def without_entry(
+    queue: tuple[QueueEntry, ...], params: Mapping[str, object] | None
+) -> tuple[QueueEntry, ...]:
+    """The queue without the entry that a trial was suggested for; None: the same queue."""
+    if params is None:
         return queue
-    at = next((i for i, wanted in enumerate(queue) if wanted.params == given), None)
+    at = next((i for i, entry in enumerate(queue) if entry.params == params), None)
     if at is None:
-        raise Outdated("another process has taken what was wanted")
+        raise Outdated("another process has started the enqueued trial")
     return (*queue[:at], *queue[at + 1 :])

@@ -1,4 +1,4 @@
-"""The events that change the state of a study; `transition.apply` says how."""
+"""The events that change the state of a study. `transition.apply` defines what each one does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from farthing.core.settings import Settings
-from farthing.core.state import Wanted
+from farthing.core.state import QueueEntry
 from farthing.history import PricePoint, StopReason, Trial, TrialState
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "SuggestLock",
     "TimePassed",
     "Told",
+    "UntimedEvent",
     "WorkerExcluded",
 ]
 
@@ -38,13 +39,13 @@ Price = float | Mapping[str, float] | None
 
 
 class Moment(NamedTuple):
-    """When an event happens, and the time it brings with it.
+    """When an event happens, and the time that it charges.
 
     Attributes:
-        now: on the memory's clock.
-        present: for how many seconds its process has been there since its last event; None: it is
-            not on the clock.
-        thought: seconds of its thinking that nobody has paid for yet.
+        now: on the store's clock.
+        present: seconds that the process was at work since its last event; None if its time is not
+            charged as it passes.
+        overhead_s: seconds that the process spent suggesting and that were not charged yet.
     """
 
     now: float
@@ -57,10 +58,19 @@ class Moment(NamedTuple):
         return self.present is not None
 
 
-class Asked(NamedTuple):
-    """A thought led to a trial; `hold` is put aside for it, `lease` is in seconds.
+# ── trials ───────────────────────────────────────────────────────────────────────────────────────
 
-    `changes` is how many of them it was thought under; None: whatever they are.
+
+class Asked(NamedTuple):
+    """A suggested trial starts.
+
+    Attributes:
+        reservation: the amounts to reserve for it, by resource.
+        suggest_s: seconds that the suggestion took.
+        suggester: the process that suggested it.
+        worker: the worker that evaluates it.
+        lease: seconds after which it is lost unless it is renewed; None: never.
+        changes: the number of changes of the settings when it was suggested; None: not checked.
     """
 
     trial: Trial
@@ -73,50 +83,58 @@ class Asked(NamedTuple):
 
 
 class AskedAgain(NamedTuple):
-    """The oldest lost trial is begun again under a new number."""
+    """The oldest lost trial that is to be repeated starts again under a new number."""
 
     worker: str | None = None
     lease: float | None = None
 
 
 class AskedTogether(NamedTuple):
-    """A batch: all of them begin, or none."""
+    """A batch of trials starts: all of them or none."""
 
     asked: tuple[Asked | AskedAgain, ...]
 
 
 class Renewed(NamedTuple):
-    """A worker is alive: what its trial has used, and what it will have when this comes next."""
+    """A worker reports that its trial is still running.
+
+    Attributes:
+        lease: seconds after which the trial is lost unless it is renewed again.
+        cost: what the trial has used so far.
+        ahead: what it will have used when it is renewed next.
+        reports: the progress that it has reported.
+        run: where it runs: `slot`, `log`.
+    """
 
     number: int
     lease: float
     cost: Mapping[str, float]
     ahead: Mapping[str, float]
     reports: tuple[Mapping[str, Any], ...] = ()
-    run: Mapping[str, Any] = {}  # where it runs: `slot`, `log`
+    run: Mapping[str, Any] = {}
 
 
 class Returned(NamedTuple):
-    """A trial was asked and never begun: it costs nothing, and is offered again."""
+    """A worker returns a trial that it did not begin. It costs nothing and is repeated."""
 
     number: int
     because: str
 
 
 class WorkerExcluded(NamedTuple):
-    """A worker cannot work: what failed with it is lost, and offered again."""
+    """A worker cannot evaluate trials. The trials that failed there are lost and repeated."""
 
     worker: str
 
 
 class Told(NamedTuple):
-    """What became of a trial.
+    """The outcome of a trial.
 
     Attributes:
-        trial: as it was asked, or its number.
-        certain: a person says so, and a cost that is needed must be among it. What an evaluation
-            could not say is not held against it.
-        run: what it used and said: `run_s`, `cpu_s`, `peak_mb`, `progress`, `metrics`, `slot`,
+        trial: the trial as it was asked, or its number.
+        by_user: whether a user reports it. Then every required cost must be given. An engine may
+            report an outcome without costs.
+        run: measurements of the run: `run_s`, `cpu_s`, `peak_mb`, `reports`, `metrics`, `slot`,
             `log`, `tail`.
     """
 
@@ -125,41 +143,47 @@ class Told(NamedTuple):
     value: float | None = None
     cost: Price = None
     error: str | None = None
-    certain: bool = True
+    by_user: bool = True
     run: Mapping[str, Any] = {}
 
 
 class Added(NamedTuple):
-    """Evaluations made elsewhere; they take numbers, but nothing of the budget."""
+    """External evaluations are imported. They get numbers, but the budget does not pay for them."""
 
     trials: tuple[Trial, ...]
     prices: tuple[PricePoint, ...] = ()
 
 
 class LeasesExpired(NamedTuple):
-    """Trials whose lease has passed are lost, and charged to their last sign of life."""
+    """Trials whose lease has expired are lost, and charged until their last sign of life."""
+
+
+# ── time and the suggestion lock ─────────────────────────────────────────────────────────────────
 
 
 class TimePassed(NamedTuple):
-    """Nothing but time."""
+    """Only time passes, and is charged."""
 
 
 class SuggestLock(NamedTuple):
-    """Somebody begins to think, for at most so many seconds; None: he has ended."""
+    """A process acquires the suggestion lock for `seconds` at most, or releases it with None."""
 
     suggester: str
     seconds: float | None = None
 
 
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────────
+
+
 class StopRequested(NamedTuple):
-    """Nothing may start any more; what is running ends with `now`."""
+    """No further trial may start. With `now`, running trials are killed."""
 
     because: StopReason
     now: bool = False
 
 
 class Resumed(NamedTuple):
-    """A stop is taken back, and nobody is waited for who was thinking."""
+    """A run begins: it revokes the request to stop and releases the suggestion lock."""
 
 
 class Ended(NamedTuple):
@@ -168,50 +192,46 @@ class Ended(NamedTuple):
     because: StopReason
 
 
+# ── edits by a user ──────────────────────────────────────────────────────────────────────────────
+
+
 class Changed(NamedTuple):
-    """Settings are otherwise from now on.
+    """The settings change.
 
     Attributes:
-        settings: all of them.
-        said: what differs, as it was and as it is, in words.
-        known: how many changes there were when this one was thought of.
+        settings: all settings from now on.
+        differences: what changes, as texts: {name: (before, after)}.
+        known: the number of earlier changes that the user knew of.
     """
 
     settings: Settings
-    said: Mapping[str, tuple[str, str]]
+    differences: Mapping[str, tuple[str, str]]
     known: int
 
 
 class Enqueued(NamedTuple):
-    """Configurations to evaluate next; `once`: but for those that were wanted before."""
+    """Configurations to evaluate next. With `once`, those that were enqueued before are skipped."""
 
-    wanted: tuple[Wanted, ...]
+    entries: tuple[QueueEntry, ...]
     once: bool = False
 
 
 class Dropped(NamedTuple):
-    """Nothing is learnt any more from a trial; what it cost is paid."""
+    """The models ignore a trial from now on. Its cost stays charged."""
 
     number: int
 
 
 class Repeated(NamedTuple):
-    """The parameters of a trial are wanted again; that it failed is not held against them."""
+    """The parameters of a trial are enqueued again. If it failed, the models ignore the failure."""
 
     number: int
 
 
-Event = (
-    Asked
-    | AskedAgain
-    | AskedTogether
-    | Renewed
-    | Returned
-    | WorkerExcluded
-    | Told
-    | Added
+# Events that charge no time of the process that commits them.
+UntimedEvent = (
+    Added
     | LeasesExpired
-    | TimePassed
     | SuggestLock
     | StopRequested
     | Resumed
@@ -220,4 +240,15 @@ Event = (
     | Enqueued
     | Dropped
     | Repeated
+)
+Event = (
+    Asked
+    | AskedAgain
+    | AskedTogether
+    | Renewed
+    | Returned
+    | WorkerExcluded
+    | Told
+    | TimePassed
+    | UntimedEvent
 )

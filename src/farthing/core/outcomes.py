@@ -1,4 +1,4 @@
-"""What a trial is said to be and to have cost, checked: the door for outcomes and bills."""
+"""Checks of what users and engines report about trials: outcomes and costs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from farthing.core.events import Price
 from farthing.core.settings import Settings
 from farthing.cost import KnownBeforehand
 from farthing.errors import InvalidInput
-from farthing.history import ELSEWHERE, History, StopReason, Trial, TrialState
+from farthing.history import IMPORTED, History, StopReason, Trial, TrialState
 
 __all__ = [
-    "asks_for_cost",
-    "begun_of",
-    "bill",
-    "elsewhere",
+    "added_trial",
+    "checked_cost",
     "external_trial",
-    "in_strange_units",
+    "find_unfinished",
+    "missing_cost",
+    "missing_cost_reason",
     "outcome_of",
-    "unpriced",
+    "unknown_units",
 ]
 
 Array = NDArray[np.float64]
@@ -30,7 +30,10 @@ Array = NDArray[np.float64]
 MAX_COST = 1e300  # so that no sum of costs is infinite
 
 
-def bill(
+# ── costs ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def checked_cost(
     settings: Settings,
     cost: Price,
     x: Array,
@@ -38,18 +41,27 @@ def bill(
     required: bool,
     previous: Array | None = None,
 ) -> dict[str, float]:
-    """What was paid by resource at x, evaluated after `previous`; what is known beforehand need
-    not be told.
+    """The cost of an evaluation by resource.
+
+    Costs that are known beforehand need not be reported.
+
+    Args:
+        x: the point that was evaluated.
+        required: whether to refuse a missing cost that the budget or the policy needs.
+        previous: the point that was evaluated before x.
     """
-    priced = settings.cost_resources
-    told = {} if cost is None else dict(cost) if isinstance(cost, Mapping) else {priced[0]: cost}
+    resources = settings.cost_resources
+    reported: Mapping[str, Any] = {}
+    if cost is not None:
+        reported = dict(cost) if isinstance(cost, Mapping) else {resources[0]: cost}
     paid = {}
-    for resource, amount in told.items():
-        if resource not in priced:
+    for resource, amount in reported.items():
+        if resource not in resources:
             raise InvalidInput(
-                f"A cost in {resource!r} was told, but what is counted here is {', '.join(priced)}."
+                f"A cost in {resource!r} was reported, but this study counts "
+                f"{', '.join(resources)}. Report the cost in these units."
             )
-        what, advice = f"The cost in {resource!r}", "Tell what the evaluation really used."
+        what, advice = f"The cost in {resource!r}", "Report what the evaluation really used."
         paid[resource] = _finite(amount, what, advice)
         if not 0 <= paid[resource] <= MAX_COST:
             raise InvalidInput(
@@ -58,65 +70,78 @@ def bill(
     for resource, learner in settings.learners.items():
         if resource not in paid and isinstance(learner, KnownBeforehand):
             paid[resource] = learner.price_at(settings.space, x, previous)
-    if required and (missing := unpriced(settings, paid)):
+    if required and (missing := missing_cost(settings, paid)):
         raise InvalidInput(
             f"The cost in {missing!r} is missing, which the budget or the policy needs. "
-            "Say tell(trial, value, cost=...), or return Outcome(value, cost=...)."
+            "Call tell(trial, value, cost=...), or return Outcome(value, cost=...)."
         )
     return paid
 
 
-def unpriced(settings: Settings, paid: Mapping[str, float]) -> str | None:
-    """A resource whose cost is needed and not known."""
-    return next((resource for resource in settings.needed if resource not in paid), None)
+def missing_cost(settings: Settings, paid: Mapping[str, float]) -> str | None:
+    """A resource whose cost is required and missing in `paid`; None if there is none."""
+    return next((resource for resource in settings.required_costs if resource not in paid), None)
 
 
-def asks_for_cost(number: int, missing: str) -> StopReason:
-    """Why a study pauses: a trial has a value, and its cost in a resource is not known."""
+def missing_cost_reason(number: int, missing: str) -> StopReason:
+    """Why a study stops after a trial that has a value but no cost in a required resource."""
     unit = "" if missing == "cost" else f" in {missing}"
     amount = f'{{"{missing}": ...}}' if unit else "..."
     return StopReason(
         "cost_missing",
-        f"trial {number} did not say what it cost{unit}, which the budget or the policy needs. "
-        f'Let it report {{"cost": {amount}}}, return Outcome(value, cost=...), or give a rate.',
+        f"trial {number} did not report its cost{unit}, which the budget or the policy needs. "
+        f'Report {{"cost": {amount}}}, return Outcome(value, cost=...), or set a rate.',
     )
 
 
-def in_strange_units(
-    settings: Settings, told: Mapping[str, float], paid: Mapping[str, float]
+def unknown_units(
+    settings: Settings, reported: Mapping[str, float], paid: Mapping[str, float]
 ) -> str | None:
-    """Why a cost that was told says nothing of what is needed; None: it does, or was not told."""
-    strange = [name for name in told if name and name not in settings.cost_resources]
+    """Why a reported cost does not give the cost that is required.
+
+    Returns:
+        The explanation if only costs in other units were reported, else None.
+    """
+    others = [name for name in reported if name and name not in settings.cost_resources]
     known = {r for r, each in settings.learners.items() if isinstance(each, KnownBeforehand)}
-    missing = [resource for resource in settings.needed if resource not in {*paid, *known}]
-    if not (strange and missing):
+    missing = [r for r in settings.required_costs if r not in {*paid, *known}]
+    if not (others and missing):
         return None
     return (
-        f"it says what it cost in {', '.join(strange)}, but what is counted here is "
+        f"it reports its cost in {', '.join(others)}, but this study counts "
         f"{', '.join(settings.cost_resources)}"
     )
+
+
+# ── outcomes ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def outcome_of(
     value: float | None, failed: str | None, killed: bool, what: str
 ) -> tuple[TrialState, float | None]:
-    """The state a trial ends in, and its value; `what` names the trial."""
+    """The final state of a trial, and its value.
+
+    Args:
+        what: what errors call the trial.
+    """
     given = (value is not None, failed is not None, bool(killed))
     if sum(given) != 1:
         raise InvalidInput(
-            "Tell exactly one of a value, failed='why', or killed=True; "
+            "Report exactly one of a value, failed='why', or killed=True; "
             f"got value={value!r}, failed={failed!r}, killed={killed!r}."
         )
     if failed is not None and not (isinstance(failed, str) and failed):
-        raise InvalidInput(f"failed={failed!r}: say in words why, such as failed='out of memory'.")
+        raise InvalidInput(
+            f"failed={failed!r}: expected the reason as a text, such as failed='out of memory'."
+        )
     if not given[0]:
         return "failed" if given[1] else "killed", None
-    advice = "If the evaluation went wrong, say failed='why' instead."
+    advice = "If the evaluation went wrong, report failed='why' instead."
     return "done", _finite(value, f"The value of {what}", advice)
 
 
 def _finite(value: object, what: str, advice: str) -> float:
-    """A number, also one of NumPy or of a tensor library, but not a text that looks like one."""
+    """A float from any number, also from NumPy or a tensor library; texts are refused."""
     try:
         if isinstance(value, bool | str | bytes):
             raise TypeError
@@ -128,7 +153,10 @@ def _finite(value: object, what: str, advice: str) -> float:
     return number
 
 
-def elsewhere(
+# ── external evaluations ─────────────────────────────────────────────────────────────────────────
+
+
+def added_trial(
     settings: Settings,
     params: Mapping[str, Any],
     value: float | None,
@@ -138,15 +166,15 @@ def elsewhere(
     killed: bool,
     running: bool,
 ) -> Trial:
-    """An evaluation made elsewhere, as a person tells of it; its cost may be unknown."""
+    """The trial for the arguments of `Optimizer.add`. Its cost may be unknown."""
     if running and not (value is None and failed is None and not killed and cost is None):
         raise InvalidInput(
-            "add(running=True): what is still running has no value and no cost yet. "
-            "Tell them when it has ended."
+            "add(running=True): a running evaluation has no outcome and no cost yet. "
+            "Call tell() with them after it has ended."
         )
     state: TrialState = "running"
     if not running:
-        state, value = outcome_of(value, failed, killed, "it")
+        state, value = outcome_of(value, failed, killed, "the evaluation")
     return external_trial(settings, params, state, value, cost=cost, error=failed)
 
 
@@ -159,7 +187,7 @@ def external_trial(
     cost: Price = None,
     error: str | None = None,
 ) -> Trial:
-    """An evaluation made elsewhere, as a trial that has no number yet."""
+    """An external evaluation as a trial that has no number yet."""
     x = settings.space.encode(params)
     return Trial(
         number=-1,
@@ -167,34 +195,37 @@ def external_trial(
         x=x,
         state=state,
         value=value,
-        cost={} if state == "running" else bill(settings, cost, x, required=False),
-        because=ELSEWHERE,
+        cost={} if state == "running" else checked_cost(settings, cost, x, required=False),
+        because=IMPORTED,
         error=error,
         notes={"phase": "start"},
         origin="imported",
     )
 
 
-def begun_of(history: History, told: Trial | int) -> Trial:
-    """The trial that is told about; a lost one may still come back."""
-    number = told.number if isinstance(told, Trial) else told
-    known = isinstance(number, int | np.integer) and 0 <= number < len(history)
-    begun = history[int(number)] if known else None
-    if begun is None or (isinstance(told, Trial) and not _is_same(told, begun)):
-        raise InvalidInput(
-            f"Trial {number!r} was never asked here. Tell what ask() returned; "
-            "use add(params, value) for an evaluation made elsewhere."
-        )
-    if begun.state not in ("running", "lost"):
-        raise InvalidInput(
-            f"Trial {number} was told already ({begun.state}). A trial is told once."
-        )
-    return begun
+# ── which trial ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_same(told: Trial, begun: Trial) -> bool:
-    """Whether a trial is the one that was asked, perhaps in a space that has grown since."""
-    return np.array_equal(told.x, begun.x) or (
-        told.run.asked_at > 0
-        and (told.run.asked_at, told.run.seed) == (begun.run.asked_at, begun.run.seed)
+def find_unfinished(history: History, trial: Trial | int) -> Trial:
+    """The trial that an outcome is reported for. A lost trial may still get one."""
+    number = trial.number if isinstance(trial, Trial) else trial
+    is_known = isinstance(number, int | np.integer) and 0 <= number < len(history)
+    found = history[int(number)] if is_known else None
+    if found is None or (isinstance(trial, Trial) and not _is_same(trial, found)):
+        raise InvalidInput(
+            f"Trial {number!r} is unknown: ask() did not return it. Pass what ask() returned, or "
+            "call add(params, value) for an external evaluation."
+        )
+    if found.state not in ("running", "lost"):
+        raise InvalidInput(
+            f"Trial {number} already has an outcome ({found.state}). Report a trial only once."
+        )
+    return found
+
+
+def _is_same(reported: Trial, stored: Trial) -> bool:
+    """Whether two trials are the same one, even if the space has grown in between."""
+    return np.array_equal(reported.x, stored.x) or (
+        reported.run.asked_at > 0
+        and (reported.run.asked_at, reported.run.seed) == (stored.run.asked_at, stored.run.seed)
     )

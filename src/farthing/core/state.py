@@ -1,40 +1,41 @@
-"""What is known of a study at one moment, and the events that change it.
+"""`State`: everything that is known about a study at one moment.
 
-`Optimizer` keeps a state in memory, `Study` in a database; both commit the same events, and
-`transition.apply` holds the rules of what they do.
+`Optimizer` keeps a state in memory, `Study` in a database. Both commit the same events, and
+`transition.apply` defines what an event does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from farthing.budget.ledger import Ledger
 from farthing.core.settings import Settings
 from farthing.history import History, PricePoint, StopReason, Trial, TrialState
 
-__all__ = ["Change", "State", "Wanted"]
+__all__ = ["Change", "QueueEntry", "State"]
 
 
 class Change(NamedTuple):
-    """What a person changed about a study that was begun.
+    """A change that a user made to a study after it was created.
 
     Attributes:
-        at: on the memory's clock.
-        trials: how many there were.
-        said: what was changed, as it was and as it is, in words.
-        settings: those that hold from then on; None: the same, or read of an older change.
+        at: when, on the store's clock.
+        trials: the number of trials at that time.
+        differences: what changed, as texts: {name: (before, after)}.
+        settings: the settings from then on; None if they did not change, or if an older version
+            did not store them.
     """
 
     at: float
     trials: int
-    said: Mapping[str, tuple[str, str]]
+    differences: Mapping[str, tuple[str, str]]
     settings: Settings | None = None
 
 
-class Wanted(NamedTuple):
-    """A configuration that a person wants evaluated; some of its parameters are enough."""
+class QueueEntry(NamedTuple):
+    """A configuration that a user enqueued. It may set only some of the parameters."""
 
     params: Mapping[str, Any]
     because: str = ""
@@ -45,20 +46,20 @@ class State:
     """A study at one moment.
 
     Attributes:
-        prices: costs from elsewhere that belong to no trial.
-        charged_until: until when wall clock time was charged, on the memory's clock.
-        thinker: who thinks, where thoughts take long enough to wait for.
-        thinker_until: when he must have died.
-        thought_s: how long the last thought took.
-        failures: how many trials in a row went wrong.
-        first_error: of these.
-        halted: why nothing may start, though the verdict is to go on.
-        halted_now: whether what is running ends, too.
-        stop_reason: how the last run ended.
-        changes: what people changed since it was made.
-        queue: what people want evaluated next.
-        elapsed_s: seconds that it was worked on, by however many.
-        thinking_s: how many of them were our own thought.
+        prices: costs that were imported without a trial.
+        charged_until: until when wall-clock time was charged, on the store's clock.
+        suggester: the process that holds the suggestion lock; None if no process holds it.
+        suggester_until: when the suggestion lock expires, on the store's clock.
+        suggest_s: seconds that the last suggestion took.
+        failures: number of trials that failed in a row.
+        first_error: the error of the first of these failures.
+        stop_requested: why no trial may start, whatever the stopping rule says; None: one may.
+        kill_running: whether running trials are killed, too.
+        stop_reason: why the last run ended.
+        changes: what users changed since the study was created.
+        queue: configurations that users enqueued.
+        elapsed_s: seconds during which at least one process worked on the study.
+        overhead_s: how many of these seconds were spent suggesting.
     """
 
     ledger: Ledger
@@ -70,34 +71,39 @@ class State:
     suggest_s: float = 0.0
     failures: int = 0
     first_error: str | None = None
-    halted: StopReason | None = None
-    halted_now: bool = False
+    stop_requested: StopReason | None = None
+    kill_running: bool = False
     stop_reason: StopReason | None = None
     changes: tuple[Change, ...] = ()
-    queue: tuple[Wanted, ...] = ()
+    queue: tuple[QueueEntry, ...] = ()
     elapsed_s: float = 0.0
     overhead_s: float = 0.0
 
     @property
-    def waiting(self) -> Trial | None:
-        """The oldest trial that was lost, is to be tried again, and can be paid."""
+    def next_retry(self) -> Trial | None:
+        """The oldest lost trial that is to be repeated and is affordable."""
         lost = (trial for trial in self.history.having("lost") if trial.run.retry)
-        return next((trial for trial in lost if self._can_pay(trial)), None)
+        return next((trial for trial in lost if self._is_affordable(trial)), None)
 
-    def _can_pay(self, trial: Trial) -> bool:
-        """Whether what is left is as much as a trial was expected to cost, or may at most."""
+    def _is_affordable(self, trial: Trial) -> bool:
+        """Whether the expected cost of a trial, or its limit if that is lower, is left."""
         expected = ((r, min(a, trial.limit.get(r, a))) for r, a in trial.predicted.items())
         return all(amount <= self.ledger[r].left for r, amount in expected if r in self.ledger)
 
     def is_suggesting(self, other_than: str | None, now: float) -> bool:
-        """Whether somebody else is thinking, and should be alive."""
+        """Whether another process holds a suggestion lock that has not expired."""
         until = self.suggester_until
         return self.suggester not in (None, other_than) and until is not None and now < until
 
-    def known(self) -> tuple[int, ...]:
-        """What a thought depends on: it changes with every ask, tell, import and change, and never
-        back.
+    def version(self) -> tuple[int, ...]:
+        """A key for caches of what depends on the trials, prices, changes and queue.
+
+        It changes with every ask, tell, import and change, and no earlier version comes back.
         """
         states: tuple[TrialState, ...] = ("running", "done", "failed", "killed", "lost")
         counts = (len(self.history.having(each)) for each in states)
         return *counts, len(self.prices), len(self.changes), len(self.queue)
+
+    def with_trial(self, trial: Trial) -> State:
+        """The state with a trial in place of the one that has the same number."""
+        return replace(self, history=self.history.replacing(trial))

@@ -1,4 +1,4 @@
-"""The seam between a study and where it is remembered: look at the state, commit an event."""
+"""`Store`: where the state of a study is kept. A store loads the state and commits changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from farthing.core.state import State
 
 __all__ = ["InMemoryStore", "Store", "Update"]
 
-# From the state as it is, and the memory's clock, to the state as it shall be.
+# From the present state and the time on the store's clock to the next state.
 Update = Callable[[State, float], State]
 
 
@@ -20,47 +20,51 @@ class Store(Protocol):
     """Where the state of a study is kept.
 
     Attributes:
-        settings: what it is made with, as it was when it was last looked at or changed.
+        settings: the settings of the study when its state was last loaded or changed.
     """
 
     settings: Settings
 
     @property
     def shared(self) -> bool:
-        """Whether other processes may change it."""
+        """Whether other processes may change the state."""
 
     @property
     def now(self) -> float:
-        """The memory's clock, in seconds, when it was last looked at or changed."""
+        """The store's clock, in seconds, when the state was last loaded or changed."""
 
     @property
-    def calm(self) -> bool:
-        """Whether a lease that has passed on its clock says that a worker has disappeared."""
+    def can_expire_leases(self) -> bool:
+        """Whether an expired lease proves that a worker has disappeared.
 
-    def look(self, at_most: float = 0.0) -> State:
-        """The state as it is, or as it was at most so many seconds ago."""
-
-    def commit(self, change: Update) -> State:
-        """The state after a change, which happens as a whole or not at all, and survives a crash
-        of the machine where anything does.
+        It does not if the store itself was out of reach for a while.
         """
 
-    def turn(self) -> AbstractContextManager[None]:
-        """Inside, no other process of this machine asks, as a rule; who waits for it looks at
-        nothing.
+    def look(self, at_most: float = 0.0) -> State:
+        """The state, at most `at_most` seconds old."""
+
+    def commit(self, change: Update) -> State:
+        """Apply a change as a whole or not at all, durably, and return the state after it."""
+
+    def ask_lock(self) -> AbstractContextManager[None]:
+        """Inside, no other process of this machine asks, as far as the store can ensure that.
+
+        A process that waits for the lock does not read the state.
         """
 
     def wait(self, waited: int) -> None:
-        """Until whoever thinks has ended, as a rule; or for a while, the longer the more often
-        this was `waited` for already.
+        """Wait until the process that suggests may have finished.
+
+        Args:
+            waited: how many times the caller has waited before. The time limit grows with it.
         """
 
 
 class InMemoryStore:
-    """The memory of this process, which ends with it."""
+    """A state in the memory of this process."""
 
     shared = False
-    calm = True
+    can_expire_leases = True
     settings: Settings
 
     def __init__(self, state: State) -> None:
@@ -68,19 +72,19 @@ class InMemoryStore:
 
     @property
     def now(self) -> float:
-        """A clock that only goes forward."""
+        """A monotonic clock."""
         return time.monotonic()
 
     def look(self, at_most: float = 0.0) -> State:
         """The state."""
         return self._state
 
-    def turn(self) -> AbstractContextManager[None]:
-        """There is nobody else."""
+    def ask_lock(self) -> AbstractContextManager[None]:
+        """No lock: no other process asks."""
         return nullcontext()
 
     def wait(self, waited: int) -> None:
-        """There is nobody to wait for."""
+        """Return at once: no other process suggests."""
 
     def commit(self, change: Update) -> State:
         """The state after a change."""

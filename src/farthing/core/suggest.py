@@ -1,6 +1,6 @@
-"""From a state to a thought: what is believed, what to evaluate next, and whether to.
+"""`suggest`: from settings and a state to the next trial, and whether to stop instead.
 
-Nothing here remembers anything: the next proposal is a function of the settings and the state.
+The functions here keep nothing between calls: a suggestion depends on the settings and the state.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from threadpoolctl import ThreadpoolController
 
 from farthing.acquisition.belief import START, Z_AFFORDABLE, Belief, believe
 from farthing.acquisition.exchange_rate import with_rate_of_budget
-from farthing.acquisition.initial_design import cap, propose, wanted
+from farthing.acquisition.initial_design import cap, first_enqueued, propose
 from farthing.acquisition.overhead import Depth, depth, step
 from farthing.acquisition.protocols import Proposal, Verdict, judge
 from farthing.acquisition.search import Effort, sobol
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
+from farthing.core.charging import out_of_time
 from farthing.core.events import Asked, AskedAgain, Moment
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.transition import apply, out_of_time
+from farthing.core.transition import apply
 from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.errors import InvalidInput, Stopped
 from farthing.history import BUDGET_SPENT, History, PricePoint, StopReason, Trial, origin_of
@@ -34,41 +35,40 @@ from farthing.models.normal import expected_cost, max_overrun
 from farthing.stopping import OutOfBudget
 
 __all__ = [
+    "AskOptions",
     "Suggester",
     "Suggestion",
-    "Terms",
     "believed",
     "best_trial",
     "cost_learners",
     "next_trials",
     "no_time_to_suggest",
     "one_thread",
-    "own",
-    "think",
+    "suggest",
     "warm_up",
 ]
 
 Array = NDArray[np.float64]
 
-# Of ln c, at least: a model that is sure of itself promises that what took twenty times as long as
-# expected ends at once.
+# The least standard deviation of ln c for `max_overrun`. An overconfident model would predict that
+# a trial which took twenty times as long as expected ends at once.
 OVERRUN_SPREAD = 0.7
-RECENT = 256  # trials: to look at the bills of thousands takes longer than a step may
+RECENT = 256  # trials: looking at the costs of thousands would take too long
 NOTHING = Proposal(None, BUDGET_SPENT.sentence)
 
 
 class Suggestion(NamedTuple):
-    """What was believed, proposed and judged."""
+    """The belief, the proposal of the policy, and the verdict of the stopping rule."""
 
     belief: Belief
     proposal: Proposal
     verdict: Verdict
 
     def trial(self, margin: float | None = None) -> tuple[Trial, dict[str, float]]:
-        """The trial it leads to, and what to reservation for it of each limited resource.
+        """The trial to start, and the amounts to reserve for it, by limited resource.
 
         Args:
-            margin: of its leash: see `normal.max_overrun`; None: it has none.
+            margin: the `max_overrun` of the settings, see `normal.max_overrun`; None: no limit.
         """
         belief, proposal, verdict = self
         x, predicted, reservation = proposal.x, {}, {}
@@ -77,7 +77,7 @@ class Suggestion(NamedTuple):
         for resource, (m, s) in proposal.predicted.items():
             left = max(belief.ledger[resource].left, 1e-300)
             predicted[resource] = float(np.exp(expected_cost(m, s, left)[0]))
-            # The 80 % quantile is what affordable means, so it is what is put aside.
+            # A trial is affordable if its 80 % quantile is left, so that amount is reserved.
             if np.isfinite(belief.ledger[resource].limit):
                 reservation[resource] = min(float(np.exp(m[0] + Z_AFFORDABLE * s[0])), left)
             if margin is not None:
@@ -102,8 +102,10 @@ class Suggestion(NamedTuple):
 def _unpredicted(
     belief: Belief, proposal: Proposal, limit: Mapping[str, float]
 ) -> dict[str, float]:
-    """What to reservation of limited resources where no model says what a trial will cost of them: what it
-    may cost at most, else what the dearest of late has cost, else what a trial of the start may.
+    """The amounts to reserve of limited resources whose cost no model predicts.
+
+    The first that exists: the limit of the trial, the highest cost of recent trials, the cap of the
+    initial design.
     """
     reservation = {}
     for resource in belief.ledger.limited_resources:
@@ -120,23 +122,23 @@ def _unpredicted(
 
 
 def suggest(settings: Settings, state: State) -> Suggestion:
-    """What to evaluate next, and whether to."""
-    deep = depth(state.ledger, state.suggest_s, settings.overhead, settings.clock)
+    """What to evaluate next, and whether to stop instead."""
+    effort = depth(state.ledger, state.suggest_s, settings.overhead, settings.clock)
     number = len(state.history)
-    belief = believed(settings, state, depth=deep)
+    belief = believed(settings, state, depth=effort)
     rng = np.random.default_rng([settings.seed, number])
     if state.ledger.used_up:
         return Suggestion(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
-    if deep == "none" and len(state.history) >= START:
+    if effort == "none" and len(state.history) >= START:
         proposal = step(belief, rng)
     else:
         proposal = propose(settings.policy, belief, rng, settings.start)
-    if deep == "light" and belief.objective is not None:
-        because = f"{proposal.because}; with little time to think"
+    if effort == "light" and belief.objective is not None:
+        because = f"{proposal.because}; a quick suggestion, because the overhead is limited"
         proposal = replace(proposal, because=because)
-    asked_for = wanted(belief, proposal, state.queue) if state.queue else None
-    if asked_for is not None:  # no rule is asked: only the budget can refuse a person
-        return Suggestion(belief, asked_for, OutOfBudget()(belief, asked_for, rng))
+    enqueued = first_enqueued(belief, proposal, state.queue) if state.queue else None
+    if enqueued is not None:  # only the budget can refuse it, not the stopping rule
+        return Suggestion(belief, enqueued, OutOfBudget()(belief, enqueued, rng))
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and settings.stop is not None:
         rng = np.random.default_rng([settings.seed, number, 1])
@@ -147,26 +149,26 @@ def suggest(settings: Settings, state: State) -> Suggestion:
 def believed(
     settings: Settings, state: State, *, model: bool | None = None, depth: Depth = "whole"
 ) -> Belief:
-    """The models that policy and rule look at, fitted to what is known.
+    """The belief of the policy and the stopping rule: models fitted to the state.
 
     Args:
-        model: whether to fit the objective; None: where something looks at it.
-        depth: how much of a thought there is time for.
+        model: whether to fit a model of the objective; None: if the policy or the rule uses one.
+        depth: how much computing the overhead allows.
     """
-    poor = bool(state.ledger.used_up) or depth == "none"
+    no_models = bool(state.ledger.used_up) or depth == "none"
     belief = believe(
         settings.space,
         state.history,
         state.ledger,
-        learners={} if poor else cost_learners(settings, state),
+        learners={} if no_models else cost_learners(settings, state),
         sign=settings.sign,
         noisy=settings.noisy,
-        worth=settings.exchange,
+        worth=settings.exchange_rate,
         seed=settings.seed,
-        model=(settings.models if model is None else model) and not poor,
+        model=("model" in settings.uses if model is None else model) and not no_models,
         light=depth == "light",
     )
-    return with_rate_of_budget(belief) if settings.spends else belief
+    return with_rate_of_budget(belief) if settings.worth_from_budget else belief
 
 
 def best_trial(settings: Settings, history: History) -> Trial | None:
@@ -176,7 +178,7 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
         return None
     y = settings.sign * np.array([trial.value for trial in done])
     if settings.noisy:
-        # Whatever the running ones may return: only what is done.
+        # Without the pending trials: their fantasies must not change which trial is best.
         nothing_limited = Ledger.of(None)
         belief = believe(
             settings.space,
@@ -191,17 +193,17 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
     return done[int(np.argmin(y))]
 
 
-# ── costs from elsewhere ───────────────────────────────────────────────────────────────────────
+# ── imported costs ───────────────────────────────────────────────────────────────────────────────
 
 
 def cost_learners(settings: Settings, state: State) -> Mapping[str, CostLearner]:
-    """The settings' learners by resource, told of what was paid elsewhere."""
-    return _taught(settings.learners, state.prices)
+    """The cost learners of the settings by resource, which also learn from imported costs."""
+    return _with_imported(settings.learners, state.prices)
 
 
 @dataclass(frozen=True)
-class _Taught:
-    """A cost learner that was also told of costs paid elsewhere."""
+class _WithImported:
+    """A cost learner that also learns from imported costs."""
 
     learner: CostLearner
     X: Array
@@ -221,59 +223,61 @@ class _Taught:
         )
 
 
-def _taught(
+def _with_imported(
     learners: Mapping[str, CostLearner], prices: Sequence[PricePoint]
 ) -> Mapping[str, CostLearner]:
-    """The learners, told of what was paid elsewhere; what is known beforehand needs no telling."""
+    """The learners, which also learn from imported prices unless they know the cost beforehand."""
     if not prices:
         return learners
 
-    def teach(learner: CostLearner, resource: str) -> CostLearner:
-        told = [price for price in prices if price.cost.get(resource, 0.0) > 0]
-        if not told or isinstance(learner, KnownBeforehand):
+    def wrapped(learner: CostLearner, resource: str) -> CostLearner:
+        paid = [price for price in prices if price.cost.get(resource, 0.0) > 0]
+        if not paid or isinstance(learner, KnownBeforehand):
             return learner
-        return _Taught(
+        return _WithImported(
             learner,
-            np.array([price.x for price in told]),
-            np.array([price.cost[resource] for price in told]),
-            np.array([price.at_least for price in told], dtype=np.bool_),
+            np.array([price.x for price in paid]),
+            np.array([price.cost[resource] for price in paid]),
+            np.array([price.at_least for price in paid], dtype=np.bool_),
         )
 
-    return {resource: teach(learner, resource) for resource, learner in learners.items()}
+    return {resource: wrapped(learner, resource) for resource, learner in learners.items()}
 
 
-# ── the machine ────────────────────────────────────────────────────────────────────────────────
+# ── BLAS and warm-up ─────────────────────────────────────────────────────────────────────────────
 
 
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
-    """Finding the BLAS libraries takes milliseconds: once per process."""
+    """The BLAS libraries. Finding them takes milliseconds, so it is done once per process."""
     return ThreadpoolController()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS on one thread: for matrices of a few hundred rows more are several times slower."""
+    """Run BLAS on one thread: for a few hundred rows, more threads are several times slower."""
     with _blas().limit(limits=1, user_api="blas"):
         yield
 
 
 def warm_up(settings: Settings) -> None:
-    """Load what the first thought needs, so that it is not charged for it."""
+    """Load what the first suggestion needs, so that loading is not charged as overhead."""
     sobol(Effort().screen, settings.space.d)  # scipy.stats
     _blas()
 
 
-Suggester = Callable[[State], tuple[Suggestion, float]]  # and the seconds that the thought took
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────
+
+Suggester = Callable[[State], tuple[Suggestion, float]]  # a suggestion, and the seconds it took
 
 
-class Terms(NamedTuple):
+class AskOptions(NamedTuple):
     """How trials are asked for.
 
     Attributes:
-        anyway: although a rule said stop.
-        thinker: who thinks.
-        worker: who will evaluate them.
+        anyway: whether to start trials although the stopping rule says stop.
+        suggester: the process that suggests them.
+        worker: the worker that evaluates them.
         lease: seconds after which they are lost unless renewed; None: never.
     """
 
@@ -288,66 +292,65 @@ def next_trials(
     state: State,
     count: int,
     suggest: Suggester,
-    terms: Terms,
+    options: AskOptions,
     moment: Callable[[], Moment],
 ) -> tuple[Asked | AskedAgain, ...]:
-    """The next trials, `count` of them or as many as may start.
+    """The events that start the next trials: `count` of them, or fewer if no more may start.
 
     Args:
-        moment: when it is, while it thinks.
+        moment: returns the present time, which goes on while suggestions are made.
 
     Raises:
-        InvalidInput: a part of the study is there as text only.
-        Stopped: not even one may start.
+        InvalidInput: the code of a part of the study was not imported.
+        Stopped: no trial may start.
     """
-    for part, unseen in settings.unseen.items():
+    for part, code in settings.unimported.items():
         raise InvalidInput(
-            f"The study's {part} is somebody's own code, which was not imported: "
-            f"{unseen.described!r}. Give it again, Study.open(url, name, {part}=...), or, if you "
-            "trust whoever made the study, say --trust or Study.open(..., trust=True)."
+            f"The study's {part} is custom code that was not imported: {code.described!r}. Pass it "
+            f"again, Study.open(url, name, {part}=...). If you trust the author of the study, use "
+            "--trust or Study.open(..., trust=True)."
         )
-    found = [_next(settings, state, suggest, terms)]
+    found = [_next(settings, state, suggest, options)]
     while len(found) < count:
         state = apply(settings, state, found[-1], moment())
         if out_of_time(settings, state, moment()) is not None:
             break
         try:
-            found.append(_next(settings, state, suggest, terms))
+            found.append(_next(settings, state, suggest, options))
         except Stopped:
-            break  # a smaller batch than wanted, rather than an error after some were made
+            break  # a smaller batch is better than an error after some suggestions
     return tuple(found)
 
 
-def _next(settings: Settings, state: State, suggest: Suggester, terms: Terms) -> Asked | AskedAgain:
-    """The oldest trial that was lost and is to be tried again, or the one that a thought leads to;
-    neither where a rule says stop.
+def _next(
+    settings: Settings, state: State, suggest: Suggester, options: AskOptions
+) -> Asked | AskedAgain:
+    """The oldest lost trial that is to be repeated, or else a suggested one.
+
+    Raises:
+        Stopped: the stopping rule or the budget stops the study.
     """
-    if state.waiting is not None:
+    if state.next_retry is not None:
         if state.ledger.used_up:
             raise Stopped(BUDGET_SPENT)
-        if settings.stop is not None and not terms.anyway:
+        if settings.stop is not None and not options.anyway:
             verdict = suggest(state)[0].verdict
             if verdict.stop:
                 raise Stopped(verdict.reason)
-        return AskedAgain(terms.worker, terms.lease)
+        return AskedAgain(options.worker, options.lease)
     suggestion, seconds = suggest(state)
-    if suggestion.proposal.x is None or (suggestion.verdict.stop and not terms.anyway):
+    if suggestion.proposal.x is None or (suggestion.verdict.stop and not options.anyway):
         raise Stopped(suggestion.verdict.reason)
     trial, reservation = suggestion.trial(settings.max_overrun)
-    begun = (terms.suggester, terms.worker, terms.lease)
-    return Asked(trial, reservation, seconds, *begun, len(state.changes))
-
-
-def own(trial: Trial) -> Trial:
-    """The user's own, to pop and change."""
-    return replace(trial, params=dict(trial.params))
+    asked_by = (options.suggester, options.worker, options.lease)
+    return Asked(trial, reservation, seconds, *asked_by, len(state.changes))
 
 
 def no_time_to_suggest(ledger: Ledger, resource: str) -> StopReason:
-    """Why no thought may begin that would end after the budget of a resource."""
+    """Why no further suggestion starts: it would end after the budget of a resource is spent."""
     account = ledger[resource]
     because = f"the budget of {format_amount(resource, account.limit)} is spent"
     if account.left > 0:
         left = format_amount(resource, account.left)
-        because += f", but for the {left} that another thought would take"
+        because += f", except for {left}, which another suggestion would take"
     return StopReason("budget_spent", because)

@@ -1,8 +1,9 @@
-"""Whether a worker can work: one whose first trials all fail, while those of others do not, cannot.
+"""Whether a worker can evaluate trials.
 
-It may be in the wrong folder, lack a library or have a broken GPU. Until another worker's trial has
-ended nobody can tell that from a study that fails everywhere, so it waits; if the other succeeds,
-it is the machine that failed, and not the parameters.
+A worker may run in the wrong folder, lack a library or have a broken GPU. If all of its first
+trials fail while those of other workers succeed, the machine is at fault and not the parameters.
+Until a trial of another worker has ended, this looks the same as a study that fails everywhere.
+The worker then waits.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ import numpy as np
 from farthing.core.state import State
 from farthing.history import Trial
 
-__all__ = ["FIRST", "others_may_do_better", "set_aside", "standing", "unfit_because"]
+__all__ = ["FIRST", "exclude_worker", "exclusion_message", "others_may_succeed", "worker_health"]
 
 FIRST = 3  # trials that must all have failed
 
-Standing = Literal["good", "suspect", "unfit"]
+Health = Literal["good", "suspect", "unfit"]
 
 
-def standing(state: State, worker: str) -> Standing:
-    """good; suspect: it waits for what another is running; or unfit, and to be set aside.
+def worker_health(state: State, worker: str) -> Health:
+    """Return "good"; "suspect" if the worker must wait for a trial of another worker; or "unfit".
 
-    It is not unfit where a worker that can work has met the same failure: then that comes of the
-    parameters.
+    A worker is not unfit if a working one has met the same failure: then the parameters cause it.
     """
     history = state.history
     failed = _failures_of(state, worker)
@@ -44,11 +44,11 @@ def standing(state: State, worker: str) -> Standing:
     if fit:
         familiar = {_kind(t) for t in history.having("failed", "lost") if t.run.worker in fit}
         return "good" if any(_kind(trial) in familiar for trial in failed) else "unfit"
-    return "suspect" if others_may_do_better(state, worker) else "good"
+    return "suspect" if others_may_succeed(state, worker) else "good"
 
 
-def others_may_do_better(state: State, worker: str | None) -> bool:
-    """Whether another worker, of whose trials none has failed yet, is running one."""
+def others_may_succeed(state: State, worker: str | None) -> bool:
+    """Whether another worker without any failed trial is running one."""
     if worker is None:
         return False
     others = {t.run.worker for t in state.history.running if t.run.lease is not None}
@@ -56,14 +56,14 @@ def others_may_do_better(state: State, worker: str | None) -> bool:
     return bool(others - {trial.run.worker for trial in state.history.having("failed", "lost")})
 
 
-def unfit_because(state: State, worker: str) -> str:
-    """What is said of a worker that is set aside."""
+def exclusion_message(state: State, worker: str) -> str:
+    """The warning about a worker that is excluded."""
     failed = _failures_of(state, worker)
     slot = "" if failed[0].run.slot is None else f" in slot {failed[0].run.slot}"
     return (
-        f"Worker {worker}{slot} is set aside: its first {len(failed)} trials all failed, while "
-        "others succeeded. They are lost, and others try them again; nothing is learnt from them. "
-        f"The first said:\n{failed[0].error}"
+        f"Worker {worker}{slot} is excluded: its first {len(failed)} trials all failed, while "
+        "other workers succeeded. Other workers repeat these trials, and the models ignore the "
+        f"failures. The first error was:\n{failed[0].error}"
     )
 
 
@@ -72,18 +72,17 @@ def _failures_of(state: State, worker: str) -> list[Trial]:
 
 
 def _kind(trial: Trial) -> str:
-    """A failure without its numbers: the last line of what was said."""
+    """What identifies a kind of failure: the last line of the error without its digits."""
     lines = (trial.error or "").strip().splitlines() or [""]
     return re.sub(r"\d+", "", lines[-1])
 
 
-def set_aside(state: State, worker: str) -> State:
-    """Its trials were lost: what they cost stays paid, and nothing is learnt from them."""
+def exclude_worker(state: State, worker: str) -> State:
+    """The failed trials of a worker become lost: their cost stays charged, they teach nothing."""
     for trial in state.history.having("failed", "lost"):
         if trial.run.worker == worker:
             later = state.history.trials[trial.number + 1 :]
-            again = any(np.array_equal(other.x, trial.x) for other in later)
-            run = replace(trial.run, retry=not again)
-            lost = replace(trial, state="lost", run=run)
-            state = replace(state, history=state.history.replacing(lost))
+            is_repeated = any(np.array_equal(other.x, trial.x) for other in later)
+            run = replace(trial.run, retry=not is_repeated)
+            state = state.with_trial(replace(trial, state="lost", run=run))
     return replace(state, failures=0, first_error=None)

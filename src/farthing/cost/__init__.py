@@ -1,4 +1,4 @@
-"""Cost models, one a file: what an evaluation will cost, as a distribution of ln c."""
+"""Cost models, one per file: the distribution of ln c, where c is the cost of an evaluation."""
 
 from farthing.cost.auto_cost import AutoCost
 from farthing.cost.flops import CNNFlops, Flops, MLPFlops
@@ -6,16 +6,12 @@ from farthing.cost.known import Known
 from farthing.cost.linear import Linear
 from farthing.cost.log_gp import LogGP
 from farthing.cost.model import (
-    Bounded,
     CostLearner,
     CostModel,
+    DependsOnPrevious,
     Evidence,
-    Explained,
-    Following,
     KnownBeforehand,
-    LeavesOut,
     Trend,
-    TrendLearner,
 )
 from farthing.cost.point_estimate import PointEstimate
 from farthing.cost.residual_gp import ResidualGP
@@ -25,17 +21,14 @@ from farthing.cost.transfer import Transfer
 
 __all__ = [
     "AutoCost",
-    "Bounded",
     "CNNFlops",
     "CostLearner",
     "CostModel",
+    "DependsOnPrevious",
     "Evidence",
-    "Explained",
     "Flops",
-    "Following",
     "Known",
     "KnownBeforehand",
-    "LeavesOut",
     "Linear",
     "LogGP",
     "MLPFlops",
@@ -45,5 +38,4 @@ __all__ = [
     "SwitchingCost",
     "Transfer",
     "Trend",
-    "TrendLearner",
 ]

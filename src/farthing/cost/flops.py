@@ -1,17 +1,18 @@
-"""The flop model: raw cost as a sum of counted work (Lee et al. 2020, section 6).
+"""The flop model: the cost as a weighted sum of operation counts (Lee et al. 2020, section 6).
 
-    c = sum_k w_k phi_k(params) + w_0,   w >= 0, by the Huber loss (the paper's; delta not stated)
+    c = sum_k w_k phi_k(params) + w_0,   w >= 0, fitted with the Huber loss (as in the paper, which
+    does not state delta)
 
     multi-layer perceptron, widths n_1 .. n_k:
         phi_quad = sum n_i n_{i+1},   phi_linear = sum n_i
     convolutional network, images I x I x ch, kernel r, channels m_i, pooling ratios p_i:
         phi_conv = I^2 r^2 ch m_1 + sum I^2 r^2 m_i m_{i+1},   phi_pool = sum I^2 p_i m_i,
-        and a perceptron of input I^2 p_k m_k behind it
+        followed by a perceptron with I^2 p_k m_k inputs
 
-In logs ln c ~ N(ln c(x), s^2 + j' C j): s is the spread of ln c about the fit, C = s^2 (J'WJ)^-1
-with J = phi / c(x), the coefficients' covariance to first order. A prediction is at least a tenth
-of the least cost seen. A cost known only from below counts as exp E[ln c | ln c > bound], found
-again with the fit.
+In logs ln c ~ N(ln c(x), s^2 + j' C j). Here s is the standard deviation of ln c about the fit,
+and C = s^2 (J'WJ)^-1 with J = phi / c(x) is the coefficients' covariance to first order. A
+prediction is at least a tenth of the lowest observed cost. A lower bound (a killed trial) counts as
+exp E[ln c | ln c > bound], which is updated with the fit.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
+from farthing.cost.model import Evidence, Slopes, with_noise, with_noise_slopes
 from farthing.errors import InvalidInput
 from farthing.models.features import around
 from farthing.models.gp import FitMemory, Normal
-from farthing.models.regression import UNKNOWN_SPREAD, UNSETTLED, hazard, huber, settled
+from farthing.models.regression import SINGULAR, UNKNOWN_SPREAD, hazard, huber, settled
 from farthing.space.space import Space
 
 __all__ = ["CNNFlops", "Flops", "MLPFlops"]
 
 Array = NDArray[np.float64]
 Params = Mapping[str, Any]
-Size = float | str  # a number, or the name of the parameter that says it
+Size = float | str  # a number, or the name of a parameter that holds it
 Feature = Callable[[Params], float | Sequence[float]]
 
-LEAST = 0.1  # of the least cost seen
-IMPUTATIONS = 50  # at most,
-IMPUTED = 1e-3  # until no cost moves by more than a thousandth
-REMEMBER = 100_000  # configurations whose work is kept
+LEAST = 0.1  # lowest prediction, relative to the lowest observed cost
+IMPUTATIONS = 50  # maximum number of iterations
+IMPUTED = 1e-3  # converged if no imputed ln c changes by more than this
+REMEMBER = 100_000  # configurations whose counts are cached
 
 
 # ── counting ───────────────────────────────────────────────────────────────────────────────────
@@ -56,13 +57,13 @@ def _times(sizes: Sequence[Size], params: Params) -> float:
 
 @dataclass(frozen=True)
 class MLPFlops:
-    """Work of a multi-layer perceptron: (phi_quad, phi_linear).
+    """Operation counts of a multi-layer perceptron: (phi_quad, phi_linear).
 
     Attributes:
-        widths: of its layers, numbers or names of parameters, input and output included if wanted.
-        layers: how many hidden layers there are, the first so many of `widths`; None: all.
-        inputs, outputs: widths before and behind them, where they are fixed.
-        times: what the work is repeated by, such as `["epochs"]`.
+        widths: widths of the layers, as numbers or names of parameters.
+        layers: the number of hidden layers, which have the first of the `widths`; None: all.
+        inputs, outputs: widths of the input and output layers, if `widths` does not include them.
+        times: factors by which the work is repeated, such as `["epochs"]`.
     """
 
     widths: Sequence[Size]
@@ -72,28 +73,28 @@ class MLPFlops:
     times: Sequence[Size] = ()
 
     def __call__(self, params: Params) -> tuple[float, float]:
-        """Both counts."""
+        """The two counts of a configuration."""
         count = len(self.widths) if self.layers is None else int(_number(self.layers, params))
         sizes = [self.inputs, *self.widths[:count], self.outputs]
         n = np.array([_number(size, params) for size in sizes if size is not None])
-        again = _times(self.times, params)
-        return again * float(n[:-1] @ n[1:]), again * float(n.sum())
+        repeats = _times(self.times, params)
+        return repeats * float(n[:-1] @ n[1:]), repeats * float(n.sum())
 
 
 @dataclass(frozen=True)
 class CNNFlops:
-    """Work of a convolutional network: (phi_conv, phi_pool, phi_quad, phi_linear).
+    """Operation counts of a convolutional network: (phi_conv, phi_pool, phi_quad, phi_linear).
 
-    As in the paper, pooling shrinks what goes into the perceptron, not the later feature maps.
+    As in the paper, pooling shrinks the input of the perceptron, not the later feature maps.
 
     Attributes:
-        size: I, of an image of I x I.
-        colours: ch, of an image.
-        kernel: r, of all layers.
-        channels: m_i.
-        pooling: p_i, the share of a map that is left; None: all of it.
-        widths: of the perceptron behind, input not included.
-        times: what the work is repeated by, such as `["epochs"]`.
+        size: I, for images of I x I pixels.
+        colours: ch, channels of an image.
+        kernel: r, width of the kernel in every layer.
+        channels: m_i, channels of each layer.
+        pooling: p_i, the share of a feature map that pooling keeps; None: all of it.
+        widths: widths of the perceptron after the convolutions, without its input.
+        times: factors by which the work is repeated, such as `["epochs"]`.
     """
 
     size: Size
@@ -105,20 +106,20 @@ class CNNFlops:
     times: Sequence[Size] = ()
 
     def __call__(self, params: Params) -> tuple[float, float, float, float]:
-        """All four counts."""
+        """The four counts of a configuration."""
         area, r = _number(self.size, params) ** 2, _number(self.kernel, params)
         m = np.array([_number(size, params) for size in (self.colours, *self.channels)])
         shares = [1.0] * len(self.channels) if self.pooling is None else self.pooling
         p = np.array([_number(share, params) for share in shares])
-        again = _times(self.times, params)
-        convolution = again * area * r * r * float(m[:-1] @ m[1:])
-        pooled = again * area * float(p @ m[1:])
-        behind = MLPFlops(self.widths, inputs=area * p[-1] * m[-1], times=self.times)
-        return convolution, pooled, *behind(params)
+        repeats = _times(self.times, params)
+        convolution = repeats * area * r * r * float(m[:-1] @ m[1:])
+        pooled = repeats * area * float(p @ m[1:])
+        perceptron = MLPFlops(self.widths, inputs=area * p[-1] * m[-1], times=self.times)
+        return convolution, pooled, *perceptron(params)
 
 
-class _Read(Mapping[str, Any]):
-    """Params that note which of them are looked at."""
+class _TrackedParams(Mapping[str, Any]):
+    """Params that record which of them a feature reads."""
 
     def __init__(self, params: Params, read: set[str]) -> None:
         self.params = params
@@ -141,7 +142,7 @@ class _Read(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class _Counted:
-    """The features of a space: asked once for every setting of the parameters they look at."""
+    """The counts in a space, computed once per combination of the parameters that they read."""
 
     space: Space
     features: tuple[Feature, ...]
@@ -149,23 +150,23 @@ class _Counted:
     read: set[str]
 
     @property
-    def moving(self) -> list[int]:
-        """The numeric coordinates on which they depend, as far as is known."""
+    def numeric_inputs(self) -> list[int]:
+        """The numeric coordinates that the features have read so far."""
         names = self.space.names
         numeric = map(int, np.flatnonzero(self.space.options == 0))
         return [j for j in numeric if names[j] in self.read]
 
     def at(self, X: Array) -> Array:
-        """(m, k + 1) at the nearest valid points, ones last."""
+        """(m, k + 1) counts at the nearest valid points; the last column is ones."""
         snapped = self.space.snap(X)
-        looked_at = np.array([name in self.read for name in self.space.names])
-        keys = np.ascontiguousarray(np.where(looked_at, snapped, 0.0))
+        is_read = np.array([name in self.read for name in self.space.names])
+        keys = np.ascontiguousarray(np.where(is_read, snapped, 0.0))
         rows = []
         for x, key in zip(snapped, map(bytes, keys), strict=True):
             if key not in self.memo:
                 known = len(self.read)
                 row = self._row(x)
-                if len(self.read) > known:  # what was the same so far may differ in this
+                if len(self.read) > known:  # the cached keys lack this parameter
                     self.memo.clear()
                     return self.at(X)
                 if len(self.memo) >= REMEMBER:
@@ -175,23 +176,23 @@ class _Counted:
         return np.array(rows).reshape(len(snapped), -1)
 
     def _row(self, x: Array) -> tuple[float, ...]:
-        params = _Read(self.space.decode(x), self.read)
+        params = _TrackedParams(self.space.decode(x), self.read)
         return (*(c for feature in self.features for c in _count(feature, params)), 1.0)
 
 
 def _count(feature: Feature, params: Params) -> list[float]:
-    """What a feature says of a configuration, checked."""
+    """The counts of one configuration, checked."""
     try:
         counts = np.atleast_1d(np.asarray(feature(params), dtype=np.float64)).tolist()
     except Exception as error:
         raise InvalidInput(
             f"The cost feature {feature!r} failed at {dict(params)}: {type(error).__name__}: "
-            f"{error}. It must count the work of every configuration of the space."
+            f"{error}. It must return a count for every configuration of the space."
         ) from error
     if not all(np.isfinite(count) and count >= 0 for count in counts):
         raise InvalidInput(
-            f"The cost feature {feature!r} is {counts} at {dict(params)}: expected work, a number "
-            "of at least 0. Return a count of flops, or anything the cost grows with."
+            f"The cost feature {feature!r} is {counts} at {dict(params)}: expected finite numbers "
+            "of at least 0. Return a count of flops, or any quantity that the cost grows with."
         )
     return list(counts)
 
@@ -204,14 +205,14 @@ class _FlopsCost:
     """A fitted `Flops`."""
 
     counted: _Counted
-    D: Array  # (n, k + 1) all features of the evidence
+    D: Array  # (n, k + 1) all counts of the evidence
     cost: Array  # (n,)
     at_least: NDArray[np.bool_]  # (n,)
     chosen: tuple[int, ...]
     weights: Array  # of the chosen
     inverse: Array  # (J'WJ)^-1
     noise: float  # s
-    filled: Array  # (n,) the cost, or what is expected of it
+    filled: Array  # (n,) the cost, or its expectation if it is a lower bound
     row_weights: Array  # (n,) W
     because: str = ""
     memory: FitMemory | None = None
@@ -220,7 +221,7 @@ class _FlopsCost:
     @property
     def about(self) -> str:
         count = int((self.weights[:-1] > 0).sum())
-        return f"work in {count} of {self.D.shape[1] - 1} counts"
+        return f"a weighted sum of {count} of {self.D.shape[1] - 1} operation counts"
 
     def _curve(self, D: Array) -> Normal:
         D = D[:, list(self.chosen)]
@@ -232,21 +233,21 @@ class _FlopsCost:
         return Normal(np.log(np.maximum(raw, least)), std)
 
     def trend(self, X: Array) -> Normal:
-        """ln of the sum of the work, with the uncertainty of the weights."""
+        """ln of the weighted sum of counts, with the uncertainty of the weights."""
         return self._curve(self.counted.at(X))
 
     def trend_slopes(self, X: Array) -> Slopes:
-        """`trend` and its differences over a small step, or to the next values of a list."""
+        """`trend` and its finite differences: a small step, or the neighbouring discrete values."""
         space = self.counted.space
         X = space.snap(X)
         d_mean, d_std = np.zeros(X.shape), np.zeros(X.shape)
         here = self.trend(X)
-        moving = self.counted.moving
-        ends = np.repeat(X[None, None], len(moving), axis=0).repeat(2, axis=1)  # (c, 2, m, d)
-        for i, j in enumerate(moving):
+        inputs = self.counted.numeric_inputs
+        ends = np.repeat(X[None, None], len(inputs), axis=0).repeat(2, axis=1)  # (c, 2, m, d)
+        for i, j in enumerate(inputs):
             ends[i, 0, :, j], ends[i, 1, :, j] = around(space, int(j), X[:, j])
         mean, std = (part.reshape(ends.shape[:3]) for part in self.trend(ends.reshape(-1, space.d)))
-        for i, j in enumerate(moving):
+        for i, j in enumerate(inputs):
             width = ends[i, 0, :, j] - ends[i, 1, :, j]
             for slope, part in ((d_mean, mean[i]), (d_std, std[i])):
                 rise = part[0] - part[1]
@@ -254,10 +255,10 @@ class _FlopsCost:
         return here, d_mean, d_std
 
     def log_at(self, X: Array) -> Normal:
-        return billed(self.trend(X), self.noise)
+        return with_noise(self.trend(X), self.noise)
 
     def slopes(self, X: Array) -> Slopes:
-        return billed_slopes(self.trend_slopes(X), self.noise)
+        return with_noise_slopes(self.trend_slopes(X), self.noise)
 
     def _influence(self) -> tuple[Array, Array]:
         """(n, n) j_i' (J'WJ)^-1 j_k w_k r_k / (1 - w_k q_k), and q (n,): to first order."""
@@ -266,7 +267,7 @@ class _FlopsCost:
         J = D / np.exp(curve.mean)[:, None]
         hat = J @ self.inverse @ J.T
         q, w = np.diag(hat), self.row_weights
-        pull = w * (np.log(self.filled) - curve.mean) / np.maximum(1.0 - w * q, UNSETTLED)
+        pull = w * (np.log(self.filled) - curve.mean) / np.maximum(1.0 - w * q, SINGULAR)
         return hat * pull, q
 
     def moved(self) -> Array:
@@ -275,7 +276,7 @@ class _FlopsCost:
     def left_out(self) -> Normal:
         influence, q = self._influence()
         mean, _ = self._curve(self.D)
-        spread = 1.0 + q / np.maximum(1.0 - self.row_weights * q, UNSETTLED)
+        spread = 1.0 + q / np.maximum(1.0 - self.row_weights * q, SINGULAR)
         return Normal(mean - np.diag(influence), self.noise * np.sqrt(spread))
 
     def condition(self, x: Array, cost: float) -> _FlopsCost:
@@ -285,11 +286,11 @@ class _FlopsCost:
             cost=np.append(self.cost, cost),
             at_least=np.append(self.at_least, False),
         )
-        return _weighed(more)
+        return _refitted(more)
 
 
-def _weighed(model: _FlopsCost) -> _FlopsCost:
-    """With the weights of its rows: a robust fit, found again while bounds are filled in."""
+def _refitted(model: _FlopsCost) -> _FlopsCost:
+    """The model after a robust fit, repeated while the lower bounds are imputed."""
     D, at_least = model.D[:, list(model.chosen)], model.at_least
     if (~at_least).sum() < 2:
         at_least = np.zeros(len(D), dtype=np.bool_)
@@ -306,7 +307,7 @@ def _weighed(model: _FlopsCost) -> _FlopsCost:
             model, weights=robust.beta, inverse=inverse, noise=noise, row_weights=weight
         )
         if at_least.any():
-            # Where most are bounds the spread of the others is no measure: not above a factor e.
+            # If most costs are bounds, the others say little about s: it is at most a factor e.
             mean, std = np.log(raw[at_least]), min(max(noise, 1e-9), UNKNOWN_SPREAD)
             over = mean + std * hazard((np.log(model.cost[at_least]) - mean) / std)
             filled = model.cost.copy()
@@ -319,7 +320,7 @@ def _weighed(model: _FlopsCost) -> _FlopsCost:
 
 
 def _spread(residual: Array, weight: Array, coefficients: int) -> float:
-    """s of ln c, rows far off in proportion to their weight."""
+    """s of ln c, with rows weighted as in the robust fit."""
     freedom = float(weight.sum()) - coefficients
     if freedom <= 0:
         return UNKNOWN_SPREAD
@@ -328,13 +329,15 @@ def _spread(residual: Array, weight: Array, coefficients: int) -> float:
 
 @dataclass(frozen=True)
 class Flops:
-    """Learn cost as a sum of counted work with weights that are not negative, outliers bounded.
+    """Learn the cost as a weighted sum of operation counts, with weights of at least 0.
+
+    The Huber loss bounds the influence of outliers.
 
     `Flops(MLPFlops(["width_1", "width_2"], inputs=784, outputs=10, times=["epochs"]))`
 
     Attributes:
-        features: functions params -> work, a number or several: `MLPFlops`, `CNNFlops`, your own;
-            one, or a list of them, the most important first. A constant is added.
+        features: a function params -> count or counts, such as `MLPFlops`, `CNNFlops` or your own;
+            or a list of them, most important first. The model adds a constant.
     """
 
     features: Feature | Sequence[Feature]
@@ -344,29 +347,29 @@ class Flops:
         given = (self.features,) if callable(self.features) else tuple(self.features)
         if not given or not all(callable(f) and not isinstance(f, type) for f in given):
             raise InvalidInput(
-                f"features={self.features!r}: expected functions of the parameters that count "
-                'work, such as MLPFlops(["width"]) or lambda params: params["width"] ** 2.'
+                f"features={self.features!r}: expected functions of the parameters that return "
+                'counts, such as MLPFlops(["width"]) or lambda params: params["width"] ** 2.'
             )
         object.__setattr__(self, "features", given)
 
     def _bind(self, space: Space) -> _Counted:
-        """The counts of a space, the same ones each time so that they are remembered."""
+        """The counts in a space, the same object each time so that its cache is kept."""
         assert isinstance(self.features, tuple)
         if id(space) not in self._bound or self._bound[id(space)].space is not space:
             self._bound[id(space)] = _Counted(space, self.features, {}, set())
         return self._bound[id(space)]
 
     def fit(self, evidence: Evidence) -> _FlopsCost | None:
-        """A model of c, or None while nothing was paid."""
+        """A model of c, or None if there is no cost yet."""
         n = len(evidence.cost)
         if not n:
             return None
-        evidence.log_cost()  # refuses what is not positive
+        evidence.log_cost()  # raises an error if a cost is not positive
         counted = self._bind(evidence.space)
         D = counted.at(evidence.X)
         chosen, because = _usable(D, int((~evidence.at_least).sum()))
         none = np.zeros(0)
-        return _weighed(
+        return _refitted(
             _FlopsCost(
                 counted,
                 D,
@@ -384,18 +387,18 @@ class Flops:
 
 
 def _usable(D: Array, exact: int) -> tuple[tuple[int, ...], str]:
-    """The columns to use, the constant last; and which of those asked for are not."""
-    asked = D.shape[1] - 1
-    room = max(exact - 2, 0)
-    if asked > room:
-        said = f"{exact} costs are too few for {asked} counts of work, the first {room} are used"
-        return (*range(room), asked), said
-    # Columns differ by orders of magnitude: a count tells something if it varies beside others.
+    """The columns to use, the constant last; and why some are not used."""
+    count = D.shape[1] - 1
+    most = max(exact - 2, 0)
+    if count > most:
+        because = f"{exact} costs are too few for {count} operation counts, using the first {most}"
+        return (*range(most), count), because
+    # Columns differ by orders of magnitude, so they are scaled before the check of independence.
     scaled = D[:, :-1] / np.maximum(np.abs(D[:, :-1]).max(axis=0), np.finfo(float).tiny)
     chosen: list[int] = []
-    for k in range(asked):
+    for k in range(count):
         if settled(scaled, chosen)[k]:
             chosen.append(k)
-    lost = asked - len(chosen)
-    because = f"{lost} of {asked} counts of work told nothing of their own" if lost else ""
-    return (*chosen, asked), because
+    dropped = count - len(chosen)
+    because = f"{dropped} of {count} operation counts depend on the others" if dropped else ""
+    return (*chosen, count), because

@@ -1,4 +1,4 @@
-"""A cost that is known beforehand: a price list, a number of flops, a formula."""
+"""A cost that is known beforehand, such as a price list, a number of flops or a formula."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["Known"]
 
 Array = NDArray[np.float64]
 
-STEP = 1e-5  # of the cube, for differences on continuous coordinates
-LEAP = 1e-3  # on those of an Int with too many values to list: to its next value at least
-FREE = 1e-12  # units of cost: what costs nothing is as cheap as this where it is divided by
-REMEMBER = 100_000  # configurations whose cost is kept
-REMEMBER_LAST = 1_000  # of the last ones, for each of which costs are kept
+STEP = 1e-5  # of the unit cube, for finite differences on continuous coordinates
+LEAP = 1e-3  # on the coordinate of an Int with too many values to list: at least its next value
+FREE = 1e-12  # units of cost: the lowest cost in a logarithm or a quotient
+REMEMBER = 100_000  # configurations whose cost is cached
+REMEMBER_LAST = 1_000  # previous points for which costs are cached
 
 
 @dataclass(frozen=True)
 class _KnownCost:
-    """A `Known` bound to its space."""
+    """A `Known` on a space."""
 
     space: Space
     f: Callable[[Mapping[str, Any]], float]
     memo: dict[bytes, float]
-    decoded: dict[bytes, dict[str, Any]] | None = None  # where points come back after others
+    decoded: dict[bytes, dict[str, Any]] | None = None  # a cache for `_KnownMove`
     memory: FitMemory | None = None
 
     def _params(self, x: Array, key: bytes) -> dict[str, Any]:
@@ -48,21 +48,21 @@ class _KnownCost:
         return self.decoded[key]
 
     def price(self, x: Array) -> float:
-        """The cost at one snapped point."""
+        """The cost at one valid point."""
         key = x.tobytes()
         if key not in self.memo:
             params = self._params(x, key)
             try:
                 cost = self.f(params)
-            except Exception as error:  # whatever the user's function raises
+            except Exception as error:  # the user's function may raise anything
                 raise InvalidInput(
-                    f"the known cost of {params} cannot be computed: {type(error).__name__}: "
-                    f"{error}. Give a function of the parameters, a dict."
+                    f"The cost function failed at {params}: {type(error).__name__}: {error}. "
+                    "It must accept the parameters as a dict and return their cost."
                 ) from error
             if not (isinstance(cost, Real) and np.isfinite(cost) and cost >= 0):
                 raise InvalidInput(
-                    f"the known cost of {params} is {cost}: expected a number of at least 0. "
-                    "Return what the evaluation will cost, or leave cost= out to have it learnt."
+                    f"The cost function returned {cost} at {params}: expected a number of at least "
+                    "0. Return the cost of the evaluation, or omit cost= to learn it."
                 )
             if len(self.memo) >= REMEMBER:
                 self.memo.clear()
@@ -86,7 +86,7 @@ class _KnownCost:
         return self.log_at(X), gradient, np.zeros_like(gradient)
 
     def _around(self, j: int, x: Array) -> tuple[Array, Array]:
-        """Coordinates after and before x (m,): the next levels, or a small step away."""
+        """Coordinates after and before x (m,): the neighbouring values, or a small step away."""
         levels = self.space.levels[j]
         if levels is None:
             step = STEP if isinstance(self.space.parameters[self.space.names[j]], Float) else LEAP
@@ -100,11 +100,11 @@ class _KnownCost:
 
 @dataclass(frozen=True)
 class _KnownMove:
-    """A `Known` of two points, bound to its space and to the point evaluated last."""
+    """A `Known` of two points, on a space and after the point evaluated last."""
 
     space: Space
     f: Callable[[Mapping[str, Any], Mapping[str, Any] | None], float]
-    memos: dict[bytes, dict[bytes, float]]  # by the point before, then by the point
+    memos: dict[bytes, dict[bytes, float]]  # {previous point: {point: cost}}
     decoded: dict[bytes, dict[str, Any]] = field(default_factory=dict)
     last: Array | None = None
     memory: FitMemory | None = None
@@ -120,7 +120,7 @@ class _KnownMove:
         return _KnownCost(self.space, lambda params: self.f(params, before), memo, self.decoded)
 
     def price(self, x: Array) -> float:
-        """The cost at one snapped point."""
+        """The cost at one valid point."""
         return self._here.price(x)
 
     def log_at(self, X: Array) -> Normal:
@@ -137,10 +137,10 @@ class _KnownMove:
 
 
 def _takes_two(f: Callable[..., float]) -> bool:
-    """Whether a function asks for the parameters before, too."""
+    """Whether a function takes the previous parameters too."""
     try:
         parameters = inspect.signature(f).parameters.values()
-    except (TypeError, ValueError):  # some functions written in C have none
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(p.kind in kinds and p.default is p.empty for p in parameters) == 2
@@ -150,11 +150,12 @@ def _takes_two(f: Callable[..., float]) -> bool:
 class Known:
     """Cost as a function of the parameters, `Known(lambda params: params["epochs"] * 0.1)`.
 
-    A function of two arguments gets the parameters evaluated before, too, None at the first:
+    A function of two arguments also gets the parameters evaluated before, None at the first trial:
     `Known(lambda params, before: 1.0 if before is None else distance(params, before))`.
 
-    The function is called at snapped parameters, remembered, and differenced on numeric
-    coordinates; a thought calls it at most (screened points + polished steps x (2d + 1)) times.
+    The function gets valid parameters, and its values are cached. Gradients on numeric coordinates
+    are finite differences. A suggestion calls it at most (screened points + polishing steps x
+    (2d + 1)) times.
     """
 
     f: Callable[..., float]
@@ -163,7 +164,7 @@ class Known:
     )
 
     def bind(self, space: Space, last: Array | None = None) -> _KnownCost | _KnownMove:
-        """The model on a space, the same one each time so that it remembers."""
+        """The model on a space, the same object each time so that its cache is kept."""
         if id(space) not in self._bound or self._bound[id(space)].space is not space:
             kind = _KnownMove if _takes_two(self.f) else _KnownCost
             self._bound[id(space)] = kind(space, self.f, {})
@@ -173,9 +174,9 @@ class Known:
         return bound.after(last)
 
     def fit(self, evidence: Evidence) -> _KnownCost | _KnownMove:
-        """The same function, whatever was paid so far."""
+        """The function itself: the costs paid so far do not matter."""
         return self.bind(evidence.space, evidence.last)
 
     def price_at(self, space: Space, x: Array, previous: Array | None = None) -> float:
-        """The function's value at a snapped point."""
+        """The function's value at a valid point."""
         return self.bind(space, previous).price(x)

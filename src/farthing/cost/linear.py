@@ -3,11 +3,11 @@
     ln c = b_0 + sum_k b_k phi_k,   phi_k of features.py
     var  = s^2 (1 + phi' (D'WD)^-1 phi),   s^2 = RSS / (n - k - 1)
 
-At most three features, chosen forward by PRESS = sum (r_i / (1 - H_ii))^2 (Allen 1974), the
-closed-form leave-one-out error, for as long as it drops by more than chance and n >= k + 3, 3 k;
-the paper does not say how its "most significant" ones are found. s is then enlarged by what
-choosing again, without some of the bills, shows it to be too small. A cost known only from below is
-a censored row (regression.py).
+The paper does not say how it finds the "most significant" features. Here forward selection adds at
+most three, by PRESS = sum (r_i / (1 - H_ii))^2, the closed-form leave-one-out error (Allen 1974).
+It continues while PRESS drops by more than chance, n >= k + 3 and n >= 3 k. Selection makes s too
+small. Repeating the selection without some of the costs shows by how much, and s is multiplied by
+that factor. A lower bound (a killed trial) is a censored row (regression.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
+from farthing.cost.model import Evidence, Slopes, with_noise, with_noise_slopes
 from farthing.errors import InvalidInput
 from farthing.models.features import log_features
 from farthing.models.gp import FitMemory, Normal
@@ -54,7 +54,7 @@ class _LinearCost:
 
     @property
     def noise(self) -> float:
-        """Standard deviation of a bill about the plane."""
+        """Standard deviation of ln c about the plane."""
         return self.optimism * self.fitted.sigma
 
     def trend(self, X: Array) -> Normal:
@@ -80,10 +80,10 @@ class _LinearCost:
         return plane, d_mean, d_std
 
     def log_at(self, X: Array) -> Normal:
-        return billed(self.trend(X), self.noise)
+        return with_noise(self.trend(X), self.noise)
 
     def slopes(self, X: Array) -> Slopes:
-        return billed_slopes(self.trend_slopes(X), self.noise)
+        return with_noise_slopes(self.trend_slopes(X), self.noise)
 
     def left_out(self) -> Normal:
         return self.fitted.left_out(designed(self.F[:, list(self.chosen)]))
@@ -104,10 +104,10 @@ class Linear:
     """Learn ln c as a linear function of a few log features.
 
     Attributes:
-        features: names of parameters, `Linear(features=["width", "epochs"])`; None: those that
-            predict best when one bill is left out. With too few bills for all of the list, those
-            of it are taken that predict best.
-        at_most: how many are chosen; 0 is a constant cost.
+        features: names of parameters, `Linear(features=["width", "epochs"])`; None selects those
+            with the lowest leave-one-out error. If there are too few costs for the whole list, the
+            model uses those of the list with the lowest leave-one-out error.
+        at_most: the maximum number of selected features; 0 is a constant cost.
     """
 
     features: Sequence[str] | None = None
@@ -115,40 +115,40 @@ class Linear:
 
     def __post_init__(self) -> None:
         if isinstance(self.at_most, bool) or not isinstance(self.at_most, int) or self.at_most < 0:
-            raise InvalidInput(f"at_most={self.at_most!r}: expected a whole number of at least 0.")
+            raise InvalidInput(f"at_most={self.at_most!r}: expected an integer of at least 0.")
         if isinstance(self.features, str) or (self.features is not None and not self.features):
             raise InvalidInput(
-                f"features={self.features!r}: expected a list of names of parameters, such as "
-                '["width", "epochs"], or None to have them chosen.'
+                f"features={self.features!r}: expected a list of parameter names, such as "
+                '["width", "epochs"], or None to select them automatically.'
             )
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
 
     def fit(self, evidence: Evidence) -> _LinearCost | None:
-        """A model of ln c, or None while nothing was paid."""
-        asked = self._asked(evidence.space)
+        """A model of ln c, or None if there is no cost yet."""
+        requested = self._requested(evidence.space)
         if not len(evidence.cost):
             return None
         F, _, source = log_features(evidence.space, evidence.X)
         log_cost = evidence.log_cost()
-        chosen, because = self._choose(evidence, F, log_cost, source, asked)
+        chosen, because = self._choose(evidence, F, log_cost, source, requested)
         at_least = evidence.at_least
         fitted = least_squares(designed(F[:, chosen]), log_cost, at_least)
-        hopeful = 1.0
-        if asked is None:
-            hopeful = optimism(F, log_cost, chosen, self.at_most, at_least)
+        enlarged = 1.0
+        if requested is None:
+            enlarged = optimism(F, log_cost, chosen, self.at_most, at_least)
         return _LinearCost(
-            evidence.space, F, log_cost, at_least, source, tuple(chosen), fitted, hopeful, because
+            evidence.space, F, log_cost, at_least, source, tuple(chosen), fitted, enlarged, because
         )
 
-    def _asked(self, space: Space) -> set[int] | None:
-        """The coordinates of the fixed list."""
+    def _requested(self, space: Space) -> set[int] | None:
+        """The coordinates in `features`, None if they are to be selected."""
         if self.features is None:
             return None
         if unknown := [name for name in self.features if name not in space.names]:
             raise InvalidInput(
-                f"Linear(features=...) names {unknown[0]!r}, but the parameters are "
-                f"{list(space.names)}."
+                f"Linear(features=...) has {unknown[0]!r}, but the parameters are "
+                f"{list(space.names)}. Use their names."
             )
         return {space.names.index(name) for name in self.features}
 
@@ -158,23 +158,23 @@ class Linear:
         F: Array,
         log_cost: Array,
         source: NDArray[np.int64],
-        asked: set[int] | None,
+        requested: set[int] | None,
     ) -> tuple[list[int], str]:
-        """The features to use, and what is less than was asked for."""
-        if asked is None:
+        """The features to use, and why some of the requested ones are not used."""
+        if requested is None:
             return select(F, log_cost, self.at_most, evidence.at_least), ""
-        listed = [k for k, j in enumerate(source) if j in asked]
+        listed = [k for k, j in enumerate(source) if j in requested]
         exact = ~evidence.at_least if (~evidence.at_least).sum() >= 2 else slice(None)
         rows = F[exact]
         if len(rows) < len(listed) + 2:
             found = select(F[:, listed], log_cost, len(listed), evidence.at_least)
             return [listed[k] for k in found], (
-                f"{len(rows)} costs are too few for {len(listed)} features, {len(found)} are used"
+                f"{len(rows)} costs are too few for {len(listed)} features, using {len(found)}"
             )
         chosen: list[int] = []
         for k in listed:
             if settled(rows, chosen)[k]:
                 chosen.append(k)
         names = {evidence.space.names[source[k]] for k in set(listed) - set(chosen)}
-        because = f"{', '.join(sorted(names))} told nothing of its own" if names else ""
+        because = f"{', '.join(sorted(names))} not used: constant or redundant" if names else ""
         return chosen, because

@@ -1,4 +1,11 @@
-"""The seam of cost models: a learner turns evidence into a model of ln c."""
+"""Interfaces of cost models: a learner turns the costs paid so far into a model of ln c.
+
+CostLearner        fits a model; the user passes one as `cost=`
+CostModel          predicts ln c; its docstring lists the optional methods
+Trend              a cost model of a few coefficients, which `ResidualGP` can correct
+KnownBeforehand    a learner that knows the cost of an evaluation before it runs
+DependsOnPrevious  a model whose costs depend on the evaluation before
+"""
 
 from __future__ import annotations
 
@@ -12,32 +19,29 @@ from farthing.models.gp import FitMemory, Normal
 from farthing.space.space import Space
 
 __all__ = [
-    "Bounded",
     "CostLearner",
     "CostModel",
+    "DependsOnPrevious",
     "Evidence",
-    "Explained",
-    "Following",
     "KnownBeforehand",
-    "LeavesOut",
     "Trend",
-    "TrendLearner",
 ]
 
 Array = NDArray[np.float64]
-Slopes = tuple[Normal, Array, Array]  # of m points, and the gradients (m, d) of mean and std
+Slopes = tuple[Normal, Array, Array]  # at m points, and the gradients (m, d) of mean and std
 
 
 class Evidence(NamedTuple):
-    """Costs paid at n points, and what the learner remembered of the last time.
+    """Costs paid at n points, and what the learner stored after its last fit.
 
     Attributes:
         X: (n, d) points of the unit cube.
         cost: (n,) amounts paid, positive.
-        at_least: (n,) True where the evaluation was killed: the true cost is at least that.
-        previous: (n, d) the point evaluated before each, NaN where there was none.
-        last: (d,) the point evaluated last, which the next one follows; NaN: none was.
-        seldom: there is little time: what was learnt the last time will do for longer.
+        at_least: (n,) True if the evaluation was killed: `cost` is then a lower bound.
+        memory: the `memory` of the last fitted model, None before the first fit.
+        previous: (n, d) the point evaluated before each row, NaN before the first evaluation.
+        last: (d,) the point evaluated last, which the next one follows; NaN if there is none.
+        seldom: whether time for suggesting is short: relearn hyperparameters less often.
     """
 
     space: Space
@@ -50,7 +54,11 @@ class Evidence(NamedTuple):
     seldom: bool = False
 
     def log_cost(self) -> Array:
-        """ln c (n,), of costs that have one."""
+        """ln c (n,).
+
+        Raises:
+            InvalidInput: a cost is not a positive number.
+        """
         if len(wrong := np.flatnonzero(~(np.isfinite(self.cost) & (self.cost > 0)))):
             raise InvalidInput(
                 f"The cost {self.cost[wrong[0]]} of {self.space.decode(self.X[wrong[0]])} cannot "
@@ -61,11 +69,21 @@ class Evidence(NamedTuple):
 
 
 class CostModel(Protocol):
-    """ln c(x) ~ N(mean, std^2), at the points of the cube."""
+    """ln c(x) ~ N(mean, std^2) at points x of the unit cube.
+
+    A model may also have the following members. Farthing uses them where they exist.
+
+        least(X)    (m,) a lower bound of the mean of `log_at(X)` that is cheaper to compute and
+                    almost as large; without it the search computes the mean
+        left_out()  `Normal` of ln c (n,): each row of the evidence as predicted from the other
+                    rows, with the same features and hyperparameters; `AutoCost` needs it
+        about       what the model is, in a few words, such as "linear in width, epochs"
+        because     why the model is simpler than requested, or why it was chosen; "" by default
+    """
 
     @property
     def memory(self) -> FitMemory | None:
-        """What to remember for the next fit; plain JSON values."""
+        """What the next fit starts from; plain JSON values."""
 
     def log_at(self, X: Array) -> Normal:
         """Mean and standard deviation of ln c at X (m, d)."""
@@ -74,11 +92,12 @@ class CostModel(Protocol):
         """`log_at` and the gradients (m, d) of its mean and of its standard deviation."""
 
     def condition(self, x: Array, cost: float) -> CostModel:
-        """The model after one more cost."""
+        """The model after one more observed cost."""
 
 
+@runtime_checkable
 class Trend(CostModel, Protocol):
-    """A cost model of few coefficients: a curve, and the noise of a bill about it."""
+    """A cost model of a few coefficients: a curve, and the noise of a cost about it."""
 
     @property
     def noise(self) -> float:
@@ -86,7 +105,7 @@ class Trend(CostModel, Protocol):
 
     @property
     def optimism(self) -> float:
-        """By how much its residuals are too small, because it was chosen by them; at least 1."""
+        """Factor, at least 1, by which selecting features made the residuals too small."""
 
     def trend(self, X: Array) -> Normal:
         """The curve at X (m, d), with the uncertainty of its coefficients alone."""
@@ -95,85 +114,74 @@ class Trend(CostModel, Protocol):
         """`trend` with gradients."""
 
     def moved(self) -> Array:
-        """(n, n) how far the curve at row i moves if row j of the evidence is left out."""
+        """(n, n) the change of the curve at row i if row j of the evidence is left out."""
 
     def condition(self, x: Array, cost: float) -> Trend:
-        """The model after one more cost."""
+        """The model after one more observed cost."""
 
 
 class CostLearner(Protocol):
-    """What a user hands over as `cost=`."""
+    """The argument `cost=` of a study: it fits a cost model to the evidence."""
 
     def fit(self, evidence: Evidence) -> CostModel | None:
-        """A model, or None while there is too little evidence for any."""
-
-
-class TrendLearner(Protocol):
-    """A learner of a curve of few coefficients: `Linear`, `Flops`, `Transfer`."""
-
-    def fit(self, evidence: Evidence) -> Trend | None:
-        """A curve, or None while there is too little evidence for any."""
+        """A model, or None if the evidence is too small for this learner."""
 
 
 @runtime_checkable
 class KnownBeforehand(Protocol):
-    """What a learner may also say: the bill, before it is paid. It need not be told then."""
+    """A learner that knows the cost of an evaluation before it runs.
+
+    A trial then does not have to report its cost.
+    """
 
     def price_at(self, space: Space, x: Array, previous: Array | None = None) -> float:
-        """What an evaluation at x (d,) will cost after one at `previous`; None: the first."""
+        """The cost of an evaluation at x (d,) after one at `previous`, None for the first."""
 
 
 @runtime_checkable
-class Following(Protocol):
-    """What a model may also say whose costs depend on the evaluation before, c(x | previous x).
+class DependsOnPrevious(Protocol):
+    """A model whose costs depend on the evaluation before, c(x | previous x).
 
-    It is fitted for what follows the last evaluation; `condition(x, cost)` is for what follows x.
+    A fitted model predicts the evaluation after the last one. `condition(x, cost)` returns a model
+    of the evaluation after x.
     """
 
     def after(self, x: Array) -> CostModel:
         """The model of costs that follow an evaluation at x (d,)."""
 
 
-@runtime_checkable
-class Bounded(Protocol):
-    """What a model may also say: a bound of its mean, for less work than the mean itself."""
-
-    def least(self, X: Array) -> Array:
-        """(m,) no larger than the mean that `log_at(X)` gives, and hardly smaller."""
+# ── optional members ───────────────────────────────────────────────────────────────────────────
 
 
-@runtime_checkable
-class Explained(Protocol):
-    """What a model may also say: what it is made of, and whether less than was asked for."""
-
-    @property
-    def because(self) -> str:
-        """Why it is a simpler model than was asked for, or which was chosen; "" if neither."""
-
-    @property
-    def about(self) -> str:
-        """What it is, in a few words: `linear in width, epochs`."""
+def least_of(model: CostModel, X: Array) -> Array:
+    """(m,) no larger than the mean of ln c: `model.least(X)`, or the mean itself."""
+    least = getattr(model, "least", None)
+    return np.asarray(model.log_at(X).mean if least is None else least(X))
 
 
-@runtime_checkable
-class LeavesOut(Protocol):
-    """What a model may also say: each bill as predicted by the others, without fitting anew."""
-
-    def left_out(self) -> Normal:
-        """ln c (n,) of each row of the evidence, features and hyperparameters kept."""
+def about_of(model: CostModel, default: str) -> str:
+    """`model.about`: what the model is, in a few words."""
+    return str(getattr(model, "about", default))
 
 
-# ── a curve, and the noise of a bill about it ──────────────────────────────────────────────────
+def because_of(model: CostModel) -> str:
+    """`model.because`: why the model is simpler than requested, or why it was chosen."""
+    return str(getattr(model, "because", ""))
 
 
-def billed(curve: Normal, noise: float) -> Normal:
-    """A bill: the curve and the noise, sqrt(std^2 + noise^2)."""
+# ── noise ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def with_noise(curve: Normal, noise: float) -> Normal:
+    """An observed cost, given the latent curve: std = sqrt(curve.std^2 + noise^2)."""
     return Normal(curve.mean, np.hypot(curve.std, noise))
 
 
-def billed_slopes(slopes: Slopes, noise: float) -> Slopes:
-    """The same with gradients."""
+def with_noise_slopes(slopes: Slopes, noise: float) -> Slopes:
+    """`with_noise` with gradients."""
     curve, d_mean, d_std = slopes
-    bill = billed(curve, noise)
-    share = np.divide(curve.std, bill.std, where=bill.std > 0, out=np.zeros_like(bill.std))
-    return bill, d_mean, d_std * share[:, None]
+    observed = with_noise(curve, noise)
+    share = np.divide(
+        curve.std, observed.std, where=observed.std > 0, out=np.zeros_like(observed.std)
+    )
+    return observed, d_mean, d_std * share[:, None]

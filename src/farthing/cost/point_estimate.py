@@ -1,4 +1,4 @@
-"""The papers' cost: exp(mean of ln c), however uncertain it is (Lee et al. 2020, section 3)."""
+"""The cost of the papers: exp(mean of ln c), without uncertainty (Lee et al. 2020, section 3)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.cost.log_gp import LogGP
-from farthing.cost.model import CostLearner, CostModel, Evidence, Following, KnownBeforehand
+from farthing.cost.model import (
+    CostLearner,
+    CostModel,
+    DependsOnPrevious,
+    Evidence,
+    KnownBeforehand,
+)
 from farthing.models.gp import FitMemory, Normal
 
 __all__ = ["PointEstimate"]
@@ -18,16 +24,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _PointEstimateModel:
-    """Another model's mean, with no spread."""
+    """The mean of another model, with a standard deviation of 0."""
 
     model: CostModel
 
     def __post_init__(self) -> None:
-        if isinstance(self.model, Following):
+        if isinstance(self.model, DependsOnPrevious):
             object.__setattr__(self, "after", self._after)
 
     def _after(self, x: Array) -> _PointEstimateModel:
-        assert isinstance(self.model, Following)
+        assert isinstance(self.model, DependsOnPrevious)
         return replace(self, model=self.model.after(x))
 
     @property
@@ -48,16 +54,16 @@ class _PointEstimateModel:
 
 @dataclass(frozen=True)
 class PointEstimate:
-    """Trust another model's mean: acquisition, stopping and budget then all use exp(mean)."""
+    """Use exp(mean) of another model as the cost in acquisition, stopping and budget."""
 
     learner: CostLearner = LogGP()
 
     def __post_init__(self) -> None:
         if isinstance(self.learner, KnownBeforehand):
-            # Of the made one and not of the class: a Median of a learnt cost knows no price.
+            # On the instance, not the class: `PointEstimate` of a learnt cost has no `price_at`.
             object.__setattr__(self, "price_at", self.learner.price_at)
 
     def fit(self, evidence: Evidence) -> _PointEstimateModel | None:
-        """The other learner's model without its spread."""
+        """The other learner's model with a standard deviation of 0."""
         model = self.learner.fit(evidence)
         return None if model is None else _PointEstimateModel(model)

@@ -1,13 +1,13 @@
-"""A Gaussian process on what a low-variance model leaves (Guinet et al. 2020, GP-LV).
+"""A Gaussian process on the residuals of a low-variance model (Guinet et al. 2020, GP-LV).
 
-Lee et al. 2020 draw it in figure 9.
+Figure 9 of Lee et al. 2020 shows such a model.
 
     ln c(x) = trend(x) + r(x),  r ~ GP fitted to ln c_i - trend(x_i)
-    var     = var r(x) + the variance of the trend's coefficients + the noise of a bill
+    var     = var r(x) + variance of the trend's coefficients + noise of an observed cost
 
-Two stages, both in logs: the second would make the variance of the trend too small by itself, so
-that of its coefficients is added. Away from the data it is the trend, where a process on ln c goes
-back to the average.
+Both stages work on ln c. The process alone would ignore that the trend is uncertain, so the
+variance of its coefficients is added. Far from the data the prediction is the trend; a process on
+ln c would return to the average there.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from numpy.typing import NDArray
 
 from farthing.cost.linear import Linear
 from farthing.cost.model import (
+    CostLearner,
+    CostModel,
     Evidence,
-    Explained,
     Slopes,
     Trend,
-    TrendLearner,
-    billed,
-    billed_slopes,
+    about_of,
+    because_of,
+    with_noise,
+    with_noise_slopes,
 )
+from farthing.errors import InvalidInput
 from farthing.models.censored import fit_censored
 from farthing.models.gp import GP, FitMemory, Normal
 
@@ -34,7 +37,7 @@ __all__ = ["ResidualGP"]
 
 Array = NDArray[np.float64]
 
-AT_LEAST = 3  # costs: of fewer a process on what is left would learn nothing
+MIN_COSTS = 3  # with fewer there is nothing to learn from the residuals
 
 
 @dataclass(frozen=True)
@@ -45,26 +48,25 @@ class _ResidualGPCost:
     gp: GP  # on the residuals
     memory: FitMemory | None
     X: Array  # (n, d) of all the evidence
-    rows: NDArray[np.int64]  # those that the process holds
+    rows: NDArray[np.int64]  # the rows of X that the process uses
 
     @property
     def because(self) -> str:
-        return self.curve.because if isinstance(self.curve, Explained) else ""
+        return because_of(self.curve)
 
     @property
     def about(self) -> str:
-        below = self.curve.about if isinstance(self.curve, Explained) else "a curve"
-        return f"{below}, and a Gaussian process on the rest"
+        return f"{about_of(self.curve, 'a trend')}, and a Gaussian process on the residuals"
 
     @property
     def noise(self) -> float:
-        """Standard deviation of a bill about the curve and the process."""
+        """Standard deviation of ln c about the sum of trend and process."""
         return self.curve.optimism * float(np.sqrt(self.gp.noise) * self.gp.scale)
 
     def log_at(self, X: Array) -> Normal:
         below, (mean, std) = self.curve.trend(X), self.gp.at(X)
         spread = np.hypot(below.std, self.curve.optimism * std)
-        return billed(Normal(below.mean + mean[:, 0], spread), self.noise)
+        return with_noise(Normal(below.mean + mean[:, 0], spread), self.noise)
 
     def slopes(self, X: Array) -> Slopes:
         below, d_below, d_below_std = self.curve.trend_slopes(X)
@@ -72,44 +74,49 @@ class _ResidualGPCost:
         std, d_std = self.curve.optimism * std, self.curve.optimism * d_std
         total = Normal(below.mean + mean[:, 0], np.hypot(below.std, std))
         both = d_below_std * below.std[:, None] + d_std * std[:, None]
-        return billed_slopes(
+        return with_noise_slopes(
             (total, d_below + d_mean[:, :, 0], both / total.std[:, None]), self.noise
         )
 
     def left_out(self) -> Normal:
-        """Both stages without the row: what the curve then leaves of the others is another."""
+        """Both stages without each row: the trend of the others, and so their residuals, change."""
         mean, std = self.log_at(self.X)
-        below, rows, held = self.curve.trend(self.X), self.rows, len(self.rows)
-        if len(self.gp.X) == held:
+        below, rows, used = self.curve.trend(self.X), self.rows, len(self.rows)
+        if len(self.gp.X) == used:
             rest = self.gp.left_out(self.curve.moved()[np.ix_(rows, rows)])
             mean[rows] = below.mean[rows] + rest.mean
             std[rows] = np.hypot(below.std[rows], rest.std)
         return Normal(mean, std)
 
     def condition(self, x: Array, cost: float) -> _ResidualGPCost:
-        rest = np.log(cost) - self.curve.trend(np.atleast_2d(x)).mean
-        return replace(self, gp=self.gp.condition(x, rest))
+        residual = np.log(cost) - self.curve.trend(np.atleast_2d(x)).mean
+        return replace(self, gp=self.gp.condition(x, residual))
 
 
 @dataclass(frozen=True)
 class ResidualGP:
-    """Learn ln c as a low-variance curve and a Gaussian process on what it leaves.
+    """Learn ln c as a low-variance trend and a Gaussian process on its residuals.
 
     Attributes:
-        of: the learner of the curve: `Linear()`, `Flops(...)` or `Transfer(...)`.
+        of: the learner of the trend: `Linear()`, `Flops(...)` or `Transfer(...)`.
     """
 
-    of: TrendLearner = Linear()
+    of: CostLearner = Linear()
 
-    def fit(self, evidence: Evidence) -> _ResidualGPCost | Trend | None:
-        """A model of ln c; the curve alone while fewer than three costs are known."""
+    def fit(self, evidence: Evidence) -> CostModel | None:
+        """A model of ln c; the trend alone with fewer than three costs."""
         curve = self.of.fit(evidence)
-        if curve is None or len(evidence.cost) < AT_LEAST:
+        if curve is None or len(evidence.cost) < MIN_COSTS:
             return curve
-        rest = evidence.log_cost() - curve.trend(evidence.X).mean
+        if not isinstance(curve, Trend):
+            raise InvalidInput(
+                f"ResidualGP(of={self.of!r}): its model has no trend. Use a learner whose model "
+                "follows the interface Trend, such as Linear(), Flops(...) or Transfer(...)."
+            )
+        residual = evidence.log_cost() - curve.trend(evidence.X).mean
         gp, memory, rows = fit_censored(
             evidence.X,
-            rest,
+            residual,
             evidence.at_least,
             evidence.memory,
             options=evidence.space.options,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.cost.linear import AT_MOST, Linear
-from farthing.cost.model import CostModel, Evidence, Slopes, billed, billed_slopes
+from farthing.cost.model import CostModel, Evidence, Slopes, with_noise, with_noise_slopes
 from farthing.models.censored import fit_censored
 from farthing.models.gp import GP, FitMemory, Normal
 
@@ -30,7 +30,7 @@ class _SelectedGPCost:
     names: tuple[str, ...]
     memory: FitMemory | None
     X: Array  # (n, d) of all the evidence
-    rows: NDArray[np.int64]  # those that the process holds
+    rows: NDArray[np.int64]  # the rows of X that the process uses
     because: str = ""
 
     @property
@@ -39,24 +39,24 @@ class _SelectedGPCost:
 
     @property
     def noise(self) -> float:
-        """Standard deviation of a bill about the curve."""
+        """Standard deviation of ln c about the latent function."""
         return float(np.sqrt(self.gp.noise) * self.gp.scale)
 
     def log_at(self, X: Array) -> Normal:
         mean, std = self.gp.at(np.asarray(X)[:, list(self.columns)])
-        return billed(Normal(mean[:, 0], std), self.noise)
+        return with_noise(Normal(mean[:, 0], std), self.noise)
 
     def slopes(self, X: Array) -> Slopes:
         (mean, std), d_mean, d_std = self.gp.slopes(np.asarray(X)[:, list(self.columns)])
         wide_mean, wide_std = np.zeros(np.shape(X)), np.zeros(np.shape(X))
         wide_mean[:, list(self.columns)] = d_mean[:, :, 0]
         wide_std[:, list(self.columns)] = d_std
-        return billed_slopes((Normal(mean[:, 0], std), wide_mean, wide_std), self.noise)
+        return with_noise_slopes((Normal(mean[:, 0], std), wide_mean, wide_std), self.noise)
 
     def left_out(self) -> Normal:
         mean, std = self.log_at(self.X)
-        held = len(self.rows)
-        mean[self.rows], std[self.rows] = (part[:held] for part in self.gp.left_out())
+        used = len(self.rows)
+        mean[self.rows], std[self.rows] = (part[:used] for part in self.gp.left_out())
         return Normal(mean, std)
 
     def condition(self, x: Array, cost: float) -> _SelectedGPCost:
@@ -69,8 +69,8 @@ class SelectedGP:
     """Learn ln c with a Gaussian process on a few parameters.
 
     Attributes:
-        features: names of parameters; None: those that predict best when one bill is left out.
-        at_most: how many are chosen.
+        features: names of parameters; None selects those with the lowest leave-one-out error.
+        at_most: the maximum number of selected features.
     """
 
     features: Sequence[str] | None = None
@@ -84,7 +84,7 @@ class SelectedGP:
         return Linear(self.features, self.at_most)
 
     def fit(self, evidence: Evidence) -> CostModel | None:
-        """A model of ln c; a constant while no parameter predicts it."""
+        """A model of ln c; a constant if no parameter predicts it."""
         chosen = self._linear.fit(evidence)
         if chosen is None or not chosen.chosen:
             return chosen

@@ -1,10 +1,10 @@
-"""A cost that depends on the evaluation before (Lee et al. 2021, section 6.3), learnt.
+"""A learnt cost that depends on the evaluation before (Lee et al. 2021, section 6.3).
 
-    ln c(x | x') = another model's, of the points (x, x - x')
+    ln c(x | x') = m(x, x - x'),  m another cost model, x' the point evaluated before
 
-A number's move enters as (x_j - x'_j + 1) / 2, an option as the one before. Together with x this is
-as much as both points, in the coordinates in which staying where one is looks the same everywhere.
-The first evaluation, which follows none, counts as one that did not move.
+A numeric coordinate adds its difference as (x_j - x'_j + 1) / 2, a categorical one adds x'_j. This
+is the same information as (x, x'), but x = x' has the same differences everywhere. The first
+evaluation counts as one with x = x'.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 def of_both(space: Space) -> Space:
-    """The space of a point and of the move that leads to it."""
+    """The space of a point and its differences to the point before."""
     moves: dict[str, Parameter] = {
         f"{name}, before" if count else f"{name}, moved": Categorical(range(int(count)))
         if count
@@ -36,7 +36,7 @@ def of_both(space: Space) -> Space:
 
 
 def joined(space: Space, X: Array, previous: Array) -> Array:
-    """(m, 2d): X and the moves from `previous`, (m, d) or (d,); NaN: no move."""
+    """(m, 2d): X and its differences to `previous`, (m, d) or (d,); NaN counts as X itself."""
     before = np.where(np.isnan(previous), X, previous)
     moves = np.where(space.options > 0, before, 0.5 * (X - before + 1.0))
     return np.hstack([X, moves])
@@ -44,11 +44,11 @@ def joined(space: Space, X: Array, previous: Array) -> Array:
 
 @dataclass(frozen=True)
 class _SwitchingCostModel:
-    """A fitted `SwitchingCost`, for what follows an evaluation at `last`."""
+    """A fitted `SwitchingCost`, for the evaluation after one at `last`."""
 
     space: Space
     model: CostModel
-    last: Array  # (d,) NaN before the first
+    last: Array  # (d,) NaN before the first evaluation
 
     @property
     def memory(self) -> FitMemory | None:
@@ -60,7 +60,7 @@ class _SwitchingCostModel:
     def slopes(self, X: Array) -> tuple[Normal, Array, Array]:
         normal, *slopes = self.model.slopes(joined(self.space, X, self.last))
         d = self.space.d
-        # A step in x is half a step in the coordinate of its move.
+        # A step in x is half a step in the coordinate of its difference.
         moves = (self.space.options == 0) & ~np.isnan(self.last)
         d_mean, d_std = (part[:, :d] + 0.5 * moves * part[:, d:] for part in slopes)
         return normal, d_mean, d_std
@@ -75,14 +75,13 @@ class _SwitchingCostModel:
 
 @dataclass(frozen=True)
 class SwitchingCost:
-    """Learn a cost of moving: what an evaluation costs given the one before it."""
+    """Learn a cost that depends on the evaluation before, such as the cost of switching."""
 
     learner: CostLearner = LogGP()
 
     def fit(self, evidence: Evidence) -> _SwitchingCostModel | None:
-        """The learner's model of points and moves."""
+        """The learner's model of points and differences."""
         space, X = evidence.space, evidence.X
-        nowhere = np.full(space.d, np.nan)
         previous = np.full(X.shape, np.nan) if evidence.previous is None else evidence.previous
         model = self.learner.fit(
             Evidence(
@@ -93,5 +92,5 @@ class SwitchingCost:
                 evidence.memory,
             )
         )
-        last = nowhere if evidence.last is None else evidence.last
+        last = np.full(space.d, np.nan) if evidence.last is None else evidence.last
         return None if model is None else _SwitchingCostModel(space, model, last)

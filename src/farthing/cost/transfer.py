@@ -3,16 +3,17 @@
     ln c = g(phi(params), meta) + u + e
 
     g      offline: linear, or any scikit-learn regressor, fitted to ln cost of the earlier rows
-    phi    ln of a positive parameter, another number as it is, or [option]
-    meta   meta-features of the task: ln of a positive number, or [text]
-    u      online: what this task costs more than expected, u ~ N(0, v) before the first bill;
+    phi    ln of a positive parameter, the value of another number, or indicators of options
+    meta   meta-features of the task: ln of a positive number, or indicators of texts
+    u      online: the level of this task, u ~ N(0, v) before its first cost;
            v is the variance of the earlier tasks' mean residuals
     e      N(0, s^2), s^2 the variance of residuals within a task
 
-With n bills of mean residual r, u ~ N(r n v / (n v + s^2), v s^2 / (n v + s^2)): the level is
-handed over from offline to online by itself. `ResidualGP(Transfer(...))` hands over the shape as
-well, and `AutoCost` whatever predicts better. Rows of tasks that are not `related` are left out
-("task-aware"); without `related` all count ("naive"). The paper leaves open what related tasks are.
+With n costs of mean residual r, u ~ N(r n v / (n v + s^2), v s^2 / (n v + s^2)). The level thus
+moves from the earlier tasks to this task's own costs. `ResidualGP(Transfer(...))` also learns a
+new shape, and `AutoCost` chooses what predicts better. If `related` is given, only rows of related
+tasks count (the paper's "task-aware"); without it all rows count ("naive"). The paper does not
+define related tasks.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.cost.model import Evidence, Slopes, billed, billed_slopes
+from farthing.cost.model import Evidence, Slopes, with_noise, with_noise_slopes
 from farthing.errors import InvalidInput
 from farthing.models.features import is_positive
 from farthing.models.gp import FitMemory, Normal
@@ -40,23 +41,23 @@ __all__ = ["Transfer"]
 Array = NDArray[np.float64]
 Row = Mapping[str, Any]
 
-STEP = 1e-5  # of the cube, for differences of a plane,
-LEAP = 0.02  # and of a regressor: most are staircases, whose slope is that of their secant
-UNKNOWN_LEVEL = 1.0  # sd of u where there is one earlier task: a factor of e
-LEAST_NOISE = 1e-3  # sd of e: a regressor may have learnt its rows by heart
+STEP = 1e-5  # of the unit cube, for finite differences of a linear model
+LEAP = 0.02  # and of a regressor: most are piecewise constant, so a secant gives the slope
+UNKNOWN_LEVEL = 1.0  # sd of u if there is only one earlier task: a factor of e
+LEAST_NOISE = 1e-3  # sd of e: a regressor may reproduce its training rows exactly
 IMPUTATIONS = 10
 FOLDS = 5  # of the table, each predicted from the others
-TABLE_COUNTS = 5  # bills that the table's s^2 is worth
+TABLE_COUNTS = 5  # the table's s^2 counts as much as this many costs
 
 
 class Regressor(Protocol):
-    """What scikit-learn calls one."""
+    """A regressor with the interface of scikit-learn."""
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Learn."""
+        """Fit to X (n, k) and y (n,); returns itself."""
 
     def predict(self, X: Any) -> Any:
-        """The mean of y."""
+        """The mean of y at X (m, k), (m,)."""
 
 
 # ── features ───────────────────────────────────────────────────────────────────────────────────
@@ -64,20 +65,20 @@ class Regressor(Protocol):
 
 @dataclass(frozen=True)
 class _Columns:
-    """From rows, or points of the cube, to the numbers a regression sees."""
+    """Maps table rows, or points of the unit cube, to the features of the regression."""
 
     space: Space
-    names: tuple[str, ...]  # the parameters that the table has, too
+    names: tuple[str, ...]  # the parameters that are columns of the table
     here: Row  # meta-features of this task
-    texts: Mapping[str, tuple[Any, ...]]  # those that are no numbers, and what they may be
+    texts: Mapping[str, tuple[Any, ...]]  # meta-features that are not numbers: their values
 
     def of_rows(self, rows: Sequence[Row]) -> Array:
-        """(n, k) of earlier rows."""
+        """(n, k) features of earlier rows."""
         numbers = [[*self._params(row), *self._meta(row)] for row in rows]
         return np.array(numbers).reshape(len(rows), -1)
 
     def at(self, X: Array) -> Array:
-        """(m, k) at points of the cube, under the meta-features here."""
+        """(m, k) features at points of the unit cube, with the meta-features of this task."""
         numbers, _ = self.space.between(X)
         columns = [np.zeros((len(X), 0))]
         for name in self.names:
@@ -108,8 +109,8 @@ class _Columns:
                 values.append(0.0)
             elif not is_number(value) or (is_positive(parameter) and not value > 0):
                 raise InvalidInput(
-                    f"The transfer table has {name}={value!r}, where {parameter} is meant. Leave "
-                    "that row out, or rename the column if it means something else."
+                    f"The transfer table has {name}={value!r}, but the space has {parameter}. "
+                    "Leave that row out, or rename the column if it is not this parameter."
                 )
             else:
                 values.append(float(np.log(value) if is_positive(parameter) else value))
@@ -129,7 +130,7 @@ class _Columns:
 
 
 class _Plane(NamedTuple):
-    """The linear regression of a table, on the columns that tell something."""
+    """Linear regression of a table on its independent columns."""
 
     chosen: list[int]
     beta: Array
@@ -139,7 +140,7 @@ class _Plane(NamedTuple):
 
 
 def _plane(F: Array, t: Array, at_least: NDArray[np.bool_]) -> _Plane:
-    """Least squares on every column that is settled; on those chosen by PRESS if rows are few."""
+    """Least squares on all independent columns, or on those selected by PRESS if rows are few."""
     if len(t) < F.shape[1] + 2:
         chosen = select(F, t, F.shape[1], at_least)
     else:
@@ -151,13 +152,13 @@ def _plane(F: Array, t: Array, at_least: NDArray[np.bool_]) -> _Plane:
 
 
 class _Offline(NamedTuple):
-    """What was learnt before the first bill.
+    """What the table teaches before the first cost of this task.
 
     Attributes:
         level: standard deviation of u.
         noise: standard deviation of e.
-        step: of the cube, for slopes.
-        because: what the table lacks.
+        step: for finite differences, in the unit cube.
+        because: which parameters the table lacks.
     """
 
     columns: _Columns
@@ -168,7 +169,7 @@ class _Offline(NamedTuple):
     because: str
 
     def mean(self, X: Array) -> Array:
-        """g at points of the cube, (m,)."""
+        """g at points of the unit cube, (m,)."""
         return np.asarray(self.regression.predict(self.columns.at(X)), dtype=np.float64)
 
 
@@ -192,13 +193,13 @@ class _TransferCost:
 
     @property
     def about(self) -> str:
-        return f"transferred, with a level of this task's own from {len(self.rest)} costs"
+        return f"transferred from earlier tasks, with a level from {len(self.rest)} costs"
 
     @cached_property
-    def _seen(self) -> tuple[Array, float]:
-        """The residuals, bounds filled in with what is expected above them, and s.
+    def _residuals_and_noise(self) -> tuple[Array, float]:
+        """The residuals, with lower bounds replaced by their expectations; and s.
 
-        s^2 is that of the table until bills outweigh it.
+        The table's s^2 counts as `TABLE_COUNTS` residuals.
         """
         rest, at_least, noise = self.rest.copy(), self.at_least, self.offline.noise
         for _ in range(IMPUTATIONS if at_least.any() else 1):
@@ -216,20 +217,20 @@ class _TransferCost:
 
     @property
     def noise(self) -> float:
-        return self._seen[1]
+        return self._residuals_and_noise[1]
 
     def _level_std(self, n: int) -> float:
         v, s = self.offline.level**2, self.noise**2
         return float(np.sqrt(v * s / (n * v + s)))
 
     def trend(self, X: Array) -> Normal:
-        """g + E[u], with the spread of u."""
+        """g + E[u], with the standard deviation of u."""
         X = np.asarray(X, dtype=np.float64)
-        mean = self.offline.mean(X) + self._level(*self._seen)
+        mean = self.offline.mean(X) + self._level(*self._residuals_and_noise)
         return Normal(mean, np.full(len(X), self._level_std(len(self.rest))))
 
     def trend_slopes(self, X: Array) -> Slopes:
-        """`trend`, and its secants: a staircase has no slope of its own."""
+        """`trend` and its secants, because the gradient of a piecewise constant model is 0."""
         X, space = np.asarray(X, dtype=np.float64), self.offline.columns.space
         d_mean = np.zeros(X.shape)
         for j in np.flatnonzero(space.options == 0):
@@ -241,18 +242,19 @@ class _TransferCost:
         return self.trend(X), d_mean, np.zeros(X.shape)
 
     def log_at(self, X: Array) -> Normal:
-        return billed(self.trend(X), self.noise)
+        return with_noise(self.trend(X), self.noise)
 
     def slopes(self, X: Array) -> Slopes:
-        return billed_slopes(self.trend_slopes(X), self.noise)
+        return with_noise_slopes(self.trend_slopes(X), self.noise)
 
     def _without(self) -> Array:
-        """(n,) E[u] where each bill is left out."""
-        rest, noise = self._seen
+        """(n,) E[u] if the cost of each row is left out."""
+        rest, noise = self._residuals_and_noise
         return np.array([self._level(np.delete(rest, i), noise) for i in range(len(rest))])
 
     def moved(self) -> Array:
-        return np.tile(self._without() - self._level(*self._seen), (len(self.rest), 1))
+        level = self._level(*self._residuals_and_noise)
+        return np.tile(self._without() - level, (len(self.rest), 1))
 
     def left_out(self) -> Normal:
         n = len(self.rest)
@@ -271,18 +273,18 @@ class _TransferCost:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Learn ln c from what earlier tasks cost, and its level from this one's bills.
+    """Learn ln c from the costs of earlier tasks, and its level from the costs of this task.
 
     `Transfer(rows, here={"rows": 5000, "kind": "regression"}, related=["kind"], task="dataset")`
 
     Attributes:
-        table: earlier evaluations, a list of dicts or a data frame: the parameters (or
-            `param_<name>`, as in a study's dataframe), the cost, the meta-features; a `state` of
-            "killed" marks a lower bound.
-        here: the meta-features of this task, by name of their columns.
-        related: names of columns: only rows that have in them what is `here` are used.
-        cost: name of the column of costs.
-        task: name of the column that tells the earlier tasks apart; None: there was one.
+        table: earlier evaluations, a list of dicts or a data frame. Its columns are the parameters
+            (or `param_<name>`, as in a study's dataframe), the cost and the meta-features. A
+            `state` of "killed" marks a lower bound.
+        here: the meta-features of this task, {column: value}.
+        related: columns in which a row must equal `here` to be used.
+        cost: the column of costs.
+        task: the column that identifies the earlier task; None if there was only one.
         regressor: any scikit-learn regressor, such as `GradientBoostingRegressor()`; None: linear.
     """
 
@@ -300,28 +302,28 @@ class Transfer:
         rows = [{name: plain(cell) for name, cell in row.items()} for row in records_of(self.table)]
         if self.regressor is not None and not hasattr(self.regressor, "predict"):
             raise InvalidInput(
-                f"regressor={self.regressor!r}: expected one that is made, with fit and predict, "
-                "such as GradientBoostingRegressor() of scikit-learn."
+                f"regressor={self.regressor!r}: expected an instance with fit and predict, such as "
+                "GradientBoostingRegressor() of scikit-learn."
             )
         needed = [self.cost, *self.here, *self.related, *([] if self.task is None else [self.task])]
-        there = {name for row in rows for name in row}
-        if missing := [name for name in needed if name not in there]:
+        columns = {name for row in rows for name in row}
+        if missing := [name for name in needed if name not in columns]:
             raise InvalidInput(
-                f"The transfer table has no column {missing[0]!r}; it has {sorted(there)}. Name "
-                "the columns with cost=, here=, related= and task=."
+                f"The transfer table has no column {missing[0]!r}; it has {sorted(columns)}. Name "
+                "its columns in cost=, here=, related= and task=."
             )
-        if unsaid := [name for name in self.related if name not in self.here]:
+        if absent := [name for name in self.related if name not in self.here]:
             raise InvalidInput(
-                f"related={list(self.related)} asks for rows with the {unsaid[0]!r} of this task: "
-                f"say it in here={{{unsaid[0]!r}: ...}}."
+                f"related={list(self.related)} needs the {absent[0]!r} of this task. Add it to "
+                f"here={{{absent[0]!r}: ...}}."
             )
-        kept = [row for row in rows if self._is_used(row)]
-        if not kept:
+        used = [row for row in rows if self._is_used(row)]
+        if not used:
             raise InvalidInput(
                 f"No row of the transfer table has a cost and the {list(self.related)} of this "
-                "task. Name fewer columns in related=, or leave it out to use every row."
+                "task. Name fewer columns in related=, or omit it to use every row."
             )
-        object.__setattr__(self, "table", tuple(kept))
+        object.__setattr__(self, "table", tuple(used))
         object.__setattr__(self, "here", dict(self.here))
         object.__setattr__(self, "related", tuple(self.related))
 
@@ -337,19 +339,19 @@ class Transfer:
         if absent := [name for name in self.here if is_absent(row.get(name))]:
             raise InvalidInput(
                 f"The transfer table has no {absent[0]!r} in {dict(row)}. Leave that row out, or "
-                "do not name it in here=."
+                "remove that name from here=."
             )
         return True
 
     def fit(self, evidence: Evidence) -> _TransferCost:
-        """A model of ln c, also before the first bill."""
+        """A model of ln c, even before the first cost of this task."""
         offline = self._offline(evidence.space)
         X = evidence.X.reshape(-1, evidence.space.d)
         rest = evidence.log_cost() - (offline.mean(X) if len(X) else np.zeros(0))
         return _TransferCost(offline, X, rest, evidence.at_least)
 
     def _offline(self, space: Space) -> _Offline:
-        """The regression, learnt once for a space."""
+        """The regression, fitted once per space."""
         known = self._learnt.get(id(space))
         if known is None or known[0] is not space:
             self._learnt[id(space)] = known = (space, self._learn(space))
@@ -365,7 +367,7 @@ class Transfer:
         if not names:
             raise InvalidInput(
                 f"The transfer table has none of the parameters {list(space.names)}; it has "
-                f"{sorted({name for row in rows for name in row})}. Rename its columns."
+                f"{sorted({name for row in rows for name in row})}. Rename its columns to match."
             )
         lacking = [name for name in space.names if name not in names]
         because = f"the transfer table lacks {', '.join(lacking)}" if lacking else ""
@@ -386,13 +388,13 @@ class Transfer:
     def _regression(self, F: Array, t: Array, at_least: NDArray[np.bool_]) -> Any:
         if self.regressor is None:
             return _plane(F, t, at_least)
-        exact = ~at_least if (~at_least).any() else slice(None)  # it knows of no bounds
+        exact = ~at_least if (~at_least).any() else slice(None)  # it cannot use lower bounds
         return copy.deepcopy(self.regressor).fit(F[exact], t[exact])
 
     def _spread(
         self, F: Array, t: Array, at_least: NDArray[np.bool_], tasks: Sequence[Any]
     ) -> tuple[float, float]:
-        """Standard deviations of u and of e, of residuals where the task itself was left out."""
+        """Standard deviations of u and e, from residuals of cross-validation over tasks."""
         order = {task: i for i, task in enumerate(dict.fromkeys(tasks))}
         group = np.array([order[task] for task in tasks])
         several = len(order) > 1

@@ -1,4 +1,4 @@
-"""The studies of a database, live in a browser; needs the extra `dashboard`."""
+"""The live dashboard: the studies of a database in a browser; needs the extra `dashboard`."""
 
 from farthing.dashboard.serve import serve
 

@@ -1,4 +1,4 @@
-"""The application: addresses to pages, parts, events and changes."""
+"""The web application: routes for pages, parts of pages, events and changes."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from farthing.study import Study
 from farthing.view.figures import front_figure
 from farthing.view.html import Html, element
 from farthing.view.report.page import STYLE
-from farthing.view.report.parts import or_why
+from farthing.view.report.parts import figure_or_reason
 from farthing.view.result import explanation
 
 __all__ = ["make_app"]
 
-EVERY = 0.5  # seconds between looks whether it is time to end
-STILL_HERE = 10.0  # seconds after which a silent connection says that it lives
-MOST_SENT = 20_000  # bytes
+EVERY = 0.5  # seconds between two checks whether the server is closing
+KEEP_ALIVE = 10.0  # seconds without a change after which a comment keeps the connection open
+MAX_FORM = 20_000  # bytes
 SCRIPT = files("farthing.dashboard").joinpath("live.js").read_text("utf-8")
 
-# What may be done to a study, by the name of the button.
+# The changes to a study, by the name of the button.
 STOPPED = "a stop was requested in the dashboard"
 CHANGES: dict[str, Callable[[Study, Mapping[str, str]], object]] = {
     "stop": lambda study, _: study.request_stop(STOPPED),
@@ -52,7 +52,7 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
 
     Args:
         shown: the address of the database, without passwords.
-        changes: whether studies may be stopped, and given another budget.
+        changes: whether users may stop studies and change their budgets.
     """
 
     async def home(request: Request) -> Response:
@@ -70,20 +70,20 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
             return HTMLResponse(await _list(watcher))
         seen = await _seen(watcher, _name(request))
         if seen.facts is None:
-            return HTMLResponse(element("p", seen.trouble, class_="empty"))
+            return HTMLResponse(element("p", seen.error, class_="empty"))
         return HTMLResponse(await _part(watcher, seen, which, request))
 
     async def events(request: Request) -> Response:
-        # A proxy that collects what is sent would keep it from the page.
-        quick = {"x-accel-buffering": "no"}
+        # A proxy must not buffer events: the page would get them late.
+        headers = {"x-accel-buffering": "no"}
         stream = _events(watcher, request.query_params.get("name", ""))
-        return StreamingResponse(stream, media_type="text/event-stream", headers=quick)
+        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
     async def change(request: Request) -> Response:
         form = await _form(request)
         name, action = _name(request), form.get("action", "")
         if action not in CHANGES:
-            raise InvalidInput(f"There is no change {action!r}: {', '.join(CHANGES)}.")
+            raise InvalidInput(f"Unknown action {action!r}; expected one of {', '.join(CHANGES)}.")
         await watcher.change(name, lambda study: CHANGES[action](study, form))
         return RedirectResponse(pages.address("/study", name=name), status_code=303)
 
@@ -123,26 +123,26 @@ def _name(request: Request) -> str:
 
 
 def _number(request: Request) -> int:
-    told = request.query_params.get("number", "")
-    if not told.isdecimal() or len(told) > 9:
-        raise InvalidInput("Say which trial: number=12.")
-    return int(told)
+    number = request.query_params.get("number", "")
+    if not number.isdecimal() or len(number) > 9:
+        raise InvalidInput("The address needs the number of a trial, such as number=12.")
+    return int(number)
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """What a form of ours sends."""
+    """Read the fields of a form."""
     body = b""
     async for piece in request.stream():
         body += piece
-        if len(body) > MOST_SENT:
-            raise InvalidInput("That is more than a form of this dashboard sends.")
+        if len(body) > MAX_FORM:
+            raise InvalidInput(f"The request is too long; a form has at most {MAX_FORM:,} bytes.")
     return dict(parse_qsl(body.decode("utf-8", "replace")))
 
 
 async def _seen(watcher: Watcher, name: str) -> Snapshot:
-    """As it was seen a moment ago where somebody listens, else as it is."""
+    """The latest snapshot if a page is listening, because then it is fresh; else a new one."""
     seen = watcher.seen(name)
-    fresh = seen.listeners and (seen.facts is not None or seen.trouble)
+    fresh = seen.listeners and (seen.facts is not None or seen.error)
     return seen if fresh else await watcher.look(name)
 
 
@@ -154,7 +154,7 @@ async def _list(watcher: Watcher) -> Html:
         except FarthingError as error:
             rows.append(pages.list_row(name, None, str(error)))
         else:
-            rows.append(pages.list_row(name, seen.facts, seen.trouble))
+            rows.append(pages.list_row(name, seen.facts, seen.error))
     return pages.list_table(rows)
 
 
@@ -169,7 +169,9 @@ async def _part(watcher: Watcher, seen: Snapshot, which: str, request: Request) 
         return pages.study_part(name, which, settings, state, query)
     number = _number(request)
     if number >= len(state.history):
-        raise InvalidInput(f"There is no trial {number} in this study.")
+        raise InvalidInput(
+            f"There is no trial {number} in this study; it has {len(state.history)} trials."
+        )
     if which == "log":
         printed = await watcher.printed(name, number)
         return pages.log_part(settings, state, state.history[number], printed)
@@ -177,21 +179,21 @@ async def _part(watcher: Watcher, seen: Snapshot, which: str, request: Request) 
         return pages.trial_part(state.history[number])
 
     def explain() -> Html:
-        why = "Improvement against cost"
-        figure = or_why("pareto", why, front_figure, settings, state, number)
+        title = "Expected improvement against cost"
+        figure = figure_or_reason("pareto", title, front_figure, settings, state, number)
         return pages.explanation_part(explanation(settings, state, number), figure)
 
     return await watcher.explain(explain)
 
 
 async def _events(watcher: Watcher, name: str) -> AsyncIterator[str]:
-    """The stamp of a study whenever it is another, and a sign of life in between."""
+    """Send the stamp of a study after each change, and keep-alive comments in between."""
     async with watcher.listening(name) as seen:
-        told: dict[str, Any] | None = None
+        sent: dict[str, Any] | None = None
         last = time.monotonic()
         while not watcher.closing:
             now = seen.stamp()
-            if now != told or time.monotonic() - last > STILL_HERE:
-                yield ": still here\n\n" if now == told else f"data: {json.dumps(now)}\n\n"
-                told, last = now, time.monotonic()
+            if now != sent or time.monotonic() - last > KEEP_ALIVE:
+                yield ": keep-alive\n\n" if now == sent else f"data: {json.dumps(now)}\n\n"
+                sent, last = now, time.monotonic()
             await watcher.wait(EVERY)

@@ -1,9 +1,13 @@
-"""Who may look: a door around the whole application.
+"""Access control around the whole application.
 
-A page on this machine is within reach of every site that a browser visits. So the name in `Host`
-must be ours (a foreign name may have been made to point here), an `Origin` must be this page, the
-reader must have been given the token that was printed, which becomes a cookie, and nothing changes
-unless that was allowed. What is sent says that it may not be framed, nor fetch from elsewhere.
+Every site that a browser visits can send requests to a server on this machine. So the guard checks:
+
+- `Host` is our own (DNS rebinding can make another name point here).
+- `Origin`, if there is one, is our own page.
+- The browser has opened the printed address. Its token is exchanged for a cookie.
+- A request changes nothing, unless changes were allowed.
+
+The headers of every answer forbid framing, and loading anything from another site.
 """
 
 from __future__ import annotations
@@ -35,18 +39,18 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-LOOKING = ("GET", "HEAD")
+READING = ("GET", "HEAD")
 
 
 @dataclass(frozen=True)
 class Guard:
-    """An application that only those reach who may.
+    """Passes permitted requests on to an application.
 
     Attributes:
-        hosts: what `Host` may be, such as "127.0.0.1:8080".
-        token: what the address that is printed ends in.
-        changes: whether anything but looking is allowed.
-        session: what the cookie holds; the token itself is not kept in the browser.
+        hosts: the permitted values of `Host`, such as "127.0.0.1:8080".
+        token: the token at the end of the printed address.
+        changes: whether requests may change something.
+        session: the value of the cookie; the browser does not keep the token itself.
     """
 
     app: App
@@ -57,11 +61,11 @@ class Guard:
 
     @property
     def cookie(self) -> str:
-        """Its name: dashboards on other ports have their own."""
+        """The name of the cookie; it contains the port, so that dashboards do not collide."""
         return f"farthing-{min(self.hosts).rpartition(':')[2]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or say why not."""
+        """Pass a request on, or refuse it with a reason."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -69,30 +73,31 @@ class Guard:
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if why := self._foreign(headers):
-            await _say(send, 403, why)
+        if reason := self._wrong_origin(headers):
+            await _answer(send, 403, reason)
         elif any(name == "token" for name, _ in query):
-            await self._enter(scope, query, send)
-        elif not self._known(headers):
-            await _say(send, 403, "Open the address that `farthing dashboard` printed: its token.")
-        elif scope["method"] not in LOOKING and not self.changes:
-            why = "This dashboard only looks. Start it with --allow-changes to change a study."
-            await _say(send, 403, why)
-        elif scope["method"] not in LOOKING and "origin" not in headers:
-            await _say(send, 403, "A change has to say which page it comes from (Origin).")
+            await self._log_in(scope, query, send)
+        elif not self._has_session(headers):
+            reason = "Open the address that `farthing dashboard` printed; it contains the token."
+            await _answer(send, 403, reason)
+        elif scope["method"] not in READING and not self.changes:
+            reason = "This dashboard is read-only. Start it with --allow-changes to change a study."
+            await _answer(send, 403, reason)
+        elif scope["method"] not in READING and "origin" not in headers:
+            await _answer(send, 403, "A request that changes a study needs an Origin header.")
         else:
             await self.app(scope, receive, _with_headers(send))
 
-    def _foreign(self, headers: Mapping[str, str]) -> str | None:
-        """Why a request does not come from our own page."""
+    def _wrong_origin(self, headers: Mapping[str, str]) -> str | None:
+        """Why a request does not come from our own page; None: it does."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self.hosts:
-            return "This is not the host that the dashboard was started for."
+            return "This is not the host of the dashboard. Open the address that was printed."
         if origin is not None and origin != f"http://{host}":
             return "The request comes from another page."
         return None
 
-    def _known(self, headers: Mapping[str, str]) -> bool:
+    def _has_session(self, headers: Mapping[str, str]) -> bool:
         try:
             cookies = SimpleCookie(headers.get("cookie", ""))
         except CookieError:
@@ -100,17 +105,17 @@ class Guard:
         given = cookies[self.cookie].value if self.cookie in cookies else ""
         return hmac.compare_digest(given.encode(), self.session.encode())
 
-    async def _enter(self, scope: Scope, query: list[tuple[str, str]], send: Send) -> None:
-        """The token becomes a cookie, and leaves the address."""
+    async def _log_in(self, scope: Scope, query: list[tuple[str, str]], send: Send) -> None:
+        """Exchange the token for a cookie, and redirect to the address without the token."""
         given = next(value for name, value in query if name == "token")
         if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
-            await _say(send, 403, "The token is wrong. Open the address that was printed.")
+            await _answer(send, 403, "The token is wrong. Open the address that was printed.")
             return
         rest = urlencode([(name, value) for name, value in query if name != "token"])
         where = quote(scope["path"].encode("utf-8", "replace")) + (f"?{rest}" if rest else "")
         cookie = f"{self.cookie}={self.session}; HttpOnly; SameSite=Lax; Path=/"
-        location = f"/{where.lstrip('/')}"  # never another host
-        await _say(send, 303, "", {"location": location, "set-cookie": cookie})
+        location = f"/{where.lstrip('/')}"  # one slash only: the redirect must stay on this host
+        await _answer(send, 303, "", {"location": location, "set-cookie": cookie})
 
 
 def _with_headers(send: Send) -> Send:
@@ -124,10 +129,12 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-async def _say(send: Send, status: int, text: str, more: Mapping[str, str] | None = None) -> None:
+async def _answer(
+    send: Send, status: int, text: str, more: Mapping[str, str] | None = None
+) -> None:
     body = text.encode()
     headers = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body))}
     fields = {**HEADERS, **headers, **(more or {})}
-    listed = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in fields.items()]
-    await send({"type": "http.response.start", "status": status, "headers": listed})
+    encoded = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in fields.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
     await send({"type": "http.response.body", "body": body})

@@ -1,11 +1,12 @@
-// Asks for the parts of a page again when its study has changed. All markup comes escaped from the
-// server; nothing here makes markup of data.
+// Loads the parts of a page again when its study has changed. The server escapes all markup; this
+// script never turns data into markup.
 "use strict";
 
-const about = document.body.dataset.query; // the study, and the trial, that the page is about
+const about = document.body.dataset.query; // query with the study, and the trial, of this page
 const MODELS = ["models"];
-const SLOW_LIST = 2000; // ms between looks at what no event tells of
-const REST = 700; // ms between two refreshes of a part
+const POLL = 2000; // ms between two updates of parts that have no events
+const PAUSE = 700; // ms between two refreshes of a part
+const NO_ANSWER = "The dashboard does not answer. Check that farthing dashboard is still running.";
 const queries = {};
 const busy = {};
 
@@ -20,11 +21,11 @@ async function refresh(part) {
   try {
     const answer = await fetch(`/part?${query}`);
     const text = await answer.text();
-    if (answer.ok) show(place, text); else say(place, text);
+    if (answer.ok) show(place, text); else showMessage(place, text);
   } catch (error) {
-    trouble("The dashboard does not answer. Is it still running?");
+    showError(NO_ANSWER);
   }
-  await new Promise((done) => setTimeout(done, REST));
+  await new Promise((done) => setTimeout(done, PAUSE));
   const again = busy[part] === "again";
   busy[part] = "";
   if (again) refresh(part);
@@ -40,15 +41,15 @@ function show(place, text) {
   }
 }
 
-function say(place, text) {
+function showMessage(place, text) {
   const line = document.createElement("p");
   line.className = "empty";
   line.textContent = text;
   place.replaceChildren(line);
 }
 
-function trouble(text) {
-  const place = document.getElementById("trouble");
+function showError(text) {
+  const place = document.getElementById("error-banner");
   place.textContent = text;
   place.hidden = !text;
 }
@@ -77,21 +78,21 @@ document.addEventListener("click", (event) => {
 });
 
 refreshAll(() => true);
-// What a trial prints goes to a file, of which the database does not hear.
-if (document.querySelector('[data-part="log"]')) setInterval(() => refresh("log"), SLOW_LIST);
+// The output of a trial is in a file, so no event of the database announces it.
+if (document.querySelector('[data-part="log"]')) setInterval(() => refresh("log"), POLL);
 if (about === undefined) {
-  setInterval(() => refreshAll(() => true), SLOW_LIST);
+  setInterval(() => refreshAll(() => true), POLL);
 } else {
   let seen = {};
   const events = new EventSource(`/events?${about}`);
   events.onmessage = (event) => {
     const now = JSON.parse(event.data);
-    trouble(now.trouble);
+    showError(now.error);
     if (now.version !== seen.version) {
       refreshAll((part) => !MODELS.includes(part) && part !== "settings" && part !== "explanation");
     }
     if (now.drawn !== seen.drawn) refreshAll((part) => MODELS.includes(part));
     seen = now;
   };
-  events.onerror = () => trouble("The dashboard does not answer. Is it still running?");
+  events.onerror = () => showError(NO_ANSWER);
 }

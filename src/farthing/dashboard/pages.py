@@ -1,4 +1,4 @@
-"""The pages of the dashboard, and their parts, which are asked for again when something changed."""
+"""The pages of the dashboard, and their parts, which a page loads again after a change."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from farthing.view.formatting import amounts, counted, spent
 from farthing.view.html import Html, element, joined, texts
 from farthing.view.plots import svg
 from farthing.view.primitives import Figure, visible
-from farthing.view.report import explained, standing
+from farthing.view.report import explained, status_sentence
 from farthing.view.report.parts import (
     best_part,
     gallery,
     ledger_table,
-    made_with,
     quick_figures,
+    settings_tables,
     table,
     trials_table,
 )
@@ -41,14 +41,15 @@ __all__ = [
     "trial_part",
 ]
 
-ROWS = 100  # of trials in a page
+ROWS = 100  # trials per page
 PARTS = ("head", "best", "ledger", "quick", "models", "trials", "settings")
+FITTING = "The models are being fitted …"
 STATES = ("done", "failed", "killed", "lost", "running")
-PROGRESS = 50  # lines shown, the last ones
+MAX_REPORTS = 50  # progress reports shown: the latest
 
 
 def address(path: str, **query: object) -> str:
-    """Of a page: names may hold anything."""
+    """The address of a page; the query is encoded, so names may contain any character."""
     return f"{path}?{urlencode({key: str(value) for key, value in query.items()})}"
 
 
@@ -62,97 +63,101 @@ def _document(title: str, *body: Html, **about: object) -> str:
         element("link", rel="stylesheet", href="/static/style.css"),
         element("script", src="/static/live.js", defer=True),
     )
-    # Encoded, so that whatever is in a name arrives as it is.
+    # The query is encoded, so names may contain any character.
     query = urlencode({key: str(value) for key, value in about.items()}) if about else None
-    trouble = element("p", id="trouble", class_="trouble", hidden=True)
+    banner = element("p", id="error-banner", class_="error-banner", hidden=True)
     whole = element(
         "html",
         head,
-        element("body", svg.hatches(), element("main", trouble, *body), data_query=query),
+        element("body", svg.hatches(), element("main", banner, *body), data_query=query),
         lang="en",
     )
     return f"<!doctype html>\n{whole}\n"
 
 
-def _part(name: str, said: str = "Loading …") -> Html:
-    """A place that is filled when its part has come."""
-    return element("section", element("p", said, class_="empty"), data_part=name)
+def _part(name: str, placeholder: str = "Loading …") -> Html:
+    """A placeholder that the script replaces with its part."""
+    return element("section", element("p", placeholder, class_="empty"), data_part=name)
 
 
 # ── the list of studies ────────────────────────────────────────────────────────────────────────
 
 
 def list_page(database: str) -> str:
-    """All studies of a database."""
+    """The page with all studies of a database."""
     return _document("Studies", element("h1", "Studies"), element("p", database), _part("list"))
 
 
 def list_table(rows: list[list[str | Html]]) -> Html:
-    """A line for each study."""
+    """A table with one row per study."""
     if not rows:
-        return element("p", "There is no study in this database yet.", class_="empty")
-    return table(["study", "", "trials", "best", "spent"], rows)
+        return element("p", "There are no studies in this database yet.", class_="empty")
+    return table(["study", "status", "trials", "best", "spent"], rows)
 
 
-def list_row(name: str, facts: tuple[Settings, State] | None, trouble: str) -> list[str | Html]:
-    """One of them."""
+def list_row(name: str, facts: tuple[Settings, State] | None, error: str) -> list[str | Html]:
+    """The row of one study."""
     link = element("a", visible(name, 120), href=address("/study", name=name))
     if facts is None:
-        return [link, visible(trouble, 300), "", "", ""]
+        return [link, visible(error, 300), "", "", ""]
     settings, state = facts
     best = best_trial(settings, state.history)
     value = "" if best is None else f"{best.value:.6g}"
-    where = standing(settings, state, suggestion=False)
-    return [link, visible(where, 300), counted(state.history), value, spent(state.ledger)]
+    status = status_sentence(settings, state, suggestion=False)
+    return [link, visible(status, 300), counted(state.history), value, spent(state.ledger)]
 
 
 # ── a study ────────────────────────────────────────────────────────────────────────────────────
 
 
 def study_page(name: str, *, changes: bool) -> str:
-    """The frame of a study's page; its parts come when they are ready."""
+    """The page of a study, without its parts; the script loads them."""
     return _document(
         name,
         element("nav", element("a", "all studies", href="/")),
         element("h1", visible(name, 300)),
         _part("head"),
         _change_forms(name) if changes else Html(""),
-        element("h2", "The best"),
+        element("h2", "Best configuration"),
         _part("best"),
-        element("h2", "The money"),
+        element("h2", "Budget"),
         _part("ledger"),
         element("h2", "Figures"),
         _part("quick"),
-        element("h2", "What the models say"),
-        _part("models", "The models are being fitted …"),
+        element("h2", "Figures from the models"),
+        _part("models", FITTING),
         element("h2", "Trials"),
         _part("trials"),
-        element("h2", "Made with"),
+        element("h2", "Settings"),
         _part("settings"),
         name=name,
     )
 
 
 def _change_forms(name: str) -> Html:
-    """Two forms: Enter in the second must not press a button of the first."""
+    """Two forms, so that Enter in the second does not press a button of the first."""
     send = {"method": "post", "action": address("/change", name=name), "class_": "changes"}
-    stops = (("Stop", "stop", "What runs is let finish."),
-             ("Stop now", "stop now", "What runs is killed."))  # fmt: skip
+    stops = (
+        ("Stop", "stop", "Running trials finish first."),
+        ("Stop now", "stop now", "Running trials are killed."),
+    )
     stop = element("form", *(_button(*each) for each in stops), **send)
-    told = element("input", name="budget", placeholder="+10m", aria_label="budget", size=8,
+    budget = element("input", name="budget", placeholder="+10m", aria_label="budget", size=8,
                    required=True)  # fmt: skip
-    change = _button("Change budget", "budget", "All that may be spent, or +10m.")
-    return joined(stop, element("form", told, change, **send))
+    change = _button(
+        "Change budget", "budget", "The new total budget, or an increase such as +10m."
+    )
+    return joined(stop, element("form", budget, change, **send))
 
 
-def _button(said: str, action: str, title: str) -> Html:
-    return element("button", said, name="action", value=action, title=title)
+def _button(label: str, action: str, title: str) -> Html:
+    return element("button", label, name="action", value=action, title=title)
 
 
 def study_part(
     name: str, part: str, settings: Settings, state: State, query: Mapping[str, str]
 ) -> Html:
-    """A part of a study's page that takes no model."""
+    """A part of the page of a study that needs no model."""
 
     def link(number: int) -> str:
         return address("/trial", name=name, number=number)
@@ -169,7 +174,7 @@ def study_part(
         case "trials":
             return _trials(settings, state, query, link)
         case _:
-            return made_with(settings)
+            return settings_tables(settings)
 
 
 def _head(settings: Settings, state: State) -> Html:
@@ -182,25 +187,26 @@ def _head(settings: Settings, state: State) -> Html:
         for trial in state.history.running[:20]
     ]
     return joined(
-        element("p", standing(settings, state, suggestion=False), class_="standing"),
+        element("p", status_sentence(settings, state, suggestion=False), class_="status"),
         element("p", f"{len(state.history):,} trials: {counted(state.history) or 'none yet'}. "
-                f"To {settings.direction}. {spent(state.ledger) or 'Nothing'} spent."),
+                f"Direction: {settings.direction}. {spent(state.ledger) or 'Nothing'} spent."),
         element("ul", *running) if running else None,
     )  # fmt: skip
 
 
 def figures_part(figures: list[Figure], *, behind: int | None) -> Html:
-    """What the models say; `behind`: so many changes ago."""
+    """The figures from the models; `behind` is the number of changes since they were made."""
     if not figures:
-        return element("p", "The models are being fitted …", class_="empty")
-    said = f"As it was {behind} changes ago; it is being worked out again." if behind else None
-    return joined(element("p", said, class_="empty") if said else None, gallery(figures))
+        return element("p", FITTING, class_="empty")
+    changes = "1 change" if behind == 1 else f"{behind} changes"
+    note = f"These figures are {changes} old. New ones are being computed." if behind else None
+    return joined(element("p", note, class_="empty") if note else None, gallery(figures))
 
 
 def _trials(settings: Settings, state: State, query: Mapping[str, str], link: Any) -> Html:
-    """A page of trials: the last first, or the best."""
-    wanted, order = query.get("state", ""), query.get("order", "last")
-    found = [t for t in state.history if not wanted or t.state == wanted]
+    """One page of the table of trials, the latest or the best first."""
+    state_filter, order = query.get("state", ""), query.get("order", "last")
+    found = [t for t in state.history if not state_filter or t.state == state_filter]
     if order == "best":
         found = [t for t in found if t.value is not None]
         found.sort(key=lambda t: settings.sign * (t.value or 0.0))
@@ -210,19 +216,22 @@ def _trials(settings: Settings, state: State, query: Mapping[str, str], link: An
     page = min(int(query["page"]) if query.get("page", "").isdecimal() else 1, pages)
     page = max(page, 1)
 
-    def go(said: str, **to: object) -> Html:
-        new = {"state": wanted, "order": order, "page": 1, **to}
-        same = new == {"state": wanted, "order": order, "page": page}
-        return element("strong", said) if same else element("a", said, href=address("", **new))
+    def link_to(label: str, **query: object) -> Html:
+        new = {"state": state_filter, "order": order, "page": 1, **query}
+        is_current = new == {"state": state_filter, "order": order, "page": page}
+        return (
+            element("strong", label) if is_current else element("a", label, href=address("", **new))
+        )
 
-    choices = [go("all", state=""), *(go(state_, state=state_) for state_ in STATES)]
-    orders = [go("last first", order="last"), go("best first", order="best")]
-    turns = [go("newer", page=page - 1) if page > 1 else None,
-             f"page {page} of {pages}",
-             go("older", page=page + 1) if page < pages else None]  # fmt: skip
-    bar = element("p", joined(*choices, "·", *orders, "·", *turns, by=" "), class_="bar")
+    filters = [link_to("all", state=""), *(link_to(kind, state=kind) for kind in STATES)]
+    orders = [link_to("latest first", order="last"), link_to("best first", order="best")]
+    before, after = ("previous", "next") if order == "best" else ("newer", "older")
+    paging = [link_to(before, page=page - 1) if page > 1 else None,
+              f"page {page} of {pages}",
+              link_to(after, page=page + 1) if page < pages else None]  # fmt: skip
+    bar = element("p", joined(*filters, "·", *orders, "·", *paging, by=" "), class_="bar")
     shown = found[(page - 1) * ROWS : page * ROWS]
-    none = element("p", "None yet.", class_="empty")
+    none = element("p", "There are no such trials yet.", class_="empty")
     return joined(bar, trials_table(shown, link) if shown else none)
 
 
@@ -230,15 +239,15 @@ def _trials(settings: Settings, state: State, query: Mapping[str, str], link: An
 
 
 def trial_page(name: str, number: int) -> str:
-    """The frame of a trial's page."""
+    """The page of a trial, without its parts; the script loads them."""
     return _document(
         f"trial {number}",
         element("nav", element("a", visible(name, 120), href=address("/study", name=name))),
         element("h1", f"Trial {number}"),
         _part("trial"),
-        element("h2", "Why it was chosen"),
-        _part("explanation", "Worked out again from the trials before it …"),
-        element("h2", "What it reported"),
+        element("h2", "Why it was suggested"),
+        _part("explanation", "The models are being fitted to the earlier trials …"),
+        element("h2", "Reports and output"),
         _part("log"),
         name=name,
         number=number,
@@ -246,16 +255,21 @@ def trial_page(name: str, number: int) -> str:
 
 
 def trial_part(trial: Trial) -> Html:
-    """What is stored of a trial."""
+    """The stored facts about a trial."""
     run = trial.run
-    times = {"thought": run.suggest_s, "queued": run.queue_s, "ran": run.run_s, "CPU": run.cpu_s}
+    times = {
+        "suggestion": run.suggest_s,
+        "queue": run.queue_s,
+        "run": run.run_s,
+        "CPU": run.cpu_s,
+    }
     rows: list[list[str | Html]] = [
         ["state", element("span", trial.state, class_=f"state {trial.state}")],
         ["value", "" if trial.value is None else f"{trial.value:.6g}"],
-        ["cost", amounts(trial.cost) + (" at least" if trial.state == "killed" else "")],
-        ["expected to cost", amounts(trial.predicted)],
+        ["cost", ("at least " if trial.state == "killed" else "") + amounts(trial.cost)],
+        ["expected cost", amounts(trial.predicted)],
         ["worker", visible(run.worker or "") + (f", slot {visible(run.slot)}" if run.slot else "")],
-        ["took", ", ".join(f"{word} {s:.3g} s" for word, s in times.items() if s is not None)],
+        ["time", ", ".join(f"{word} {s:.3g} s" for word, s in times.items() if s is not None)],
     ]
     params: list[list[str | Html]] = [[visible(n, 80), visible(v)] for n, v in trial.params.items()]
     metrics: list[list[str | Html]] = [[visible(n, 80), visible(v)] for n, v in run.metrics.items()]
@@ -267,32 +281,40 @@ def trial_part(trial: Trial) -> Html:
 
 
 def explanation_part(facts: Mapping[str, Any], figure: Figure) -> Html:
-    """Its place on the front, what it was expected to buy and to cost, and what it did."""
+    """Why a trial was suggested, what was expected of it and its result, with the Pareto front."""
     short = {visible(n, 40): visible(v, 60) for n, v in facts["params"].items()}
     error = visible(facts["error"] or "", 500) or None
     words = explained({**facts, "params": short, "error": error})
     rows: list[list[str | Html]] = [
-        [name, visible(said if isinstance(said, str) else " / ".join(map(str, said)), 1000)]
-        for name, said in words.items()
+        [name, visible(entry if isinstance(entry, str) else " / ".join(map(str, entry)), 1000)]
+        for name, entry in words.items()
     ]
     return joined(table(["", ""], rows), gallery([figure]))
 
 
 def log_part(settings: Settings, state: State, trial: Trial, printed: str) -> Html:
-    """Its progress, its error, and what it printed: the file, or the last lines in its row."""
+    """The progress reports, the error and the output of a trial.
+
+    The output comes from the log file, or else from the last lines in the database.
+    """
     printed = printed or trial.run.tail or ""
     lines = [
         ", ".join(f"{visible(k, 40)}={visible(v, 80)}" for k, v in line.items())
-        for line in trial.run.reports[-PROGRESS:]
+        for line in trial.run.reports[-MAX_REPORTS:]
     ]
     curve = next((c for c in learning_of(settings, state, None) if c.number == trial.number), None)
-    latest = f"{len(trial.run.reports)} lines of progress" if trial.run.reports else ""
+    count = len(trial.run.reports)
+    latest = f"{count} progress report{'s' * (count > 1)}" if count else ""
     if curve is not None:
         latest += f"; the last value is {curve.y[-1]:.6g} at step {curve.x[-1]:g}"
     return joined(
-        element("p", latest or "It has reported nothing.", class_=None if latest else "empty"),
+        element(
+            "p",
+            latest or "This trial has reported no progress.",
+            class_=None if latest else "empty",
+        ),
         element("pre", texts("\n".join(lines), 20_000)) if lines else None,
         element("pre", texts(trial.error, 20_000), class_="error") if trial.error else None,
-        element("h3", "What it printed") if printed else None,
+        element("h3", "Output") if printed else None,
         element("pre", texts(printed, 20_000), class_="printed") if printed else None,
     )

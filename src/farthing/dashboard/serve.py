@@ -1,4 +1,4 @@
-"""The server: a socket on this machine only, a token, and the address to open."""
+"""Starts the server, on the loopback interface only, and creates the token."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from farthing.storage import Database
 __all__ = ["serve"]
 
 LOOPBACK = "127.0.0.1"
-PATIENCE = 3  # seconds that open pages are given when it ends
+GRACE = 3  # seconds for open connections when the server stops
 
 
 def serve(url: str, *, port: int, changes: bool, ready: Callable[[str], None]) -> None:
-    """Show the studies of a database until interrupted.
+    """Serve the dashboard of a database until interrupted.
 
     Args:
-        port: 0: one that is free.
+        url: the address of the database.
+        port: the port; 0: any free port.
+        changes: whether users may stop studies and change their budgets.
         ready: called with the address to open.
 
     Raises:
-        InvalidInput: the extra is not installed, or the port is taken.
+        InvalidInput: the extra `dashboard` is not installed, or the port is taken.
     """
     try:
         import uvicorn
@@ -33,10 +35,10 @@ def serve(url: str, *, port: int, changes: bool, ready: Callable[[str], None]) -
         from farthing.dashboard.app import make_app
         from farthing.dashboard.guard import Guard
         from farthing.dashboard.watcher import Watcher
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise InvalidInput(
-            f"The dashboard needs {error.name}, which is not installed: "
-            "pip install 'farthing[dashboard]'."
+            f"The dashboard needs {error.name}, which is not installed. Install it with: "
+            "pip install 'farthing[dashboard]'"
         ) from None
     database = Database(url)
     database.close()
@@ -50,18 +52,18 @@ def serve(url: str, *, port: int, changes: bool, ready: Callable[[str], None]) -
         config = uvicorn.Config(
             Guard(app, hosts, token, changes),
             log_level="warning",
-            access_log=False,  # the token is in an address
+            access_log=False,  # the log would contain the token
             server_header=False,
-            timeout_graceful_shutdown=PATIENCE,
+            timeout_graceful_shutdown=GRACE,
         )
         server = uvicorn.Server(config)
-        end = server.handle_exit
+        handle_exit = server.handle_exit
 
-        def end_pages(sig: int, frame: FrameType | None) -> None:
-            watcher.closing = True  # pages that listen would be waited for
-            end(sig, frame)
+        def close_pages(sig: int, frame: FrameType | None) -> None:
+            watcher.closing = True  # or the server would wait for listening pages
+            handle_exit(sig, frame)
 
-        server.handle_exit = end_pages  # type: ignore[method-assign]
+        server.handle_exit = close_pages  # type: ignore[method-assign]
         ready(f"http://{LOOPBACK}:{at}/?token={token}")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
@@ -72,11 +74,11 @@ def _listen(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((LOOPBACK, port))
-        listener.listen()  # whoever opens the address at once is let wait
+        listener.listen()  # a page that is opened at once waits for the server
     except OSError as error:
         listener.close()
         raise InvalidInput(
-            f"Port {port} cannot be used: {error.strerror}. Name another with --port, or 0 for one "
-            "that is free."
+            f"Port {port} cannot be used: {error.strerror}. Pass another port with --port, or 0 "
+            "for any free port."
         ) from None
     return listener

@@ -1,9 +1,8 @@
-"""What the studies of a database look like now, for many who ask and little that is read.
+"""Keeps snapshots of the studies of a database, so that many pages cause few reads.
 
-A study is not for several threads, so one thread reads all of them; what it hands out does not
-change. Another works out what takes long. A study is looked at while somebody listens, and what
-takes long is worked out again when it rests: at most a tenth of a core is taken from a study that
-runs on the same machine.
+A Study is not thread-safe, so one thread reads all of them; the results are immutable. A second
+thread computes the slow figures. A study is read only while a page listens. The slow figures then
+pause between computations, so that they take at most a tenth of a core from running trials.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from farthing.view.report.parts import slow_figures
 
 __all__ = ["Snapshot", "Watcher"]
 
-EVERY = 0.4  # seconds between looks
-REST = 9.0  # times as long as it took: until what takes long is worked out again
-LEAST_REST = 2.0  # seconds
+EVERY = 0.4  # seconds between two reads
+PAUSE = 9.0  # between computations of slow figures, in multiples of the time that one took
+MIN_PAUSE = 2.0  # seconds
 
-MOST_PRINTED = 20_000  # bytes shown of what a trial printed, the last
+MAX_OUTPUT = 20_000  # bytes shown of the output of a trial: the last
 
 T = TypeVar("T")
 
@@ -42,44 +41,45 @@ def _end_of(path: Path | None) -> str:
         return ""
     try:
         with open_log(path) as file:
-            file.seek(max(file.seek(0, os.SEEK_END) - MOST_PRINTED, 0))
-            return file.read(MOST_PRINTED).decode("utf-8", "replace")
+            file.seek(max(file.seek(0, os.SEEK_END) - MAX_OUTPUT, 0))
+            return file.read(MAX_OUTPUT).decode("utf-8", "replace")
     except OSError:
         return ""
 
 
 @dataclass
 class Snapshot:
-    """A study as it was last seen.
+    """The latest known state of a study.
 
     Attributes:
-        version: one more for each change.
-        trouble: why it could not be looked at; the rest is then older.
-        figures: those that take long, as far as they are ready.
-        figures_of: the version they were worked out for; -1: none was.
-        drawn: one more for each of them.
-        listeners: pages that want to hear of changes.
+        version: increases with each change.
+        error: why the last read failed; the other fields are then older.
+        figures: the slow figures that are ready.
+        figures_of: the version that the figures show; -1: there are none.
+        drawn: increases with each new figure.
+        listeners: the number of pages that wait for changes.
+        paused_until: when the slow figures may be computed again.
     """
 
     facts: tuple[Settings, State] | None = None
     version: int = 0
-    trouble: str = ""
+    error: str = ""
     figures: list[Figure] = field(default_factory=list)
     figures_of: int = -1
     drawn: int = 0
     listeners: int = 0
-    rested: float = 0.0  # when it may be worked out again
+    paused_until: float = 0.0
 
     def stamp(self) -> dict[str, object]:
-        """What changes when a page should ask again."""
-        return {"version": self.version, "drawn": self.drawn, "trouble": self.trouble}
+        """A value that changes when a page should load its parts again."""
+        return {"version": self.version, "drawn": self.drawn, "error": self.error}
 
 
 class Watcher:
-    """Looks at the studies of one database.
+    """Reads the studies of one database for the pages of the dashboard.
 
     Attributes:
-        closing: nobody is to listen any longer.
+        closing: whether the server is closing; listeners then end.
     """
 
     def __init__(self, url: str) -> None:
@@ -87,7 +87,7 @@ class Watcher:
         self.closing = False
         self._reader = ThreadPoolExecutor(1, "reads")
         self._draws = ThreadPoolExecutor(1, "draws")
-        self._explains = ThreadPoolExecutor(1, "explains")  # somebody waits for it
+        self._explains = ThreadPoolExecutor(1, "explains")  # a page waits for it
         self._studies: dict[str, tuple[Study, object]] = {}
         self._seen: dict[str, Snapshot] = {}
         self._changed = asyncio.Condition()
@@ -95,11 +95,11 @@ class Watcher:
     # ── for pages ──────────────────────────────────────────────────────────────────────────
 
     def seen(self, name: str) -> Snapshot:
-        """A study as it was last seen; nothing is read."""
+        """The latest snapshot of a study; this reads nothing."""
         return self._seen.setdefault(name, Snapshot())
 
     async def names(self) -> list[str]:
-        """The studies there are.
+        """The names of the studies.
 
         Raises:
             StorageError: the database cannot be read.
@@ -107,7 +107,7 @@ class Watcher:
         return await self._read(lambda: self._names())
 
     async def look(self, name: str) -> Snapshot:
-        """A study as it is; where it cannot be read, as it was, with the trouble.
+        """Read a study. If that fails, return the last snapshot with the error.
 
         Raises:
             InvalidInput: there is no such study.
@@ -116,36 +116,36 @@ class Watcher:
         try:
             facts = await self._read(lambda: self._open(name).facts)
         except StorageError as error:
-            seen.trouble = str(error)
+            seen.error = str(error)
         except FarthingError as error:
             if seen.facts is None:
                 self._seen.pop(name, None)
                 raise
-            seen.trouble = str(error)
+            seen.error = str(error)
         else:
-            seen.trouble = ""
+            seen.error = ""
             if seen.facts is None or facts[1] is not seen.facts[1]:
                 seen.facts, seen.version = facts, seen.version + 1
         if seen.stamp() != before:
-            await self._tell()
+            await self._notify()
         return seen
 
     async def printed(self, name: str, number: int) -> str:
-        """The end of what a trial has printed, where its file is on this machine."""
+        """The end of the output of a trial, if its log file is on this machine."""
         return await self._read(lambda: _end_of(self._open(name).log_of(number)))
 
     async def change(self, name: str, action: Callable[[Study], object]) -> None:
-        """Do something to a study."""
+        """Apply a change to a study."""
         await self._read(lambda: action(self._open(name)))
         await self.look(name)
 
     async def explain(self, make: Callable[[], T]) -> T:
-        """Something that takes long, and that somebody waits for."""
+        """Compute something slow that a page waits for."""
         return await asyncio.get_running_loop().run_in_executor(self._explains, make)
 
     @asynccontextmanager
     async def listening(self, name: str) -> AsyncIterator[Snapshot]:
-        """While inside, the study is looked at."""
+        """Keep the snapshot of a study fresh inside the block."""
         seen = self.seen(name)
         seen.listeners += 1
         try:
@@ -154,20 +154,20 @@ class Watcher:
             seen.listeners -= 1
 
     async def wait(self, seconds: float) -> None:
-        """Until something changed, or for so long."""
+        """Wait for a change, but at most for `seconds`."""
         try:
             async with asyncio.timeout(seconds), self._changed:
                 await self._changed.wait()
         except TimeoutError:
             pass
 
-    # ── for itself ─────────────────────────────────────────────────────────────────────────
+    # ── background tasks ───────────────────────────────────────────────────────────────────
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """While inside, studies are looked at for those who listen."""
+        """Run the background tasks inside the block."""
         tasks = [
-            asyncio.create_task(self._keep_looking()),
+            asyncio.create_task(self._keep_reading()),
             asyncio.create_task(self._keep_drawing()),
         ]
         try:
@@ -178,13 +178,13 @@ class Watcher:
             for threads in (self._reader, self._draws, self._explains):
                 threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _keep_looking(self) -> None:
+    async def _keep_reading(self) -> None:
         while True:
             for name in [name for name, seen in self._seen.items() if seen.listeners]:
                 try:
                     await self.look(name)
                 except FarthingError:
-                    continue  # it was never there; the page has said so
+                    continue  # the study does not exist; its page shows that
             await asyncio.sleep(EVERY)
 
     async def _keep_drawing(self) -> None:
@@ -193,7 +193,7 @@ class Watcher:
                 (name, seen)
                 for name, seen in self._seen.items()
                 if seen.listeners and seen.facts and seen.figures_of != seen.version
-                and time.monotonic() >= seen.rested
+                and time.monotonic() >= seen.paused_until
             ]  # fmt: skip
             for _, seen in due:
                 await self._draw(seen)
@@ -201,36 +201,36 @@ class Watcher:
 
     async def _draw(self, seen: Snapshot) -> None:
         assert seen.facts is not None
-        begun, version, figures = time.monotonic(), seen.version, slow_figures(*seen.facts)
+        started, version, figures = time.monotonic(), seen.version, slow_figures(*seen.facts)
         first, ready, loop = not seen.figures, list[Figure](), asyncio.get_running_loop()
         while (figure := await loop.run_in_executor(self._draws, next, figures, None)) is not None:
             ready.append(figure)
-            if first:  # nothing better is there: show them as they come
+            if first:  # there are no older figures: show each one as soon as it is ready
                 seen.figures, seen.drawn = list(ready), seen.drawn + 1
-                await self._tell()
+                await self._notify()
         seen.figures, seen.figures_of, seen.drawn = ready, version, seen.drawn + 1
         now = time.monotonic()
-        seen.rested = now + max(REST * (now - begun), LEAST_REST)
-        await self._tell()
+        seen.paused_until = now + max(PAUSE * (now - started), MIN_PAUSE)
+        await self._notify()
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
     async def _read(self, read: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, read)
 
-    # ── in the thread that reads ───────────────────────────────────────────────────────────
+    # ── in the reading thread ──────────────────────────────────────────────────────────────
 
     def _names(self) -> list[str]:
         self._check_file()
         return Study.names(self.url)
 
     def _open(self, name: str) -> Study:
-        """The study, opened again if its file is another one now."""
+        """The study, opened again if its file was replaced."""
         file = self._check_file()
-        study, was = self._studies.get(name, (None, None))
-        if study is not None and was == file:
+        study, known_file = self._studies.get(name, (None, None))
+        if study is not None and known_file == file:
             return study
         if study is not None:
             study.close()
@@ -239,7 +239,7 @@ class Watcher:
         return study
 
     def _check_file(self) -> object:
-        """Which file an SQLite database is, so that none is made where there was one."""
+        """The identity of an SQLite file. If the file is missing, do not create a new one."""
         if "://" in self.url and not self.url.startswith("sqlite:///"):
             return None
         path = self.url.removeprefix("sqlite:///")
@@ -247,7 +247,7 @@ class Watcher:
             found = os.stat(path)
         except OSError:
             raise StorageError(
-                f"The database {path} is not there. Bring it back, or start the dashboard with "
-                "another."
+                f"The database {path} does not exist any more. Restore it, or start the dashboard "
+                "with another database."
             ) from None
         return found.st_dev, found.st_ino

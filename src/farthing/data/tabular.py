@@ -1,15 +1,15 @@
-"""Trials as rows, both ways: data frames, CSV, JSON, lists of dicts.
+"""Write trials as rows, and read rows as trials: data frames, CSV, JSON, lists of dicts.
 
-Written, a row has the number and state of a trial, a column `param_<name>` for each parameter, the
+Writing: A row has the number and state of a trial, a column `param_<name>` for each parameter, the
 value, `cost_<resource>`, `censored` (1: the cost is a lower bound), `predicted_<resource>`, and how
-it was run. JSON keeps params and costs as objects.
+the trial ran. In JSON, params and costs are objects.
 
-Read, a row has a column for each parameter, under its own name or as `param_<name>`; the value
-under `value`; costs under `cost` (the primary resource) or `cost_<resource>`; perhaps a `state`, an
-`error`, `censored`. A cell that is empty, None or NaN is not there, unless that is an option of its
-parameter. A row without a state is done if it has a value, and only a price if it has not. What a
-killed trial cost is a lower bound, and of one that was running or lost only a part, from which
-nothing is learnt.
+Reading: A row has a column for each parameter, named `<name>` or `param_<name>`. The value is in
+`value`, costs are in `cost` (the primary resource) or `cost_<resource>`. `state`, `error` and
+`censored` are optional. An empty cell, None or NaN counts as missing, unless it is an option of its
+parameter. Without a state, a row with a value is a done trial, and a row without one is only a
+cost. The cost of a killed trial is a lower bound. The cost of a running or lost trial is
+incomplete, so such rows are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from farthing.core.outcomes import bill, external_trial, outcome_of
+from farthing.core.outcomes import checked_cost, external_trial, outcome_of
 from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
 from farthing.history import History, PricePoint, Trial, TrialState
@@ -49,6 +49,7 @@ COLUMNS = (
     *("because", "origin", "error", "attempt", "worker", "slot", "seed"),
     *("suggest_s", "queue_s", "run_s", "cpu_s", "peak_mb", "log", "reports"),
 )
+UNKNOWN_FAILURE = "it failed, and the imported row does not say why"
 Row = Mapping[str, Any]
 
 
@@ -56,7 +57,7 @@ Row = Mapping[str, Any]
 
 
 def record(trial: Trial) -> dict[str, Any]:
-    """Everything that is known of a trial but its point in the cube, as plain values."""
+    """All facts of a trial except its point in the unit cube, as plain values."""
     run = trial.run
     return {
         "number": trial.number,
@@ -91,20 +92,20 @@ def record(trial: Trial) -> dict[str, Any]:
 
 
 def row(trial: Trial) -> dict[str, Any]:
-    """What a person may want of a trial, the best first."""
+    """The facts of a trial that tables show, the most important first."""
     known = record(trial)
     return {name: known[name] for name in COLUMNS}
 
 
 def to_json(data: Any) -> str:
-    """Data as JSON, one level to a line."""
+    """Indented JSON; values that JSON does not have become texts."""
     return json.dumps(data, indent=2, ensure_ascii=False, default=str)
 
 
 def columns_of(
     parameters: Iterable[str], resources: Iterable[str], trials: Iterable[Trial]
 ) -> list[str]:
-    """The columns of a study's trials as CSV, the same whichever of them are there."""
+    """The CSV columns of a study, the same for each selection of its trials."""
     priced = [resource for resource in resources if resource != "trials"]
     metrics = dict.fromkeys(name for t in trials for name in _flat({"metrics": t.run.metrics}))
     entries = {
@@ -117,10 +118,10 @@ def columns_of(
 
 
 def to_csv(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
-    """Rows as CSV: params and what is by resource become a column for each entry.
+    """The CSV of rows. Each entry of an object, such as a parameter, is a column.
 
     Args:
-        columns: that are there whatever the rows have; what else they have comes after.
+        columns: the first columns, even if no row has them; other columns follow.
     """
     cells = [_flat(each) for each in rows]
     columns = list(dict.fromkeys([*columns, *(name for each in cells for name in each)]))
@@ -136,13 +137,15 @@ def to_frame(trials: Iterable[Trial]) -> Any:
     try:
         import pandas as pd
     except ImportError:
-        raise InvalidInput("dataframe() needs pandas: pip install pandas.") from None
+        raise InvalidInput(
+            "dataframe() needs pandas, which is not installed. Run: pip install pandas."
+        ) from None
     rows = [_flat(row(trial)) | {"predicted_cost": trial.predicted_cost} for trial in trials]
     return pd.DataFrame(rows)
 
 
 def _flat(nested: Row, *, lists: bool = False) -> dict[str, Any]:
-    """Objects as a column for each entry; lists as text, unless they are wanted as they are."""
+    """The entries of objects as columns. Lists become JSON texts, unless `lists` is true."""
     cells: dict[str, Any] = {}
     for name, value in nested.items():
         if isinstance(value, Mapping):
@@ -158,7 +161,7 @@ def _flat(nested: Row, *, lists: bool = False) -> dict[str, Any]:
 
 
 def read_rows(source: Any) -> list[Row]:
-    """The rows of a CSV or JSON file, a data frame, a list of dicts, or what has a History."""
+    """The rows of a CSV or JSON file, a data frame, a list of dicts, a Study or a Result."""
     if isinstance(source, str | Path):
         try:
             text = Path(source).read_bytes().decode("utf-8-sig")
@@ -174,21 +177,21 @@ def read_rows(source: Any) -> list[Row]:
     rows = list(source) if isinstance(source, Iterable) else None
     if rows is None or isinstance(source, Mapping) or not _are_rows(rows):
         raise InvalidInput(
-            f"{source!r} holds no evaluations: expected the path of a CSV file, a data frame, a "
-            "list of dicts, a Result, or a Study."
+            f"{source!r} contains no evaluations. Expected the path of a CSV or JSON file, a data "
+            "frame, a list of dicts, a Result, or a Study."
         )
     return rows
 
 
 def parsed(text: str, name: str) -> list[Row]:
-    """The rows of a text that is CSV, or JSON with a list of objects; `name` says whose it is."""
+    """The rows of a text that is CSV, or a JSON list of objects; `name` is for error messages."""
     try:
         is_json = text.lstrip().startswith(("[", "{"))
         rows = json.loads(text) if is_json else list(csv.DictReader(io.StringIO(text, newline="")))
     except (ValueError, csv.Error) as error:
         raise InvalidInput(f"{name} cannot be read: {error}. Give a CSV or a JSON file.") from None
     if not isinstance(rows, list) or not _are_rows(rows):
-        raise InvalidInput(f"{name}: expected a list of objects, one for each evaluation.")
+        raise InvalidInput(f"{name}: expected a JSON list of objects, one for each evaluation.")
     return list(rows)
 
 
@@ -199,11 +202,14 @@ def _are_rows(rows: list[Any]) -> bool:
 def learnt_from(
     rows: Sequence[Row], settings: Settings, *, values: bool = True, costs: bool = True
 ) -> tuple[tuple[Trial, ...], tuple[PricePoint, ...]]:
-    """What rows from elsewhere teach: trials, and prices that belong to none.
+    """The trials in external rows, and the costs that belong to no trial.
 
     Args:
-        values: learn the objective from them; without, only costs are learnt.
+        values: learn the objective from them; if False, learn only costs.
         costs: learn costs from them.
+
+    Raises:
+        InvalidInput: a row is invalid.
     """
     trials: list[Trial] = []
     prices: list[PricePoint] = []
@@ -220,12 +226,12 @@ def learnt_from(
 
 
 def has_values(rows: Sequence[Row], settings: Settings) -> bool:
-    """Whether any row has a value, or says how it ended."""
+    """Whether any row has a column for the value or for the state."""
     return any(name in each for each in rows for name in ("value", "state", settings.metric))
 
 
 def unread_columns(rows: Sequence[Row], settings: Settings) -> list[str]:
-    """The columns that say nothing here: neither ours, nor a parameter, nor a cost that counts."""
+    """The columns without effect: not Farthing's, not a parameter, not a cost in the budget."""
     flat = dict.fromkeys(str(name) for each in rows for name in _flat(each))
     names = settings.space.names
     ours = {*COLUMNS, settings.metric, *names, *(f"param_{name}" for name in names)}
@@ -236,39 +242,38 @@ def unread_columns(rows: Sequence[Row], settings: Settings) -> list[str]:
 def learnt_from_one(
     nested: Row, settings: Settings, values: bool, costs: bool
 ) -> Trial | PricePoint | str:
-    """What one row teaches, or why it teaches nothing; arguments as of `learnt_from`."""
+    """The trial or the cost in one row, or why the row is ignored; see `learnt_from`."""
     space, priced = settings.space, settings.cost_resources
     flat = {str(name): cell for name, cell in _flat(nested, lists=True).items()}
     params, used = _params(nested, flat, space)
-    cells = {name: cell for name, cell in flat.items() if not is_empty(cell)}
-    told = {name: cell for name, cell in cells.items() if name not in used}
-    if settings.metric in told:
-        told.setdefault("value", told[settings.metric])
-    state = _state(told)
+    cells = {n: cell for n, cell in flat.items() if n not in used and not is_empty(cell)}
+    if settings.metric in cells:
+        cells.setdefault("value", cells[settings.metric])
+    state = _state(cells)
     if state in ("running", "lost"):
-        return f"it is {state}, and what it cost is only a part."
-    cost = _cost(told, priced[0]) if costs else {}
+        return f"the trial is {state}, so its cost is incomplete."
+    cost = _cost(cells, priced[0]) if costs else {}
     cost = {resource: amount for resource, amount in cost.items() if resource in priced}
     if state == "killed" and not cost:
-        return "it was killed, and has neither a value nor a cost."
+        return "the trial was killed, and it has neither a value nor a cost."
     if values and state is not None:
-        value = _number(told["value"], "value") if state == "done" else None
-        error = str(told.get("error", "it failed elsewhere")) if state == "failed" else None
+        value = _number(cells["value"], "value") if state == "done" else None
+        error = str(cells.get("error", UNKNOWN_FAILURE)) if state == "failed" else None
         ended, value = outcome_of(value, error, state == "killed", "it")
         return external_trial(settings, params, ended, value, cost=cost, error=error)
     if not cost:
-        none = f"a cost in {', '.join(priced)}."
-        return "it has no value." if not costs else f"it has neither a value nor {none}"
+        resources = ", ".join(priced)
+        return f"it has neither a value nor a cost in {resources}." if costs else "it has no value."
     x = space.encode(params)
-    at_least = state == "killed" or _number(told.get("censored", 0), "censored") != 0
-    return PricePoint(x, bill(settings, cost, x, required=False), at_least)
+    at_least = state == "killed" or _number(cells.get("censored", 0), "censored") != 0
+    return PricePoint(x, checked_cost(settings, cost, x, required=False), at_least)
 
 
 def _params(nested: Row, flat: Row, space: Space) -> tuple[dict[str, Any], set[str]]:
-    """The parameters of a row, and the columns they stand in."""
+    """The parameters of a row, and the columns that contain them."""
     given = nested.get("params")
     cells = given if isinstance(given, Mapping) else flat
-    # All have the prefix or none: a parameter that is not there may be called like a column.
+    # All have the prefix or none does: an absent parameter may have the name of another column.
     prefixed = cells is flat and any(f"param_{name}" in flat for name in space.names)
     params, used = {}, set()
     for name, parameter in space.parameters.items():
@@ -285,27 +290,27 @@ def _params(nested: Row, flat: Row, space: Space) -> tuple[dict[str, Any], set[s
         used |= {column} if cells is flat else set()
     if not params:
         raise InvalidInput(
-            f"no parameter is there; the columns are {', '.join(flat)[:500]}, the parameters "
-            f"{', '.join(space.names)}."
+            f"it has no column for a parameter; the columns are {', '.join(flat)[:500]}, the "
+            f"parameters are {', '.join(space.names)}."
         )
     return params, used
 
 
-def _state(told: Row) -> TrialState | None:
-    """The state a row says it is in, or that its value stands for; None: it is only a price."""
-    implied: TrialState | None = "done" if "value" in told else None
+def _state(cells: Row) -> TrialState | None:
+    """The state of a row, from its column or its value; None if the row is only a cost."""
+    implied: TrialState | None = "done" if "value" in cells else None
     known: dict[Any, TrialState] = {state: state for state in get_args(TrialState)}
-    if "state" not in told or told["state"] == "done":
+    if "state" not in cells or cells["state"] == "done":
         return implied
-    if told["state"] not in known:
-        raise InvalidInput(f"state is {told['state']!r}: expected one of {', '.join(known)}.")
-    return known[told["state"]]
+    if cells["state"] not in known:
+        raise InvalidInput(f"state is {cells['state']!r}: expected one of {', '.join(known)}.")
+    return known[cells["state"]]
 
 
-def _cost(told: Row, primary: str) -> dict[str, float]:
+def _cost(cells: Row, primary: str) -> dict[str, float]:
     return {
         primary if column == "cost" else column.removeprefix("cost_"): _number(cell, column)
-        for column, cell in told.items()
+        for column, cell in cells.items()
         if column == "cost" or column.startswith("cost_")
     }
 
@@ -317,21 +322,22 @@ def _options(parameter: Parameter) -> Sequence[Any]:
 
 
 def _typed(cell: Any, parameter: Parameter, name: str) -> Any:
-    """A cell as the value it stands for: CSV has only texts, JSON no tuples, a frame no whole
-    numbers where some are missing.
+    """The value of a cell.
+
+    CSV has only texts, JSON has no tuples, and a data frame has no integers if some are missing.
     """
     cell = cell.item() if hasattr(cell, "item") else cell
     if options := _options(parameter):
         same = [option for option in options if cell in (option, _listed(option))]
-        alike = [option for option in options if str(option) == cell]
-        return (*same, *alike, cell)[0]
+        as_text = [option for option in options if str(option) == cell]
+        return (*same, *as_text, cell)[0]
     number = _number(cell, name) if isinstance(cell, str) else cell
     is_whole = isinstance(number, float) and number.is_integer()
     return int(number) if is_whole and isinstance(parameter, Int) else number
 
 
 def _listed(option: Any) -> Any:
-    """An option as JSON has it."""
+    """An option in its JSON form: tuples become lists."""
     return [_listed(item) for item in option] if isinstance(option, tuple) else option
 
 
@@ -343,10 +349,10 @@ def _number(cell: Any, column: str) -> float:
 
 
 def is_empty(cell: Any) -> bool:
-    """Whether a cell says nothing, in whatever way a table has for it."""
+    """Whether a cell is missing: empty, None, NaN, NA or NaT."""
     return (
         cell is None
-        or type(cell).__name__ in ("NAType", "NaTType")  # first: NA is not even unequal to ""
+        or type(cell).__name__ in ("NAType", "NaTType")  # first, because comparing NA gives NA
         or (isinstance(cell, float) and math.isnan(cell))
         or (isinstance(cell, str) and not cell)
     )

@@ -1,11 +1,11 @@
-"""Farthing beside what people already use; each file needs the library it is named after.
+"""Farthing in other libraries; each module needs the library of its name.
 
     farthing.integrations.optuna      CostAwareSampler, StopAtBudget, import_study, Mirror
     farthing.integrations.sklearn     BudgetSearchCV
-    farthing.integrations.dask        Dask: trials as tasks of a cluster
-    farthing.integrations.ray         Ray: likewise
-    farthing.integrations.ray_tune    BudgetSearch: a searcher of ray.tune
+    farthing.integrations.dask        Dask: trials as tasks of a Dask cluster
+    farthing.integrations.ray         Ray: trials as tasks of a Ray cluster
+    farthing.integrations.ray_tune    BudgetSearch: a searcher for ray.tune
 
-`pip install 'farthing[optuna]'` (or sklearn, dask, ray) brings the library; nothing here is loaded
-before it is imported by its own name.
+`pip install 'farthing[optuna]'` (or sklearn, dask, ray) installs the library. Farthing imports a
+module of this folder only if the user does.
 """

@@ -2,11 +2,12 @@
 
     study.run(objective, engine=Dask(Client("tcp://scheduler:8786"), resources={"GPU": 1}))
 
-On the worker each trial runs in a process group of its own, as on this machine: it is measured
-there, and nothing of it survives. The worker says every tick what the trial has used and reported,
-and from here comes every tick that it may go on, or why it must end. A trial whose worker dies is
-lost; Dask would begin it again, which is refused there. A worker that is not told to go on for the
-length of a lease ends its trial by itself.
+The Dask worker runs each trial in its own process group, as on this machine. It measures the trial
+there, and leaves none of its processes behind. At every tick the worker sends what the trial has
+used and reported, and this process answers that it may continue, or why it must end.
+
+A trial whose worker dies is lost. Dask would start it again, which the new worker refuses. A worker
+that gets no answer for the length of a lease ends its trial.
 """
 
 from __future__ import annotations
@@ -32,36 +33,38 @@ try:
 except ImportError as error:
     raise MissingExtra("dask", "Dask (distributed)") from error
 
-from farthing.integrations.capacity import places, warn_if_none
+from farthing.integrations.capacity import capacity, warn_if_none
 from farthing.running import Allowance, CallableTask, Finished, Job, ProcessGroup, Task, Usage
 from farthing.running.output import Messages
 from farthing.running.result import killed, lost
 
 __all__ = ["Dask"]
 
-BEGIN = "begin"  # the first word to a worker: it is there only once
-GO_ON = None
-ANSWER = 30.0  # seconds in which a scheduler answers
-NOTHING = Usage(0.0, 0.0, 0.0, {})
+BEGIN = "begin"  # the first message to a worker; only one worker can receive it
+CONTINUE = None
+ANSWER = 30.0  # timeout of the scheduler in seconds
+NO_USAGE = Usage(0.0, 0.0, 0.0, {})
 
 
-def _nothing(params: Mapping[str, Any]) -> float:
-    raise InvalidInput("Dask(client) is given to study.run(objective, engine=...), not called.")
+def _no_objective(params: Mapping[str, Any]) -> float:
+    raise InvalidInput(
+        "Dask(client) is an engine. Pass it to study.run(objective, engine=Dask(client))."
+    )
 
 
 @dataclass(frozen=True)
 class Dask:
-    """Each trial as a task of a Dask cluster.
+    """An engine that runs each trial as a task of a Dask cluster.
 
     Args:
-        client: connected to the cluster.
-        resources: what a trial takes of what workers were started with, {"GPU": 1}; where nothing
-            is said, a trial takes one thread.
+        client: a client that is connected to the cluster.
+        resources: the resources of a trial, {"GPU": 1}, among those that workers were started with;
+            by default a trial needs one thread.
     """
 
     client: Any
     resources: Mapping[str, float] = field(default_factory=dict)
-    task: Task = field(default=CallableTask(_nothing), repr=False)
+    task: Task = field(default=CallableTask(_no_objective), repr=False)
     timeout: float | None = None
     grace: float = 5.0
     lease: float = 15.0
@@ -75,40 +78,40 @@ class Dask:
             )
         if self.client.asynchronous:
             raise InvalidInput(
-                "Dask(client): this client is asynchronous. Make one without asynchronous=True."
+                "Dask(client): the client is asynchronous. Create one without asynchronous=True."
             )
         if not all(need > 0 for need in self.resources.values()):
             raise InvalidInput(
-                f"Dask(resources={dict(self.resources)}): expected amounts above 0. Leave out what "
-                "a trial does not take."
+                f"Dask(resources={dict(self.resources)}): expected amounts above 0. Leave out "
+                "resources that a trial does not need."
             )
 
     @property
     def slots(self) -> int:
-        """Threads of the cluster, or how many times it has what a trial takes."""
-        return max(1, self._places())
+        """The number of trials that the cluster can run at the same time."""
+        return max(1, self._capacity())
 
-    def _places(self) -> int:
+    def _capacity(self) -> int:
         self._check()
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         if not self.resources:
             return int(sum(worker["nthreads"] for worker in workers))
-        return places(self.resources, [worker["resources"] for worker in workers])
+        return capacity(self.resources, [worker["resources"] for worker in workers])
 
     def evaluating(self, task: Task, *, timeout: float | None, grace: float, lease: float) -> Dask:
-        """The engine that evaluates this there."""
-        warn_if_none(self._places(), self.resources or {"threads": 1})
+        """The engine that evaluates this task on the cluster."""
+        warn_if_none(self._capacity(), self.resources or {"threads": 1})
         return replace(self, task=task, timeout=timeout, grace=grace, lease=lease)
 
     def run(self, job: Job, allowance: Allowance) -> Finished:
-        """Evaluate one trial, as `Engine.run` says."""
+        """Evaluate one trial; see `Engine.run`."""
         self._check()
         watch = _Watch(self, job, allowance)
         try:
             watch.start()
-            return watch.until_the_end()
+            return watch.wait()
         except Infrastructure as error:
-            return lost(watch.messages, NOTHING, str(error))
+            return lost(watch.messages, NO_USAGE, str(error))
         except KeyboardInterrupt as interrupt:
             raise Interrupted(watch.end("interrupted from the keyboard")) from interrupt
         except BaseException:
@@ -120,31 +123,31 @@ class Dask:
     def _check(self) -> None:
         if self.client.status != "running":
             raise InvalidInput(
-                f"The Dask client is {self.client.status}: nothing can be evaluated with it. Make "
-                "another, distributed.Client(address), and run again."
+                f"The Dask client is {self.client.status}, so it cannot evaluate trials. Create "
+                "another one with distributed.Client(address), and run again."
             )
 
 
 class _Watch:
-    """One trial, seen from here."""
+    """One trial, as this process sees it."""
 
     def __init__(self, engine: Dask, job: Job, allowance: Allowance) -> None:
         name = f"farthing-{uuid.uuid4().hex}"
         self.engine, self.job, self.allowance, self.name = engine, job, allowance, name
-        self.heard = distributed.Queue(f"{name}-heard", client=engine.client)
-        self.told = distributed.Queue(f"{name}-told", client=engine.client)
+        self.inbox = distributed.Queue(f"{name}-usage", client=engine.client)
+        self.outbox = distributed.Queue(f"{name}-answers", client=engine.client)
         self.messages = Messages(engine.task.metric)
         self.over = threading.Event()
         self.future: Any = None
-        self.begun: float | None = None  # when it was first heard of
-        self.last = 0.0  # when it was last heard of
-        self.used = NOTHING
-        self.ending: str | None = None  # why it was told to end
+        self.started: float | None = None  # time of the first message
+        self.last = 0.0  # time of the last message
+        self.used = NO_USAGE
+        self.ending: str | None = None  # why the trial must end
 
     def start(self) -> None:
         engine = self.engine
-        with _asking_the_scheduler():
-            self.told.put(BEGIN, timeout=ANSWER)
+        with _scheduler_errors():
+            self.outbox.put(BEGIN, timeout=ANSWER)
         try:
             self.future = engine.client.submit(
                 _evaluate,
@@ -157,75 +160,75 @@ class _Watch:
             )
         except Exception as error:
             raise InvalidInput(
-                f"The objective cannot be sent to the Dask workers: {error}. Keep open files, "
-                "locks and connections out of it."
+                f"The objective cannot be sent to the Dask workers: {error}. It must not contain "
+                "open files, locks or connections."
             ) from error
         self.future.add_done_callback(lambda future: self.over.set())
 
-    def until_the_end(self) -> Finished:
-        """Ask every tick whether it may go on."""
+    def wait(self) -> Finished:
+        """Wait for the end, and check at every tick whether the trial may continue."""
         tick = self.allowance.tick
         while not self.over.wait(tick):
             try:
-                self._hear()
+                self._receive()
                 if self.ending is None:
                     self.ending = self.allowance.may_go_on(self.usage)
-                    self._tell(self.ending)
+                    self._send(self.ending)
             except Infrastructure as error:
                 return self._lost(str(error))
             if self._is_silent():
-                return self._given_up()
+                return self._without_answer()
         with suppress(Infrastructure):
-            self._hear()
+            self._receive()
         return self._result()
 
     def end(self, why: str) -> Finished:
-        """It must end now, whatever has happened."""
+        """End the trial now, even after an error."""
         if self.future is None:
-            return lost(self.messages, NOTHING, why)
+            return lost(self.messages, NO_USAGE, why)
         with suppress(Exception):
             if self.ending is None:
                 self.ending = why
-                self._tell(why)
-            if self.begun is not None:
+                self._send(why)
+            if self.started is not None:
                 self.over.wait(self.engine.grace + self.engine.lease)
         if self.over.is_set():
             with suppress(InvalidInput):
                 return self._result()
-        return self._given_up()
+        return self._without_answer()
 
     def close(self) -> None:
-        """Nothing is left of it at the scheduler."""
+        """Remove the task and the queues from the scheduler."""
         with suppress(Exception):
             if self.future is not None:
                 self.future.cancel(force=True)
-            self.heard.close()
-            self.told.close()
+            self.inbox.close()
+            self.outbox.close()
 
     @property
     def usage(self) -> Usage:
-        """What it has used, as far as it is known; a trial that waits for a worker uses nothing."""
-        if self.begun is None:
-            return NOTHING
+        """The known usage so far; a trial that waits for a worker uses nothing."""
+        if self.started is None:
+            return NO_USAGE
         since = time.monotonic() - self.last
         return self.used._replace(wall_s=self.used.wall_s + since)
 
-    def _hear(self) -> None:
-        with _asking_the_scheduler():
-            said = self.heard.get(timeout=ANSWER, batch=True)
-        for usage, progress in said:
+    def _receive(self) -> None:
+        with _scheduler_errors():
+            messages = self.inbox.get(timeout=ANSWER, batch=True)
+        for usage, progress in messages:
             self.last = time.monotonic()
-            self.begun = self.last if self.begun is None else self.begun
+            self.started = self.last if self.started is None else self.started
             self.used = Usage(*usage)
             if progress is not None:
                 self.messages.reports.append(progress)
                 if self.allowance.on_report is not None:
                     self.allowance.on_report(progress, self.used)
 
-    def _tell(self, why: str | None) -> None:
-        with _asking_the_scheduler():
-            if self.begun is not None:
-                self.told.put(GO_ON if why is None else why, timeout=ANSWER)
+    def _send(self, why: str | None) -> None:
+        with _scheduler_errors():
+            if self.started is not None:
+                self.outbox.put(CONTINUE if why is None else why, timeout=ANSWER)
             elif why is not None:
                 self.future.cancel(force=True)
 
@@ -233,12 +236,12 @@ class _Watch:
         patience = self.engine.lease
         if self.ending is not None:
             patience += self.engine.grace
-        return self.begun is not None and time.monotonic() - self.last > patience
+        return self.started is not None and time.monotonic() - self.last > patience
 
-    def _given_up(self) -> Finished:
+    def _without_answer(self) -> Finished:
         if self.ending is not None:
             return killed(self.messages, self.usage, self.ending)
-        return self._lost(f"its Dask worker was not heard of for {self.engine.lease:g} s")
+        return self._lost(f"its Dask worker gave no sign of life for {self.engine.lease:g} s")
 
     def _lost(self, why: str) -> Finished:
         return lost(self.messages, self.usage, why)
@@ -251,13 +254,15 @@ class _Watch:
         except FarthingError:
             raise
         except (distributed.CancelledError, OSError, TimeoutError) as error:
-            return self._lost(f"the Dask client was closed, or its scheduler lost: {error}")
+            return self._lost(
+                f"the Dask client was closed, or the connection to its scheduler was lost: {error}"
+            )
         except distributed.KilledWorker as error:
             return self._lost(f"its Dask worker was killed: {error}")
-        except Exception as error:  # not the objective's, which are caught where it runs
+        except Exception as error:  # errors of the objective are caught on the worker
             raise InvalidInput(
-                f"The Dask workers cannot evaluate: {type(error).__name__}: {error}. They need the "
-                "same farthing, and what the objective imports."
+                f"The Dask workers cannot evaluate trials: {type(error).__name__}: {error}. They "
+                "need the same version of Farthing, and the modules that the objective imports."
             ) from error
         if finished is None:
             return self._lost("its Dask worker died")
@@ -266,13 +271,13 @@ class _Watch:
 
 
 @contextmanager
-def _asking_the_scheduler() -> Iterator[None]:
-    """Whatever is raised is the machine's fault; a client that is closed raises anything."""
+def _scheduler_errors() -> Iterator[None]:
+    """Turn any error into `Infrastructure`; a closed client may raise any type."""
     try:
         yield
     except Exception as error:
         raise Infrastructure(
-            f"the Dask client was closed, or its scheduler lost: {error}"
+            f"the Dask client was closed, or the connection to its scheduler was lost: {error}"
         ) from error
 
 
@@ -285,26 +290,26 @@ def _evaluate(
     grace: float,
     lease: float,
 ) -> Finished | None:
-    """What a worker does; None: another worker had begun it, and died."""
-    heard, told = distributed.Queue(f"{name}-heard"), distributed.Queue(f"{name}-told")
-    if told.get(timeout=ANSWER) != BEGIN:
+    """Evaluate the trial on a worker; None if another worker had started it, and died."""
+    outbox, inbox = distributed.Queue(f"{name}-usage"), distributed.Queue(f"{name}-answers")
+    if inbox.get(timeout=ANSWER) != BEGIN:
         return None
-    heard.put((tuple(NOTHING), None), timeout=ANSWER)
+    outbox.put((tuple(NO_USAGE), None), timeout=ANSWER)
     last = time.monotonic()
 
     def may_go_on(usage: Usage) -> str | None:
         nonlocal last
-        heard.put((tuple(usage), None), timeout=ANSWER)
-        words = told.get(timeout=ANSWER, batch=True)
-        if words:
+        outbox.put((tuple(usage), None), timeout=ANSWER)
+        answers = inbox.get(timeout=ANSWER, batch=True)
+        if answers:
             last = time.monotonic()
-        why = next((word for word in words if word is not GO_ON), None)
+        why = next((answer for answer in answers if answer is not CONTINUE), None)
         if why is None and time.monotonic() - last > lease:
-            return f"whoever runs the study was not heard of for {lease:g} s"
+            return f"the process that runs the study gave no sign of life for {lease:g} s"
         return why
 
     def on_report(message: Mapping[str, Any], usage: Usage) -> None:
-        heard.put((tuple(usage), dict(message)), timeout=ANSWER)
+        outbox.put((tuple(usage), dict(message)), timeout=ANSWER)
 
     engine = ProcessGroup(task, timeout=timeout, grace=grace)
     return engine.run(job, Allowance(tick, may_go_on, on_report))

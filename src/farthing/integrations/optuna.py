@@ -3,10 +3,12 @@
     study = optuna.create_study(sampler=CostAwareSampler(budget="10m"))
     study.optimize(objective)
 
-What a trial costs is what it says, `trial.set_user_attr("cost", 3.5)` (or {resource: amount}); a
-trial that says nothing costs the seconds that its objective took, without the sampler's own. Optuna
-asks a sampler when a trial has begun already, and cannot end one: so a trial that cannot be paid
-is pruned before it does anything, and one that is under way is let finish.
+A trial reports its cost with `trial.set_user_attr("cost", 3.5)` (or {resource: amount}). A trial
+that reports none costs the seconds of its objective, without those of the sampler.
+
+Optuna asks a sampler after a trial has started, and cannot end a running trial. If the budget
+cannot pay for a new trial, it is therefore pruned before its objective does anything. A running
+trial is finished.
 """
 
 from __future__ import annotations
@@ -36,8 +38,10 @@ from optuna.trial import FrozenTrial, TrialState
 from farthing.acquisition.protocols import Verdict
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget
-from farthing.core.outcomes import unpriced
-from farthing.core.settings import AnyBudget, AnySpace, SearchOptions, Settings, takes_settings
+from farthing.core.options import AnyBudget, AnySpace, SearchOptions
+from farthing.core.outcomes import missing_cost
+from farthing.core.settings import Settings
+from farthing.core.signatures import takes_settings
 from farthing.core.suggest import Suggestion, one_thread, suggest
 from farthing.cost import KnownBeforehand
 from farthing.history import BUDGET_SPENT
@@ -49,32 +53,32 @@ from farthing.space.space import Float, Space
 
 __all__ = ["CostAwareSampler", "Mirror", "StopAtBudget", "import_study", "space_of"]
 
-STOPPED = "farthing:stopped"  # the attribute of a study that says why it was stopped
+STOPPED = "farthing:stopped"  # the user attribute of a study with the reason why it stopped
 SPENT = Verdict(True, BUDGET_SPENT.sentence, kind=BUDGET_SPENT.kind)
-NOWHERE = Space({"x": Float(0, 1)})
-NOT_HERE = {
-    "direction": "it is the study's. Say optuna.create_study(direction=...)",
-    "leash": "Optuna cannot end a trial from outside. Use a pruner, or farthing.Study",
+PLACEHOLDER = Space({"x": Float(0, 1)})
+UNSUPPORTED = {
+    "direction": "the direction is that of the study. Give optuna.create_study(direction=...)",
+    "max_overrun": "Optuna cannot end a trial from outside. Use a pruner, or farthing.Study",
 }
 
 
 class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
-    """Choose trials by what they promise and what they cost, within a budget.
+    """An Optuna sampler that weighs expected improvement against cost, within a budget.
 
-    When the budget is spent, or a rule says stop, `study.optimize` ends; why is the study's
-    attribute "farthing:stopped". The verdict is a function of what Optuna has stored, so every
-    process that works on the study comes to it.
+    When the budget is spent, or a rule stops the study, `study.optimize` ends. The user attribute
+    "farthing:stopped" of the study then has the reason. The verdict is a function of what Optuna
+    has stored, so it is the same in every process.
 
     Args:
-        search_space: {name: Optuna's distribution}, or a Farthing space, which may say what makes
-            things dearer. None: what all trials so far have in common, as in Optuna's samplers;
-            the first trial is then in the middle of what it suggests, and a parameter that only
-            some trials have is drawn at random.
-        budget: what the trials of this sampler may cost in all: "2h", "$40"; None: no limit.
-        rate: what a second costs, "$3.06/h".
+        search_space: {name: Optuna's distribution}, or a space of Farthing, which may declare the
+            effect of a parameter on the cost. By default, the parameters that all trials so far
+            have in common, as in Optuna's samplers. The first trial is then in the middle of its
+            ranges, and a parameter that only some trials have is drawn at random.
+        budget: the total cost of the trials of this sampler, "2h" or "$40"; None for no limit.
+        rate: the price of the machine, "$3.06/h".
 
-    The other arguments are the Optimizer's, but for the direction, which is the study's. Without a
-    budget of something that is paid, the policy is EI per cost.
+    The other arguments are those of `Optimizer`. The direction is that of the study. If the budget
+    limits no cost, the policy is EI per cost.
     """
 
     @takes_settings(SearchOptions)
@@ -85,46 +89,46 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         rate: str | None = None,
         **settings: Unpack[SearchOptions],
     ) -> None:
-        for name, why in NOT_HERE.items():
+        for name, why in UNSUPPORTED.items():
             if name in settings:
                 raise InvalidInput(f"CostAwareSampler(... {name}=...): {why}.")
         self._space: Space | None = None
         self._distributions: dict[str, BaseDistribution] | None = None
         if search_space is not None:
-            self._space, self._distributions = _both(search_space)
-        self._rules = Rules(budget, rate, dict(settings))
-        self._rules.settings(self._space or NOWHERE)  # what cannot be is refused now
-        self._kept: tuple[Any, Suggestion] | None = None
+            self._space, self._distributions = _space_and_distributions(search_space)
+        self._arguments = Arguments(budget, rate, dict(settings))
+        self._arguments.settings(self._space or PLACEHOLDER)  # invalid settings raise an error now
+        self._cached: tuple[Any, Suggestion] | None = None
         self._clocks: dict[int, _Clock] = {}  # by trial
         self._lock = threading.Lock()  # Optuna's threads share a sampler
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_lock": None, "_kept": None, "_clocks": {}}
+        return {**vars(self), "_lock": None, "_cached": None, "_clocks": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
 
-    # ── what Optuna asks ───────────────────────────────────────────────────────────────────
+    # ── the interface of Optuna ────────────────────────────────────────────────────────────
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Its clock begins."""
+        """Start the clock of a trial."""
         self._clocks[trial._trial_id] = _Clock()
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """What is chosen together: what was given, or what all trials have in common."""
+        """The parameters that are chosen together: those given, or those that all trials have."""
         with self._clock(trial):
             return self._relative(_whole(study).get_trials(deepcopy=False))
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """What to evaluate next.
+        """Suggest the next point.
 
         Raises:
-            optuna.TrialPruned: nothing is left to pay for it; in a study that is only asked, and
-                not optimised, `Stopped`.
+            optuna.TrialPruned: the budget is spent, or a rule stops the study. In a study that is
+                used with `ask`, without `optimize`, it raises `Stopped`.
         """
         self._raise_error_if_multi_objective(study)
         study = _whole(study)
@@ -133,10 +137,10 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
             if translation is None:
                 return {}
             others = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
-            settings = self._rules.settings(translation.space, study, translation)
+            settings = self._arguments.settings(translation.space, study, translation)
             suggestion, seconds = self._suggest(study, others, translation, settings)
             if suggestion.proposal.x is None and settings.budget is None:
-                # Everything was tried: whoever goes on wants some of it again.
+                # Every configuration was tried, so the user wants some of them again.
                 rng = np.random.default_rng(_seed(settings.seed, trial, ""))
                 x = translation.space.sample(1, rng)[0]
                 suggestion = suggestion._replace(proposal=replace(suggestion.proposal, x=x))
@@ -165,12 +169,12 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """A parameter that is not chosen together: the middle in the first trial, then uniform."""
+        """Draw a parameter that is chosen alone: first the middle of its range, later uniformly."""
         self._raise_error_if_multi_objective(study)
         study = _whole(study)
         with self._clock(trial):
             if RECORD not in study._storage.get_trial(trial._trial_id).system_attrs:
-                settings = self._rules.settings(NOWHERE, study)
+                settings = self._arguments.settings(PLACEHOLDER, study)
                 ledger = ledger_of(study.get_trials(deepcopy=False), settings, datetime.now())
                 if ledger.used_up:
                     _attribute(study, trial, {"declined": SPENT.because})
@@ -185,7 +189,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
                 _attribute(study, trial, {**record, "because": "drawn at random", "think_s": 0.0})
             rng = np.random.default_rng(_seed(self._seed, trial, param_name))
             translation = Translation.of({param_name: param_distribution})
-            if translation is None:  # one value, or more than a cube can tell apart
+            if translation is None:  # one value, or too many to search
                 sampler = optuna.samplers.RandomSampler(seed=int(rng.integers(2**31)))
                 return sampler.sample_independent(study, trial, param_name, param_distribution)
             space = translation.space
@@ -199,32 +203,32 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """Its clock ends; stop the study if the budget is spent or a rule says so.
+        """Stop the clock of a trial, and the study if the budget is spent or a rule stops it.
 
         Raises:
-            InvalidInput: it did not say what it cost in something that only it can know.
+            InvalidInput: the trial did not report a cost that the budget needs.
         """
         study, clock = _whole(study), self._clocks.pop(trial._trial_id, None)
         seconds = _since(trial) if clock is None else clock.seconds
         study._storage.set_trial_user_attr(trial._trial_id, SECONDS, seconds)
-        over = copy.copy(study._storage.get_trial(trial._trial_id))
-        over.state, over.values = state, None if values is None else list(values)
+        ended = copy.copy(study._storage.get_trial(trial._trial_id))
+        ended.state, ended.values = state, None if values is None else list(values)
         trials = [
-            over if each.number == trial.number else each
+            ended if each.number == trial.number else each
             for each in study.get_trials(deepcopy=False)
         ]
-        if "declined" in over.system_attrs.get(RECORD, {}):
+        if "declined" in ended.system_attrs.get(RECORD, {}):
             return
-        settings = self._rules.settings(self._space or NOWHERE, study)
-        missing = unpriced(settings, cost_of(over, settings))
+        settings = self._arguments.settings(self._space or PLACEHOLDER, study)
+        missing = missing_cost(settings, cost_of(ended, settings))
         if (
             missing is not None
             and state == TrialState.COMPLETE
             and not _is_known(settings, missing)
         ):
             raise InvalidInput(
-                f"Trial {trial.number} did not say what it cost in {missing!r}, which the budget "
-                'needs. Say trial.set_user_attr("cost", ...) in the objective, or give a rate.'
+                f"Trial {trial.number} did not report its cost in {missing!r}, which the budget "
+                'needs. Call trial.set_user_attr("cost", ...) in the objective, or give a rate.'
             )
         if settings.budget is not None or settings.stop is not None:
             with self._lock:
@@ -233,9 +237,9 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
                 self._end(study, verdict)
 
     def reseed_rng(self) -> None:
-        """Nothing to do: what is drawn for a trial depends on its number and the seed alone."""
+        """Do nothing: the random numbers of a trial depend only on its number and the seed."""
 
-    # ── what a user may ask ────────────────────────────────────────────────────────────────
+    # ── for users ──────────────────────────────────────────────────────────────────────────
 
     def verdict(self, study: optuna.Study) -> Verdict:
         """Whether to stop now, and why."""
@@ -243,27 +247,27 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
             return self._verdict(study, study.get_trials(deepcopy=False))
 
     def ledger(self, study: optuna.Study) -> Ledger:
-        """What the trials of this sampler have cost so far."""
+        """The costs of the trials of this sampler so far."""
         trials = study.get_trials(deepcopy=False)
         translation = Translation.of(self._relative(trials), self._space)
-        space = NOWHERE if translation is None else translation.space
-        settings = self._rules.settings(space, study, translation)
+        space = PLACEHOLDER if translation is None else translation.space
+        settings = self._arguments.settings(space, study, translation)
         return ledger_of(trials, settings, datetime.now(), self._here, translation)
 
-    # ── thinking ───────────────────────────────────────────────────────────────────────────
+    # ── suggesting ─────────────────────────────────────────────────────────────────────────
 
     @property
     def _seed(self) -> int:
-        return self._rules.settings(NOWHERE).seed
+        return self._arguments.settings(PLACEHOLDER).seed
 
     @property
     def _here(self) -> list[int]:
-        """The trials that are running in this process."""
-        clocks = tuple(self._clocks.values())  # other threads begin and end theirs
+        """The numbers of the trials that run in this process."""
+        clocks = tuple(self._clocks.values())  # other threads may change the dictionary
         return [clock.number for clock in clocks if clock.number is not None]
 
     def _clock(self, trial: FrozenTrial) -> _Clock:
-        """The clock of a trial; while inside, the time is ours and not its objective's."""
+        """The clock of a trial; time inside of its context belongs to the sampler."""
         clock = self._clocks.setdefault(trial._trial_id, _Clock())
         clock.number = trial.number
         return clock
@@ -281,26 +285,27 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         translation: Translation,
         settings: Settings,
     ) -> tuple[Suggestion, float]:
-        """One thought, kept until something new is known; and how long it took."""
-        begun = time.perf_counter()
+        """The suggestion, cached until the state changes, and the seconds that it took."""
+        start = time.perf_counter()
         state = state_of(trials, translation, settings, datetime.now(), self._here)
-        key = (study.study_name, translation.space, state.known())
-        if self._kept is None or self._kept[0] != key:
+        key = (study.study_name, translation.space, state.version())
+        if self._cached is None or self._cached[0] != key:
             with one_thread():
-                self._kept = key, suggest(settings, state)
-        return self._kept[1], time.perf_counter() - begun
+                self._cached = key, suggest(settings, state)
+        return self._cached[1], time.perf_counter() - start
 
     def _verdict(self, study: optuna.Study, trials: list[FrozenTrial]) -> Verdict:
         translation = Translation.of(self._relative(trials), self._space)
         if translation is None:
-            settings = self._rules.settings(NOWHERE, study)
+            settings = self._arguments.settings(PLACEHOLDER, study)
             spent = ledger_of(trials, settings, datetime.now(), self._here).used_up
-            return SPENT if spent else Verdict(False, "nothing is known yet")
-        settings = self._rules.settings(translation.space, study, translation)
+            return SPENT if spent else Verdict(False, "there is no trial yet")
+        settings = self._arguments.settings(translation.space, study, translation)
         return self._suggest(study, trials, translation, settings)[0].verdict
 
     def _end(self, study: optuna.Study, verdict: Verdict) -> Exception:
-        """Stop the loop if there is one; what to raise if a trial was about to begin."""
+        """Stop `study.optimize` if it runs; return the exception for a trial that was about to "
+        "start."""
         study._storage.set_study_user_attr(study._study_id, STOPPED, verdict.because)
         if not study._thread_local.in_optimize_loop:
             return Stopped(verdict.reason)
@@ -309,19 +314,19 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
 
 
 class _Clock:
-    """How long an objective took, without the time that its sampler did."""
+    """The seconds of an objective, without those of its sampler."""
 
     def __init__(self) -> None:
-        self.overhead = 0.0  # seconds that are in no record yet
+        self.overhead = 0.0  # seconds that are not in a record yet
         self.number: int | None = None
-        self._begun = time.perf_counter()
-        self._ours = 0.0
+        self._start = time.perf_counter()
+        self._sampler_s = 0.0
         self._since = 0.0
 
     @property
     def seconds(self) -> float:
-        """Until now."""
-        return max(time.perf_counter() - self._begun - self._ours, 1e-9)
+        """The seconds of the objective until now."""
+        return max(time.perf_counter() - self._start - self._sampler_s, 1e-9)
 
     def __enter__(self) -> _Clock:
         self._since = time.perf_counter()
@@ -329,28 +334,28 @@ class _Clock:
 
     def __exit__(self, *raised: object) -> None:
         took = time.perf_counter() - self._since
-        self._ours += took
+        self._sampler_s += took
         self.overhead += took
 
 
 class StopAtBudget:
-    """A callback that stops a study, whatever its sampler, when a budget is spent.
+    """A callback that stops a study with any sampler when a budget is spent.
 
         study.optimize(objective, callbacks=[StopAtBudget("$40")])
 
-    Every trial of the study counts: with what it said it cost, `trial.set_user_attr("cost", ...)`,
-    or else with its seconds.
+    Every trial of the study counts, with its reported cost, `trial.set_user_attr("cost", ...)`, or
+    else with its seconds.
 
     Args:
         budget: "2h", "$40", a number.
-        rate: what a second costs, "$3.06/h".
+        rate: the price of the machine, "$3.06/h".
     """
 
     def __init__(self, budget: AnyBudget, *, rate: str | None = None) -> None:
-        self._settings = Rules(budget, rate, {}).settings(NOWHERE)
+        self._settings = Arguments(budget, rate, {}).settings(PLACEHOLDER)
 
     def __call__(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """After every trial."""
+        """Stop the study if the budget is spent; Optuna calls this after every trial."""
         counted = []
         for each in study.get_trials(deepcopy=False):
             each = copy.copy(each)
@@ -365,8 +370,8 @@ class StopAtBudget:
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What a sampler was made with, which becomes settings when a space and a study are known."""
+class Arguments:
+    """The arguments of a sampler, which become settings once the space and the study are known."""
 
     budget: AnyBudget
     rate: str | None
@@ -378,38 +383,40 @@ class Rules:
         study: optuna.Study | None = None,
         translation: Translation | None = None,
     ) -> Settings:
-        """For that space, in the direction of that study."""
-        said: dict[str, Any] = {**self.given, "rate": self.rate}
-        if space is NOWHERE:
-            said.pop("start", None)
-        known = said.get("cost")
-        if callable(known) and not hasattr(known, "fit") and translation is not None:
-            said["cost"] = lambda params: known(translation.theirs(params))
+        """The settings for a space, with the direction of a study."""
+        options: dict[str, Any] = {**self.given, "rate": self.rate}
+        if space is PLACEHOLDER:
+            options.pop("start", None)
+        cost = options.get("cost")
+        if callable(cost) and not hasattr(cost, "fit") and translation is not None:
+            options["cost"] = lambda params: cost(translation.theirs(params))
         if study is not None and study.direction.name in ("MINIMIZE", "MAXIMIZE"):
-            said["direction"] = study.direction.name.lower()
+            options["direction"] = study.direction.name.lower()
         limits = {} if self.budget is None else Budget(self.budget).limits
-        if said.get("policy") is None and not set(limits) - {"trials"}:
-            said["policy"] = EIPerCost()
-        return Settings.of(space, self.budget, **said)
+        if options.get("policy") is None and not set(limits) - {"trials"}:
+            options["policy"] = EIPerCost()
+        return Settings.of(space, self.budget, **options)
 
 
-def _both(
+def _space_and_distributions(
     given: Mapping[str, BaseDistribution] | AnySpace,
 ) -> tuple[Space | None, dict[str, BaseDistribution]]:
-    """A space in our language, if it was given so, and in Optuna's."""
+    """The space, if the user gave one of Farthing, and the distributions of Optuna."""
     if isinstance(given, Space):
         return given, distributions_of(given)
     theirs = {n: each for n, each in given.items() if isinstance(each, BaseDistribution)}
     if theirs and len(theirs) == len(given):
         return None, theirs
     if theirs:
-        raise InvalidInput("search_space: expected Optuna's distributions or ours, not both.")
+        raise InvalidInput(
+            "search_space: expected distributions of Optuna or parameters of Farthing, not both."
+        )
     space = Space({n: each for n, each in given.items() if not isinstance(each, BaseDistribution)})
     return space, distributions_of(space)
 
 
 def _whole(study: optuna.Study) -> optuna.Study:
-    """The study, where a pruner shows a sampler only a bracket of it: there is one budget."""
+    """The whole study: a pruner may show a sampler only a part of it, but there is one budget."""
     whole: optuna.Study = getattr(study, "_study", study)
     return whole
 
@@ -419,14 +426,14 @@ def _is_known(settings: Settings, resource: str) -> bool:
 
 
 def _attribute(study: optuna.Study, trial: FrozenTrial, record: Mapping[str, Any]) -> None:
-    """What others must know of a trial before it has suggested anything."""
+    """Store the record of a trial, so that other processes know it from the start."""
     study._storage.set_trial_system_attr(trial._trial_id, RECORD, dict(record))
 
 
 def _since(trial: FrozenTrial) -> float:
-    """Seconds since a trial began, which another process has asked for."""
-    begun = trial.datetime_start or datetime.now()
-    return max((datetime.now() - begun).total_seconds(), 1e-9)
+    """Seconds since the start of a trial that another process has started."""
+    start = trial.datetime_start or datetime.now()
+    return max((datetime.now() - start).total_seconds(), 1e-9)
 
 
 def _seed(seed: int, trial: FrozenTrial, name: str) -> list[int]:

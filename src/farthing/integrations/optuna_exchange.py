@@ -1,4 +1,4 @@
-"""From an Optuna study to one of Farthing's, and back to where optuna-dashboard looks."""
+"""Import an Optuna study, and copy a study to an Optuna storage."""
 
 from __future__ import annotations
 
@@ -24,31 +24,32 @@ STATES = {"done": TrialState.COMPLETE, "killed": TrialState.PRUNED}
 def import_study(
     into: Optimizer, study: optuna.Study, *, values: bool = True, costs: bool = True
 ) -> int:
-    """Learn from an Optuna study; how many of its trials were taken in.
+    """Learn from an Optuna study; return the number of imported trials.
 
-    Pruned trials teach that they cost at least what they did, failed ones that such parameters
-    fail. What a trial cost is what it says under "cost", or else its seconds, where seconds count.
+    The cost of a pruned trial is a lower bound. A failed trial teaches that its parameters fail.
+    The cost of a trial is its user attribute "cost", or else its seconds if the budget counts
+    seconds.
 
     Args:
-        into: an Optimizer or a Study; `space_of(study)` is a space for it.
-        values: learn the objective from it.
-        costs: learn the costs from it.
+        into: an Optimizer or a Study; `space_of(study)` gives a suitable space.
+        values: whether to learn the objective.
+        costs: whether to learn the costs.
 
     Raises:
-        InvalidInput: it has several objectives or another direction, or a trial is not of the
+        InvalidInput: the study has several objectives or another direction, or no trial fits the
             space.
     """
     settings = into._settings
     if len(study.directions) > 1:
         raise InvalidInput(
-            f"The Optuna study {study.study_name!r} has {len(study.directions)} objectives: "
-            "expected one."
+            f"The Optuna study {study.study_name!r} has {len(study.directions)} objectives. "
+            "Expected one objective."
         )
     direction = study.direction.name.lower()
     if direction not in (settings.direction, "not_set"):
         raise InvalidInput(
-            f"The Optuna study {study.study_name!r} is to {direction}, this one to "
-            f'{settings.direction}. Make it with direction="{direction}".'
+            f"The Optuna study {study.study_name!r} has the direction {direction}, but this study "
+            f'has {settings.direction}. Create this study with direction="{direction}".'
         )
     rows = []
     for trial in study.get_trials(deepcopy=False):
@@ -56,27 +57,27 @@ def import_study(
             continue
         state, value = outcome_of(trial)
         if state == "lost" and trial.params:
-            state = "failed"  # elsewhere nobody measured: an exception is more likely than a crash
-        names = settings.space.names  # a parameter that never varied is none here
+            state = "failed"  # without a measured time, an exception is more likely than a crash
+        names = settings.space.names  # a parameter that never varied is not in the space
         params = {name: each for name, each in trial.params.items() if name in names}
         rows.append(
             {"params": params, "state": state, "value": value, "cost": cost_of(trial, settings)}
         )
-    taught = [row for row in rows if row["params"]]
-    return into.import_trials(taught, values=values, costs=costs).taken
+    usable = [row for row in rows if row["params"]]
+    return into.import_trials(usable, values=values, costs=costs).taken
 
 
 class Mirror:
-    """Copy what ends in a Farthing study to an Optuna storage, where optuna-dashboard shows it.
+    """Copy finished trials to an Optuna storage, for optuna-dashboard.
 
         study.run(objective, on_change=Mirror("sqlite:///dashboard.db"))
 
-    Values, parameters, progress, costs, predictions and reasons come along. One that was killed is
-    shown as pruned, one that was lost as failed. What is there already is not copied again.
+    It copies values, parameters, progress, costs, predictions and reasons. A killed trial appears
+    as pruned, a lost trial as failed. Trials that were copied before are skipped.
 
     Args:
-        storage: the address of an Optuna storage, or a storage.
-        name: of the Optuna study; by default the one it has here.
+        storage: an Optuna storage, or its address.
+        name: the name of the Optuna study; by default that of the study.
     """
 
     def __init__(self, storage: Any, name: str | None = None) -> None:
@@ -85,8 +86,8 @@ class Mirror:
         self._copied: set[int] = set()
 
     def __call__(self, study: Optimizer) -> None:
-        """Copy what has ended since the last time."""
-        over = [trial for trial in study.seen.history if trial.state != "running"]
+        """Copy the trials that have ended since the last call."""
+        ended = [trial for trial in study.seen.history if trial.state != "running"]
         if self._study is None:
             name = self._name or getattr(study, "name", "farthing")
             self._study = optuna.create_study(
@@ -95,20 +96,22 @@ class Mirror:
                 direction=study._settings.direction,
                 load_if_exists=True,
             )
-            there = self._study.get_trials(deepcopy=False)
-            self._copied = {t.system_attrs[RECORD]["number"] for t in there}
+            existing = self._study.get_trials(deepcopy=False)
+            self._copied = {t.system_attrs[RECORD]["number"] for t in existing}
         distributions = distributions_of(study.space)
-        for trial in over:
+        for trial in ended:
             if trial.number not in self._copied:
                 self._study.add_trial(_frozen(trial, distributions))
                 self._copied.add(trial.number)
 
 
 def _frozen(trial: Trial, distributions: Mapping[str, BaseDistribution]) -> FrozenTrial:
-    told: dict[str, Any] = {f"cost_{resource}": amount for resource, amount in trial.cost.items()}
-    told |= {f"predicted_{resource}": amount for resource, amount in trial.predicted.items()}
-    told |= {"because": trial.because, "state": trial.state}
-    told |= {} if trial.error is None else {"error": trial.error[:1000]}
+    attributes: dict[str, Any] = {
+        f"cost_{resource}": amount for resource, amount in trial.cost.items()
+    }
+    attributes |= {f"predicted_{resource}": amount for resource, amount in trial.predicted.items()}
+    attributes |= {"because": trial.because, "state": trial.state}
+    attributes |= {} if trial.error is None else {"error": trial.error[:1000]}
     params = {}
     for name, value in trial.params.items():
         choices = getattr(distributions[name], "choices", None)
@@ -118,7 +121,7 @@ def _frozen(trial: Trial, distributions: Mapping[str, BaseDistribution]) -> Froz
         value=trial.value,
         params=params,
         distributions={name: distributions[name] for name in params},
-        user_attrs=told,
+        user_attrs=attributes,
         system_attrs={RECORD: {"number": trial.number}},
         intermediate_values={
             int(line["step"]): float(line["value"])

@@ -1,4 +1,4 @@
-"""Optuna's distributions as parameters, and back."""
+"""Convert distributions of Optuna to parameters, and back."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from farthing.space.space import Params, Space
 
 __all__ = ["Translation", "distributions_of", "space_of"]
 
-MOST_STEPS = 10_000  # values on a grid; a longer one is a Float that is rounded
+MAX_STEPS = 10_000  # values on a grid; a longer one becomes a Float that is rounded
 
 
-class Word(NamedTuple):
-    """One parameter in both languages: from Optuna's values to ours, and back."""
+class Conversion(NamedTuple):
+    """A parameter, and functions from values of Optuna to ours and back."""
 
     parameter: Parameter
     ours: Callable[[Any], Any]
@@ -33,73 +33,78 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class Translation:
-    """A space in both languages.
+    """A space, and the conversion of each parameter to Optuna and back.
 
     Attributes:
-        space: ours.
-        words: by name.
+        space: our space.
+        conversions: the conversions by name.
     """
 
     space: Space
-    words: Mapping[str, Word]
+    conversions: Mapping[str, Conversion]
 
     @classmethod
     def of(
         cls, distributions: Mapping[str, BaseDistribution], space: Space | None = None
     ) -> Translation | None:
-        """Of what can be searched together; None if nothing can.
+        """The translation of what can be searched together; None if nothing can.
 
         Args:
-            distributions: Optuna's.
-            space: ours, where it was given: it may know more, such as what makes things dearer.
+            distributions: the distributions of Optuna.
+            space: the space that the user gave, which may declare more, such as the effect of a
+                parameter on the cost.
         """
-        words = {}
+        conversions = {}
         for name, distribution in distributions.items():
             if not distribution.single():
                 try:
-                    words[name] = _word(distribution)
-                except InvalidInput:  # more values, or closer ones, than a cube can tell apart
+                    conversions[name] = _conversion(distribution)
+                except InvalidInput:  # too many values, or values too close together
                     continue
-        if space is not None and set(space.names) == set(words):
-            return cls(space, words)
-        if not words:
+        if space is not None and set(space.names) == set(conversions):
+            return cls(space, conversions)
+        if not conversions:
             return None
-        return cls(Space({name: word.parameter for name, word in words.items()}), words)
+        space = Space({name: each.parameter for name, each in conversions.items()})
+        return cls(space, conversions)
 
     def ours(self, params: Mapping[str, Any]) -> Params:
-        """Our params of Optuna's; what is not of this space is left out."""
+        """Parameters of Optuna as ours; those outside of this space are left out."""
         return {
-            name: word.ours(params[name]) for name, word in self.words.items() if name in params
+            name: conversion.ours(params[name])
+            for name, conversion in self.conversions.items()
+            if name in params
         }
 
     def theirs(self, params: Mapping[str, Any]) -> Params:
-        """Optuna's params of ours."""
-        return {name: self.words[name].theirs(value) for name, value in params.items()}
+        """Our parameters as those of Optuna."""
+        return {name: self.conversions[name].theirs(value) for name, value in params.items()}
 
 
 def space_of(study: optuna.Study) -> Space:
-    """The space of what an Optuna study has evaluated.
+    """The space of the trials of an Optuna study.
 
-    A range that has changed becomes the range from its lowest to its highest bound.
+    If the range of a parameter has changed, its lowest and highest bounds are used.
 
     Raises:
-        InvalidInput: there is nothing to go by, or a parameter is only there in some trials.
+        InvalidInput: no trial has parameters, or only some trials have a parameter.
     """
-    seen = [t.distributions for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
-    seen = [distributions for distributions in seen if distributions]
-    if not seen:
+    tried = [t.distributions for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
+    tried = [distributions for distributions in tried if distributions]
+    if not tried:
         raise InvalidInput(
-            f"The Optuna study {study.study_name!r} has no trial with parameters. Give a space."
+            f"The Optuna study {study.study_name!r} has no trial with parameters. Give a space "
+            "yourself."
         )
-    names = {name: None for distributions in seen for name in distributions}
+    names = {name: None for distributions in tried for name in distributions}
     for name in names:
-        there = sum(name in distributions for distributions in seen)
-        if there < len(seen):
+        count = sum(name in distributions for distributions in tried)
+        if count < len(tried):
             raise InvalidInput(
-                f"Parameter {name!r} is in {there} of {len(seen)} trials of the Optuna study. Give "
-                f"a space that says when it is there, such as Float(..., when={{...}})."
+                f"Parameter {name!r} is in {count} of {len(tried)} trials of the Optuna study. "
+                f"Give a space with the condition, such as Float(..., when={{...}})."
             )
-    hulls = {name: _hull([distributions[name] for distributions in seen]) for name in names}
+    hulls = {name: _hull([distributions[name] for distributions in tried]) for name in names}
     translation = Translation.of({n: d for n, d in hulls.items() if not d.single()})
     if translation is None:
         raise InvalidInput("No parameter of the Optuna study has more than one value.")
@@ -107,7 +112,7 @@ def space_of(study: optuna.Study) -> Space:
 
 
 def distributions_of(space: Space) -> dict[str, BaseDistribution]:
-    """A space as Optuna's distributions; what has an order but is no range becomes a choice."""
+    """A space as distributions of Optuna; an Ordinal becomes a categorical distribution."""
     return {name: _distribution(parameter) for name, parameter in space.parameters.items()}
 
 
@@ -124,30 +129,32 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
 
 
 def _choice(option: Any) -> Any:
-    """What Optuna can store: a plain value, or else its text."""
+    """A value that Optuna can store: a plain value, or else its text."""
     return option if isinstance(option, str | int | float | None) else str(option)
 
 
-def _word(distribution: BaseDistribution) -> Word:
+def _conversion(distribution: BaseDistribution) -> Conversion:
     if isinstance(distribution, CategoricalDistribution):
         return _categorical(distribution)
     if not isinstance(distribution, FloatDistribution | IntDistribution):
-        raise InvalidInput(f"{distribution!r}: expected a float, an int or a category.")
+        raise InvalidInput(
+            f"{distribution!r}: expected a float, an int or a categorical distribution."
+        )
     low, high, step = distribution.low, distribution.high, distribution.step
     if isinstance(distribution, IntDistribution) and step == 1:
         try:
             whole = Int(int(low), int(high), log=distribution.log)
-        except InvalidInput:  # too many of them
+        except InvalidInput:  # too many values
             return _grid(distribution, 1)
-        return Word(whole, int, int)
+        return Conversion(whole, int, int)
     if step is None:
         line = Float(low, high, log=distribution.log)
-        return Word(line, float, lambda value: min(max(float(value), low), high))
+        return Conversion(line, float, lambda value: min(max(float(value), low), high))
     return _grid(distribution, step)
 
 
-def _grid(distribution: FloatDistribution | IntDistribution, step: float) -> Word:
-    """Values one step apart; optuna knows them as low + i step, in its own rounding."""
+def _grid(distribution: FloatDistribution | IntDistribution, step: float) -> Conversion:
+    """Values one step apart: low + i step, rounded as Optuna does."""
     low, high = distribution.low, distribution.high
     kind = int if isinstance(distribution, IntDistribution) else float
     last = round((high - low) / step)
@@ -158,19 +165,19 @@ def _grid(distribution: FloatDistribution | IntDistribution, step: float) -> Wor
     def nearest(value: float) -> Any:
         return at(min(max(round((value - low) / step), 0), last))
 
-    if last >= MOST_STEPS:
-        return Word(Float(float(low), float(high), log=distribution.log), float, nearest)
-    return Word(Ordinal([at(i) for i in range(last + 1)]), nearest, nearest)
+    if last >= MAX_STEPS:
+        return Conversion(Float(float(low), float(high), log=distribution.log), float, nearest)
+    return Conversion(Ordinal([at(i) for i in range(last + 1)]), nearest, nearest)
 
 
-def _categorical(distribution: CategoricalDistribution) -> Word:
+def _categorical(distribution: CategoricalDistribution) -> Conversion:
     choices = distribution.choices
     try:
-        return Word(Categorical(choices), _same, _same)
-    except InvalidInput:  # 1 beside True, a NaN, a list: by their place
-        places = Categorical(range(len(choices)))
-        return Word(
-            places, lambda value: int(distribution.to_internal_repr(value)), choices.__getitem__
+        return Conversion(Categorical(choices), _same, _same)
+    except InvalidInput:  # 1 beside True, a NaN or a list: search by index
+        indices = Categorical(range(len(choices)))
+        return Conversion(
+            indices, lambda value: int(distribution.to_internal_repr(value)), choices.__getitem__
         )
 
 
@@ -179,7 +186,7 @@ def _same(value: Any) -> Any:
 
 
 def _hull(distributions: Iterable[BaseDistribution]) -> BaseDistribution:
-    """The last of them, over the ranges of all."""
+    """The last distribution, with the range of all of them."""
     *_, last = found = list(distributions)
     if isinstance(last, CategoricalDistribution):
         return last

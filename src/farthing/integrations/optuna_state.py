@@ -1,9 +1,10 @@
-"""What is known of an Optuna study, as the state from which Farthing thinks.
+"""The state of an Optuna study, from which Farthing suggests the next trial.
 
-A trial that our sampler proposed has a record among its system attributes: all of the proposal
-(others may see a running trial only with the parameters it has suggested so far), what it was
-expected to cost, and what the next thought needs to remember. So the next proposal is a function of
-what Optuna has stored, in whatever process. A trial without a record was made, and paid, elsewhere.
+A trial of our sampler has a record in its system attributes: the whole proposal, its expected cost,
+and the notes for the next suggestion. (Other processes see a running trial only with the parameters
+that it has suggested so far.) The next proposal is thus a function of what Optuna has stored, in
+any process. A trial without a record is external: another sampler made it, and it costs nothing
+here.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from optuna.trial import FrozenTrial, TrialState
 
 from farthing.budget.ledger import Ledger
 from farthing.budget.rates import rate_of
-from farthing.core.outcomes import bill, unpriced
+from farthing.core.outcomes import checked_cost, missing_cost
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.errors import InvalidInput
-from farthing.history import ELSEWHERE, History, Trial, origin_of
+from farthing.history import IMPORTED, History, Trial, origin_of
 from farthing.integrations.optuna_space import Translation
 from farthing.running import Pricing, Usage
 from farthing.running.output import costs_of
 
 __all__ = ["COST", "RECORD", "SECONDS", "cost_of", "ledger_of", "outcome_of", "state_of"]
 
-COST = "cost"  # the user attribute in which an objective says what it cost
-SECONDS = "farthing:seconds"  # the user attribute with what we measured
-RECORD = "farthing"  # the system attribute with what was proposed
+COST = "cost"  # the user attribute in which an objective reports its cost
+SECONDS = "farthing:seconds"  # the user attribute with the measured seconds
+RECORD = "farthing"  # the system attribute with the proposal
 
-LEAST = 1e-9  # a cost is positive
+MIN_COST = 1e-9  # a cost is positive
 
 Interval = tuple[datetime, datetime]
 
@@ -45,11 +46,11 @@ def state_of(
     now: datetime,
     here: Sequence[int] = (),
 ) -> State:
-    """What is known, from all trials but the one that is to be chosen.
+    """The state of all trials except the one that is to be chosen.
 
     Args:
-        now: for those that are not over yet.
-        here: the numbers of those that are running in this process.
+        now: the end of the time that running trials have used.
+        here: the numbers of the trials that run in this process.
     """
     trials = [trial for trial in trials if not _declined(trial)]
     history, reservations, suggest_s = History(), dict[int, Mapping[str, float]](), 0.0
@@ -64,9 +65,8 @@ def state_of(
                 reservations[known.number] = record["hold"]
     ledger = ledger_of(trials, settings, now, here, translation)
     for number, reservation in reservations.items():
-        reserved = {
-            r: a for r, a in reservation.items() if r in ledger and r != "s"
-        }  # time passes for all
+        # Trials share wall-clock time, so they do not reserve it.
+        reserved = {r: a for r, a in reservation.items() if r in ledger and r != "s"}
         ledger = ledger.reserve(number, reserved)
     return State(ledger, history, suggest_s=suggest_s)
 
@@ -78,10 +78,10 @@ def ledger_of(
     here: Sequence[int] = (),
     translation: Translation | None = None,
 ) -> Ledger:
-    """What the trials that we proposed have cost.
+    """The costs of the trials that our sampler suggested.
 
-    Seconds are those in which at least one of them was running, our own thinking included; where
-    the objective says itself how many it took, those, and our thinking.
+    Seconds count while at least one of them was running, overhead included. If the objective
+    reports its own seconds, these count, and the overhead.
     """
     ledger, passed, overhead = Ledger.of(settings.budget), list[Interval](), 0.0
     for trial in trials:
@@ -89,52 +89,55 @@ def ledger_of(
         if record is None or _declined(trial) or trial.datetime_start is None:
             continue
         finished = trial.state.is_finished()
-        told = _told(trial)
+        reported = _reported(trial)
         overhead += record["think_s"]
-        if "s" in told or ("" in told and settings.cost_resources[0] == "s"):
+        if "s" in reported or ("" in reported and settings.cost_resources[0] == "s"):
             ledger = ledger.charge_overhead(record["think_s"])
         elif finished or trial.number in here:
             passed.append((trial.datetime_start, trial.datetime_complete or now))
         if finished:
             paid = cost_of(trial, settings, translation)
             ledger = ledger.charge(
-                None, {r: a for r, a in paid.items() if r != "s" or r in _by_name(told, settings)}
+                None,
+                {r: a for r, a in paid.items() if r != "s" or r in _by_name(reported, settings)},
             )
     if "s" in ledger and passed:
-        gone = _covered(passed)
-        ledger = ledger.pay({"s": gone}, overhead={"s": min(overhead, gone)})
+        elapsed = _covered(passed)
+        ledger = ledger.pay({"s": elapsed}, overhead={"s": min(overhead, elapsed)})
     return ledger
 
 
 def cost_of(
     trial: FrozenTrial, settings: Settings, translation: Translation | None = None
 ) -> dict[str, float]:
-    """What a trial that is over cost: what it said, or the seconds it took, or what is known."""
-    told, seconds = _told(trial), trial.user_attrs.get(SECONDS)
-    if seconds is None and trial.duration is not None:  # by another sampler, whose time is in it
+    """The cost of a finished trial: reported, measured in seconds, or known beforehand."""
+    reported, seconds = _reported(trial), trial.user_attrs.get(SECONDS)
+    if (
+        seconds is None and trial.duration is not None
+    ):  # of another sampler, whose own time is included
         seconds = trial.duration.total_seconds()
     if seconds is None:
-        paid = _by_name(told, settings)
-    elif settings.cost_resources[0] == "cost" and not told:
-        paid = {"cost": max(float(seconds), LEAST)}
+        paid = _by_name(reported, settings)
+    elif settings.cost_resources[0] == "cost" and not reported:
+        paid = {"cost": max(float(seconds), MIN_COST)}
     else:
         rate = {} if settings.rate is None else rate_of(settings.rate)
         usage = Usage(float(seconds), float(seconds), 0.0)
-        paid = Pricing(rate).cost(usage, told, settings.resources)
-    if translation is not None and unpriced(settings, paid):
-        with suppress(InvalidInput):  # it is not of this space
+        paid = Pricing(rate).cost(usage, reported, settings.resources)
+    if translation is not None and missing_cost(settings, paid):
+        with suppress(InvalidInput):  # the trial does not fit this space
             x = translation.space.encode(translation.ours(trial.params))
-            paid = bill(settings, paid, x, required=False)
+            paid = checked_cost(settings, paid, x, required=False)
     return paid
 
 
 def outcome_of(
     trial: FrozenTrial,
 ) -> tuple[Literal["running", "done", "failed", "killed", "lost"], float | None]:
-    """The state of a trial in our words, and its value.
+    """Our state of a trial, and its value.
 
-    What was pruned is killed: its cost is a lower bound. What failed without anybody measuring it
-    is lost: its process died.
+    A pruned trial is killed: its cost is a lower bound. A failed trial without a measured time is
+    lost: its process died.
     """
     match trial.state:
         case TrialState.COMPLETE:
@@ -157,7 +160,7 @@ def _trial(
     settings: Settings,
     number: int,
 ) -> Trial | None:
-    """A trial of this space, in our words; None: it cannot be, or nothing is known of it."""
+    """Our trial; None if it does not fit this space, or if nothing is known of it."""
     if trial.state == TrialState.WAITING:
         return None
     params = trial.params
@@ -166,13 +169,13 @@ def _trial(
     try:
         ours = translation.ours(params)
         x = translation.space.encode(ours)
-    except (InvalidInput, ValueError, KeyError):  # not of this space, or not all suggested yet
+    except (InvalidInput, ValueError, KeyError):  # outside of this space, or not all suggested yet
         return None
     state, value = outcome_of(trial)
     cost = cost_of(trial, settings, translation) if trial.state.is_finished() else {}
     record = record or {}
     notes = record.get("notes", {"phase": "start"})
-    if record.get("names") != list(translation.space.names):  # what was learnt is of another space
+    if record.get("names") != list(translation.space.names):  # the notes are of another space
         notes = {key: note for key, note in notes.items() if key == "phase"}
     return Trial(
         number=number,
@@ -182,7 +185,7 @@ def _trial(
         value=value,
         cost=cost,
         predicted=record.get("predicted", {}),
-        because=record.get("because", ELSEWHERE),
+        because=record.get("because", IMPORTED),
         error="it failed" if state == "failed" else None,
         notes=notes,
         origin=origin_of(notes) if "because" in record else "imported",
@@ -190,25 +193,25 @@ def _trial(
 
 
 def _declined(trial: FrozenTrial) -> bool:
-    """Whether it was not evaluated, because nothing was left to pay for it."""
+    """Whether it was not evaluated, because the budget was spent."""
     return "declined" in (trial.system_attrs.get(RECORD) or {})
 
 
-def _told(trial: FrozenTrial) -> dict[str, float]:
+def _reported(trial: FrozenTrial) -> dict[str, float]:
     try:
         return costs_of(trial.user_attrs.get(COST))
     except (ValueError, TypeError):
         raise InvalidInput(
-            f"Trial {trial.number}: its cost is {trial.user_attrs[COST]!r}: expected a number of "
-            'at least 0, or {resource: amount}. Say trial.set_user_attr("cost", ...).'
+            f"Trial {trial.number}: its cost is {trial.user_attrs[COST]!r}. Expected a number of "
+            'at least 0, or {resource: amount}, in trial.set_user_attr("cost", ...).'
         ) from None
 
 
-def _by_name(told: Mapping[str, float], settings: Settings) -> dict[str, float]:
-    """A bare number is in the first resource; what nothing counts is left out."""
+def _by_name(reported: Mapping[str, float], settings: Settings) -> dict[str, float]:
+    """The costs by resource: a plain number is in the first one; unknown resources are left out."""
     named = {
-        resource or settings.cost_resources[0]: max(amount, LEAST)
-        for resource, amount in told.items()
+        resource or settings.cost_resources[0]: max(amount, MIN_COST)
+        for resource, amount in reported.items()
     }
     return {
         resource: amount

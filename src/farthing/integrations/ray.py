@@ -3,11 +3,13 @@
     ray.init("auto")
     study.run(objective, engine=Ray(num_gpus=1))
 
-On the node each trial runs in a process group of its own, as on this machine: it is measured there,
-and nothing of it survives. The task is a stream of what the trial has used and reported; one that
-may not go on is cancelled, first so that its trial can end in its grace, then by force. A trial
-whose process or node dies is lost, and Ray is told not to begin it again. When this process dies,
-Ray ends its tasks, and with them their trials.
+A node runs each trial in its own process group, as on this machine. It measures the trial there,
+and leaves none of its processes behind. The task is a stream of what the trial has used and
+reported.
+
+If a trial may not continue, its task is cancelled: first with the grace period for the trial, then
+by force. A trial whose process or node dies is lost, and Ray does not start it again. If this
+process dies, Ray ends its tasks, and with them their trials.
 """
 
 from __future__ import annotations
@@ -27,40 +29,39 @@ try:
 except ImportError as error:
     raise MissingExtra("ray", "Ray") from error
 
-from farthing.integrations.capacity import places, warn_if_none
+from farthing.integrations.capacity import capacity, warn_if_none
 from farthing.running import Allowance, CallableTask, Finished, Job, ProcessGroup, Task, Usage
 from farthing.running.output import Messages
 from farthing.running.result import killed, lost
 
 __all__ = ["Ray"]
 
-NOTHING = Usage(0.0, 0.0, 0.0, {})
-FORCE = 5.0  # seconds after its grace, until a task that was cancelled is killed
-LISTEN = 0.02  # seconds: how soon a task notices that it was cancelled
+NO_USAGE = Usage(0.0, 0.0, 0.0, {})
+FORCE = 5.0  # seconds after the grace period until a cancelled task is killed
+LISTEN = 0.02  # seconds until a task notices that it was cancelled
 
-Word = tuple[
-    str, Any
-]  # "used" usage, "progress" (message, usage), "finished" Finished, "invalid" why
+# ("used", usage), ("progress", (message, usage)), ("finished", Finished) or ("invalid", why)
+Message = tuple[str, Any]
 
 
-def _nothing(params: Mapping[str, Any]) -> float:
-    raise InvalidInput("Ray() is given to study.run(objective, engine=...), not called.")
+def _no_objective(params: Mapping[str, Any]) -> float:
+    raise InvalidInput("Ray() is an engine. Pass it to study.run(objective, engine=Ray()).")
 
 
 @dataclass(frozen=True)
 class Ray:
-    """Each trial as a task of the Ray cluster that this process is connected to.
+    """An engine that runs each trial as a task of the Ray cluster of this process.
 
     Args:
-        num_cpus: of each trial.
-        num_gpus: of each trial.
-        resources: others that nodes were started with, {"license": 1}.
+        num_cpus: the CPUs of each trial.
+        num_gpus: the GPUs of each trial.
+        resources: other resources that nodes were started with, {"license": 1}.
     """
 
     num_cpus: float = 1
     num_gpus: float = 0
     resources: Mapping[str, float] = field(default_factory=dict)
-    task: Task = field(default=CallableTask(_nothing), repr=False)
+    task: Task = field(default=CallableTask(_no_objective), repr=False)
     timeout: float | None = None
     grace: float = 5.0
 
@@ -70,7 +71,9 @@ class Ray:
         if not all(need >= 0 for need in self._needs.values()):
             raise InvalidInput(f"{self}: expected amounts of at least 0.")
         if not any(self._needs.values()):
-            raise InvalidInput(f"{self}: a trial takes something. Say num_cpus=0.1 for little.")
+            raise InvalidInput(
+                f"{self}: a trial needs at least one resource. Give num_cpus=0.1 for a small trial."
+            )
 
     @property
     def _needs(self) -> dict[str, float]:
@@ -78,25 +81,25 @@ class Ray:
 
     @property
     def slots(self) -> int:
-        """How many times the nodes of the cluster have what a trial takes."""
-        return max(1, self._places())
+        """The number of trials that the cluster can run at the same time."""
+        return max(1, self._capacity())
 
-    def _places(self) -> int:
+    def _capacity(self) -> int:
         _check()
-        return places(self._needs, [node["Resources"] for node in ray.nodes() if node["Alive"]])
+        return capacity(self._needs, [node["Resources"] for node in ray.nodes() if node["Alive"]])
 
     def evaluating(self, task: Task, *, timeout: float | None, grace: float, lease: float) -> Ray:
-        """The engine that evaluates this there; Ray has its own way to see who is lost."""
-        warn_if_none(self._places(), self._needs)
+        """The engine that evaluates this task on the cluster; Ray itself detects lost trials."""
+        warn_if_none(self._capacity(), self._needs)
         return replace(self, task=task, timeout=timeout, grace=grace)
 
     def run(self, job: Job, allowance: Allowance) -> Finished:
-        """Evaluate one trial, as `Engine.run` says."""
+        """Evaluate one trial; see `Engine.run`."""
         _check()
         watch = _Watch(self, job, allowance)
         try:
             watch.start()
-            return watch.until_the_end()
+            return watch.wait()
         except KeyboardInterrupt as interrupt:
             raise Interrupted(watch.end("interrupted from the keyboard")) from interrupt
         except BaseException:
@@ -107,21 +110,21 @@ class Ray:
 def _check() -> None:
     if not ray.is_initialized():
         raise InvalidInput(
-            'Ray is not started here: say ray.init() first, or ray.init("auto") to join a cluster.'
+            'Ray is not initialised. Call ray.init(), or ray.init("auto") to join a cluster.'
         )
 
 
 class _Watch:
-    """One trial, seen from here."""
+    """One trial, as this process sees it."""
 
     def __init__(self, engine: Ray, job: Job, allowance: Allowance) -> None:
         self.engine, self.job, self.allowance = engine, job, allowance
         self.messages = Messages(engine.task.metric)
         self.stream: Any = None
-        self.used = NOTHING
-        self.last: float | None = None  # when it was last heard of; None: it has not begun
+        self.used = NO_USAGE
+        self.last: float | None = None  # time of the last message; None before the trial starts
         self.finished: Finished | None = None
-        self.ending: str | None = None  # why it was told to end
+        self.ending: str | None = None  # why the trial must end
         self.force_at = float("inf")
 
     def start(self) -> None:
@@ -138,12 +141,12 @@ class _Watch:
             self.stream = there.remote(engine.task, self.job, tick, engine.timeout, engine.grace)
         except Exception as error:
             raise InvalidInput(
-                f"The objective cannot be sent to Ray: {error}. Keep open files, locks and "
-                "connections out of it."
+                f"The objective cannot be sent to Ray: {error}. It must not contain open files, "
+                "locks or connections."
             ) from error
 
-    def until_the_end(self) -> Finished:
-        """Listen, and ask every tick whether it may go on."""
+    def wait(self) -> Finished:
+        """Wait for the end, and check at every tick whether the trial may continue."""
         tick = self.allowance.tick
         next_tick = time.monotonic() + tick
         while (finished := self._listen(max(next_tick - time.monotonic(), 0.0))) is None:
@@ -159,7 +162,7 @@ class _Watch:
         return finished
 
     def end(self, why: str) -> Finished:
-        """It must end now, whatever has happened."""
+        """End the trial now, even after an error."""
         self.allowance = replace(self.allowance, on_report=None)
         finished = None
         if self.stream is not None and ray.is_initialized():
@@ -173,9 +176,9 @@ class _Watch:
 
     @property
     def usage(self) -> Usage:
-        """What it has used, as far as it is known; a trial that waits for a node uses nothing."""
+        """The known usage so far; a trial that waits for a node uses nothing."""
         if self.last is None:
-            return NOTHING
+            return NO_USAGE
         return self.used._replace(wall_s=self.used.wall_s + time.monotonic() - self.last)
 
     def _cancel(self, why: str) -> None:
@@ -184,14 +187,14 @@ class _Watch:
         ray.cancel(self.stream)
 
     def _listen(self, timeout: float) -> Finished | None:
-        """One word of the task, if there is one; what became of the trial, if it is over."""
+        """Handle one message of the task, if there is one; the result if the trial has ended."""
         try:
             ready, _ = ray.wait([self.stream], timeout=timeout, fetch_local=False)
             if not ready:
                 return None
-            kind, word = ray.get(next(self.stream))
+            kind, content = ray.get(next(self.stream))
         except (StopIteration, ray.exceptions.TaskCancelledError):
-            return self._over("its task was cancelled from elsewhere")
+            return self._over("another process cancelled its task")
         except ray.exceptions.OutOfMemoryError as error:
             return self._over(f"its node ran out of memory: {_first_line(error)}")
         except (
@@ -201,21 +204,21 @@ class _Watch:
             ray.exceptions.ObjectLostError,
         ) as error:
             return self._over(f"its Ray worker died: {_first_line(error)}")
-        except ray.exceptions.RayError as error:  # not the objective's, which are caught there
+        except ray.exceptions.RayError as error:  # errors of the objective are caught on the node
             *_, reason = str(error).strip().split("\n")
             raise InvalidInput(
-                f"Ray cannot evaluate: {reason}. Its nodes need the same farthing, and what the "
-                "objective imports."
+                f"Ray cannot evaluate trials: {reason}. Its nodes need the same version of "
+                "Farthing, and the modules that the objective imports."
             ) from error
         self.last = time.monotonic()
         if kind == "finished":
-            self.finished = word
+            self.finished = content
         elif kind == "invalid":
-            raise InvalidInput(word)
+            raise InvalidInput(content)
         elif kind == "used":
-            self.used = word
+            self.used = content
         else:
-            progress, self.used = word
+            progress, self.used = content
             self.messages.reports.append(progress)
             if self.allowance.on_report is not None:
                 self.allowance.on_report(progress, self.used)
@@ -237,33 +240,33 @@ def _first_line(error: Exception) -> str:
 
 def _evaluate(
     task: Task, job: Job, tick: float, timeout: float | None, grace: float
-) -> Iterator[Word]:
-    """What a node does: the trial in a thread, so that this one hears when it is cancelled."""
-    words: queue.SimpleQueue[Word] = queue.SimpleQueue()
+) -> Iterator[Message]:
+    """Evaluate the trial on a node, in a thread, so that this thread notices a cancellation."""
+    messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
     cancelled = threading.Event()
 
     def may_go_on(usage: Usage) -> str | None:
-        words.put(("used", usage))
+        messages.put(("used", usage))
         return "cancelled" if cancelled.is_set() else None
 
     def on_report(message: Mapping[str, Any], usage: Usage) -> None:
-        words.put(("progress", (dict(message), usage)))
+        messages.put(("progress", (dict(message), usage)))
 
     def evaluate() -> None:
         try:
             engine = ProcessGroup(task, timeout=timeout, grace=grace)
-            words.put(("finished", engine.run(job, Allowance(tick, may_go_on, on_report))))
+            messages.put(("finished", engine.run(job, Allowance(tick, may_go_on, on_report))))
         except InvalidInput as error:
-            words.put(("invalid", str(error)))
+            messages.put(("invalid", str(error)))
 
     thread = threading.Thread(target=evaluate, daemon=True)
-    yield "used", NOTHING
+    yield "used", NO_USAGE
     thread.start()
     try:
-        while thread.is_alive() or not words.empty():
+        while thread.is_alive() or not messages.empty():
             with suppress(queue.Empty):
-                yield words.get(timeout=LISTEN)
-    finally:  # cancelled: nothing of it runs any more when the task is over
+                yield messages.get(timeout=LISTEN)
+    finally:  # after a cancellation, the task ends only when its trial has ended
         cancelled.set()
         while thread.is_alive():
             with suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""A searcher for Ray Tune that keeps a budget.
+"""A searcher for Ray Tune that keeps within a budget.
 
     tuner = tune.Tuner(
         train,
@@ -7,8 +7,9 @@
                                     num_samples=-1),
     )
 
-It proposes nothing while what is left is held for running trials, and ends the experiment when the
-budget is spent or a rule says so. Ray Tune runs the trials: one that has begun is let finish.
+It suggests nothing while the rest of the budget is reserved for running trials. It ends the
+experiment when the budget is spent or a rule stops it. Ray Tune runs the trials, so a trial that
+has started is finished.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from ray.tune.search import sample as domains
 
 from farthing.budget.rates import rate_of
 from farthing.core.events import Told
-from farthing.core.settings import AnyBudget, AnySpace, SearchOptions, Settings, takes_settings
+from farthing.core.options import AnyBudget, AnySpace, SearchOptions
+from farthing.core.settings import Settings
+from farthing.core.signatures import takes_settings
 from farthing.core.store import InMemoryStore
 from farthing.optimizer import Optimizer
 from farthing.running import Pricing, Usage
@@ -41,24 +44,24 @@ from farthing.space.space import Space
 
 __all__ = ["BudgetSearch"]
 
-MOST_STEPS = 10_000  # values on a grid; a longer one is a Float that is rounded
-TIME = "time_total_s"  # what Ray Tune measures
+MAX_STEPS = 10_000  # values on a grid; a longer one becomes a Float that is rounded
+TIME = "time_total_s"  # the key of the time that Ray Tune measures
 
-Meaning = Callable[[Any], Any]
+Decoder = Callable[[Any], Any]
 
 
 class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
-    """Choose what Ray Tune evaluates, within a budget.
+    """Suggest trials for Ray Tune, within a budget.
 
     Args:
         budget: "2h" (of the clock while the experiment runs), "20 worker_h", "$40", "30 trials".
-        space: ours, {name: Float(...)}; None: the `param_space` of the Tuner.
-        metric, mode: as in TuneConfig, where they may be given instead.
-        paid: the key of a trial's results that says what it has cost so far, a number in the
-            budget's first resource; None: it costs the seconds that Ray Tune measures.
-        rate: what a second costs, "$3.06/h".
+        space: a space of Farthing, {name: Float(...)}; by default the `param_space` of the Tuner.
+        metric, mode: as in TuneConfig, which may set them instead.
+        paid: the key of a result with the cost of the trial so far, a number in the first resource
+            of the budget; by default the cost is the seconds that Ray Tune measures.
+        rate: the price of the machine, "$3.06/h".
 
-    The other arguments are the Optimizer's, but for the direction, which is the mode.
+    The other arguments are those of `Optimizer`. The direction is the mode.
     """
 
     @takes_settings(SearchOptions)
@@ -74,61 +77,61 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
     ) -> None:
         if "direction" in settings or "max_overrun" in settings:
             raise InvalidInput(
-                'BudgetSearch(...): the direction is Ray Tune\'s mode="min" or "max", and there is '
-                "no leash: a scheduler of Ray Tune's ends trials."
+                'BudgetSearch(...) has neither direction nor max_overrun. Give mode="min" or "max" '
+                "instead of a direction, and a scheduler of Ray Tune to end trials early."
             )
         Searcher.__init__(self, metric=metric, mode=mode)
         self._budget, self._paid, self._rate = budget, paid, rate
         self._given: dict[str, Any] = dict(settings)
-        self._made: Optimizer | None = None
-        self._meanings: dict[str, Meaning] = {}
+        self._inner: Optimizer | None = None
+        self._decoders: dict[str, Decoder] = {}
         self._constants: dict[str, Any] = {}
-        self._numbers: dict[str, int] = {}  # of our trials, by Ray Tune's
-        self._results: dict[str, Mapping[str, Any]] = {}  # the last of each that is running
+        self._numbers: dict[str, int] = {}  # numbers of our trials, by the id of Ray Tune
+        self._results: dict[str, Mapping[str, Any]] = {}  # the last result of each running trial
         self._presence = ExitStack()
         self._space = space if space is None or isinstance(space, Space) else Space(space)
         if self._space is not None and mode is not None:
-            self._begin(self._space, mode)
-        else:  # what cannot be is refused now
-            unplaced = {name: each for name, each in self._given.items() if name != "start"}
-            self._settings(Space({"x": Float(0, 1)}), "min", unplaced)
+            self._start(self._space, mode)
+        else:  # invalid settings raise an error now
+            without_start = {name: each for name, each in self._given.items() if name != "start"}
+            self._settings(Space({"x": Float(0, 1)}), "min", without_start)
 
-    # ── what Ray Tune asks ─────────────────────────────────────────────────────────────────
+    # ── the interface of Ray Tune ──────────────────────────────────────────────────────────
 
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
     ) -> bool:
-        """What the Tuner was given."""
-        if self._made is not None:
+        """Take the metric, the mode and the space of the Tuner."""
+        if self._inner is not None:
             return False
         self._metric, self._mode = metric or self._metric, mode or self._mode
         space = self._space
         if space is None:
             if not config:
                 return False
-            space, self._meanings, self._constants = _space_of(config)
-        self._begin(space, self._mode or "min")
+            space, self._decoders, self._constants = _space_of(config)
+        self._start(space, self._mode or "min")
         return True
 
     def suggest(self, trial_id: str) -> Any:
-        """The next parameters; None: not now; FINISHED: no more."""
+        """The next parameters; None for "not now", FINISHED for "no more"."""
         optimizer = self._optimizer
         try:
             trial = optimizer.ask()
         except Stopped:
             return None if optimizer.history.running else str(Searcher.FINISHED)
         self._numbers[trial_id] = trial.number
-        params = {n: self._meanings.get(n, _same)(value) for n, value in trial.params.items()}
+        params = {n: self._decoders.get(n, _same)(value) for n, value in trial.params.items()}
         return _nested({**self._constants, **params})
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """What it has cost so far, in case that it never ends well."""
+        """Remember the last result, for the cost of a trial that fails later."""
         self._results[trial_id] = result
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Learn what came of it, and what it cost."""
+        """Learn the value and the cost."""
         number = self._numbers.pop(trial_id, None)
         last = self._results.pop(trial_id, {}) if result is None else result
         self._results.pop(trial_id, None)
@@ -138,9 +141,9 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         cost = self._cost(last)
         if error or (result is not None and not _is_finite(value)):
             why = "it raised an error" if error else f"its {self._metric} is {value!r}"
-            optimizer.commit(Told(number, "failed", None, cost, why, certain=False))
+            optimizer.commit(Told(number, "failed", None, cost, why, by_user=False))
         elif result is None:
-            optimizer.commit(Told(number, "lost", None, cost, "it ended early", certain=False))
+            optimizer.commit(Told(number, "lost", None, cost, "it ended early", by_user=False))
         else:
             optimizer.tell(number, float(last[str(self._metric)]), cost=cost)
 
@@ -152,105 +155,106 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """Learn from an evaluation made elsewhere, of which only the value is known."""
+        """Learn from an external evaluation, of which only the value is known."""
         flat = {n: v for n, v in _flat(parameters).items() if n in self._optimizer.space.names}
         row: dict[str, Any] = {"params": flat, "state": "failed"} if error else {"params": flat}
         if not pruned:
             self._optimizer.import_trials([row if error else {**row, "value": value}])
 
     def save(self, checkpoint_path: str) -> None:
-        """Keep what is known in a file."""
-        state = self._optimizer._memory.look()
-        # The clock of another process is another one.
+        """Write the state to a file."""
+        state = self._optimizer._store.look()
+        # Another process has another clock.
         kept = {
-            name: each for name, each in vars(self).items() if name not in ("_made", "_presence")
+            name: each for name, each in vars(self).items() if name not in ("_inner", "_presence")
         }
         known = (kept, self._optimizer._settings, replace(state, charged_until=None))
         Path(checkpoint_path).write_bytes(cloudpickle.dumps(known))
 
     def restore(self, checkpoint_path: str) -> None:
-        """Go on from a file; downtime is free."""
+        """Continue from a file; downtime is free."""
         kept, settings, state = cloudpickle.loads(Path(checkpoint_path).read_bytes())
         self._presence.close()
         vars(self).update(kept)
-        self._made = Optimizer.of(settings)
-        self._made._remember(settings, InMemoryStore(state))
-        self._presence.enter_context(self._made.on_the_clock())
+        self._inner = Optimizer.of(settings)
+        self._inner._attach(settings, InMemoryStore(state))
+        self._presence.enter_context(self._inner.on_the_clock())
 
-    # ── what a user may ask ────────────────────────────────────────────────────────────────
+    # ── for users ──────────────────────────────────────────────────────────────────────────
 
     @property
     def optimizer(self) -> Optimizer:
-        """Its ledger, its history, its verdict."""
+        """The optimizer, with the ledger, the history and the verdict."""
         return self._optimizer
 
     # ── settings and costs ─────────────────────────────────────────────────────────────────
 
     @property
     def _optimizer(self) -> Optimizer:
-        if self._made is None:
+        if self._inner is None:
             raise InvalidInput(
-                "BudgetSearch knows no space yet: give param_space to the Tuner, or space= and "
-                "mode= to BudgetSearch."
+                "BudgetSearch has no space yet. Give param_space to the Tuner, or space= and mode= "
+                "to BudgetSearch."
             )
-        return self._made
+        return self._inner
 
     def _settings(self, space: Space, mode: str, given: Mapping[str, Any]) -> Settings:
-        said: dict[str, Any] = {**given, "rate": self._rate}
-        said["direction"] = "maximize" if mode == "max" else "minimize"
-        return Settings.of(space, self._budget, **said)
+        options: dict[str, Any] = {**given, "rate": self._rate}
+        options["direction"] = "maximize" if mode == "max" else "minimize"
+        return Settings.of(space, self._budget, **options)
 
-    def _begin(self, space: Space, mode: str) -> None:
-        self._made = Optimizer.of(self._settings(space, mode, self._given))
-        self._presence.enter_context(self._made.on_the_clock())
+    def _start(self, space: Space, mode: str) -> None:
+        self._inner = Optimizer.of(self._settings(space, mode, self._given))
+        self._presence.enter_context(self._inner.on_the_clock())
 
     def _cost(self, result: Mapping[str, Any]) -> dict[str, float]:
         settings = self._optimizer._settings
-        told = {}
+        reported = {}
         if self._paid is not None:
             if not _is_finite(result.get(self._paid)):
                 return {}
-            told = {"": float(result[self._paid])}
+            reported = {"": float(result[self._paid])}
         seconds = float(result.get(TIME, 0.0))
         rate = {} if self._rate is None else rate_of(self._rate)
-        if not told and settings.cost_resources == ("cost",) and settings.budget is None:
+        if not reported and settings.cost_resources == ("cost",) and settings.budget is None:
             return {"cost": max(seconds, 1e-9)}
-        if TIME not in result and not told:
+        if TIME not in result and not reported:
             return {}
-        return Pricing(rate).cost(Usage(seconds, seconds, 0.0), told, settings.resources)
+        return Pricing(rate).cost(Usage(seconds, seconds, 0.0), reported, settings.resources)
 
 
 # ── spaces ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _space_of(config: Mapping[str, Any]) -> tuple[Space, dict[str, Meaning], dict[str, Any]]:
-    """Ray Tune's space as ours: parameters, what their values stand for, and what is constant."""
-    parameters, meanings, constants = {}, {}, {}
+def _space_of(config: Mapping[str, Any]) -> tuple[Space, dict[str, Decoder], dict[str, Any]]:
+    """The space of Ray Tune as parameters of ours, decoders of their values, and constants."""
+    parameters, decoders, constants = {}, {}, {}
     for name, given in _flat(config).items():
         if name.endswith("/grid_search") or isinstance(given, domains.Function):
             raise InvalidInput(
-                f"param_space[{name!r}]: a grid or a function cannot be searched. Say "
-                "tune.choice([...]), or another range."
+                f"param_space[{name!r}]: a grid or a function cannot be searched. Use "
+                "tune.choice([...]) or another range."
             )
         if isinstance(given, domains.Domain):
-            parameters[name], meaning = _parameter(name, given)
-            if meaning is not None:
-                meanings[name] = meaning
+            parameters[name], decoder = _parameter(name, given)
+            if decoder is not None:
+                decoders[name] = decoder
         else:
             constants[name] = given
     if not parameters:
         raise InvalidInput(
-            "param_space has nothing to search: say tune.uniform(0, 1) and the like."
+            "param_space has nothing to search. Give at least one range, such as tune.uniform(0, "
+            "1)."
         )
-    return Space(parameters), meanings, constants
+    return Space(parameters), decoders, constants
 
 
-def _parameter(name: str, domain: Any) -> tuple[Parameter, Meaning | None]:
+def _parameter(name: str, domain: Any) -> tuple[Parameter, Decoder | None]:
     if isinstance(domain, domains.Categorical):
         options = list(domain.categories)
         try:
             return Categorical(options), None
-        except InvalidInput:  # lists, dicts: by their place
+        except InvalidInput:  # lists and dicts are searched by their index
             return Categorical(range(len(options))), options.__getitem__
     sampler, step = domain.get_sampler(), None
     if isinstance(sampler, domains.Quantized):
@@ -258,7 +262,7 @@ def _parameter(name: str, domain: Any) -> tuple[Parameter, Meaning | None]:
     log = isinstance(sampler, domains.LogUniform)
     if not log and not isinstance(sampler, domains.Uniform):
         raise InvalidInput(
-            f"param_space[{name!r}]={domain!r}: expected a range that has ends, such as "
+            f"param_space[{name!r}]={domain!r}: expected a bounded range, such as "
             "tune.uniform(0, 1)."
         )
     whole = isinstance(domain, domains.Integer)
@@ -272,10 +276,10 @@ def _parameter(name: str, domain: Any) -> tuple[Parameter, Meaning | None]:
 
 def _grid(
     low: float, high: float, step: float, log: bool, kind: type
-) -> tuple[Parameter, Meaning | None]:
+) -> tuple[Parameter, Decoder | None]:
     """Multiples of a step, as Ray Tune rounds them."""
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    if last - first < MOST_STEPS:
+    if last - first < MAX_STEPS:
         return Ordinal([kind(i * step) for i in range(first, last + 1)], log=log), None
     return Float(low, high, log=log), lambda value: kind(round(value / step) * step)
 
@@ -290,7 +294,7 @@ def _flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """And back."""
+    """{"a/b": 1} as {"a": {"b": 1}}."""
     nested: dict[str, Any] = {}
     for path, each in flat.items():
         *folders, name = path.split("/")

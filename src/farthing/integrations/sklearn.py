@@ -1,16 +1,17 @@
-"""Cross-validated search with a budget, as scikit-learn's own searches are used.
+"""Cross-validated search within a budget, with the interface of scikit-learn's searches.
 
     search = BudgetSearchCV(SVC(), {"C": loguniform(1e-3, 1e3)}, budget="10m")
     search.fit(X, y)
     search.best_params_, search.result_.stop_reason
 
-Folds are evaluated one after the other (`n_jobs` of them at the same time), and a candidate is
-given up between them when it is beyond what is left of the budget, or hopeless: with n folds, of
-which k are done, and the differences d_j to the best candidate on the same folds,
+Folds are evaluated one after the other (`n_jobs` of them at the same time). After each fold, a
+candidate is killed if its other folds exceed the rest of the budget, or if it is hopeless. With n
+folds, of which k are done, and the differences d_j to the best candidate on the same folds, it is
+hopeless if
 
     mean(d_1 .. d_k) + Z s sqrt(1/k - 1/n) < 0
 
-where s^2 is the variance of d over folds, pooled over the candidates that are complete. The mean of
+where s^2 is the variance of d over folds, pooled over the complete candidates. The mean of
 n such differences, given that of the first k, has the variance s^2 (1/k - 1/n).
 """
 
@@ -56,36 +57,36 @@ from farthing.view.result import Result
 __all__ = ["BudgetSearchCV"]
 
 Array = NDArray[np.float64]
-Out = dict[str, Any]  # what scikit-learn says of one fit
+Out = dict[str, Any]  # the result of one fit in scikit-learn
 
-Z = 3.0  # standard errors below the best: hopeless
-COMPLETE = 3  # candidates that must be, before another is compared with them
+Z = 3.0  # standard errors below the best that make a candidate hopeless
+MIN_COMPLETE = 3  # complete candidates before another one is compared with them
 LATE = "the budget was spent while it was fitted"
-FAILURES = 5  # in a row, and nothing else: then it is not the candidates' fault
+MAX_FAILURES = 5  # failures without any success that end the search
 
 
 class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
     """Search hyperparameters by cross-validation until a budget is spent.
 
-    With a budget in seconds the clock runs during the search, our own thinking included; the last
-    refit, and the start of processes, come on top. Where fits run in processes (`n_jobs` > 1 with
-    joblib's own backend), those that run when it has passed are killed. One candidate is always
-    evaluated completely.
+    A budget in seconds is the wall-clock time of the search, overhead included. It does not include
+    the final refit and the start of processes. If fits run in processes (`n_jobs` > 1 with joblib's
+    own backend), the search kills those that exceed the time. It always evaluates one candidate
+    completely.
 
     Args:
-        estimator: what is fitted, a pipeline too.
-        space: {name: values}: a list, a scipy distribution, or a parameter of Farthing's, which may
-            say what makes a fit dearer: Int(10, 1000, log=True, cost="increases").
+        estimator: the estimator or pipeline to fit.
+        space: {name: values}: a list, a scipy distribution, or a parameter of Farthing, which may
+            declare its effect on the cost: Int(10, 1000, log=True, cost="increases").
         budget: "10m", "30 trials", "20 worker_m" (the time of all fits together), or "$5" with a
             rate.
         policy, stop, cost, worth, start: as in `farthing.Optimizer`.
-        rate: what a second of fitting costs, "$3.06/h".
-        random_state: the same gives the same candidates, as far as time allows.
+        rate: the price of a second of fitting, "$3.06/h".
+        random_state: the seed of the candidates, which also depend on measured times.
 
-    The other arguments, and what there is after `fit`, are those of RandomizedSearchCV. In
-    `cv_results_` there are also "cost", "predicted_cost", "n_folds" (how many were evaluated; the
-    scores of the others are NaN) and "state". `result_` has the ledger, the history and why the
-    search stopped.
+    The other arguments and attributes are those of RandomizedSearchCV. In addition, `cv_results_`
+    has "cost", "predicted_cost", "n_folds" (the number of evaluated folds; the scores of the others
+    are NaN) and "state". `result_` has the ledger, the history and the reason why the search
+    stopped.
     """
 
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
@@ -141,32 +142,33 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         self.random_state = random_state
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what it needs while it is fitted: scikit-learn sends it along to every fit."""
+        """The state without attributes of a running fit, because scikit-learn sends it to every "
+        "fit."""
         state = BaseSearchCV.__getstate__(self)
         return {name: each for name, each in state.items() if name not in ("_outs", "_backend")}
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> BudgetSearchCV:
-        """Search, and fit the best candidate again on all of the data."""
+        """Search, and fit the best candidate again on all data."""
         backend = _killable(self.n_jobs)
         with nullcontext() if backend is None else joblib.parallel_config(backend=backend):
             self._outs: Out = {}
             self._backend = backend
-            if backend is not None:  # what it takes to start processes is no candidate's price
-                count, begin = joblib.effective_n_jobs(self.n_jobs), joblib.delayed(clone)
-                joblib.Parallel(count)(begin(self.estimator) for _ in range(count))
+            if backend is not None:  # the start of processes is not charged to a candidate
+                count, start = joblib.effective_n_jobs(self.n_jobs), joblib.delayed(clone)
+                joblib.Parallel(count)(start(self.estimator) for _ in range(count))
             try:
                 return BaseSearchCV.fit(self, X, y, **params)  # type: ignore[no-any-return]
             finally:
                 del self._outs, self._backend
 
     def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
-        """What scikit-learn calls; `evaluate_candidates` fits some candidates on some folds."""
+        """Called by scikit-learn; `evaluate_candidates` fits some candidates on some folds."""
         candidates = Candidates.of(self.space)
         settings = _settings(self, candidates)
         folds, n_splits = _Folds(self._checked_cv_orig), self.n_splits_
 
         def fit(params: Sequence[Any], which: Sequence[int]) -> list[Out]:
-            self.n_splits_ = len(which)  # it is asked for by what evaluates
+            self.n_splits_ = len(which)  # `evaluate_candidates` reads it
             try:
                 evaluate_candidates(params, cv=folds.only(which))
             finally:
@@ -188,7 +190,7 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         optimizer = search.optimizer
         self.result_ = Result(optimizer.best, reason, optimizer.ledger, optimizer.history)
         self._warn_of_failures(search.rows)
-        table = self._outs  # which scikit-learn holds as its results
+        table = self._outs  # the object that scikit-learn keeps as its results
         formatted = self._formatted(search.rows, n_splits)
         table.clear()
         table.update(formatted)
@@ -196,7 +198,7 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
     def _format_results(
         self, candidate_params: Any, n_splits: int, out: list[Out], more_results: Any = None
     ) -> Any:
-        """Nothing but what the fits said: the table is made once, at the end."""
+        """Keep the results of the fits; `_formatted` makes the table once, at the end."""
         self._outs["out"] = out
         return self._outs
 
@@ -209,7 +211,7 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
             "n_folds": [len(row.outs) for row in rows],
             "state": [row.state for row in rows],
         }
-        with warnings.catch_warnings():  # that some scores are not finite: they were warned of
+        with warnings.catch_warnings():  # scores that are not finite were already warned of
             warnings.simplefilter("ignore", UserWarning)
             formatted: Mapping[str, Any] = BaseSearchCV._format_results(
                 self, [row.params for row in rows], n_splits, outs, more
@@ -217,7 +219,7 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         return formatted
 
     def _score(self, out: Out) -> float:
-        """The number that is searched for, of one fit."""
+        """The score of one fit that the search maximises."""
         scores = out["test_scores"]
         if not isinstance(scores, Mapping):
             return float(scores)
@@ -226,8 +228,8 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         if len(scores) == 1:
             return float(next(iter(scores.values())))
         raise InvalidInput(
-            f"There are several scores, {', '.join(scores)}: say which one is searched for, "
-            f"such as refit={next(iter(scores))!r}."
+            f"There are several scores: {', '.join(scores)}. Select the one to maximise with "
+            f"refit={next(iter(scores))!r}."
         )
 
     def _warn_of_failures(self, rows: list[_Row]) -> None:
@@ -235,7 +237,7 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         if failed:
             warnings.warn(
                 f"{len(failed)} of {len(rows)} candidates failed; their scores are "
-                f"{self.error_score}. The first: {failed[0].error}",
+                f"{self.error_score}. The first error: {failed[0].error}",
                 FitFailedWarning,
                 stacklevel=2,
             )
@@ -243,14 +245,14 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
 
 @dataclass
 class _Row:
-    """One candidate, as far as it was evaluated."""
+    """One candidate, and the results of its folds so far."""
 
     params: dict[str, Any]
     predicted: float
     outs: list[Out] = field(default_factory=list)
     cost: Mapping[str, float] = field(default_factory=dict)
     wall_s: float = 0.0
-    lost_s: float = 0.0  # of fits that came to nothing
+    lost_s: float = 0.0  # seconds of fits without a result
     state: str = "running"
     error: str | None = None
 
@@ -260,7 +262,7 @@ class _Row:
         return self.lost_s + math.fsum(out["fit_time"] + out["score_time"] for out in self.outs)
 
     def filled(self, full: Out, n_splits: int, error_score: Any) -> list[Out]:
-        """As many fits as there are folds: those that were not made have no score."""
+        """A result for every fold; folds that were not evaluated have no score."""
         missing = error_score if self.state == "failed" else np.nan
         times = {
             name: float(np.mean([out[name] for out in self.outs])) if self.outs else np.nan
@@ -277,22 +279,22 @@ class _Row:
 
 @dataclass
 class _Search:
-    """Ask, evaluate fold by fold, tell, until it is time to stop."""
+    """Suggest candidates and evaluate them fold by fold, until the search stops."""
 
     fit: Callable[[Sequence[Any], Sequence[int]], list[Out]]
     score: Callable[[Out], float]
     n_splits: int
-    at_once: int  # fits
+    at_once: int  # number of fits at the same time
     optimizer: Optimizer
     candidates: Candidates
     pricing: Pricing
     resources: Sequence[str]
     backend: Any
-    late: bool = False  # whether fits were killed
+    late: bool = False  # whether fits were killed because the time was over
     rows: list[_Row] = field(default_factory=list)
 
     def until_stopped(self) -> StopReason:
-        """Why it ended; at least one candidate was fitted once."""
+        """Run until the search stops; return the reason. At least one fit has succeeded."""
         failures: list[ValueError] = []
         reason: StopReason
         with self.optimizer.on_the_clock():
@@ -303,12 +305,14 @@ class _Search:
                     reason = stopped.reason
                     break
                 failures += self._evaluate(trials)
-                if len(self.rows) >= FAILURES and not self._done:
-                    said = f"the first {len(self.rows)} candidates failed: {self.rows[0].error}"
-                    reason = StopReason("too_many_failures", said)
+                if len(self.rows) >= MAX_FAILURES and not self._done:
+                    sentence = f"the first {len(self.rows)} candidates failed: {self.rows[0].error}"
+                    reason = StopReason("too_many_failures", sentence)
                     break
         if not any(row.outs for row in self.rows):
-            raise failures[0] if failures else InvalidInput(f"Nothing was evaluated: {reason}.")
+            raise (
+                failures[0] if failures else InvalidInput(f"No candidate was evaluated: {reason}.")
+            )
         return reason
 
     @property
@@ -316,7 +320,8 @@ class _Search:
         return [row for row in self.rows if row.state == "done"]
 
     def _evaluate(self, trials: Sequence[Trial]) -> list[ValueError]:
-        """Evaluate some candidates together; why some could not be fitted at all."""
+        """Evaluate some candidates together; return the errors of those that could not be "
+        "fitted."""
         running = {
             trial: _Row(self.candidates.params(trial.params), trial.predicted_cost or np.nan)
             for trial in trials
@@ -331,7 +336,7 @@ class _Search:
             except Exception as error:
                 state = "killed" if self.late else "failed"
                 if isinstance(error, ValueError) and str(error).lstrip().startswith("All the"):
-                    failures.append(error)  # where all fits fail scikit-learn takes it seriously
+                    failures.append(error)  # scikit-learn raises this if all fits fail
                 elif not self.late:
                     raise
                 for trial, row in running.items():
@@ -346,16 +351,16 @@ class _Search:
         return failures
 
     def _fit(self, running: Mapping[Trial, _Row], which: Sequence[int]) -> None:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         try:
-            with self._watched():
+            with self._time_limit():
                 outs = self.fit([row.params for row in running.values()], which)
         except Exception:
-            for row in running.values():  # nobody says which of them took how long
-                row.wall_s += (time.perf_counter() - begun) / len(running)
+            for row in running.values():  # the time of each candidate is unknown
+                row.wall_s += (time.perf_counter() - start) / len(running)
                 row.lost_s += row.wall_s * min(self.at_once, len(which) * len(running))
             raise
-        wall_s = time.perf_counter() - begun
+        wall_s = time.perf_counter() - start
         shares = []
         for i, row in enumerate(running.values()):
             new = outs[i * len(which) : (i + 1) * len(which)]
@@ -366,11 +371,11 @@ class _Search:
             row.wall_s += wall_s * (share / total if total > 0 else 1 / len(shares))
 
     def _judge(self, trial: Trial, row: _Row, complete: bool) -> None:
-        """What is to become of a candidate after some of its folds."""
-        broken = next((out["fit_error"] for out in row.outs if out["fit_error"]), None)
+        """Decide whether a candidate is done, failed, killed or continues."""
+        fit_error = next((out["fit_error"] for out in row.outs if out["fit_error"]), None)
         scores = [self.score(out) for out in row.outs]
-        if broken is not None or not np.isfinite(scores).all():
-            self._conclude(trial, row, "failed", broken or f"its scores are {scores}")
+        if fit_error is not None or not np.isfinite(scores).all():
+            self._conclude(trial, row, "failed", fit_error or f"its scores are {scores}")
         elif complete:
             self._conclude(trial, row, "done", value=float(np.mean(scores)))
         elif self._done:
@@ -379,16 +384,16 @@ class _Search:
             ahead = {resource: amount * ratio for resource, amount in paid.items()}
             why = self.optimizer.renew(trial, lease=math.inf, cost=paid, ahead=ahead)
             if why is not None:
-                self._conclude(trial, row, "killed", f"its other folds are too dear: {why}")
-            elif (shown := self._shown_hopeless(scores)) is not None:
+                self._conclude(trial, row, "killed", f"its other folds are too expensive: {why}")
+            elif (score := self._score_if_hopeless(scores)) is not None:
                 self._conclude(trial, row, "killed", "its first folds are hopeless")
-                # What it would have been, so that its neighbours are not tried, too.
-                self.optimizer.add(trial.params, shown, cost=ahead)
+                # Its expected score keeps the search away from its neighbours.
+                self.optimizer.add(trial.params, score, cost=ahead)
 
-    def _shown_hopeless(self, scores: Sequence[float]) -> float | None:
-        """The score a hopeless candidate would have had; None: there is hope."""
+    def _score_if_hopeless(self, scores: Sequence[float]) -> float | None:
+        """The expected score of a hopeless candidate; None if it is not hopeless."""
         complete = np.array([[self.score(out) for out in row.outs] for row in self._done])
-        if len(complete) < COMPLETE or self.n_splits < 2:
+        if len(complete) < MIN_COMPLETE or self.n_splits < 2:
             return None
         best = complete[np.argmax(complete.mean(axis=1))]
         others = complete[(complete != best).any(axis=1)]
@@ -405,7 +410,7 @@ class _Search:
         paid = self.pricing.cost(Usage(row.wall_s, row.work_s, 0.0), {}, self.resources)
         ledger = self.optimizer.ledger
         if not paid and "cost" in ledger and math.isinf(ledger["cost"].limit):
-            return {"cost": row.wall_s}  # seconds, where nothing that is paid has a limit
+            return {"cost": row.wall_s}  # seconds, if no cost is limited
         return paid
 
     def _conclude(
@@ -427,7 +432,7 @@ class _Search:
         row.cost = self.optimizer.history[trial.number].cost
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _time_limit(self) -> Iterator[None]:
         """Kill the fits when the time is over, if they run in processes that can be killed."""
         ledger = self.optimizer.ledger
         if self.backend is None or not self._done or "s" not in ledger:
@@ -450,7 +455,7 @@ class _Search:
 
 
 class _Folds:
-    """The folds of a splitter, drawn once, so that all candidates see the same."""
+    """The folds of a splitter, drawn once, so that all candidates use the same folds."""
 
     def __init__(self, splitter: Any) -> None:
         self._splitter = splitter
@@ -458,19 +463,19 @@ class _Folds:
         self._which: Sequence[int] = ()
 
     def only(self, which: Sequence[int]) -> _Folds:
-        """Some of them."""
+        """Select some folds."""
         self._which = which
         return self
 
     def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:
-        """Their indices."""
+        """The indices of the selected folds."""
         if self._all is None:
             self._all = list(self._splitter.split(X, y, **params))
         return [self._all[i] for i in self._which]
 
 
 def _killable(n_jobs: int | None) -> Any:
-    """A backend whose processes we may kill; None where the user has chosen another."""
+    """A backend whose processes we may kill; None if the user has chosen another."""
     loky = joblib.parallel.BACKENDS["loky"]
     active, _ = joblib.parallel.get_active_backend()
     if type(active) is not loky or joblib.effective_n_jobs(n_jobs) < 2:
@@ -479,7 +484,7 @@ def _killable(n_jobs: int | None) -> Any:
 
 
 def _price_of(cost: Callable[..., Any], candidates: Candidates, params: Any) -> Any:
-    """What is known beforehand, of what an estimator is given."""
+    """The known cost of the parameters of an estimator."""
     return cost(candidates.params(params))
 
 
@@ -510,7 +515,7 @@ def _settings(search: BudgetSearchCV, candidates: Candidates) -> Settings:
         known_beforehand = isinstance(settings.learners.get(resource), KnownBeforehand)
         if resource not in (*priced, "trials") and not known_beforehand:
             raise InvalidInput(
-                f"What a fit costs in {resource!r} is not known: give a rate, such as "
+                f"The cost of a fit in {resource!r} is not known. To set it, give a rate, such as "
                 'rate="$3.06/h", or cost=..., a function of the parameters.'
             )
     return settings

@@ -1,4 +1,4 @@
-"""What scikit-learn's searches take as a space: lists, scipy's distributions; and parameters."""
+"""Spaces for scikit-learn: lists of values, scipy distributions, and parameters of Farthing."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from farthing.space.table import infer
 
 __all__ = ["Candidates"]
 
-TAIL = 1e-3  # of a distribution without bounds, that is left out on either side
+TAIL = 1e-3  # probability on either side that is left out of an unbounded distribution
 EXPECTED = (
     "expected a list of values, a scipy distribution such as loguniform(1e-3, 1e3), or a parameter "
-    "of farthing's such as Float(1e-3, 1e3, log=True)"
+    "of Farthing such as Float(1e-3, 1e3, log=True)"
 )
 
-Meaning = Callable[[Any], Any]
+Decoder = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """A space, and what its values stand for where they are not themselves.
+    """A space, and how its values become arguments of an estimator.
 
     Attributes:
-        space: of values that can be told apart.
-        meanings: by name, of those that stand for something else: objects, quantiles.
+        space: the space to search.
+        decoders: functions by name, for values that are indices of objects, or quantiles.
     """
 
     space: Space
-    meanings: Mapping[str, Meaning]
+    decoders: Mapping[str, Decoder]
 
     @classmethod
     def of(cls, given: Space | Mapping[str, Any]) -> Candidates:
-        """Of what a user gives."""
+        """The candidates of the argument `space`."""
         if isinstance(given, Space):
             return cls(given, {})
         if not isinstance(given, Mapping) or not given:
             raise InvalidInput(f"space={given!r}: expected {{name: values}}; for each, {EXPECTED}.")
-        parameters, meanings = dict[str, Parameter](), dict[str, Meaning]()
+        parameters, decoders = dict[str, Parameter](), dict[str, Decoder]()
         for name, values in given.items():
-            parameters[name], meaning = _parameter(name, values)
-            if meaning is not None:
-                meanings[name] = meaning
-        return cls(Space(parameters), meanings)
+            parameters[name], decoder = _parameter(name, values)
+            if decoder is not None:
+                decoders[name] = decoder
+        return cls(Space(parameters), decoders)
 
     def params(self, chosen: Mapping[str, Any]) -> Params:
-        """What an estimator is given."""
+        """The arguments of an estimator."""
         return {
-            name: self.meanings[name](value) if name in self.meanings else value
+            name: self.decoders[name](value) if name in self.decoders else value
             for name, value in chosen.items()
         }
 
 
-def _parameter(name: str, values: Any) -> tuple[Parameter, Meaning | None]:
+def _parameter(name: str, values: Any) -> tuple[Parameter, Decoder | None]:
     if isinstance(values, Parameter):
         return values, None
     if hasattr(values, "ppf") and hasattr(values, "dist"):
@@ -68,7 +68,7 @@ def _parameter(name: str, values: Any) -> tuple[Parameter, Meaning | None]:
         raise InvalidInput(f"space[{name!r}] is empty: {EXPECTED}.")
     try:
         found = infer(name, options)
-    except (TypeError, InvalidInput):  # lists, arrays, a NaN: by their place
+    except (TypeError, InvalidInput):  # lists, arrays and NaN are searched by index
         found = None
     if isinstance(found, Ordinal | Categorical) and _is_plain(options):
         return found, None
@@ -76,12 +76,12 @@ def _parameter(name: str, values: Any) -> tuple[Parameter, Meaning | None]:
 
 
 def _is_plain(options: Iterable[Any]) -> bool:
-    """Whether values are the same whenever they look so; objects are told apart by their place."""
+    """Whether all values are plain; other objects are searched by index."""
     return all(isinstance(each, str | int | float | tuple | None) for each in options)
 
 
-def _of_distribution(values: Any) -> tuple[Parameter, Meaning | None]:
-    """Uniform and log-uniform ones as ranges; any other by its quantiles."""
+def _of_distribution(values: Any) -> tuple[Parameter, Decoder | None]:
+    """A uniform or log-uniform distribution as a range; any other by its quantiles."""
     name = getattr(values.dist, "name", "")
     low, high = (float(end) for end in values.support())
     if name == "uniform":

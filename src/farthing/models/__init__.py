@@ -1,1 +1,1 @@
-"""Models: Gaussian processes, regression, and the formulas of one normal variable."""
+"""Models: Gaussian processes, regression, and formulas for one normal variable."""

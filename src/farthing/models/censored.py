@@ -1,16 +1,16 @@
-"""A Gaussian process on values of which some are known only from below.
+"""A Gaussian process on values of which some are only lower bounds.
 
-    t = f(x) + e,  e ~ N(0, noise)          exact rows: t was seen
-    P(t > low | f) = Phi((f - low) / sqrt(noise))          censored rows: only that was seen
+    t = f(x) + e,  e ~ N(0, noise)                         exact rows: t is observed
+    P(t > low | f) = Phi((f - low) / sqrt(noise))          censored rows: only t > low is observed
 
-Expectation propagation (Minka 2001; Rasmussen and Williams 2006, section 3.6) puts a normal site of
-the same effect in the place of each censored row: with the cavity N(m, v) of the others,
+Expectation propagation (Minka 2001; Rasmussen and Williams 2006, section 3.6) replaces each
+censored row by a normal site. With the cavity N(m, v) of the other rows,
 z = (m - low) / sqrt(noise + v) and h = phi(z) / Phi(z),
 
     target   = m + sqrt(noise + v) / (z + h)
     variance = (noise + v) / (h (z + h)) - v,  at least the noise.
 
-Of one censored row this gives the exact posterior mean and variance.
+With one censored row this gives the exact posterior mean and variance.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["Censored", "fit_censored", "sites"]
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-FAINT = 1e6  # variances of the process: a row that tells nothing
+FAINT = 1e6  # noise variance, relative to var(y), that removes a row from the fit
 STEPS = 100
 DAMPING = 0.8
-CONVERGED = 1e-7  # of a site's mean effect, in standard deviations
-TAIL = 1e4  # beyond, z + h is 1/|z| to half of the digits
+CONVERGED = 1e-7  # change of a site's effect on the mean, in standard deviations
+TAIL = 1e4  # below -TAIL, z + h = 1/|z| to half of the digits
 
 
 def sites(mean: Array, covariance: Array, noise: float, low: Array) -> tuple[Array, Array]:
-    """Targets and variances (k,) that stand for t > low, where f ~ N(mean, covariance)."""
+    """Targets and variances (k,) of the sites for t > low, if f ~ N(mean, covariance)."""
     k = len(low)
-    precision, shifted = np.zeros(k), np.zeros(k)  # of the sites: 1/variance, target/variance
+    precision, shifted = np.zeros(k), np.zeros(k)  # sites: 1/variance, target/variance
     target, variance = mean.copy(), np.full(k, np.inf)
     for _ in range(STEPS):
         S = np.linalg.solve(np.eye(k) + covariance * precision, covariance)
@@ -64,7 +64,7 @@ def sites(mean: Array, covariance: Array, noise: float, low: Array) -> tuple[Arr
 
 
 class Censored(NamedTuple):
-    """A posterior, what to remember, and which of the rows it holds."""
+    """A posterior, the memory for the next fit, and the rows that the posterior uses."""
 
     gp: GP
     memory: FitMemory
@@ -80,10 +80,10 @@ def fit_censored(
     options: NDArray[np.int64],
     seldom: bool = False,
 ) -> Censored:
-    """`gp.refit` of noisy values, nothing clipped; y is a bound where `at_least`.
+    """`gp.refit` of noisy values without clipping; y is a lower bound where `at_least`.
 
-    The hyperparameters are learnt from the sites of the censored rows, too, and the sites are found
-    again with them. With fewer than two exact rows the bounds are all there is, and count as seen.
+    The sites of censored rows enter the fit of the hyperparameters, and are then computed again.
+    With fewer than two exact rows, the bounds count as observed values.
     """
     if not at_least.any() or (~at_least).sum() < 2:
         gp, memory = refit(X, y, memory, options=options, noisy=True, clip=False, seldom=seldom)
@@ -105,7 +105,7 @@ def fit_censored(
         )
 
     def replaced(values: Array, start: Hyper | None) -> tuple[Hyper, Array, Array]:
-        """The hyperparameters, and targets and variances of all rows, under those of the exact."""
+        """Hyperparameters, and targets and extra variances of all rows, given the exact rows."""
         exact = fitted(values, faint, start, learn=start is None)
         where = X[at_least]
         noise = exact.noise * exact.scale**2

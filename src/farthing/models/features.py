@@ -1,9 +1,9 @@
-"""The log features of a space: what a low-variance cost model is linear in, and their slopes.
+"""The log features of a space, in which a low-variance cost model is linear, and their slopes.
 
-    phi_k = ln of a positive number, or the coordinate of another, or [option] of a categorical
+    phi_k = ln of a positive number, the coordinate of another number, or [x_j = option]
 
-A feature comes from one coordinate, so its gradient is one number. Between the values of a discrete
-parameter features go on smoothly: a climb sees a slope there and not a staircase.
+A feature depends on one coordinate, so its gradient is one number. Features are smooth between the
+values of a discrete parameter, so that gradient ascent sees a slope there and not a step.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["LogFeatures", "around", "is_positive", "log_features"]
 
 Array = NDArray[np.float64]
 
-STEP = 1e-5  # of the cube, for differences on continuous coordinates
-LEAP = 1e-3  # on those of an Int with too many values to list: to its next value at least
+STEP = 1e-5  # of the unit cube, for finite differences on continuous coordinates
+LEAP = 1e-3  # on the coordinate of an Int with too many values to list: at least its next value
 
 
 class LogFeatures(NamedTuple):
@@ -29,7 +29,7 @@ class LogFeatures(NamedTuple):
 
     Attributes:
         F: (m, k).
-        slopes: (m, k) of each in the coordinate it comes from.
+        slopes: (m, k) derivative of each in the coordinate it depends on.
         source: (k,) that coordinate.
     """
 
@@ -48,7 +48,7 @@ def is_positive(parameter: Parameter) -> bool:
 
 
 def log_features(space: Space, X: Array) -> LogFeatures:
-    """The features at points of the cube; 0, or the middle, where a parameter is inactive."""
+    """The features at X (m, d); 0, or the middle of the range, if a parameter is inactive."""
     X = np.asarray(X, dtype=np.float64)
     numbers, slopes = space.between(X)
     columns: list[Array] = []
@@ -64,16 +64,16 @@ def log_features(space: Space, X: Array) -> LogFeatures:
             continue
         parameter, number = space.parameters[name], numbers[:, j]
         ranked = isinstance(parameter, Ordinal) and not parameter.numeric
-        there = np.ones(len(X), dtype=np.bool_) if ranked else ~np.isnan(number)
+        active = np.ones(len(X), dtype=np.bool_) if ranked else ~np.isnan(number)
         if is_positive(parameter):
-            columns.append(np.log(number, where=there, out=np.zeros(len(X))))
+            columns.append(np.log(number, where=active, out=np.zeros(len(X))))
             slope = slopes[:, j] / number
         else:
-            columns.append(np.where(there, X[:, j], INACTIVE))
+            columns.append(np.where(active, X[:, j], INACTIVE))
             slope = np.ones(len(X))
-        gradients.append(np.where(there, slope, 0.0))
+        gradients.append(np.where(active, slope, 0.0))
         source.append(j)
-    none = np.zeros((len(X), 0))  # a space may have one option and nothing else
+    none = np.zeros((len(X), 0))  # a space of one option has no features
     return LogFeatures(
         np.column_stack([none, *columns]),
         np.column_stack([none, *gradients]),
@@ -82,7 +82,7 @@ def log_features(space: Space, X: Array) -> LogFeatures:
 
 
 def around(space: Space, j: int, x: Array) -> tuple[Array, Array]:
-    """Coordinates after and before x (m,) of coordinate j: the next values, or a small step."""
+    """Coordinate j after and before x (m,): the neighbouring values, or a small step away."""
     levels = space.levels[j]
     if levels is None:
         step = STEP if isinstance(space.parameters[space.names[j]], Float) else LEAP

@@ -4,10 +4,10 @@
     y (n, f)   f target columns (fantasies share X)      L (n, n)   L L' = K + noise I
     K (n, n)   the kernel between observed points        A (n, f)   (K + noise I)^-1 (y - mean)
 
-The model lives on standardised targets; `at` and `slopes` answer in the user's units.
-Hyperparameters are the maximum a posteriori under the dimension-scaled prior
-ln l ~ N(sqrt 2 + ln(d)/2, 3) (Hvarfner et al. 2024). A GP never changes: `condition` returns a new
-one with one more row in its factor. Rasmussen and Williams 2006, algorithm 2.1.
+The model uses standardised targets; `at` and `slopes` return the user's units. Hyperparameters
+are the maximum a posteriori under the dimension-scaled prior ln l ~ N(sqrt 2 + ln(d)/2, 3)
+(Hvarfner et al. 2024). A GP is immutable: `condition` returns a new one with one more row in its
+factor. Rasmussen and Williams 2006, algorithm 2.1.
 """
 
 from __future__ import annotations
@@ -28,24 +28,23 @@ __all__ = ["GP", "FitMemory", "Hyper", "Normal", "build", "fit", "is_due", "kept
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FitMemory = Mapping[
-    str, Any
-]  # {"hyper": [...], "n": rows they were learnt from}, plain JSON values
+# {"hyper": hyperparameters, "n": number of rows they were learnt from}, plain JSON values
+FitMemory = Mapping[str, Any]
 
-VARIANCE_FLOOR = 1e-12  # relative to v: a posterior variance is never quite zero
-ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt anew at every n up to this,
-RELEARN_GROWTH = 1.1  # then whenever n has grown by a tenth
-RELEARN_SELDOM = 1.5
-LEARN_AT_MOST = 400  # hyperparameters are learnt on at most this many rows
-MODEL_AT_MOST = 1500  # and the posterior uses at most this many (see `_subset`),
-LIGHT_AT_MOST = 400  # or this many where there is little time
-ROUGH_AT_MOST = 96  # observations that a bound of the std looks at
-ROUGH_AT_ONCE = 2**16  # kernel values held while bounding: they stay in the cache
-ROUNDING = 2.0**-24  # of single precision
+VARIANCE_FLOOR = 1e-12  # lowest posterior variance, relative to v
+ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt again at every n up to this one,
+RELEARN_GROWTH = 1.1  # then each time n has grown by a tenth,
+RELEARN_SELDOM = 1.5  # or by a half if time is short
+LEARN_AT_MOST = 400  # rows that the hyperparameters are learnt from (see `_subset`)
+MODEL_AT_MOST = 1500  # rows that the posterior uses,
+LIGHT_AT_MOST = 400  # and if time is short
+ROUGH_AT_MOST = 96  # rows that the upper bound of the std uses
+ROUGH_AT_ONCE = 2**16  # kernel values computed at once for bounds, so that they fit in the cache
+ROUNDING = 2.0**-24  # unit roundoff of single precision
 
 
 class Normal(NamedTuple):
-    """Mean, (m, f) of a GP and (m,) of a cost, and standard deviation, (m,), at m points."""
+    """Mean, (m, f) for a GP or (m,) for a cost, and standard deviation, (m,), at m points."""
 
     mean: Array
     std: Array
@@ -53,11 +52,11 @@ class Normal(NamedTuple):
 
 @dataclass(frozen=True)
 class GP:
-    """A posterior; make one with `fit` or `build`."""
+    """A posterior; create one with `fit` or `build`."""
 
     X: Array  # (n, d)
     targets: Array  # (n, f) standardised
-    options: Ints  # (d,) number of options of a categorical coordinate, else 0
+    options: Ints  # (d,) number of options of a categorical coordinate, 0 for a number
     hyper: Hyper
     shift: float  # y = shift + scale * target
     scale: float
@@ -65,22 +64,22 @@ class GP:
 
     @property
     def lengthscales(self) -> Array:
-        """(d,)."""
+        """(d,) one per coordinate of the unit cube."""
         return self.hyper.lengthscales
 
     @property
     def variance(self) -> float:
-        """Prior variance v, standardised."""
+        """Prior variance v of standardised targets."""
         return self.hyper.variance
 
     @property
     def noise(self) -> float:
-        """Observation noise variance, standardised."""
+        """Observation noise variance of standardised targets."""
         return self.hyper.noise
 
     @property
     def mean(self) -> float:
-        """Prior mean, standardised."""
+        """Prior mean of standardised targets."""
         return float(self.hyper.mean or 0.0)
 
     @cached_property
@@ -97,16 +96,16 @@ class GP:
 
     @cached_property
     def _to_cube(self) -> Array:
-        """(e, d): gradients in embedded coordinates times this are gradients in the cube."""
+        """(e, d): maps gradients in embedded coordinates to gradients in the unit cube."""
         source = columns(self.options)
         numbers = self.options[source] == 0
         chain = np.zeros((len(source), len(self.options)))
-        chain[numbers, source[numbers]] = self._weight[numbers]  # none for categoricals
+        chain[numbers, source[numbers]] = self._weight[numbers]  # 0 for categoricals
         return chain
 
     @cached_property
     def _centres(self) -> Array:
-        """(n, d): the observed points where their pull is a gradient in the cube."""
+        """(n, d): the observed points, scaled so that `pulled` gives gradients in the unit cube."""
         return self.to_cube(self._Z)
 
     @cached_property
@@ -120,12 +119,12 @@ class GP:
         return np.asarray(inverse)
 
     def embedded(self, X: Array) -> Array:
-        """(m, e): X embedded and divided by the lengthscales, where the kernel is isotropic."""
+        """(m, e): X embedded and divided by the lengthscales; the kernel is isotropic there."""
         X = np.asarray(X, dtype=np.float64)
         return (embed(X, self.options) if self._has_categoricals else X) * self._weight
 
     def to_cube(self, gradient: Array) -> Array:
-        """Gradient in embedded coordinates (m, e) -> in the cube (m, d); none for categoricals."""
+        """Gradient in embedded coordinates (m, e) -> in the unit cube (m, d); 0 if categorical."""
         return gradient @ self._to_cube
 
     def _answer(self, mean: Array, variance: Array) -> Normal:
@@ -137,7 +136,7 @@ class GP:
         return self.shift + self.scale * (self.mean + mean)
 
     def _half(self, k: Array) -> Array:
-        """(m, n): k L^-T; a triangular product is faster than a triangular solve."""
+        """(m, n): k L^-T, as a triangular product, which is faster than a triangular solve."""
         return np.asarray(blas.dtrmm(1.0, self._L_inverse, k.T, lower=1).T) if len(k) else k
 
     def at(self, X: Array) -> Normal:
@@ -147,35 +146,38 @@ class GP:
         return self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
 
     def at_best(self, X: Array) -> Normal:
-        """A mean no larger and a std no smaller than those `at` gives, for a fraction of the work.
+        """A lower bound of the mean and an upper bound of the std of `at`, in less time.
 
-        In single precision, the std after some of the observations only: the others can but lessen
-        it. What rounding may do is added: a kernel value is off by less than 16 u v, a product with
-        weights w by (n + 16) u v |w|_1, u = 2^-24; or 16 u v |w|_1 where it is made in double.
+        Both use single precision. The std uses only some observations, because more observations
+        can only reduce it. Bounds of the rounding errors are added. With u = 2^-24, a kernel value
+        has an error below 16 u v, and a product with weights w one below (n + 16) u v |w|_1, or
+        16 u v |w|_1 if it is summed in double precision.
         """
         some, half = self._some
         floats = half.astype(np.float32)
-        off = (len(some) + 16) * ROUNDING * self.variance * np.linalg.norm(np.abs(half).sum(axis=1))
-        off += (len(some) + 2) * ROUNDING * np.sqrt(self.variance)
+        error = (
+            (len(some) + 16) * ROUNDING * self.variance * np.linalg.norm(np.abs(half).sum(axis=1))
+        )
+        error += (len(some) + 2) * ROUNDING * np.sqrt(self.variance)
         means, explained = [], []
         for k in self._rough(X):
             means.append(self._rough_mean(k))
             part = blas.strmm(1.0, floats, k.T if len(some) == len(self.X) else k.T[some], lower=1)
             explained.append(np.sqrt(np.einsum("ij,ij->j", part, part)))
-        sure = np.maximum(np.concatenate(explained) - off, 0.0)
-        return self._answer(np.concatenate(means), self.variance - sure * sure)
+        least = np.maximum(np.concatenate(explained) - error, 0.0)
+        return self._answer(np.concatenate(means), self.variance - least * least)
 
     def least(self, X: Array) -> Array:
-        """(m, f): the mean of `at_best` alone."""
+        """(m, f): the lower bound of the mean, as in `at_best`."""
         return self._in_units(np.concatenate([self._rough_mean(k) for k in self._rough(X)]))
 
     def _rough_mean(self, k: Any) -> Array:
-        """No more than k A, of k in single precision, summed in double."""
+        """A lower bound of k A, for k in single precision, summed in double precision."""
         return np.asarray(k @ self._A - 17 * ROUNDING * self.variance * np.abs(self._A).sum(axis=0))
 
     @cached_property
     def _some(self) -> tuple[Ints, Array]:
-        """Observations that tell much, and the inverse of the factor that is theirs alone."""
+        """Rows for the bound of the std, and the inverse of their own Cholesky factor."""
         some = _subset(self.targets[:, 0], ROUGH_AT_MOST)
         if len(some) == len(self.X):
             return some, self._L_inverse
@@ -183,7 +185,7 @@ class GP:
         return some, np.asarray(lapack.dtrtri(root, lower=1)[0])
 
     def _rough(self, X: Array) -> Iterator[Any]:
-        """k(X, observations) in single precision, some rows at a time; distances in double."""
+        """k(X, observed points) in single precision, in blocks of rows; distances in double."""
         Z, step = self._Z, max(1, ROUGH_AT_ONCE // len(self._Z))
         ones = np.ones((len(Z), 1))
         centres = np.hstack([-10.0 * Z, 5.0 * ones, 5.0 * (Z * Z).sum(axis=1, keepdims=True)]).T
@@ -205,7 +207,7 @@ class GP:
         np.matmul(half, self._L_inverse, out=weights[f])
         weights *= slope
         gradients = pulled(weights, self.to_cube(Z), self._centres)  # f means, then the variance
-        # Not scale^2 / std: the square of a large scale overflows.
+        # Not scale^2 / std, because the square of a large scale overflows.
         d_std = gradients[f] * (-self.scale / (normal.std / self.scale))[:, None]
         return normal, self.scale * gradients[:f].transpose(1, 2, 0), d_std
 
@@ -214,7 +216,7 @@ class GP:
         return self.scale * self.scale * self.standard_covariance(X)
 
     def standard_covariance(self, X: Array) -> Array:
-        """The same, standardised: finite where the square of `scale` is not."""
+        """`covariance` of standardised targets, which is finite even if `scale` squared is not."""
         Z = self.embedded(X)
         k = matern(distances(Z, self._Z), self.variance)
         half = solve_triangular(self.L, k.T, lower=True, check_finite=False)
@@ -223,7 +225,9 @@ class GP:
     def sample(self, X: Array, size: int, rng: np.random.Generator) -> Array:
         """(size, m) joint draws of the latent function: mean + chol(covariance) z."""
         if self.targets.shape[1] > 1:
-            raise ValueError("sample() wants one target column; this posterior holds fantasies")
+            raise ValueError(
+                "sample() needs one target column; this posterior has several fantasies"
+            )
         mean = self.at(X).mean[:, 0]
         covariance = self.standard_covariance(X)
         covariance[np.diag_indices_from(covariance)] += 1e-9 * self.variance
@@ -231,14 +235,14 @@ class GP:
         return np.asarray(mean + self.scale * rng.standard_normal((size, len(mean))) @ root.T)
 
     def left_out(self, moved: Array | None = None) -> Normal:
-        """Each row as the others predict it, (n,), mean estimated from them, their noise included.
+        """Leave-one-out predictions (n,), with the prior mean estimated from the other rows.
 
-        y_i - [Q y]_i / Q_ii and 1 / Q_ii, Q = K^-1 - K^-1 1 1' K^-1 / 1' K^-1 1 (Rasmussen and
-        Williams 2006, eq. 5.12, with the constant mean projected out); less what noise the row
-        alone has, so that it is a row like any other.
+        Mean y_i - [Q y]_i / Q_ii and variance 1 / Q_ii, which includes the noise, where
+        Q = K^-1 - K^-1 1 1' K^-1 / 1' K^-1 1 (Rasmussen and Williams 2006, eq. 5.12, with the
+        constant mean projected out). The variance excludes the extra noise of that row.
 
         Args:
-            moved: (n, n) how far each row's y goes down where another (column) is left out.
+            moved: (n, n) the decrease of y in row i if row j is left out.
         """
         inverse = self._L_inverse.T @ self._L_inverse
         ones = inverse.sum(axis=0)
@@ -253,12 +257,12 @@ class GP:
         return Normal(mean, self.scale * np.sqrt(variance))
 
     def condition(self, x: Array, y: ArrayLike) -> GP:
-        """The posterior after y, one value or one per fantasy, was seen at x: one more row of L."""
+        """The posterior after observing y at x, one value or one per fantasy: one more row of L."""
         y = np.atleast_1d(np.asarray(y, dtype=np.float64))
         return self.condition_all(np.asarray(x, dtype=np.float64).reshape(1, -1), y[None])
 
     def condition_all(self, X: Array, Y: Array) -> GP:
-        """The posterior after Y (m, 1) or (m, f) was seen at X (m, d): m more rows of L,
+        """The posterior after observing Y (m, 1) or (m, f) at X (m, d): m more rows of L,
 
         [L 0; B' C],  L B = k(X_n, X),  C C' = k(X, X) + noise I - B' B.
         """
@@ -276,13 +280,14 @@ class GP:
         before = self.targets
         if targets.shape[1] > before.shape[1]:
             before = np.repeat(before, targets.shape[1], axis=1)
-        seen = np.broadcast_to(targets, (m, before.shape[1]))
-        return replace(self, X=np.vstack([self.X, X]), targets=np.vstack([before, seen]), L=L)
+        added = np.broadcast_to(targets, (m, before.shape[1]))
+        return replace(self, X=np.vstack([self.X, X]), targets=np.vstack([before, added]), L=L)
 
 
 def _root(K: Array, floor: float) -> Array:
-    """A lower Cholesky factor (m, m) of which no squared pivot is below the floor: what was seen
-    at the same point before.
+    """A lower Cholesky factor (m, m) whose squared pivots are at least `floor`.
+
+    Without the floor, repeated points could make a pivot 0.
     """
     L, info = lapack.dpotrf(K, lower=1, clean=1)
     if info == 0 and bool((np.diag(L) ** 2 >= floor).all()):
@@ -298,17 +303,17 @@ def _root(K: Array, floor: float) -> Array:
 
 
 def _clip(y: Array) -> Array:
-    """Bad outliers pulled in to Q3 + 1.5 IQR, from n = 8: one must not flatten the rest."""
+    """y clipped at Q3 + 1.5 IQR if n >= 8, so that bad outliers do not flatten the rest."""
     if len(y) < 8:
         return y
     ordered = np.sort(y)
     lower, upper = (ordered[round(share * (len(y) - 1))] for share in (0.25, 0.75))
-    # Halved before subtracting so that the fence is finite for any finite y.
+    # Halved before subtracting so that the limit is finite for any finite y.
     return np.asarray(np.minimum(y, min(upper + 3.0 * (0.5 * upper - 0.5 * lower), ordered[-1])))
 
 
 def _standardise(y: Array) -> tuple[Array, float, float]:
-    """(targets, shift, scale); a constant keeps scale 1. Safe from 1e-300 to 1e300."""
+    """(targets, shift, scale), with scale 1 for a constant; safe from 1e-300 to 1e300."""
     middle = float(np.median(y))
     reach = float(np.abs(0.5 * y - 0.5 * middle).max()) * 2.0
     if not reach > 1e-13 * abs(middle):
@@ -320,12 +325,12 @@ def _standardise(y: Array) -> tuple[Array, float, float]:
 
 
 def kept(y: Array, *, seldom: bool = False) -> Ints:
-    """The rows that the posterior uses, where nothing is clipped."""
+    """The rows that the posterior uses if y is not clipped."""
     return _subset(y, LIGHT_AT_MOST if seldom else MODEL_AT_MOST)
 
 
 def _subset(y: Array, limit: int) -> Ints:
-    """At most `limit` rows, in order: the better half of them the lowest y, the rest every k-th."""
+    """At most `limit` rows in order: half have the lowest y, the rest are every k-th other row."""
     if len(y) <= limit:
         return np.arange(len(y))
     order = np.argsort(y, kind="stable")
@@ -334,7 +339,7 @@ def _subset(y: Array, limit: int) -> Ints:
     return np.sort(np.concatenate([best, spread]))
 
 
-# ── making one ─────────────────────────────────────────────────────────────────────────────────
+# ── fitting ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _generalised_mean(L: Array, targets: Array) -> float:
@@ -367,7 +372,7 @@ def _no_categoricals(X: Array) -> Ints:
 
 
 def build(X: ArrayLike, y: ArrayLike, hyper: Hyper, *, options: Ints | None = None) -> GP:
-    """The posterior with given hyperparameters, on y as it is: nothing standardised or clipped."""
+    """The posterior with given hyperparameters; y is neither standardised nor clipped."""
     X = np.asarray(X, dtype=np.float64)
     targets = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
     options = _no_categoricals(X) if options is None else options
@@ -389,13 +394,13 @@ def fit(
     """The posterior after (X, y) with maximum a posteriori hyperparameters.
 
     Args:
-        options: number of options of each categorical coordinate, 0 elsewhere.
+        options: number of options of each categorical coordinate, 0 for numbers.
         noisy: whether equal points may give different values.
-        clip: whether to pull in bad outliers; not for costs, which must not be underrated.
+        clip: whether to clip bad outliers; not for costs, which would be underestimated.
         start: hyperparameters to start from.
-        learn: False keeps `start` as it is and only computes the posterior.
-        extra: (n,) variance that each y has besides the noise of all.
-        seldom: there is little time: the posterior uses fewer rows.
+        learn: False keeps `start` and only computes the posterior.
+        extra: (n,) noise variance of each y in addition to the common noise.
+        seldom: whether time is short: the posterior then uses fewer rows.
     """
     X = np.asarray(X, dtype=np.float64)
     options = _no_categoricals(X) if options is None else options
@@ -416,8 +421,9 @@ def fit(
 
 
 def is_due(memory: FitMemory | None, n: int, *, seldom: bool = False) -> bool:
-    """Whether to relearn: at every n up to 30, then when n has grown by a tenth; or, where there is
-    little time, whenever n has grown by a half.
+    """Whether to relearn: at every n up to 30, then each time n has grown by a tenth.
+
+    If time is short (`seldom`), only each time n has grown by a half.
     """
     growth = RELEARN_SELDOM if seldom else RELEARN_GROWTH if n > ALWAYS_RELEARN_UP_TO else 0.0
     return memory is None or bool(n >= growth * memory["n"])
@@ -433,8 +439,9 @@ def refit(
     clip: bool = True,
     seldom: bool = False,
 ) -> tuple[GP, FitMemory]:
-    """`fit` on a schedule: hyperparameters are learnt anew when it `is_due`; `seldom` where there
-    is little time, and then on fewer rows.
+    """`fit` on a schedule: hyperparameters are learnt again when `is_due` says so.
+
+    Returns the posterior and the memory for the next call.
     """
     n = len(np.asarray(y))
     start = Hyper.from_list(memory["hyper"]) if memory else None

@@ -1,4 +1,4 @@
-"""The hyperparameters of a Gaussian process, and how they are learnt: the maximum a posteriori."""
+"""The hyperparameters of a Gaussian process and their maximum a posteriori estimate."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["Hyper", "factor", "learnt", "negative_posterior"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Mean (plus ln(d)/2) and sd of ln l (Hvarfner et al. 2024, as BoTorch has it).
+# Mean (without ln(d)/2) and sd of ln l (Hvarfner et al. 2024, with BoTorch's constants).
 LENGTHSCALE_PRIOR = (np.sqrt(2.0), np.sqrt(3.0))
 VARIANCE_PRIOR = (0.0, 1.0)  # mean and sd of ln v, for standardised targets
-NOISE_PRIOR = (-4.0, 1.0)  # of ln noise when the objective is noisy; BoTorch's
-NUGGET_PRIOR = (-5.0, 1.5)  # when it is not: what smoothness cannot explain (docs/decisions.md)
+NOISE_PRIOR = (-4.0, 1.0)  # of ln noise if the objective is noisy, as in BoTorch
+NUGGET_PRIOR = (-5.0, 1.5)  # if it is not: roughness that the kernel lacks (docs/decisions.md)
 LENGTHSCALE_BOX = (np.log(0.02), np.log(300.0))
 VARIANCE_BOX = (np.log(0.02), np.log(100.0))
 NOISE_BOX = (np.log(1e-6), np.log(2.0))
 JITTERS = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)  # relative to v
 START_NOISE = 1e-3
-BOTH_STARTS_UP_TO = 15  # rows up to which the last optimum is not yet trusted as the only start
+BOTH_STARTS_UP_TO = 15  # rows up to which L-BFGS also starts from the default
 
 
 class Hyper(NamedTuple):
-    """Hyperparameters, standardised; `mean=None` asks for its least-squares estimate."""
+    """Hyperparameters of standardised targets; `mean=None` selects the least-squares estimate."""
 
     lengthscales: Array  # (d,)
     variance: float
@@ -38,7 +38,7 @@ class Hyper(NamedTuple):
     mean: float | None = None
 
     def to_list(self) -> list[float]:
-        """Plain numbers, to be stored with a trial."""
+        """Plain numbers, for storing with a trial."""
         return [*map(float, self.lengthscales), float(self.variance), float(self.noise)]
 
     @staticmethod
@@ -76,13 +76,13 @@ def learnt(
     start: Hyper | None,
     extra: Array | float = 0.0,
 ) -> Hyper:
-    """Maximise likelihood x prior in (ln l, ln v, ln noise) by L-BFGS-B, best of the starts."""
+    """Maximise likelihood x prior over (ln l, ln v, ln noise): the best L-BFGS-B run."""
     d = X.shape[1]
     noise_prior = NOISE_PRIOR if noisy else NUGGET_PRIOR
     box: Array = np.array([LENGTHSCALE_BOX] * d + [VARIANCE_BOX, NOISE_BOX])
     starts = []
     if start is not None:
-        noise = max(start.noise, START_NOISE)  # at the floor its slope is too flat to leave it
+        noise = max(start.noise, START_NOISE)  # at its lower bound the gradient vanishes
         starts.append(np.log([*start.lengthscales, start.variance, noise]))
     if start is None or len(X) <= BOTH_STARTS_UP_TO:
         starts.append(_default_start(d))
@@ -115,7 +115,7 @@ def negative_posterior(
     noise_prior: tuple[float, float],
     extra: Array | float = 0.0,
 ) -> tuple[float, Array]:
-    """-ln p(y | theta) - ln p(theta) and its gradient, the constant mean profiled out.
+    """-ln p(y | theta) - ln p(theta) and its gradient, with the constant mean profiled out.
 
     Rasmussen and Williams 2006, eq. 5.8 and 5.9.
     With r = y - mean, a = K^-1 r:  -ln p = r'a/2 + sum ln L_ii + n/2 ln 2 pi,
@@ -149,7 +149,7 @@ def negative_posterior(
 
 
 def _log_prior(theta: Array, d: int, noise_prior: tuple[float, float]) -> tuple[float, Array]:
-    """ln p(l, v, noise), log-normal densities (in l, not in ln l: the mode is where others' is)."""
+    """ln p(l, v, noise) and its gradient: log-normal densities in l, as in BoTorch, not in ln l."""
     mean, sd = LENGTHSCALE_PRIOR
     means = np.concatenate(
         [np.full(d, mean + 0.5 * np.log(d)), [VARIANCE_PRIOR[0], noise_prior[0]]]

@@ -1,12 +1,13 @@
 """The Matern-5/2 kernel with one lengthscale per coordinate: its value and its slope.
 
-    z      an embedded point over the lengthscales: numbers as they are, categoricals as one-hot /
+    z      an embedded point over the lengthscales: numbers unchanged, categoricals as one-hot /
            sqrt(2), so that |z - z'|^2 adds [x_j != x'_j] / l_j^2 for a categorical coordinate
     q    = sqrt(5) |z - z'|
     k    = v (1 + q + q^2/3) exp(-q)
     s    = (5/3) v (1 + q) exp(-q):   dk/dz = -s (z - z'),   dk/d ln l_j = s (z_j - z'_j)^2
 
-Rasmussen and Williams 2006, eq. 4.17. Distances are expanded squares: k is smooth in q^2.
+Rasmussen and Williams 2006, eq. 4.17. Squared distances are expanded into
+products: their rounding errors do little harm, because k is smooth in q^2.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ Ints = NDArray[np.int64]
 
 
 def columns(options: Ints) -> Ints:
-    """Coordinate of each embedded column: one for a number, one per option for a categorical."""
+    """(e,) coordinate of each embedded column: a categorical has one column per option."""
     return np.repeat(np.arange(len(options)), np.maximum(options, 1))
 
 
 def embed(X: Array, options: Ints) -> Array:
-    """(m, d) -> (m, e): numbers as they are, categoricals as one-hot / sqrt(2)."""
+    """(m, d) -> (m, e): numbers unchanged, categoricals as one-hot / sqrt(2)."""
     if not options.any():
         return X
     source = columns(options)
     count = options[source]
-    option = np.arange(len(source)) - np.searchsorted(source, source)  # that a column stands for
+    option = np.arange(len(source)) - np.searchsorted(source, source)  # of each column
     E = X[:, source]
     hot = np.minimum((E * count).astype(np.int64), count - 1) == option
     return np.where(count, hot / np.sqrt(2.0), E)
@@ -78,7 +79,7 @@ def _value(q: Array, decay: Array) -> Array:
 
 
 def pulled(slopes: Array, Z: Array, centres: Array) -> Array:
-    """sum_i w_i dk(z, z_i)/dz, (..., m, e), of the slopes s(q) times the weights w, (..., m, n)."""
+    """sum_i w_i dk(z, z_i)/dz, (..., m, e), given w s(q), (..., m, n), and z_i, the centres."""
     gradient: Array = slopes @ centres
     gradient -= slopes.sum(axis=-1, keepdims=True) * Z
     return gradient

@@ -1,14 +1,14 @@
-"""Formulas of one normal variable, safe in the tails.
+"""Formulas for one normal variable, accurate in the tails.
 
     phi, Phi   standard normal density and distribution function
     h(u)     = phi(u) + u Phi(u)                       expected (Z + u)+ for Z ~ N(0, 1)
     EI       = std h(u),  u = (best - mean) / std       expected improvement when minimising
     g        : EI(g) = price                            Gittins index (Pandora's box)
-    ln c     ~ N(log_mean, log_std^2)                   a cost known up to a log-normal
+    ln c     ~ N(log_mean, log_std^2)                   a log-normal cost
 
 EI: Jones et al. 1998, eq. 15; ln EI: Ament et al. 2023; g: Weitzman 1979, Xie et al. 2025, eq. 3.
-Everything is elementwise and in logarithms: EI itself underflows at u = -38. `*_slopes` give the
-value followed by its partial derivatives, in the order of the arguments.
+All functions are elementwise. They work with logarithms, because EI itself underflows at u = -38.
+`*_slopes` return the value, then its partial derivatives in the order of the arguments.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 PHI_AT_0 = 1.0 / np.sqrt(2.0 * np.pi)
 SQRT_HALF_PI = np.sqrt(0.5 * np.pi)
 SQRT_HALF = np.sqrt(0.5)
-LINEAR_ABOVE = 8.5  # h(u) = u to the last digit
-SERIES_BELOW = -1e4  # 1 + u R(u) has lost half its digits; the series is exact to 1e-12 from here
+LINEAR_ABOVE = 8.5  # beyond it h(u) = u to the last digit
+SERIES_BELOW = -1e4  # beyond it 1 + u R(u) loses half its digits, and the series is exact to 1e-12
 CERTAIN = 9.0  # ln Phi(9) = -1e-19
 
 
@@ -53,7 +53,7 @@ def _mills(u: Array) -> Array:
 
 
 def h(u: Array) -> Array:
-    """h(u) itself: full precision down to u = -38, where it underflows; quicker than ln h."""
+    """h(u), faster than ln h, with full precision down to u = -38, where it underflows."""
     return np.asarray(np.exp(-0.5 * u * u) * PHI_AT_0 + u * ndtr(u))
 
 
@@ -80,7 +80,7 @@ def _log_h_slope(u: Array) -> tuple[Array, Array]:
     inside = middle == u
     if inside.all():
         return value, slope
-    far = np.minimum(np.maximum(u, -1e153), 1e153)  # whose squares are finite
+    far = np.minimum(np.maximum(u, -1e153), 1e153)  # so that squares are finite
     far = np.where(inside, LINEAR_ABOVE, far)
     low, size = far < 0.0, np.abs(far)
     tail = np.log1p(-3.0 / (size * size)) - 2.0 * np.log(size) - 0.5 * size * size - LOG_SQRT_2PI
@@ -99,15 +99,16 @@ def log_ei_slopes(mean: ArrayLike, std: ArrayLike, best: ArrayLike) -> tuple[Arr
     std = np.asarray(std, dtype=np.float64)
     u = (best - np.asarray(mean)) / std
     value, slope = _log_h_slope(u)
-    # phi / h computed in logs: 1 - u Phi/h cancels completely in the lower tail.
+    # phi / h is computed in logs, because 1 - u Phi/h cancels completely in the lower tail.
     density = np.exp(-0.5 * u * u - LOG_SQRT_2PI - value)
     return np.log(std) + value, -slope / std, density / std
 
 
 def h_inverse(log_r: ArrayLike) -> Array:
-    """z with h(z) = r, given ln r: one step of Halley's on ln h(z) - ln r from a good guess.
+    """z with h(z) = r, given ln r: one Halley step on ln h(z) - ln r from an accurate guess.
 
-    The guess is off by 1e-5 at most, the step leaves a constant times its cube. Above 8.5 h(z) = z.
+    The error of the guess is at most 1e-5, and the step leaves a constant times its cube. Above 8.5
+    h(z) = z.
     """
     log_r = np.asarray(log_r, dtype=np.float64)
     large = log_r > np.log(LINEAR_ABOVE)
@@ -125,7 +126,7 @@ LOG_H_AT_KNOTS = log_h(KNOTS)
 
 
 def _guess(log_r: Array) -> Array:
-    """h^-1 between its knots, and below from ln h = -z^2/2 - ln sqrt(2 pi) - 2 ln |z| - 3/z^2."""
+    """h^-1 interpolated; below the knots from ln h = -z^2/2 - ln sqrt(2 pi) - 2 ln |z| - 3/z^2."""
     z = np.interp(log_r, LOG_H_AT_KNOTS, KNOTS)
     below = log_r < LOG_H_AT_KNOTS[0]
     if below.any():
@@ -142,7 +143,7 @@ def gittins(mean: ArrayLike, std: ArrayLike, log_price: ArrayLike) -> Array:
 def gittins_slopes(
     mean: ArrayLike, std: ArrayLike, log_price: ArrayLike
 ) -> tuple[Array, Array, Array, Array]:
-    """g and its partials: 1, -(phi/Phi)(z), std (h/Phi)(z), those of EI(mean, std; g) = price."""
+    """g and its partials 1, -(phi/Phi)(z), std (h/Phi)(z), from EI(mean, std; g) = price."""
     std = np.asarray(std, dtype=np.float64)
     z = h_inverse(np.asarray(log_price) - np.log(std))
     value, slope = _log_h_slope(z)
@@ -173,7 +174,7 @@ def expected_cost_slopes(
     log_cap = np.log(cap)
     safe = np.maximum(s, 1e-12)
     t = (log_cap - m) / safe
-    if t.size and (t - s).min() > CERTAIN:  # nothing comes near the cap
+    if t.size and (t - s).min() > CERTAIN:  # no cost comes near the cap
         return free, np.ones_like(free), np.where(s < 1e-12, 0.0, s + np.zeros_like(free))
     below = free + log_ndtr(t - s)
     value = np.logaddexp(below, log_cap + log_ndtr(-t))
@@ -198,20 +199,20 @@ def log_ei_rate(
     alpha: float = 1.0,
     rho: ArrayLike = 0.0,
 ) -> Array:
-    """ln E[(best - f)+ c^-alpha] where corr(f, ln c) = rho.
+    """ln E[(best - f)+ c^-alpha] if corr(f, ln c) = rho.
 
-    f | c^-alpha-weighted is normal with its mean moved by -alpha rho std s:
+    Weighted by c^-alpha, f is normal with its mean shifted by -alpha rho std s. The result is
     -alpha m + alpha^2 s^2 / 2 + ln EI(mean - alpha rho std s, std).
     """
     m, s = np.asarray(log_mean, dtype=np.float64), np.asarray(log_std, dtype=np.float64)
-    moved = np.asarray(mean) - alpha * np.asarray(rho) * np.asarray(std) * s
-    return np.asarray(log_ei(moved, std, best) - alpha * m + 0.5 * alpha**2 * s * s)
+    shifted = np.asarray(mean) - alpha * np.asarray(rho) * np.asarray(std) * s
+    return np.asarray(log_ei(shifted, std, best) - alpha * m + 0.5 * alpha**2 * s * s)
 
 
 def shrunk_correlation(one: ArrayLike, other: ArrayLike, *, weight: float = 10.0) -> float:
-    """Correlation of n pairs of residuals, times n / (n + weight): 0 without evidence.
+    """Correlation of n pairs of residuals, times n / (n + weight); 0 without pairs.
 
-    Of the left-out residuals of an objective and of ln c it is the rho of `log_ei_rate`.
+    For leave-one-out residuals of the objective and of ln c, it is the rho of `log_ei_rate`.
     """
     a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     a, b = a - a.mean() if len(a) else a, b - b.mean() if len(b) else b
@@ -234,7 +235,7 @@ def log_affordable_slopes(
     if np.isinf(cap):
         return zero, zero, zero
     safe = np.maximum(s, 1e-12)
-    # A known cost equal to the cap is affordable: give equality the benefit of a rounding error.
+    # A known cost equal to the cap is affordable, even after a rounding error.
     t = (np.log(cap) - m + 1e-12) / safe
     if t.size and t.min() > CERTAIN:
         return zero, zero, zero
@@ -247,7 +248,7 @@ def log_affordable_slopes(
 
 
 def mean_residual_cost(log_mean: float, log_std: float, log_paid: float) -> float:
-    """ln E[c - t | c > t] of a log-normal cost of which ln t is paid already.
+    """ln E[c - t | c > t] of a log-normal cost, if t is already paid, given ln t.
 
     E[c - t | c > t] = exp(m + s^2/2) Phi(s - a) / Phi(-a) - t,   a = (ln t - m)/s
     """
@@ -257,20 +258,20 @@ def mean_residual_cost(log_mean: float, log_std: float, log_paid: float) -> floa
 
 
 def max_overrun(log_mean: float, log_std: float, margin: float) -> float:
-    """ln of the cost from which on a trial is expected to cost, still, more than margin E[c].
+    """ln of the cost paid above which the expected remaining cost exceeds margin E[c].
 
-    The largest t with E[c - t | c > t] <= margin E[c]. The mean residual of a log-normal falls at
-    first and then grows for ever, so beyond t going on is never again worth what it was.
+    It is the largest t with E[c - t | c > t] <= margin E[c]. The mean residual of a log-normal
+    falls at first and then grows without bound, so it stays above the limit beyond t.
     """
-    wanted = np.log(margin) + log_mean + 0.5 * log_std**2
+    limit = np.log(margin) + log_mean + 0.5 * log_std**2
     low, high = log_mean, log_mean + 1.0
-    while mean_residual_cost(log_mean, log_std, high) <= wanted:
+    while mean_residual_cost(log_mean, log_std, high) <= limit:
         low, high = high, high + 1.0
-    if mean_residual_cost(log_mean, log_std, low) > wanted:
-        return low  # so uncertain that the median is far enough
+    if mean_residual_cost(log_mean, log_std, low) > limit:
+        return low  # the cost is so uncertain that the remaining cost exceeds it at the median
     for _ in range(50):
         middle = 0.5 * (low + high)
-        if mean_residual_cost(log_mean, log_std, middle) <= wanted:
+        if mean_residual_cost(log_mean, log_std, middle) <= limit:
             low = middle
         else:
             high = middle

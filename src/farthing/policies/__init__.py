@@ -1,4 +1,4 @@
-"""Methods of choosing the next evaluation, one a file."""
+"""Policies: methods that choose the next evaluation, one per file."""
 
 from farthing.policies.carbo import CArBO
 from farthing.policies.confidence_bound import ConfidenceBound

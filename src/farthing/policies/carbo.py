@@ -1,8 +1,8 @@
-"""CArBO (Lee et al. 2020, algorithms 1 to 3): a cheap cover, then EI-cool.
+"""CArBO (Lee et al. 2020, algorithms 1 to 3): a cost-effective design, then EI-cool.
 
-The start, then the cost-effective initial design until an eighth of the budget is spent
-(the start included), then EI / c^a with the exponent cooling as the rest is spent. Trials still
-running are fantasised (algorithm 3), so a batch is several asks.
+First comes the common initial design. Then the cost-effective design runs until an eighth of the
+budget is spent, including the cost of the first step. Then EI / c^a follows, and a falls as the
+rest is spent. Pending trials are fantasised (algorithm 3), so several asks make a batch.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ class CArBO:
 
     needs: ClassVar[frozenset[str]] = frozenset({"budget", "cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.share < 1:
             raise InvalidInput(
-                f"CArBO(share={self.share}): the initial design takes a share of the budget from 0 "
-                "up to but not including 1. The paper uses 1/8."
+                f"CArBO(share={self.share}): share, the part of the budget for the initial design, "
+                "must be at least 0 and less than 1. The paper uses 1/8."
             )
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """Cover or cool, by what has been spent."""
+        """The design or EI-cool, depending on the share of the budget that is used."""
         if belief.ledger.used < self.share:
             return CostEffectiveDesign(greedy=self.greedy).propose(belief, rng)
         return Cooling().propose(belief, rng)

@@ -2,8 +2,9 @@
 
     minimise  mean - sqrt(beta_t) std,   beta_t = (2/5) ln(d t^2 pi^2 / (6 delta))
 
-That is their theorem 1 with d for the number of points, divided by 5 as in their section 6. t
-counts the trials after the start. Blind to cost by design: no reference divides a bound by it.
+This is their theorem 1 with d in place of the number of points, divided by 5 as in their section
+6. t counts the trials after the initial design. The policy ignores costs, because no reference
+divides a bound by a cost.
 """
 
 from __future__ import annotations
@@ -28,25 +29,26 @@ def beta(d: int, t: int, delta: float) -> float:
 
 @dataclass(frozen=True)
 class ConfidenceBound:
-    """The lowest optimistic bound among the affordable points."""
+    """The lowest lower confidence bound among the affordable points."""
 
     delta: float = 0.1
 
     needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
             raise InvalidInput(
-                f"ConfidenceBound(delta={self.delta}): delta is a probability between 0 and 1, the "
-                "chance that the bound fails. The usual value is 0.1."
+                f"ConfidenceBound(delta={self.delta}): delta, the probability that the bound "
+                "fails, must be between 0 and 1. The usual value is 0.1."
             )
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin mean - sqrt(beta) std."""
         t = max(1, sum(not trial.is_start for trial in belief.history) + 1)
         root = float(np.sqrt(beta(belief.space.d, t, self.delta)))
-        origin = float(np.mean(belief.best))  # the search sees the same numbers in any units
+        origin = float(
+            np.mean(belief.best)
+        )  # makes the search independent of the objective's units
         found = maximise_score(belief, lower_bound(root, belief.scale, origin=origin), rng)
         return proposal(belief, found, f"lowest plausible value, mean - {root:.2f} std")

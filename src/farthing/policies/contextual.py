@@ -2,9 +2,10 @@
 
     minimise c(x)  subject to  EI(x) >= (1 - lambda) max_z EI(z)
 
-in logs: min ln c s.t. ln EI >= ln EI* + ln(1 - lambda). The result is on the EI/cost Pareto front.
-Finite sets exactly; elsewhere from the maxima of EI downhill in cost, too little EI being a
-shortfall (`climb.slide`), and from the cheapest with one discrete coordinate changed at a time.
+In logs: min ln c subject to ln EI >= ln EI* + ln(1 - lambda). The result is on the Pareto front of
+EI and cost. On a finite set the search is exact. Else it descends in cost from the maxima of EI,
+where too little EI counts as a shortfall (`ascent.slide`). It also changes one discrete coordinate
+at a time, starting from the cheapest points.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ __all__ = ["ContextualEI"]
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-9  # in ln EI
-RAYS = np.geomspace(0.3, 3e-4, 12)  # of the cube: how far from much EI it may be cheaper
-APART = 0.15  # of the cube: starts in one setting of the discrete coordinates are so far apart
-STARTS = 6  # of them at most,
-ABREAST = 8  # with those that follow a change of a discrete coordinate,
-FOLLOW = 4  # for so many steps,
-STEPS = 16  # where the last slide has so many
-ROUNDS = 3  # of changes,
-BEAM = 3  # from so many settings
-CHUNK = 4096
+STEP_LENGTHS = np.geomspace(0.3, 3e-4, 12)  # in the cube, of a step towards lower cost
+MIN_DISTANCE = 0.15  # in the cube, between starts that share their discrete coordinates
+MAX_STARTS = 6
+BATCH = 8  # starts and neighbours that descend together
+FEW_STEPS = 4  # of a descent after a discrete coordinate changed
+STEPS = 16  # of the last descent
+ROUNDS = 3  # of changes of one discrete coordinate
+BEAM = 3  # combinations of discrete coordinates that each round starts from
+CHUNK = 4096  # points that are rated at once
 
 
 class _Rated(NamedTuple):
@@ -75,13 +76,12 @@ class ContextualEI:
 
     needs: ClassVar[frozenset[str]] = frozenset({"cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.slack < 1:
             raise InvalidInput(
-                f"ContextualEI(slack={self.slack}): slack is a share from 0 up to, not including, "
-                "1. At 1 every point would do and the cheapest would be chosen for ever; try 0.3."
+                f"ContextualEI(slack={self.slack}): slack, the share of the best expected "
+                "improvement that may be given away, must be at least 0 and less than 1. Try 0.3."
             )
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
@@ -89,7 +89,7 @@ class ContextualEI:
         within = -float(np.log1p(-self.slack))
         found = maximise_score(belief, log_ei_per_cost(0.0), rng, within=within + TOLERANCE)
         if self.slack == 0 or not len(found.X):
-            return proposal(belief, found, "most improvement to be expected")
+            return proposal(belief, found, "highest expected improvement")
         cheapest = cheapest_within(belief, found, self.slack)
         share = 100 * (1 - self.slack)
         why = f"the cheapest point with at least {share:.0f} % of the best expected improvement"
@@ -97,8 +97,8 @@ class ContextualEI:
 
 
 @dataclass(frozen=True)
-class _Enough:
-    """Cheapness, where too little EI is a shortfall just as too little money is."""
+class _CheapSurface:
+    """-ln c, where too little EI is a shortfall, just like too little budget."""
 
     belief: Belief
     threshold: float
@@ -120,7 +120,7 @@ class _Enough:
 
 
 def cheapest_within(belief: Belief, found: Found, slack: float) -> Found:
-    """The points with enough EI, cheapest first, given the local maxima of ln EI."""
+    """The points with enough EI, the cheapest first, given the local maxima of ln EI."""
     within = -float(np.log1p(-slack))
     rated = _rate(belief, found.X[found.score >= found.score.max() - within - TOLERANCE])
     threshold = float(rated.log_ei.max()) - within
@@ -130,7 +130,7 @@ def cheapest_within(belief: Belief, found: Found, slack: float) -> Found:
             more = float(rated.log_ei.max()) - within
             if more <= threshold + TOLERANCE:
                 break
-            threshold = more  # there was more EI on the way
+            threshold = more  # the search came across a higher EI
     return _pick(rated, threshold)
 
 
@@ -139,22 +139,24 @@ def _join(some: _Rated, more: _Rated) -> _Rated:
 
 
 def _pick(rated: _Rated, threshold: float) -> Found:
-    """The cheapest with enough EI; ties: more EI, then the lower index."""
+    """The points with enough EI, sorted by cost, then by EI, then by index."""
     enough = rated.only(rated.log_ei >= threshold - TOLERANCE)
     order = np.lexsort((np.arange(len(enough.X)), -enough.log_ei, -enough.cheapness))
     return Found(enough.X[order], enough.cheapness[order])
 
 
 def _cheaper(belief: Belief, rated: _Rated, threshold: float, within: float) -> _Rated:
-    """And what is cheaper with enough EI: downhill in cost from the cheapest points, and from those
-    that differ from the cheapest in one discrete coordinate.
+    """`rated` and cheaper points with enough EI.
+
+    The search descends in cost from the cheapest points, and from points that differ from them in
+    one discrete coordinate.
     """
     assert belief.objective is not None
-    space, surface = belief.space, _Enough(belief, threshold)
+    space, surface = belief.space, _CheapSurface(belief, threshold)
     lengths = belief.objective.lengthscales
     continuous = np.array([levels is None for levels in space.levels])
 
-    def with_slid(X: Array, steps: int) -> _Rated:
+    def with_descended(X: Array, steps: int) -> _Rated:
         ends = X
         if continuous.any():
             free = space.active(X) & continuous
@@ -162,12 +164,13 @@ def _cheaper(belief: Belief, rated: _Rated, threshold: float, within: float) -> 
         more = _rate(belief, ends)
         return _join(rated, more.only((more.shortfall <= 0) & ~is_among(ends, belief.tried)))
 
-    starts = _down(surface, space, _apart(_pick(rated, threshold).X, continuous), lengths)
+    starts = _distinct(_pick(rated, threshold).X, continuous)
+    starts = _descend(surface, space, starts, lengths)
     if continuous.all():
-        return with_slid(starts, STEPS)
+        return with_descended(starts, STEPS)
     done = set[bytes]()
     for _ in range(ROUNDS):
-        new = dict[bytes, Array]()  # settings, and a point in each
+        new = dict[bytes, Array]()  # a point for each combination of discrete coordinates
         for x in starts if len(starts) else _pick(rated, threshold).X:
             if len(new) < BEAM:
                 new.setdefault(x[~continuous].tobytes(), x)
@@ -177,29 +180,29 @@ def _cheaper(belief: Belief, rated: _Rated, threshold: float, within: float) -> 
         around = space.snap(np.vstack([neighbours(space, x) for x in new.values()]))
         around = around[[x[~continuous].tobytes() not in done for x in around]]
         order = np.argsort(-less_penalty(surface.at(around)), kind="stable")
-        rated = with_slid(np.vstack([starts, around[order]])[:ABREAST], FOLLOW)
+        rated = with_descended(np.vstack([starts, around[order]])[:BATCH], FEW_STEPS)
         starts = starts[:0]
-    return with_slid(_pick(rated, threshold).X[:1], STEPS)
+    return with_descended(_pick(rated, threshold).X[:1], STEPS)
 
 
-def _apart(X: Array, continuous: NDArray[np.bool_]) -> Array:
-    """The first few of X that differ in their setting, or by some distance."""
+def _distinct(X: Array, continuous: NDArray[np.bool_]) -> Array:
+    """The first few points of X that differ in a discrete coordinate, or by MIN_DISTANCE."""
     chosen = X[:1]
     for x in X[1:]:
         differ = np.abs(x - chosen)
         gaps = np.where(continuous, differ, differ > 0).max(axis=1)
-        if len(chosen) < STARTS and gaps.min() > APART:
+        if len(chosen) < MAX_STARTS and gaps.min() > MIN_DISTANCE:
             chosen = np.vstack([chosen, x])
     return chosen
 
 
-def _down(surface: _Enough, space: Space, X: Array, lengths: Array) -> Array:
-    """From each of X as far down in cost as there is enough EI."""
+def _descend(surface: _CheapSurface, space: Space, X: Array, lengths: Array) -> Array:
+    """From each point of X the longest step towards lower cost that keeps enough EI."""
     free = space.active(X) & np.array([levels is None for levels in space.levels])
-    way = surface.slopes(X)[1] * free * np.minimum(lengths, 1.0) ** 2
-    way /= np.maximum(np.abs(way).max(axis=1, keepdims=True), 1e-300)
-    points = np.clip(X[:, None] + RAYS[:, None] * way[:, None], 0.0, 1.0).reshape(-1, space.d)
-    points = space.snap(points)
+    direction = surface.slopes(X)[1] * free * np.minimum(lengths, 1.0) ** 2
+    direction /= np.maximum(np.abs(direction).max(axis=1, keepdims=True), 1e-300)
+    points = np.clip(X[:, None] + STEP_LENGTHS[:, None] * direction[:, None], 0.0, 1.0)
+    points = space.snap(points.reshape(-1, space.d))
     enough = surface.at(points).shortfall.reshape(len(X), -1) <= 0
     farthest = points.reshape(len(X), -1, space.d)[np.arange(len(X)), np.argmax(enough, axis=1)]
     return np.where(np.any(enough, axis=1)[:, None], farthest, X)

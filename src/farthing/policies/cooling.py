@@ -2,9 +2,9 @@
 
     a_k = (tau - tau_k) / (tau - tau_init),  clamped to [0, 1]
 
-tau is the budget, tau_k what is spent and reserved, tau_init what the trials of the start cost, at
-most what was spent: time that workers share is paid once. Of several resources the scarcest counts,
-that of the smallest a_k.
+tau is the budget and tau_k the amount that is spent or reserved. tau_init is the cost of the
+initial design, but at most the amount spent, because workers share wall-clock time. If there are
+several resources, the smallest a_k is used.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ __all__ = ["Cooling"]
 
 @dataclass(frozen=True)
 class Cooling:
-    """Thrifty while the budget is full, bold when it runs out."""
+    """EI per cost^a; a falls from 1 to 0 as the budget is spent."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"budget", "cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI - a_k ln c."""
         alpha = exponent(belief)
         found = maximise_score(belief, log_ei_per_cost(alpha), rng)
         why = (
-            f"most improvement per cost^{alpha:.2f} to be expected (1 counts the cost in full, 0 "
-            "not at all; it falls with what is left)"
+            f"highest expected improvement per cost^{alpha:.2f} (the exponent falls from 1 to 0 as "
+            "the budget is spent)"
         )
         return proposal(belief, found, why, notes={"alpha": alpha})
 
 
 def exponent(belief: Belief) -> float:
-    """a_k of the scarcest resource; 1 where nothing is limited."""
+    """The smallest a_k of all resources; 1 if nothing is limited."""
     ledger = belief.ledger
     return min(_exponent(ledger[name], _start_cost(belief, name)) for name in ledger)
 
@@ -57,7 +56,7 @@ def _exponent(account: Account, start: float) -> float:
 
 
 def _start_cost(belief: Belief, resource: str) -> float:
-    """What the trials of the start cost of a resource; those made elsewhere were paid elsewhere."""
+    """The cost of the initial design in a resource, without imported trials."""
     ended = belief.history.having("done", "failed", "killed", "lost")
     paid = [trial for trial in ended if trial.is_start and not trial.is_external]
     return sum(1.0 if resource == "trials" else trial.cost.get(resource, 0.0) for trial in paid)

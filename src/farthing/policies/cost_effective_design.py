@@ -1,17 +1,18 @@
 """The cost-effective initial design (Lee et al. 2020, algorithm 1).
 
-On a discretisation, alternately drop the dearest candidate and the one closest to the design until
-one is left; evaluate it; repeat. Ties in cost drop the closest first, ties in distance the dearest,
-then the lower index: with constant cost this is greedy farthest-point (Gonzalez 1985).
+On a discretisation, alternately drop the most expensive candidate and the one closest to the design
+until one is left. Evaluate it and repeat. Ties in cost drop the closest candidate first. Ties in
+distance drop the most expensive one, then the one with the lower index. If the cost is constant,
+this is greedy farthest-point selection (Gonzalez 1985).
 
-The greedy variant takes instead the candidate with the largest decrease of the fill distance
+The greedy variant chooses the candidate with the largest decrease of the fill distance
 
     fill(X) = sup over the domain of the distance to X    (eq. 2)
 
-per cost, or, where no single point lowers the supremum, of the mean distance per cost.
+per cost. If no single point lowers the supremum, it uses the mean distance instead.
 
-Both go by the median cost, as the paper does: E[c] grows with the distance from what is known, so
-by it a constant cost that has to be learnt would make every far point a dear one.
+Both use the median cost, as the paper does. E[c] grows with the distance from known points. With
+E[c], every distant point would look expensive even if the true cost is constant.
 """
 
 from __future__ import annotations
@@ -32,18 +33,21 @@ __all__ = ["CostEffectiveDesign"]
 
 Array = NDArray[np.float64]
 
-CANDIDATES = 2000  # at most; 100 d of them
-DIGITS = 9  # of a distance or a rate: equal to these is equal, rounding must not decide
+CANDIDATES = 2000  # at most; there are 100 d
+DIGITS = 9  # distances and rates that agree to these digits are ties, whatever the rounding
 
 
 def last_standing(cost: Array, distance: Array | None) -> int:
-    """Index that survives algorithm 1's inner loop; no distances (empty design): the cheapest."""
+    """Index of the candidate that the inner loop of algorithm 1 leaves.
+
+    Without distances (an empty design) it is the cheapest.
+    """
     count = len(cost)
     index = np.arange(count)
     if distance is None:
         return int(np.lexsort((index, cost))[0])
-    by_cost = np.lexsort((index, distance, -cost))  # dearest first, ties: closest, then index
-    by_distance = np.lexsort((index, -cost, distance))  # closest first, ties: dearest, then index
+    by_cost = np.lexsort((index, distance, -cost))  # most expensive first
+    by_distance = np.lexsort((index, -cost, distance))  # closest first
     alive = np.ones(count, dtype=np.bool_)
     left, queues, heads = count, (by_cost, by_distance), [0, 0]
     turn = 0
@@ -75,22 +79,21 @@ def distances(A: Array, B: Array) -> Array:
 
 @dataclass(frozen=True)
 class CostEffectiveDesign:
-    """Cover the space with what is cheap; the cost model is learnt on the way."""
+    """Cover the space with cheap points while the cost model is being learnt."""
 
     greedy: bool = False
 
     needs: ClassVar[frozenset[str]] = frozenset({"cost"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """What algorithm 1's inner loop, or the greedy rule, leaves."""
+        """The candidate that the inner loop of algorithm 1, or the greedy variant, selects."""
         if not belief.cost:
-            return start(belief, rng)  # nothing is known of costs yet
+            return start(belief, rng)  # no cost is known yet
         space = belief.space
         domain = space.rows
         if domain is None:
-            # Columns go by name, so that permuted parameters have the same discretisation.
+            # Sort columns by name, so that the order of the parameters does not matter.
             column = np.argsort(np.argsort(space.names))
             domain = space.spread(sobol(min(100 * space.d, CANDIDATES), space.d)[:, column])
         elif len(domain) > CANDIDATES:
@@ -99,7 +102,7 @@ class CostEffectiveDesign:
         cost, shortfall = belief.costs(domain)
         allowed = (shortfall <= 0) & ~is_among(domain, belief.tried)
         if not allowed.any():
-            return start(belief, rng)  # finds an affordable point off the discretisation
+            return start(belief, rng)  # it also looks between the candidates
         candidates = domain[allowed]
         price = np.exp(cost.mean[allowed])
         design = belief.history.X.reshape(-1, space.d)
@@ -111,8 +114,8 @@ class CostEffectiveDesign:
             return Proposal(candidates[chosen], "the cheapest point", notes={"phase": "start"})
         return Proposal(
             candidates[chosen],
-            "cheap and far from what was tried; then no point is further from one, in ranges of a "
-            f"parameter, than {fill:.3g}",
+            "cheap and far from the points tried (before it, the largest distance to them is "
+            f"{fill:.3g}, in units of the parameter ranges)",
             notes={"phase": "start", "fill": fill},
         )
 

@@ -13,19 +13,18 @@ from farthing.acquisition.scores import log_ei_per_cost, maximise_score, proposa
 
 __all__ = ["EI"]
 
-OF_EQUALS_THE_CHEAPEST = 1e-12  # an exponent that decides between equal EI and nothing else
+TIE_BREAK_EXPONENT = 1e-12  # of the cost: among points of equal EI the cheapest wins
 
 
 @dataclass(frozen=True)
 class EI:
-    """Most expected improvement, whatever it costs, among what is affordable."""
+    """The highest expected improvement among the affordable points, whatever their cost."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI."""
-        alpha = OF_EQUALS_THE_CHEAPEST if belief.cost else 0.0
+        alpha = TIE_BREAK_EXPONENT if belief.cost else 0.0
         found = maximise_score(belief, log_ei_per_cost(alpha), rng)
-        return proposal(belief, found, "most improvement to be expected")
+        return proposal(belief, found, "highest expected improvement")

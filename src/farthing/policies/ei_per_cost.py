@@ -20,28 +20,27 @@ __all__ = ["EIPerCost"]
 
 @dataclass(frozen=True)
 class EIPerCost:
-    """Most expected improvement per cost^alpha: argmax ln EI - alpha ln E[min(c, cap)]."""
+    """The highest expected improvement per cost^alpha: argmax ln EI - alpha ln E[min(c, cap)]."""
 
     alpha: float = 1.0
 
     needs: ClassVar[frozenset[str]] = frozenset({"cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.alpha) and self.alpha >= 0):
             raise InvalidInput(
-                f"EIPerCost(alpha={self.alpha}): alpha is a finite number >= 0. "
-                "Use 1 for improvement per cost, 0.2 to care less about cost, 0 for plain EI."
+                f"EIPerCost(alpha={self.alpha}): alpha must be a finite number of at least 0. "
+                "Use 1 for improvement per cost, 0.2 to weigh cost less, 0 for plain EI."
             )
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI - alpha ln c."""
         found = maximise_score(belief, log_ei_per_cost(self.alpha), rng)
-        why = "most improvement per cost to be expected"
+        why = "highest expected improvement per cost"
         if self.alpha != 1:
-            why = f"most improvement per cost^{self.alpha:g} to be expected (1 counts it in full)"
+            why = f"highest expected improvement per cost^{self.alpha:g}"
         chosen = proposal(belief, found, why)
-        # With several costs the scarcest decides, which is not what an exchange rate prices.
-        thrifty = self.alpha == 1 and len(belief.cost) == 1
-        return replace(chosen, rates=(0.0, np.inf)) if thrifty else chosen
+        # With several costs the scarcest resource decides, so no exchange rate applies.
+        has_rate = self.alpha == 1 and len(belief.cost) == 1
+        return replace(chosen, rates=(0.0, np.inf)) if has_rate else chosen

@@ -2,9 +2,10 @@
 
     g(x) solves  EI(x; g) = worth c(x);   choose the smallest g
 
-Optimal for independent boxes (Weitzman 1979). With a fixed `worth` (objective units per unit of
-cost), or dynamically (PBGI-D, Xie et al. 2024): from a tenth of the data's own scale, sd(y) per
-mean cost, halved whenever stopping would be right, min g >= best, that is worth >= max EI / c.
+This is optimal for independent boxes (Weitzman 1979). `worth` is the exchange rate, in objective
+units per unit of cost. It is fixed, or decays (PBGI-D, Xie et al. 2024). Then it starts at a tenth
+of sd(y) per mean cost. It is halved whenever no point is worth its cost, that is min g >= best, or
+worth >= max EI / c.
 """
 
 from __future__ import annotations
@@ -31,25 +32,24 @@ from farthing.budget.units import check_worth, one_more
 __all__ = ["Gittins"]
 
 FIRST_WORTH = 0.1  # of sd(y) per mean cost
-SEEN = 1000  # evaluations, evenly over the history, whose mean cost that is
-LEAST_WORTH = 1e-9  # of the first: below, the index is the mean less what rounding leaves
+MEAN_COST_TRIALS = 1000  # at most, evenly over the history, for the mean cost
+LEAST_WORTH = 1e-9  # of the first: for less, rounding errors dominate mean - index
 
 
 @dataclass(frozen=True)
 class Gittins:
-    """Smallest Gittins index; without a `worth` it decays from the data's own scale."""
+    """The smallest Gittins index. Without `worth` the exchange rate decays from sd(y) per cost."""
 
     worth: float | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset({"cost", "model"})
-    models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_worth(self.worth, "Gittins")
 
     @property
     def reads(self) -> frozenset[str]:
-        """The Optimizer's `worth`, unless it has its own."""
+        """The setting `worth`, unless the policy has its own."""
         return frozenset() if self.worth is not None else frozenset({"worth"})
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
@@ -64,21 +64,21 @@ class Gittins:
         first = _first_worth(belief)
         worth = belief.history.last_note("worth") or first
         found = _smallest_index(belief, worth, rng, seen)
-        if len(found.X) and found.score[0] <= 0:  # min g >= best: not worth it at this rate
+        if len(found.X) and found.score[0] <= 0:  # min g >= best: no point is worth its cost
             worth = _decay(belief, worth, found, rng, seen, floor=LEAST_WORTH * first)
             found = _smallest_index(belief, worth, rng, seen)
-        why = _why(belief, f"is by now taken to be worth {worth:.3g}")
+        why = _why(belief, f"is worth {worth:.3g} (estimated)")
         return proposal(belief, found, why, notes={"worth": worth})
 
 
 def _why(belief: Belief, worth: str) -> str:
-    return f"the best for its price (smallest Gittins index) if {one_more(belief.unit)} {worth}"
+    return f"smallest Gittins index (best for its cost) if {one_more(belief.unit)} {worth}"
 
 
 def _smallest_index(
     belief: Belief, worth: float, rng: np.random.Generator, seen: ScoreView
 ) -> Found:
-    """The points of smallest g, scored by how far it is below the incumbent."""
+    """The points of smallest g. Their score is the best value minus g."""
     origin = float(np.mean(belief.best))
     score = gittins_index(worth, belief.scale, origin=origin)
     return maximise_score(belief, score, rng, seen=seen)
@@ -93,9 +93,9 @@ def _decay(
     *,
     floor: float,
 ) -> float:
-    """The rate halved until going on is worth it, given the points of smallest g.
+    """The rate, halved until some point is worth its cost, given the points of smallest g.
 
-    Their EI / c is a lower bound of the most there is. If by that one halving is enough, it is.
+    Their largest EI / c is a lower bound of the maximum. It suffices if it asks for one halving.
     """
     per_cost = log_ei_per_cost(1.0)
     most = float(ScoreSurface(belief, per_cost).at(found.X).score.max())
@@ -105,15 +105,17 @@ def _decay(
 
 
 def decayed(worth: float, log_most: float, floor: float) -> float:
-    """Halved until going on is worth it again, worth < max EI / c = exp(log_most); PBGI-D."""
+    """`worth` halved until it is below max EI / c = exp(log_most), or `floor` (PBGI-D)."""
     while worth >= np.exp(log_most) and worth > floor:
         worth *= 0.5
     return worth
 
 
 def _first_worth(belief: Belief) -> float:
-    """A tenth of sd(y) per mean cost, as the models see them at up to `SEEN` evaluations."""
+    """A tenth of sd(y) per mean cost, with the costs that the model predicts."""
     done = belief.history.points("done")
-    done = done[np.linspace(0, len(done) - 1, min(len(done), SEEN)).round().astype(np.int64)]
+    done = done[
+        np.linspace(0, len(done) - 1, min(len(done), MEAN_COST_TRIALS)).round().astype(np.int64)
+    ]
     cost = np.exp(belief.costs(done)[0].mean).mean()
     return float(FIRST_WORTH * belief.scale / cost)

@@ -1,4 +1,4 @@
-"""Latin hypercubes, one after another: every block fills each coordinate's strata once."""
+"""Latin hypercubes, one after another. Each one has one point per stratum of a coordinate."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ __all__ = ["LatinHypercube"]
 
 @dataclass(frozen=True)
 class LatinHypercube:
-    """Blocks of `size` points (default 2(d + 1)), each a Latin hypercube."""
+    """Latin hypercubes of `size` points each (default 2(d + 1))."""
 
     size: int | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.size is not None and not self.size >= 1:
             raise InvalidInput(
-                f"LatinHypercube(size={self.size}): a block has at least one point. "
-                "Give the number of points of one hypercube, for example 16."
+                f"LatinHypercube(size={self.size}): size, the number of points of one hypercube, "
+                "must be at least 1. Use for example 16."
             )
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:

@@ -1,4 +1,4 @@
-"""Uniform points."""
+"""Random search."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ __all__ = ["Random"]
 
 @dataclass(frozen=True)
 class Random:
-    """Uniform points among the affordable ones."""
+    """Points drawn uniformly among the affordable ones."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """A uniform draw."""

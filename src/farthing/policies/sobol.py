@@ -1,4 +1,4 @@
-"""A scrambled Sobol sequence: row k for trial k."""
+"""A scrambled Sobol sequence. Trial k takes row k."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ __all__ = ["Sobol"]
 
 @dataclass(frozen=True)
 class Sobol:
-    """Space-filling points, as many as wanted, the same for the same seed."""
+    """Space-filling points from a scrambled Sobol sequence, determined by the seed."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Row k, or the next row that is affordable and untried."""

@@ -1,4 +1,4 @@
-"""Given points first, then another policy."""
+"""Propose given points first, then follow another policy."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["StartWith"]
 
 @dataclass(frozen=True)
 class StartWith:
-    """`StartWith([{"lr": 0.1}, ...], then=EI())`: what is known to be good is tried first.
+    """`StartWith([{"lr": 0.1}, ...], then=EI())`: try configurations that you know first.
 
-    A given point that is not affordable is left out.
+    A given point that is not affordable is skipped.
     """
 
     points: Sequence[Mapping[str, Any]]
@@ -28,23 +28,20 @@ class StartWith:
 
     def __post_init__(self) -> None:
         if not self.points:
-            raise InvalidInput("StartWith([]): give at least one point, or use the policy alone.")
+            raise InvalidInput(
+                "StartWith([]): there are no points. Give at least one, or use the policy alone."
+            )
 
     @property
     def needs(self) -> frozenset[str]:
-        """What the policy after the points needs, but no model: the points need none."""
+        """What `then` needs, except a model, because the given points need none."""
         return self.then.needs - {"model"}
 
     @property
     def reads(self) -> frozenset[str]:
-        """What the policy after the points reads."""
-        return self.then.reads
-
-    @property
-    def models(self) -> bool:
-        """Whether the policy after the points looks at a model."""
-        return self.then.models
+        """What `then` uses if available, and a model if `then` needs one."""
+        return self.then.reads | (self.then.needs & {"model"})
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """The first given point that is untried and affordable, else what `then` says."""
+        """The first given point that is untried and affordable, else what `then` proposes."""
         return propose(self.then, belief, rng, self.points)

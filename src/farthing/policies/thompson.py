@@ -1,4 +1,4 @@
-"""Thompson sampling (Thompson 1933): draw one posterior path, minimise it."""
+"""Thompson sampling (Thompson 1933): draw one posterior sample and minimise it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Surface:
-    """Minus one posterior path, in units of the data's scale, plus ln P(success)."""
+    """Minus one posterior sample, in units of the data's scale, plus ln P(success)."""
 
     belief: Belief
     path: Paths
@@ -38,7 +38,7 @@ class _Surface:
 
 
 def surface(belief: Belief, rng: np.random.Generator) -> _Surface:
-    """Of one path; running trials take part with their first fantasy."""
+    """The surface of one posterior sample, given the first fantasy of each pending trial."""
     assert belief.objective is not None
     return _Surface(belief, draw(belief.objective, belief.space.names, 1, rng))
 
@@ -49,10 +49,9 @@ class Thompson:
 
     needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """argmin of a path."""
+        """argmin of a posterior sample."""
         drawn = surface(belief, rng)
         found = maximise(
             drawn,

@@ -1,25 +1,24 @@
-"""Evaluate trials: one way to say what is wanted, several places to do it.
+"""Evaluate trials in this process, in other processes, or on a cluster.
 
-An `Engine` is told a `Job` (parameters, number, seed) and an `Allowance` (every how many seconds to
-ask whether the trial may go on, whom to ask, who hears of progress), and hands back one `Finished`:
-done, failed, killed or lost, with what it has used. It knows nothing of studies and budgets.
+An `Engine` gets a `Job` (parameters, number, seed) and an `Allowance` (limits and callbacks). It
+returns a `Finished`: "done", "failed", "killed" or "lost", with what the trial has used. An engine
+knows nothing about studies and budgets.
 
     engine = ProcessGroup(CommandTask(["python", "train.py", "--lr", "{lr}"]), timeout=600)
     allowance = Allowance(0.5, lambda usage: "too much" if usage.cpu_s > 300 else None)
     finished = engine.run(Job({"lr": 0.1}, number=0, seed=0), allowance)
     finished.state, finished.value, finished.usage.wall_s
 
-`InProcess` calls a function in this process and cannot end it. `ProcessGroup` evaluates a
+`InProcess` calls a function in this process and cannot kill it. `ProcessGroup` evaluates a
 `CallableTask` (a Python function) or a `CommandTask` (a program with placeholders for the
-parameters) in a process group of its own that nothing survives.
+parameters) in its own process group, and ends all its processes. A `Cluster` evaluates on other
+machines: `Dask` and `Ray` of farthing.integrations.
 
-`Cluster` is a cluster that evaluates: `Dask` and `Ray` of farthing.integrations.
-
-Another engine is one file with one frozen dataclass. Where the trial runs, `answer` of
-answer.py makes of an objective one message, and `listening` of reporting.py catches what it
-reports. Here, `run` feeds what it is sent to a `Messages` of output.py, asks `may_go_on` every tick
-if it can cancel (`kills`), and makes its result with `ended`, `killed` or `lost` of result.py.
-in_process.py is the shortest example.
+A new engine is one file with one frozen dataclass; in_process.py is the shortest example. Where the
+trial runs, `answer` of answer.py turns an objective into one message, and `receiving` of
+reporting.py catches its progress. In the worker, `run` passes the messages to a `Messages` of
+output.py. If the engine can kill a trial (`kills`), it calls `may_go_on` every tick. `ended`,
+`killed` or `lost` of result.py make the `Finished`.
 """
 
 from farthing.errors import Infrastructure, Interrupted

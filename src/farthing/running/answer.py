@@ -1,4 +1,4 @@
-"""What an objective returned or raised, as the message that a command would print."""
+"""Turn what an objective returns or raises into the message that a command would print."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ __all__ = ["METRIC", "Objective", "answer", "check_objective"]
 
 Objective = Callable[[dict[str, Any]], float | Outcome]
 
-METRIC = "value"  # the key of the value in the answer
-MAX_TEXT = 20_000  # characters
+METRIC = "value"  # key of the objective value in the message
+MAX_TEXT = 20_000  # characters of an error
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def check_objective(objective: Any) -> None:
-    """Whether it can be called with the parameters alone, as far as can be seen.
+    """Check that the objective can be called with the parameters as its only argument.
 
     Raises:
-        InvalidInput: it cannot.
+        InvalidInput: it is not callable, or its signature needs other arguments.
     """
     if not callable(objective):
         raise InvalidInput(
-            f"{objective!r} is not an objective: expected a function of the parameters, or, in a "
+            f"{objective!r} is not an objective: expected a function of the parameters or, in a "
             "study, a CommandTask for a program."
         )
     try:
         signature = inspect.signature(objective)
-    except (TypeError, ValueError):  # of C
+    except (TypeError, ValueError):  # a function in C has no signature
         return
     try:
         signature.bind({})
@@ -45,20 +45,21 @@ def check_objective(objective: Any) -> None:
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         raise InvalidInput(
             f"The objective {name}{signature} cannot be called with the parameters alone "
-            f"({error}). Let it take one argument, a dictionary: def objective(params)."
+            f"({error}). Give it one argument, the dictionary of parameters: def objective(params)."
         ) from None
 
 
 def answer(
     objective: Objective, params: Mapping[str, Any], catching: type[BaseException] = Exception
 ) -> dict[str, Any]:
-    """Evaluate: `{"value": ...}`, `{"failed": why}` or `{"infrastructure": why}`, with its cost.
+    """Evaluate the objective and return its message.
 
-    An exception is a failure of the parameters, unless it is `Infrastructure` or says that the disk
-    is full.
+    The message is `{"value": ...}`, `{"failed": reason}` or `{"infrastructure": reason}`, with a
+    cost if the objective returned one. An exception means "failed", unless it is `Infrastructure`
+    or says that the disk is full.
 
     Args:
-        catching: what counts as an exception of the objective; all else is raised.
+        catching: the exceptions that become messages; others are raised.
     """
     try:
         returned = objective(dict(params))
@@ -72,7 +73,7 @@ def _result(returned: Any) -> dict[str, Any]:
     try:
         cost = {} if outcome.cost is None else {"cost": plain_cost(outcome.cost)}
     except Exception:
-        return {"failed": f"its cost is {_short(outcome.cost)}: expected a number, or numbers"}
+        return {"failed": f"its cost is {_short(outcome.cost)}: expected a number or a dict"}
     try:
         metrics: dict[str, Any] = json.loads(json.dumps(dict(outcome.metrics), default=plain))
     except Exception:
@@ -80,7 +81,7 @@ def _result(returned: Any) -> dict[str, Any]:
     if outcome.failed is not None:
         return {**metrics, "failed": _ends(str(outcome.failed)), **cost}
     value: Any = outcome.value
-    with suppress(Exception):  # whatever a __float__ raises
+    with suppress(Exception):  # __float__ may raise anything
         if value is not None and not isinstance(value, str | bytes | bool):
             return {**metrics, METRIC: float(value), **cost}
     wrong = f"the objective returned {_short(value)}: expected a number or an Outcome"
@@ -90,17 +91,17 @@ def _result(returned: Any) -> dict[str, Any]:
 def _failure(error: BaseException) -> dict[str, Any]:
     try:
         if isinstance(error, Infrastructure):
-            why = str(error) or "the objective raised Infrastructure"
-            return {"infrastructure": _ends(why)}
+            reason = str(error) or "the objective raised Infrastructure"
+            return {"infrastructure": _ends(reason)}
         if isinstance(error, OSError) and error.errno in DISK_FULL:
             return {"infrastructure": str(error)}
         if isinstance(error, SystemExit):
             return {"failed": f"the objective called exit({error.code!r}): expected it to return"}
-        ours = error.__traceback__  # its first entry is the call above
-        shown = error.with_traceback(None if ours is None else ours.tb_next)
+        trace = error.__traceback__  # its first entry is the call in `answer`
+        shown = error.with_traceback(None if trace is None else trace.tb_next)
         memory = "out of memory\n" if isinstance(error, MemoryError) else ""
         return {"failed": memory + _ends("".join(traceback.format_exception(shown)))}
-    except Exception:  # a __str__ that raises, or no memory left to say that there is none
+    except Exception:  # __str__ raised, or there is no memory for the message
         return {"failed": type(error).__name__}
 
 
@@ -113,7 +114,7 @@ def _short(value: Any) -> str:
 
 
 def _ends(text: str) -> str:
-    """A text without its middle; of a traceback what went wrong is at its ends."""
+    """The two ends of a long text. The ends of a traceback show what went wrong."""
     if len(text) <= MAX_TEXT:
         return text
     half = MAX_TEXT // 2

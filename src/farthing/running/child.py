@@ -1,4 +1,4 @@
-"""An evaluation in another process, as seen from this one."""
+"""One evaluation in another process, as the worker process sees it."""
 
 from __future__ import annotations
 
@@ -17,34 +17,41 @@ from typing import Any, NoReturn, TypeVar
 
 from farthing.running.engine import Allowance
 from farthing.running.finished import Usage
-from farthing.running.guard import GIVE_UP, INVALID, UNSTARTED, Ending, Orders, stand_guard
 from farthing.running.log import Log
 from farthing.running.measuring import groups_of, measure
 from farthing.running.output import Messages, Tail
-from farthing.running.plumbing import fork, pipe, socket_pair
+from farthing.running.pipes import fork, pipe, socket_pair
+from farthing.running.supervisor import (
+    INVALID,
+    KILL_TIMEOUT,
+    NOT_STARTED,
+    Ending,
+    SupervisorConfig,
+    supervise,
+)
 from farthing.running.task import Start
 
 __all__ = ["Child"]
 
 End = TypeVar("End", socket.socket, FileIO)
 
-CHUNK = 1 << 16  # bytes read at once
+CHUNK = 1 << 16  # bytes per read
 MAX_REST = 1 << 24  # bytes read after the end, when only a daemon can still be writing
-FRESH = 0.05  # seconds that a measurement is good for
-HEED = 1.0  # seconds at most until Ctrl-C is heeded that came just before a wait
-GONE = 0  # the processes that are no more
-PATIENCE = GIVE_UP + 5.0  # seconds beyond the grace until a guard that says nothing is killed
-SAME = 1.02  # times the guard's own memory, which a program seems to have had before it began
+FRESH = 0.05  # seconds for which a measurement is reused
+MAX_WAIT = 1.0  # seconds per wait, because Ctrl-C just before a wait does not interrupt it
+ENDED = 0  # key of the processes that have ended
+PATIENCE = KILL_TIMEOUT + 5.0  # seconds after the grace period until a silent supervisor is killed
+SAME = 1.02  # a peak below this multiple of the supervisor's own memory counts as inherited
 
 
 class Child:
-    """From before its start until nothing of it is left: `start`, `watch`, and always `end`.
+    """Call `start`, then `watch`, and in any case `end`.
 
     Attributes:
-        messages: what it said so far.
-        tail: the last lines of what else it wrote.
-        ending: how it ended; None while it runs, and for ever if its guard was killed.
-        told_to_end: why it may not go on, if that is so.
+        messages: its messages so far.
+        tail: the last lines of its other output.
+        ending: how it ended; None while it runs, and if its supervisor was killed.
+        end_reason: why the worker ended it; None if the worker did not.
     """
 
     def __init__(
@@ -59,86 +66,86 @@ class Child:
         self.tail = Tail()
         self._log, self._prints_messages = log, prints_messages
         self.ending: Ending | None = None
-        self.told_to_end: str | None = None
+        self.end_reason: str | None = None
         self._on_report = on_report
-        self._begun = time.monotonic()
-        self._guard: int | None = None  # None: before the start and after the end
+        self._started_at = time.monotonic()
+        self._supervisor: int | None = None  # process id; None before the start and after the end
         self._leader: int | None = None
-        self._link: socket.socket | None = None  # None: the guard is gone
-        self._said = b""  # by the guard, up to the end of a line
-        self._until = math.inf  # as the guard knows it
-        self._give_up_at = math.inf  # on a guard that was told to end it
+        self._link: socket.socket | None = None  # None if the supervisor has ended
+        self._received = b""  # an incomplete line from the supervisor
+        self._deadline = math.inf  # as last sent to the supervisor
+        self._give_up_at = math.inf  # when to kill a supervisor that does not end the evaluation
         self._wall_s = self._cpu_s = 0.0
-        self._peak_mb = {GONE: 0.0}  # by process
+        self._peak_mb = {ENDED: 0.0}  # by process id
         self._measured_at = -math.inf
         self._open = ExitStack()
         self._sources = selectors.PollSelector()
 
     def start(
-        self, start: Start, folder: Path, *, timeout: float | None, until: float, grace: float
+        self, start: Start, folder: Path, *, timeout: float | None, deadline: float, grace: float
     ) -> None:
-        """Fork the guard, which starts the evaluation.
+        """Fork the supervisor, which starts the evaluation.
 
         Raises:
-            OSError: there was no process or no descriptor to be had.
+            OSError: the system has no process or no file descriptor left.
         """
-        self._until = until
+        self._deadline = deadline
         with ExitStack() as theirs:
-            link, far_link = self._share(socket_pair(), theirs, self._hear)
-            _, far_messages = self._share(pipe(), theirs, self._read)
-            _, far_noise = self._share(pipe(), theirs, self._skim)
-            orders = Orders(
-                supervisor=os.getpid(),
+            link, far_link = self._share(socket_pair(), theirs, self._receive)
+            _, far_messages = self._share(pipe(), theirs, self._read_messages)
+            _, far_output = self._share(pipe(), theirs, self._read_output)
+            config = SupervisorConfig(
+                parent=os.getpid(),
                 messages=far_messages.fileno(),
-                noise=far_noise.fileno(),
+                output=far_output.fileno(),
                 timeout=timeout,
-                until=until,
+                deadline=deadline,
                 grace=grace,
                 folder=os.fspath(folder),
             )
 
-            def in_the_guard() -> NoReturn:
+            def in_the_supervisor() -> NoReturn:
                 self._open.close()
-                stand_guard(far_link, start, orders)
+                supervise(far_link, start, config)
 
-            def started(guard: int) -> None:
-                self._guard, self._link = guard, link
+            def started(supervisor: int) -> None:
+                self._supervisor, self._link = supervisor, link
 
-            fork(in_the_guard, started)
+            fork(in_the_supervisor, started)
 
     def watch(self, allowance: Allowance, grace: float) -> None:
-        """Listen, and ask every tick whether it may go on, until it is over."""
+        """Read its output until it ends, and ask `allowance.may_go_on` every tick."""
         tick = allowance.tick
         next_tick = time.monotonic() + tick
         while self._link is not None:
-            asking = self.told_to_end is None
-            self._listen(next_tick - time.monotonic() if asking else HEED)
-            if asking and self._link is not None and time.monotonic() >= next_tick:
-                self.told_to_end = allowance.may_go_on(self.usage)
+            may_run = self.end_reason is None
+            self._wait(next_tick - time.monotonic() if may_run else MAX_WAIT)
+            if may_run and self._link is not None and time.monotonic() >= next_tick:
+                self.end_reason = allowance.may_go_on(self.usage)
                 next_tick = time.monotonic() + tick
-                if self.told_to_end is not None:
-                    self._ask_to_end(grace)
-                elif abs(allowance.until() - self._until) > tick:
-                    self._until = allowance.until()
-                    self._send(f"until {self._until}")
-        self._read_the_rest()
+                if self.end_reason is not None:
+                    self._request_end(grace)
+                elif abs(allowance.until() - self._deadline) > tick:
+                    self._deadline = allowance.until()
+                    self._send(f"deadline {self._deadline}")
+        self._read_rest()
 
     def end(self, grace: float) -> None:
-        """Wait until nothing is left of it; ask it to end if it still runs."""
-        self._on_report = None  # whoever leaves early has no use for more
+        """End it if it still runs, and wait until all its processes have ended."""
+        self._on_report = None  # after an error or an interrupt, the caller needs no more reports
         interrupted = None
-        while self._guard is not None:
+        while self._supervisor is not None:
             try:
-                self._ask_to_end(grace)
+                self._request_end(grace)
                 while self._link is not None:
-                    self._listen(HEED)
-                self._read_the_rest()
-                if self.ending is None and self._leader is not None:  # its guard was killed
+                    self._wait(MAX_WAIT)
+                self._read_rest()
+                if self.ending is None and self._leader is not None:  # the supervisor was killed
                     with suppress(ProcessLookupError, PermissionError):
                         os.killpg(self._leader, signal.SIGKILL)
-                with suppress(ChildProcessError):  # somebody else waits for all children
-                    os.waitpid(self._guard, 0)
-                self._guard = None
+                with suppress(ChildProcessError):  # a handler of the program has reaped it
+                    os.waitpid(self._supervisor, 0)
+                self._supervisor = None
             except KeyboardInterrupt as again:
                 interrupted, grace = again, 0.0
         self._open.close()
@@ -148,92 +155,94 @@ class Child:
 
     @property
     def usage(self) -> Usage:
-        """What it has used so far, or in all."""
+        """What it has used so far; the total after its end."""
         ending = self.ending
         if ending is None:
             self._measure()
-        # It may be asked after the end and before the news of it: what was told stays true.
+        # Usage never decreases, though the news of the end may arrive after a later measurement.
         at = time.monotonic() if ending is None else ending.at
-        self._wall_s = max(self._wall_s, at - self._begun)
+        self._wall_s = max(self._wall_s, at - self._started_at)
         peak_mb = max(self._peak_mb.values())
         if ending is not None:
             self._cpu_s = max(self._cpu_s, ending.cpu_s)
-            # A program counts as large as the process was that became it: then look at samples.
-            if ending.peak_mb > SAME * ending.guard_mb or not peak_mb:
+            # The kernel counts the memory of the forked process as that of the program it
+            # executes. If the peak is no larger than that, the samples are more accurate.
+            if ending.peak_mb > SAME * ending.supervisor_mb or not peak_mb:
                 peak_mb = ending.peak_mb
         return Usage(self._wall_s, self._cpu_s, peak_mb, dict(self.messages.reported))
 
     @property
     def ended_by_itself(self) -> bool:
-        """Whether it ended before anybody told it to."""
-        return self.ending is not None and self.ending.why is None
+        """Whether it ended without being ended by the worker or the supervisor."""
+        return self.ending is not None and self.ending.reason is None
 
     @property
     def invalid(self) -> str | None:
-        """Why no evaluation of this kind can ever start, if that is so."""
+        """Why no evaluation of this kind can ever start; None if one may."""
         result = self.messages.result or {}
-        unstarted = self.ending is not None and self.ending.status == UNSTARTED << 8
-        return str(result["infrastructure"]) if unstarted and INVALID in result else None
+        not_started = self.ending is not None and self.ending.status == NOT_STARTED << 8
+        return str(result["infrastructure"]) if not_started and INVALID in result else None
 
-    # ── listening ──────────────────────────────────────────────────────────────────────────
+    # ── communication ──────────────────────────────────────────────────────────────────────
 
     def _share(
         self, ends: tuple[End, End], theirs: ExitStack, read: Callable[[End], Any]
     ) -> tuple[End, End]:
-        """One end is ours until the end, the other theirs."""
+        """Keep the first end until `end`, and the second until the fork."""
         mine, other = ends
         self._open.enter_context(mine)
         theirs.enter_context(other)
         self._sources.register(mine, selectors.EVENT_READ, read)
         return ends
 
-    def _ask_to_end(self, grace: float) -> None:
+    def _request_end(self, grace: float) -> None:
         self._give_up_at = min(self._give_up_at, time.monotonic() + grace + PATIENCE)
         self._send(f"end {grace}")
 
-    def _send(self, order: str) -> None:
+    def _send(self, command: str) -> None:
         if self._link is not None:
-            # It has just ended, or it is stopped and has not read for very long.
+            # The supervisor may have just ended, or be stopped with a full receive buffer.
             with suppress(OSError):
-                self._link.send(f"{order}\n".encode(), socket.MSG_DONTWAIT)
+                self._link.send(f"{command}\n".encode(), socket.MSG_DONTWAIT)
 
-    def _listen(self, timeout: float) -> None:
-        for key, _ in self._sources.select(min(max(0.0, timeout), HEED)):
+    def _wait(self, timeout: float) -> None:
+        for key, _ in self._sources.select(min(max(0.0, timeout), MAX_WAIT)):
             key.data(key.fileobj)
-        if time.monotonic() >= self._give_up_at:  # after listening: it may be us who were stopped
-            self._kill_with_its_guard()
+        # Checked after reading, because this process itself may have been stopped.
+        if time.monotonic() >= self._give_up_at:
+            self._kill_supervisor()
 
-    def _kill_with_its_guard(self) -> None:
-        """Of a guard that is stopped, or stuck: what it guards first, which it still holds."""
-        guard, link = self._guard, self._link
-        if guard is None or link is None:
+    def _kill_supervisor(self) -> None:
+        """Kill a stopped or stuck supervisor after its descendants, which it keeps in its tree."""
+        supervisor, link = self._supervisor, self._link
+        if supervisor is None or link is None:
             return
-        groups = groups_of(guard) | ({self._leader} if self._leader is not None else set())
+        groups = groups_of(supervisor) | ({self._leader} if self._leader is not None else set())
         for group in groups - {os.getpgrp()}:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
         with suppress(ProcessLookupError):
-            os.kill(guard, signal.SIGKILL)
+            os.kill(supervisor, signal.SIGKILL)
         self._sources.unregister(link)
         self._link = None
 
-    def _hear(self, link: socket.socket) -> None:
+    def _receive(self, link: socket.socket) -> None:
         try:
-            said = link.recv(CHUNK)
+            data = link.recv(CHUNK)
         except ConnectionError:
-            said = b""
-        *lines, self._said = (self._said + said).split(b"\n")
+            data = b""
+        *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
             if "leader" in message:
-                self._guard, self._leader = message["guard"], message["leader"]
+                self._supervisor, self._leader = message["supervisor"], message["leader"]
             else:
                 self.ending = Ending(**message)
-        if not said or self.ending is not None:
+        if not data or self.ending is not None:
             self._sources.unregister(link)
             self._link = None
 
-    def _read(self, messages: FileIO) -> int:
+    def _read_messages(self, messages: FileIO) -> int:
         data = messages.read(CHUNK)
         if data == b"":
             self._sources.unregister(messages)
@@ -242,16 +251,16 @@ class Child:
         self._pass_on(self.messages.feed(data or b""))
         return len(data or b"")
 
-    def _skim(self, noise: FileIO) -> int:
-        data = noise.read(CHUNK)
+    def _read_output(self, output: FileIO) -> int:
+        data = output.read(CHUNK)
         if data == b"":
-            self._sources.unregister(noise)
-        self._log.feed(noise, data or b"")
+            self._sources.unregister(output)
+        self._log.feed(output, data or b"")
         self.tail.feed(data or b"")
         return len(data or b"")
 
-    def _read_the_rest(self) -> None:
-        """What was written before the end and not read yet."""
+    def _read_rest(self) -> None:
+        """Read what was written before the end."""
         for key in tuple(self._sources.get_map().values()):
             read = 0
             while (more := key.data(key.fileobj)) and read < MAX_REST:
@@ -265,10 +274,11 @@ class Child:
 
     def _measure(self) -> None:
         now = time.monotonic()
-        if self._leader is not None and self._guard is not None and now - self._measured_at > FRESH:
-            measured = measure(self._guard)
-            self._cpu_s = max(self._cpu_s, measured.cpu_s)
-            gone = (mb for pid, mb in self._peak_mb.items() if pid not in measured.peak_mb)
-            # The last of each, because a process that becomes a new program begins anew.
-            self._peak_mb = {GONE: max(gone, default=0.0), **measured.peak_mb}
-            self._measured_at = now
+        if self._leader is None or self._supervisor is None or now - self._measured_at <= FRESH:
+            return
+        measured = measure(self._supervisor)
+        self._cpu_s = max(self._cpu_s, measured.cpu_s)
+        ended = (mb for pid, mb in self._peak_mb.items() if pid not in measured.peak_mb)
+        # Only the last peak of a running process counts: the kernel resets it at each `exec`.
+        self._peak_mb = {ENDED: max(ended, default=0.0), **measured.peak_mb}
+        self._measured_at = now

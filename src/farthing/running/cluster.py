@@ -1,4 +1,4 @@
-"""The seam between a study and a cluster that evaluates its trials."""
+"""The interface between a study and a cluster that evaluates its trials."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["Cluster"]
 
 
 class Cluster(Protocol):
-    """Where trials are evaluated outside of this machine's processes: `Dask` or `Ray`."""
+    """A cluster that evaluates trials: `Dask` or `Ray` of farthing.integrations."""
 
     @property
     def slots(self) -> int:
-        """How many trials fit there at the same time, as it is now."""
+        """The number of trials that the cluster can evaluate at the same time now."""
 
     def evaluating(
         self, task: Task, *, timeout: float | None, grace: float, lease: float
     ) -> Engine:
-        """The engine that evaluates this there.
+        """The engine that evaluates the task on the cluster.
 
         Args:
             task: what to evaluate.
-            timeout: seconds after which a trial is ended, None for never.
+            timeout: seconds after which a trial is killed; None for never.
             grace: seconds between SIGTERM and SIGKILL.
-            lease: seconds after which one is lost that nothing was heard of.
+            lease: seconds without a message after which a trial counts as lost.
         """

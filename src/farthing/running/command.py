@@ -1,4 +1,4 @@
-"""A shell command as a task, without a shell: `python train.py --lr {lr}`."""
+"""A command such as `python train.py --lr {lr}` as a task; no shell is involved."""
 
 from __future__ import annotations
 
@@ -19,43 +19,44 @@ from farthing.running.task import PRIVATE, RESULT_FILE, Start
 
 __all__ = ["CommandTask"]
 
-# {{name}} is a literal {name}; {name} and {name?} are placeholders. All other braces, as in JSON or
-# in `awk '{print $1}'`, mean themselves.
-_PLACEHOLDER = re.compile(r"\{\{(?P<literal>[\w.-]+\??)\}\}|\{(?P<name>[\w.-]+)(?P<maybe>\?)?\}")
-# A program whose first argument is a file to read, and how such a file is called.
+# {{name}} is a literal {name}; {name} and {name?} are placeholders. All other braces are
+# literal, as in JSON or `awk '{print $1}'`.
+_PLACEHOLDER = re.compile(r"\{\{(?P<literal>[\w.-]+\??)\}\}|\{(?P<name>[\w.-]+)(?P<optional>\?)?\}")
+# Programs whose first argument is a script, and the suffixes of scripts.
 _INTERPRETER = re.compile(
     r"(python|pypy)[\d.]*|(ba|da|k|z)?sh|Rscript|julia|perl|ruby|node|php|lua"
 )
 _SCRIPT = re.compile(r"\.(py|sh|bash|R|r|jl|pl|rb|js|mjs|php|lua)$")
-# Why no other evaluation can start it either.
-_NEVER = {
+# Errors with which no other trial can start either, and what to do about them.
+_PERMANENT = {
     errno.ENOEXEC: "A script needs a first line such as #!/bin/sh.",
     errno.ENOENT: "The interpreter in its first line is missing.",
-    errno.EACCES: "It, or the interpreter in its first line, may not be executed.",
-    errno.E2BIG: "Arguments and environment are too long together.",
+    errno.EACCES: "The script or the interpreter in its first line is not executable.",
+    errno.E2BIG: "The arguments and the environment together are too long.",
 }
 
 
 @dataclass(frozen=True)
 class CommandTask:
-    """A program and its arguments, each of which arrives as it is written: there is no shell.
+    """A program and its arguments. No shell interprets them.
 
-    `{lr}` inside an argument is replaced by the value of `lr`. An argument with `{lr?}` is left out
-    where the configuration has no `lr` (an inactive parameter); write `--lr={lr?}`, so that the
-    option goes with its value. `{{lr}}` stands for the text `{lr}`.
+    `{lr}` inside an argument is replaced by the value of `lr`. If a configuration has no `lr` (an
+    inactive parameter), an argument with `{lr?}` is omitted. Write `--lr={lr?}` as one argument, so
+    that the option is omitted with its value. `{{lr}}` stands for the text `{lr}`.
 
-    The result is the last line on stdout that is a JSON object with the metric and perhaps a cost,
-    `{"value": 0.31, "cost": 12.5}` or `"cost": {"usd": 0.2}`; or the contents of the file that the
-    variable FARTHING_RESULT names, which wins. `{"failed": "why"}` blames the parameters,
-    `{"infrastructure": "why"}` the machine. Objects with a "step" are progress; the last of them
-    with the metric is the result of a command that printed no other.
+    The result is the last line on stdout that is a JSON object with the metric and optionally a
+    cost, such as `{"value": 0.31, "cost": 12.5}` or `{"value": 0.31, "cost": {"usd": 0.2}}`. If the
+    program writes the file named by the variable FARTHING_RESULT, that file is the result instead.
+    `{"failed": "reason"}` marks the parameters as bad, and `{"infrastructure": "reason"}` reports a
+    problem of the machine. An object with a "step" reports progress. If a command prints no result,
+    its last progress with the metric is the result.
 
     Args:
         argv: the program and its arguments.
-        metric: the key of the value in the result.
-        cwd: where to run it; by default where the study says, or here.
-        env: variables besides those of the study and of this process, of which FARTHING_STORAGE,
-            PGPASSWORD and PGPASSFILE are not passed on; `{slot}` is replaced.
+        metric: the key of the objective value in the result.
+        cwd: working directory; by default that of the study, or the current one.
+        env: environment variables in addition to those of the study and of this process. `{slot}`
+            is replaced. FARTHING_STORAGE, PGPASSWORD and PGPASSFILE are not passed on.
     """
 
     argv: Sequence[str]
@@ -73,13 +74,13 @@ class CommandTask:
             )
         if not self.argv or not self.argv[0]:
             raise InvalidInput(
-                'The command is empty. Give a program, such as ["python", "train.py"].'
+                'The command is empty. Pass a program, such as ["python", "train.py"].'
             )
         object.__setattr__(self, "argv", tuple(self.argv))
 
     @property
     def placeholders(self) -> frozenset[str]:
-        """The names of the parameters it asks for."""
+        """The names of the parameters in the command."""
         found = (match for part in self.argv for match in _PLACEHOLDER.finditer(part))
         return frozenset(match["name"] for match in found if match["name"] is not None)
 
@@ -87,29 +88,29 @@ class CommandTask:
         """The program and its arguments for one configuration.
 
         Raises:
-            InvalidInput: a placeholder that is no parameter, or a value no argument can hold.
+            InvalidInput: a placeholder is not a parameter, or a value has a null character.
         """
         return [text for part in self.argv if (text := _fill(part, params)) is not None]
 
     def check(self, job: Job) -> None:
-        """Whether it could start here: its folder, its program, and the script of an interpreter.
+        """Check that the folder, the program and the script of an interpreter exist here.
 
         Raises:
-            InvalidInput: it cannot; the sentence says what is missing.
+            InvalidInput: one of them is missing; the message says which.
         """
         argv, cwd = self.filled(job.params), self._folder(job)
         if not (cwd.is_dir() and os.access(cwd, os.X_OK)):
-            there = "cannot be entered" if cwd.is_dir() else "is not on this machine"
+            problem = "you may not enter" if cwd.is_dir() else "is not on this machine"
             raise InvalidInput(
-                f"The command runs in the folder {os.fspath(cwd)!r}, which {there}. "
-                "Name another: --cwd FOLDER, or cwd=..."
+                f"The command runs in the folder {os.fspath(cwd)!r}, which {problem}. "
+                "Choose another folder with --cwd FOLDER or cwd=..."
             )
         _find(argv[0], cwd, self._variables(job).get("PATH", os.environ.get("PATH")))
         script = _script(argv)
         if script is not None and not (cwd / script).is_file():
             raise InvalidInput(
                 f"There is no file {script!r} in {os.fspath(cwd)!r}, where the command runs. "
-                "Check its name, or name another folder: --cwd FOLDER, or cwd=..."
+                "Check its name, or choose another folder with --cwd FOLDER or cwd=..."
             )
 
     def _folder(self, job: Job) -> Path:
@@ -121,63 +122,65 @@ class CommandTask:
     def prepare(self, job: Job, folder: Path) -> Start:
         """Fill in the parameters and find the program."""
         argv = self.filled(job.params)
-        told = {"FARTHING_RESULT": os.fspath(folder / RESULT_FILE)}
-        ours = {name: text for name, text in os.environ.items() if name not in PRIVATE}
-        environment = {**ours, **self._variables(job), **told}
-        # An absolute path, because the child looks at it from another directory.
+        result_file = {"FARTHING_RESULT": os.fspath(folder / RESULT_FILE)}
+        inherited = {name: text for name, text in os.environ.items() if name not in PRIVATE}
+        environment = {**inherited, **self._variables(job), **result_file}
         cwd = self._folder(job)
         if not cwd.is_dir():
-            raise FileNotFoundError(errno.ENOENT, "the working directory is gone", os.fspath(cwd))
+            message = "the working directory does not exist any more"
+            raise FileNotFoundError(errno.ENOENT, message, os.fspath(cwd))
         program = _find(argv[0], cwd, environment.get("PATH"))
 
-        def start(messages: int, noise: int) -> NoReturn:
+        def start(messages: int, output: int) -> NoReturn:
             os.dup2(messages, 1)
-            os.dup2(noise, 2)
-            # Python ignores them, and a program would go on ignoring them.
+            os.dup2(output, 2)
+            # Python ignores these signals, and the program would inherit that.
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
             os.chdir(cwd)
             try:
                 os.execve(program, argv, environment)
             except OSError as error:
-                if error.errno not in _NEVER:
+                if error.errno not in _PERMANENT:
                     raise
                 raise InvalidInput(
-                    f"{program} cannot be started: {error.strerror}. {_NEVER[error.errno]}"
+                    f"{program} cannot be started: {error.strerror}. {_PERMANENT[error.errno]}"
                 ) from None
 
         return start
 
 
 def _fill(part: str, params: Mapping[str, Any]) -> str | None:
-    """One argument with its placeholders replaced; None to leave it out."""
-    left_out = False
+    """One argument with its placeholders replaced; None if it is omitted."""
+    omitted = False
 
     def value(match: re.Match[str]) -> str:
-        nonlocal left_out
+        nonlocal omitted
         name: str | None = match["name"]
         if name is None:
             return "{" + match["literal"] + "}"
         if name in params:
             return _text(params[name])
-        if match["maybe"] is None:
+        if match["optional"] is None:
             raise InvalidInput(
                 f"The command asks for {{{name}}}, but this configuration has only "
-                f"{', '.join(params) or 'no parameters'}. Correct the name; write --{name}="
-                f"{{{name}?}} for a parameter that is not always there, and {{{{{name}}}}} for the "
-                "text itself."
+                f"{', '.join(params) or 'no parameters'}. Correct the name. For a parameter that "
+                f"is not always active, write --{name}={{{name}?}}. For the literal text, write "
+                f"{{{{{name}}}}}."
             )
-        left_out = True
+        omitted = True
         return ""
 
     text = _PLACEHOLDER.sub(value, part)
     if "\0" in text:
-        raise InvalidInput(f"The argument {text!r} has a null character, which no program can get.")
-    return None if left_out else text
+        raise InvalidInput(
+            f"The argument {text!r} has a null character, which no program can receive. Remove it."
+        )
+    return None if omitted else text
 
 
 def _text(value: Any) -> str:
-    """A value as an argument: text as it is, a number so that it reads back the same."""
+    """A value as an argument: text unchanged, a number with all its digits."""
     value = value if isinstance(value, str) else plain(value) if hasattr(value, "item") else value
     return value if isinstance(value, str) else repr(value) if _simple(value) else json.dumps(value)
 
@@ -187,15 +190,15 @@ def _simple(value: Any) -> bool:
 
 
 def _script(argv: Sequence[str]) -> str | None:
-    """The file that an interpreter is told to read first, where that can be seen."""
+    """The script that an interpreter runs; None if the command shows none."""
     first = next((part for part in argv[1:] if not part.startswith("-")), "")
-    told = _INTERPRETER.fullmatch(os.path.basename(argv[0])) and _SCRIPT.search(first)
-    # What follows -c or -m is no file.
-    return first if told and not {"-c", "-m", "-e"} & set(argv[1 : argv.index(first)]) else None
+    found = _INTERPRETER.fullmatch(os.path.basename(argv[0])) and _SCRIPT.search(first)
+    # The argument after -c, -m or -e is not a file.
+    return first if found and not {"-c", "-m", "-e"} & set(argv[1 : argv.index(first)]) else None
 
 
 def _find(program: str, cwd: Path, path: str | None) -> str:
-    """Where the program is, as a shell in `cwd` would find it."""
+    """The absolute path of the program, as a shell in `cwd` would find it."""
     beside = cwd / program
     found = os.fspath(beside) if os.path.dirname(program) else shutil.which(program, path=path)
     if found is None:
@@ -204,7 +207,7 @@ def _find(program: str, cwd: Path, path: str | None) -> str:
         raise InvalidInput(f"There is no program {found!r}. Check its path.")
     if not os.path.isfile(found) or not os.access(found, os.X_OK):
         raise InvalidInput(
-            f"{found!r} is not an executable program. Make it one (chmod +x), or name the "
-            "interpreter first, as in python train.py."
+            f"{found!r} is not an executable program. Run chmod +x on it, or put its interpreter "
+            "first, as in python train.py."
         )
     return os.path.abspath(found)

@@ -1,4 +1,4 @@
-"""The seam between a run and the place where its trials are evaluated."""
+"""The interface between a worker and the engine that evaluates its trials."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Allowance", "Engine", "Job"]
 
 @dataclass(frozen=True)
 class Job:
-    """What an engine is told of a trial.
+    """What an engine needs to know about a trial.
 
     Attributes:
         params: the configuration.
-        number: of the trial.
-        seed: for the evaluation's own randomness.
-        slot: the place where it runs, such as the number of a GPU; None: it has none.
-        env: variables it is given; `{slot}` in one of them is replaced.
-        cwd: the folder where it runs; None: this one.
-        log: the file that keeps what it prints; None: only the last lines are kept.
+        number: number of the trial.
+        seed: random seed for the evaluation.
+        slot: the resource that it may use, such as the number of a GPU; None for none.
+        env: environment variables for the evaluation; `{slot}` is replaced.
+        cwd: working directory; None for the current one.
+        log: file for the output of the evaluation; None to keep only the last lines.
     """
 
     params: Mapping[str, Any]
@@ -40,13 +40,13 @@ class Job:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that are its own, and those that tell an evaluation who it is."""
+        """The variables of `env`, and those that describe the trial."""
         slot = {} if self.slot is None else {"FARTHING_SLOT": self.slot}
-        given = {
+        own = {
             name: text.replace("{slot}", self.slot or "") for name, text in (self.env or {}).items()
         }
         return {
-            **given,
+            **own,
             **slot,
             "FARTHING_PARAMS": json.dumps(dict(self.params), default=plain),
             "FARTHING_TRIAL": str(self.number),
@@ -56,14 +56,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Allowance:
-    """How far an evaluation may go, and who wants to hear of it.
+    """The limits of an evaluation, and the callbacks for its progress.
 
     Attributes:
-        tick: seconds between two questions.
-        may_go_on: given what it has used, None, or why it must end now. Nothing is read meanwhile.
-        on_report: called with each progress message and what had been used by then.
-        until: by the monotonic clock, when it has to end though nobody could ask; read at the start
-            and after each question.
+        tick: seconds between two calls of `may_go_on`.
+        may_go_on: called with the usage so far; returns None, or why the evaluation must end now.
+            The engine reads no output during the call.
+        on_report: called with each progress message and the usage at that time.
+        until: returns the deadline as a monotonic time. It holds even if `may_go_on` cannot be
+            called. The engine reads it at the start and after each `may_go_on`.
     """
 
     tick: float
@@ -73,28 +74,28 @@ class Allowance:
 
     def __post_init__(self) -> None:
         if not 0 < self.tick < math.inf:
-            raise InvalidInput(f"tick={self.tick!r}: expected seconds above 0.")
+            raise InvalidInput(f"tick={self.tick!r}: expected a positive number of seconds.")
 
 
 class Engine(Protocol):
-    """Where trials are evaluated: `InProcess` or `ProcessGroup`."""
+    """Evaluates trials: `InProcess`, `ProcessGroup`, or the engine of a `Cluster`."""
 
     @property
     def kills(self) -> bool:
-        """Whether it can end a trial that may not go on; if not, it never asks."""
+        """Whether it can kill a trial. If not, it never calls `Allowance.may_go_on`."""
 
     def run(self, job: Job, allowance: Allowance) -> Finished:
-        """Evaluate one trial; nothing of it runs any more when this returns or raises.
+        """Evaluate one trial. All its processes have ended when this returns or raises.
 
-        One that was told to end is killed, whatever it still says, and the reason it was given is
-        the first line of its error. What `may_go_on` and `on_report` raise is raised here.
+        A trial that `may_go_on` ends has the state "killed", even if it still prints a result. The
+        first line of its error is the reason. Exceptions of `may_go_on` and `on_report` are raised.
 
         Raises:
-            InvalidInput: no trial of this kind can ever run here; nothing was evaluated.
-            Interrupted: Ctrl-C; `.finished` says what became of the trial and what it had used.
+            InvalidInput: no trial of this kind can run here; nothing was evaluated.
+            Interrupted: Ctrl-C; `.finished` has the state and the usage of the trial.
         """
 
 
 def plain(value: Any) -> Any:
-    """The Python value of a NumPy scalar; whatever else JSON does not know, as text."""
+    """The Python value of a NumPy scalar; any other object as text, for JSON."""
     return value.item() if hasattr(value, "item") else str(value)

@@ -1,4 +1,4 @@
-"""What an evaluation has used, and what became of it."""
+"""The result of an evaluation, and what it has used."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ class Usage(NamedTuple):
     """What an evaluation has used so far.
 
     Attributes:
-        wall_s: seconds since it was started.
-        cpu_s: CPU seconds of the evaluation and all its descendants, the finished ones included;
-            while it runs only Linux can tell, elsewhere it is 0 until the end.
-        peak_mb: the largest memory one of its processes has held. At the end it is at least the
-            size of the process that started it, unless it was measured while it ran.
-        reported: what its progress said it has cost so far, by resource; a bare number is under "".
+        wall_s: seconds since its start.
+        cpu_s: CPU seconds of the evaluation and all its descendants, including those that have
+            ended. Except on Linux, this is 0 until the evaluation has ended.
+        peak_mb: peak memory of its largest process in MB. If it was not measured during the run,
+            it is at least the size of the process that started it.
+        reported: the cost so far as its progress messages report it, by resource; a number without
+            a resource has the key "".
     """
 
     wall_s: float
@@ -32,19 +33,20 @@ class Usage(NamedTuple):
 
 @dataclass(frozen=True)
 class Finished:
-    """What became of one evaluation.
+    """The result of one evaluation.
 
     Attributes:
-        state: done; failed (the parameters are to blame: learn from it); killed (at a limit, so its
-            cost is a lower bound); lost (nobody's fault: learn nothing).
-        value: the result, when done.
-        cost: what its result said it has cost, by resource; a bare number, which is in the
-            budget's first resource, is under "".
+        state: "done"; "failed" because of the parameters, so the models learn from it; "killed" at
+            a limit, so its cost is a lower bound; or "lost" because of the machine, so the models
+            ignore it.
+        value: the objective value if done.
+        cost: the cost in its result, by resource. A number without a resource has the key "" and is
+            in the first resource of the budget.
         error: why there is no value, with the traceback or the last lines of stderr.
-        usage: what it has used in all.
-        reports: its last progress lines.
-        metrics: what else its result said.
-        tail: the last lines it printed.
+        usage: its total usage.
+        reports: its last progress messages.
+        metrics: the other keys of its result.
+        tail: the last lines of its output.
     """
 
     state: Literal["done", "failed", "killed", "lost"]

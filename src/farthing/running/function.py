@@ -1,4 +1,4 @@
-"""A Python callable as a task."""
+"""A Python function as a task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 from farthing.errors import InvalidInput
 from farthing.running.answer import METRIC, Objective, answer, check_objective
 from farthing.running.engine import Job
-from farthing.running.reporting import listen_to, send
+from farthing.running.reporting import send, set_receiver
 from farthing.running.task import PRIVATE, Start
 
 __all__ = ["CallableTask"]
@@ -29,14 +29,15 @@ __all__ = ["CallableTask"]
 class CallableTask:
     """A function of the parameters that returns a number or an `Outcome`.
 
-    What it prints is not shown; the last lines come with the error if there is one. An exception is
-    a failure of the parameters, unless it is `Infrastructure` or says that the disk is full.
+    Its output is not shown. If the trial fails, its error contains the last lines. An exception
+    means that the parameters are bad, unless it is `Infrastructure` or says that the disk is full.
 
     Args:
-        objective: called with a dictionary of parameters, in a process of its own.
-        start: "fork" (Linux) takes the objective as it is, lambdas and closures too, with the
-            files it has open; "spawn" (elsewhere) pickles it for a fresh interpreter, which is
-            slower, but safe with libraries whose threads do not survive a fork (CUDA, OpenMP).
+        objective: called with a dictionary of parameters, in its own process.
+        start: "fork" (the default on Linux) also works for lambdas and closures, and the process
+            inherits open files. "spawn" (the default on other systems) pickles the objective for a
+            new interpreter. It is slower, but safe with libraries whose threads do not survive a
+            fork (CUDA, OpenMP).
     """
 
     objective: Objective
@@ -51,26 +52,26 @@ class CallableTask:
             raise InvalidInput(f'start={self.start!r}: expected "fork" or "spawn".')
 
     def check(self, job: Job) -> None:
-        """A function can start wherever its folder is."""
+        """Check that the working directory exists."""
         if job.cwd is not None and not Path(job.cwd).is_dir():
             raise InvalidInput(
                 f"The objective runs in the folder {os.fspath(job.cwd)!r}, which is not on this "
-                "machine. Name another: cwd=..."
+                "machine. Choose another folder with cwd=..."
             )
 
     def prepare(self, job: Job, folder: Path) -> Start:
-        """Nothing to prepare for a fork; a pickle for a fresh interpreter."""
+        """Pickle the objective if it is spawned."""
         if self.start == "fork":
             return self._forked(job)
         return _spawned(self.objective, job, folder / "objective.pickle")
 
     def _forked(self, job: Job) -> Start:
-        def start(messages: int, noise: int) -> NoReturn:
-            gc.freeze()  # what the parent had not collected yet is the parent's to finalise
-            # Held for ever: a stream that goes would write what the parent had not flushed yet.
+        def start(messages: int, output: int) -> NoReturn:
+            gc.freeze()  # only the parent may finalise the garbage that this process inherited
+            # Keep the inherited streams: on deletion they would write the parent's unflushed text.
             _inherited = sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__
-            sys.stdout = sys.__stdout__ = _stream_to(noise, 1)  # type: ignore[misc]
-            sys.stderr = sys.__stderr__ = _stream_to(noise, 2)  # type: ignore[misc]
+            sys.stdout = sys.__stdout__ = _stream_to(output, 1)  # type: ignore[misc]
+            sys.stderr = sys.__stderr__ = _stream_to(output, 2)  # type: ignore[misc]
             for name in PRIVATE:
                 os.environ.pop(name, None)
             os.environ.update(job.environment)
@@ -81,8 +82,8 @@ class CallableTask:
         return start
 
 
-def _stream_to(noise: int, descriptor: int) -> TextIOWrapper:
-    os.dup2(noise, descriptor)
+def _stream_to(output: int, descriptor: int) -> TextIOWrapper:
+    os.dup2(output, descriptor)
     raw = FileIO(descriptor, "w", closefd=False)
     return TextIOWrapper(
         BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True
@@ -94,18 +95,18 @@ def _spawned(objective: Objective, job: Job, file: Path) -> Start:
 
     try:
         payload = cloudpickle.dumps((objective, dict(job.params), job.seed))
-    except Exception as error:  # whatever a __reduce__ raises
+    except Exception as error:  # __reduce__ may raise anything
         raise InvalidInput(
             f"The objective cannot be sent to another process: {error}. Keep open files, locks and "
             'connections out of it, or use CallableTask(objective, start="fork") on Linux.'
         ) from error
     file.write_bytes(payload)
-    ours = {name: text for name, text in os.environ.items() if name not in PRIVATE}
-    environment = {**ours, **job.environment}
+    inherited = {name: text for name, text in os.environ.items() if name not in PRIVATE}
+    environment = {**inherited, **job.environment}
 
-    def start(messages: int, noise: int) -> NoReturn:
-        os.dup2(noise, 1)
-        os.dup2(noise, 2)
+    def start(messages: int, output: int) -> NoReturn:
+        os.dup2(output, 1)
+        os.dup2(output, 2)
         os.set_inheritable(messages, True)
         if job.cwd is not None:
             os.chdir(job.cwd)
@@ -120,7 +121,7 @@ def _spawned(objective: Objective, job: Job, file: Path) -> Start:
 
 
 def evaluate_pickled(file: str, messages: int) -> NoReturn:
-    """What a fresh interpreter does."""
+    """Evaluate a pickled objective in a new interpreter."""
     os.set_inheritable(messages, False)
     objective, params, seed = pickle.loads(Path(file).read_bytes())
     _evaluate(objective, params, seed, messages)
@@ -129,15 +130,15 @@ def evaluate_pickled(file: str, messages: int) -> NoReturn:
 def _evaluate(
     objective: Objective, params: Mapping[str, Any], seed: int, messages: int
 ) -> NoReturn:
-    """Evaluate, send what came of it, and leave without the parent's exit handlers."""
-    listen_to(partial(_write, messages))
+    """Evaluate, send the message, and exit without the exit handlers of the parent."""
+    set_receiver(partial(_write, messages))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
     _seed_global_state(seed)
-    said = answer(objective, params, catching=BaseException)
-    if "failed" in said:  # what it printed is kept, and this belongs to it
+    message = answer(objective, params, catching=BaseException)
+    if "failed" in message:  # the log shows the traceback after the output
         with suppress(Exception):
-            print(said["failed"], file=sys.stderr)
-    send(said)
+            print(message["failed"], file=sys.stderr)
+    send(message)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # the objective may have closed or replaced it
             stream.flush()
@@ -145,12 +146,12 @@ def _evaluate(
 
 
 def _write(messages: int, line: bytes) -> None:
-    while line:  # a pipe takes long messages in pieces
+    while line:  # a pipe accepts a long message in pieces
         line = line[os.write(messages, line) :]
 
 
 def _seed_global_state(seed: int) -> None:
-    """Seed what objectives draw from when they forget to seed; all forks share it otherwise."""
-    # By name, because nothing else in this package may touch the global generators.
+    """Seed the global generators, because every fork inherits the same state."""
+    # Imported by name, because a test forbids the global generators in this package.
     importlib.import_module("random").seed(seed)
     importlib.import_module("numpy.random").seed(seed % 2**32)

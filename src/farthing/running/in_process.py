@@ -1,4 +1,4 @@
-"""The engine that calls an objective in this very process."""
+"""The engine that calls the objective in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farthing.running.engine import Allowance, Job
 from farthing.running.finished import Finished, Usage
 from farthing.running.measuring import megabytes
 from farthing.running.output import Messages
-from farthing.running.reporting import listening, send
+from farthing.running.reporting import receiving, send
 from farthing.running.result import ended, killed
 
 __all__ = ["InProcess"]
@@ -22,10 +22,10 @@ __all__ = ["InProcess"]
 
 @dataclass(frozen=True)
 class InProcess:
-    """Each trial as a call of a function; one that has begun is let finish.
+    """Calls a function for each trial. It cannot kill a trial that has started.
 
-    The process is the caller's: its randomness is not seeded, and what ends it, such as
-    `SystemExit`, ends it.
+    It does not seed the global random generators. An objective that raises `SystemExit` ends the
+    calling program.
 
     Args:
         objective: called with a dictionary of parameters.
@@ -39,38 +39,38 @@ class InProcess:
         check_objective(self.objective)
 
     def run(self, job: Job, allowance: Allowance) -> Finished:
-        """Evaluate one trial, as `Engine.run` says."""
-        messages, used, broken = Messages(METRIC), _meter(), list[Exception]()
+        """Evaluate one trial (see `Engine.run`)."""
+        messages, used, callback_errors = Messages(METRIC), _meter(), list[Exception]()
 
         def usage() -> Usage:
             return used()._replace(reported=dict(messages.reported))
 
-        def hear(line: bytes) -> None:
+        def receive(line: bytes) -> None:
             for progress in messages.feed(line):
                 if allowance.on_report is not None:
                     try:
                         allowance.on_report(progress, usage())
-                    except Exception as error:  # not the objective's, which may catch it
-                        broken.append(error)
+                    except Exception as error:  # the objective may catch it
+                        callback_errors.append(error)
                         raise
 
         try:
-            with listening(hear):
+            with receiving(receive):
                 send(answer(self.objective, job.params))
             total = usage()
         except KeyboardInterrupt as interrupt:
             if messages.result is None:
                 finished = killed(messages, usage(), "interrupted from the keyboard")
-            else:  # it had just ended
+            else:  # the objective had just returned
                 finished = ended(messages, usage())
             raise Interrupted(finished) from interrupt
-        if broken:
-            raise broken[0]
+        if callback_errors:
+            raise callback_errors[0]
         return ended(messages, total)
 
 
 def _meter() -> Callable[[], Usage]:
-    """What this process uses from now on, its children included once they were waited for."""
+    """A function that returns the usage of this process, and its reaped children, since now."""
 
     def clocks() -> tuple[float, float]:
         children = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""What an evaluation prints, kept in a file of bounded size: its beginning and its end."""
+"""The output of an evaluation in a file of bounded size."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from farthing.running.output import Tail
 
 __all__ = ["MAX_LOG", "Log", "find_log", "open_log"]
 
-MAX_LOG = 10_000_000  # bytes of a file
-MAX_TAIL = (20, 4_000)  # lines, and characters, of what is kept with the trial
+MAX_LOG = 10_000_000  # bytes of a log file
+MAX_TAIL = (20, 4_000)  # lines and characters that the study stores with the trial
 
 
 class Log:
-    """Everything one evaluation prints, in the order in which it came, as a terminal shows it.
+    """All output of one evaluation, in the order in which it arrived.
 
-    A file that would grow beyond its limit loses its middle, and a line says how much that was.
-    What cannot be written is not kept: an evaluation is not to blame for a full disk.
+    If the file would exceed its limit, the middle is removed, and a line says how many bytes that
+    was. If the file cannot be written, the output is discarded and the evaluation continues.
 
     Args:
-        path: of the file, which is begun anew; None: only the last lines are kept, and in memory.
-        limit: bytes that the file may have.
+        path: the file, which is overwritten; None to keep only the last lines, in memory.
+        limit: maximal size of the file in bytes.
     """
 
     def __init__(self, path: Path | None, limit: int = MAX_LOG) -> None:
         self._tail = Tail()
         self._limit = limit
         self._size = self._left_out = 0
-        self._mark = b""  # the line that says how much was left out
-        self._stream: object = None  # whose bytes came last,
-        self._in_a_line = False  # and whether they ended within a line
+        self._mark = b""  # the line that says how many bytes were left out
+        self._stream: object = None  # the source of the last bytes
+        self._in_a_line = False  # whether the last bytes ended within a line
         self._file: io.FileIO | None = None
         if path is not None:
             with suppress(OSError):
@@ -43,7 +43,7 @@ class Log:
                 self._file = io.FileIO(os.open(path, flags, 0o600), "r+")
 
     def feed(self, stream: object, data: bytes) -> None:
-        """Bytes of one of the streams; one that interrupts another begins a line of its own."""
+        """Add bytes from a stream. A new line starts if another stream's line is incomplete."""
         if not data:
             return
         if self._in_a_line and stream is not self._stream:
@@ -54,7 +54,7 @@ class Log:
         try:
             for begin in range(0, len(data), piece):
                 self._write(data[begin : begin + piece])
-        except OSError:  # no room: what was kept so far stays
+        except OSError:  # for example a full disk
             self.close()
 
     @property
@@ -64,7 +64,7 @@ class Log:
         return "\n".join(self._tail.text.splitlines()[-lines:])[-characters:]
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the file."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()
@@ -89,45 +89,45 @@ class Log:
         self._size = self._file.tell()
 
 
-def find_log(folder: Path, number: int, told: str | None) -> Path | None:
-    """The file of a trial in the folder of its study; None if there is none that may be read.
+def find_log(folder: Path, number: int, stored: str | None) -> Path | None:
+    """The log file of a trial; None if there is none that this user may read.
 
     Args:
-        folder: that of the study, as this process has it.
-        number: of the trial.
-        told: the path that a database names, which could be any: it counts only where it is the
-            trial's file in a folder beside that of the study, which may have had another name. The
-            study's own folder comes first: that of its old name may be another study's by now.
+        folder: the log folder of the study.
+        number: number of the trial.
+        stored: the path in the database. It may have been manipulated, so it counts only if it is
+            the trial's file in a folder next to `folder`: the study may have been renamed. `folder`
+            has priority, because another study may use the old name by now.
     """
     name = f"{number}.log"
     paths = [folder / name]
-    if told is not None:
-        path = Path(told)
+    if stored is not None:
+        path = Path(stored)
         if path == folder.parent / path.parent.name / name and path.parent.name != "..":
             paths.append(path)
     for path in paths:
-        with suppress(OSError, ValueError):  # a path may hold what no path can
+        with suppress(OSError, ValueError):  # the stored text may not be a valid path
             open_log(path).close()
             return path
     return None
 
 
 def open_log(path: Path) -> BinaryIO:
-    """To read: a regular file of this user's, and no link to one.
+    """Open a regular file that belongs to this user, for reading.
 
     Raises:
-        OSError: it is another, or cannot be opened.
+        OSError: it is a link, not a regular file, another user's, or cannot be opened.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
         os.close(descriptor)
-        raise PermissionError(f"{path}: expected a regular file of yours. It is not read.")
+        raise PermissionError(f"{path} is not read: expected a regular file that you own.")
     return open(descriptor, "rb")
 
 
 def _make_private(folder: Path) -> None:
-    """A folder, and those that it is in, are their owner's only where they are new."""
+    """Create a folder and its missing parents so that only their owner may enter them."""
     if not folder.is_dir():
         _make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a running process and all its descendants have used."""
+"""Measure what a running process and its descendants have used."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["Measured", "groups_of", "measure", "megabytes"]
 
 
 class Measured(NamedTuple):
-    """CPU seconds of all, the peak memory of each that is alive."""
+    """CPU seconds of all processes, and peak memory in MB of each living one by process id."""
 
     cpu_s: float
     peak_mb: dict[int, float]
 
 
 def measure(root: int) -> Measured:
-    """Of the descendants of a process, those it has waited for included; Linux only, else nothing.
+    """Measure the descendants of a process, including those it has reaped; zeros if not on Linux.
 
-    The root adopts orphans (see `guard`), so the CPU time of no descendant is lost: it is either
-    alive, or in the account of the ancestor that waited for it.
+    The root adopts orphans (see `supervisor`), so every descendant counts: it is either alive, or
+    the kernel has added its CPU time to the ancestor that reaped it.
     """
     if sys.platform != "linux":
         return Measured(0.0, {})
     family = _family(root)
     return Measured(
-        # utime, stime, and both of the children that were waited for.
+        # utime and stime, and cutime and cstime of the reaped children.
         sum(sum(map(int, fields[11:15])) for fields in family.values() if fields)
         / os.sysconf("SC_CLK_TCK"),
         {pid: peak for pid in family if pid != root and (peak := _peak_mb(pid))},
@@ -35,15 +35,16 @@ def measure(root: int) -> Measured:
 
 
 def groups_of(root: int) -> set[int]:
-    """The process groups of the descendants of a process; Linux only, else none."""
+    """The process groups of the descendants of a process; empty if not on Linux."""
     if sys.platform != "linux":
         return set()
     return {int(fields[2]) for pid, fields in _family(root).items() if fields and pid != root}
 
 
 def _family(root: int) -> dict[int, list[bytes]]:
-    """A process and its descendants, and of each what the kernel says of it after its name, which
-    may hold anything: state, parent, group, ...
+    """The fields of /proc/PID/stat after the name, for a process and its descendants.
+
+    They start with state, parent and process group. The name may contain any character.
     """
     found: dict[int, list[bytes]] = {}
     children = defaultdict(list)
@@ -58,7 +59,7 @@ def _family(root: int) -> dict[int, list[bytes]]:
 
 
 def megabytes(maxrss: int) -> float:
-    """`ru_maxrss`, which Linux counts in kilobytes and macOS in bytes."""
+    """`ru_maxrss` in MB; Linux gives kilobytes and macOS bytes."""
     return maxrss / (1024.0 if sys.platform == "linux" else 1024.0**2)
 
 
@@ -70,10 +71,10 @@ def _peak_mb(pid: int) -> float:
 
 
 def _read(path: str) -> bytes:
-    """A small file of the kernel's; a file object would take several times as long."""
+    """Read a small file of the kernel. A Python file object would take several times as long."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
-    except OSError:  # gone since it was listed
+    except OSError:  # the process has ended since it was listed
         return b""
     try:
         return os.read(descriptor, 1 << 14)

@@ -1,4 +1,4 @@
-"""What a trial's use of the machine costs."""
+"""The cost of a trial, from its usage and its own reports."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from farthing.running.finished import Usage
 
 __all__ = ["Pricing"]
 
-LEAST = 1e-9  # nothing that is measured takes less than a nanosecond
+LEAST = 1e-9  # seconds; a measured cost is never 0
 
 
 @dataclass(frozen=True)
 class Pricing:
-    """Seconds, seconds times a rate, or whatever the trial itself says, which wins.
+    """Cost = time, or time x rate, or the amount that the trial itself reports, which has priority.
 
     Attributes:
-        rate: what a second of compute costs, by resource: `rate_of("$3.06/h")` of the ledger.
-        cpu: compute is the CPU seconds of a trial, not those that went by.
-        on_top: resources of which what a trial says comes on top of what its time costs.
+        rate: cost of a second of compute by resource, such as `rate_of("$3.06/h")`.
+        cpu: whether compute is CPU seconds instead of wall-clock seconds.
+        on_top: resources for which a reported amount is added to the cost of the time.
     """
 
     rate: Mapping[str, float] = field(default_factory=dict)
@@ -27,24 +27,26 @@ class Pricing:
     on_top: Collection[str] = ()
 
     def cost(
-        self, usage: Usage, told: Mapping[str, float], resources: Iterable[str]
+        self, usage: Usage, result_cost: Mapping[str, float], resources: Iterable[str]
     ) -> dict[str, float]:
-        """What was used of each resource, as far as it is known; only who says so pays nothing.
+        """The cost in each resource for which it is known.
+
+        It is 0 only if the trial reports 0.
 
         Args:
-            usage: measured, with what progress has reported.
-            told: the result's own cost, which has the last word.
-            resources: of the budget. A bare number, under "", is in the first that is priced, and
-                trials are not priced but counted.
+            usage: the measured usage, with the cost that progress reported.
+            result_cost: the cost in the result, which has priority over progress.
+            resources: those of the budget. "trials" has no cost here. A number without a resource
+                (key "") is in the first of the others.
         """
         priced = [name for name in resources if name != "trials"]
         wall_s = max(usage.wall_s, LEAST)
         compute = max(usage.cpu_s, LEAST) if self.cpu else wall_s
         known = {"s": wall_s, "worker_s": compute}
         known |= {resource: compute * price for resource, price in self.rate.items()}
-        said = dict[str, float]()
-        for each in (usage.reported, told):
-            said |= {name or priced[0]: amount for name, amount in each.items() if priced}
-        for name, amount in said.items():
+        reported = dict[str, float]()
+        for each in (usage.reported, result_cost):
+            reported |= {name or priced[0]: amount for name, amount in each.items() if priced}
+        for name, amount in reported.items():
             known[name] = amount + (known[name] if name in self.on_top else 0.0)
         return {name: known[name] for name in priced if name in known}

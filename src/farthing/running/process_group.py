@@ -1,4 +1,4 @@
-"""The engine that evaluates in a process group of its own, and is there until it is gone."""
+"""The engine that runs each trial in its own process group, and ends all its processes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from farthing.running.task import RESULT_FILE, Task
 
 __all__ = ["ProcessGroup"]
 
-IMPATIENT_GRACE = 1.0  # seconds, when somebody waits at the keyboard
+INTERRUPT_GRACE = 1.0  # seconds at most between SIGTERM and SIGKILL after Ctrl-C
 
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """Each trial in a process group of its own that nothing survives, on this machine.
+    """Runs each trial in its own process group on this machine.
 
-    One that ends takes with it whatever it started, after half a second: on Linux also what made a
-    group or a session of its own.
+    Half a second after a trial has ended, the engine kills the processes that the trial left. On
+    Linux this includes processes with their own process group or session.
 
     Args:
         task: what to evaluate.
-        timeout: seconds after which a trial is ended, None for never.
+        timeout: seconds after which a trial is killed; None for never.
         grace: seconds between SIGTERM and SIGKILL.
     """
 
@@ -45,13 +45,14 @@ class ProcessGroup:
     def __post_init__(self) -> None:
         if self.timeout is not None and not self.timeout > 0:
             raise InvalidInput(
-                f"timeout={self.timeout!r}: expected seconds above 0, or None for no limit."
+                f"timeout={self.timeout!r}: expected a positive number of seconds, or None for no "
+                "limit."
             )
         if not 0 <= self.grace < math.inf:
-            raise InvalidInput(f"grace={self.grace!r}: expected seconds of at least 0.")
+            raise InvalidInput(f"grace={self.grace!r}: expected a number of seconds, at least 0.")
 
     def run(self, job: Job, allowance: Allowance) -> Finished:
-        """Evaluate one trial, as `Engine.run` says."""
+        """Evaluate one trial (see `Engine.run`)."""
         log = Log(job.log)
         try:
             return replace(self._run(job, allowance, log), tail=log.tail)
@@ -68,16 +69,18 @@ class ProcessGroup:
             try:
                 folder = Path(tempfile.mkdtemp(prefix="farthing-"))
                 start = self.task.prepare(job, folder)
-                until = allowance.until()
-                child.start(start, folder, timeout=self.timeout, until=until, grace=self.grace)
+                deadline = allowance.until()
+                child.start(
+                    start, folder, timeout=self.timeout, deadline=deadline, grace=self.grace
+                )
             except OSError as error:
                 return lost(child.messages, child.usage, f"it could not be started: {error}")
             child.watch(allowance, self.grace)
             child.end(self.grace)
             return self._finished(child, folder)
         except KeyboardInterrupt as interrupt:
-            with suppress(KeyboardInterrupt):  # one is enough
-                child.end(min(self.grace, IMPATIENT_GRACE))
+            with suppress(KeyboardInterrupt):  # a further Ctrl-C changes nothing
+                child.end(min(self.grace, INTERRUPT_GRACE))
             if folder is not None and child.ended_by_itself:
                 finished = self._finished(child, folder)
             else:
@@ -89,23 +92,23 @@ class ProcessGroup:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _finished(self, child: Child, folder: Path) -> Finished:
-        """What became of a child that is no more."""
+        """The result of an evaluation that has ended."""
         ending = child.ending
-        if ending is None and child.told_to_end is not None:
-            return _killed(child, child.told_to_end)
+        if ending is None and child.end_reason is not None:
+            return _killed(child, child.end_reason)
         if ending is None:
-            return lost(child.messages, child.usage, "its guard was killed")
-        if ending.unstarted is not None:
-            why = f"it could not be started: {ending.unstarted}"
-            return lost(child.messages, child.usage, why)
+            return lost(child.messages, child.usage, "the trial's supervisor process was killed")
+        if ending.start_error is not None:
+            reason = f"it could not be started: {ending.start_error}"
+            return lost(child.messages, child.usage, reason)
         if child.invalid is not None:
             raise InvalidInput(child.invalid)
-        if ending.why == "timeout":
+        if ending.reason == "timeout":
             return _killed(child, f"killed at its timeout of {self.timeout:g} s")
-        if ending.why == "spent":
-            return _killed(child, "the budget of wall time is spent, and nobody had asked")
-        if ending.why is not None or ending.status is None:
-            return _killed(child, child.told_to_end or "killed: it was told to end")
+        if ending.reason == "deadline":
+            return _killed(child, "the wall-clock budget is spent, and the worker did not respond")
+        if ending.reason is not None or ending.status is None:
+            return _killed(child, child.end_reason or "killed on request")
         return ended(
             child.messages,
             child.usage,
@@ -115,5 +118,5 @@ class ProcessGroup:
         )
 
 
-def _killed(child: Child, why: str) -> Finished:
-    return killed(child.messages, child.usage, why, tail=child.tail.text)
+def _killed(child: Child, reason: str) -> Finished:
+    return killed(child.messages, child.usage, reason, tail=child.tail.text)

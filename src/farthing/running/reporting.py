@@ -1,4 +1,4 @@
-"""Progress, told from inside an evaluation."""
+"""Report progress from inside an evaluation."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any
 
 __all__ = ["report_progress"]
 
-Hear = Callable[[bytes], None]
+Receiver = Callable[[bytes], None]  # called with each message as a line
 
-# A process that evaluates one callable has one listener, for all its threads. A process that calls
-# objectives itself may do so in several threads, each with its own.
-_of_this_process: Hear | None = None
-_of_this_call: ContextVar[Hear | None] = ContextVar("_of_this_call", default=None)
+# A process that evaluates one objective has one receiver for all its threads. A process that calls
+# objectives itself may do so in several threads, each with its own receiver.
+_process_receiver: Receiver | None = None
+_call_receiver: ContextVar[Receiver | None] = ContextVar("_call_receiver", default=None)
 
 
 def report_progress(
     step: float, value: float | None = None, *, cost: float | Mapping[str, float] | None = None
 ) -> None:
-    """Say how far the evaluation has come, and what it has cost so far.
+    """Report the progress of the evaluation, and its cost so far.
 
-    In a callable it goes to the engine that evaluates it; in a command it is printed as a line of
-    JSON, which is the same.
+    In an objective, the report goes to the engine. In a command, it is printed as a line of JSON,
+    which the engine reads.
 
     Args:
-        step: how far: epochs, folds, anything that grows.
-        value: the objective at this step.
-        cost: what it has cost from the beginning: a number, or {resource: amount}.
+        step: the progress: epochs, folds, or any number that grows.
+        value: the objective value at this step.
+        cost: the cost since the start of the evaluation: a number, or {resource: amount}.
     """
     message: dict[str, Any] = {"step": step}
     if value is not None:
@@ -47,29 +47,29 @@ def plain_cost(cost: float | Mapping[str, float]) -> float | dict[str, float]:
     return float(cost)
 
 
-def listen_to(hear: Hear) -> None:
-    """From now on that hears every message of this process."""
-    global _of_this_process
-    _of_this_process = hear
-    _of_this_call.set(None)  # whoever forked this process listens elsewhere
+def set_receiver(receiver: Receiver) -> None:
+    """Pass all messages of this process to the receiver from now on."""
+    global _process_receiver
+    _process_receiver = receiver
+    _call_receiver.set(None)  # an inherited receiver belongs to the parent process
 
 
 @contextmanager
-def listening(hear: Hear) -> Iterator[None]:
-    """That hears every message of what is called within."""
-    before = _of_this_call.set(hear)
+def receiving(receiver: Receiver) -> Iterator[None]:
+    """Pass the messages of the calls inside this context to the receiver."""
+    before = _call_receiver.set(receiver)
     try:
         yield
     finally:
-        _of_this_call.reset(before)
+        _call_receiver.reset(before)
 
 
 def send(message: Mapping[str, Any]) -> None:
-    """One message to whoever listens."""
+    """Pass a message to the receiver, or print it if there is none."""
     line = json.dumps(message, default=float) + "\n"
-    hear = _of_this_call.get() or _of_this_process
-    if hear is not None:
-        hear(line.encode())
+    receiver = _call_receiver.get() or _process_receiver
+    if receiver is not None:
+        receiver(line.encode())
     else:
         sys.stdout.write(line)
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What became of an evaluation, from how it ended and what it said."""
+"""The result of an evaluation, from its exit status and its messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from farthing.running.output import (
 
 __all__ = ["ended", "killed", "lost", "read_result_file"]
 
-# What an evaluation may say of itself, and what that makes it.
+# Keys of a result without a value, and the state of such a trial.
 _WITHOUT_VALUE: Mapping[str, Literal["failed", "lost"]] = {
     "infrastructure": "lost",
     "failed": "failed",
@@ -33,7 +33,7 @@ _DISK_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 _REFUSED = json.dumps(
     {"failed": "its result file (FARTHING_RESULT) is a link or a device: expected a regular file"}
 )
-_SHELL_SIGNAL = 128  # a shell exits with this plus the signal that ended its command
+_SHELL_SIGNAL = 128  # a shell exits with 128 + the signal that killed its command
 
 
 def ended(
@@ -44,34 +44,34 @@ def ended(
     tail: str = "",
     result_file: str | None = None,
 ) -> Finished:
-    """An evaluation that nobody stopped.
+    """The result of an evaluation that ended by itself.
 
     Args:
-        messages: all that it said.
-        usage: what it has used in all.
-        status: how its process ended, as `os.wait` tells it.
-        tail: the last lines of what else it wrote.
-        result_file: the contents of its result file, None if it wrote none.
+        messages: all its messages.
+        usage: its total usage.
+        status: exit status of its process as `os.wait` returns it.
+        tail: the last lines of its other output.
+        result_file: the contents of its result file; None if it wrote none.
     """
     reports, cost = tuple(messages.reports), dict[str, float]()
 
-    def without_value(state: Literal["failed", "lost"], why: str, tail: str = tail) -> Finished:
-        return Finished(state, None, cost, _with(tail, why), usage, reports, metrics)
+    def without_value(state: Literal["failed", "lost"], reason: str, tail: str = tail) -> Finished:
+        return Finished(state, None, cost, _with(tail, reason), usage, reports, metrics)
 
     code = os.waitstatus_to_exitcode(status)
     result = messages.result if result_file is None else _result_in(result_file)
     if result is None and result_file is None and code == 0:
         result = next((m for m in reversed(messages.reports) if messages.metric in m), None)
-    said = result or {}
-    metrics = metrics_of(said, messages.metric)
+    fields = result or {}
+    metrics = metrics_of(fields, messages.metric)
     try:
-        cost = costs_of(said.get("cost"))
-    except ValueError as wrong:
+        cost = costs_of(fields.get("cost"))
+    except ValueError as error:
         expected = "expected a number of at least 0, or {resource: amount}"
-        return without_value("failed", f"{wrong}: {expected}")
+        return without_value("failed", f"{error}: {expected}")
     for key, state in _WITHOUT_VALUE.items():
-        if why := said.get(key):  # not `"failed": false`
-            return without_value(state, str(why), tail="")
+        if reason := fields.get(key):  # `"failed": false` means success
+            return without_value(state, str(reason), tail="")
     if code != 0:
         disk_full = code > 0 and any(text in tail for text in _DISK_FULL)
         return without_value("lost" if disk_full else "failed", _ending(code))
@@ -85,24 +85,24 @@ def ended(
     return Finished("done", value, cost, None, usage, reports, metrics)
 
 
-def killed(messages: Messages, usage: Usage, why: str, *, tail: str = "") -> Finished:
-    """An evaluation that was told to end: what it says of its value may be half the work."""
+def killed(messages: Messages, usage: Usage, reason: str, *, tail: str = "") -> Finished:
+    """The result of an evaluation that Farthing ended. A value is ignored as incomplete."""
     cost: Mapping[str, float] = {}
-    with suppress(ValueError):  # what it may have said last
+    with suppress(ValueError):  # the last result may have no valid cost
         cost = costs_of((messages.result or {}).get("cost"))
-    return Finished("killed", None, cost, _with(tail, why), usage, tuple(messages.reports))
+    return Finished("killed", None, cost, _with(tail, reason), usage, tuple(messages.reports))
 
 
-def lost(messages: Messages, usage: Usage, why: str) -> Finished:
-    """An evaluation that ended, or never began, through no fault of its parameters."""
-    return Finished("lost", None, {}, why, usage, tuple(messages.reports))
+def lost(messages: Messages, usage: Usage, reason: str) -> Finished:
+    """The result of an evaluation that ended or did not start because of the machine."""
+    return Finished("lost", None, {}, reason, usage, tuple(messages.reports))
 
 
 def read_result_file(path: Path) -> str | None:
-    """What a command wrote as its result; None if it wrote nothing.
+    """The contents of a command's result file; None if it wrote nothing.
 
-    Only a regular file is read: a link may lead to what belongs to others or never ends, and a pipe
-    waits for somebody to write.
+    Only a regular file is read. A link may lead to a private or endless file, and reading a pipe
+    blocks until another process writes.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -120,7 +120,7 @@ def read_result_file(path: Path) -> str | None:
 
 
 def _result_in(text: str) -> dict[str, Any] | None:
-    """A file with one object, or with several, one a line, of which the last counts."""
+    """The object in a result file. If there are several, one per line, the last counts."""
     found = (message_in(line.strip().encode()) for line in (text, *reversed(text.splitlines())))
     return next((message for message in found if message is not None), None)
 
@@ -128,19 +128,19 @@ def _result_in(text: str) -> dict[str, Any] | None:
 def _ending(code: int) -> str:
     number = -code if code < 0 else code - _SHELL_SIGNAL
     if number == signal.SIGKILL:
-        return "it was killed from outside (SIGKILL): it probably ran out of memory"
+        return "another process or the kernel killed it (SIGKILL): it probably ran out of memory"
     if code > 0:
         return f"it ended with exit code {code}"
-    return f"it died of signal {number} ({signal.strsignal(number)})"
+    return f"it was killed by signal {number} ({signal.strsignal(number)})"
 
 
 def _no_result(messages: Messages, result_file: str | None) -> str:
     example = f'{{"{messages.metric}": 0.5}}'
     if result_file is not None:
-        return f"its result file holds {result_file[:200]!r}: expected {example}"
-    ended = f"; its last line was {messages.last_line[:200]!r}" if messages.last_line else ""
-    return f"it ended without a result: expected a line such as {example}{ended}"
+        return f"its result file contains {result_file[:200]!r}: expected {example}"
+    last = f"; its last line was {messages.last_line[:200]!r}" if messages.last_line else ""
+    return f"it ended without a result: expected a line such as {example}{last}"
 
 
-def _with(tail: str, what: str) -> str:
-    return f"{what}\n{tail}" if tail else what
+def _with(tail: str, reason: str) -> str:
+    return f"{reason}\n{tail}" if tail else reason

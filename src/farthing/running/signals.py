@@ -1,7 +1,7 @@
-"""When a run has to end before its study does: Ctrl-C, SIGTERM, or a parent that is gone.
+"""Requests to end a run before its study ends: Ctrl-C, SIGTERM, or the end of the parent process.
 
-The first Ctrl-C lets running trials finish, the second kills them, and a third interrupts whatever
-this process is doing. SIGTERM is sent by those who will not wait: it kills, a second interrupts.
+After the first Ctrl-C, running trials finish. The second kills them. The third raises
+KeyboardInterrupt at once. SIGTERM kills running trials; a second SIGTERM raises KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from farthing.history import StopReason
@@ -21,94 +22,113 @@ __all__ = [
     "TERMINATED",
     "ExitCheck",
     "ExitRequest",
-    "announced",
-    "hears",
-    "interrupted_or_last",
-    "signals",
+    "can_handle",
+    "combine_stop_reasons",
+    "handle_signals",
+    "print_exit_requests",
+    "received_requests",
 ]
 
 INTERRUPTED = StopReason("interrupted", "interrupted from the keyboard")
 TERMINATED = StopReason("terminated", "ended by SIGTERM")
-ORPHANED = StopReason("orphaned", "the process that started it is gone")
+ORPHANED = StopReason("orphaned", "the parent process ended")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ExitRequest(NamedTuple):
-    """Why to end, and whether what is running is killed or let finish."""
+    """Why a run has to end, and whether running trials are killed or may finish."""
 
-    because: StopReason
-    now: bool
+    reason: StopReason
+    kill: bool
 
-    def sentence(self, running: Sequence[int]) -> str:
-        """What a person is told, given the numbers of the trials that are running."""
+    def message(self, running: Sequence[int]) -> str:
+        """The line for the user, given the numbers of the running trials."""
         signal_names = {"interrupted": "Ctrl-C", "terminated": "SIGTERM"}
-        said = signal_names.get(self.because.kind, self.because.sentence)
+        cause = signal_names.get(self.reason.kind, self.reason.sentence)
         if not running:
-            return f"{said}: nothing is running, and nothing more is started."
+            return f"{cause}: no trial is running, and no further trial starts."
         trials = f"trial{'s' * (len(running) > 1)} {', '.join(map(str, running))}"
-        it, are = ("it", "is") if len(running) == 1 else ("they", "are")
-        if self.now:
-            return f"{said}: {trials} {are} killed; what {it} used is charged."
-        them = "it" if len(running) == 1 else "them"
-        return f"{said}: {trials} {are} let finish, then this ends. Ctrl-C again kills {them}."
+        its, them = ("its", "it") if len(running) == 1 else ("their", "them")
+        if self.kill:
+            return f"{cause}: killing {trials}; {its} cost so far is charged."
+        return f"{cause}: waiting for {trials} to finish. Press Ctrl-C again to kill {them}."
 
 
+# Returns the exit request that is in force, or None.
 ExitCheck = Callable[[], ExitRequest | None]
 
 
 @contextmanager
-def signals() -> Iterator[ExitCheck]:
-    """Whether to end. A signal is noted, and acted upon where nothing can be lost by it."""
-    parent, noted = os.getppid(), list[int]()
+def handle_signals() -> Iterator[ExitCheck]:
+    """Record signals instead of acting on them; the worker acts when no result can be lost."""
+    parent, received = os.getppid(), list[int]()
 
-    def note(number: int, frame: object) -> None:
-        noted.append(number)
-        times = noted.count(number)
-        # A pool repeats SIGTERM until its workers are gone: one interrupt is enough for them.
+    def record(number: int, frame: object) -> None:
+        received.append(number)
+        times = received.count(number)
+        # A pool repeats SIGTERM until its workers have ended. One KeyboardInterrupt is enough.
         if times > 2 if number == signal.SIGINT else times == 2:
             raise KeyboardInterrupt
 
-    def exit_requested() -> ExitRequest | None:
+    def exit_check() -> ExitRequest | None:
         if os.getppid() != parent:
-            return ExitRequest(ORPHANED, now=True)
-        if signal.SIGTERM in noted:
-            return ExitRequest(TERMINATED, now=True)
-        return ExitRequest(INTERRUPTED, now=len(noted) > 1) if noted else None
+            return ExitRequest(ORPHANED, kill=True)
+        if signal.SIGTERM in received:
+            return ExitRequest(TERMINATED, kill=True)
+        return ExitRequest(INTERRUPTED, kill=len(received) > 1) if received else None
 
     if threading.current_thread() is not threading.main_thread():
-        yield exit_requested  # only the main thread hears signals
+        yield exit_check  # Python allows signal handlers in the main thread only
         return
-    before = {number: signal.signal(number, note) for number in SIGNALS if hears(number)}
+    before = {number: signal.signal(number, record) for number in SIGNALS if can_handle(number)}
     try:
-        yield exit_requested
+        yield exit_check
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def hears(number: int) -> bool:
-    """Whether a signal is neither ignored, as by nohup, nor another's, who is not of Python.
+def can_handle(number: int) -> bool:
+    """Whether Python may install a handler: the signal is neither ignored nor handled in C.
 
-    A handler that was installed from C is None here, and could not be put back.
+    `nohup` makes a process ignore signals. A handler that C code installed is None here, and Python
+    could not restore it.
     """
     return signal.getsignal(number) not in (signal.SIG_IGN, None)
 
 
-def interrupted_or_last(reasons: Sequence[StopReason]) -> StopReason:
-    """Why several workers ended: Ctrl-C, if one of them says so, or what the last says."""
+def combine_stop_reasons(reasons: Sequence[StopReason]) -> StopReason:
+    """Why several workers ended: "interrupted" if one of them was, else the last reason."""
     return next((reason for reason in reasons if reason.kind == "interrupted"), reasons[-1])
 
 
-def announced(exit_requested: ExitCheck, running: Callable[[], Sequence[int]]) -> ExitCheck:
-    """The same, and a person is told, once each; `running` has the numbers of the trials."""
-    told: list[ExitRequest] = []
+def print_exit_requests(exit_check: ExitCheck, running: Callable[[], Sequence[int]]) -> ExitCheck:
+    """The same check, which also prints each new request once on stderr.
 
-    def asked() -> ExitRequest | None:
-        leave = exit_requested()
-        if leave is not None and leave not in told:
-            told.append(leave)
-            if leave.because.kind != "orphaned":
-                print(leave.sentence(running()), file=sys.stderr, flush=True)
-        return leave
+    Args:
+        running: returns the numbers of the running trials.
+    """
+    printed: list[ExitRequest] = []
 
-    return asked
+    def check() -> ExitRequest | None:
+        request = exit_check()
+        if request is not None and request not in printed:
+            printed.append(request)
+            if request.reason.kind != "orphaned":  # no user is left at the terminal
+                print(request.message(running()), file=sys.stderr, flush=True)
+        return request
+
+    return check
+
+
+def received_requests(parent: Connection) -> ExitCheck:
+    """An exit check that returns the last request from the pool."""
+    requests: list[ExitRequest] = []
+
+    def check() -> ExitRequest | None:
+        with suppress(OSError, EOFError):  # the pool has ended
+            while parent.poll():
+                requests.append(parent.recv())
+        return requests[-1] if requests else None
+
+    return check

@@ -1,4 +1,4 @@
-"""What a process group evaluates: a callable or a command."""
+"""The interface between an engine and what it evaluates: a function or a command."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from farthing.running.engine import Job
 
 __all__ = ["PRIVATE", "RESULT_FILE", "Start", "Task"]
 
-# What the new process does: (where messages go, where all other output goes) -> never returns.
+# Runs in the new process with the file descriptors for messages and other output. Never returns.
 Start = Callable[[int, int], NoReturn]
 
-# Variables of this process that hold a way into the database: no trial needs them for our sake.
+# Variables with credentials of the database, which no trial needs.
 PRIVATE = ("FARTHING_STORAGE", "PGPASSWORD", "PGPASSFILE")
-RESULT_FILE = "result.json"  # in its folder: what it writes there is its result
+RESULT_FILE = "result.json"  # name of the result file in the folder of the evaluation
 
 
 class Task(Protocol):
@@ -23,27 +23,27 @@ class Task(Protocol):
 
     @property
     def metric(self) -> str:
-        """The key of the value in its messages."""
+        """The key of the objective value in its messages."""
 
     @property
     def prints_messages(self) -> bool:
-        """Whether its messages are part of what it prints."""
+        """Whether its messages are part of its printed output."""
 
     def check(self, job: Job) -> None:
-        """Whether this could start here: its folder, its program, its files.
+        """Check that its folder, its program and its files exist here.
 
         Raises:
-            InvalidInput: it cannot; the sentence says what is missing.
+            InvalidInput: something is missing; the message says what.
         """
 
     def prepare(self, job: Job, folder: Path) -> Start:
-        """Everything that can be checked and made before a process is started.
+        """Prepare the evaluation, and return what its process runs.
 
         Args:
             job: the trial.
             folder: an empty directory that is removed after the evaluation.
 
         Raises:
-            InvalidInput: this can never run.
-            OSError: it could not be prepared here and now.
+            InvalidInput: no trial of this task can run.
+            OSError: this trial cannot be prepared now.
         """

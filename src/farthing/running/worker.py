@@ -1,4 +1,4 @@
-"""A worker: ask, evaluate, tell, until it is time to stop."""
+"""A worker: it asks for a trial, evaluates it and tells the result, until the study stops."""
 
 from __future__ import annotations
 
@@ -12,32 +12,45 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from farthing.budget.rates import rate_of
-from farthing.core.events import Returned, Told, WorkerExcluded
-from farthing.core.outcomes import in_strange_units
+from farthing.core.events import Returned, TimePassed, Told, WorkerExcluded
+from farthing.core.outcomes import unknown_units
 from farthing.core.settings import Settings
-from farthing.core.worker_health import standing, unfit_because
+from farthing.core.worker_health import exclusion_message, worker_health
 from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Unfit, Unreachable
 from farthing.history import StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Pricing, Usage
 from farthing.running.signals import INTERRUPTED, ExitCheck
 
-__all__ = ["HERE", "POLL", "Place", "name_of", "until_stopped"]
+__all__ = [
+    "HERE",
+    "POLL",
+    "OnChange",
+    "Place",
+    "Report",
+    "run_trials",
+    "run_worker",
+    "running_trials",
+    "worker_name",
+]
 
-KEPT_REPORTS = 1000  # lines of a trial
-TICK = (0.05, 1.0)  # seconds between renewals: a hundredth of the time allowed, within these
-POLL = 0.1  # seconds between looks whether other workers have finished
+MAX_REPORTS = 1000  # progress messages kept of a trial
+TICK = (0.05, 1.0)  # seconds between lease renewals: 1 % of the time budget, within these bounds
+POLL = 0.1  # seconds between checks whether other workers have finished
 
-Notice = Callable[[], None]
-SUSPECT = StopReason("worker_suspect", "its first trials all failed; others may do better")
+OnChange = Callable[[], None]  # called whenever the study may have changed
+Report = StopReason | BaseException  # how a worker ended
+SUSPECT = StopReason(
+    "worker_suspect", "the first trials of this worker all failed; other workers continue"
+)
 
 
 class Place(NamedTuple):
     """Where a worker evaluates.
 
     Attributes:
-        slot: what its trials are told of the place, such as the number of a GPU.
-        logs: the folder that keeps what they print; None: it is not kept.
+        slot: passed to its trials as FARTHING_SLOT, for example the number of a GPU.
+        logs: the folder for the log files of its trials; None for no log files.
     """
 
     slot: str | None = None
@@ -47,62 +60,85 @@ class Place(NamedTuple):
 HERE = Place()
 
 
-def name_of(process: int | None = None) -> str:
-    """What a worker is called: its machine, and its process."""
-    return f"{socket.gethostname()}:{os.getpid() if process is None else process}"
+def worker_name(pid: int | None = None) -> str:
+    """The name of a worker, "host:pid"; None for this process."""
+    return f"{socket.gethostname()}:{os.getpid() if pid is None else pid}"
 
 
-def until_stopped(
+def running_trials(optimizer: Optimizer, *pids: int | None) -> list[int]:
+    """The numbers of the trials that these worker processes are running."""
+    names = {worker_name(pid) for pid in pids}
+    return [t.number for t in optimizer.history.running if t.run.worker in names]
+
+
+def run_worker(
     optimizer: Optimizer,
     settings: Settings,
     engine: Engine,
-    on_change: Notice,
-    exit_requested: ExitCheck = lambda: None,
+    on_change: OnChange,
+    exit_check: ExitCheck,
+    place: Place,
+) -> StopReason:
+    """Run trials until the study stops, and charge the wall-clock time that passes meanwhile."""
+    with optimizer.on_the_clock():
+        reason = run_trials(optimizer, settings, engine, on_change, exit_check, place)
+        optimizer.commit(TimePassed())  # the last suggestion is charged though it led to no trial
+        return reason
+
+
+def run_trials(
+    optimizer: Optimizer,
+    settings: Settings,
+    engine: Engine,
+    on_change: OnChange,
+    exit_check: ExitCheck = lambda: None,
     place: Place = HERE,
 ) -> StopReason:
-    """Ask, evaluate, tell; why it ended.
+    """Ask, evaluate and tell until the study stops or an exit is requested; return why.
 
     Raises:
-        Unfit: its first trials all failed, while others succeeded; they are offered again.
+        Unfit: the first trials of this worker all failed while other workers succeeded. Its trials
+            are offered to the other workers.
     """
-    name = name_of()
+    name = worker_name()
     lease = settings.lease if engine.kills else None
-    idle: float | None = None  # since when there is nothing to do
-    while (leave := exit_requested()) is None:
-        fitness = standing(optimizer.seen, name)
-        if fitness == "unfit":
-            because = unfit_because(optimizer.seen, name)
+    idle_since: float | None = None
+    while (request := exit_check()) is None:
+        health = worker_health(optimizer.seen, name)
+        if health == "unfit":
+            message = exclusion_message(optimizer.seen, name)
             optimizer.commit(WorkerExcluded(name))
-            raise Unfit(because)
+            raise Unfit(message)
         try:
-            if fitness == "suspect":
+            if health == "suspect":
                 raise Stopped(SUSPECT)
             trial = optimizer.ask(worker=name, lease=lease)
         except Stopped as stopped:
-            idle = time.monotonic() if idle is None else idle
+            idle_since = time.monotonic() if idle_since is None else idle_since
             if not optimizer.is_worked_on():
                 reason: StopReason = stopped.reason
                 return reason
-            # What another is running may leave something to do.
-            time.sleep(_pause(settings, time.monotonic() - idle))
+            # Another worker's trial may end below its reservation, and so make a trial affordable.
+            time.sleep(_pause(settings, time.monotonic() - idle_since))
             continue
-        idle = None
-        if (leave := exit_requested()) is not None:  # while it was thought of
-            optimizer.commit(Returned(trial.number, leave.because.sentence))
+        idle_since = None
+        if (request := exit_check()) is not None:  # it came during the suggestion
+            optimizer.commit(Returned(trial.number, request.reason.sentence))
             break
         on_change()
         try:
-            _evaluate(optimizer, settings, engine, trial, on_change, exit_requested, place)
+            _evaluate(optimizer, settings, engine, trial, on_change, exit_check, place)
         except Interrupted as interrupted:
             _conclude(optimizer, settings, trial, interrupted.finished, place)
             return INTERRUPTED
         on_change()
-    return leave.because
+    return request.reason
 
 
 def _pause(settings: Settings, idle: float) -> float:
-    """Seconds until a worker that has been idle for so long asks again: a tenth of that, and no
-    more than a tick, because what passes meanwhile is charged then.
+    """Seconds until an idle worker asks again: a tenth of its idle time, at most one tick.
+
+    The limit exists because the time until then is charged when the worker asks.
     """
     return max(min(idle / 10, _tick(settings)), POLL)
 
@@ -112,22 +148,23 @@ def _evaluate(
     settings: Settings,
     engine: Engine,
     trial: Trial,
-    on_change: Notice,
-    exit_requested: ExitCheck,
+    on_change: OnChange,
+    exit_check: ExitCheck,
     place: Place,
 ) -> None:
     pricing = _pricing(settings)
     tick = min(_tick(settings), settings.lease / 3)
     reports = list[dict[str, Any]]()
-    heard = time.monotonic()  # when the memory last answered
-    # The guard's own, for this process may be stopped; a tick later, for it may be slow.
-    until = heard + _left(optimizer, trial) + tick
+    answered_at = time.monotonic()  # the last answer of the store
+    # The supervisor process enforces this deadline if this process is stopped. It is one tick late,
+    # so that this process, if it runs, ends the trial first.
+    deadline = answered_at + _left(optimizer, trial) + tick
 
     def may_go_on(usage: Usage) -> str | None:
-        nonlocal heard, until
-        leave = exit_requested()
-        if leave is not None and leave.now:
-            return leave.because.sentence
+        nonlocal answered_at, deadline
+        request = exit_check()
+        if request is not None and request.kill:
+            return request.reason.sentence
         cost = pricing.cost(usage, {}, settings.resources)
         share = tick / max(usage.wall_s, tick)
         ahead = {resource: amount * (1 + share) for resource, amount in cost.items()}
@@ -142,35 +179,42 @@ def _evaluate(
             )
             left = _left(optimizer, trial)
         except StorageError as error:
-            if time.monotonic() - heard <= settings.lease:
+            if time.monotonic() - answered_at <= settings.lease:
                 return None
             if not isinstance(error, Unreachable):
                 raise
-            # By now others may have given it up. What it has ended with by itself is told all the
-            # same, or kept here.
+            # The lease has expired, so other workers may treat the trial as lost. If the trial has
+            # ended by itself, its result is still reported, or stored on this machine.
             return f"the database did not answer for {settings.lease:g} s"
-        heard = time.monotonic()
-        until = heard + left + tick
+        answered_at = time.monotonic()
+        deadline = answered_at + left + tick
         on_change()
         return reason
 
     def on_report(message: Mapping[str, Any], usage: Usage) -> None:
         reports.append({**message, "cost": pricing.cost(usage, {}, settings.resources)})
-        if len(reports) > KEPT_REPORTS:  # half of them still show the whole way
+        if len(reports) > MAX_REPORTS:  # every second one still shows the whole curve
             del reports[1:-1:2]
 
-    whose = trial.params, trial.number, trial.run.seed
-    job = Job(*whose, place.slot, settings.env, settings.cwd, _log(place, trial))
+    job = Job(
+        trial.params,
+        trial.number,
+        trial.run.seed,
+        slot=place.slot,
+        env=settings.env,
+        cwd=settings.cwd,
+        log=_log(place, trial),
+    )
     try:
-        finished = engine.run(job, Allowance(tick, may_go_on, on_report, lambda: until))
-    except InvalidInput as error:  # no other trial could be run either
+        finished = engine.run(job, Allowance(tick, may_go_on, on_report, lambda: deadline))
+    except InvalidInput as error:  # no other trial could run either
         optimizer.commit(Returned(trial.number, str(error)))
         raise
     _conclude(optimizer, settings, trial, finished, place, reports)
 
 
 def _left(optimizer: Optimizer, trial: Trial) -> float:
-    """Seconds of wall time that the budget has at most for a trial."""
+    """Seconds of wall-clock time that the budget allows the trial at most."""
     ledger = optimizer.seen.ledger
     if "s" not in ledger:
         return math.inf
@@ -185,18 +229,18 @@ def _conclude(
     place: Place,
     reports: Iterable[Mapping[str, Any]] = (),
 ) -> None:
-    """Tell what became of a trial, what it used, and what it said."""
+    """Tell the state of a trial, its cost and what it reported."""
     usage = finished.usage
-    used = {"run_s": usage.wall_s, "cpu_s": usage.cpu_s, "peak_mb": usage.peak_mb}
-    said = {"reports": tuple(reports), "metrics": dict(finished.metrics)}
+    measured = {"run_s": usage.wall_s, "cpu_s": usage.cpu_s, "peak_mb": usage.peak_mb}
+    reported = {"reports": tuple(reports), "metrics": dict(finished.metrics)}
     cost = _pricing(settings).cost(usage, finished.cost, settings.resources)
-    if finished.state == "done" and (wrong := in_strange_units(settings, finished.cost, cost)):
+    if finished.state == "done" and (wrong := unknown_units(settings, finished.cost, cost)):
         finished = replace(finished, state="failed", value=None, error=wrong)
     optimizer.commit(
         Told(
             *(trial, finished.state, finished.value, cost, finished.error),
-            certain=False,
-            run={**used, **said, **_where(place, trial), "tail": finished.tail or None},
+            by_user=False,
+            run={**measured, **reported, **_where(place, trial), "tail": finished.tail or None},
         )
     )
 
@@ -218,7 +262,7 @@ def _pricing(settings: Settings) -> Pricing:
 
 def _tick(settings: Settings) -> float:
     limits = {} if settings.budget is None else settings.budget.limits
-    # What a second takes of each: money is time where it has a rate.
+    # What one second costs in each resource. With a rate, money runs like time.
     paces = {"s": 1.0, "worker_s": 1.0} | ({} if settings.rate is None else rate_of(settings.rate))
     allowed = (limits.get(resource, math.inf) / pace for resource, pace in paces.items())
     least, most = TICK

@@ -1,4 +1,4 @@
-"""One coordinate of the cube: the map between a parameter's values and [0, 1], and conditions."""
+"""Coordinates of the cube: the map between the values of a parameter and [0, 1]; conditions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 
-MOST_LEVELS = 1000  # an Int with more values is snapped by arithmetic: its levels are never listed
+MOST_LEVELS = 1000  # the levels of an Int with more values are not listed
 
 
 class Line:
@@ -63,10 +63,10 @@ class Line:
         return self._place(number)
 
     def decode(self, x: float) -> float:
-        """Return the shortest decimal number of x's cell.
+        """Return the shortest decimal number in the cell of x.
 
-        With q = 10^-digits the largest power of ten in the cell's width, at most one multiple of
-        10 q lies in the cell, and every shorter number of the cell is that one.
+        Let q = 10^-digits be the largest power of ten in the width of the cell. At most one
+        multiple of 10 q lies in the cell, and it is the only shorter number there.
         """
         low, high = self.parameter.low, self.parameter.high
         if x in (0.0, 1.0):
@@ -102,7 +102,7 @@ class Levels:
         values: Sequence[Any],
         scale: Scale | None,
         levels: Array,
-        edges: Array | None = None,  # (k - 1,) where `spread` passes from a level to the next
+        edges: Array | None = None,  # (k - 1,) between the levels, for `spread`
     ) -> None:
         self.parameter = parameter
         self.values = values
@@ -167,7 +167,7 @@ class Integers:
         value = self.scale.value(x)
         if not self.scale.log:
             return self._within(np.rint(value))
-        below = np.floor(value)  # halfway in logs is the geometric mean
+        below = np.floor(value)  # the middle in logs is the geometric mean
         return self._within(below + (value > np.sqrt(below * (below + 1.0))))
 
     def _within(self, whole: Array) -> Array:
@@ -210,7 +210,7 @@ Axis: TypeAlias = Line | Levels | Integers
 
 
 def encode_value(name: str, axis: Axis, value: Any) -> float:
-    """The place of a value, or an error that names its parameter."""
+    """The coordinate of a value, or an error that names the parameter."""
     try:
         return axis.encode(value)
     except InvalidInput as error:
@@ -218,7 +218,7 @@ def encode_value(name: str, axis: Axis, value: Any) -> float:
 
 
 def nearby(axis: Axis, value: Any) -> float:
-    """Where a value the parameter may not take would sit; the middle if nowhere."""
+    """The coordinate nearest to a value that need not be valid; the middle if there is none."""
     try:
         return axis.encode(value)
     except InvalidInput:
@@ -229,10 +229,10 @@ def nearby(axis: Axis, value: Any) -> float:
 
 @dataclass(frozen=True)
 class Condition:
-    """A parameter is active where each of its parents sits at one of the named options."""
+    """A parameter is active if each of its parents has one of the given values."""
 
     when: Mapping[str, Any]
-    parents: tuple[tuple[int, tuple[float, ...]], ...]  # coordinate, its levels that will do
+    parents: tuple[tuple[int, tuple[float, ...]], ...]  # a coordinate, and its levels that activate
 
     def holds(self, x: Sequence[float]) -> bool:
         return all(x[j] in levels for j, levels in self.parents)
@@ -247,13 +247,13 @@ class Condition:
 def condition_of(
     name: str, parameters: Mapping[str, Parameter], axes: Sequence[Axis]
 ) -> Condition | None:
-    """When a parameter is there; None: always."""
+    """When a parameter is active; None if always."""
     when = parameters[name].when
     if when is None:
         return None
     names = list(parameters)
     parents = []
-    for parent, wanted in when.items():
+    for parent, values in when.items():
         if parent not in parameters:
             problem = f"names {parent!r}, but the parameters are {names}"
         elif parent == name:
@@ -261,23 +261,23 @@ def condition_of(
         elif isinstance(parameters[parent], Float):
             problem = f"names the Float {parent!r}; name an Int, an Ordinal or a Categorical"
         elif parameters[parent].when is not None:
-            problem = f"names {parent!r}, which is conditional itself; there is only one level"
+            problem = f"names {parent!r}, which is conditional itself; conditions cannot be nested"
         else:
             j = names.index(parent)
-            parents.append((j, _wanted_levels(name, parent, axes[j], wanted)))
+            parents.append((j, _levels_of(name, parent, axes[j], values)))
             continue
         raise InvalidInput(f"Parameter {name!r}: its `when` {problem}.")
     return Condition(when, tuple(parents))
 
 
-def _wanted_levels(name: str, parent: str, axis: Axis, wanted: Any) -> tuple[float, ...]:
+def _levels_of(name: str, parent: str, axis: Axis, values: Any) -> tuple[float, ...]:
     try:
-        return (axis.encode(wanted),)
+        return (axis.encode(values),)
     except InvalidInput as error:
         problem = error
-    if isinstance(wanted, list | tuple | range | AbstractSet) and wanted:
+    if isinstance(values, list | tuple | range | AbstractSet) and values:
         try:
-            return tuple(axis.encode(option) for option in wanted)
+            return tuple(axis.encode(value) for value in values)
         except InvalidInput as error:
             problem = error
-    raise InvalidInput(f"Parameter {name!r}: its `when` on {parent!r} cannot hold: {problem}")
+    raise InvalidInput(f"Parameter {name!r}: its `when` on {parent!r} is never true: {problem}")

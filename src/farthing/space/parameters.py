@@ -1,4 +1,4 @@
-"""The four kinds of parameter, and what a value of each must be."""
+"""The four kinds of parameters, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Categorical", "Float", "Int", "Kind", "Ordinal", "Parameter"]
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 LARGEST = float(np.finfo(np.float64).max)
-Slope: TypeAlias = Literal["increases", "decreases"]  # what the cost does where the value grows
+Slope: TypeAlias = Literal["increases", "decreases"]  # what a larger value does to the cost
 
-INACTIVE = 0.5  # the coordinate of a parameter that is not there
-MOST_INTEGERS = 2**40  # beyond, neighbouring integers on a log scale share a coordinate
-LARGEST_INTEGER = 2**50  # beyond, v - 1/2 is no longer a float
-TICK = 16 * np.finfo(np.float64).eps  # twice the rounding error of a trip to the cube and back
-FEWEST_TICKS = 1000  # a Float must have at least so many distinguishable values
-SMALLEST_NUMBER = 1e-290  # below, the cells of a Float scale fall into the subnormal numbers
+INACTIVE = 0.5  # the coordinate of an inactive parameter
+MOST_INTEGERS = 2**40  # with more, neighbouring integers on a log scale share a coordinate
+LARGEST_INTEGER = 2**50  # for larger ones v - 1/2 is not a float
+TICK = 16 * np.finfo(np.float64).eps  # twice the rounding error of encoding and decoding
+FEWEST_TICKS = 1000  # distinguishable values that a Float must have
+SMALLEST_NUMBER = 1e-290  # below it the cells of a Float are subnormal numbers
 
 
 def _describe(parameter: Any) -> str:
-    """Spell the call that makes this parameter, without its defaults; long lists are cut short."""
+    """The call that makes this parameter, without defaults and with long lists cut short."""
     shown = []
     for entry in fields(parameter):
         value = getattr(parameter, entry.name)
@@ -45,7 +45,7 @@ def _describe(parameter: Any) -> str:
 
 
 class Kind:
-    """What the four have in common: to mypy, a dict that holds several of them is one of these."""
+    """The base class of the four kinds, so that mypy accepts a dict with several of them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,16 +62,16 @@ class Float(Kind):
     __repr__ = _describe
 
     def __post_init__(self) -> None:
-        _settle_range(self, to_number)
+        _normalise_range(self, to_number)
         if min(self.low if self.log else 1.0, self.high - self.low) < SMALLEST_NUMBER:
             raise InvalidInput(
-                f"{self}: numbers below {SMALLEST_NUMBER} cannot be told apart here. "
+                f"{self}: numbers below {SMALLEST_NUMBER} are too small for floating point. "
                 "Use another unit."
             )
         if tick_count(self) < FEWEST_TICKS:
             raise InvalidInput(
-                f"{self}: the bounds are too close for floating point to tell values between them "
-                "apart. Subtract the offset, or widen the range."
+                f"{self}: the bounds are too close to distinguish values between them in floating "
+                "point. Subtract the offset, or widen the range."
             )
 
 
@@ -89,17 +89,17 @@ class Int(Kind):
     __repr__ = _describe
 
     def __post_init__(self) -> None:
-        _settle_range(self, to_whole)
+        _normalise_range(self, to_whole)
         count = self.high if self.log else self.high - self.low + 1
         if max(-self.low, self.high) > LARGEST_INTEGER or count > MOST_INTEGERS:
             raise InvalidInput(
-                f"{self}: too many integers to tell apart. Use a Float and round it."
+                f"{self}: too many integers to distinguish. Use a Float and round it."
             )
 
 
 @dataclass(frozen=True, repr=False)
 class Ordinal(Kind):
-    """Values in order: numbers sit by their value (its log if `log`), others evenly by rank."""
+    """Ordered values. Numbers are spaced by their value (its log if `log`), others by rank."""
 
     values: Sequence[Any]
     _: KW_ONLY
@@ -110,8 +110,8 @@ class Ordinal(Kind):
     __repr__ = _describe
 
     def __post_init__(self) -> None:
-        values = _settle_list(self, "values")
-        _settle_log_and_when(self)
+        values = _normalise_list(self, "values")
+        _normalise_log_and_when(self)
         if not self.numeric:
             if self.log:
                 raise InvalidInput(f"{self}: a log scale needs numbers. Leave log out.")
@@ -127,7 +127,7 @@ class Ordinal(Kind):
         _check_width(self, scale.width)
         if not (np.diff(scale.place(numbers)) > 0).all():
             raise InvalidInput(
-                f"{self}: some values are too close to tell apart on this scale. Merge them."
+                f"{self}: some values are too close to distinguish on this scale. Merge them."
             )
 
     @property
@@ -147,15 +147,15 @@ class Categorical(Kind):
     __repr__ = _describe
 
     def __post_init__(self) -> None:
-        _settle_list(self, "options")
-        _settle_when(self)
+        _normalise_list(self, "options")
+        _normalise_when(self)
 
 
 Parameter: TypeAlias = Float | Int | Ordinal | Categorical
 
 
 def plain(value: Any) -> Any:
-    """Turn a numpy scalar into the Python value it holds."""
+    """Convert a numpy scalar to the equivalent Python value."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -174,7 +174,7 @@ def to_numbers(values: Sequence[Any]) -> Array:
     except OverflowError:
         numbers = np.array([to_number(value) for value in values])
     if not np.isfinite(numbers).all():
-        raise InvalidInput("all numbers must be finite. Remove the others.")
+        raise InvalidInput("all numbers must be finite. Remove infinite and NaN values.")
     return numbers
 
 
@@ -201,7 +201,7 @@ def to_whole(value: Any) -> int:
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a table's cell is empty: None, NaN, or the markers data frames use for them."""
+    """Whether a cell of a table is empty: None, NaN, or a missing value of a data frame."""
     return (
         value is None
         or (isinstance(value, float) and math.isnan(value))
@@ -224,38 +224,38 @@ def _checked(check: Callable[[Any], Any], parameter: Any, value: Any) -> Any:
         raise InvalidInput(f"{parameter}: {error}") from None
 
 
-def _settle(parameter: Any, name: str, value: Any) -> None:
+def _set(parameter: Any, name: str, value: Any) -> None:
     object.__setattr__(parameter, name, value)
 
 
-def _settle_when(parameter: Any) -> None:
+def _normalise_when(parameter: Any) -> None:
     when = parameter.when
     if when is None:
         return
     if not isinstance(when, Mapping) or not when:
         raise InvalidInput(
-            f"{parameter}: `when` must map a parameter's name to its option or options, "
+            f"{parameter}: `when` must map the name of a parameter to one or more of its values, "
             'such as {"solver": "sgd"}.'
         )
-    _settle(parameter, "when", dict(when))
+    _set(parameter, "when", dict(when))
 
 
-def _settle_log_and_when(parameter: Any) -> None:
+def _normalise_log_and_when(parameter: Any) -> None:
     if not isinstance(parameter.log, bool | np.bool_):
         raise InvalidInput(f"{parameter}: log must be True or False.")
-    _settle(parameter, "log", bool(parameter.log))
+    _set(parameter, "log", bool(parameter.log))
     if parameter.cost not in (None, "increases", "decreases"):
         raise InvalidInput(
-            f"{parameter}: cost says what a growing value does to it, 'increases' or 'decreases'. "
-            "Leave it out where you do not know."
+            f"{parameter}: cost must be 'increases' or 'decreases', which is what a larger value "
+            "does to the cost. Leave it out if you do not know."
         )
-    _settle_when(parameter)
+    _normalise_when(parameter)
 
 
-def _settle_range(parameter: Any, check: Callable[[Any], Any]) -> None:
+def _normalise_range(parameter: Any, check: Callable[[Any], Any]) -> None:
     low = _checked(check, parameter, parameter.low)
     high = _checked(check, parameter, parameter.high)
-    _settle_log_and_when(parameter)
+    _normalise_log_and_when(parameter)
     if low >= high:
         raise InvalidInput(f"{parameter}: low must be less than high. Swap or widen the bounds.")
     if parameter.log and low <= 0:
@@ -265,26 +265,28 @@ def _settle_range(parameter: Any, check: Callable[[Any], Any]) -> None:
             f"Use a small positive bound such as {smallest}."
         )
     _check_width(parameter, high - low)
-    _settle(parameter, "low", low)
-    _settle(parameter, "high", high)
+    _set(parameter, "low", low)
+    _set(parameter, "high", high)
 
 
 def _check_width(parameter: Any, width: float) -> None:
-    if not abs(width) <= LARGEST:  # which may be a whole number that no float can hold
+    if not abs(width) <= LARGEST:  # an integer may be too large for a float
         raise InvalidInput(f"{parameter}: the range is wider than a float can hold. Narrow it.")
 
 
-def _settle_list(parameter: Any, name: str) -> tuple[Any, ...]:
+def _normalise_list(parameter: Any, name: str) -> tuple[Any, ...]:
     given = getattr(parameter, name)
     if isinstance(given, str | bytes | Mapping | AbstractSet) or not isinstance(given, Iterable):
         raise InvalidInput(f"{parameter}: {name} must be a list, in a fixed order.")
     values = tuple(plain(value) for value in given)
-    _settle(parameter, name, values)
+    _set(parameter, name, values)
     if not values:
         raise InvalidInput(f"{parameter}: {name} must not be empty. Give at least one.")
     for value in values:
         if not is_hashable(value) or value != value:
-            raise InvalidInput(f"{parameter}: {value!r} cannot be compared. Use a name for it.")
+            raise InvalidInput(
+                f"{parameter}: {value!r} cannot be compared. Use a name for it, such as a string."
+            )
     if len(set(values)) < len(values):
         raise InvalidInput(f"{parameter}: {name} must all be different. Remove the duplicates.")
     return values
@@ -306,21 +308,21 @@ class Scale:
         return cls(low, high, log, origin, end - origin)
 
     def place(self, value: Any) -> Any:
-        """Coordinate of a value or an array of values."""
+        """The coordinate of a value or of an array of values."""
         if self.width == 0.0:
             return value * 0.0 + INACTIVE
         return ((np.log(value) if self.log else value) - self.origin) / self.width
 
     def value(self, x: Any) -> Any:
-        """Value at a coordinate or an array of coordinates, never outside the bounds."""
+        """The value at a coordinate or at an array of coordinates, clipped to the bounds."""
         t = self.origin + x * self.width
         return np.minimum(np.maximum(np.exp(t) if self.log else t, self.low), self.high)
 
 
 def tick_count(parameter: Float) -> float:
-    """The number of cells of a Float, a power of two; infinite where the map is exact.
+    """The number of cells of a Float, a power of two; infinite if the map is exact.
 
-    A trip to the cube and back errs by less than 8 eps max(1, largest t / width), half a tick.
+    Encoding and decoding err by less than 8 eps max(1, largest t / width), which is half a tick.
     """
     low, high, log = parameter.low, parameter.high, parameter.log
     if low == 0.0 and math.frexp(high)[0] == 0.5:

@@ -9,12 +9,12 @@
     Int           (t(v) - t(low - 1/2)) / (t(high + 1/2) - t(low - 1/2)): its bin is v +- 1/2
     Ordinal       (t(v) - t(first)) / (t(last) - t(first)); not numeric: rank / (k - 1)
     Categorical   (i + 1/2) / k for option i of k; compared by mismatch, never by distance
-    inactive      1/2: a parameter whose `when` does not hold, or that a row does not have
+    inactive      1/2: a parameter whose `when` is not true, or that a row does not have
 
-A discrete value survives the way to the cube and back exactly. The cube has fewer floats than most
-Float ranges, so a Float coordinate is rounded to a tick of about 16 machine epsilons, coarse enough
-to survive arithmetic, and `decode` returns the shortest decimal number of its cell: 0.1 comes back
-as 0.1, and `encode(decode(x)) == snap(x)` bit for bit.
+`encode` and `decode` preserve a discrete value exactly. The cube has fewer floats than most Float
+ranges. So a Float coordinate is rounded to a tick of about 16 machine epsilons, which is larger
+than rounding errors. `decode` returns the shortest decimal number in the cell, so 0.1 stays 0.1,
+and `encode(decode(x)) == snap(x)` bit for bit.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Space:
         names: Their names.
         d: Their number.
         categorical: (d,) which coordinates are compared by mismatch.
-        options: (d,) how many options a categorical coordinate has, 0 for the others.
+        options: (d,) the number of options of a categorical coordinate, 0 for the others.
         levels: For each coordinate the sorted cube coordinates of its values; None for a Float,
-            and for an Int with more than 1000 values, which `snap` rounds by arithmetic.
-        rows: (N, d) points of a table space's rows, in the order given; None otherwise.
+            and for an Int with more than 1000 values.
+        rows: (N, d) the points of the rows of a table, in the given order; None without a table.
     """
 
     parameters: Mapping[str, Parameter]
@@ -118,13 +118,12 @@ class Space:
         rows: Any,  # a list of dicts, or a data frame
         parameters: Mapping[str, Kind] | None = None,
     ) -> Space:
-        """Make the space of a finite table of candidates.
+        """Make the space of a finite table of candidates, without duplicates.
 
-        Each row is there once. A key that is missing, None or NaN in a row is a parameter that row
-        does not have. Columns
-        not in `parameters` are inferred: numbers are an Ordinal of their distinct values, on a log
-        scale if that spaces them more evenly (a Float if some are within an ulp of each other);
-        anything else is a Categorical.
+        If a key is missing, None or NaN, the row does not have that parameter. Columns that are not
+        in `parameters` are inferred. Numbers become an Ordinal of their distinct values, on a log
+        scale if that spaces them more evenly, or a Float if some are within an ulp of each other.
+        Anything else becomes a Categorical.
         """
         given = _checked(parameters) if parameters else {}
         records = records_of(rows)
@@ -136,21 +135,23 @@ class Space:
         for name in given:
             if getattr(given[name], "when", None) is not None:
                 raise InvalidInput(
-                    f"Parameter {name!r}: a table's rows say themselves what they have. "
-                    "Leave `when` out."
+                    f"Parameter {name!r}: `when` is not allowed in a table, because each row "
+                    "defines which parameters it has. Leave `when` out."
                 )
         none_names = with_none(given)
         keys = [key_of(record, names, none_names) for record in records]
-        places: dict[Any, int] = {}
+        row_of_key: dict[Any, int] = {}
         for i, key in enumerate(keys):
             if all(value is ABSENT for value in key):
                 raise InvalidInput(f"Row {i} has no values. Leave it out.")
             if not is_hashable(key):
-                raise InvalidInput(f"Row {i} holds a list or a dict. Use a name for it.")
-            if (first := places.setdefault(key, i)) != i:
                 raise InvalidInput(
-                    f"Row {i} is the same as row {first}. Leave one of them out; of a data frame, "
-                    "with drop_duplicates()."
+                    f"Row {i} holds a list or a dict. Use a name for it, such as a string."
+                )
+            if (first := row_of_key.setdefault(key, i)) != i:
+                raise InvalidInput(
+                    f"Row {i} is the same as row {first}. Leave one of them out. For a data frame "
+                    "use drop_duplicates()."
                 )
         found = dict(given)
         for j, name in enumerate(names):
@@ -186,7 +187,7 @@ class Space:
             if condition is not None and not condition.holds(x):
                 if name in params:
                     raise InvalidInput(
-                        f"Parameter {name!r} is only there when {condition.when}. Leave it out."
+                        f"Parameter {name!r} is only active when {condition.when}. Leave it out."
                     )
             elif name not in params:
                 raise InvalidInput(f"Parameter {name!r} is missing. Give it a value.")
@@ -195,7 +196,7 @@ class Space:
         return np.array(x)
 
     def completed(self, params: Mapping[str, Any], x: Array) -> Array:
-        """The valid point (d,) with these values, and what is not among them as at x (d,)."""
+        """The valid point (d,) with these values, and the coordinates of x (d,) for the others."""
         point = np.array(x, dtype=np.float64)
         for name, value in params.items():
             if name not in self.parameters:
@@ -210,7 +211,7 @@ class Space:
         """Return the params at the valid point nearest to x (d,); inactive ones are absent."""
         point = np.asarray(x, dtype=np.float64)
         if point.shape != (self.d,) or not np.isfinite(point).all():
-            raise InvalidInput(f"{x!r} is not a point of the cube: give {self.d} finite numbers.")
+            raise InvalidInput(f"{x!r} is not a point of the cube. Give {self.d} finite numbers.")
         if self._table is not None:
             return self._table.params(self._table.nearest(_clipped(point[None]))[0], self.names)
         snapped = self.snap(point[None])[0].tolist()
@@ -221,20 +222,20 @@ class Space:
         }
 
     def snap(self, X: Array) -> Array:
-        """Return the nearest valid points (m, d): on levels, inactive at 1/2, or rows."""
+        """Return the nearest valid points (m, d), or the nearest rows of a table."""
         X = _clipped(X)
         if self._table is not None:
             return self._table.points[self._table.nearest(X)]
         self._round(X)
         for j, axis in self._discrete:
             X[:, j] = axis.snap(X[:, j])
-        return self._rest(X)
+        return self._with_inactive(X)
 
     def spread(self, U: Array) -> Array:
         """Map uniform numbers to valid points (m, d), evenly over the values of each parameter.
 
-        Level floor(u k) of k: each is equally likely, except that those of an Int on a log scale
-        are as likely as their share of it. In a table: the row nearest to that point.
+        All levels of a parameter are equally likely. Only those of an Int on a log scale are as
+        likely as their share of the scale. In a table, return the rows nearest to these points.
         """
         X = _clipped(U)
         self._round(X)
@@ -242,7 +243,7 @@ class Space:
             X[:, j] = axis.spread(X[:, j])
         if self._table is not None:
             return self._table.points[self._table.nearest(X)]
-        return self._rest(X)
+        return self._with_inactive(X)
 
     def sample(self, size: int, rng: np.random.Generator) -> Array:
         """Draw points (size, d) uniformly: `spread` of uniform numbers, or rows of the table."""
@@ -251,8 +252,9 @@ class Space:
         return self.spread(rng.random((size, self.d)))
 
     def points(self, at_most: int) -> Array | None:
-        """Return all points (N, d); None where they cannot be listed, or are more than `at_most`
-        and not the rows of a table.
+        """Return all points (N, d); None if there are infinitely many or more than `at_most`.
+
+        The rows of a table are always returned.
         """
         if self.rows is not None:
             return self.rows
@@ -260,31 +262,31 @@ class Space:
         if len(listed) < self.d or math.prod(map(len, listed)) > at_most:
             return None
         grid = np.stack(np.meshgrid(*listed, indexing="ij"), axis=-1).reshape(-1, self.d)
-        return np.unique(self._rest(grid), axis=0)
+        return np.unique(self._with_inactive(grid), axis=0)
 
     def active(self, X: Array) -> Mask:
-        """Say which coordinates (m, d) are active at snapped points."""
+        """Return which coordinates (m, d) are active at snapped points."""
         if self._table is not None:
             return self._table.present[self._table.nearest(X)]
-        there = np.ones(X.shape, dtype=np.bool_)
+        active = np.ones(X.shape, dtype=np.bool_)
         for j, condition in self._conditions.items():
-            there[:, j] = condition.holds_at(X)
-        return there
+            active[:, j] = condition.holds_at(X)
+        return active
 
     def natural(self, X: Array) -> Array:
-        """Return the numbers (m, d) at snapped points; NaN where inactive or not a number."""
+        """Return the numbers (m, d) at snapped points; NaN if inactive or not a number."""
         columns = [axis.natural(X[:, j]) for j, axis in enumerate(self._axes)]
         return np.where(self.active(X), np.stack(columns, axis=1), np.nan)
 
     def between(self, X: Array) -> tuple[Array, Array]:
-        """Return `natural` without its steps at any points, and its slopes; NaN where it is."""
+        """Return a continuous version of `natural` at any points, and its slopes; NaN likewise."""
         numbers, slopes = np.full(X.shape, np.nan), np.full(X.shape, np.nan)
         for j, axis in enumerate(self._axes):
             if axis.scale is not None:
                 numbers[:, j] = axis.scale.value(X[:, j])
                 slopes[:, j] = axis.scale.width * (numbers[:, j] if axis.scale.log else 1.0)
-        there = self.active(self.snap(X) if self._conditions else X)
-        return np.where(there, numbers, np.nan), np.where(there, slopes, np.nan)
+        active = self.active(self.snap(X) if self._conditions else X)
+        return np.where(active, numbers, np.nan), np.where(active, slopes, np.nan)
 
     def _row(self, params: Mapping[str, Any], table: Table) -> int:
         key = key_of(params, self.names, with_none(self.parameters))
@@ -307,20 +309,20 @@ class Space:
         if self._ticks.size:
             X[:, self._ticked] = np.rint(X[:, self._ticked] * self._ticks) / self._ticks
 
-    def _rest(self, X: Array) -> Array:
+    def _with_inactive(self, X: Array) -> Array:
         if self._conditions:
             X[~self.active(X)] = INACTIVE
         return X
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("A Space does not change. Make another one.")
+        raise AttributeError("A Space is immutable. Make another one.")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Space):
             return NotImplemented
-        mine, yours = self._table, other._table
+        own, others = self._table, other._table
         return list(self.parameters.items()) == list(other.parameters.items()) and (
-            (mine.keys if mine else None) == (yours.keys if yours else None)
+            (own.keys if own else None) == (others.keys if others else None)
         )
 
     def __hash__(self) -> int:
@@ -344,7 +346,7 @@ def _checked(parameters: Any) -> dict[str, Parameter]:
         raise InvalidInput('A space needs at least one parameter, such as {"lr": Float(0, 1)}.')
     for name, parameter in parameters.items():
         if not isinstance(name, str) or not name:
-            raise InvalidInput(f"{name!r} cannot name a parameter. Use a string that is not empty.")
+            raise InvalidInput(f"{name!r} cannot name a parameter. Use a non-empty string.")
         if not isinstance(parameter, Parameter):
             raise InvalidInput(
                 f"Parameter {name!r}: {parameter!r} is not a parameter. "

@@ -1,4 +1,4 @@
-"""A finite table of candidates: its rows, their points, and the parameters inferred from them."""
+"""A finite table of candidates: its rows, their points, and the inferred parameters."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ __all__ = ["ABSENT", "Table", "infer", "key_of", "records_of", "with_none"]
 Array: TypeAlias = NDArray[np.float64]
 Params: TypeAlias = dict[str, Any]
 
-CHUNK = 2**21  # distances held at once when looking for the nearest row: 16 MB
+CHUNK = 2**21  # distances computed at once to find the nearest row: 16 MB
 
-ABSENT = object()
+ABSENT = object()  # the value of a parameter that a row does not have
 
 
 class Table:
-    """The rows of a table space: their values, their points, and what each of them has."""
+    """The rows of a table: their values, their points, and which parameters each of them has."""
 
     def __init__(
         self,
-        keys: list[tuple[Any, ...]],  # a row's values in the order of the names, or ABSENT
+        keys: list[tuple[Any, ...]],  # the values of each row in the order of the names, or ABSENT
         parameters: Mapping[str, Parameter],
         axes: Sequence[Axis],
     ) -> None:
@@ -59,7 +59,7 @@ class Table:
         for i, key in enumerate(keys):
             first = self.row_of_key.setdefault(key, i)
             if first == i:
-                self._tell_apart(i)
+                self._make_distinct(i)
                 self.row_of_point[self.points[i].tobytes()] = i
             self.points[i] = self.points[first]
         self.points.setflags(write=False)
@@ -72,8 +72,11 @@ class Table:
         self.numbers = self.points[:, self.numeric]
         self.squares = (self.numbers**2).sum(axis=1)
 
-    def _tell_apart(self, i: int) -> None:
-        """Move row i by an ulp while another row sits there, as an absent and a middle value do."""
+    def _make_distinct(self, i: int) -> None:
+        """Move row i by an ulp while another row has the same point.
+
+        For example, an absent value and a middle value have the same coordinate.
+        """
         x = self.points[i]
         other = self.row_of_point.get(x.tobytes())
         if other is None:
@@ -84,22 +87,22 @@ class Table:
             x[j] = np.nextafter(x[j], inwards)
 
     def nearest(self, X: Array) -> NDArray[np.intp]:
-        """Row with the least sum of squared differences, a mismatched category counting one."""
-        X = X + 0.0  # -0.0 has other bytes than 0.0
+        """The row with the smallest sum of squared differences. A different category counts 1."""
+        X = X + 0.0  # because -0.0 and 0.0 differ in their bytes
         found = np.array([self.row_of_point.get(x.tobytes(), -1) for x in X], dtype=np.intp)
-        strangers = np.flatnonzero(found < 0)
+        unknown = np.flatnonzero(found < 0)
         step = max(1, CHUNK // len(self.points))
-        for start in range(0, len(strangers), step):
-            some = strangers[start : start + step]
-            distance = self.squares - 2.0 * X[np.ix_(some, self.numeric)] @ self.numbers.T
+        for start in range(0, len(unknown), step):
+            rows = unknown[start : start + step]
+            distance = self.squares - 2.0 * X[np.ix_(rows, self.numeric)] @ self.numbers.T
             for j, axis in self.categorical:
-                snapped = axis.snap(X[some, j])
+                snapped = axis.snap(X[rows, j])
                 distance += snapped[:, None] != self.points[:, j]
-            found[some] = distance.argmin(axis=1)
+            found[rows] = distance.argmin(axis=1)
         return found
 
     def params(self, i: int, names: Sequence[str]) -> Params:
-        """Row i as it was given, without what it does not have."""
+        """The values of row i, without absent ones."""
         pairs = zip(names, self.keys[i], strict=True)
         return {name: value for name, value in pairs if value is not ABSENT}
 
@@ -109,7 +112,7 @@ def records_of(rows: Any) -> list[Mapping[str, Any]]:
     if hasattr(rows, "to_dict") and not isinstance(rows, Mapping):
         rows = rows.to_dict("records")
     if isinstance(rows, str | Mapping) or not isinstance(rows, Iterable):
-        raise InvalidInput("The rows must be a list of dicts or a data frame.")
+        raise InvalidInput("The rows must be a list of dicts, or a data frame.")
     records = list(rows)
     if not records:
         raise InvalidInput("The table has no rows. Give at least one.")
@@ -120,7 +123,7 @@ def records_of(rows: Any) -> list[Mapping[str, Any]]:
 
 
 def key_of(params: Mapping[str, Any], names: Sequence[str], with_none: AbstractSet[str]) -> Any:
-    """Values in the order of the names; None and NaN are absent, except where None is an option."""
+    """Values in the order of the names. None and NaN are absent, unless None is an option."""
     values = [plain(params.get(name)) for name in names]
     for j, value in enumerate(values):
         if is_absent(value) and not (
@@ -131,13 +134,13 @@ def key_of(params: Mapping[str, Any], names: Sequence[str], with_none: AbstractS
 
 
 def with_none(parameters: Mapping[str, Parameter]) -> set[str]:
-    """Names of the parameters that have None as an option."""
+    """The names of the parameters that have None as an option."""
     options = {name: getattr(p, "options", ()) for name, p in parameters.items()}
     return {name for name in options if None in options[name]}
 
 
 def infer(name: str, column: Iterable[Any]) -> Parameter:
-    """Infer a column's parameter; a log scale if it spaces the numbers more evenly."""
+    """Infer the parameter of a column, with a log scale if it spaces the numbers more evenly."""
     values = set(column)
     if not are_numbers(values):
         return Categorical(sorted(values, key=repr))
@@ -146,7 +149,7 @@ def infer(name: str, column: Iterable[Any]) -> Parameter:
         log = bool(numbers[0] > 0) and _unevenness(np.log(numbers)) < _unevenness(numbers)
         try:
             return Ordinal(sorted(values), log=log)
-        except InvalidInput:  # levels too close to tell apart; rows may be
+        except InvalidInput:  # levels are too close, but rows may differ in other columns
             return Float(float(numbers[0]), float(numbers[-1]), log=log)
     except InvalidInput as error:
         raise InvalidInput(f"Column {name!r}: {error}") from None
@@ -157,5 +160,5 @@ def _unevenness(numbers: Array) -> float:
     if len(numbers) < 3:
         return 0.0
     gaps = np.diff(numbers)
-    gaps /= gaps.max()  # their squares must not overflow
+    gaps /= gaps.max()  # so that their squares do not overflow
     return float(gaps.std() / gaps.mean())

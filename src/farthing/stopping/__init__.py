@@ -1,4 +1,4 @@
-"""Reasons to stop, one a file."""
+"""Stopping rules, one per file."""
 
 from farthing.stopping.combine import after, all_of, any_of, in_a_row
 from farthing.stopping.ei_ratio import EIRatio

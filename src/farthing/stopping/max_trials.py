@@ -17,18 +17,19 @@ __all__ = ["MaxTrials"]
 
 @dataclass(frozen=True)
 class MaxTrials:
-    """At most `count` trials in all, whatever became of them."""
+    """Stop after `count` trials, whatever their outcome."""
 
     count: int
 
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole = isinstance(self.count, int | np.integer) and not isinstance(self.count, bool)
         if not whole or self.count < 1:
-            raise InvalidInput(f"MaxTrials({self.count!r}): give a whole number of at least 1.")
+            raise InvalidInput(
+                f"MaxTrials({self.count!r}): expected a whole number of at least 1, such as 50."
+            )
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """number >= count."""

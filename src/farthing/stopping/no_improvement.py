@@ -2,8 +2,8 @@
 
     stop when the last `window` values did not improve on the best before them
 
-Values only: a trial that failed says nothing of how low the objective goes. `after(20, NoImprovement())`
-leaves the first trials in peace.
+Only values count, because a failed trial does not show how low the objective goes. Use
+`after(20, NoImprovement())` to exempt the first trials.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ __all__ = ["NoImprovement"]
 
 @dataclass(frozen=True)
 class NoImprovement:
-    """The last `window` values brought no improvement."""
+    """Stop if the last `window` values brought no improvement."""
 
     window: int = 5
 
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_window(self.window, "NoImprovement")
@@ -40,16 +39,16 @@ class NoImprovement:
         values = "value" if since == 1 else "values"
         because = (
             f"the last {since} {values} brought no improvement{left_out(belief)}; "
-            f"{self.window} in a row will do"
+            f"the run stops at {self.window}"
         )
         return Verdict(since >= self.window, because, since, self.window)
 
 
 def check_window(window: int, name: str, least: int = 1) -> None:
-    """A window is a whole number of values."""
+    """Check that a window is a whole number of at least `least` values."""
     whole = isinstance(window, int | np.integer) and not isinstance(window, bool)
     if not whole or window < least:
         raise InvalidInput(
-            f"{name}(window={window!r}): give a whole number of at least {least}, how many values "
-            "in a row are looked at."
+            f"{name}(window={window!r}): window, the number of latest values to look at, must be a "
+            f"whole number of at least {least}. Use for example 5."
         )

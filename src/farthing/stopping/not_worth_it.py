@@ -3,23 +3,23 @@
     stop when  EI(x) <= worth c(x) for every x not yet evaluated
           <=>  max_x [ln EI - ln c] <= ln worth      <=>  min_x g(x) >= best
 
-c is E[min(c, cap)], the same number as in the acquisition. While trials are running, EI is the mean
-over what they may return, as in the acquisition, too; what they do return is judged anew. The
-maximum is found by an optimiser, so an unlucky search must not end a run: a stop is certified by a
-second, independent search.
+c is E[min(c, cap)], the same number as in the acquisition. If trials are pending, EI is the mean
+over their fantasies, as in the acquisition. Their true values are judged when they arrive. An
+optimiser finds the maximum, and an unlucky search must not end a run. So a second, independent
+search must confirm a stop.
 
-What going on costs is bounded where the policy, too, compares improvement with cost at this rate
-(`Proposal.rates`; theorem 1): every choice x it makes before the stop has worth c(x) <= EI(x), so
+The expected cost of continuing is bounded if the policy compares improvement with cost at the same
+exchange rate (`Proposal.rates`; theorem 1). Every x that it chooses before the stop then has
+worth c(x) <= EI(x), so
 
-    E[worth (cost still to be paid)]  <=  E[improvement still to be made]  <=  best - E[min f],
+    E[worth (remaining cost)]  <=  E[remaining improvement]  <=  best - E[min f],
 
-here from what is known now on. The last is an average over joint draws at a few points.
+given the present data. The last expectation is an average over joint draws at a few points.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -32,39 +32,37 @@ from farthing.errors import InvalidInput
 
 __all__ = ["NotWorthIt"]
 
-POINTS = 128  # at which the objective is drawn,
-DRAWS = 128  # and how often, to see how low it may go
+POINTS = 128  # of the joint draws that estimate E[min f]
+DRAWS = 128  # at these points
 
 
 @dataclass(frozen=True)
 class NotWorthIt:
-    """No evaluation is expected to improve by as much as it costs.
+    """Stop if no evaluation is expected to improve the objective by as much as it costs.
 
     Attributes:
-        worth: objective units that one unit of cost is worth; None takes the Optimizer's.
-        patience: how many proposals in a row it must be so for.
+        worth: objective units that one unit of cost is worth. None uses the setting `worth`.
+        patience: the number of consecutive proposals for which this must hold.
     """
 
     worth: float | None = None
     patience: int = 1
 
-    models: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         check_worth(self.worth, "NotWorthIt")
         if not (isinstance(self.patience, int) and self.patience >= 1):
             raise InvalidInput(
-                f"NotWorthIt(patience={self.patience!r}): give a whole number of at least 1."
+                f"NotWorthIt(patience={self.patience!r}): expected a whole number of at least 1."
             )
 
     @property
     def needs(self) -> frozenset[str]:
-        """A model, costs, and a worth from somewhere."""
+        """A model and costs, and the setting `worth` unless the rule has its own."""
         return frozenset({"cost", "model"} | ({"worth"} if self.worth is None else set()))
 
     @property
     def reads(self) -> frozenset[str]:
-        """The Optimizer's `worth`, unless it has its own."""
+        """The setting `worth`, unless the rule has its own."""
         return frozenset() if self.worth is not None else frozenset({"worth"})
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
@@ -73,7 +71,7 @@ class NotWorthIt:
         assert worth is not None
         threshold = float(np.log(worth))
         one = belief.in_one_unit()
-        most = proposed_per_cost(one, proposal)  # any point above the threshold will do
+        most = proposed_per_cost(one, proposal)  # one point above the threshold suffices
         for _ in range(2):
             if most <= threshold:
                 most = max(most, most_per_cost(one, rng))
@@ -93,32 +91,35 @@ class NotWorthIt:
 
 
 def averaged(belief: Belief) -> str:
-    """What the expectation is taken over besides the model."""
+    """A remark that the expectation is also over the values of pending trials."""
     running = len(belief.history.running)
     if not running:
         return ""
     trials = "the running trial" if running == 1 else f"the {running} running trials"
-    return f" (averaged over what {trials} may return)"
+    return f" (averaged over the possible values of {trials})"
 
 
 def _bound(belief: Belief, proposal: Proposal, worth: float, rng: np.random.Generator) -> str:
-    """In words, what going on is expected to cost at most; or that there is no such bound."""
+    """A sentence with the bound on the cost of continuing, or why there is none."""
     low, high = proposal.rates or (np.inf, -np.inf)
     if not belief.cost:
-        return "what going on will cost has no bound: nothing is known of costs yet"
+        return "there is no bound on the cost of continuing, because no costs are known yet"
     if not low <= worth <= high:
-        return "what going on will cost has no bound: the policy does not choose at this rate"
+        return (
+            "there is no bound on the cost of continuing, because the policy does not use this "
+            "exchange rate"
+        )
     if belief.light:
-        return "what going on will cost was not worked out: there is little time to think"
-    gain = still_to_be_had(belief, rng)
+        return "the cost of continuing was not estimated, to keep the overhead of suggesting low"
+    gain = remaining_improvement(belief, rng)
     cost = format_amount(next(iter(belief.cost)), gain / worth)
     return (
-        f"going on is expected to cost at most about {cost}, "
-        f"the price of the {gain:.3g} still to be had"
+        f"continuing is expected to cost at most about {cost}, which is what the expected "
+        f"remaining improvement of {gain:.3g} is worth"
     )
 
 
-def still_to_be_had(belief: Belief, rng: np.random.Generator) -> float:
+def remaining_improvement(belief: Belief, rng: np.random.Generator) -> float:
     """best - E[min f], an average over joint draws at the points of lowest mean - 2 std."""
     belief = belief.without_running()
     gp = belief.objective
@@ -132,7 +133,7 @@ def still_to_be_had(belief: Belief, rng: np.random.Generator) -> float:
 
 
 def proposed_per_cost(belief: Belief, proposal: Proposal) -> float:
-    """ln EI - ln c of the proposal; -inf where nothing is proposed."""
+    """ln EI - ln c of the proposal; -inf if nothing is proposed."""
     if proposal.x is None:
         return -np.inf
     return float(ScoreSurface(belief, log_ei_per_cost(1.0)).at(proposal.x[None]).score[0])

@@ -1,4 +1,4 @@
-"""The ledger's own rule: the budget is spent, or nothing affordable is left."""
+"""Stop if the budget is spent, or if no affordable point is left."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ __all__ = ["OutOfBudget"]
 
 @dataclass(frozen=True)
 class OutOfBudget:
-    """Always in force: nothing starts that the ledger cannot afford.
+    """Stop if the budget is spent, or if no affordable point is left. It always applies.
 
-    Affordable means P(c <= left) >= 0.8 for every limited resource.
+    A point is affordable if P(c <= left) >= 0.8 for every limited resource.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
-        """Stop when an account is empty or the policy found nothing it may propose."""
+        """Stop if an account is empty, or if the policy found no point that it may propose."""
         ledger = belief.ledger
         for resource in ledger.used_up:
             account = ledger[resource]
             because = f"the budget of {format_amount(resource, account.limit)} is spent"
             if account.reserved:
-                held = format_amount(resource, account.reserved)
-                because += f", {held} of it held for running trials"
+                reserved = format_amount(resource, account.reserved)
+                because += f", {reserved} of it reserved for running trials"
             least = 1.0 if resource == "trials" else 0.0
             return Verdict(True, because, account.left, least, kind="budget_spent")
         if proposal.x is None:
             reason = _nothing_left(belief)
             return Verdict(True, reason.sentence, ledger.left, 0.0, kind=reason.kind)
-        if (dear := _too_expensive(belief)) is not None:
-            return Verdict(True, dear, ledger.left, 0.0, kind="unaffordable")
+        if (too_expensive := _too_expensive(belief)) is not None:
+            return Verdict(True, too_expensive, ledger.left, 0.0, kind="unaffordable")
         limited = [(r, ledger[r]) for r in ledger.resources if np.isfinite(ledger[r].limit)]
         if not limited:
-            return Verdict(False, "there is no budget to run out of")
-        words = [f"{format_amount(r, a.left)} of {format_amount(r, a.limit)}" for r, a in limited]
-        return Verdict(False, " and ".join(words) + " left", limited[0][1].left, 0.0)
+            return Verdict(False, "the budget is unlimited")
+        amounts = [f"{format_amount(r, a.left)} of {format_amount(r, a.limit)}" for r, a in limited]
+        return Verdict(False, " and ".join(amounts) + " left", limited[0][1].left, 0.0)
 
 
 def _too_expensive(belief: Belief) -> str | None:
-    """Why nothing starts though no model says so: the one bill there is, too little to learn from,
-    is more than what is left.
+    """The reason to stop if the only known cost exceeds what is left.
+
+    One cost is too little for a cost model, so no model predicts that nothing is affordable.
     """
     ledger = belief.ledger
     for resource in ledger.resources:
@@ -62,12 +62,12 @@ def _too_expensive(belief: Belief) -> str | None:
         known = [t.cost[resource] for t in islice(paid(belief.history, resource), 2)]
         if len(known) == 1 and resource not in belief.cost and known[0] > account.left:
             cost, left = (format_amount(resource, a) for a in (known[0], account.left))
-            return f"nothing affordable is left: the one trial so far cost {cost}, {left} is left"
+            return f"nothing affordable is left: the only trial so far cost {cost}, {left} is left"
     return None
 
 
 def _nothing_left(belief: Belief) -> StopReason:
-    """Which of the two it is: everything tried, or nothing that fits into what is left."""
+    """Whether every point was tried, or no untried point is affordable."""
     ledger = belief.ledger
     limited = [r for r in ledger.resources if np.isfinite(ledger[r].limit)]
     points = belief.space.points(MOST_POINTS)

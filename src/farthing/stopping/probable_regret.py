@@ -2,14 +2,14 @@
 
     stop when  P(f(x) - min f <= within | data) >= 1 - delta  for some evaluated x
 
-The probability is that of functions drawn from the posterior, each minimised. Half of delta is for
-the objective, half for estimating by draws: more of them are made until a Clopper-Pearson interval
-of P(f(x) - min f > within) lies on one side of delta/2, tested after floor(16 1.5^(j-1)) draws at a
-risk of (0.1/1.1) j^-1.1 of the whole, which is shared in the same way among the moments at which
-the rule is asked, and equally among the points.
+The probability is estimated from functions that are drawn from the posterior and minimised. Half of
+delta is for the objective and half for this estimate. Draws are added until a Clopper-Pearson
+interval of P(f(x) - min f > within) lies on one side of delta/2. Test j comes after
+floor(16 1.5^(j-1)) draws and takes the share (0.1/1.1) j^-1.1 of the risk. The same shares divide
+the risk among the calls of the rule. The points divide it equally.
 
-`plain` is the reproduction of Xie et al. 2025: the share of 64, 96, 144, ..., at most 1,000 draws
-for the best point against 1 - delta, which certifies nothing.
+`plain` reproduces Xie et al. 2025. It compares the share of 64, 96, 144, ..., at most 1,000 draws
+for the best point with 1 - delta, which certifies nothing.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = ["ProbableRegret"]
 Array = NDArray[np.float64]
 
 FIRST_DRAWS, GROWTH = 16, 1.5
-MOST_DRAWS = 1_500  # not decided by then is not certain
-TESTED = 5  # points, those of lowest posterior mean
+MOST_DRAWS = 1_500  # if these do not decide, the run continues
+TESTED = 5  # points of lowest posterior mean
 PLAIN_DRAWS, PLAIN_MOST = 64, 1_000
 
 
 @dataclass(frozen=True)
 class ProbableRegret:
-    """The best value is probably within so much of the best there is.
+    """Stop if the best value is within a tolerance of the optimum with high probability.
 
     Attributes:
-        within: how far it may be from the best there is, in units of the objective.
-        delta: the chance that it is not.
-        plain: take the share of some draws for the probability, to reproduce the stopping paper.
+        within: the tolerance, in units of the objective.
+        delta: the probability that the rule may be wrong.
+        plain: use the share of draws without a confidence interval, to reproduce Xie et al. 2025.
     """
 
     within: float
@@ -52,7 +52,6 @@ class ProbableRegret:
 
     needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_within(self.within, "ProbableRegret")
@@ -61,45 +60,45 @@ class ProbableRegret:
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """P(regret <= within) >= 1 - delta."""
         known = belief.without_running()
-        asked = int(belief.history.last_note("probable_regret") or 0) + 1
+        call = int(belief.history.last_note("probable_regret") or 0) + 1
         level = self.delta if self.plain else 0.5 * self.delta
         if self.plain:
-            count = min(int(PLAIN_DRAWS * GROWTH ** min(asked - 1, 20)), PLAIN_MOST)
+            count = min(int(PLAIN_DRAWS * GROWTH ** min(call - 1, 20)), PLAIN_MOST)
             missed = _misses(known, _promising(known)[:1], self.within, count, rng)
             seen = Survey(int(missed.sum()), count, float(missed.mean()))
         else:
-            seen = _certified(known, self.within, level, scheduled(level, asked), rng)
+            seen = _certified(known, self.within, level, scheduled(level, call), rng)
         stop = seen.at_most <= level
         because = (
-            f"the best value is within {self.within:.3g} of the best there is in "
+            f"the best value is within {self.within:.3g} of the optimum in "
             f"{seen.draws - seen.misses} of {seen.draws} functions drawn from the model"
-            f"{left_out(belief)}: a probability of {'' if self.plain else 'surely at least '}"
-            f"{1 - seen.at_most:.3g}, {'at least' if stop else 'less than'} the {1 - level:.3g} "
-            "that will do"
+            f"{left_out(belief)}: a probability of {'' if self.plain else 'at least '}"
+            f"{1 - seen.at_most:.3g}, {'at least' if stop else 'less than'} the required "
+            f"{1 - level:.3g}"
         )
-        notes = {"probable_regret": asked}
+        notes = {"probable_regret": call}
         return Verdict(stop, because, 1 - seen.at_most, 1 - level, notes)
 
 
 class Survey(NamedTuple):
-    """In how many of how many draws the best point missed, and the probability of it."""
+    """The number of draws with regret > within at the best point."""
 
     misses: int
     draws: int
-    at_most: float
+    at_most: float  # an upper bound, or if `plain` an estimate, of the probability of a miss
 
 
 def scheduled(risk: float, number: int) -> float:
-    """The share of a risk that is taken at the number-th of endlessly many occasions."""
+    """The part of a risk for occasion `number` of infinitely many: (0.1/1.1) number^-1.1."""
     return float(0.1 / 1.1 * risk * number**-1.1)
 
 
 def clopper_pearson(hits: Array, draws: int, risk: float) -> tuple[Array, Array]:
-    """The two-sided interval of a probability that was `hits` times in `draws` so."""
+    """The two-sided confidence interval of a probability, given `hits` in `draws`."""
     hits = np.asarray(hits, dtype=np.float64)
     with np.errstate(invalid="ignore"):
         low = betaincinv(hits, draws - hits + 1.0, 0.5 * risk)
-        # The complement, so that a small risk keeps its digits.
+        # Use the complement, so that a small risk keeps its precision.
         high = 1.0 - betaincinv(draws - hits, hits + 1.0, 0.5 * risk)
     return np.where(hits == 0, 0.0, low), np.where(hits == draws, 1.0, high)
 
@@ -107,7 +106,7 @@ def clopper_pearson(hits: Array, draws: int, risk: float) -> tuple[Array, Array]
 def _certified(
     belief: Belief, within: float, level: float, risk: float, rng: np.random.Generator
 ) -> Survey:
-    """Draw until P(regret > within) is surely at most `level` somewhere, or nowhere."""
+    """Draw until P(regret > within) is at most `level` at some point, or above it at all points."""
     X = _promising(belief)
     misses, drawn, test = np.zeros(len(X), dtype=np.int64), 0, 0
     while True:
@@ -133,7 +132,7 @@ def _promising(belief: Belief) -> Array:
 def _misses(
     belief: Belief, X: Array, within: float, count: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """(count, k) whether f(x) - min f > within, for each function drawn and each point of X."""
+    """(count, k) whether f(x) - min f > within, for each drawn function and each point of X."""
     gp = belief.objective
     assert gp is not None
     paths = draw(gp, belief.space.names, count, rng)

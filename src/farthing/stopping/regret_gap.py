@@ -2,11 +2,10 @@
 
     gap = min over tried x of (mean + sqrt(beta) std)  -  min over all x of (mean - sqrt(beta) std)
 
-bounds, with probability 1 - delta, how far the best point found is above the minimum; beta is that
-of GP-LCB, with the number of values for t. The second minimum is found by an optimiser that starts
-from the points tried: a search that misses it would end a run too early, so a stop is certified by
-a second, independent search. Points that are not affordable count: the regret is against all there
-is.
+With probability 1 - delta, the gap bounds the regret of the best point found. beta is that of
+GP-LCB, where t is the number of values. An optimiser that starts from the points tried finds the
+second minimum. If it missed the minimum, the run would end too early. So a second, independent
+search must confirm a stop. The minimum includes points that are not affordable.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RegretGap:
-    """The best value is surely within so much of the best there is.
+    """Stop if a confidence bound on the regret of the best value is within a tolerance.
 
     Attributes:
-        within: how far the best found may be from the best there is, in units of the objective.
-        delta: the chance that the bounds are wrong.
+        within: the tolerance, in units of the objective.
+        delta: the probability that the bounds are wrong.
     """
 
     within: float
@@ -45,7 +44,6 @@ class RegretGap:
 
     needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_within(self.within, "RegretGap")
@@ -55,12 +53,12 @@ class RegretGap:
     def of_scores(cls, scores: Sequence[float], delta: float = 0.1) -> RegretGap:
         """`within` = sd sqrt(1/k + 1/(k - 1)) of one configuration's k cross-validation scores.
 
-        That is how well k folds tell two configurations apart.
+        Smaller differences between configurations cannot be distinguished with k folds.
         """
         k = len(scores)
         if k < 2 or not np.isfinite(scores).all():
             raise InvalidInput(
-                f"RegretGap.of_scores({list(scores)!r}): give the finite scores of one "
+                f"RegretGap.of_scores({list(scores)!r}): expected the finite scores of one "
                 "configuration in at least 2 folds."
             )
         return cls(float(np.std(scores) * np.sqrt(1.0 / k + 1.0 / (k - 1))), delta)
@@ -76,19 +74,19 @@ class RegretGap:
         stop = gap <= self.within
         relation = "at most" if stop else "more than"
         because = (
-            f"the best value is within {gap:.3g} of the best there is with probability "
-            f"{1 - self.delta:g}{left_out(belief)}, {relation} the {self.within:.3g} that will do"
+            f"the best value is within {gap:.3g} of the optimum with probability "
+            f"{1 - self.delta:g}{left_out(belief)}, {relation} the tolerance {self.within:.3g}"
         )
         return Verdict(bool(stop), because, gap, self.within)
 
 
 def regret_gap(belief: Belief, evaluated: Array, root: float, rng: np.random.Generator) -> float:
-    """min over `evaluated` of mean + root std, less min over all of mean - root std."""
+    """min over `evaluated` of mean + root std, minus min over all x of mean - root std."""
     assert belief.objective is not None
     mean, std = belief.objective.at(evaluated)
     highest = float((mean[:, 0] + root * std).min())
     lowest = float((mean[:, 0] - root * std).min())
-    # Whatever it costs and whether it fails: no budget, no cost, no success.
+    # The minimum is over all points, so costs and failures must not restrict the search.
     free = replace(belief, cost={}, success=None)
     origin = float(np.mean(belief.best))
     found = maximise(
@@ -105,26 +103,26 @@ def regret_gap(belief: Belief, evaluated: Array, root: float, rng: np.random.Gen
 
 
 def left_out(belief: Belief) -> str:
-    """What the rule did not look at."""
+    """A remark on pending trials, which the rule ignores."""
     running = len(belief.history.running)
     if not running:
         return ""
-    return f" (leaving out {'the running trial' if running == 1 else f'{running} running trials'})"
+    return f" (ignoring {'the running trial' if running == 1 else f'{running} running trials'})"
 
 
 def check_within(within: float, name: str) -> None:
-    """A regret that will do is a positive number."""
+    """Check that a tolerance is a positive number."""
     if not (isinstance(within, Real) and np.isfinite(within) and within > 0):
         raise InvalidInput(
-            f"{name}(within={within!r}): give the positive number of objective units that the best "
-            "value may be from the best there is: 0.01 if a hundredth does not matter."
+            f"{name}(within={within!r}): within, the tolerated distance from the optimum in units "
+            "of the objective, must be a positive number. Use for example 0.01."
         )
 
 
 def check_chance(delta: float, name: str, usual: float) -> None:
-    """A chance of being wrong is a probability."""
+    """Check that delta is a probability."""
     if not (isinstance(delta, Real) and 0 < delta < 1):
         raise InvalidInput(
-            f"{name}(delta={delta!r}): delta is a probability between 0 and 1, the chance that the "
-            f"rule is wrong. The usual value is {usual:g}."
+            f"{name}(delta={delta!r}): delta, the probability that the rule is wrong, must be "
+            f"between 0 and 1. The usual value is {usual:g}."
         )

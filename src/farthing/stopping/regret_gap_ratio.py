@@ -1,20 +1,20 @@
 """SRGap, the gap of expected minimum simple regrets (Ishibashi et al. 2023).
 
-How much the newest value (x_t, y_t) can have changed the expected regret, with x* the incumbents
-and posteriors t - 1 and t of the same hyperparameters:
+The gap bounds the change of the expected regret by the newest value (x_t, y_t). x* are the
+incumbents, and the posteriors t - 1 and t share their hyperparameters.
 
     gap = |mean_t(x*_t) - mean_{t-1}(x*_{t-1})|  +  E_t[(f(x*_{t-1}) - f(x*_t))+]
           + kappa_{t-1} sqrt(KL / 2)
     KL  = [ln(1 + v/n) - v/(v + n) + v ((y_t - m)/(v + n))^2] / 2
 
-m, v the old posterior at x_t, n the noise variance, kappa the UCB-LCB gap of the old posterior.
-Stop when gap <= ratio times the median of its first values (SRGap-med); without a ratio, when it is
-at most (their eq. 16)
+m and v are mean and variance of the old posterior at x_t, n is the noise variance, and kappa is the
+UCB-LCB gap of the old posterior. The rule stops if gap <= ratio times the median of its first
+values (SRGap-med). Without a ratio the threshold is (their eq. 16)
 
     [std_{t-1}(x*_t) + kappa/2] sqrt(v n) / (v + n) sqrt(-2 ln delta)
 
-KL grows without bound as n goes to 0, and the rule would never stop: n is at least 1e-4 of the
-prior variance. The first values are noted with the trials.
+KL grows without bound as n goes to 0, and the rule would never stop. So n is at least 1e-4 of the
+prior variance. The first values are stored in the notes of the trials.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from farthing.acquisition.protocols import Proposal, Verdict
 from farthing.models.gp import GP, MODEL_AT_MOST, build
 from farthing.models.normal import log_ei
 from farthing.policies.confidence_bound import beta
-from farthing.stopping.ei_ratio import check_faded, still_first
+from farthing.stopping.ei_ratio import check_ratio, gathering
 from farthing.stopping.regret_gap import check_chance, left_out, regret_gap
 
 __all__ = ["RegretGapRatio"]
@@ -42,12 +42,13 @@ LEAST_NOISE = 1e-4  # of the prior variance
 
 @dataclass(frozen=True)
 class RegretGapRatio:
-    """What the newest value can have changed has faded to a share of what it was.
+    """Stop if the effect of the newest value on the regret is a small share of its first values.
 
     Attributes:
-        ratio: the share that is too little; None: as little as noise would make it.
-        first: how many values at the beginning it is compared with.
-        delta: the chance that the bounds are wrong.
+        ratio: the share of the median of the first values below which the run stops. None uses the
+            effect that noise alone would have.
+        first: the number of first values.
+        delta: the probability that the bounds are wrong.
     """
 
     ratio: float | None = 0.01
@@ -56,51 +57,52 @@ class RegretGapRatio:
 
     needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_faded(self.ratio, self.first, "RegretGapRatio")
+        check_ratio(self.ratio, self.first, "RegretGapRatio")
         check_chance(self.delta, "RegretGapRatio", 0.1)
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
-        """gap <= ratio median, or <= what noise would make it."""
-        moved = _newest(belief.without_running(), self.delta, rng)
-        said = (
-            f"the newest value can have changed the expected regret by {moved.gap:.3g}"
+        """gap <= ratio median, or <= the threshold from noise."""
+        effect = _newest(belief.without_running(), self.delta, rng)
+        change = (
+            f"the newest value changed the expected regret by at most {effect.gap:.3g}"
             f"{left_out(belief)}"
         )
         if self.ratio is None:
-            threshold = moved.by_noise(self.delta)
-            stop = moved.gap <= threshold
-            because = f"{said}, {_relation(stop)} the {threshold:.3g} that noise would"
-            return Verdict(bool(stop), because, moved.gap, threshold)
+            threshold = effect.by_noise(self.delta)
+            stop = effect.gap <= threshold
+            because = f"{change}, which is {_relation(stop)} the effect of noise, {threshold:.3g}"
+            return Verdict(bool(stop), because, effect.gap, threshold)
         values = len(belief.y)
-        # [how many values there were, the gap of the last]: one entry for each value.
+        # One entry for each value: [the number of values so far, the gap of the newest].
         noted: list[list[float]] = list(belief.history.last_note("regret_gap_faded") or [])
         ready = len(noted) >= self.first and noted[self.first - 1][0] < values
         if len(noted) < self.first and (not noted or noted[-1][0] < values):
-            noted = [*noted, [values, moved.gap]]
+            noted = [*noted, [values, effect.gap]]
         threshold = self.ratio * float(np.median([gap for _, gap in noted[: self.first]]))
-        below = moved.gap <= threshold
+        below = effect.gap <= threshold
         because = (
-            f"{said}, {_relation(below)} {self.ratio:g} of what it did at first, {threshold:.3g}"
-            f"{still_first(noted, self.first, ready)}"
+            f"{change}, which is {_relation(below)} {self.ratio:g} of its first values, "
+            f"{threshold:.3g}{gathering(noted, self.first, ready)}"
         )
         notes = {} if ready else {"regret_gap_faded": noted}
-        return Verdict(bool(ready and below), because, moved.gap, threshold, notes)
+        return Verdict(bool(ready and below), because, effect.gap, threshold, notes)
 
 
-class Moved(NamedTuple):
-    """What one more value did to a posterior; standardised but for what is said.
+class Effect(NamedTuple):
+    """The effect of one more value on a posterior.
+
+    The first four are in units of the objective, the last three are standardised.
 
     Attributes:
-        means: |mean_t(x*_t) - mean_{t-1}(x*_{t-1})|, in units of the objective.
-        improvement: E_t[(f(x*_{t-1}) - f(x*_t))+], likewise.
-        kappa: the UCB-LCB gap of the old posterior, likewise.
-        std: of the old posterior at the new incumbent, likewise.
+        means: |mean_t(x*_t) - mean_{t-1}(x*_{t-1})|.
+        improvement: E_t[(f(x*_{t-1}) - f(x*_t))+].
+        kappa: the UCB-LCB gap of the old posterior.
+        std: of the old posterior at the new incumbent.
         v: the old posterior variance at the new point.
-        miss: how far the new value is from the old posterior's mean.
-        noise: the variance of the noise.
+        miss: the new value minus the mean of the old posterior.
+        noise: the noise variance.
     """
 
     means: float
@@ -124,22 +126,22 @@ class Moved(NamedTuple):
         return self.means + self.improvement + self.kappa * float(np.sqrt(0.5 * self.divergence))
 
     def by_noise(self, delta: float) -> float:
-        """The adaptive threshold."""
+        """The adaptive threshold (eq. 16)."""
         weight = np.sqrt(self.v * self.noise) / (self.v + self.noise)
         return float((self.std + 0.5 * self.kappa) * weight * np.sqrt(-2.0 * np.log(delta)))
 
 
 def improvement(mean: float, variance: float) -> float:
-    """E[(f)+] of a normal variable: s h(mean / s)."""
+    """E[(f)+] of a normal variable f, which is s h(mean / s)."""
     return float(np.exp(log_ei(0.0, np.sqrt(variance), mean))) if variance > 0 else max(mean, 0.0)
 
 
-def _newest(belief: Belief, delta: float, rng: np.random.Generator) -> Moved:
-    """What the value told last, by number, did."""
+def _newest(belief: Belief, delta: float, rng: np.random.Generator) -> Effect:
+    """The effect of the value with the highest trial number."""
     gp = belief.objective
     assert gp is not None
     X = np.array([trial.x for trial in belief.history.done])
-    newest = min(len(X), MODEL_AT_MOST) - 1  # its row: failures come after the values
+    newest = min(len(X), MODEL_AT_MOST) - 1  # its row, because failures come after the values
     old = _without(gp, newest)
     now, was = (_incumbent(belief, g, X[:n]) for g, n in ((gp, len(X)), (old, len(X) - 1)))
     means = float(gp.at(X[[now]]).mean[0, 0] - old.at(X[[was]]).mean[0, 0])
@@ -152,7 +154,7 @@ def _newest(belief: Belief, delta: float, rng: np.random.Generator) -> Moved:
     before = replace(belief, objective=old, best=np.array([belief.y[:-1].min()]))
     m, s = old.at(X[[-1]])
     y = gp.shift + gp.scale * gp.targets[newest, 0]
-    return Moved(
+    return Effect(
         means=abs(means),
         improvement=gained,
         kappa=regret_gap(before, X[:-1], root, rng),
@@ -164,14 +166,14 @@ def _newest(belief: Belief, delta: float, rng: np.random.Generator) -> Moved:
 
 
 def _without(gp: GP, row: int) -> GP:
-    """The posterior without one row, everything else as it is."""
+    """The posterior without one row, with the same hyperparameters."""
     keep = np.delete(np.arange(len(gp.X)), row)
     old = build(gp.X[keep], gp.targets[keep], gp.hyper, options=gp.options)
     return replace(old, shift=gp.shift, scale=gp.scale)
 
 
 def _incumbent(belief: Belief, gp: GP, X: Array) -> int:
-    """Of the first len(X) values the best one, by the posterior's mean if they are noisy."""
+    """Index of the best of the first len(X) values, by posterior mean if they are noisy."""
     value = gp.at(X).mean[:, 0] if belief.noisy else belief.y[: len(X)]
     return int(np.argmin(value))
 

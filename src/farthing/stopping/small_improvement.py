@@ -1,10 +1,9 @@
-"""The global stopping strategy of Ax (Bakshy et al. 2018): improvement that is lost in the spread.
+"""The global stopping strategy of Ax (Bakshy et al. 2018).
 
-    stop when  best(n - window + 1) - best(n)  <  share (Q3 - Q1),
+    stop when  best(n - window + 1) - best(n)  <  share (Q3 - Q1)
 
-best(i) the best of the first i values, Q1 and Q3 the quartiles of all n. Where the middle half of
-the values are equal nothing is significant or not, and the rule goes on. Ax asks for a least number
-of trials: `after(20, SmallImprovement())`.
+best(i) is the best of the first i values. Q1 and Q3 are the quartiles of all n values. If Q1 = Q3,
+the rule continues. Ax requires a minimum number of trials: use `after(20, SmallImprovement())`.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ __all__ = ["SmallImprovement"]
 
 @dataclass(frozen=True)
 class SmallImprovement:
-    """The improvement of the last values is small against the spread of all of them.
+    """Stop if the last values improved the best by little, compared with the spread of all values.
 
     Attributes:
-        share: of the interquartile range that an improvement must be to count.
-        window: over how many values it is counted.
+        share: the run stops if the improvement is below this share of the interquartile range.
+        window: the number of last values.
     """
 
     share: float = 0.1
@@ -38,28 +37,27 @@ class SmallImprovement:
 
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_window(self.window, "SmallImprovement", least=2)
         if not (isinstance(self.share, Real) and np.isfinite(self.share) and self.share > 0):
             raise InvalidInput(
-                f"Insignificant(share={self.share!r}): give the positive share of the "
-                "interquartile range that an improvement must be to count, such as 0.1."
+                f"SmallImprovement(share={self.share!r}): share, the share of the interquartile "
+                "range below which an improvement is small, must be positive. Use for example 0.1."
             )
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """Improvement over the window < share IQR."""
         y = belief.y
         if len(y) < self.window:
-            because = f"{len(y)} of the {self.window} values there must be to judge"
+            because = f"{len(y)} of the {self.window} values that the rule needs"
             return Verdict(False, because, np.inf, 0.0)
         improved = float(y[: len(y) - self.window + 1].min() - y.min())
-        bar = self.share * float(np.subtract(*np.percentile(y, [75, 25])))
-        stop = improved < bar
+        threshold = self.share * float(np.subtract(*np.percentile(y, [75, 25])))
+        stop = improved < threshold
         relation = "less than" if stop else "at least"
         because = (
             f"the last {self.window} values improved the best by {improved:.3g}{left_out(belief)}, "
-            f"{relation} {self.share:g} of the interquartile range, {bar:.3g}"
+            f"{relation} {self.share:g} of the interquartile range, {threshold:.3g}"
         )
-        return Verdict(stop, because, improved, bar)
+        return Verdict(stop, because, improved, threshold)

@@ -1,4 +1,4 @@
-"""Stop when a value has been reached."""
+"""Stop when the best value has reached a target."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ __all__ = ["Target"]
 
 @dataclass(frozen=True)
 class Target:
-    """The best value is `value` or better, in the user's units and direction."""
+    """Stop if the best value is `value` or better, in the user's units and direction."""
 
     value: float
 
     needs: ClassVar[frozenset[str]] = frozenset()
     reads: ClassVar[frozenset[str]] = frozenset()
-    models: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.value):
-            raise InvalidInput(f"Target({self.value}): give the finite value that is good enough.")
+            raise InvalidInput(
+                f"Target({self.value}): expected a finite number, the value that is good enough."
+            )
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
-        """best <= value, or >= for a user who maximises."""
+        """best <= value, or best >= value if the user maximises."""
         if not len(belief.y):
             return Verdict(
                 False, f"no value yet; the target is {self.value:.6g}", np.nan, self.value
             )
         best = belief.sign * float(belief.y.min())
         reached = belief.sign * best <= belief.sign * self.value
-        words = "has reached" if reached else "has not reached"
-        because = f"the best value {best:.6g} {words} the target {self.value:.6g}"
+        verb = "has reached" if reached else "has not reached"
+        because = f"the best value {best:.6g} {verb} the target {self.value:.6g}"
         return Verdict(bool(reached), because, best, self.value)

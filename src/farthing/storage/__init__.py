@@ -1,52 +1,56 @@
-"""The database: the rows of a study's state, and the settings it was made with."""
+"""Studies in a database: their settings, their state, and a Store that processes share."""
 
 from farthing.storage.address import check_no_secret, printable
-from farthing.storage.database import Database, is_missing, let_go_of_files
+from farthing.storage.database import Database, close_sqlite_files, is_missing
 from farthing.storage.database_store import DatabaseStore
 from farthing.storage.json_text import to_text
-from farthing.storage.outbox import folder_of, kept_meanwhile, tell_kept
+from farthing.storage.opening import Opened, create_or_open, open_existing
+from farthing.storage.outbox import Outbox
 from farthing.storage.settings_text import (
     described,
     differing,
     external_in,
     from_described,
-    not_given,
+    missing_code,
     restored,
 )
 from farthing.storage.studies import (
     create_study,
     delete_study,
     find_study,
-    keep_given,
+    logs_folder,
     move_logs,
     names_of,
     overview,
     rename_study,
+    save_given,
 )
 
 __all__ = [
     "Database",
     "DatabaseStore",
+    "Opened",
+    "Outbox",
     "check_no_secret",
+    "close_sqlite_files",
+    "create_or_open",
     "create_study",
     "delete_study",
     "described",
     "differing",
     "external_in",
     "find_study",
-    "folder_of",
     "from_described",
     "is_missing",
-    "keep_given",
-    "kept_meanwhile",
-    "let_go_of_files",
+    "logs_folder",
+    "missing_code",
     "move_logs",
     "names_of",
-    "not_given",
+    "open_existing",
     "overview",
     "printable",
     "rename_study",
     "restored",
-    "tell_kept",
+    "save_given",
     "to_text",
 ]

@@ -1,9 +1,11 @@
-"""Whose turn it is to ask on this machine: a lock of the operating system, which costs the database
-nothing while one waits, and ends with the process that holds it, however that dies.
+"""A file lock that lets one process of this machine ask at a time.
 
-It is a courtesy, not a right: between machines, and where the file cannot be made, the lease on the
-study's row decides. Whoever holds it for too long is stopped, or thinks for very long: the others
-put a new file in its place, and go on.
+Waiting for it sends nothing to the database. The operating system releases it when its holder ends,
+even by SIGKILL.
+
+The lock only saves work. Between machines, and if the file cannot be created, the suggestion lease
+on the study's row decides. If one process holds the lock for longer than `LONGEST`, the others
+replace the file and continue.
 """
 
 from __future__ import annotations
@@ -15,75 +17,75 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["turn"]
+__all__ = ["ask_lock"]
 
-LONGEST = 15.0  # seconds that one may hold it
+LONGEST = 15.0  # seconds for which one process may hold the lock
 
 
 @contextmanager
-def turn(file: Path, longest: float = LONGEST) -> Iterator[None]:
-    """Inside, nobody else on this machine is."""
-    held = _held(file, longest)
+def ask_lock(file: Path, longest: float = LONGEST) -> Iterator[None]:
+    """Inside, no other process of this machine holds the lock of this file."""
+    descriptor = _acquire(file, longest)
     try:
         yield
     finally:
-        if held is not None:
-            os.close(held)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
-def _held(file: Path, longest: float) -> int | None:
-    """The descriptor that holds the lock; None: there is no place for one."""
+def _acquire(file: Path, longest: float) -> int | None:
+    """The descriptor that holds the lock, or None if the file or its lock cannot be created."""
     while True:
         try:
-            descriptor = _opened(file)
+            descriptor = _open(file)
         except OSError:
             return None
         try:
-            if _locked(descriptor, longest) and _is(file, descriptor):
+            if _lock(descriptor, longest) and _is_current(file, descriptor):
                 os.utime(descriptor)
                 return descriptor
-            if _is(file, descriptor):  # whoever holds it is stopped
+            if _is_current(file, descriptor):  # its holder is suspended, or takes too long
                 with suppress(OSError):
                     file.unlink()
-        except OSError:  # a file system without locks
+        except OSError:  # the file system has no locks
             os.close(descriptor)
             return None
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # it was replaced while we waited, or now
+        os.close(descriptor)  # this process or another one has replaced the file
 
 
-def _locked(descriptor: int, longest: float) -> bool:
-    """Wait for the lock, as a rule in the order of coming; False: one has held it for too long.
+def _lock(descriptor: int, longest: float) -> bool:
+    """Wait for the lock. False means that one process has held it for longer than `longest`.
 
-    A thread waits, for there is no way to wait for so many seconds. One that is left behind gets
-    the lock in the end, and lets it go.
+    `flock` has no timeout, so a thread waits. An abandoned thread acquires the lock in the end and
+    releases it.
     """
     with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
-    same, ours = os.dup(descriptor), threading.Event()
+    duplicate, acquired = os.dup(descriptor), threading.Event()
 
     def wait() -> None:
         try:
-            fcntl.flock(same, fcntl.LOCK_EX)
+            fcntl.flock(duplicate, fcntl.LOCK_EX)
         except OSError:
-            os.close(same)
+            os.close(duplicate)
             return
-        os.close(same)  # first: the lock is free only when both are closed
-        ours.set()
+        os.close(duplicate)  # first, because the lock is free only when both are closed
+        acquired.set()
 
-    threading.Thread(target=wait, name="farthing-turn", daemon=True).start()
+    threading.Thread(target=wait, name="farthing-ask-lock", daemon=True).start()
     while True:
-        taken = os.fstat(descriptor).st_mtime_ns  # when the last of them took it
-        if ours.wait(longest):
+        last_acquired = os.fstat(descriptor).st_mtime_ns
+        if acquired.wait(longest):
             return True
-        if os.fstat(descriptor).st_mtime_ns == taken:
+        if os.fstat(descriptor).st_mtime_ns == last_acquired:
             return False
 
 
-def _opened(file: Path) -> int:
+def _open(file: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(file, flags, 0o600)
@@ -92,10 +94,10 @@ def _opened(file: Path) -> int:
         return os.open(file, flags, 0o600)
 
 
-def _is(file: Path, descriptor: int) -> bool:
-    """Whether that is still the file of this name."""
+def _is_current(file: Path, descriptor: int) -> bool:
+    """Whether the path still names the open file."""
     try:
-        there = os.stat(file)
+        found = os.stat(file)
     except OSError:
         return False
-    return os.path.samestat(there, os.fstat(descriptor))
+    return os.path.samestat(found, os.fstat(descriptor))

@@ -1,13 +1,12 @@
-"""One database: SQLite file or PostgreSQL server; transactions, its clock, and clear errors."""
+"""One database, an SQLite file or a PostgreSQL server: transactions, its clock, clear errors."""
 
 from __future__ import annotations
 
 import os
-import select
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -36,42 +35,46 @@ from farthing.storage.address import printable, secrets_in
 from farthing.storage.error_codes import CANNOT_OPEN, NO_FOLDER, is_locked, meaning_of
 from farthing.storage.schema import prepare
 
-__all__ = ["Database", "clock", "is_missing", "let_go_of_files"]
+__all__ = ["Database", "clock", "close_sqlite_files", "is_missing"]
 
-PATIENCE = 30.0  # seconds to wait for somebody else's transaction, or for a server
-IDLE = 60.0  # seconds after which a connection may have been cut, so that a new one is made
-MAX_VALUE = (
-    100_000_000  # bytes of one value in a file: the rows of a table are the largest we write
-)
-PREPARING = 0xFA271146  # the advisory lock under which PostgreSQL tables are made
-_opened: weakref.WeakSet[Database] = weakref.WeakSet()  # by this process
+PATIENCE = 30.0  # seconds to wait for another transaction, or for a server
+IDLE = 60.0  # seconds after which a connection may be broken, so that a new one is opened
+MAX_VALUE = 100_000_000  # bytes of one value in a file; the rows of a table are the largest
+PREPARING = 0xFA271146  # key of the advisory lock for creating tables in PostgreSQL
+_opened: weakref.WeakSet[Database] = weakref.WeakSet()  # every Database of this process
 
 
 @cache
 def clock(is_sqlite: bool) -> ColumnElement[float]:
-    """The database's clock, in seconds, as SQL."""
+    """The database's clock in seconds, as an SQL expression."""
     if is_sqlite:
         return (func.julianday("now") - literal(2440587.5)) * literal(86400.0)
     return cast(extract("epoch", func.clock_timestamp()), Double)
 
 
 class Database:
-    """Where studies are kept; every process has its own connections, also after a fork."""
+    """A database with studies. Every process has its own connections, also after a fork.
+
+    Attributes:
+        url: the address, with its password.
+        shown: the address without its password.
+        is_sqlite: whether it is an SQLite file; if not, it is a PostgreSQL server.
+    """
 
     def __init__(self, url: str | Path) -> None:
         self.url = _url(url)
         self.shown = printable(self.url.render_as_string(hide_password=False))
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._file: tuple[int, int] | None = None
-        self._inherited: list[Pool] = []  # of the process that forked us: not ours to close
+        self._inherited: list[Pool] = []  # of the parent process; not closed here
         self._connect()
         _opened.add(self)
-        with self.writing(lock=True) as connection, self.understanding():
+        with self.writing(lock=True) as connection, self.checking():
             prepare(connection)
         self._file = self._identity()
 
     def _identity(self) -> tuple[int, int] | None:
-        """Which file it is, whatever its name; None: there is none, or it is no file."""
+        """Device and inode of the file; None if there is no file, or if it is a server."""
         if not self.is_sqlite or "uri" in self.url.query:
             return None
         try:
@@ -81,8 +84,8 @@ class Database:
         return found.st_dev, found.st_ino
 
     @property
-    def place(self) -> str:
-        """The same for all who mean it on this machine: where its file is, or its address."""
+    def location(self) -> str:
+        """The real path of its file, or its address: the same for all processes of this machine."""
         file = str(self.url.database)
         return os.path.realpath(file) if self.is_sqlite else self.shown
 
@@ -93,21 +96,21 @@ class Database:
             event.listen(self._engine, "connect", _set_up_sqlite)
             event.listen(self._engine, "begin", _begin_sqlite)
             self._reader = self._engine
-            self._glancer = self._engine.execution_options(glances=True)
+            self._querier = self._engine.execution_options(single_query=True)
         else:
             self._engine = _postgres(self.url)
             self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ")
-            self._glancer = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+            self._querier = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._writer = self._engine.execution_options(writes=True)
-        self._belong()
+        self._own_connections()
 
-    def _belong(self) -> None:
-        """The connections made from now on are of this process."""
+    def _own_connections(self) -> None:
+        """Note that this process opens the connections from now on."""
         self._process, self._used = os.getpid(), time.monotonic()
         weakref.finalize(self, _dispose, self._engine, self._process)
 
-    def _own(self) -> None:
-        """Connections of this process that are likely to be alive, to a file that is there."""
+    def _prepare_connections(self) -> None:
+        """Check that the file is still the same, and drop inherited and idle connections."""
         if self._file is not None and self._identity() != self._file:
             raise StorageError(
                 f"The database {self.shown} was deleted or replaced while it was in use. Earlier "
@@ -115,64 +118,40 @@ class Database:
             )
         if self._process != os.getpid():
             self._inherited.append(self._engine.pool)
-            self._engine.dispose(close=False)  # the statements that were compiled are kept
-            self._belong()
+            self._engine.dispose(close=False)  # keeps the compiled statements
+            self._own_connections()
         elif time.monotonic() - self._used > IDLE:
             self._engine.dispose()
         self._used = time.monotonic()
 
     @contextmanager
-    def glancing(self) -> Iterator[Connection]:
-        """A single question, without the messages that begin and end a transaction."""
-        self._own()
-        with self._clear_errors(), self._glancer.connect() as connection:
+    def querying(self) -> Iterator[Connection]:
+        """A connection for single queries, without statements that begin and end a transaction."""
+        self._prepare_connections()
+        with self._clear_errors(), self._querier.connect() as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A view of one moment."""
-        self._own()
+        """A read transaction: all queries see the same moment."""
+        self._prepare_connections()
         with self._clear_errors(), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
     def writing(self, *, lock: bool = False) -> Iterator[Connection]:
-        """A transaction that happens as a whole or not at all.
+        """A write transaction, which is applied as a whole or not at all.
 
-        SQLite has one writer at a time. PostgreSQL locks what is selected for update; `lock` keeps
-        everybody out who also asks for it.
+        SQLite has one writer at a time. PostgreSQL locks the rows that are selected for update.
+
+        Args:
+            lock: exclude other transactions with `lock`, in PostgreSQL too.
         """
-        self._own()
+        self._prepare_connections()
         with self._clear_errors(), self._writer.begin() as connection:
             if lock and not self.is_sqlite:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({PREPARING})"))
             yield connection
-
-    @contextmanager
-    def listening(self, channel: int) -> Iterator[tuple[Connection, Callable[[float], None]]]:
-        """A connection to PostgreSQL, and what waits on it, for so many seconds at most, until
-        somebody has notified. To wait is no statement.
-        """
-        with self.glancing() as connection:
-            raw: Any = connection.connection.driver_connection
-            words: list[Any] = []
-
-            def heard(seconds: float) -> None:
-                if not words and raw.pgconn.notifies() is None:  # it may have come with an answer
-                    select.select([raw.pgconn.socket], [], [], seconds)
-
-            raw.add_notify_handler(words.append)
-            try:
-                connection.exec_driver_sql(f"LISTEN farthing_{channel:d}")
-                yield connection, heard
-                connection.exec_driver_sql("UNLISTEN *")
-            finally:
-                raw.remove_notify_handler(words.append)
-
-    def notify(self, connection: Connection, channel: int) -> None:
-        """Wake those who listen, when the transaction is committed; SQLite has no such word."""
-        if not self.is_sqlite:
-            connection.exec_driver_sql(f"NOTIFY farthing_{channel:d}")
 
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
@@ -180,40 +159,40 @@ class Database:
             yield
         except DBAPIError as error:
             raise self._explained(error) from error
-        except SQLAlchemyError as error:  # two rows where there is one, or none
-            raise self.strange(error) from error
+        except SQLAlchemyError as error:  # two rows, or none, where one is expected
+            raise self.invalid(error) from error
 
     @contextmanager
-    def understanding(self) -> Iterator[None]:
-        """What is read in here was written by Farthing, or it is an error with a sentence."""
+    def checking(self) -> Iterator[None]:
+        """Inside, an error while interpreting data becomes a `StorageError`."""
         try:
             yield
         except FarthingError:
             raise
         except (ArithmeticError, AttributeError, LookupError, RecursionError) as error:
-            raise self.strange(error) from error
+            raise self.invalid(error) from error
         except (TypeError, ValueError) as error:
-            raise self.strange(error) from error
+            raise self.invalid(error) from error
 
-    def strange(self, what: object) -> StorageError:
-        """The database holds what no Farthing wrote."""
-        said = ascii(str(what)[:200])[1:-1]
+    def invalid(self, what: object) -> StorageError:
+        """The error that says that the database contains what Farthing never writes."""
+        found = ascii(str(what)[:200])[1:-1]
         return StorageError(
-            f"The database {self.shown} contains data that Farthing did not write ({said}). It is "
+            f"The database {self.shown} contains data that Farthing did not write ({found}). It is "
             "damaged, or another program changed it. Restore a backup, or name another database."
         )
 
     def _explained(self, error: DBAPIError) -> StorageError:
-        """The error to raise instead: its class and its sentence follow from the code alone."""
-        said = str(error.orig).strip().split("\n")[0]
+        """The error to raise instead. Its class and its sentence depend on the error code only."""
+        message = str(error.orig).strip().split("\n")[0]
         for secret in secrets_in(self.url.render_as_string(hide_password=False)):
-            said = said.replace(secret, "***")
+            message = message.replace(secret, "***")
         meaning = meaning_of(error)
         folder = ""
         if meaning is CANNOT_OPEN and "uri" not in self.url.query:
             folder = os.path.dirname(os.path.abspath(str(self.url.database)))
             meaning = CANNOT_OPEN if os.path.isdir(folder) else NO_FOLDER
-        sentence = meaning.sentence.format(said=said, folder=folder, seconds=PATIENCE)
+        sentence = meaning.sentence.format(message=message, folder=folder, seconds=PATIENCE)
         return meaning.error(f"The database {self.shown} {sentence}")
 
     def close(self) -> None:
@@ -222,7 +201,7 @@ class Database:
 
 
 def _dispose(engine: Engine, process: int) -> None:
-    if process == os.getpid():  # never the connections of the process that forked this one
+    if process == os.getpid():  # never close the connections of the parent process
         engine.dispose()
 
 
@@ -243,10 +222,10 @@ def _postgres(url: URL) -> Engine:
 
 
 def _url(given: str | Path) -> URL:
-    """A URL as it was given; a path is an SQLite file, and PostgreSQL is spoken by psycopg 3."""
-    shown, told = printable(given), str(given)
+    """The parsed URL. A path is an SQLite file, and PostgreSQL uses psycopg 3."""
+    shown, address = printable(given), str(given)
     try:
-        url = make_url(told if "://" in told else f"sqlite:///{told}")
+        url = make_url(address if "://" in address else f"sqlite:///{address}")
         backend = url.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise StorageError(
@@ -254,7 +233,7 @@ def _url(given: str | Path) -> URL:
             '"sqlite:///tune.db" or "postgresql://user@host/name".'
         ) from None
     if backend in ("postgres", "postgresql"):
-        if "@" in (url.host or ""):  # or a part of the password would be taken for the server
+        if "@" in (url.host or ""):  # else a part of the password is taken for the server
             raise StorageError(f"{shown!r}: the password contains an @. Write it as %40.")
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
@@ -271,7 +250,7 @@ def _url(given: str | Path) -> URL:
 
 
 def _set_up_postgres(connection: Any, _: Any) -> None:
-    """Nobody waits for ever: not for a lock, and not for one who was stopped while he held it."""
+    """Limit how long to wait for a lock, and for a suspended process that holds one."""
     patience = int(1000 * PATIENCE)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -282,20 +261,22 @@ def _set_up_postgres(connection: Any, _: Any) -> None:
 
 
 def _make_private(url: URL) -> None:
-    """A new file is its owner's only; one that is there stays as it is.
+    """Create the file so that only its owner has access. An existing file stays as it is.
 
-    It must not even be opened: to close it would give up every lock that this process has on it,
-    and whoever closes it next elsewhere would take away the log that we still write to.
+    An existing file must not be opened: closing it would release every lock of this process on it.
+    The next process that closes the database would then delete the log in use.
     """
     if "uri" not in url.query:
         new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with suppress(OSError):  # it is there, or it is said when it is opened
+        with suppress(OSError):  # it exists, or opening it raises an error
             os.close(os.open(str(url.database), new, 0o600))
 
 
-def let_go_of_files() -> None:
-    """Close every SQLite file until it is needed again. To be done before a fork whose child will
-    use one: SQLite would take the locks of this process for the child's, and not lock for it.
+def close_sqlite_files() -> None:
+    """Close every SQLite file until it is needed again.
+
+    Call this before a fork whose child uses a database. SQLite would take the locks of the parent
+    for the child's own and would not lock the file for it.
     """
     for database in list(_opened):
         if database.is_sqlite:
@@ -303,7 +284,7 @@ def let_go_of_files() -> None:
 
 
 def is_missing(url: str | Path) -> bool:
-    """Whether it names a file that is not there; to open it would make one."""
+    """Whether the address names a file that does not exist; opening it would create one."""
     found = _url(url)
     file = found.database or ""
     return found.get_backend_name() == "sqlite" and not (
@@ -312,23 +293,23 @@ def is_missing(url: str | Path) -> bool:
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves
+    connection.isolation_level = None  # _begin_sqlite sends BEGIN
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             break
-        except sqlite3.Error as error:  # switching does not wait for others by itself
+        except sqlite3.Error as error:  # this pragma ignores the timeout
             if not is_locked(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
-    connection.execute("PRAGMA trusted_schema=OFF")  # the file may be somebody else's
+    connection.execute("PRAGMA trusted_schema=OFF")  # the file may come from another user
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
-    connection.execute("PRAGMA synchronous=NORMAL")  # safe with WAL, also in a power cut
+    connection.execute("PRAGMA synchronous=NORMAL")  # with WAL, safe in a power cut too
     connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _begin_sqlite(connection: Connection) -> None:
     options = connection.get_execution_options()
-    if not options.get("glances"):
+    if not options.get("single_query"):
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")

@@ -1,4 +1,4 @@
-"""What an error of the database means, decided by its code and never by the words of its message.
+"""What an error of the database means. Its code decides, never the words of its message.
 
 A message depends on the language and the version of the server. An SQLSTATE (PostgreSQL) and a
 result code (SQLite) do not.
@@ -22,8 +22,8 @@ class Meaning:
 
     Attributes:
         error: the class to raise; `Unreachable` if the same transaction may succeed later.
-        sentence: completes "The database URL"; `said` is the message, `folder` the folder of
-            the file, `seconds` the longest wait for a lock.
+        sentence: completes "The database URL"; `message` is that of the driver, `folder` the folder
+            of the file, `seconds` the longest wait for a lock.
     """
 
     error: type[StorageError]
@@ -32,27 +32,30 @@ class Meaning:
 
 LOCKED = Meaning(
     Unreachable,
-    "was locked by another program for {seconds:.0f} s ({said}). "
+    "was locked by another program for {seconds:.0f} s ({message}). "
     "End that program, or wait until it has finished.",
 )
-BUSY = Meaning(Unreachable, "cancelled a transaction because it is busy ({said}). Try again later.")
-FULL = Meaning(Unreachable, "cannot grow ({said}). Free some space on its disk.")
+BUSY = Meaning(
+    Unreachable, "cancelled a transaction because it is busy ({message}). Try again later."
+)
+FULL = Meaning(Unreachable, "cannot grow ({message}). Free some space on its disk.")
 DISK = Meaning(
-    Unreachable, "could not read or write its disk ({said}). Check the disk, then try again."
+    Unreachable, "could not read or write its disk ({message}). Check the disk, then try again."
 )
 NO_RESOURCES = Meaning(
     Unreachable,
-    "has run out of memory or connections ({said}). Close other connections, or try again later.",
+    "has run out of memory or connections ({message}). Close other connections, or try again "
+    "later.",
 )
 UNREACHABLE = Meaning(
-    Unreachable, "cannot be reached ({said}). Is the server running, and is the URL correct?"
+    Unreachable, "cannot be reached ({message}). Is the server running, and is the URL correct?"
 )
 READ_ONLY = Meaning(
-    StorageError, "cannot be written to ({said}). Give this user permission to write to it."
+    StorageError, "cannot be written to ({message}). Give this user permission to write to it."
 )
 CANNOT_OPEN = Meaning(
     StorageError,
-    "cannot be opened ({said}). Check that it is a file, and that this user may read and write "
+    "cannot be opened ({message}). Check that it is a file, and that this user may read and write "
     "it. Or name another file.",
 )
 NO_FOLDER = Meaning(
@@ -62,26 +65,26 @@ NO_FOLDER = Meaning(
 )
 TOO_LARGE = Meaning(
     StorageError,
-    "contains a value that is larger than any that Farthing writes ({said}). Name another file.",
+    "contains a value that is larger than any that Farthing writes ({message}). Name another file.",
 )
 DAMAGED = Meaning(
     StorageError,
-    "is damaged, or it is not a database ({said}). Restore a backup, or name another database.",
+    "is damaged, or it is not a database ({message}). Restore a backup, or name another database.",
 )
 NO_ACCESS = Meaning(
     StorageError,
-    "refused the connection ({said}). Check the user, the password and the database name in its "
+    "refused the connection ({message}). Check the user, the password and the database name in its "
     "URL.",
 )
 OTHER = Meaning(
     StorageError,
-    "refused a statement ({said}). Check that its tables are those that Farthing created.",
+    "refused a statement ({message}). Check that its tables are those that Farthing created.",
 )
 
 SQLITE = {  # by primary result code: the low 8 bits of an extended one
     sqlite3.SQLITE_BUSY: LOCKED,
     sqlite3.SQLITE_LOCKED: LOCKED,
-    sqlite3.SQLITE_PROTOCOL: LOCKED,  # it lost the race for the locks of the log too often
+    sqlite3.SQLITE_PROTOCOL: LOCKED,  # too many processes competed for the lock of the log
     sqlite3.SQLITE_FULL: FULL,
     sqlite3.SQLITE_IOERR: DISK,
     sqlite3.SQLITE_READONLY: READ_ONLY,

@@ -1,4 +1,4 @@
-"""JSON that comes back as it went in: floats exact, tuples as tuples, NumPy scalars as numbers."""
+"""JSON that preserves values: floats exactly, tuples as tuples, NumPy scalars as numbers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ TUPLE = "__tuple__"
 
 
 def to_text(value: Any) -> str:
-    """The JSON of a value; two equal values have the same text."""
+    """The JSON of a value. Equal values have equal texts."""
     text = json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "backslashreplace").decode()  # half a character, as JSON escapes it
+    return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate, as JSON escapes it
 
 
 def storable(value: Any) -> Any:
-    """A text as a database takes it: NUL and halves of characters are written out."""
+    """A text that every database accepts: NUL and lone surrogates become escapes."""
     if not isinstance(value, str):
         return value
     return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
@@ -34,12 +34,10 @@ def from_text(text: str) -> Any:
 
 
 def from_texts(texts: Sequence[str | None]) -> list[Any]:
-    """The values of many texts, None for None, read as one: a call for each takes five times as
-    long.
-    """
+    """The values of many texts, None for None. One call is five times as fast as many."""
     found = from_text(f"[{','.join('null' if text is None else text for text in texts)}]")
     if len(found) != len(texts):
-        raise ValueError("a text is not one value")
+        raise ValueError("a text that is not one JSON value")
     return list(found)
 
 
@@ -57,8 +55,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return _plain(value.tolist())
     raise InvalidInput(
-        f"{value!r} cannot be kept in a database: only numbers, strings, booleans, None, and lists "
-        "or dicts of them can. Use a name for it, and look it up in your own code."
+        f"{value!r} cannot be stored in a database. Expected a number, a string, a boolean, None, "
+        "or a list or dict of these. Use a name for it, and look the name up in your own code."
     )
 
 

@@ -1,8 +1,7 @@
-"""The names under which a database keeps Farthing's own methods, parameters and settings.
+"""The names under which a database stores Farthing's own methods, parameters and settings.
 
-A name is what users write: "Gittins", "any_of", "Float". It is not the place of a class in the
-package, so a class can be moved and renamed, and the studies that are stored still open. Code of
-users is not listed here: it is stored as "module:Name".
+A name is what users write: "Gittins", "any_of", "Float". It is not the path of a class, so classes
+can be moved and renamed, and stored studies still open. Code of users is stored as "module:Name".
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from farthing import cost, policies, stopping
 from farthing.acquisition.scores import cheapness
 from farthing.space.parameters import Categorical, Float, Int, Ordinal
-from farthing.stopping.combine import _Held, _Several
+from farthing.stopping.combine import _Combined, _Delayed
 
 __all__ = [
     "FUNCTION",
@@ -37,11 +36,11 @@ STORED_KEYS = {"max_overrun": "leash", "overhead": "thinking"}
 
 @dataclass(frozen=True)
 class Named:
-    """What a name stands for: a dataclass, or a function.
+    """The dataclass or function of a stored name.
 
     Attributes:
         before: the names under which earlier versions stored it.
-        fixed: the fields that the name itself gives a value, which are not stored.
+        fixed: the values of fields that follow from the name. They are not stored.
         fields: {name of a field in earlier versions: its name}.
     """
 
@@ -52,7 +51,7 @@ class Named:
 
 
 # To rename a class, change its row: the new name, the new class, and the old name in `before`.
-# Never remove a name from `before`: some database has it.
+# Never remove a name from `before`: a database may contain it.
 NAMES: Mapping[str, Named] = {
     # parameters
     "Float": Named(Float, ("farthing.parameters:Float",)),
@@ -98,10 +97,10 @@ NAMES: Mapping[str, Named] = {
     ),
     "NoImprovement": Named(stopping.NoImprovement, ("farthing.stopping.stalled:Stalled",)),
     "Target": Named(stopping.Target, ("farthing.stopping.target:Target",)),
-    "any_of": Named(_Several, ("farthing.decision:_Several",), {"everyone": False}),
-    "all_of": Named(_Several, ("farthing.decision:_Several",), {"everyone": True}),
-    "in_a_row": Named(_Held, ("farthing.decision:_Held",), {"trials": 0}),
-    "after": Named(_Held, ("farthing.decision:_Held",), {"times": 1}),
+    "any_of": Named(_Combined, ("farthing.decision:_Several",), {"everyone": False}),
+    "all_of": Named(_Combined, ("farthing.decision:_Several",), {"everyone": True}),
+    "in_a_row": Named(_Delayed, ("farthing.decision:_Held",), {"trials": 0}),
+    "after": Named(_Delayed, ("farthing.decision:_Held",), {"times": 1}),
     # cost models
     "CNNFlops": Named(cost.CNNFlops, ("farthing.cost.flops:CNNFlops",)),
     "AutoCost": Named(cost.AutoCost, ("farthing.cost.choose:Choose",)),
@@ -119,12 +118,12 @@ NAMES: Mapping[str, Named] = {
 
 
 def ours(name: Any) -> Named | None:
-    """What a stored name stands for; None if it is not one of Farthing's."""
+    """The entry of a stored name; None if it is not one of Farthing's."""
     return NAMES.get(name) if isinstance(name, str) else None
 
 
 def name_of(value: Any) -> str | None:
-    """The name under which an instance or a function of Farthing's is stored."""
+    """The name of an instance or a function of Farthing's; None for code of users."""
     for name, row in NAMES.items():
         same = row.kind is value or row.kind is type(value)
         if same and all(getattr(value, key) == fixed for key, fixed in row.fixed.items()):
@@ -133,33 +132,33 @@ def name_of(value: Any) -> str | None:
 
 
 def current(described: Any) -> Any:
-    """A description as this version would have written it, whichever version wrote it."""
+    """A description in the form of this version, whichever version wrote it."""
     if isinstance(described, list | tuple):
         return type(described)(current(item) for item in described)
     if not isinstance(described, Mapping):
         return described
-    told = {key: current(item) for key, item in described.items()}
+    entries = {key: current(item) for key, item in described.items()}
     for key in (KIND, FUNCTION):
-        if isinstance(name := told.get(key), str):
-            return _renamed(key, name, told)
-    return told
+        if isinstance(name := entries.get(key), str):
+            return _renamed(key, name, entries)
+    return entries
 
 
-def _renamed(key: str, name: str, told: dict[str, Any]) -> dict[str, Any]:
-    fits = (
+def _renamed(key: str, name: str, entries: dict[str, Any]) -> dict[str, Any]:
+    candidates = (
         new
         for new, row in NAMES.items()
-        if name in row.before and all(told.get(k) == fixed for k, fixed in row.fixed.items())
+        if name in row.before and all(entries.get(k) == fixed for k, fixed in row.fixed.items())
     )
-    new = next(fits, name)
+    new = next(candidates, name)
     row = NAMES.get(new, Named(None))
     dropped = row.fixed if new != name else {}
     return {key: new} | {
-        row.fields.get(k, k): item for k, item in told.items() if k != key and k not in dropped
+        row.fields.get(k, k): item for k, item in entries.items() if k != key and k not in dropped
     }
 
 
-# A rule that must fire several times in a row keeps its streak in a note with its own `repr`.
+# `in_a_row` counts in a note whose key contains the `repr` of its rule.
 STREAK = "in a row: "
 CLASSES = {
     path.rpartition(":")[2]: name
@@ -171,7 +170,7 @@ OLD_CLASS = re.compile(rf"\b({'|'.join(CLASSES)})(?=\()")
 
 
 def current_notes(notes: dict[str, Any]) -> dict[str, Any]:
-    """The notes of a trial with the names of today."""
+    """The notes of a trial with current class names."""
     if not any(key.startswith(STREAK) for key in notes):
         return notes
     return {

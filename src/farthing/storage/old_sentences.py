@@ -1,7 +1,7 @@
-"""What the sentences of older versions meant, which stored neither kinds nor origins.
+"""The kinds and origins that the sentences of older versions stand for.
 
-These are the sentences of 0.1.0 and of 0.2.0 before kinds were stored. They are not those of today,
-which are free to change, and no row is ever added here.
+Version 0.1.0, and 0.2.0 at first, stored sentences only. These are their sentences, so nothing is
+ever added here. Current sentences are free to change.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ RETRY = re.compile(r"trial \d+ again, which was lost")
 
 
 def kind_of_old(sentence: str) -> StopKind:
-    """The kind of a stop; all other sentences were said by stopping rules."""
-    found = (kind for begins, kind in STOPS.items() if re.match(begins, sentence))
+    """The kind of a stop. All other sentences come from stopping rules."""
+    found = (kind for pattern, kind in STOPS.items() if re.match(pattern, sentence))
     return next(found, "rule")
 
 
 def origin_of_old(because: str, notes: Mapping[str, Any]) -> Origin:
-    """The origin of a trial, by why it was chosen and what was noted."""
+    """The origin of a trial, from the sentence why it was suggested and from its notes."""
     if because == IMPORTED:
         return "imported"
     return "retry" if RETRY.fullmatch(because) else origin_of(notes)

@@ -1,4 +1,4 @@
-"""The rows of studies, trials and prices, and what they say."""
+"""Read and write the rows of studies, trials, imported costs and changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, func, select
 
 from farthing.budget.ledger import Account, Ledger
-from farthing.core.state import Change, State, Wanted
+from farthing.core.state import Change, QueueEntry, State
 from farthing.errors import StorageError
 from farthing.history import Origin, PricePoint, Run, StopKind, StopReason, Trial, TrialState
 from farthing.storage.database import clock
@@ -44,13 +44,15 @@ Raw = Row[*tuple[Any, ...]]
 
 # ── a study ────────────────────────────────────────────────────────────────────────────────────
 
-# The columns of a study, and what they are called in a State; history, prices and changes have
-# rows of their own, of which the study's row has the number.
-STATE_COLUMNS = {  # the columns that earlier versions named
+# {field of a State: its column}. History, prices and changes have tables of their own, and the row
+# of the study has their numbers.
+STATE_COLUMNS = {  # where they differ, because earlier versions named the columns
     "charged_until": "clock_at",
     "suggester": "thinker",
     "suggester_until": "thinker_until",
     "suggest_s": "thought_s",
+    "stop_requested": "halted",
+    "kill_running": "halted_now",
     "overhead_s": "thinking_s",
 }
 STATE = {
@@ -60,8 +62,11 @@ STATE = {
 }
 AMOUNTS = ("charged_until", "suggester_until", "suggest_s", "failures", "elapsed_s", "overhead_s")
 NUMBERS = tuple(studies.c[name] for name in ("id", "revision", "trials", "prices", "changes"))
-MAX_TRIALS = 1_000_000  # of a study: more would not fit into the memory of a machine
-KINDS = {"halted": "halted_kind", "stop_reason": "stop_kind"}  # beside the sentences
+MAX_TRIALS = 1_000_000  # of a study; more would not fit into memory
+KINDS = {
+    "stop_requested": "halted_kind",
+    "stop_reason": "stop_kind",
+}  # beside the sentences
 STOP_KINDS = get_args(StopKind)
 COLUMNS = [*NUMBERS, *(studies.c[column] for column in (*STATE.values(), *KINDS.values()))]
 UPDATE = studies.update().where(studies.c.id == bindparam("which"))
@@ -69,9 +74,9 @@ UPDATE = studies.update().where(studies.c.id == bindparam("which"))
 
 @cache
 def _by_id(is_sqlite: bool, lock: bool) -> Select[Any]:
-    """Made once: to make a statement takes longer than to execute it."""
+    """The query, cached because building it takes longer than executing it."""
     query = select(*COLUMNS).where(studies.c.id == bindparam("which"))
-    if lock and not is_sqlite:  # the clock is read when the row is ours, not before the wait
+    if lock and not is_sqlite:  # read the clock after the lock was acquired
         locked = query.with_for_update().cte("locked")
         return select(*locked.c, clock(is_sqlite).label("now"))
     return query.add_columns(clock(is_sqlite).label("now"))
@@ -81,45 +86,45 @@ def read_study(connection: Connection, is_sqlite: bool, id: int, *, lock: bool =
     """The row of a study, and `now` on the database's clock.
 
     Args:
-        lock: nobody else can change it until the transaction ends.
+        lock: no other process can change the row until the transaction ends.
     """
     found = connection.execute(_by_id(is_sqlite, lock), {"which": id}).one_or_none()
     if found is None:
         raise StorageError(
-            "The study is not in its database any more: somebody has deleted it, or put an older "
-            "copy in its place. Put the newer copy back, or make the study again."
+            "The study is not in its database any more. It was deleted, or an older copy has "
+            "replaced the database. Restore the newer copy, or create the study again."
         )
     return found
 
 
 def state_of(row: Raw, before: State) -> State:
-    """What the row of a study says; its trials and prices are those of the state before."""
-    told = {name: getattr(row, column) for name, column in STATE.items()}
-    if not all(n is None or isinstance(n, float | int) for n in map(told.get, AMOUNTS)):
-        raise ValueError("a study has a text where a number is")
-    told["halted_now"] = bool(told["halted_now"])
-    told |= {name: reason_of(told[name], getattr(row, kind)) for name, kind in KINDS.items()}
-    told["queue"] = tuple(Wanted(*each) for each in from_text(told["queue"]))
-    if not all(isinstance(wanted.params, dict) for wanted in told["queue"]):
-        raise ValueError("what is wanted next has no parameters")
-    return replace(before, **{**told, "ledger": ledger_of(told["ledger"])})
+    """The state in the row of a study, with the trials and prices of the state before."""
+    values = {name: getattr(row, column) for name, column in STATE.items()}
+    if not all(n is None or isinstance(n, float | int) for n in map(values.get, AMOUNTS)):
+        raise ValueError("a study with a text in a column of numbers")
+    values["kill_running"] = bool(values["kill_running"])
+    values |= {name: reason_of(values[name], getattr(row, kind)) for name, kind in KINDS.items()}
+    values["queue"] = tuple(QueueEntry(*each) for each in from_text(values["queue"]))
+    if not all(isinstance(entry.params, dict) for entry in values["queue"]):
+        raise ValueError("an enqueued trial without parameters")
+    return replace(before, **{**values, "ledger": ledger_of(values["ledger"])})
 
 
 def reason_of(sentence: str | None, kind: StopKind | None) -> StopReason | None:
-    """Why a study stops, as two columns say it; older versions stored the sentence only."""
+    """The stop reason in two columns. Older versions stored the sentence only."""
     if sentence is None:
         return None
     if kind is None:
         return StopReason(kind_of_old(sentence), sentence)
     if kind not in STOP_KINDS:
-        raise ValueError(f"a stop of the kind {kind!r}")
+        raise ValueError(f"a stop reason of the kind {kind!r}")
     return StopReason(kind, sentence)
 
 
 def write_study(
     connection: Connection, id: int, revision: int, before: State, after: State
 ) -> None:
-    """Store what differs, as a new revision."""
+    """Write the columns that differ, as a new revision."""
     changes: dict[str, Any] = {
         column: storable(getattr(after, name))
         for name, column in STATE.items()
@@ -128,31 +133,31 @@ def write_study(
     if "ledger" in changes:
         changes["ledger"] = ledger_text(after.ledger)
     if "queue" in changes:
-        changes["queue"] = to_text([list(wanted) for wanted in after.queue])
+        changes["queue"] = to_text([list(entry) for entry in after.queue])
     for name, kind in KINDS.items():
-        if name in changes:
-            reason: StopReason | None = changes[name]
-            changes[name] = None if reason is None else storable(reason.sentence)
+        if (column := STATE[name]) in changes:
+            reason: StopReason | None = changes[column]
+            changes[column] = None if reason is None else storable(reason.sentence)
             changes[kind] = None if reason is None else reason.kind
     if "halted_now" in changes:
-        changes["halted_now"] = int(after.halted_now)
+        changes["halted_now"] = int(after.kill_running)
     counts = {name: len(getattr(after, name)) for name in ("prices", "changes")}
     counts["trials"] = len(after.history)
-    _one(connection.execute(UPDATE, {"which": id, "revision": revision, **counts, **changes}))
+    _check_one(connection.execute(UPDATE, {"which": id, "revision": revision, **counts, **changes}))
 
 
-def _one(updated: CursorResult[Any]) -> None:
-    """A row that is known is there: or the database is not the one that was read."""
+def _check_one(updated: CursorResult[Any]) -> None:
+    """Check that an update found its row; if not, the database has been replaced."""
     if updated.rowcount != 1:
         raise StorageError(
-            f"The database has {updated.rowcount} rows where this process has read one: an older "
-            "copy was put in its place, or rows were deleted. Run again: it goes on from what is "
-            "there."
+            f"The database has {updated.rowcount} rows where this process has read one. An older "
+            "copy has replaced it, or rows were deleted. Restore the newer copy, or run again to "
+            "continue from this one."
         )
 
 
 def ledger_text(ledger: Ledger) -> str:
-    """The ledger, exactly."""
+    """The JSON of a ledger, which preserves its numbers exactly."""
     accounts = {
         name: [ledger[name].limit, ledger[name].spent, ledger[name].overhead] for name in ledger
     }
@@ -160,10 +165,12 @@ def ledger_text(ledger: Ledger) -> str:
 
 
 def ledger_of(text: str) -> Ledger:
-    """The same ledger; older versions kept what the initial design cost as a fourth number."""
+    """The ledger of its JSON. Older versions stored the cost of the initial design as a fourth
+    number, which is ignored.
+    """
     stored = from_text(text)
     if any(math.isnan(n) for account in stored["accounts"].values() for n in account):
-        raise ValueError("a ledger with an amount that is no number")
+        raise ValueError("a ledger with an amount that is NaN")
     reservations = {int(number): reserved for number, reserved in stored["holds"].items()}
     accounts = {
         name: Account(
@@ -186,7 +193,7 @@ TRIAL = tuple(f.name for f in fields(Trial) if f.name != "run")
 STATES = get_args(TrialState)
 ORIGINS = get_args(Origin)
 RUN = tuple(f.name for f in fields(Run))
-RUN_COLUMNS = {"suggest_s": "think_s", "reports": "progress"}  # that earlier versions named
+RUN_COLUMNS = {"suggest_s": "think_s", "reports": "progress"}  # where they differ
 JSON_COLUMNS = frozenset(("params", "x", "cost", "predicted", "notes", "reports", "metrics"))
 NUMBER = (float, int, NoneType)
 READ = tuple(trials.c[RUN_COLUMNS.get(name, name)] for name in (*TRIAL, *RUN))
@@ -203,10 +210,14 @@ UPDATE_TRIAL = trials.update().where(
 
 
 def changed_trials(connection: Connection, study: int, since: int, most: int) -> list[Trial]:
-    """The trials that changed after that revision, by number; of which there are `most` in all."""
+    """The trials that changed after a revision, ordered by number.
+
+    Args:
+        most: the number of trials of the study.
+    """
     if not 0 <= most <= MAX_TRIALS:
-        raise ValueError(f"it says that a study has {most} trials; {MAX_TRIALS:,} can be read")
-    with _collecting_nothing():
+        raise ValueError(f"a study with {most} trials, of which at most {MAX_TRIALS:,} can be read")
+    with _garbage_collection_off():
         rows = connection.execute(CHANGED, {"which": study, "since": since, "most": most + 1}).all()
         if not rows:
             return []
@@ -215,8 +226,8 @@ def changed_trials(connection: Connection, study: int, since: int, most: int) ->
         columns |= {name: from_texts(columns[name]) for name in JSON_COLUMNS}
         _check(columns)
         columns["x"] = [np.array(x, dtype=np.float64) for x in columns["x"]]
-        told = zip(columns["origin"], columns["because"], columns["notes"], strict=True)
-        columns["origin"] = [origin or origin_of_old(why, notes) for origin, why, notes in told]
+        known = zip(columns["origin"], columns["because"], columns["notes"], strict=True)
+        columns["origin"] = [origin or origin_of_old(why, notes) for origin, why, notes in known]
         columns["retry"] = list(map(bool, columns["retry"]))
         columns["notes"] = list(map(current_notes, columns["notes"]))
         columns["reports"] = [tuple(lines or ()) for lines in columns["reports"]]
@@ -227,28 +238,28 @@ def changed_trials(connection: Connection, study: int, since: int, most: int) ->
 
 
 def _check(columns: Mapping[str, Sequence[Any]]) -> None:
-    """Whether Farthing can have written them; a column at a time, for there may be many rows."""
+    """Check the types of each column; a column at a time, because there may be many rows."""
     for name in ("params", "cost", "predicted", "notes"):
-        _are(name, columns[name], dict)
-    _are("metrics", columns["metrics"], dict, NoneType)
+        _check_types(name, columns[name], dict)
+    _check_types("metrics", columns["metrics"], dict, NoneType)
     for name in ("cost", "predicted"):
-        _are(name, chain.from_iterable(map(dict.values, columns[name])), *NUMBER)
+        _check_types(name, chain.from_iterable(map(dict.values, columns[name])), *NUMBER)
     for name in ("value", "lease", "asked_at", "told_at", "run_s"):
-        _are(name, columns[name], *NUMBER)
-    if strange := set(columns["state"]).difference(STATES):
-        raise ValueError(f"a trial that is {min(map(repr, strange))}")
-    if strange := set(columns["origin"]).difference(ORIGINS, [None]):
-        raise ValueError(f"a trial whose origin is {min(map(repr, strange))}")
+        _check_types(name, columns[name], *NUMBER)
+    if unknown := set(columns["state"]).difference(STATES):
+        raise ValueError(f"a trial with the state {min(map(repr, unknown))}")
+    if unknown := set(columns["origin"]).difference(ORIGINS, [None]):
+        raise ValueError(f"a trial with the origin {min(map(repr, unknown))}")
 
 
-def _are(name: str, values: Iterable[Any], *kinds: type) -> None:
-    if strange := set(map(type, values)).difference(kinds):
-        raise ValueError(f"a trial whose {name} is of type {strange.pop().__name__}")
+def _check_types(name: str, values: Iterable[Any], *kinds: type) -> None:
+    if others := set(map(type, values)).difference(kinds):
+        raise ValueError(f"a trial whose {name} is of type {others.pop().__name__}")
 
 
 @contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """Of thousands of new objects none is garbage, and Python would look for it over and over."""
+def _garbage_collection_off() -> Iterator[None]:
+    """Turn garbage collection off. It would search thousands of new objects in vain, repeatedly."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -261,7 +272,7 @@ def _collecting_nothing() -> Iterator[None]:
 def write_trials(
     connection: Connection, study: int, revision: int, before: State, after: State
 ) -> None:
-    """Insert the trials that are new, and of those that changed, the columns that did."""
+    """Insert the new trials, and update the changed columns of the others."""
     known = len(before.history)
     for old, new in zip(before.history, after.history, strict=False):
         if old is not new:
@@ -269,14 +280,14 @@ def write_trials(
             changes = {name: now[name] for name in now if now[name] is not was[name]}
             changes = {n: v for n, v in changes.items() if n == "x" or v != was[n]}
             which = {"which": study, "at": new.number, "revision": revision}
-            _one(connection.execute(UPDATE_TRIAL, {**_as_stored(changes), **which}))
+            _check_one(connection.execute(UPDATE_TRIAL, {**_as_stored(changes), **which}))
     if len(after.history) > known:
         rows = [_as_stored(_columns_of(trial)) for trial in after.history.trials[known:]]
         connection.execute(INSERT, [{"study": study, "revision": revision, **r} for r in rows])
 
 
 def _columns_of(trial: Trial) -> dict[str, Any]:
-    """A trial as its columns, structured values as they are."""
+    """The columns of a trial, with structured values that are not yet JSON."""
     columns = {name: getattr(trial, name) for name in TRIAL}
     columns |= {name: getattr(trial.run, name) for name in RUN}
     return columns | {"censored": int(trial.state == "killed"), "retry": int(trial.run.retry)}
@@ -298,7 +309,7 @@ def _as_stored(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changed_prices(connection: Connection, study: int, since: int) -> list[PricePoint]:
-    """Costs from elsewhere that came after that revision."""
+    """The imported costs that were added after a revision."""
     query = select(prices.c.x, prices.c.cost, prices.c.at_least).order_by(prices.c.id)
     query = query.where(prices.c.study == study, prices.c.revision > since).limit(MAX_TRIALS)
     return [
@@ -310,7 +321,7 @@ def changed_prices(connection: Connection, study: int, since: int) -> list[Price
 def write_prices(
     connection: Connection, study: int, revision: int, before: State, after: State
 ) -> None:
-    """Insert the costs from elsewhere that are new, or all of them where they were moved."""
+    """Insert the new imported costs, or all of them if their coordinates changed."""
     new = after.prices[len(before.prices) :]
     if any(old is not now for old, now in zip(before.prices, after.prices, strict=False)):
         connection.execute(prices.delete().where(prices.c.study == study))
@@ -334,7 +345,7 @@ def write_prices(
 
 
 def new_changes(connection: Connection, study: int, known: int) -> list[tuple[Change, str | None]]:
-    """The changes after the first `known`, and the text of the settings they led to."""
+    """The changes after the first `known`, each with the text of its new settings."""
     query = select(changes.c.at, changes.c.trials, changes.c.said, changes.c.settings)
     query = query.where(changes.c.study == study, changes.c.number >= known)
     found = connection.execute(query.order_by(changes.c.number))
@@ -344,10 +355,10 @@ def new_changes(connection: Connection, study: int, known: int) -> list[tuple[Ch
 def write_changes(
     connection: Connection, study: int, known: int, new: Iterable[tuple[Change, str | None]]
 ) -> None:
-    """Insert changes, of which there were `known`; the study has the settings of the last."""
+    """Insert changes after the first `known`, and give the study the settings of the last."""
     for number, (change, settings) in enumerate(new, start=known):
         row = {"study": study, "number": number, "at": change.at, "trials": change.trials}
-        said = to_text(change.said)
+        said = to_text(change.differences)
         connection.execute(changes.insert(), {**row, "said": said, "settings": settings})
         if settings is not None:
             given = func.coalesce(studies.c.given, studies.c.settings)

@@ -1,8 +1,8 @@
-"""The tables, and how a database made by an older version becomes one of this version.
+"""The tables, and the migrations of databases that older versions made.
 
-Structured values are JSON text (see `json_text`), the same on every database. Times ending in `_at`
-and leases are seconds of the database's own clock; durations ending in `_s` were measured by the
-worker on a clock that only goes forward. So clocks of different machines do not matter.
+Structured values are JSON text (see `json_text`) on every database. Times ending in `_at` and
+leases are seconds of the database's own clock. Workers measure durations ending in `_s` on a
+monotonic clock. So the clocks of different machines do not matter.
 """
 
 from __future__ import annotations
@@ -39,26 +39,30 @@ studies = Table(
     Column("name", Text, nullable=False, unique=True),
     Column("settings", Text, nullable=False),
     Column("created_at", Double, nullable=False),
-    Column("revision", BigInteger, nullable=False),  # of the last change; a reader's cursor
-    Column("trials", Integer, nullable=False),  # how many there are: the next trial's number
-    Column("prices", Integer, nullable=False),  # how many costs came from elsewhere
+    Column(
+        "revision", BigInteger, nullable=False
+    ),  # of the last change; readers compare it with theirs
+    Column("trials", Integer, nullable=False),  # their number, so the number of the next trial
+    Column("prices", Integer, nullable=False),  # the number of imported costs without a value
     Column("ledger", Text, nullable=False),
-    Column("clock_at", Double),  # until when wall clock time was charged
-    Column("thinker", Text),  # who thinks, where thoughts take long enough to wait for,
-    Column("thinker_until", Double),  # and when he must have died
-    Column("thought_s", Double, nullable=False),  # how long the last thought took
+    Column("clock_at", Double),  # until when wall-clock time is charged
+    Column("thinker", Text),  # who holds the suggestion lock
+    Column("thinker_until", Double),  # when that lock expires
+    Column("thought_s", Double, nullable=False),  # seconds that the last suggestion took
     Column("failures", Integer, nullable=False),  # in a row
-    Column("first_error", Text),  # of these
-    Column("halted", Text),  # why nothing may start, though the verdict is to go on,
-    Column("halted_now", Integer, nullable=False),  # 1: and what is running ends
-    Column("stop_reason", Text),  # how the last run ended
-    Column("halted_kind", Text),  # the kinds of these two; NULL: written by an older version
+    Column("first_error", Text),  # of these failures
+    Column("halted", Text),  # why no trial may start, whatever the verdict
+    Column("halted_now", Integer, nullable=False),  # 1: running trials end too
+    Column("stop_reason", Text),  # why the last run ended
+    Column("halted_kind", Text),  # the kinds of these reasons; NULL: an older version wrote them
     Column("stop_kind", Text),
-    Column("given", Text),  # the settings as the last run gave them; NULL: as they are
-    Column("changes", Integer, nullable=False, server_default="0"),  # how many were made since
-    Column("queue", Text, nullable=False, server_default="[]"),  # what people want evaluated next
-    Column("elapsed_s", Double, nullable=False, server_default="0"),  # seconds it was worked on,
-    Column("thinking_s", Double, nullable=False, server_default="0"),  # and thought about
+    Column("given", Text),  # the settings of the last Study.create; NULL: never changed
+    Column("changes", Integer, nullable=False, server_default="0"),  # their number
+    Column("queue", Text, nullable=False, server_default="[]"),  # what users enqueued
+    Column(
+        "elapsed_s", Double, nullable=False, server_default="0"
+    ),  # seconds that workers were present
+    Column("thinking_s", Double, nullable=False, server_default="0"),  # seconds of overhead
 )
 
 trials = Table(
@@ -71,18 +75,18 @@ trials = Table(
     Column("params", Text, nullable=False),
     Column("x", Text, nullable=False),
     Column("value", Double),
-    Column("cost", Text, nullable=False),  # by resource; so far, while it is running
+    Column("cost", Text, nullable=False),  # by resource; so far, if it is running
     Column("censored", Integer, nullable=False),  # 1: the cost is a lower bound
     Column("predicted", Text, nullable=False),
     Column("because", Text, nullable=False),
-    Column("origin", Text),  # NULL: written by an older version
+    Column("origin", Text),  # NULL: an older version wrote it
     Column("notes", Text, nullable=False),
     Column("error", Text),
     Column("seed", BigInteger, nullable=False),
     Column("attempt", Integer, nullable=False),
-    Column("retry", Integer, nullable=False),  # 1: waits to be tried again under a new number
+    Column("retry", Integer, nullable=False),  # 1: a retry is due, under a new number
     Column("worker", Text),
-    Column("lease", Double),  # lost when this has passed; NULL: nobody promised to renew it
+    Column("lease", Double),  # when it expires; NULL: no worker renews it
     Column("asked_at", Double, nullable=False),
     Column("told_at", Double),
     Column("think_s", Double, nullable=False),
@@ -91,14 +95,14 @@ trials = Table(
     Column("cpu_s", Double),
     Column("peak_mb", Double),
     Column("progress", Text),
-    Column("metrics", Text),  # what the result said besides value and cost
+    Column("metrics", Text),  # other entries of the result
     Column("slot", Text),
-    Column("log", Text),  # the file with what it printed, on its worker's machine,
-    Column("tail", Text),  # and the last lines of it
+    Column("log", Text),  # the file with its output, on its worker's machine
+    Column("tail", Text),  # the last lines of its output
     Index("farthing_trials_by_revision", "study", "revision"),
 )
 
-# Costs from elsewhere without a value: they teach the cost model and are no trials.
+# Imported costs without a value: the cost model learns from them, but they are not trials.
 prices = Table(
     "farthing_prices",
     metadata,
@@ -111,16 +115,16 @@ prices = Table(
     Index("farthing_prices_by_revision", "study", "revision"),
 )
 
-# What people changed about a study after it was made.
+# What users changed in a study after its creation.
 changes = Table(
     "farthing_changes",
     metadata,
     Column("study", ForeignKey(studies.c.id), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("at", Double, nullable=False),
-    Column("trials", Integer, nullable=False),  # how many there were
-    Column("said", Text, nullable=False),  # as it was and as it is, in words
-    Column("settings", Text),  # from then on; NULL: the same
+    Column("trials", Integer, nullable=False),  # the number of trials at that time
+    Column("said", Text, nullable=False),  # {setting: [old, new]} as text
+    Column("settings", Text),  # after the change; NULL: not changed
 )
 
 Migration = Callable[[Connection], None]
@@ -136,8 +140,8 @@ def _price_bounds(connection: Connection) -> None:
     )
 
 
-def _second_day(connection: Connection) -> None:
-    """What people do to a study after its first run."""
+def _changes_and_logs(connection: Connection) -> None:
+    """Changes of settings, the queue, logs and metrics."""
     for column in (
         "given TEXT",
         "changes INTEGER NOT NULL DEFAULT 0",
@@ -152,29 +156,29 @@ def _second_day(connection: Connection) -> None:
 
 
 def _kinds(connection: Connection) -> None:
-    """Why a study stops and where a trial comes from, besides the sentences that say so."""
+    """Kinds of stop reasons and origins of trials, beside the sentences."""
     for table, column in ((studies, "halted_kind"), (studies, "stop_kind"), (trials, "origin")):
         connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {column} TEXT"))
 
 
-# Migration k makes version k + 1 of version k. Never change one that was released: add another,
-# and let the first create what the tables above say.
-MIGRATIONS: tuple[Migration, ...] = (_first, _price_bounds, _second_day, _kinds)
+# Migration k turns version k into version k + 1. Never change a released one; add another. The
+# first one creates the tables as they are above.
+MIGRATIONS: tuple[Migration, ...] = (_first, _price_bounds, _changes_and_logs, _kinds)
 
 
 def prepare(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Bring the database to this version; `connection` is in a transaction that nobody shares."""
-    _refuse_programs(connection)
+    """Bring the database to this version. `connection` must be in an exclusive transaction."""
+    _refuse_views_and_triggers(connection)
     found = read_version(connection)
     if found == len(migrations):
         return
     if found > len(migrations):
         raise StorageError(
-            f"The database has schema version {found}, this Farthing knows versions up to "
-            f"{len(migrations)}. It was written by a newer Farthing: upgrade this one."
+            f"The database has schema version {found}, but this version of Farthing knows versions "
+            f"up to {len(migrations)}. A newer Farthing wrote it. Upgrade Farthing."
         )
     if found == 0:
-        _first(connection)  # the tables as they are now, whatever the later migrations changed
+        _first(connection)  # creates the current tables, with what later migrations add
         connection.execute(version.insert().values(version=len(migrations)))
         return
     for migrate in migrations[found:]:
@@ -182,20 +186,20 @@ def prepare(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS
     connection.execute(version.update().values(version=len(migrations)))
 
 
-def _refuse_programs(connection: Connection) -> None:
-    """Farthing makes no views and no triggers: a file that has some would run them when read."""
-    if connection.dialect.name != "sqlite":  # a server's are its administrator's
+def _refuse_views_and_triggers(connection: Connection) -> None:
+    """Refuse views and triggers, which would run when the file is read. Farthing creates none."""
+    if connection.dialect.name != "sqlite":  # on a server, its administrator is responsible
         return
     query = "SELECT name, type FROM sqlite_master WHERE type IN ('view', 'trigger') LIMIT 1"
     for name, kind in connection.execute(text(query)):
         raise StorageError(
-            f"The database has a {kind}, {str(name)[:50]!r}, which no Farthing made. "
-            "Use a file of its own for studies."
+            f"The database has a {kind}, {str(name)[:50]!r}, which Farthing did not create. "
+            "Use a separate file for studies."
         )
 
 
 def read_version(connection: Connection) -> int:
-    """The version of the schema; 0 where there is none yet."""
+    """The version of the schema; 0 if the tables do not exist yet."""
     if not inspect(connection).has_table(version.name):
         return 0
     return int(connection.execute(text(f"SELECT version FROM {version.name}")).scalar_one())

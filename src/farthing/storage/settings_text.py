@@ -1,13 +1,12 @@
 """The settings of a study as text: every process that opens the study reads the same settings.
 
-The text of a frozen dataclass is its name and its fields. Farthing's own classes have the names in
+A frozen dataclass is stored as its name and its fields. Farthing's own classes have the names in
 `names.py`; a class of a user is named "module:Name". A function is stored by its name if it can be
-imported. A lambda, or a function defined in another one, must be given again when the study is
-opened.
+imported. A lambda, or a function inside a function, must be passed again to open the study.
 
-Other people may write to a database. Only the names in `names.py` are used as they are: these
-methods touch no file and no process. The rest stays text (`UnimportedCode`) until the caller gives the part
-again, or says that the database can be trusted.
+Other people may write to a database. Only names in `names.py` are restored without asking: these
+methods touch no file and no process. Other code stays text (`UnimportedCode`) until the caller
+passes it again, or trusts the database.
 """
 
 from __future__ import annotations
@@ -21,17 +20,18 @@ from dataclasses import fields, is_dataclass
 from types import FunctionType
 from typing import Any
 
-from farthing.core.settings import Settings, UnimportedCode
+from farthing.core.settings import Settings
+from farthing.core.unimported import UnimportedCode
 from farthing.errors import InvalidInput
 from farthing.space.space import Space
 from farthing.storage.json_text import from_text, to_text
 from farthing.storage.names import FUNCTION, KIND, STORED_KEYS, Named, current, name_of, ours
 
-__all__ = ["described", "differing", "external_in", "from_described", "not_given", "restored"]
+__all__ = ["described", "differing", "external_in", "from_described", "missing_code", "restored"]
 
 PARTS = ("policy", "stop", "cost")
 FIELDS = {key: name for name, key in STORED_KEYS.items()}  # {key in a database: field of Settings}
-# A study that was stored before a setting existed has its default.
+# If a study was stored before a setting existed, the setting has its default.
 NEWER: dict[str, Any] = {
     f.name: f.default for f in fields(Settings) if f.default is not MISSING_DEFAULT
 }
@@ -50,13 +50,13 @@ def described(settings: Settings) -> dict[str, Any]:
 
 
 def from_described(text: str) -> dict[str, Any]:
-    """What was stored, by the names of today.
+    """The stored settings as plain values, with current names.
 
-    The first release stored how a command is run under one key, "execution".
+    Version 0.1.0 stored the settings of a command under one key, "execution".
     """
     stored: dict[str, Any] = NEWER | {FIELDS.get(k, k): v for k, v in from_text(text).items()}
     stored |= {name: current(stored[name]) for name in PARTS if name in stored}
-    if "space" in stored:  # the rows of a table hold values only
+    if "space" in stored:  # the rows of a table have no names to update
         parameters = current(stored["space"]["parameters"])
         stored["space"] = {**stored["space"], "parameters": parameters}
     execution = stored.pop("execution", None)
@@ -70,13 +70,13 @@ def from_described(text: str) -> dict[str, Any]:
 def restored(
     text: str, there: Settings | None = None, *, trust: bool = False, **given: Any
 ) -> Settings:
-    """The settings of a stored study; parts of other people's code are `UnimportedCode`.
+    """The settings of a stored study. Parts with external code are `UnimportedCode`.
 
     Args:
-        there: settings whose parts stand in for those that are described alike, or are functions
-            without a name.
-        trust: import what the database names, whatever it is.
-        given: parts that are given again.
+        there: settings whose parts replace those with the same description, and functions without
+            a name.
+        trust: import all code that the database names.
+        given: parts that the caller passes again.
     """
     stored = from_described(text)
     for name in PARTS:
@@ -85,15 +85,15 @@ def restored(
 
 
 def _part(stored: Any, there: Any, trust: bool) -> Any:
-    strange = external_in(stored)
-    if not strange or (trust and None not in strange):
+    external = external_in(stored)
+    if not external or (trust and None not in external):
         return restore(stored)
-    alike = there is not None and describe(there) == stored
-    return there if alike or (there is not None and None in strange) else UnimportedCode(stored)
+    same = there is not None and describe(there) == stored
+    return there if same or (there is not None and None in external) else UnimportedCode(stored)
 
 
 def external_in(described: Any) -> list[str | None]:
-    """The names in a description that are not of Farthing's own methods; None: without a name."""
+    """The names in a description that are not Farthing's own; None for a nameless function."""
     if isinstance(described, list | tuple):
         return [name for item in described for name in external_in(item)]
     if not isinstance(described, Mapping):
@@ -107,58 +107,58 @@ def external_in(described: Any) -> list[str | None]:
     return found
 
 
-def not_given(part: str, unseen: UnimportedCode) -> InvalidInput:
-    """What to say where a part is there as text only, and is needed."""
+def missing_code(part: str, unseen: UnimportedCode) -> InvalidInput:
+    """The error for a part that is needed, but whose code was not imported."""
     names = external_in(unseen.described)
     if None in names:
         return InvalidInput(
-            f"The study was made with a function in {part}= that cannot be imported: a lambda, or "
-            "one defined in a script or in another function. Such a study is opened in Python, "
-            f"where it is given again: Study.open(url, name, {part}=...)."
+            f"The study uses a function in {part}= that cannot be imported: a lambda, or one "
+            "defined in a script or in another function. Open the study in Python, and pass the "
+            f"function again: Study.open(url, name, {part}=...)."
         )
     return InvalidInput(
-        f"The study was made with {names[0]} in {part}=, which is not Farthing's own. Give it "
-        f"again: Study.open(url, name, {part}=...); or, if you trust whoever can write the "
-        "database, trust=True imports it, and look=True looks without it."
+        f"The study uses {names[0]} in {part}=, which is not part of Farthing. Pass it again: "
+        f"Study.open(url, name, {part}=...). If you trust everyone who can write to the database, "
+        "trust=True imports it. To only look at the study, use look=True."
     )
 
 
 def _ours(name: Any) -> Named:
-    """What a name of Farthing's stands for; nothing, if it is not one of them."""
+    """The entry of a stored name; an empty one for code of users."""
     return ours(name) or Named(None)
 
 
 def differing(one: str, other: str) -> list[str]:
-    """The settings in which two texts differ; of a budget, also which resource is the first."""
+    """The settings in which two texts differ. The order of resources in a budget counts too."""
     there, here = from_described(one), from_described(other)
     for each in (there, here):
         each["budget"] = each["budget"] and list(each["budget"].items())
     return [name for name in here if there.get(name) != here[name]]
 
 
-# ── their parts ────────────────────────────────────────────────────────────────────────────────
+# ── parts of settings ──────────────────────────────────────────────────────────────────────────
 
 
 class _Missing:
-    """A part that was given but could not be kept."""
+    """Stands for a function that could not be stored."""
 
     def __repr__(self) -> str:
-        return "a part that cannot be imported"
+        return "a function that cannot be imported"
 
 
 MISSING = _Missing()
 
 
 def describe(value: Any) -> Any:
-    """A value made of dataclasses, functions and plain values, as plain values."""
+    """The plain values that describe dataclasses, functions and plain values."""
     if isinstance(value, UnimportedCode):
         return value.described
     if is_dataclass(value) and not isinstance(value, type):
         name = name_of(value)
         fixed = _ours(name).fixed
-        kept = [f.name for f in fields(value) if f.init and not f.name.startswith("_")]
+        stored = [f.name for f in fields(value) if f.init and not f.name.startswith("_")]
         return {KIND: name or _path_of(type(value))} | {
-            each: describe(getattr(value, each)) for each in kept if each not in fixed
+            each: describe(getattr(value, each)) for each in stored if each not in fixed
         }
     if isinstance(value, Mapping):
         return {name: describe(item) for name, item in value.items()}
@@ -168,7 +168,7 @@ def describe(value: Any) -> Any:
         return value
     if isinstance(value, type) or not hasattr(value, "__qualname__"):
         raise InvalidInput(
-            f"{value!r} cannot be kept in a database. Make its class a frozen dataclass whose "
+            f"{value!r} cannot be stored in a database. Make its class a frozen dataclass whose "
             "fields are its settings."
         )
     path = _path_of(value) if _is_importable(value) else None
@@ -176,7 +176,7 @@ def describe(value: Any) -> Any:
 
 
 def restore(described: Any) -> Any:
-    """What was described; MISSING in place of a function that could not be kept."""
+    """The value of a description, with MISSING for functions that could not be stored."""
     if isinstance(described, list | tuple):
         return type(described)(restore(item) for item in described)
     if not isinstance(described, Mapping):
@@ -193,14 +193,14 @@ def restore(described: Any) -> Any:
     kind = own.kind or _find(described[KIND])
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise InvalidInput(
-            f"The study was made with {described[KIND]}, which is not a dataclass here. "
-            "Restore that class, or give the part again when you open the study."
+            f"The study uses {described[KIND]}, which is not a dataclass here. "
+            "Restore that class, or pass an instance when you open the study."
         )
     return kind(**parts, **own.fixed)
 
 
 def _describe_space(space: Space) -> dict[str, Any]:
-    """The parameters, and the rows of a table."""
+    """The description of the parameters, and the rows of a table."""
     rows = None if space.rows is None else [space.decode(x) for x in space.rows]
     parameters = {
         name: {KIND: name_of(parameter) or _path_of(type(parameter))} | _fields_of(parameter)
@@ -210,22 +210,22 @@ def _describe_space(space: Space) -> dict[str, Any]:
 
 
 def _fields_of(parameter: Any) -> dict[str, Any]:
-    """What it was made with; what older versions do not know is left out where it says nothing."""
-    told = {f.name: getattr(parameter, f.name) for f in fields(parameter)}
-    return {name: value for name, value in told.items() if name != "cost" or value is not None}
+    """The fields of a parameter, without a `cost` of None, which older versions do not know."""
+    given = {f.name: getattr(parameter, f.name) for f in fields(parameter)}
+    return {name: value for name, value in given.items() if name != "cost" or value is not None}
 
 
 def _restore_space(described: Mapping[str, Any]) -> Space:
-    """The same space."""
-    if strange := external_in(described["parameters"]):
+    """The space of a description."""
+    if unknown := external_in(described["parameters"]):
         raise InvalidInput(
-            f"The space of the study has a parameter of the kind {strange[0]!r}, which is not one "
-            "of Farthing's. Upgrade Farthing, or look at who made this database."
+            f"The space of the study has a parameter of the kind {unknown[0]!r}, which this "
+            "version of Farthing does not know. Upgrade Farthing, or check who wrote this database."
         )
     parameters = restore(described["parameters"])
     if described["rows"] is None:
         return Space(parameters)
-    # Older versions took the same row several times.
+    # Older versions allowed duplicate rows.
     rows = {to_text(row): row for row in described["rows"]}
     return Space.from_rows(list(rows.values()), parameters)
 
@@ -236,7 +236,7 @@ def _path_of(thing: type | Callable[..., Any]) -> str:
 
 def _is_importable(function: Any) -> bool:
     if function.__module__ == "__main__":
-        return False  # another process has another __main__
+        return False  # which is another module in another process
     try:
         return _find(_path_of(function)) is function
     except InvalidInput:
@@ -251,8 +251,8 @@ def _find(name: str) -> Any:
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError):
         raise InvalidInput(
-            f"The study was made with {name}, which cannot be imported here. "
-            "Make it importable, or give the study another one."
+            f"The study uses {name}, which cannot be imported here. "
+            "Make it importable, or pass a replacement when you open the study."
         ) from None
     return found
 

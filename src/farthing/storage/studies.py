@@ -1,10 +1,11 @@
-"""The studies of a database by name: make one, find one, and the settings it was made with."""
+"""Create, find, list, rename and delete the studies of a database."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from sqlalchemy import func, literal, select
 
@@ -20,20 +21,23 @@ __all__ = [
     "create_study",
     "delete_study",
     "find_study",
-    "keep_given",
+    "logs_folder",
     "move_logs",
     "names_of",
     "overview",
     "rename_study",
+    "save_given",
 ]
 
 
 class Found(NamedTuple):
-    """A study: its number in the database, and its settings as text.
+    """A study in a database.
 
     Attributes:
-        changes: how many of them are in its settings.
-        given: the settings as a run gave them last; None: as they are, because nobody changed them.
+        id: its number in the database.
+        settings: its current settings as text.
+        changes: the number of changes that these settings contain.
+        given: the settings that `Study.create` was last called with; None if they never changed.
     """
 
     id: int
@@ -46,12 +50,12 @@ BY_NAME = select(studies.c.id, studies.c.settings, studies.c.changes, studies.c.
 
 
 def create_study(database: Database, name: str, settings: str, ledger: Ledger) -> Found:
-    """Make a study, unless the name is taken: then it is the one that has it."""
+    """Create a study, or find the one that has this name."""
     with database.writing(lock=True) as connection:
         taken = connection.execute(BY_NAME.where(studies.c.name == name)).first()
         if taken is not None:
             return Found(*taken)
-        made = connection.execute(
+        created = connection.execute(
             studies.insert().values(
                 name=name,
                 settings=settings,
@@ -66,55 +70,71 @@ def create_study(database: Database, name: str, settings: str, ledger: Ledger) -
                 halted_now=0,
             )
         )
-        assert made.inserted_primary_key is not None
-    return Found(made.inserted_primary_key[0], settings, 0, settings)
+        assert created.inserted_primary_key is not None
+    return Found(created.inserted_primary_key[0], settings, 0, settings)
 
 
 def names_of(database: Database) -> list[str]:
-    """The studies in a database, in the order of their making."""
+    """The names of the studies in a database, in order of creation."""
     with database.reading() as connection:
         return list(connection.execute(select(studies.c.name).order_by(studies.c.id)).scalars())
 
 
 def find_study(database: Database, name: str) -> Found:
-    """The study of that name."""
-    with database.glancing() as connection:
+    """The study of that name.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    with database.querying() as connection:
         found = connection.execute(BY_NAME.where(studies.c.name == name)).first()
     if found is None:
         names = names_of(database)
-        there = f"It has {', '.join(map(repr, names[:5]))}." if names else "It has none."
+        there = f"It has {', '.join(map(repr, names[:5]))}." if names else "It has no studies."
         raise InvalidInput(
-            f"There is no study {name!r} in {database.shown}. {there} Name one that is there, or "
-            "make it first."
+            f"There is no study {name!r} in {database.shown}. {there} Give the name of an existing "
+            "study, or create this one first."
         )
     return Found(*found)
 
 
-def keep_given(database: Database, id: int, settings: str) -> None:
-    """Keep the settings as a run gave them, to tell what the next one gives otherwise."""
+def save_given(database: Database, id: int, settings: str) -> None:
+    """Store the settings that `Study.create` got, to see what its next call changes."""
     with database.writing() as connection:
         update = studies.update().where(studies.c.id == id)
         connection.execute(update.values(given=settings))
 
 
 def rename_study(database: Database, id: int, name: str) -> None:
-    """Call a study otherwise."""
+    """Rename a study."""
     if not isinstance(name, str) or not name.strip():
-        raise InvalidInput(f"name={name!r}: expected what to call the study, such as 'svm'.")
+        raise InvalidInput(f"name={name!r}: expected a name for the study, such as 'svm'.")
     with database.writing(lock=True) as connection:
         if connection.execute(BY_NAME.where(studies.c.name == name)).first() is not None:
-            raise InvalidInput(f"There is a study {name!r} in {database.shown} already.")
+            raise InvalidInput(
+                f"There is already a study {name!r} in {database.shown}. Choose another name."
+            )
         update = studies.update().where(studies.c.id == id)
         connection.execute(update.values(name=name))
 
 
+def logs_folder(database: Database, name: str, given: str | Path | None) -> Path:
+    """The folder for the logs of a study, by default beside the database."""
+    beside = database.url.database if database.is_sqlite else "farthing"
+    folder = Path(given or f"{beside}-logs")
+    # The name of a study may contain characters that a path must not.
+    quoted = quote(name, safe=" ")
+    return (folder / (quoted if quoted.strip(".") else f"study{quoted}")).absolute()
+
+
 def move_logs(database: Database, id: int, before: Path, now: Path) -> None:
-    """Move what the trials of a study printed to another folder, with the paths in their rows: a
-    later study that has the old one would write over it. Where it cannot be moved, it stays.
+    """Move the logs of a study to another folder, and change the paths in its rows.
+
+    A later study with the old name would overwrite them. If they cannot be moved, they stay.
     """
     try:
         before.rename(now)
-    except OSError:  # there is nothing here, or something of that name already
+    except OSError:  # there are no logs here, or the new folder exists
         return
     within = trials.c.log.startswith(f"{before}/", autoescape=True)
     moved = literal(str(now)).concat(func.substr(trials.c.log, len(str(before)) + 1))
@@ -123,7 +143,7 @@ def move_logs(database: Database, id: int, before: Path, now: Path) -> None:
 
 
 def delete_study(database: Database, id: int) -> None:
-    """Delete a study with everything that belongs to it."""
+    """Delete a study with its trials, costs and changes."""
     with database.writing(lock=True) as connection:
         for table in (trials, prices, changes):
             connection.execute(table.delete().where(table.c.study == id))
@@ -131,7 +151,7 @@ def delete_study(database: Database, id: int) -> None:
 
 
 def overview(database: Database) -> list[dict[str, Any]]:
-    """The studies in a database in the order of their making, as plain values and a ledger."""
+    """The studies in a database in order of creation, as plain values and a ledger."""
     columns = (
         *("id", "name", "created_at", "settings", "ledger"),
         *("halted", "halted_kind", "stop_reason", "stop_kind"),
@@ -146,11 +166,11 @@ def overview(database: Database) -> list[dict[str, Any]]:
         values: dict[int, tuple[float, float]] = {}
         for study, state, count, least, most in connection.execute(by_state):
             if study not in counts:
-                raise database.strange(f"trials of a study {study!r} that is not there")
+                raise database.invalid(f"trials of a study {study!r} that does not exist")
             counts[study][state] = count
             if state == "done":
                 values[study] = least, most
-    with database.understanding():
+    with database.checking():
         return [_facts(row, counts[row["id"]], values.get(row["id"])) for row in rows]
 
 

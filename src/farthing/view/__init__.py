@@ -1,1 +1,1 @@
-"""What a person sees of a study: text, figures, reports, progress."""
+"""Output for people: text, figures, HTML reports and progress."""

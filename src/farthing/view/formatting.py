@@ -1,4 +1,4 @@
-"""Values, costs and trials as a person reads them."""
+"""Text for values, costs, budgets and trials."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def shown(value: Any) -> str:
-    """A value."""
+    """Format a value; a string that is not printable is shown as its `repr`."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -38,7 +38,7 @@ def shown(value: Any) -> str:
 
 
 def shown_params(params: Mapping[str, Any]) -> str:
-    """Parameters in one line."""
+    """Format parameters in one line: `lr=0.01, depth=4`."""
     return ", ".join(
         f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={shown(value)}"
         for name, value in params.items()
@@ -46,26 +46,28 @@ def shown_params(params: Mapping[str, Any]) -> str:
 
 
 def amounts(cost: Mapping[str, float]) -> str:
-    """A cost in one line."""
+    """Format a cost in one line: `$3.50, 1 m 30 s`."""
     return ", ".join(format_amount(resource, amount) for resource, amount in cost.items())
 
 
 def first_line(error: str) -> str:
-    """What was wrong: the first line, or the last of a traceback; of a program, both. A line that
-    ends in a colon has what it announces after it.
+    """Summarise an error in one line.
+
+    This is the first line, or the last line of a traceback. If a program ended with an exit code,
+    the result has both lines. If the first line ends in a colon, the next line is added.
     """
     lines = error.strip().splitlines() or [""]
-    said = ""
+    prefix = ""
     if lines[0].endswith(":") and not lines[0].startswith("Traceback") and len(lines) > 1:
-        said = f"{lines.pop(0)} "
+        prefix = f"{lines.pop(0)} "
     if lines[0].startswith("Traceback"):
-        return said + lines[-1]
-    ended = lines[0].startswith("it ended with exit code") and len(lines) > 1
-    return said + (f"{lines[0]}: {lines[-1].strip()}" if ended else lines[0])
+        return prefix + lines[-1]
+    has_exit_code = lines[0].startswith("it ended with exit code") and len(lines) > 1
+    return prefix + (f"{lines[0]}: {lines[-1].strip()}" if has_exit_code else lines[0])
 
 
 def trial_line(trial: Trial) -> str:
-    """A trial that has ended: what came of it, what it cost, and where it was."""
+    """Summarise a finished trial: its value or state, its cost and its parameters."""
     result = f"{trial.value:.6g}" if trial.value is not None else trial.state
     line = f"trial {trial.number}: {result}"
     if trial.cost:
@@ -76,55 +78,55 @@ def trial_line(trial: Trial) -> str:
 
 
 def best_line(best: Trial | None) -> str:
-    """What was found."""
+    """Summarise the best trial, or say that there is none."""
     if best is None:
         return "no trial returned a value"
     return f"{best.value:.6g} (trial {best.number}) at {shown_params(best.params)}"
 
 
 def counted(trials: Iterable[Trial]) -> str:
-    """How many trials ended how: `3 done, 1 failed`."""
+    """Count the trials in each state: `3 done, 1 failed`."""
     states = Counter(trial.state for trial in trials)
     return ", ".join(f"{count} {state}" for state, count in states.items())
 
 
 def counted_trials(count: int) -> str:
-    """`1 trial`, `2 trials`."""
+    """Format a number of trials: `1 trial`, `2 trials`."""
     return format_amount("trials", float(count))
 
 
 def spent(ledger: Ledger) -> str:
-    """What was paid of each budget, in one line."""
-    return ", ".join(_paid(ledger, resource) for resource in accounts(ledger))
+    """Format the spending of each account in one line: `$3.00 of $10.00, 1 of 5 trials`."""
+    return ", ".join(_spent_of_limit(ledger, resource) for resource in accounts(ledger))
 
 
 def accounts(ledger: Ledger) -> list[str]:
-    """The resources that somebody limited, or of which something was spent."""
+    """The resources that have a limit or some spending."""
     return [r for r in ledger if math.isfinite(ledger[r].limit) or ledger[r].spent]
 
 
 def time_line(elapsed_s: float, overhead_s: float) -> str:
-    """How long it was worked on."""
-    return f"{format_amount('s', elapsed_s)}, {format_amount('s', overhead_s)} of it thinking"
+    """Format the time spent on a study, and how much of it was overhead."""
+    return f"{format_amount('s', elapsed_s)}, {format_amount('s', overhead_s)} of it overhead"
 
 
 def account_line(ledger: Ledger, resource: str) -> str:
-    """One budget: spent, reserved, thinking."""
+    """Format one account: spent, reserved, overhead."""
     account = ledger[resource]
-    line = f"{_paid(ledger, resource)} spent"
+    line = f"{_spent_of_limit(ledger, resource)} spent"
     if account.reserved:
         line += f", {format_amount(resource, account.reserved)} reserved"
     if account.overhead:
-        line += f", {format_amount(resource, account.overhead)} of it thinking"
+        line += f", {format_amount(resource, account.overhead)} of it overhead"
     return line
 
 
-def _paid(ledger: Ledger, resource: str) -> str:
+def _spent_of_limit(ledger: Ledger, resource: str) -> str:
     account = ledger[resource]
     text = format_amount(resource, account.spent)
     limited = math.isfinite(account.limit)
-    if limited and resource == "trials":  # 3 of 9 trials
+    if limited and resource == "trials":  # "3 of 9 trials"
         text = text.partition(" ")[0]
-    if limited and resource == "worker_s":  # 3 s of 9 s of worker time
+    if limited and resource == "worker_s":  # "3 s of 9 s of worker time"
         text = format_amount("s", account.spent)
     return f"{text} of {format_amount(resource, account.limit)}" if limited else text

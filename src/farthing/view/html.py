@@ -1,4 +1,4 @@
-"""HTML and SVG in which every text is escaped, made visible and cut short, unless it is `Html`."""
+"""Build HTML and SVG. Every text is escaped, made printable and shortened, unless it is `Html`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from farthing.view.primitives import visible
 
 __all__ = ["Html", "element", "joined", "text", "texts"]
 
-MOST = 2_000  # characters of one text
+MAX_CHARS = 2_000  # of one text
 VOID = frozenset(("br", "hr", "input", "link", "meta"))
 
 
 class Html(str):
-    """Markup that was made here: it is used as it is."""
+    """Trusted markup, which is not escaped again."""
 
     __slots__ = ()
 
@@ -21,13 +21,13 @@ class Html(str):
 Child = str | float | None
 
 
-def text(given: object, most: int | None = MOST) -> Html:
-    """One line of anything at all."""
+def text(given: object, most: int | None = MAX_CHARS) -> Html:
+    """Escape one line of text; `most` is the greatest number of characters."""
     return given if isinstance(given, Html) else Html(escape(visible(given, most)))
 
 
-def texts(given: str, most: int = MOST) -> Html:
-    """Several lines: their ends stay."""
+def texts(given: str, most: int = MAX_CHARS) -> Html:
+    """Escape text and keep its line breaks."""
     kept = given[:most]
     cut = f"… ({len(given):,} characters)" if len(given) > most else ""
     lines = [escape(visible(line, most)) for line in kept.splitlines()]
@@ -35,24 +35,24 @@ def texts(given: str, most: int = MOST) -> Html:
 
 
 def joined(*parts: Child, by: str = "") -> Html:
-    """Parts one after the other; None is left out."""
+    """Join parts; None is left out."""
     return Html(by.join(text(part) for part in parts if part is not None))
 
 
 def element(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Html:
-    """`<name attribute="...">children</name>`.
+    """Build `<name attribute="...">children</name>`.
 
-    `class_` is `class`, `_` in another name is `-`; an attribute that is None or False is left out.
-    Attributes are not cut short.
+    `class_` stands for `class`, and `_` in other names for `-`. An attribute that is None or False
+    is left out. Attributes are not shortened.
     """
-    said = "".join(
+    written = "".join(
         f" {_name(key)}" if value is True else f' {_name(key)}="{text(value, None)}"'
         for key, value in attributes.items()
         if value is not None and value is not False
     )
     if name in VOID:
-        return Html(f"<{name}{said}>")
-    return Html(f"<{name}{said}>{joined(*children)}</{name}>")
+        return Html(f"<{name}{written}>")
+    return Html(f"<{name}{written}>{joined(*children)}</{name}>")
 
 
 def _name(key: str) -> str:

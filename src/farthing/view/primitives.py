@@ -1,7 +1,7 @@
 """A figure as plain values: panels, their axes, and layers of lines, points, bars, bands and maps.
 
-What a figure shows is decided in `figures`; what renders it (`plots`) decides nothing. A style is
-told apart by its colour, and without colours by its dashes, its marker or its hatching.
+`figures` decides what a figure shows; `plots` only renders it. Styles differ in colour, and also
+in dashes, marker or hatching, so that they can be told apart without colour.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from farthing.budget.units import format_amount
 
 __all__ = [
-    "MOST_DRAWN",
+    "MAX_MARKS",
     "STYLES",
     "Axis",
     "Band",
@@ -36,12 +36,13 @@ __all__ = [
     "visible_params",
 ]
 
-MOST_DRAWN = 1500  # marks of one layer: more cannot be told apart on a page
-LOG_FROM = 100.0  # a ratio of largest to smallest from which values are shown on a log scale
-TICKS = 5
-MARGIN = 0.04  # of an axis, on both sides of what is shown
+MAX_MARKS = 1500  # of one layer: more cannot be told apart on a page
+LOG_FROM = 100.0  # ratio of largest to smallest value from which an axis is logarithmic
+TICKS = 5  # wanted on an axis
+MARGIN = 0.04  # share of the axis left free at each end
+# Steps between ticks of time, in seconds.
 TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
-MOST_TEXT = 200  # characters of a name, a value or an error in a figure
+MAX_CHARS = 200  # of a name, a value or an error in a figure
 
 Numbers = tuple[float, ...]
 Marker = Literal["o", "x", "|", "s", "d", "."]
@@ -49,7 +50,7 @@ Hatch = Literal["", "/", "x", ".", "\\"]
 
 
 class Style(NamedTuple):
-    """How a layer looks: on white, on a dark page, and without colours."""
+    """The look of a layer: its colours on a light and a dark page, and its look without colour."""
 
     light: str
     dark: str
@@ -78,7 +79,7 @@ STYLES = {
 
 
 class Axis(NamedTuple):
-    """What is along one side of a panel, from `low` to `high`; names are at 0, 1, 2, ..."""
+    """One axis of a panel, from `low` to `high`; names, if any, are at 0, 1, 2, ..."""
 
     label: str
     low: float
@@ -88,14 +89,14 @@ class Axis(NamedTuple):
     names: tuple[str, ...] = ()
 
     def share(self, value: float) -> float:
-        """Where a value is between the ends, 0 to 1."""
+        """The position of a value on the axis, from 0 to 1."""
         if not self.log:
             return (value - self.low) / (self.high - self.low)
         low, high = math.log(self.low), math.log(self.high)
         return (math.log(max(value, 1e-300)) - low) / (high - low)
 
     def place(self, share: float) -> float:
-        """The value at a share of the way."""
+        """The value at a position from 0 to 1; the inverse of `share`."""
         if not self.log:
             return self.low + share * (self.high - self.low)
         return math.exp(math.log(self.low) * (1 - share) + math.log(self.high) * share)
@@ -103,7 +104,7 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points, or with `step` level until the next of them."""
+    """A line through points; with `step`, it stays level until the next point."""
 
     x: Numbers
     y: Numbers
@@ -114,7 +115,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Points:
-    """Marks, perhaps with a range from `low` to `high` and what is said of each."""
+    """Marks, optionally with error bars from `low` to `high` and hover texts."""
 
     x: Numbers
     y: Numbers
@@ -128,7 +129,10 @@ class Points:
 
 @dataclass(frozen=True)
 class Segments:
-    """Level bars from `start` to `end` at `y`; `thick` is their height in units of y, 0: a line."""
+    """Horizontal bars from `start` to `end` at `y`.
+
+    `thick` is their height in units of y; 0 draws a line.
+    """
 
     start: Numbers
     end: Numbers
@@ -141,7 +145,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class Band:
-    """Everything between two lines."""
+    """The area between two lines."""
 
     x: Numbers
     low: Numbers
@@ -152,7 +156,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Heat:
-    """A map: z[row][column] at y[row], x[column]."""
+    """A heat map: z[row][column] at y[row], x[column]."""
 
     x: Numbers
     y: Numbers
@@ -166,7 +170,7 @@ Layer = Line | Points | Segments | Band | Heat
 
 @dataclass(frozen=True)
 class Panel:
-    """Layers over the same two axes."""
+    """Layers that share two axes."""
 
     x: Axis
     y: Axis
@@ -176,10 +180,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels side by side, a title, and a sentence that says what is to be seen.
+    """Panels side by side, with a title and a caption.
 
     Attributes:
-        empty: why there is nothing to draw yet; "" where there is.
+        empty: why there is nothing to draw yet; "" if there is something.
     """
 
     name: str
@@ -201,13 +205,13 @@ def axis(
     zero: bool = False,
     tight: bool = False,
 ) -> Axis:
-    """An axis with room for these values, its ticks in a person's words.
+    """Make an axis that contains the values, with readable ticks.
 
     Args:
-        log: None: where the values are positive and of several orders of magnitude.
-        resource: of which they are amounts.
-        zero: begin at nothing.
-        tight: end at the last value.
+        log: a logarithmic axis; None: if the values are positive and span orders of magnitude.
+        resource: the resource, if the values are amounts of one.
+        zero: start at 0.
+        tight: end at the greatest value.
     """
     finite = [float(v) for v in values if math.isfinite(v)]
     if log is None:
@@ -217,22 +221,22 @@ def axis(
     low, high = (min(finite), max(finite)) if finite else ((0.1, 1.0) if log else (0.0, 1.0))
     if log:
         left, right = math.log(low), math.log(high)
-        room = max(MARGIN * (right - left), 0.05)
-        low, high = math.exp(max(left - room, -700.0)), math.exp(min(right + room, 700.0))
+        margin = max(MARGIN * (right - left), 0.05)
+        low, high = math.exp(max(left - margin, -700.0)), math.exp(min(right + margin, 700.0))
     else:
         low = min(low, 0.0) if zero else low
-        room = MARGIN * (high - low) if high > low else max(abs(high) * 0.05, 1e-12)
-        low -= 0.0 if zero and low == 0.0 else room
-        high += 0.0 if tight and high > low + room else room
+        margin = MARGIN * (high - low) if high > low else max(abs(high) * 0.05, 1e-12)
+        low -= 0.0 if zero and low == 0.0 else margin
+        high += 0.0 if tight and high > low + margin else margin
     places = _log_ticks(low, high) if log else _ticks(low, high, resource)
     words = [shown_number(v) if resource is None else format_amount(resource, v) for v in places]
-    if len(set(words)) < len(words):  # too close for words: plain numbers of the label's unit
+    if len(set(words)) < len(words):  # formatted amounts would repeat: use plain numbers
         words = [shown_number(v) for v in places]
     return Axis(label, low, high, tuple(zip(places, words, strict=True)), log)
 
 
 def named(label: str, names: Sequence[str]) -> Axis:
-    """An axis of names, the first at 0."""
+    """Make an axis of names, the first at 0."""
     words = tuple(visible(name, 40) for name in names)
     ticks = tuple((float(i), word) for i, word in enumerate(words))
     return Axis(label, -0.6, max(len(words), 1) - 0.4, ticks, False, words)
@@ -265,17 +269,17 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def shown_number(value: float) -> str:
-    """A number on an axis."""
+    """Format a number on an axis."""
     return f"{value:.6g}" if value == 0 or 1e-3 <= abs(value) < 1e5 else f"{value:.3g}"
 
 
-# ── text and many marks ────────────────────────────────────────────────────────────────────────
+# ── text and thinning ─────────────────────────────────────────────────────────────────────────
 
 
-def visible(text: object, most: int | None = MOST_TEXT) -> str:
-    """Text as it is, but for what cannot be seen or turns what follows around; its beginning.
+def visible(text: object, most: int | None = MAX_CHARS) -> str:
+    """Make text printable, and shorten it to `most` characters.
 
-    Control and format characters (also U+202E, right-to-left override) become their escapes.
+    Control and format characters become escapes, including U+202E (right-to-left override).
     """
     whole = text if isinstance(text, str) else str(text)
     most = len(whole) if most is None else most
@@ -288,15 +292,15 @@ def visible(text: object, most: int | None = MOST_TEXT) -> str:
 
 
 def visible_params(params: Mapping[str, Any]) -> str:
-    """Parameters in one line, whatever they hold."""
+    """Format parameters in one printable line."""
     return ", ".join(
         f"{visible(name, 40)}={f'{value:.4g}' if isinstance(value, float) else visible(value, 60)}"
         for name, value in params.items()
     )
 
 
-def thinned(count: int, keep: Iterable[int] = (), most: int = MOST_DRAWN) -> list[int]:
-    """At most about so many of 0 ... count - 1, evenly, and those to be kept."""
+def thinned(count: int, keep: Iterable[int] = (), most: int = MAX_MARKS) -> list[int]:
+    """About `most` indices out of 0 ... count - 1, evenly spaced, plus those in `keep`."""
     if count <= most:
         return list(range(count))
     evenly = np.linspace(0, count - 1, most).astype(int).tolist()

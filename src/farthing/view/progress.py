@@ -1,4 +1,4 @@
-"""What is seen of a run while it goes on: a bar that is the budget, or a line for each trial."""
+"""Progress of a run: a budget bar in a terminal, or one line per finished trial."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["picture", "watching"]
 
-WIDTH = (8, 40)  # of the bar, at least and at most: the rest is for what is said beside it,
-BESIDE = 46
-REFRESH = 0.1  # seconds
+BAR_WIDTH = (8, 40)  # least and greatest width of a bar in characters
+TEXT_WIDTH = 46  # characters reserved for the text beside a bar
+REFRESH = 0.1  # seconds between two updates
 
 
 @contextmanager
 def watching(optimizer: Optimizer, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """What to call whenever something may have happened."""
+    """Show progress inside the block; yields a function to call after every possible change."""
     if quiet:
         yield lambda: None
     elif sys.stdout.isatty():
@@ -43,18 +43,18 @@ def watching(optimizer: Optimizer, *, quiet: bool = False) -> Iterator[Callable[
     else:
         lines = _Lines(optimizer)
         yield lines.show
-        lines.show()  # what others have finished meanwhile
+        lines.show()  # trials that other workers have finished since the last call
 
 
 class _Lines:
-    """Every trial that has finished, once."""
+    """Prints one line for each finished trial."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self._optimizer = optimizer
         self._shown = {t.number for t in optimizer.history if t.state != "running"}
 
     def show(self) -> None:
-        """Print the trials that have finished since."""
+        """Print the trials that have finished since the last call."""
         state = self._optimizer.seen
         for trial in state.history:
             if trial.state != "running" and trial.number not in self._shown:
@@ -67,7 +67,7 @@ def _live(optimizer: Optimizer) -> Iterator[Callable[[], None]]:
     from rich.console import Console
     from rich.live import Live
 
-    # Refreshed from here: a thread of its own would not survive the forks of a run.
+    # No refresh thread: it would not survive the forks of a run.
     console, last, running = Console(file=sys.stdout), -math.inf, list[int]()
     shown = picture(optimizer, console.width)
     with Live(shown, console=console, auto_refresh=False, transient=True) as live:
@@ -87,7 +87,7 @@ def _live(optimizer: Optimizer) -> Iterator[Callable[[], None]]:
 
 
 def picture(optimizer: Optimizer, screen: int) -> Group:
-    """What a study has spent, its best trial, and what is running, on a screen so wide."""
+    """Render budgets, the best trial and running trials for a screen of `screen` columns."""
     from rich.console import Group
     from rich.text import Text
 
@@ -109,19 +109,19 @@ def picture(optimizer: Optimizer, screen: int) -> Group:
 
 
 def _bar(ledger: Ledger, resource: str, screen: int) -> Text:
-    """Thinking, other spending and what is held, as parts of the budget."""
+    """A bar with overhead, other spending and reservations as parts of the budget."""
     from rich.text import Text
 
     account, bar = ledger[resource], Text()
-    width = min(max(screen - BESIDE, WIDTH[0]), WIDTH[1])
+    width = min(max(screen - TEXT_WIDTH, BAR_WIDTH[0]), BAR_WIDTH[1])
     if math.isfinite(account.limit):
-        places, ends = 0, 0.0
+        drawn, total = 0, 0.0
         parts = (account.overhead, account.spent - account.overhead, account.reserved)
         for amount, style in zip(parts, ("blue", "green", "yellow"), strict=True):
-            ends += amount
-            until = min(round(width * ends / account.limit), width)
-            bar.append("━" * max(until - places, 0), style=style)
-            places = max(until, places)
-        bar.append("━" * (width - places) + " ", style="bright_black")
+            total += amount
+            end = min(round(width * total / account.limit), width)
+            bar.append("━" * max(end - drawn, 0), style=style)
+            drawn = max(end, drawn)
+        bar.append("━" * (width - drawn) + " ", style="bright_black")
     bar.append(account_line(ledger, resource))
     return bar

@@ -1,4 +1,4 @@
-"""The facts of a study and of a trial, as plain values; the rooms of people render them."""
+"""The facts about a study and a trial as plain values, which other modules render."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from farthing.acquisition.scores import cheapness, log_ei_per_cost
 from farthing.acquisition.search import sobol
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget, format_amount
+from farthing.core.endings import failed_in_a_row
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import believed, cost_learners, one_thread
-from farthing.core.transition import failed_in_a_row
 from farthing.cost.calibration import BANDS, Calibration, calibrate
 from farthing.data.tabular import to_frame
 from farthing.errors import InvalidInput, NothingFound
@@ -28,9 +28,9 @@ from farthing.view.formatting import best_line, counted, first_line, spent, time
 
 __all__ = ["Result", "costs", "explanation", "state_before", "summary", "time_of", "trial_of"]
 
-CANDIDATES = 2048  # points that a choice is compared with
-ON_THE_FRONT = 1e-6  # in ln EI: as good as the best for its price
-Z_80 = (-1.2815515655446004, 0.0, 1.2815515655446004)  # the middle 80 % of a normal, and its middle
+CANDIDATES = 2048  # points that a suggestion is compared with
+ON_THE_FRONT = 1e-6  # tolerance in ln EI for a point on the Pareto front
+Z_80 = (-1.2815515655446004, 0.0, 1.2815515655446004)  # 10 %, 50 % and 90 % quantiles of N(0, 1)
 
 
 # ── a study ────────────────────────────────────────────────────────────────────────────────────
@@ -38,16 +38,16 @@ Z_80 = (-1.2815515655446004, 0.0, 1.2815515655446004)  # the middle 80 % of a no
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a run found, what it paid, and why it ended.
+    """The result of a run: the best trial, the spending and the reason why the run stopped.
 
     Attributes:
-        found: the best trial, or None if none returned a value.
-        stop_reason: `.kind` for programs, `.sentence` for people; printed, it is the sentence.
-        ledger: `.spent`, `.left`, and `.overhead`, our own share of what was spent.
-        history: every trial.
-        failed: whether it ended because so many trials in a row failed.
-        elapsed_s: seconds that it was worked on.
-        thinking_s: how many of them were our own thought.
+        found: the best trial, or None if no trial returned a value.
+        stop_reason: `.kind` for programs and `.sentence` for people; `str` gives the sentence.
+        ledger: `.spent`, `.left` and `.overhead`, the part of `.spent` that suggesting took.
+        history: all trials.
+        failed: whether the run stopped because too many consecutive trials failed.
+        elapsed_s: the time spent on the study, in seconds.
+        overhead_s: the part of `elapsed_s` that Farthing needed for its suggestions.
     """
 
     found: Trial | None
@@ -62,36 +62,36 @@ class Result:
     def of(
         cls, settings: Settings, found: Trial | None, stop_reason: StopReason, state: State
     ) -> Result:
-        """The result of a study in that state."""
+        """Make the result of a study from its settings and its state."""
         failed = failed_in_a_row(settings, state)
         return cls(found, stop_reason, state.ledger, state.history, failed, *time_of(state))
 
     @property
     def best(self) -> Trial:
-        """The best trial, with `.params` and `.value`; `found` does not mind if there is none.
+        """The best trial, with `.params` and `.value`; use `found` if there may be none.
 
         Raises:
             NothingFound: no trial returned a value.
         """
         if self.found is None:
-            made = counted(self.history) or "none was made"
+            states = counted(self.history) or "no trial was started"
             raise NothingFound(
-                f"There is no best trial ({made}): {self._why_nothing()}. "
-                f"It stopped because {self.stop_reason}"
+                f"There is no best trial ({states}): {self._why_nothing()}. "
+                f"The run stopped because {self.stop_reason}"
             )
         return self.found
 
     @property
     def spent(self) -> float:
-        """What was paid in all, in the first resource of the budget."""
+        """The total spending in the first resource of the budget."""
         return self.ledger.spent
 
     def dataframe(self) -> Any:
-        """One row per trial; needs pandas."""
+        """Return a pandas data frame with one row per trial; needs pandas."""
         return to_frame(self.history)
 
     def _why_nothing(self) -> str:
-        """What the first trial without a value says of that."""
+        """Why there is no best trial, with the first error of a trial."""
         first = next((trial for trial in self.history if trial.error), None)
         if first is None or first.error is None or self.stop_reason.includes(first.error):
             return "no trial returned a value"
@@ -101,7 +101,7 @@ class Result:
         ledger = self.ledger
         overhead, time = "", f"; {time_line(self.elapsed_s, self.overhead_s)}"
         if "s" in ledger:
-            overhead, time = f", {format_amount('s', ledger['s'].overhead)} of it thinking", ""
+            overhead, time = f", {format_amount('s', ledger['s'].overhead)} of it overhead", ""
         trials = format_amount("trials", len(self.history))
         if len(self.history):
             trials += f" ({counted(self.history)})"
@@ -124,14 +124,14 @@ class Result:
 
 
 def time_of(state: State) -> tuple[float, float]:
-    """Seconds that a study was worked on, and thought about; an account of them knows best."""
+    """Elapsed seconds and overhead seconds of a study, from the account `s` if there is one."""
     if "s" in state.ledger:
         return state.ledger["s"].spent, state.ledger["s"].overhead
     return state.elapsed_s, state.overhead_s
 
 
 def summary(name: str, result: Result) -> dict[str, Any]:
-    """What was spent, what is running, and how far a study has come."""
+    """Summarise a study as plain values: its state, budget, best trial and running trials."""
     ledger, best, running = result.ledger, result.found, result.history.running
     return {
         "name": name,
@@ -170,7 +170,7 @@ def summary(name: str, result: Result) -> dict[str, Any]:
 
 
 def costs(settings: Settings, state: State) -> list[dict[str, Any]]:
-    """How well the cost of each resource is predicted, every bill by the others."""
+    """Measure how well each cost is predicted by a model of the other trials (leave-one-out)."""
     rng = np.random.default_rng(settings.seed)
     found = []
     with one_thread():
@@ -189,7 +189,7 @@ def _calibrated(resource: str, trials: list[Trial], report: Calibration) -> dict
         "resource": resource,
         "model": report.about,
         "because": report.because,
-        "bills": len(trials),
+        "costs": len(trials),
         "killed": int(report.at_least.sum()),
         "log_rmse": report.error,
         "coverage": {f"{band:.0%}": report.coverage(band) for band in BANDS},
@@ -215,21 +215,21 @@ def _calibrated(resource: str, trials: list[Trial], report: Calibration) -> dict
 
 
 def trial_of(history: History, number: int) -> Trial:
-    """A trial by its number.
+    """Return a trial by its number.
 
     Raises:
-        InvalidInput: there is none.
+        InvalidInput: there is no trial with this number.
     """
     if not 0 <= number < len(history):
-        there = f"0 to {len(history) - 1}" if len(history) else "none yet"
-        raise InvalidInput(f"There is no trial {number}: the study has {there}.")
+        available = f"0 to {len(history) - 1}" if len(history) else "none yet"
+        raise InvalidInput(f"There is no trial {number}: the study has {available}.")
     return history[number]
 
 
 def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]:
-    """Why a trial was chosen, what it was expected to buy, and what it did.
+    """Explain why a trial was suggested, what was expected of it, and its result.
 
-    What was believed is worked out again from the trials before it.
+    The models are fitted again to what was known before the trial.
     """
     history, sign = state.history, settings.sign
     trial = trial_of(history, number)
@@ -265,40 +265,45 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
 
 
 def state_before(state: State, trial: Trial) -> State:
-    """What was known when a trial was asked, worked out again from what is known now."""
+    """Reconstruct the state at the time when a trial was suggested."""
     history, ledger = _history_before(state.history, trial), _ledger_before(state, trial)
     return replace(state, history=history, ledger=ledger)
 
 
 def _history_before(history: History, trial: Trial) -> History:
-    """What was known when a trial was asked: those told later were still running."""
-    known = []
+    """The history when a trial was suggested: trials reported later were still running."""
+    trials = []
     for earlier in history.trials[: trial.number]:
-        told_at = earlier.run.told_at
-        if told_at is None or told_at > trial.run.asked_at:
+        reported_at = earlier.run.told_at
+        if reported_at is None or reported_at > trial.run.asked_at:
             earlier = replace(earlier, state="running", value=None, cost={}, error=None)
-        known.append(earlier)
-    return History(tuple(known))
+        trials.append(earlier)
+    return History(tuple(trials))
 
 
 def _ledger_before(state: State, trial: Trial) -> Ledger:
-    """What was left then, as far as the trials tell: spent in proportion to what was paid."""
+    """The ledger when a trial was suggested.
+
+    The spending of today is scaled by the share of all reported costs that was reported by then.
+    """
     now = state.ledger
     limits = {name: now[name].limit for name in now if math.isfinite(now[name].limit)}
-    ours = [t for t in state.history if not t.is_external]
-    told = [t for t in ours if t.run.told_at is not None]
-    until = [t for t in told if t.run.told_at is not None and t.run.told_at <= trial.run.asked_at]
+    own = [t for t in state.history if not t.is_external]
+    reported = [t for t in own if t.run.told_at is not None]
+    earlier = [
+        t for t in reported if t.run.told_at is not None and t.run.told_at <= trial.run.asked_at
+    ]
     paid: dict[str, float] = {}
     for resource in now:
-        total = sum(t.cost.get(resource, 0.0) for t in told)
+        total = sum(t.cost.get(resource, 0.0) for t in reported)
         if resource != "trials" and total > 0:
-            share = sum(t.cost.get(resource, 0.0) for t in until) / total
+            share = sum(t.cost.get(resource, 0.0) for t in earlier) / total
             paid[resource] = now[resource].spent * share
     return Ledger.of(Budget(limits) if limits else None).pay(paid)
 
 
 def _promise(belief: Belief, trial: Trial) -> dict[str, Any]:
-    """The place of a point among many others: improvement against cost."""
+    """Compare the expected improvement and cost of a trial with those of many other points."""
     space = belief.space
     X = space.rows if space.rows is not None else space.spread(sobol(CANDIDATES, space.d))
     X = np.concatenate([trial.x[None], np.asarray(X)])
@@ -308,12 +313,12 @@ def _promise(belief: Belief, trial: Trial) -> dict[str, Any]:
     fits[0] = True
     log_ei, log_cost = log_ei[fits], log_cost[fits]
     rows = front(log_ei, log_cost)
-    as_cheap = log_ei[log_cost <= log_cost[0]].max()
+    best_as_cheap = log_ei[log_cost <= log_cost[0]].max()
     alpha = implied_alpha(log_ei, log_cost, 0)
     return {
         "expected_improvement": float(np.exp(log_ei[0])),
         "share_of_the_most": float(np.exp(log_ei[0] - log_ei.max())),
-        "on_the_front": bool(log_ei[0] >= as_cheap - ON_THE_FRONT),
+        "on_the_front": bool(log_ei[0] >= best_as_cheap - ON_THE_FRONT),
         "cheaper_on_the_front": int(np.sum(log_cost[rows] < log_cost[0])),
         "front": len(rows),
         "alpha": [alpha.low, alpha.high if math.isfinite(alpha.high) else None]

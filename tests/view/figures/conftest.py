@@ -1,4 +1,4 @@
-"""Studies to be drawn."""
+"""Studies for the tests of figures."""
 
 import pytest
 from runs import KINDS, SPACE, seen, value
@@ -9,7 +9,7 @@ from farthing.policies import EI
 
 @pytest.fixture(scope="session", params=list(KINDS))
 def run(request):
-    """A study in which everything happens."""
+    """A study with done, failed, killed and running trials."""
     optimizer = KINDS[request.param]()
     optimizer.ask(anyway=True)
     return seen(optimizer)

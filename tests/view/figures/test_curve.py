@@ -1,4 +1,4 @@
-"""The cost axis, the best value over it, and where the money went."""
+"""The cost axis, the best value against cost, and the use of the budget."""
 
 import itertools
 import math
@@ -17,47 +17,50 @@ from farthing.view.primitives import Line, Segments
 
 def test_the_cost_axis_ends_at_what_was_spent(run):
     for resource in run.settings.cost_resources:
-        bills = spending(run.state, resource)
-        assert bills[0].start == 0.0
-        assert bills[-1].end == pytest.approx(run.state.ledger[resource].spent)
-        for before, after in itertools.pairwise(bills):
+        intervals = spending(run.state, resource)
+        assert intervals[0].start == 0.0
+        assert intervals[-1].end == pytest.approx(run.state.ledger[resource].spent)
+        for before, after in itertools.pairwise(intervals):
             assert after.start == before.end
-        total = sum(bill.trial.cost[resource] for bill in bills)
-        for bill in bills:
-            share = bill.trial.cost[resource] / total
-            assert bill.end - bill.start == pytest.approx(share * bills[-1].end)
+        total = sum(interval.trial.cost[resource] for interval in intervals)
+        for interval in intervals:
+            share = interval.trial.cost[resource] / total
+            assert interval.end - interval.start == pytest.approx(share * intervals[-1].end)
             if resource != "s":
-                assert bill.end - bill.start == pytest.approx(bill.trial.cost[resource])
+                assert interval.end - interval.start == pytest.approx(interval.trial.cost[resource])
 
 
-def test_bills_are_in_the_order_in_which_trials_ended():
+def test_intervals_are_in_the_order_in_which_trials_ended():
     optimizer = Optimizer({"x": Float(0, 1)}, "$10")
     first, second = optimizer.ask(2)
     optimizer.tell(second, 2.0, cost=1.0)
     third = optimizer.ask()
     optimizer.tell(first, 1.0, cost=3.0)
     run = seen(optimizer)
-    assert [bill.trial.number for bill in spending(run.state, "usd")] == [1, 0]
+    assert [interval.trial.number for interval in spending(run.state, "usd")] == [1, 0]
     assert spent_until(run.state, "usd") == {0: 0.0, 1: 0.0, 2: 1.0}
     assert third.number == 2
 
 
-def test_what_was_made_elsewhere_was_not_paid_here():
+def test_external_trials_cost_nothing():
     optimizer = Optimizer({"x": Float(0, 1)}, "$10")
     optimizer.add({"x": 0.5}, 1.0, cost=7.0)
     optimizer.tell(optimizer.ask(), 2.0, cost=3.0)
     found = curve_of(*seen(optimizer))
-    assert [(bill.start, bill.end) for bill in found.bills] == [(0.0, 0.0), (0.0, 3.0)]
+    assert [(interval.start, interval.end) for interval in found.intervals] == [
+        (0.0, 0.0),
+        (0.0, 3.0),
+    ]
     assert found.best == [1.0, 1.0]
 
 
 def test_the_curve_is_the_best_value_so_far(run):
     found = curve_of(run.settings, run.state)
     better = min if run.settings.direction == "minimize" else max
-    values = [bill.trial.value for bill in found.bills]
+    values = [interval.trial.value for interval in found.intervals]
     for i, best in enumerate(found.best):
-        told = [value for value in values[: i + 1] if value is not None]
-        assert best == (better(told) if told else None)
+        known = [value for value in values[: i + 1] if value is not None]
+        assert best == (better(known) if known else None)
     assert found.improved == [
         i for i, best in enumerate(found.best) if best != (found.best[i - 1] if i else None)
     ]
@@ -84,11 +87,13 @@ def test_every_ended_trial_is_a_bar_as_long_as_its_cost(run):
     assert "trial 0: " in done.texts[0]
 
 
-def test_another_resource_and_none():
+def test_a_given_resource_and_an_unknown_one():
     run = seen(played(costs=("usd", "kWh")))
     assert curve(*run, "kWh").panels[0].x.label == "cumulative cost (kWh)"
     assert curve(*run, "trials").panels[0].layers[-1].x[-1] == 14
-    with pytest.raises(InvalidInput, match="resource='eur': the study has usd, kWh, trials"):
+    with pytest.raises(
+        InvalidInput, match="Unknown resource 'eur'; the study has usd, kWh, trials"
+    ):
         curve(*run, "eur")
 
 
@@ -98,19 +103,19 @@ def test_without_costs_trials_are_counted(free):
     assert curve_of(*free).spent == len(free.history)
 
 
-def test_nothing_to_draw_says_why(empty, failures):
+def test_an_empty_figure_gives_the_reason(empty, failures):
     assert curve(*empty).empty == "No trial has ended yet."
     assert curve(*failures).empty == "No trial returned a value: 4 failed."
     assert curve(*failures).panels == ()
 
 
-def test_a_value_far_off_does_not_squash_the_others():
+def test_an_outlier_does_not_stretch_the_axis():
     optimizer = Optimizer({"x": Float(0, 1)}, "$100")
     for value in (1.0, 1.1, 1.2, 1.3, 1e9, 0.9):
         optimizer.tell(optimizer.ask(), value, cost=1.0)
     figure = curve(*seen(optimizer))
     assert figure.panels[0].y.high < 3
-    assert "1 values are off the scale" in figure.caption
+    assert "1 value is outside the axis" in figure.caption
     assert max(figure.panels[0].layers[0].y) < figure.panels[0].y.high
 
 
@@ -121,18 +126,18 @@ def test_many_trials_are_thinned_and_no_improvement_is_lost():
     figure = curve(*seen(optimizer))
     found = curve_of(*seen(optimizer))
     assert len(found.improved) == 5000
-    assert "of them are drawn" not in figure.caption  # each of them is an improvement
+    assert "trials are drawn" not in figure.caption  # every trial is an improvement
     optimizer.import_trials([{**row, "value": 5.0} for row in rows])
     figure = curve(*seen(optimizer))
     drawn = sum(len(layer.y) for layer in figure.panels[0].layers if isinstance(layer, Segments))
     assert 5000 < drawn < 7000
-    assert f"{drawn} of them are drawn, with every improvement" in figure.caption
+    assert f"{drawn} trials are drawn, including every improvement" in figure.caption
 
 
-# ── money ──────────────────────────────────────────────────────────────────────────────────────
+# ── use of the budget ──────────────────────────────────────────────────────────────────────────
 
 
-def test_the_parts_of_an_account_are_the_account(run):
+def test_the_parts_of_an_account_add_up_to_it(run):
     for resource in run.state.ledger:
         account, parts = run.state.ledger[resource], money_of(run.state, resource)
         assert list(parts) == list(WORDS)
@@ -147,22 +152,22 @@ def test_the_parts_of_an_account_are_the_account(run):
             assert parts[kind] > 0
 
 
-def test_time_that_workers_share_is_parted(monkeypatch):
+def test_time_shared_by_workers_is_split_in_proportion():
     run = seen(played(costs=("s",)))
-    told = math.fsum(t.cost["s"] for t in run.history)
-    half = run.state.ledger["s"].spent - told / 2
+    total = math.fsum(t.cost["s"] for t in run.history)
+    half = run.state.ledger["s"].spent - total / 2
     from dataclasses import replace
 
     account = replace(run.state.ledger["s"], spent=half)
     ledger = replace(run.state.ledger, _accounts=(("s", account),))
     parts = money_of(replace(run.state, ledger=ledger), "s")
     assert parts["done"] == pytest.approx(
-        math.fsum(t.cost["s"] for t in run.history.done) * (half - account.overhead) / told
+        math.fsum(t.cost["s"] for t in run.history.done) * (half - account.overhead) / total
     )
     assert parts["other"] == 0.0
 
 
-def test_the_bars_of_money_are_its_parts(run):
+def test_the_bars_are_the_parts_of_the_accounts(run):
     (panel,) = money(run.settings, run.state).panels
     for lane, resource in enumerate(panel.y.names):
         parts = money_of(run.state, resource)
@@ -179,14 +184,14 @@ def test_the_bars_of_money_are_its_parts(run):
         assert max(ends) == pytest.approx(100)
 
 
-def test_money_of_nothing(free):
-    assert money(*free).empty == "Nothing was spent, and nothing is limited."
+def test_no_budget_and_no_spending(free):
+    assert money(*free).empty == "Nothing has been spent, and the budget has no limit."
 
 
 # ── comparison ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_studies_are_compared_over_their_cost(minimised, failures):
+def test_studies_are_compared_against_their_cost(minimised, failures):
     other = seen(played(6, broken=()))
     figure = comparison({"a": minimised, "b": other, "c": failures})
     (panel,) = figure.panels
@@ -197,5 +202,5 @@ def test_studies_are_compared_over_their_cost(minimised, failures):
     assert panel.layers[0].label.startswith("a: ")
     assert len({line.style for line in panel.layers}) == 2
     assert comparison({"c": failures}).empty
-    pays_otherwise = seen(played(6, costs=("kWh",)))
-    assert len(comparison({"a": minimised, "d": pays_otherwise}).panels) == 2
+    in_another_resource = seen(played(6, costs=("kWh",)))
+    assert len(comparison({"a": minimised, "d": in_another_resource}).panels) == 2

@@ -1,4 +1,4 @@
-"""Figures of what the models believe, against the models themselves."""
+"""Figures of model predictions, checked against the models themselves."""
 
 import math
 
@@ -13,14 +13,14 @@ from farthing.errors import InvalidInput
 from farthing.view.figures import (
     drivers,
     front_figure,
-    next_buy,
+    next_trial,
     predictions,
     prospect,
     slice_figure,
 )
 from farthing.view.figures.drivers import Effect, draw_drivers, drivers_of
 from farthing.view.figures.pareto import front_of, last_chosen
-from farthing.view.figures.predictions import MOST_BILLS, predictions_of
+from farthing.view.figures.predictions import MAX_COSTS, predictions_of
 from farthing.view.figures.prospect import prospect_of
 from farthing.view.primitives import Band, Heat, Line, Points, Segments
 from farthing.view.result import costs, explanation, state_before
@@ -37,7 +37,7 @@ def layers_of(figure, kind, style=None, panel=0):
 # ── the front ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_front_is_that_of_the_explanation(run):
+def test_the_front_agrees_with_the_explanation(run):
     number = last_chosen(run.state)
     found, facts = front_of(*run, number), explanation(*run, number)
     assert len(found.rows) == facts["front"]
@@ -50,7 +50,7 @@ def test_the_front_is_that_of_the_explanation(run):
         assert alpha[1] in (found.alpha[1], None)
 
 
-def test_nothing_beats_the_front_in_both(run):
+def test_no_point_dominates_the_front(run):
     found = front_of(*run, last_chosen(run.state))
     ei, cost = found.log_ei, found.log_cost
     for row in found.rows:
@@ -60,7 +60,7 @@ def test_nothing_beats_the_front_in_both(run):
         assert ei[row] - alpha * cost[row] == pytest.approx(np.max(ei - alpha * cost))
 
 
-def test_the_figure_shows_front_choice_and_alpha_lines(run):
+def test_the_figure_shows_front_suggestion_and_alpha_lines(run):
     number = last_chosen(run.state)
     found, figure = front_of(*run, number), front_figure(*run)
     assert figure.title.startswith(f"Trial {number}: ")
@@ -68,8 +68,8 @@ def test_the_figure_shows_front_choice_and_alpha_lines(run):
     assert chosen.x == (pytest.approx(math.exp(found.log_cost[0])),)
     assert chosen.y == (pytest.approx(math.exp(found.log_ei[0])),)
     (line,) = layers_of(figure, Line, "best")
-    on_it = set(np.round(np.exp(found.log_ei[found.rows]), 12))
-    assert set(np.round(line.y, 12)) <= on_it
+    on_front = set(np.round(np.exp(found.log_ei[found.rows]), 12))
+    assert set(np.round(line.y, 12)) <= on_front
     for alpha, row, line in zip(
         (0.0, 0.5, 1.0), found.preferred, layers_of(figure, Line, "line"), strict=True
     ):
@@ -79,7 +79,7 @@ def test_the_figure_shows_front_choice_and_alpha_lines(run):
         assert through == pytest.approx(found.log_ei[row])
 
 
-def test_the_front_before_is_of_one_trial_less(minimised):
+def test_the_previous_front_has_one_trial_less(minimised):
     number = last_chosen(minimised.state)
     found = front_of(*minimised, number)
     earlier = state_before(minimised.state, minimised.history[number - 1])
@@ -94,62 +94,62 @@ def test_the_front_before_is_of_one_trial_less(minimised):
 def test_several_resources_share_one_axis():
     run = seen(KINDS["two resources"]())
     figure = front_figure(*run)
-    assert "share of what is left of the scarcest" in figure.panels[0].x.label
+    assert "share of the remaining scarcest resource" in figure.panels[0].x.label
     assert front_of(*run, last_chosen(run.state)).resource is None
 
 
 def test_no_front_without_a_model(empty, failures, free):
-    assert front_figure(*empty).empty == "There was no model yet to compare points with."
+    assert front_figure(*empty).empty == "There was no model of the objective yet."
     assert front_figure(*failures, 0).empty
     with pytest.raises(InvalidInput, match="no trial 4: the study has 0 to 3"):
         front_figure(*failures, 4)
-    assert "none is learnt" in front_figure(*free).panels[0].x.label
+    assert "no cost model" in front_figure(*free).panels[0].x.label
 
 
 # ── predictions ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_predictions_are_the_facts(run):
+def test_the_figure_shows_the_predictions_of_costs(run):
     reports = costs(run.settings, run.state)
     figure = predictions(run.settings, run.state)
-    assert len(figure.panels) == len(reports) == len(run.settings.needed)
+    assert len(figure.panels) == len(reports) == len(run.settings.required_costs)
     for i, report in enumerate(reports):
         shown = {
             (x, y, low, high)
             for layer in layers_of(figure, Points, panel=i)
             for x, y, low, high in zip(layer.x, layer.y, layer.low, layer.high, strict=True)
         }
-        told = {(t["paid"], t["predicted"], t["low"], t["high"]) for t in report["trials"]}
-        assert shown == told
+        expected = {(t["paid"], t["predicted"], t["low"], t["high"]) for t in report["trials"]}
+        assert shown == expected
         (killed,) = layers_of(figure, Points, "killed", panel=i)
         assert len(killed.x) == report["killed"] == 1
 
 
-def test_many_bills_are_a_stated_part():
+def test_of_many_costs_a_sample_is_predicted():
     optimizer = Optimizer(SPACE, "$1e6")
     space, rng = optimizer.space, np.random.default_rng(0)
-    for x in space.sample(MOST_BILLS + 50, rng):
+    for x in space.sample(MAX_COSTS + 50, rng):
         params = space.decode(x)
         optimizer.add(params, 1.0, cost=1.0 + params["depth"])
     (report,) = predictions_of(*seen(optimizer))
-    assert report["bills"] == MOST_BILLS
-    assert predictions(*seen(optimizer)).caption.count(f"({MOST_BILLS} of them, evenly taken)") == 1
+    assert report["costs"] == MAX_COSTS
+    assert predictions(*seen(optimizer)).caption.count(f"(a sample of {MAX_COSTS} trials)") == 1
 
 
-def test_no_prediction_without_bills(empty, free):
-    assert predictions(*empty).empty.startswith("No cost is learnt yet")
+def test_no_prediction_without_costs(empty, free):
+    assert predictions(*empty).empty.startswith("There is no cost model yet")
     assert predictions(*free).empty
 
 
-# ── is it worth it? ────────────────────────────────────────────────────────────────────────────
+# ── prospect ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_promise_is_at_least_that_of_the_choice(run):
+def test_no_suggestion_beats_the_best_candidate(run):
     steps = prospect_of(run.settings, run.state)
     assert len(steps) > 3
     for step in steps:
         assert step.promise >= step.chosen > 0
-        assert step.worth == run.settings.exchange
+        assert step.worth == run.settings.exchange_rate
     figure = prospect(run.settings, run.state)
     (line,) = layers_of(figure, Line, "best")
     assert line.x == tuple(step.spent for step in steps)
@@ -158,13 +158,13 @@ def test_the_promise_is_at_least_that_of_the_choice(run):
     assert bool(worth) == (run.settings.worth is not None)
 
 
-def test_what_the_rule_saw_is_what_it_sees_again(minimised):
+def test_the_statistic_of_the_rule_is_reproduced(minimised):
     steps = prospect_of(*minimised)
     figure = prospect(*minimised)
     assert len(figure.panels) == 2
     number, line = figure.panels[1].layers
     assert line.y == tuple(pytest.approx(math.log(0.001)) for _ in line.y)
-    # The rule looks no further than the proposal where that is worth it.
+    # If the proposal is worth its cost, the rule only looks at the proposal.
     for step in steps:
         if step.chosen > 0.001:
             assert step.number_seen == pytest.approx(math.log(step.chosen), abs=1e-6)
@@ -172,42 +172,42 @@ def test_what_the_rule_saw_is_what_it_sees_again(minimised):
 
 
 def test_one_more_trial(minimised, empty):
-    buy = next_buy(*minimised)
+    following = next_trial(*minimised)
     belief = believed(*minimised, model=True)
-    (x,) = [belief.space.encode(buy.params)]
-    assert buy.cost["usd"] > 0
-    assert buy.per_cost == pytest.approx(buy.gain / buy.cost["usd"])
-    assert buy.worth == 0.001
+    (x,) = [belief.space.encode(following.params)]
+    assert following.cost["usd"] > 0
+    assert following.per_cost == pytest.approx(following.gain / following.cost["usd"])
+    assert following.worth == 0.001
     outlook = belief.in_one_unit().outlook(x[None])
     mean, std = outlook.mean[0, 0], outlook.std[0]
     z = (outlook.best[0] - mean) / std
     phi, big = math.exp(-z * z / 2) / math.sqrt(2 * math.pi), 0.5 * math.erfc(-z / math.sqrt(2))
     success = math.exp(outlook.log_success[0])
-    assert buy.gain == pytest.approx(std * (z * big + phi) * success, rel=1e-3)
-    assert ("not worth it" in str(buy)) == (buy.per_cost <= 0.001)
-    assert next_buy(*empty) is None
+    assert following.gain == pytest.approx(std * (z * big + phi) * success, rel=1e-3)
+    assert ("not worth it" in str(following)) == (following.per_cost <= 0.001)
+    assert next_trial(*empty) is None
 
 
-def test_what_more_money_would_buy():
+def test_the_next_trial_for_a_larger_budget():
     optimizer = played(12, broken=())
     spent = optimizer.ledger.spent
-    poor = Optimizer(SPACE, {"usd": spent})
-    poor.import_trials([
+    small = Optimizer(SPACE, {"usd": spent})
+    small.import_trials([
         {**trial.params, "value": trial.value} for trial in optimizer.history
     ])  # fmt: skip
-    run = seen(poor)
-    used_up = run._replace(state=_broke(run.state, spent))
-    buy = next_buy(*used_up)
-    assert buy is None or not buy.afforded
-    rich = seen(optimizer)
-    broke = rich._replace(state=_broke(rich.state, 1e-9))
-    buy = next_buy(*broke)
-    assert not buy.afforded
-    assert buy.gain > 0
-    assert "if there were a budget for it" in str(buy)
+    run = seen(small)
+    used_up = run._replace(state=_used_up(run.state, spent))
+    following = next_trial(*used_up)
+    assert following is None or not following.afforded
+    run = seen(optimizer)
+    used_up = run._replace(state=_used_up(run.state, 1e-9))
+    following = next_trial(*used_up)
+    assert not following.afforded
+    assert following.gain > 0
+    assert "but the budget does not cover it" in str(following)
 
 
-def _broke(state, limit):
+def _used_up(state, limit):
     from dataclasses import replace
 
     account = replace(state.ledger["usd"], limit=limit, spent=limit)
@@ -217,9 +217,9 @@ def _broke(state, limit):
 # ── drivers ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_drives_value_and_cost(run):
+def test_the_effects_of_parameters_on_value_and_cost(run):
     found = drivers_of(run.settings, run.state)
-    assert list(found) == ["value", *run.settings.needed]
+    assert list(found) == ["value", *run.settings.required_costs]
     for target, effects in found.items():
         assert {effect.name for effect in effects} == set(SPACE)
         assert [e.share for e in effects] == sorted((e.share for e in effects), reverse=True)
@@ -247,7 +247,7 @@ def test_what_drives_value_and_cost(run):
 
 
 def test_the_effects_on_cost_are_those_of_the_calibration(minimised):
-    """The share of a parameter alone, on the same model, by the function of another room."""
+    """The total effects must equal those of `cost.calibration` on the same model."""
     from farthing.acquisition.belief import evidence_of, paid
     from farthing.core.suggest import cost_learners
 
@@ -255,12 +255,12 @@ def test_the_effects_on_cost_are_those_of_the_calibration(minimised):
     learner = cost_learners(settings, state)["usd"]
     evidence = evidence_of(settings.space, list(paid(state.history, "usd")), "usd")
     rng = np.random.default_rng(settings.seed)
-    told = {d.name: d.share for d in cost_drivers(learner.fit(evidence), evidence, rng)}
-    assert {e.name: e.share for e in drivers_of(settings, state)["usd"]} == pytest.approx(told)
+    expected = {d.name: d.share for d in cost_drivers(learner.fit(evidence), evidence, rng)}
+    assert {e.name: e.share for e in drivers_of(settings, state)["usd"]} == pytest.approx(expected)
 
 
-def test_the_error_is_that_of_models_that_saw_less():
-    """Against a jackknife written down plainly, of a parameter whose share is not clipped."""
+def test_the_standard_error_is_that_of_a_jackknife():
+    """Compare with a plain jackknife, for a parameter whose share is not clipped."""
     run = seen(played(16, broken=()))
     (effect,) = (e for e in drivers_of(*run)["value"] if e.name == "rate")
     from farthing.cost.calibration import total_effects
@@ -280,20 +280,20 @@ def test_the_error_is_that_of_models_that_saw_less():
     assert effect.error > 0
 
 
-def test_no_drivers_of_nothing(empty, failures):
-    assert drivers(*empty).empty == "It takes 5 values or bills to learn that."
+def test_no_drivers_without_values(empty, failures):
+    assert drivers(*empty).empty == "This needs at least 5 trials with a value or a cost."
     assert drivers(*failures).empty
 
 
 # ── slices ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_slice_is_what_the_models_say(run):
+def test_a_slice_shows_the_predictions_of_the_models(run):
     figure = slice_figure(*run, "rate")
     belief = believed(*run, model=True).without_running()
     best = min(run.history.done, key=lambda t: run.settings.sign * t.value)
     assert f"as in trial {best.number}" in figure.caption
-    assert len(figure.panels) == 1 + len(run.settings.needed)
+    assert len(figure.panels) == 1 + len(run.settings.required_costs)
     (line,) = layers_of(figure, Line)
     (band,) = layers_of(figure, Band)
     assert (line.x[0], line.x[-1]) == (pytest.approx(1e-4), pytest.approx(1e-1))
@@ -302,7 +302,7 @@ def test_a_slice_is_what_the_models_say(run):
     mean, std = (part.ravel()[0] for part in belief.objective.at(x[None]))
     assert line.y[middle] == pytest.approx(run.settings.sign * mean)
     assert band.high[middle] - line.y[middle] == pytest.approx(1.959964 * std, rel=1e-5)
-    for i, resource in enumerate(run.settings.needed, start=1):
+    for i, resource in enumerate(run.settings.required_costs, start=1):
         ln = belief.cost[resource].log_at(x[None])
         (line,) = layers_of(figure, Line, panel=i)
         (band,) = layers_of(figure, Band, panel=i)
@@ -312,13 +312,13 @@ def test_a_slice_is_what_the_models_say(run):
     assert sorted(dots.x) == sorted(t.params["rate"] for t in run.history.done)
 
 
-def test_a_slice_of_options_and_of_a_parameter_that_is_not_always_there(minimised):
+def test_a_slice_of_options_and_of_a_conditional_parameter(minimised):
     figure = slice_figure(*minimised, "solver")
     assert figure.panels[0].x.names == ("sgd", "adam")
-    believed_, dots = layers_of(figure, Points, "best")[0], layers_of(figure, Points, "other")[0]
-    assert believed_.x == (0.0, 1.0)
-    there = sorted(["sgd", "adam"].index(t.params["solver"]) for t in minimised.history.done)
-    assert sorted(dots.x) == there
+    predicted, dots = layers_of(figure, Points, "best")[0], layers_of(figure, Points, "other")[0]
+    assert predicted.x == (0.0, 1.0)
+    expected = sorted(["sgd", "adam"].index(t.params["solver"]) for t in minimised.history.done)
+    assert sorted(dots.x) == expected
     figure = slice_figure(*minimised, "momentum")
     with_it = [t for t in minimised.history.done if "momentum" in t.params]
     best = min(with_it, key=lambda t: t.value)
@@ -327,7 +327,7 @@ def test_a_slice_of_options_and_of_a_parameter_that_is_not_always_there(minimise
     assert sorted(dots.x) == sorted(t.params["momentum"] for t in with_it)
 
 
-def test_a_map_of_two(minimised):
+def test_a_heat_map_of_two_parameters(minimised):
     figure = slice_figure(*minimised, "rate", "depth")
     (heat,) = layers_of(figure, Heat)
     assert (len(heat.y), len(heat.z), len(heat.z[0])) == (9, 9, len(heat.x))
@@ -350,23 +350,24 @@ def test_a_slice_of_a_table():
 
 
 @pytest.mark.parametrize(
-    ("names", "said"), [((), "name one parameter"), (("rate",) * 3, "or two"), (("x",), "Unknown")]
+    ("names", "message"),
+    [((), "got 0 parameters"), (("rate",) * 3, "expected one or two"), (("x",), "Unknown")],
 )
-def test_slices_that_are_none(minimised, names, said):
-    with pytest.raises(InvalidInput, match=said):
+def test_slices_that_cannot_be_drawn(minimised, names, message):
+    with pytest.raises(InvalidInput, match=message):
         slice_figure(*minimised, *names)
 
 
-def test_no_slice_of_nothing(empty, failures):
+def test_no_slice_without_values(empty, failures):
     assert slice_figure(*empty, "rate").empty == "No trial with a value has rate."
     assert slice_figure(*failures, "rate", "depth").empty
 
 
-def test_what_is_not_known_to_matter_is_not_said_to(minimised):
+def test_an_uncertain_effect_is_not_called_a_driver(minimised):
     found = drivers_of(*minimised)
-    said = draw_drivers(found).caption
-    assert f"the cost in usd depends most on depth ({found['usd'][0].share:.0%} ± " in said
+    caption = draw_drivers(found).caption
+    assert f"the cost in usd depends most on depth ({found['usd'][0].share:.0%} ± " in caption
     unsure = {"value": [Effect("rate", 0.4, 0.5)], "usd": [Effect("rate", 0.0, 0.0)]}
     assert draw_drivers(unsure).caption.startswith(
-        "Nothing is known to drive the value; nothing is known to drive the cost in usd."
+        "No parameter clearly drives the value; no parameter clearly drives the cost in usd."
     )

@@ -1,4 +1,4 @@
-"""Who worked when, and what trials reported on their way."""
+"""The timeline of workers, and learning curves."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from farthing.view.figures.timeline import timeline_of
 
 
 def with_runs(runs, *, states=None, direction="minimize", costs=None):
-    """A study whose trials were run so."""
+    """A study whose trials have the given `Run` fields."""
     optimizer = Optimizer({"x": Float(0, 1)}, "$100", direction=direction)
     for k, _ in enumerate(runs):
         optimizer.tell(optimizer.ask(), float(k), cost=1.0)
@@ -52,7 +52,7 @@ def test_each_worker_has_a_lane():
     assert (failed.style, failed.y) == ("failed", (0.0,))
 
 
-def test_what_runs_goes_on_to_the_last_moment_that_is_known():
+def test_running_trials_last_until_the_latest_known_time():
     runs = [
         {"worker": "a", "asked_at": 10.0, "told_at": None},
         {"worker": "b", "asked_at": 11.0, "told_at": None},
@@ -78,8 +78,8 @@ def test_trials_without_a_worker_take_the_first_free_lane():
     ]
 
 
-def test_no_timeline_of_nothing(empty):
-    assert timeline(*empty).empty == "No trial was asked yet."
+def test_no_timeline_without_trials(empty):
+    assert timeline(*empty).empty == "No trial has started yet."
 
 
 # ── learning curves ────────────────────────────────────────────────────────────────────────────
@@ -93,7 +93,7 @@ def lines(*values, **more):
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
-def test_learning_curves_are_over_cost(direction):
+def test_learning_curves_are_drawn_against_cost(direction):
     runs = [{"reports": tuple(lines(3.0, 2.0, 1.0))}, {"reports": tuple(lines(5.0, 4.0))}]
     run = with_runs(runs, direction=direction)
     found = learning_of(*run, "usd")
@@ -112,7 +112,7 @@ def test_without_costs_the_steps_are_shown():
     assert learning(*run).panels[0].x.label == "step"
 
 
-def test_what_is_no_number_is_left_out():
+def test_reports_without_numbers_are_left_out():
     odd = [
         {"step": 0, "value": float("nan")},
         {"step": "one", "value": 1.0},
@@ -123,5 +123,5 @@ def test_what_is_no_number_is_left_out():
     assert [(c.number, c.y) for c in learning_of(*run, None)] == [(1, (1.0, 2.0))]
 
 
-def test_no_curves_without_progress(minimised):
-    assert learning(*minimised).empty == "No trial reported two values on its way."
+def test_no_curves_without_reports(minimised):
+    assert learning(*minimised).empty == "No trial reported two or more values while it ran."

@@ -1,4 +1,4 @@
-"""The figures of a study, each from its settings and its state to plain values; one a file."""
+"""The figures of a study, one per file: functions from settings and state to plain values."""
 
 from farthing.view.figures.curve import comparison, curve
 from farthing.view.figures.drivers import drivers
@@ -6,7 +6,7 @@ from farthing.view.figures.learning import learning
 from farthing.view.figures.money import money
 from farthing.view.figures.pareto import front_figure
 from farthing.view.figures.predictions import predictions
-from farthing.view.figures.prospect import next_buy, prospect
+from farthing.view.figures.prospect import next_trial, prospect
 from farthing.view.figures.slices import slice_figure
 from farthing.view.figures.timeline import timeline
 
@@ -17,7 +17,7 @@ __all__ = [
     "front_figure",
     "learning",
     "money",
-    "next_buy",
+    "next_trial",
     "predictions",
     "prospect",
     "slice_figure",

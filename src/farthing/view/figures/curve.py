@@ -1,4 +1,4 @@
-"""Best value against cumulative cost; every trial is a bar at its value, as long as it was dear."""
+"""Best value against cumulative cost; each trial is a bar at its value, as long as its cost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from farthing.budget.units import format_amount
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.view.figures.spending import Bill, cost_label, main_resource, spending
-from farthing.view.formatting import counted
+from farthing.view.figures.spending import CostInterval, cost_label, main_resource, spending
+from farthing.view.formatting import counted, counted_trials
 from farthing.view.primitives import (
     Axis,
     Figure,
@@ -29,33 +29,33 @@ from farthing.view.primitives import (
 
 __all__ = ["Curve", "comparison", "curve", "curve_of"]
 
-FAR = 3.0  # interquartile ranges beyond the quartile from which a bad value is off the scale
-EDGE = 0.02  # of the axis, from its end: where trials without a value are
+FAR = 3.0  # a bad value this many interquartile ranges beyond its quartile is off the axis
+EDGE = 0.02  # distance from the end of the axis at which trials without a value are drawn
 STYLES = ("best", "before", "second", "third", "fourth")
 
 
 class Curve(NamedTuple):
-    """What was spent, trial by trial, and the best value then.
+    """The best value after each trial, and the cost until then.
 
     Attributes:
-        bills: the trials that ended, in the order of their ends.
-        best: the best value after each, in the user's direction; None before the first.
-        improved: the places in `bills` where it became better.
+        intervals: the trials that ended, in the order of their ends.
+        best: the best value after each trial, in the user's direction; None before the first value.
+        improved: the indices in `intervals` at which the best value improved.
     """
 
     resource: str
-    bills: list[Bill]
+    intervals: list[CostInterval]
     best: list[float | None]
     improved: list[int]
 
     @property
     def spent(self) -> float:
-        """In all."""
-        return self.bills[-1].end if self.bills else 0.0
+        """The total spending."""
+        return self.intervals[-1].end if self.intervals else 0.0
 
     def steps(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The corners of the best value, to the end of what was spent."""
-        x = [self.bills[i].end for i in self.improved]
+        """The corners of the best-value line, up to the total spending."""
+        x = [self.intervals[i].end for i in self.improved]
         y = [value for i in self.improved if (value := self.best[i]) is not None]
         if not y:
             return (), ()
@@ -63,72 +63,75 @@ class Curve(NamedTuple):
 
 
 def curve_of(settings: Settings, state: State, resource: str | None = None) -> Curve:
-    """The best value so far after every trial that ended."""
+    """Compute the best value after every trial that ended."""
     resource = main_resource(settings, state, resource)
-    bills, best, improved = spending(state, resource), list[float | None](), list[int]()
-    lead: float | None = None
-    for i, bill in enumerate(bills):
-        value = bill.trial.value
-        if value is not None and (lead is None or settings.sign * (value - lead) < 0):
-            lead = value
+    intervals, best, improved = spending(state, resource), list[float | None](), list[int]()
+    incumbent: float | None = None
+    for i, interval in enumerate(intervals):
+        value = interval.trial.value
+        if value is not None and (incumbent is None or settings.sign * (value - incumbent) < 0):
+            incumbent = value
             improved.append(i)
-        best.append(lead)
-    return Curve(resource, bills, best, improved)
+        best.append(incumbent)
+    return Curve(resource, intervals, best, improved)
 
 
 def curve(settings: Settings, state: State, resource: str | None = None) -> Figure:
-    """Best value against cost."""
+    """Draw the best value against the cumulative cost."""
     found = curve_of(settings, state, resource)
-    name, title = "curve", "Best value against what was spent"
-    values = [b.trial.value for b in found.bills if b.trial.value is not None]
-    if not found.bills:
+    name, title = "curve", "Best value against cost"
+    ended = [interval.trial for interval in found.intervals]
+    values = [trial.value for trial in ended if trial.value is not None]
+    if not ended:
         return Figure(name, title, (), "", "No trial has ended yet.")
     if not values:
-        why = f"No trial returned a value: {counted(b.trial for b in found.bills)}."
-        return Figure(name, title, (), "", why)
+        return Figure(name, title, (), "", f"No trial returned a value: {counted(ended)}.")
     y = _value_axis(settings, values)
     x = axis(cost_label(found.resource), (0.0, found.spent), resource=found.resource, zero=True)
-    drawn = thinned(len(found.bills), found.improved)
+    drawn = thinned(len(ended), found.improved)
     layers: list[Layer] = []
-    counts = Counter(bill.trial.state for bill in found.bills)
-    for ended, count in counts.items():
-        bills = [found.bills[i] for i in drawn if found.bills[i].trial.state == ended]
-        bars = _bars(found.resource, bills, y, settings.sign)
-        layers.append(replace(bars, style=ended, label=f"{ended} ({count})"))
+    for kind, count in Counter(trial.state for trial in ended).items():
+        intervals = [found.intervals[i] for i in drawn if ended[i].state == kind]
+        bars = _bars(found.resource, intervals, y, settings.sign)
+        layers.append(replace(bars, style=kind, label=f"{kind} ({count})"))
     corners = found.steps()
     layers.append(Line(*corners, "best", f"best: {corners[1][-1]:.6g}", step=True))
     off = sum(1 for value in values if not y.low <= value <= y.high)
     caption = (
-        f"{len(found.bills)} trials ({counted(b.trial for b in found.bills)}), each a bar as long "
-        f"as its cost, at its value; without a value at the edge."
+        f"{counted_trials(len(ended))} ({counted(ended)}). Each bar is a trial: its length is the "
+        "cost, its position the value. Trials without a value are at the edge."
     )
     if off:
-        caption += f" {off} values are off the scale, and at the edge."
-    if len(drawn) < len(found.bills):
-        caption += f" {len(drawn)} of them are drawn, with every improvement."
+        caption += f" {off} value{'s are' if off > 1 else ' is'} outside the axis, at the edge."
+    if len(drawn) < len(ended):
+        caption += f" {len(drawn)} trials are drawn, including every improvement."
     return Figure(name, title, (Panel(x, y, tuple(layers)),), caption)
 
 
 def comparison(studies: Mapping[str, tuple[Settings, State]]) -> Figure:
-    """The best value of several studies against what each had spent."""
-    name, title = "comparison", "Studies against each other"
+    """Draw the best value of several studies against the cost of each."""
+    name, title = "comparison", "Comparison of studies"
     curves = {study: curve_of(*each) for study, each in studies.items()}
     units = list(dict.fromkeys(curve.resource for curve in curves.values()))
     panels = tuple(
         panel
         for unit in units
-        if (panel := _together({s: c for s, c in curves.items() if c.resource == unit}, unit))
+        if (
+            panel := _comparison_panel(
+                {s: c for s, c in curves.items() if c.resource == unit}, unit
+            )
+        )
     )
     if not panels:
-        return Figure(name, title, (), "", "None of the studies has a value yet.")
+        return Figure(name, title, (), "", "No study has a value yet.")
     directions = {settings.direction for settings, _ in studies.values()}
     caption = "The best value of each study against its own cost."
     if len(directions) > 1:
-        caption += " Not all of them have the same direction."
+        caption += " Some studies minimize and others maximize."
     return Figure(name, title, panels, caption)
 
 
-def _together(curves: Mapping[str, Curve], resource: str) -> Panel | None:
+def _comparison_panel(curves: Mapping[str, Curve], resource: str) -> Panel | None:
     lines = [
         Line(*corners, STYLES[i % len(STYLES)], f"{visible(study, 40)}: {corners[1][-1]:.6g}", True)
         for i, (study, curve) in enumerate(curves.items())
@@ -142,30 +145,30 @@ def _together(curves: Mapping[str, Curve], resource: str) -> Panel | None:
 
 
 def _value_axis(settings: Settings, values: Sequence[float]) -> Axis:
-    """An axis for the values, but for those far beyond the others on the bad side."""
-    bad = settings.sign * np.array(values)
-    low, high = np.quantile(bad, [0.25, 0.75])
+    """An axis for the values, except for outliers on the bad side."""
+    losses = settings.sign * np.array(values)
+    low, high = np.quantile(losses, [0.25, 0.75])
     limit = high + FAR * max(high - low, 1e-12 * abs(high))
-    near = [v for v, b in zip(values, bad, strict=True) if b <= limit]
-    goal = "least" if settings.direction == "minimize" else "greatest"
-    return axis(f"{visible(settings.metric, 40)} (the {goal} is best)", near, log=None)
+    near = [value for value, loss in zip(values, losses, strict=True) if loss <= limit]
+    better = "lower" if settings.direction == "minimize" else "higher"
+    return axis(f"{visible(settings.metric, 40)} ({better} is better)", near, log=None)
 
 
-def _bars(resource: str, bills: Sequence[Bill], y: Axis, sign: float) -> Segments:
+def _bars(resource: str, intervals: Sequence[CostInterval], y: Axis, sign: float) -> Segments:
     low, high = y.place(EDGE), y.place(1 - EDGE)
     edge = high if sign > 0 else low
-    at = [edge if b.trial.value is None else min(max(b.trial.value, low), high) for b in bills]
+    values = [interval.trial.value for interval in intervals]
     return Segments(
-        tuple(bill.start for bill in bills),
-        tuple(bill.end for bill in bills),
-        tuple(at),
+        tuple(interval.start for interval in intervals),
+        tuple(interval.end for interval in intervals),
+        tuple(edge if value is None else min(max(value, low), high) for value in values),
         "done",
-        texts=tuple(_said(bill, resource) for bill in bills),
+        texts=tuple(_hover(interval, resource) for interval in intervals),
     )
 
 
-def _said(bill: Bill, resource: str) -> str:
-    trial = bill.trial
+def _hover(interval: CostInterval, resource: str) -> str:
+    trial = interval.trial
     result = trial.state if trial.value is None else f"{trial.value:.6g}"
-    amount = format_amount(resource, bill.end - bill.start)
+    amount = format_amount(resource, interval.end - interval.start)
     return f"trial {trial.number}: {result} for {amount}  {visible(visible_params(trial.params))}"

@@ -1,9 +1,9 @@
-"""What drives the value and what drives the cost: the total effect of each parameter on both.
+"""Which parameters drive the value and the cost: the total effect of each parameter on both.
 
     share_j = E[(m(x) - m(x with x_j drawn anew))^2] / (2 var m)       (calibration.py)
 
-of the models' means m. How sure that is, is the standard error of the delete-a-group jackknife
-(Kott 2001): share_j of models that did not see one of g groups of the trials,
+where m is the mean of the model. The standard error is that of the delete-a-group jackknife
+(Kott 2001). Each share_j(-k) is computed from a model fitted without group k of g groups of trials:
 
     se^2 = (g - 1) / g  sum_k (share_j(-k) - mean)^2.
 """
@@ -32,10 +32,10 @@ Array = NDArray[np.float64]
 Mean = Callable[[Array], Array]
 
 POINTS = 512  # at which an effect is measured
-GROUPS = 8
-MOST = 200  # trials that the models see: they are fitted GROUPS + 1 times
-FEWEST = 5
-SHOWN = 12  # parameters
+GROUPS = 8  # of the jackknife
+MAX_TRIALS = 200  # that a model is fitted to, GROUPS + 1 times
+MIN_TRIALS = 5
+MAX_SHOWN = 12  # parameters
 
 
 class Effect(NamedTuple):
@@ -47,7 +47,7 @@ class Effect(NamedTuple):
 
 
 def drivers_of(settings: Settings, state: State) -> dict[str, list[Effect]]:
-    """The effects on "value", and on the cost in each resource that is learnt; largest first."""
+    """The effects on "value" and on each learnt cost, by target; the largest effect first."""
     space = settings.space
     rng = np.random.default_rng(settings.seed)
     X, other = (space.sample(POINTS, rng) for _ in range(2))
@@ -84,17 +84,17 @@ def _shares(
 def _targets(
     settings: Settings, state: State
 ) -> Iterator[tuple[str, list[Trial], Callable[[list[Trial]], Mean | None]]]:
-    """What is modelled: its name, the trials that tell of it, and its mean after some of them."""
+    """For each modelled quantity: its name, its trials, and a fit of its mean to given trials."""
 
     def value_mean(trials: list[Trial]) -> Mean:
         X = np.array([trial.x for trial in trials])
         y = settings.sign * np.array([trial.value for trial in trials])
-        memory = _to_be_learnt(state, "objective")
+        memory = _start_of_fit(state, "objective")
         model, _ = refit(X, y, memory, options=settings.space.options, noisy=settings.noisy)
         return lambda X: model.at(X).mean[:, 0]
 
-    done = _some(list(state.history.done))
-    if len(done) >= FEWEST:
+    done = _sample(list(state.history.done))
+    if len(done) >= MIN_TRIALS:
         yield "value", done, value_mean
     for resource, learner in cost_learners(settings, state).items():
 
@@ -104,42 +104,47 @@ def _targets(
             model = fit(evidence_of(settings.space, trials, resource))
             return None if model is None else lambda X: model.log_at(X).mean  # type: ignore[attr-defined]
 
-        bills = _some(list(paid(state.history, resource)))
-        if len(bills) >= FEWEST:
-            yield resource, bills, cost_mean
+        paying = _sample(list(paid(state.history, resource)))
+        if len(paying) >= MIN_TRIALS:
+            yield resource, paying, cost_mean
 
 
-def _some(trials: list[Trial]) -> list[Trial]:
-    return [trials[i] for i in thinned(len(trials), most=MOST)]
+def _sample(trials: list[Trial]) -> list[Trial]:
+    return [trials[i] for i in thinned(len(trials), most=MAX_TRIALS)]
 
 
-def _to_be_learnt(state: State, model: str) -> dict[str, object] | None:
-    """Hyperparameters to begin with, and to be learnt anew."""
+def _start_of_fit(state: State, model: str) -> dict[str, object] | None:
+    """The last hyperparameters as a starting point; `n` = 0 makes `refit` learn them again."""
     memory = (state.history.last_note("memories") or {}).get(model)
     return None if memory is None else {**memory, "n": 0}
 
 
 def drivers(settings: Settings, state: State) -> Figure:
-    """What drives the value and what drives the cost."""
+    """Draw the effect of each parameter on the value and on the costs."""
     return draw_drivers(drivers_of(settings, state))
 
 
 def draw_drivers(found: dict[str, list[Effect]]) -> Figure:
-    """A panel for the value and one for each cost, the parameters in the same order."""
-    name, title = "drivers", "What drives value and cost"
+    """Draw a panel for the value and one for each cost, with the parameters in the same order."""
+    name, title = "drivers", "Which parameters drive value and cost"
     if not found:
-        return Figure(name, title, (), "", f"It takes {FEWEST} values or bills to learn that.")
+        why = f"This needs at least {MIN_TRIALS} trials with a value or a cost."
+        return Figure(name, title, (), "", why)
     first = next(iter(found.values()))
-    order = [effect.name for effect in first][:SHOWN]
+    order = [effect.name for effect in first][:MAX_SHOWN]
     panels = tuple(_panel(target, effects, order) for target, effects in found.items())
-    said = "; ".join(_most(target, effects[0]) for target, effects in found.items())
-    return Figure(name, title, panels, f"{said[:1].upper()}{said[1:]}. Shares may sum above 100 %.")
+    strongest = "; ".join(_strongest(target, effects[0]) for target, effects in found.items())
+    caption = (
+        f"{strongest[:1].upper()}{strongest[1:]}. An interaction counts for each of its "
+        "parameters, so shares can add up to more than 100 %."
+    )
+    return Figure(name, title, panels, caption)
 
 
-def _most(target: str, effect: Effect) -> str:
+def _strongest(target: str, effect: Effect) -> str:
     what = "the value" if target == "value" else f"the cost in {target}"
     if effect.share <= effect.error:
-        return f"nothing is known to drive {what}"
+        return f"no parameter clearly drives {what}"
     share = f"{effect.share:.0%} ± {effect.error:.0%}"
     return f"{what} depends most on {visible(effect.name, 40)} ({share})"
 
@@ -159,5 +164,5 @@ def _panel(target: str, effects: list[Effect], order: list[str]) -> Panel:
         Segments(low, high, lanes, "line", "± one standard error"),
     )
     title = "value" if target == "value" else f"cost ({target})"
-    x = axis("% of the variance it has a part in", (0.0, 100.0), zero=True, tight=True)
+    x = axis("total effect (% of the variance)", (0.0, 100.0), zero=True, tight=True)
     return Panel(x, named("", [effect.name for effect in shown]), layers, title=title)

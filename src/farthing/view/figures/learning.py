@@ -1,4 +1,4 @@
-"""What trials reported on their way: the value against what they had cost by then."""
+"""Learning curves: the values that trials reported while they ran, against their cost by then."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import best_trial
 from farthing.view.figures.spending import cost_label, main_resource
+from farthing.view.formatting import counted_trials
 from farthing.view.primitives import Figure, Line, Panel, axis, visible
 
 __all__ = ["Learning", "learning", "learning_of"]
 
-SHOWN = 40  # curves
+MAX_CURVES = 40
 
 
 class Learning(NamedTuple):
-    """The lines that one trial reported: what it had cost, or its step, and the value."""
+    """The learning curve of one trial: x is its cost or step, y the reported value."""
 
     number: int
     x: tuple[float, ...]
@@ -26,10 +27,10 @@ class Learning(NamedTuple):
 
 
 def learning_of(settings: Settings, state: State, resource: str | None) -> list[Learning]:
-    """The curves of all trials that reported two values or more.
+    """The curves of all trials that reported at least two values.
 
     Args:
-        resource: what had been spent of it on the trial is x; None: the step.
+        resource: the resource of the cost on the x axis; None: use the reported step.
     """
     found = []
     for trial in state.history:
@@ -50,15 +51,15 @@ def _amount(line: Mapping[str, Any], resource: str) -> Any:
     return cost.get(resource) if isinstance(cost, Mapping) else None
 
 
-def _number(told: Any) -> float | None:
-    """What was reported, if it is a number."""
-    if not isinstance(told, int | float) or isinstance(told, bool):
+def _number(reported: Any) -> float | None:
+    """The reported value if it is a finite number, else None."""
+    if not isinstance(reported, int | float) or isinstance(reported, bool):
         return None
-    return float(told) if math.isfinite(told) else None
+    return float(reported) if math.isfinite(reported) else None
 
 
 def learning(settings: Settings, state: State, *, steps: bool = False) -> Figure:
-    """Learning curves against cost, or against the steps that were reported."""
+    """Draw learning curves against cost, or against the reported steps."""
     name, title = "learning", "Learning curves"
     resource = None if steps else main_resource(settings, state)
     found = learning_of(settings, state, resource)
@@ -66,10 +67,12 @@ def learning(settings: Settings, state: State, *, steps: bool = False) -> Figure
         resource = None
         found = learning_of(settings, state, None)
     if not found:
-        return Figure(name, title, (), "", "No trial reported two values on its way.")
+        return Figure(name, title, (), "", "No trial reported two or more values while it ran.")
     best = best_trial(settings, state.history)
     by_end = sorted(found, key=lambda curve: settings.sign * curve.y[-1])
-    shown = {curve.number: curve for curve in [*by_end[: SHOWN // 2], *found[-SHOWN // 2 :]]}
+    shown = {
+        curve.number: curve for curve in [*by_end[: MAX_CURVES // 2], *found[-MAX_CURVES // 2 :]]
+    }
     layers: list[Line] = []
     for curve in shown.values():
         trial = state.history[curve.number]
@@ -77,7 +80,7 @@ def learning(settings: Settings, state: State, *, steps: bool = False) -> Figure
         style = "best" if is_best else "running" if trial.state == "running" else "other"
         label = f"trial {curve.number}" if is_best or trial.state == "running" else ""
         layers.append(Line(curve.x, curve.y, style, label))
-    layers.sort(key=lambda layer: layer.style != "other")  # the best on top
+    layers.sort(key=lambda layer: layer.style != "other")  # draw the best last, on top
     x = axis(
         "step" if resource is None else cost_label(resource, "cost of the trial"),
         (v for curve in shown.values() for v in curve.x),
@@ -87,6 +90,7 @@ def learning(settings: Settings, state: State, *, steps: bool = False) -> Figure
     y = axis(
         visible(settings.metric, 40), (v for curve in shown.values() for v in curve.y), log=None
     )
-    said = f"{len(found)} trials reported on their way"
-    said += f"; {len(shown)} are shown, the best and the last." if len(shown) < len(found) else "."
-    return Figure(name, title, (Panel(x, y, tuple(layers)),), said)
+    caption = f"{counted_trials(len(found))} reported values while running."
+    if len(shown) < len(found):
+        caption += f" The plot shows {len(shown)} of them: the best and the latest."
+    return Figure(name, title, (Panel(x, y, tuple(layers)),), caption)

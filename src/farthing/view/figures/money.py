@@ -1,4 +1,4 @@
-"""Where the money went: useful, failed, killed, lost, thinking; held for what runs; left."""
+"""How the budget was used: by trials in each state and by overhead; what is reserved and left."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from farthing.view.primitives import Figure, Layer, Panel, Segments, axis, named
 
 __all__ = ["WORDS", "money", "money_of"]
 
-# The parts in their order, what they are called, and their style.
+# The parts of an account in the order of drawing, with their labels. Each key is also a style.
 WORDS = {
     "done": "useful",
     "failed": "failed",
     "killed": "killed",
     "lost": "lost",
     "overhead": "overhead",
-    "other": "waiting and starting",
-    "running": "held for what runs",
+    "other": "waiting and start-up",
+    "running": "reserved for running trials",
     "left": "left",
 }
 
 
 def money_of(state: State, resource: str) -> dict[str, float]:
-    """The parts of one account, which sum to what was spent, held and left of it.
+    """Split one account into parts that add up to its spent, reserved and remaining amounts.
 
-    Costs of trials are what was spent exactly, but for wall clock time: what workers shared is
-    parted among their trials in proportion, and what is above their sum is called `other`.
+    The costs of trials add up to the spending, except for wall-clock time. If workers overlap, the
+    costs are scaled down to the spending. If the spending exceeds them, the rest is `other`.
     """
     account = state.ledger[resource]
     parts = {
@@ -47,12 +47,12 @@ def money_of(state: State, resource: str) -> dict[str, float]:
 
 
 def money(settings: Settings, state: State) -> Figure:
-    """Every account as one bar."""
+    """Draw each account as one bar."""
     ledger = state.ledger
     accounts = [r for r in ledger if math.isfinite(ledger[r].limit) or ledger[r].spent > 0]
-    name, title = "money", "Where the money went"
+    name, title = "money", "Where the budget went"
     if not accounts:
-        return Figure(name, title, (), "", "Nothing was spent, and nothing is limited.")
+        return Figure(name, title, (), "", "Nothing has been spent, and the budget has no limit.")
     parts = {resource: money_of(state, resource) for resource in accounts}
     ends = dict.fromkeys(accounts, 0.0)
     layers: list[Layer] = []
@@ -75,21 +75,24 @@ def money(settings: Settings, state: State) -> Figure:
                 texts=tuple(f"{word}: {amount}" for amount in amounts),
             )
         )
-    x = axis("% of the budget, or of what was spent", (0.0, 100.0), zero=True, tight=True)
+    x = axis(
+        "% of the budget (without a limit: of the spending)", (0.0, 100.0), zero=True, tight=True
+    )
     panel = Panel(x, named("", accounts), tuple(layers))
     return Figure(name, title, (panel,), _caption(state, accounts, parts))
 
 
 def _least(parts: dict[str, float]) -> float:
-    """Of an account: less cannot be seen, and may be rounding."""
+    """The smallest part of an account that is drawn; less may be a rounding error."""
     return 1e-9 * math.fsum(parts.values())
 
 
 def _caption(state: State, accounts: list[str], parts: dict[str, dict[str, float]]) -> str:
-    said = []
+    sentences = []
     for resource in accounts:
         spent = state.ledger[resource].spent
         if spent > 0:
             share = parts[resource]["done"] / spent
-            said.append(f"{share:.0%} of {format_amount(resource, spent)} bought values")
-    return f"{'; '.join(said)}." if said else "Nothing was spent yet."
+            amount = format_amount(resource, spent)
+            sentences.append(f"{share:.0%} of {amount} paid for trials that returned a value")
+    return f"{'; '.join(sentences)}." if sentences else "Nothing has been spent yet."

@@ -1,8 +1,8 @@
-"""Improvement against cost: the Pareto front of one step, and what was chosen on it.
+"""Expected improvement against cost: the Pareto front of one step, and the suggested point.
 
-Guinet et al. 2020, figures 1 and 7: the front of ln EI and ln c, that of the step before, and for
-alpha in 0, 0.5, 1 the line ln EI = ln EI* + alpha (ln c - ln c*) through the point (c*, EI*) that
-EI / c^alpha prefers.
+Guinet et al. 2020, figures 1 and 7: the front of ln EI and ln c, the front of the previous step,
+and for alpha in 0, 0.5, 1 the line ln EI = ln EI* + alpha (ln c - ln c*) through the point
+(c*, EI*) that maximises EI / c^alpha.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from farthing.view.result import state_before
 __all__ = ["Front", "front_figure", "front_of", "last_chosen"]
 
 Array = NDArray[np.float64]
-CANDIDATES = 2048  # points that a choice is compared with
-DRAWN = 300  # of those that are not on the front
+CANDIDATES = 2048  # points that the suggestion is compared with
+MAX_DRAWN = 300  # candidates that are not on the front
 ALPHAS = (0.0, 0.5, 1.0)
-DECADES = 8.0  # of EI below the best that are shown: further down nothing is chosen
+DECADES = 8.0  # of EI shown below the best: no point further down is ever suggested
 
 
 class Front(NamedTuple):
-    """Every candidate of one step, the chosen point the first of them.
+    """The candidates of one step; the first is the suggested point.
 
     Attributes:
-        log_ei: (m,).
-        log_cost: (m,) ln of the expected cost, or of the share of the scarcest resource.
-        rows: those on the front, cheapest first.
-        before: (log_cost, log_ei) of the front of the step before; None: there was no model.
-        resource: that the cost is in; None: a share of what was left, or no cost is learnt.
-        preferred: the row that EI / c^alpha prefers, for each of `ALPHAS`.
-        alpha: for which the chosen one would have been; None: for none.
+        log_ei: (m,) ln EI.
+        log_cost: (m,) ln of the expected cost, or of its share of the scarcest resource.
+        rows: the rows on the front, cheapest first.
+        before: (log_cost, log_ei) of the previous step's front; None: there was no model.
+        resource: the resource of the cost; None: the cost is a share, or no cost is learnt.
+        priced: whether a cost is learnt.
+        preferred: for each of `ALPHAS`, the row that maximises EI / c^alpha.
+        alpha: the range of alpha for which the suggested point is the maximum; None: no alpha.
     """
 
     number: int
@@ -60,15 +61,15 @@ class Front(NamedTuple):
 
 
 def last_chosen(state: State) -> int | None:
-    """The last trial that was chosen here; None: none was."""
+    """The number of the last trial that this study suggested; None: there is none."""
     return next((t.number for t in reversed(state.history.trials) if not t.is_external), None)
 
 
 def front_of(settings: Settings, state: State, number: int) -> Front | None:
-    """Trial `number` among what could have been chosen instead; None: there was no model."""
+    """Trial `number` among alternative candidates; None: there was no model."""
     if not 0 <= number < len(state.history):
-        there = f"0 to {len(state.history) - 1}" if state.history else "none yet"
-        raise InvalidInput(f"There is no trial {number}: the study has {there}.")
+        available = f"0 to {len(state.history) - 1}" if state.history else "none yet"
+        raise InvalidInput(f"There is no trial {number}: the study has {available}.")
     trial = state.history[number]
     space = settings.space
     X = space.rows if space.rows is not None else space.spread(sobol(CANDIDATES, space.d))
@@ -102,7 +103,7 @@ def _look(belief: Belief, X: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
 
 
 def _before(settings: Settings, state: State, trial: Trial, X: Array) -> tuple[Array, Array] | None:
-    """The front of the same candidates when the trial before was asked."""
+    """The front of the same candidates when the previous trial was suggested."""
     earlier = [t for t in state.history.trials[: trial.number] if not t.is_external]
     if not earlier:
         return None
@@ -115,30 +116,37 @@ def _before(settings: Settings, state: State, trial: Trial, X: Array) -> tuple[A
 
 
 def front_figure(settings: Settings, state: State, number: int | None = None) -> Figure:
-    """The front when a trial was chosen; by default the last."""
-    name, title = "pareto", "Improvement against cost"
+    """Draw the front at the time when a trial was suggested; by default the last trial."""
+    name, title = "pareto", "Expected improvement against cost"
     if number is None:
         number = last_chosen(state)
     found = None if number is None else front_of(settings, state, number)
     if number is not None:
-        title = f"Trial {number}: improvement against cost"
+        title = f"Trial {number}: expected improvement against cost"
     if found is None:
-        return Figure(name, title, (), "", "There was no model yet to compare points with.")
+        return Figure(name, title, (), "", "There was no model of the objective yet.")
     log_ei, cost = found.log_ei, np.exp(found.log_cost)
-    floor = log_ei.max() - DECADES * np.log(10.0)
-    log_ei = np.append(max(log_ei[0], floor), log_ei[1:])  # the choice is always to be seen
+    lowest = log_ei.max() - DECADES * np.log(10.0)
+    log_ei = np.append(max(log_ei[0], lowest), log_ei[1:])  # always show the suggestion
     ei = np.exp(log_ei)
-    seen = np.flatnonzero(log_ei >= floor)
-    x = axis(_label(found), cost[seen], log=True, resource=found.resource)
-    y = axis("expected improvement", ei[seen], log=True)
+    shown = np.flatnonzero(log_ei >= lowest)
+    x = axis(_label(found), cost[shown], log=True, resource=found.resource)
+    y = axis("expected improvement", ei[shown], log=True)
     layers: list[Layer] = [
-        _points(cost, ei, seen[thinned(len(seen), most=DRAWN)], "other", "could be chosen", 0.6)
+        _points(
+            cost,
+            ei,
+            shown[thinned(len(shown), most=MAX_DRAWN)],
+            "other",
+            "candidates",
+            0.6,
+        )
     ]
     if found.before is not None:
-        kept = found.before[1] >= floor
+        kept = found.before[1] >= lowest
         cheap, good = (_numbers(np.exp(part[kept])) for part in found.before)
-        layers.append(Line(cheap, good, "before", "front one trial before", step=True))
-    rows = found.rows[np.isin(found.rows, seen)]
+        layers.append(Line(cheap, good, "before", "front of the previous trial", step=True))
+    rows = found.rows[np.isin(found.rows, shown)]
     layers.append(Line(_numbers(cost[rows]), _numbers(ei[rows]), "best", step=True))
     layers.append(_points(cost, ei, rows, "best", f"front ({len(found.rows)})", 0.8))
     for alpha, row in zip(ALPHAS, found.preferred, strict=True):
@@ -165,21 +173,21 @@ def _alpha_line(alpha: float, cost: float, ei: float, low: float, high: float) -
 
 def _label(found: Front) -> str:
     if not found.priced:
-        return "cost: none is learnt, all points count the same"
+        return "cost (no cost model: all points cost the same)"
     if found.resource is None:
-        return "expected cost (share of what is left of the scarcest resource)"
+        return "expected cost (share of the remaining scarcest resource)"
     return cost_label(found.resource, "expected cost")
 
 
 def _caption(found: Front) -> str:
     cost = float(np.exp(found.log_cost[0]))
-    price = f"{cost:.3g} of what was left"
+    price = f"{cost:.3g} of the remaining budget"
     if found.resource is not None:
         price = format_amount(found.resource, cost)
-    said = f"It was expected to improve by {np.exp(found.log_ei[0]):.3g}"
-    said += f" for {price}." if found.priced else "."
+    caption = f"The trial had an expected improvement of {np.exp(found.log_ei[0]):.3g}"
+    caption += f" for an expected cost of {price}." if found.priced else "."
     if found.alpha is None:
-        return f"{said} No exponent a in EI / cost^a would have chosen it."
+        return f"{caption} It does not maximise EI / cost^a for any exponent a."
     low, high = found.alpha
-    until = "on" if np.isinf(high) else f"to {high:.2f}"
-    return f"{said} EI / cost^a chooses it for a from {low:.2f} {until}."
+    exponents = f"a >= {low:.2f}" if np.isinf(high) else f"a from {low:.2f} to {high:.2f}"
+    return f"{caption} It maximises EI / cost^a for {exponents}."

@@ -1,4 +1,4 @@
-"""What trials were predicted to cost, each by the bills of the others, and what they did cost."""
+"""Predicted and actual costs; each cost is predicted by a model of the other trials."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from farthing.view.figures.spending import cost_label
 from farthing.view.primitives import Figure, Layer, Line, Panel, Points, axis, thinned
 from farthing.view.result import costs
 
-__all__ = ["MOST_BILLS", "predictions", "predictions_of"]
+__all__ = ["MAX_COSTS", "predictions", "predictions_of"]
 
-MOST_BILLS = 300  # predicted, each by the others: twenty fits of a model to nearly all of them
+MAX_COSTS = 300  # that are predicted: this fits a model twenty times to nearly all of them
 EXACT = ("done", "failed")
 
 
 def predictions_of(settings: Settings, state: State) -> list[dict[str, Any]]:
-    """`facts.costs` of at most `MOST_BILLS` of the trials, taken evenly."""
-    billed = [trial for trial in state.history.having("done", "failed", "killed") if trial.cost]
-    some = tuple(billed[i] for i in thinned(len(billed), most=MOST_BILLS))
+    """`result.costs` of at most `MAX_COSTS` trials, evenly spaced."""
+    paying = [trial for trial in state.history.having("done", "failed", "killed") if trial.cost]
+    some = tuple(paying[i] for i in thinned(len(paying), most=MAX_COSTS))
     return costs(settings, replace(state, history=History(some)))
 
 
 def predictions(settings: Settings, state: State) -> Figure:
-    """Predicted against paid, a panel for each resource."""
-    name, title = "predictions", "Predicted against paid"
+    """Draw predicted against actual costs, with a panel for each resource."""
+    name, title = "predictions", "Predicted and actual cost"
     found = predictions_of(settings, state)
     if not found:
-        why = "No cost is learnt yet: it takes two bills and a budget to keep."
+        why = "There is no cost model yet. It needs a budget and two trials with a cost."
         return Figure(name, title, (), "", why)
     panels = tuple(_panel(report) for report in found)
     return Figure(name, title, panels, " ".join(_caption(report) for report in found))
@@ -39,12 +39,12 @@ def predictions(settings: Settings, state: State) -> Figure:
 
 def _panel(report: dict[str, Any]) -> Panel:
     resource, trials = report["resource"], report["trials"]
-    paid = axis(cost_label(resource, "paid"), (t["paid"] for t in trials), log=True,
+    paid = axis(cost_label(resource, "actual cost"), (t["paid"] for t in trials), log=True,
                 resource=resource)  # fmt: skip
     ends = [end for t in trials for end in (t["low"], t["high"], t["paid"])]
-    predicted = axis(cost_label(resource, "predicted"), ends, log=True, resource=resource)
+    predicted = axis(cost_label(resource, "predicted cost"), ends, log=True, resource=resource)
     layers: list[Layer] = [
-        Line((paid.low, paid.high), (paid.low, paid.high), "line", "as predicted")
+        Line((paid.low, paid.high), (paid.low, paid.high), "line", "predicted = actual")
     ]
     kinds = {"done": EXACT, "killed": ("killed",)}
     for style, states in kinds.items():
@@ -58,7 +58,7 @@ def _points(trials: list[dict[str, Any]], resource: str, style: str) -> Points:
     x, y, low, high = (
         tuple(float(t[column]) for t in trials) for column in ("paid", "predicted", "low", "high")
     )
-    label = "paid, with the middle 80 % predicted" if style == "done" else "killed: cost more"
+    label = "trials, with 80 % interval" if style == "done" else "killed: would have cost more"
     texts = tuple(
         f"trial {t['number']}: {format_amount(resource, t['paid'])}, "
         f"predicted {format_amount(resource, t['predicted'])}"
@@ -68,10 +68,11 @@ def _points(trials: list[dict[str, Any]], resource: str, style: str) -> Points:
 
 
 def _caption(report: dict[str, Any]) -> str:
-    said = f"{report['bills']} bills in {report['resource']}, each predicted by the others"
-    if report["bills"] >= MOST_BILLS:
-        said += f" ({MOST_BILLS} of them, evenly taken)"
+    caption = f"{report['costs']} costs in {report['resource']}, each predicted from the others"
+    if report["costs"] >= MAX_COSTS:
+        caption += f" (a sample of {MAX_COSTS} trials)"
     if report["log_rmse"] is None:
-        return f"{said}."
+        return f"{caption}."
     inside = report["coverage"]["80%"]
-    return f"{said}: off by {report['log_rmse']:.2f} in ln cost, {inside:.0%} inside the 80 % band."
+    error = f"RMSE of ln cost {report['log_rmse']:.2f}"
+    return f"{caption}: {error}; {inside:.0%} of the costs are inside the 80 % interval."

@@ -1,9 +1,9 @@
-"""What going on promised, step by step, against what it is worth; and what one more trial buys.
+"""Is another trial worth its cost? The expected gain per cost at each step, and of the next trial.
 
-    promise  =  max over affordable x of  EI(x) / c(x),
+    gain rate  =  max over affordable x of  EI(x) / c(x),
 
-in objective units per unit of cost; the study is not worth going on with where that is at most
-`worth` (Xie et al. 2025, eq. 4). It is worked out again from what was known at each step.
+in objective units per unit of cost. Another trial does not pay if this is at most `worth` (Xie et
+al. 2025, eq. 4). The rate is computed again from what was known at each step.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from farthing.view.figures.spending import cost_label, main_resource, spent_unti
 from farthing.view.primitives import Axis, Figure, Layer, Line, Panel, Points, axis, thinned
 from farthing.view.result import state_before
 
-__all__ = ["Buy", "Step", "next_buy", "prospect", "prospect_of"]
+__all__ = ["NextTrial", "Step", "next_trial", "prospect", "prospect_of"]
 
 CANDIDATES = 512
-STEPS = (8, 40)  # at which it is worked out: fewer where a model has many trials,
-FAR = 100.0  # times below all others: a choice that promised less is drawn there
-TRIALS = 4000  # so that it looks at about this many in all
+STEPS = (8, 40)  # least and greatest number of steps that are computed
+TRIALS = 4000  # total size of all histories that models are fitted to, about
+FAR = 100.0  # a suggestion below 1/FAR of all other rates is drawn at that limit
 
 
 class Step(NamedTuple):
-    """A trial when it was chosen.
+    """The state of the search when a trial was suggested.
 
     Attributes:
-        spent: by then.
-        promise: the most EI per unit of cost, of many points and the chosen one.
-        chosen: that of the chosen one.
-        worth: of a unit of cost; None: nobody said.
-        number_seen, threshold: of the stopping rule; NaN: it had none.
+        spent: the spending by then.
+        promise: the greatest EI per unit of cost, over many points and the suggested one.
+        chosen: the EI per unit of cost of the suggested point.
+        worth: the exchange rate of a unit of cost; None: not set.
+        number_seen, threshold: the statistic and threshold of the stopping rule; NaN: none.
     """
 
     number: int
@@ -57,15 +57,15 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Buy:
-    """The trial that promises most per cost, were there one more.
+class NextTrial:
+    """The trial with the greatest expected improvement per cost.
 
     Attributes:
-        gain: expected improvement.
-        cost: expected, by resource.
+        gain: the expected improvement.
+        cost: the expected cost by resource.
         per_cost: gain per unit of the first resource; None: no cost is learnt.
-        worth: of a unit of cost; None: nobody said.
-        afforded: whether the budget pays for it.
+        worth: the exchange rate of a unit of cost; None: not set.
+        afforded: whether the budget covers the expected cost.
     """
 
     params: dict[str, Any]
@@ -77,18 +77,19 @@ class Buy:
 
     def __str__(self) -> str:
         price = ", ".join(format_amount(r, amount) for r, amount in self.cost.items())
-        said = f"one more trial is expected to improve the value by {self.gain:.3g}"
-        said += f" for {price}" if price else ""
+        text = f"one more trial is expected to improve the value by {self.gain:.3g}"
+        text += f" for {price}" if price else ""
         if not self.afforded:
-            said += ", if there were a budget for it"
+            text += ", but the budget does not cover it"
         if self.worth is not None and self.per_cost is not None:
             verdict = "worth it" if self.per_cost > self.worth else "not worth it"
-            said += f": {verdict}, {self.per_cost:.3g} per unit of cost against {self.worth:.3g}"
-        return said
+            rates = f"gain {self.per_cost:.3g} per unit of cost, exchange rate {self.worth:.3g}"
+            text += f"; {verdict} ({rates})"
+        return text
 
 
 def prospect_of(settings: Settings, state: State) -> list[Step]:
-    """The promise at some of the steps that a model was there for."""
+    """The gain rates at a sample of the steps that had a model."""
     chosen = [trial for trial in state.history if not trial.is_external]
     fewest, most = STEPS
     count = min(max(TRIALS // max(len(state.history), 1), fewest), most)
@@ -120,50 +121,52 @@ def _step(settings: Settings, state: State, trial: Trial, spent: float) -> Step 
 
 
 def prospect(settings: Settings, state: State) -> Figure:
-    """Promise against worth, and the numbers of the stopping rule, over what was spent."""
-    name, title = "prospect", "Is going on worth it?"
+    """Draw gain and exchange rates, and the statistic of the stopping rule, against cost."""
+    name, title = "prospect", "Is another trial worth its cost?"
     steps = prospect_of(settings, state)
     if not steps:
-        return Figure(name, title, (), "", "There is no model yet that could promise anything.")
+        return Figure(name, title, (), "", "There is no model of the objective yet.")
     resource = main_resource(settings, state)
     x = axis(cost_label(resource), (0.0, *(s.spent for s in steps)), resource=resource, zero=True)
-    panels = [_promises(settings, steps, x)]
-    seen = [s for s in steps if math.isfinite(s.number_seen) and math.isfinite(s.threshold)]
-    if seen:
-        at = tuple(s.spent for s in seen)
-        number = Line(at, tuple(s.number_seen for s in seen), "best", "what the rule looked at")
-        line = Line(at, tuple(s.threshold for s in seen), "before", "where it stops")
-        y = axis("number of the stopping rule", (*number.y, *line.y))
-        panels.append(Panel(x, y, (number, line), title="The stopping rule"))
+    panels = [_rates_panel(settings, steps, x)]
+    judged = [s for s in steps if math.isfinite(s.number_seen) and math.isfinite(s.threshold)]
+    if judged:
+        at = tuple(s.spent for s in judged)
+        statistic = Line(at, tuple(s.number_seen for s in judged), "best", "statistic of the rule")
+        threshold = Line(at, tuple(s.threshold for s in judged), "before", "threshold")
+        y = axis("statistic of the stopping rule", (*statistic.y, *threshold.y))
+        panels.append(Panel(x, y, (statistic, threshold), title="Stopping rule"))
     last = steps[-1]
-    said = f"At trial {last.number}, {last.promise:.3g} per unit of cost was the most promised"
-    said += "." if last.worth is None else f", and {last.worth:.3g} is what it is worth."
-    return Figure(name, title, tuple(panels), said)
+    caption = f"At trial {last.number}, the best candidate had an expected improvement of "
+    caption += f"{last.promise:.3g} per unit of cost."
+    if last.worth is not None:
+        caption += f" The exchange rate was {last.worth:.3g}."
+    return Figure(name, title, tuple(panels), caption)
 
 
-def _promises(settings: Settings, steps: list[Step], x: Axis) -> Panel:
+def _rates_panel(settings: Settings, steps: list[Step], x: Axis) -> Panel:
     at = tuple(s.spent for s in steps)
     worth = [(s.spent, s.worth) for s in steps if s.worth is not None and s.worth > 0]
     least = min([s.promise for s in steps] + [rate for _, rate in worth]) / FAR
     layers: list[Layer] = [
-        Line(at, tuple(s.promise for s in steps), "best", "the most promised by any point"),
-        Points(at, tuple(max(s.chosen, least) for s in steps), "chosen", "by the chosen one"),
+        Line(at, tuple(s.promise for s in steps), "best", "best candidate"),
+        Points(at, tuple(max(s.chosen, least) for s in steps), "chosen", "suggested trial"),
     ]
     if worth:
         places, rates = zip(*worth, strict=True)
-        layers.append(Line(places, rates, "before", "what it is worth"))
+        layers.append(Line(places, rates, "before", "exchange rate (worth)"))
     values = [value for layer in layers for value in getattr(layer, "y", ())]
-    unit = settings.needed[0] if settings.needed else "trial"
+    unit = settings.required_costs[0] if settings.required_costs else "trial"
     return Panel(x, axis(f"expected improvement per {unit}", values, log=True), tuple(layers))
 
 
 # ── one more trial ─────────────────────────────────────────────────────────────────────────────
 
 
-def next_buy(settings: Settings, state: State) -> Buy | None:
-    """The trial that promises most per cost; None while there is no model.
+def next_trial(settings: Settings, state: State) -> NextTrial | None:
+    """The trial with the greatest expected improvement per cost; None: there is no model.
 
-    After the budget is spent it is the one that more money would buy first.
+    If the budget covers no trial, this is the best trial for a larger budget.
     """
     with one_thread():
         belief = believed(settings, state, model=True)
@@ -173,11 +176,11 @@ def next_buy(settings: Settings, state: State) -> Buy | None:
         if belief.objective is None:
             return None
         belief = belief.without_running().in_one_unit()
-        found = _best_buy(belief, settings.seed)
+        found = _best_per_cost(belief, settings.seed)
         if found is None and afforded:
-            free = believed(settings, _unlimited(state), model=True)
-            belief, afforded = free.without_running().in_one_unit(), False
-            found = _best_buy(belief, settings.seed)
+            unlimited = believed(settings, _unlimited(state), model=True)
+            belief, afforded = unlimited.without_running().in_one_unit(), False
+            found = _best_per_cost(belief, settings.seed)
         if found is None:
             return None
         outlook = belief.outlook(found[None])
@@ -190,16 +193,16 @@ def next_buy(settings: Settings, state: State) -> Buy | None:
         }
     first = next(iter(cost.values()), None)
     rate = None if first is None else gain / first
-    return Buy(settings.space.decode(found), gain, cost, rate, belief.worth, afforded)
+    return NextTrial(settings.space.decode(found), gain, cost, rate, belief.worth, afforded)
 
 
-def _best_buy(belief: Belief, seed: int) -> Any:
+def _best_per_cost(belief: Belief, seed: int) -> Any:
     rng = np.random.default_rng([seed, belief.number])
     found = maximise_score(belief, log_ei_per_cost(1.0), rng)
     return found.X[0] if len(found.X) else None
 
 
 def _unlimited(state: State) -> State:
-    """The same as if nothing were limited."""
+    """The same state without budget limits."""
     accounts = tuple((r, replace(state.ledger[r], limit=math.inf)) for r in state.ledger)
     return replace(state, ledger=replace(state.ledger, _accounts=accounts))

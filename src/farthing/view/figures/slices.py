@@ -1,4 +1,4 @@
-"""What the models believe along one parameter, or over two, the others as in the best trial."""
+"""Model predictions along one parameter or over two; the others are as in the best trial."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ from farthing.view.primitives import (
 )
 from farthing.view.primitives import axis as axis_for
 
-__all__ = ["Along", "Slice", "grid", "slice_figure", "slice_of"]
+__all__ = ["ParameterGrid", "Slice", "grid", "slice_figure", "slice_of"]
 
 Array = NDArray[np.float64]
-ALONG, ACROSS = 65, 33  # points of a line, and of a side of a map
+LINE_POINTS, MAP_POINTS = 65, 33  # points of a line, and of each side of a map
 Z_95, Z_80 = 1.959963984540054, 1.2815515655446004
-SHOWN = 400  # trials drawn over it
+MAX_TRIALS = 400  # drawn as dots
 
 
-class Along(NamedTuple):
-    """The values of one parameter: their coordinates in the cube, and where they are on an axis."""
+class ParameterGrid(NamedTuple):
+    """A grid of one parameter: coordinates in the unit cube, and positions on an axis."""
 
     name: str
-    at: Array  # (k,) in the cube
+    at: Array  # (k,) in the unit cube
     x: tuple[float, ...]
     axis: Axis
 
 
 class Slice(NamedTuple):
-    """What is believed at points along a parameter, in the user's units and direction.
+    """Model predictions at grid points, in the user's units and direction.
 
     Attributes:
-        value: mean, low and high, the middle 95 %; None: there is no model.
-        cost: median, low and high, the middle 80 %, by resource.
+        value: mean, and lower and upper end of the 95 % interval; None: there is no model.
+        cost: median, and lower and upper end of the 80 % interval, by resource.
     """
 
     value: tuple[Array, Array, Array] | None
     cost: dict[str, tuple[Array, Array, Array]]
 
 
-def grid(space: Space, name: str, points: int = ALONG) -> Along:
-    """The values that a parameter may take, at most about so many of them."""
+def grid(space: Space, name: str, points: int = LINE_POINTS) -> ParameterGrid:
+    """Make a grid of about `points` values of a parameter."""
     if name not in space.parameters:
         raise InvalidInput(f"Unknown parameter {name!r}; the parameters are {list(space.names)}.")
     j, parameter = space.names.index(name), space.parameters[name]
@@ -74,9 +74,11 @@ def grid(space: Space, name: str, points: int = ALONG) -> Along:
     numbers, _ = space.between(X)
     if np.isfinite(numbers[:, j]).all():
         x = numbers[:, j].tolist()
-        return Along(name, at, tuple(x), axis_for(visible(name, 40), x, log=log))
+        return ParameterGrid(name, at, tuple(x), axis_for(visible(name, 40), x, log=log))
     options = [_value_at(space, name, j, place) for place in at]
-    return Along(name, at, tuple(map(float, range(len(at)))), named(visible(name, 40), options))
+    return ParameterGrid(
+        name, at, tuple(map(float, range(len(at)))), named(visible(name, 40), options)
+    )
 
 
 def _value_at(space: Space, name: str, j: int, place: float) -> str:
@@ -88,7 +90,7 @@ def _value_at(space: Space, name: str, j: int, place: float) -> str:
 
 
 def slice_of(belief: Belief, X: Array) -> Slice:
-    """The models at points X (m, d)."""
+    """Evaluate the models at points X (m, d)."""
     value = None
     if belief.objective is not None:
         mean, std = belief.objective.at(X)
@@ -103,12 +105,14 @@ def slice_of(belief: Belief, X: Array) -> Slice:
 
 
 def slice_figure(settings: Settings, state: State, *names: str) -> Figure:
-    """Value and cost along one parameter, or over two."""
+    """Draw value and cost along one parameter or over two."""
     if not 1 <= len(names) <= 2:
-        raise InvalidInput(f"slice{names}: name one parameter to look along, or two.")
-    title = f"Along {visible(names[0], 40)}"
+        raise InvalidInput(f"slice{names}: got {len(names)} parameters, expected one or two.")
+    title = f"Predictions along {visible(names[0], 40)}"
     title += f" and {visible(names[1], 40)}" if len(names) > 1 else ""
-    sides = [grid(settings.space, name, ALONG if len(names) == 1 else ACROSS) for name in names]
+    sides = [
+        grid(settings.space, name, LINE_POINTS if len(names) == 1 else MAP_POINTS) for name in names
+    ]
     base = _base(settings, state, names)
     if base is None:
         why = "No trial with a value has " + " and ".join(visible(n, 40) for n in names)
@@ -118,14 +122,17 @@ def slice_figure(settings: Settings, state: State, *names: str) -> Figure:
         X = _points(settings.space, base.x, sides)
         found = slice_of(belief, X)
     trials = [t for t in state.history.done if all(name in t.params for name in names)]
-    trials = [trials[i] for i in thinned(len(trials), most=SHOWN)]
+    trials = [trials[i] for i in thinned(len(trials), most=MAX_TRIALS)]
     draw = _lines if len(sides) == 1 else _maps
     panels = tuple(draw(settings, found, sides, trials))
     if not panels:
-        return Figure("slice", title, (), "", "There is no model of value or cost yet.")
+        return Figure("slice", title, (), "", "There is no model of the value or of a cost yet.")
+    shown = "Bands are the 95 % interval of the value and the 80 % interval of the cost."
+    if len(sides) == 2:
+        shown = "Colours are the mean of the value and the median of the cost."
     caption = (
-        f"The other parameters as in trial {base.number}. Bands are the middle 95 % of the value's "
-        "posterior and 80 % of the cost's; dots are trials, wherever their other parameters were."
+        f"The other parameters are as in trial {base.number}. {shown} Dots are trials; their other "
+        "parameters may differ."
     )
     return Figure("slice", title, panels, caption)
 
@@ -135,18 +142,18 @@ def _base(settings: Settings, state: State, names: tuple[str, ...]) -> Trial | N
     best = best_trial(settings, state.history)
     if best is not None and all(name in best.params for name in names):
         return best
-    those = [t for t in state.history.done if all(name in t.params for name in names)]
-    values = [settings.sign * t.value for t in those if t.value is not None]
-    return those[int(np.argmin(values))] if values else None
+    trials = [t for t in state.history.done if all(name in t.params for name in names)]
+    values = [settings.sign * t.value for t in trials if t.value is not None]
+    return trials[int(np.argmin(values))] if values else None
 
 
-def _points(space: Space, x: Array, sides: list[Along]) -> Array:
-    """(m, d) the first side varies fastest."""
+def _points(space: Space, x: Array, sides: list[ParameterGrid]) -> Array:
+    """The grid points (m, d); the first side varies fastest."""
     places = np.meshgrid(*(side.at for side in sides), indexing="xy")
     X = np.tile(x, (places[0].size, 1))
     for side, place in zip(sides, places, strict=True):
         X[:, space.names.index(side.name)] = place.ravel()
-    # Of a table, what is between the rows is shown: the nearest row would be elsewhere.
+    # For a table, show predictions between its rows: the nearest row has other parameters too.
     return X if space.rows is not None else space.snap(X)
 
 
@@ -160,12 +167,12 @@ def _title(settings: Settings, resource: str | None) -> str:
     return visible(settings.metric, 40) if resource is None else cost_label(resource, "cost")
 
 
-def _told(trial: Trial, resource: str | None) -> float:
-    told = trial.value if resource is None else trial.cost.get(resource)
-    return math.nan if told is None else float(told)
+def _observed(trial: Trial, resource: str | None) -> float:
+    observed = trial.value if resource is None else trial.cost.get(resource)
+    return math.nan if observed is None else float(observed)
 
 
-def _place(side: Along, trial: Trial) -> float:
+def _place(side: ParameterGrid, trial: Trial) -> float:
     value = trial.params[side.name]
     if not side.axis.names:
         return float(value)
@@ -174,13 +181,13 @@ def _place(side: Along, trial: Trial) -> float:
 
 
 def _lines(
-    settings: Settings, found: Slice, sides: list[Along], trials: list[Trial]
+    settings: Settings, found: Slice, sides: list[ParameterGrid], trials: list[Trial]
 ) -> Iterator[Panel]:
     (side,) = sides
     for resource, (middle, low, high) in _kinds(found):
         style = "best" if resource is None else "second"
-        told = [(_place(side, t), _told(t, resource)) for t in trials]
-        dots = [dot for dot in told if all(map(math.isfinite, dot))]
+        observed = [(_place(side, t), _observed(t, resource)) for t in trials]
+        dots = [dot for dot in observed if all(map(math.isfinite, dot))]
         ends = _within([*middle, *(y for _, y in dots)], low, high)
         y = axis_for(_title(settings, resource), ends, log=None if resource else False,
                      resource=resource)  # fmt: skip
@@ -190,10 +197,10 @@ def _lines(
         if side.axis.names:
             numbers = (tuple(part.tolist()) for part in (middle, low, high))
             mean, bottom, top = numbers
-            layers.append(Points(side.x, mean, style, "believed", bottom, top))
+            layers.append(Points(side.x, mean, style, "prediction", bottom, top))
         else:
             layers.insert(0, Band(side.x, tuple(low.tolist()), tuple(high.tolist()), style))
-            layers.append(Line(side.x, tuple(middle.tolist()), style, "believed"))
+            layers.append(Line(side.x, tuple(middle.tolist()), style, "prediction"))
         yield Panel(side.axis, y, tuple(layers))
 
 
@@ -203,15 +210,15 @@ def _dots(places: list[tuple[float, float]], style: str) -> Points:
 
 
 def _within(values: list[float], low: Array, high: Array) -> list[float]:
-    """Values and band, as far as the band is not much wider than the values."""
+    """The values and the ends of the band, cut if the band is much wider than the values."""
     span = max(values) - min(values)
-    room = span if span > 0 else float(np.max(high - low))
-    least, most = min(values) - room, max(values) + room
+    margin = span if span > 0 else float(np.max(high - low))
+    least, most = min(values) - margin, max(values) + margin
     return [*values, max(float(low.min()), least), min(float(high.max()), most)]
 
 
 def _maps(
-    settings: Settings, found: Slice, sides: list[Along], trials: list[Trial]
+    settings: Settings, found: Slice, sides: list[ParameterGrid], trials: list[Trial]
 ) -> Iterator[Panel]:
     across, up = sides
     places = [(_place(across, t), _place(up, t)) for t in trials]

@@ -1,4 +1,4 @@
-"""Figures to look at: `study.plot.pareto(12)` with matplotlib, with plotly, as SVG, in letters."""
+"""Rendered figures, `study.plot.pareto(12)`: by matplotlib or plotly, as SVG or terminal plots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Plots", "svg", "terminal"]
 
 
 class Svg(str):
-    """A figure that a notebook shows, and that can be written to a file as it is."""
+    """SVG text, which a notebook displays and which can be written to a file."""
 
     __slots__ = ()
 
@@ -26,73 +26,73 @@ class Svg(str):
 
 @dataclass(frozen=True)
 class Plots:
-    """The figures of a study as it is when one is asked for.
+    """The figures of a study. Each call draws the current state of the study.
 
     study.plot.curve()                   a matplotlib Figure; .savefig("curve.pdf")
-    study.plot.interactive.pareto(12)     a plotly Figure, to zoom and point
-    study.plot.svg.money()               SVG, for which nothing needs to be installed
-    print(study.plot.text.curve())       letters, for a terminal
+    study.plot.interactive.pareto(12)    a plotly Figure, with zoom and hover
+    study.plot.svg.money()               SVG, which needs no extra package
+    print(study.plot.text.curve())       a terminal plot
     """
 
     look: Callable[[], tuple[Settings, State]]
     draw: Callable[[Figure], Any] = with_matplotlib.drawn
 
-    # ── what draws ─────────────────────────────────────────────────────────────────────────
+    # ── renderers ──────────────────────────────────────────────────────────────────────────
 
     @property
     def interactive(self) -> Plots:
-        """The same by plotly."""
+        """The same figures, as plotly figures."""
         return replace(self, draw=with_plotly.drawn)
 
     @property
     def svg(self) -> Plots:
-        """The same as SVG."""
+        """The same figures, as SVG."""
         return replace(self, draw=lambda figure: Svg(svg.document(figure)))
 
     @property
     def text(self) -> Plots:
-        """The same as text."""
+        """The same figures, as terminal plots."""
         return replace(self, draw=terminal.drawn)
 
     @property
     def values(self) -> Plots:
-        """The same as plain values, which whatever else may draw."""
+        """The same figures as plain values, for your own plots."""
         return replace(self, draw=lambda figure: figure)
 
-    # ── what is drawn ──────────────────────────────────────────────────────────────────────
+    # ── figures ────────────────────────────────────────────────────────────────────────────
 
     def curve(self, resource: str | None = None) -> Any:
-        """Best value against cumulative cost, every trial a bar as long as its cost."""
+        """Best value against cumulative cost; each trial is a bar as long as its cost."""
         return self.draw(figures.curve(*self.look(), resource))
 
     def pareto(self, number: int | None = None) -> Any:
-        """Expected improvement against cost when a trial was chosen; by default the last."""
+        """Expected improvement against cost when a trial was suggested; by default the last."""
         return self.draw(figures.front_figure(*self.look(), number))
 
     def money(self) -> Any:
-        """Where the money went: useful, failed, killed, lost, thinking, held, left."""
+        """Where the budget went: trials by state, overhead, what is reserved and what is left."""
         return self.draw(figures.money(*self.look()))
 
     def predictions(self) -> Any:
-        """Predicted against paid, each bill by the others, with the middle 80 %."""
+        """Predicted against actual cost, each predicted from the others, with 80 % intervals."""
         return self.draw(figures.predictions(*self.look()))
 
     def prospect(self) -> Any:
-        """Expected improvement against its worth, and the stopping rule, over what was spent."""
+        """Expected improvement per cost, the exchange rate and the stopping rule, against cost."""
         return self.draw(figures.prospect(*self.look()))
 
     def drivers(self) -> Any:
-        """What drives the value and what drives the cost, with its uncertainty."""
+        """The effect of each parameter on the value and on the cost, with standard errors."""
         return self.draw(figures.drivers(*self.look()))
 
     def slice(self, *names: str) -> Any:
-        """Value and cost along one parameter or over two, the others as in the best trial."""
+        """Value and cost along one parameter or over two; the others are as in the best trial."""
         return self.draw(figures.slice_figure(*self.look(), *names))
 
     def timeline(self) -> Any:
-        """Which worker evaluated what, and when."""
+        """Which worker ran which trial, and when."""
         return self.draw(figures.timeline(*self.look()))
 
     def learning(self, *, steps: bool = False) -> Any:
-        """What trials reported on their way, against what they had cost, or their steps."""
+        """Values that trials reported while running, against their cost or their steps."""
         return self.draw(figures.learning(*self.look(), steps=steps))

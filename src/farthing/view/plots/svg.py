@@ -1,7 +1,7 @@
-"""A figure as SVG: nothing to install, a few kilobytes, the same in a page and in a file.
+"""Renders a figure as SVG, for a page or a file; this needs no extra package.
 
-Colours are variables of the page's style, so that a dark page has its own; every style is also told
-apart by dashes, markers or hatching. No script, no style attribute, nothing from elsewhere.
+Colours are CSS variables, so that a dark page has its own. Styles also differ in dashes, markers or
+hatching. The SVG has no script and no style attribute, and loads nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["STYLE", "document", "hatches", "inline"]
 
 WIDTH, HEIGHT = 640, 360
 TOP, RIGHT, BOTTOM = 14, 18, 46
-LETTER = 6.3  # width of one at 11 px, about
-ROW = 16  # of the legend
-LANE = 26  # of an axis of names
-HOVER = 600  # marks that say what they are; more are drawn as one
-LEVELS = 12  # of a map
+CHAR_WIDTH = 6.3  # of a character at 11 px, about
+ROW = 16  # height of a row of the legend
+LANE = 26  # height of a lane on an axis of names
+MAX_HOVER = 600  # marks of a layer with hover texts; a larger layer is one path without texts
+LEVELS = 12  # colours of a heat map
 BLUES = [
     *("#f1f6fb", "#e0ecf7", "#cde0f1", "#b5d2ea", "#98c1e1", "#79aed6", "#5a99ca", "#3f83bc"),
     *("#296cab", "#1a5595", "#0f3f78", "#082a58"),
@@ -64,7 +64,7 @@ STYLE = _style()
 
 
 class Frame(NamedTuple):
-    """The part of a drawing where data are, and the way from data to it."""
+    """The data area of a panel, with the mapping from data to pixels."""
 
     left: float
     top: float
@@ -78,7 +78,7 @@ class Frame(NamedTuple):
         return self.x.share(value) * self.width
 
     def down(self, value: float) -> float:
-        """Pixels from its top."""
+        """Pixels from the top of the frame."""
         return (1.0 - self.y.share(value)) * self.height
 
 
@@ -86,8 +86,8 @@ class Frame(NamedTuple):
 
 
 def inline(figure: Figure) -> Html:
-    """The figure as part of a page that has `STYLE` and `hatches()`."""
-    said = element("figcaption", figure.caption) if figure.caption else None
+    """The figure as part of a page; the page must contain `STYLE` and `hatches()`."""
+    caption = element("figcaption", figure.caption) if figure.caption else None
     body = joined(*(_panel(panel, f"{figure.title}. {figure.caption}") for panel in figure.panels))
     if figure.empty:
         body = element("p", figure.empty, class_="empty")
@@ -95,20 +95,20 @@ def inline(figure: Figure) -> Html:
         "figure",
         element("h3", figure.title),
         element("div", body, class_="panels"),
-        said,
+        caption,
         class_="fig",
         data_figure=figure.name,
     )
 
 
 def document(figure: Figure) -> Html:
-    """The figure as a file of its own."""
+    """The figure as a complete SVG file."""
     panels = [_drawn(panel) for panel in figure.panels]
     heights = [height for _, height in panels]
     width, height = WIDTH * max(len(panels), 1), max(heights, default=60) + 40
     body = [
-        element("svg", drawn, x=WIDTH * i, y=28, width=WIDTH, height=tall)
-        for i, (drawn, tall) in enumerate(panels)
+        element("svg", drawn, x=WIDTH * i, y=28, width=WIDTH, height=panel_height)
+        for i, (drawn, panel_height) in enumerate(panels)
     ]
     if figure.empty:
         body = [_text(12, 50, figure.empty)]
@@ -128,7 +128,7 @@ def document(figure: Figure) -> Html:
 
 
 def hatches() -> Html:
-    """The patterns that figures of a page refer to; once in a page."""
+    """The patterns that the figures of a page use; include them once per page."""
     return element("svg", _patterns(), width=0, height=0, class_="unseen", aria_hidden="true")
 
 
@@ -151,7 +151,7 @@ def _patterns() -> Html:
     )
 
 
-def _panel(panel: Panel, said: str) -> Html:
+def _panel(panel: Panel, description: str) -> Html:
     body, height = _drawn(panel)
     return element(
         "svg",
@@ -160,15 +160,15 @@ def _panel(panel: Panel, said: str) -> Html:
         width=WIDTH,
         height=round(height),
         role="img",
-        aria_label=visible(said, 500),
+        aria_label=visible(description, 500),
     )
 
 
 def _drawn(panel: Panel) -> tuple[Html, float]:
-    """The panel, and how high it is."""
+    """The panel and its height."""
     legend, rows = _legend(panel)
     words = max((len(word) for _, word in panel.y.ticks), default=1)
-    wide = 1.15 * LETTER if panel.y.names else LETTER
+    wide = 1.15 * CHAR_WIDTH if panel.y.names else CHAR_WIDTH
     left = min(max(30.0, 12 + wide * words), 200.0) + (14 if panel.y.label else 0)
     top = TOP + ROW * rows + (16 if panel.title else 0)
     height = float(HEIGHT - TOP - BOTTOM)
@@ -194,7 +194,7 @@ def _legend(panel: Panel) -> tuple[Html, int]:
     entries = [layer for layer in panel.layers if layer.label and not isinstance(layer, Heat)]
     parts, x, row = list[Html](), 0.0, 0
     for layer in entries:
-        width = 30 + LETTER * len(layer.label)
+        width = 30 + CHAR_WIDTH * len(layer.label)
         if x and x + width > WIDTH - 110:
             x, row = 0.0, row + 1
         parts.append(element("g", *_sample(layer), transform=f"translate({x:.0f} {row * ROW})"))
@@ -246,20 +246,20 @@ def _short(value: float) -> float:
 def _axes(frame: Frame) -> Iterator[Html]:
     left, top, width, height, x, y = frame
     bottom = top + height
-    seen: float = -math.inf
-    slanted = bool(x.names) and LETTER * max(map(len, x.names)) > width / len(x.names)
+    occupied: float = -math.inf  # end of the last label
+    slanted = bool(x.names) and CHAR_WIDTH * max(map(len, x.names)) > width / len(x.names)
     for value, word in x.ticks:
         at = frame.across(value)
         if not -1 <= at <= width + 1:
             continue
         yield element("path", d=f"M{left + at:.1f} {top:.1f}v{height:.1f}", class_="grid")
-        half = LETTER * len(word) / 2
+        half = CHAR_WIDTH * len(word) / 2
         if slanted:
-            turn = f"rotate(-20 {left + at:.0f} {bottom + 14:.0f})"
-            yield _text(left + at, bottom + 14, word[:14], text_anchor="end", transform=turn)
-        elif at - half > seen:
+            rotation = f"rotate(-20 {left + at:.0f} {bottom + 14:.0f})"
+            yield _text(left + at, bottom + 14, word[:14], text_anchor="end", transform=rotation)
+        elif at - half > occupied:
             yield _text(left + at, bottom + 15, word, text_anchor="middle")
-            seen = at + half + 6
+            occupied = at + half + 6
     for value, word in y.ticks:
         at = frame.down(value)
         if -1 <= at <= height + 1:
@@ -268,8 +268,8 @@ def _axes(frame: Frame) -> Iterator[Html]:
     yield element("path", d=f"M{left:.1f} {top:.1f}V{bottom:.1f}h{width:.1f}", class_="frame")
     yield _text(left + width / 2, bottom + 36, x.label, text_anchor="middle")
     if y.label:
-        turn = f"rotate(-90 10 {top + height / 2:.0f})"
-        yield _text(10, top + height / 2, y.label, text_anchor="middle", transform=turn)
+        rotation = f"rotate(-90 10 {top + height / 2:.0f})"
+        yield _text(10, top + height / 2, y.label, text_anchor="middle", transform=rotation)
 
 
 # ── layers ─────────────────────────────────────────────────────────────────────────────────────
@@ -286,16 +286,16 @@ def _layer(frame: Frame, layer: Layer) -> Iterator[Html]:
         case Segments():
             yield from _thick(frame, layer) if layer.thick else _thin(frame, layer)
         case Band():
-            there = [_at(frame, x, y) for x, y in zip(layer.x, layer.high, strict=True)]
-            back = [_at(frame, x, y) for x, y in zip(layer.x, layer.low, strict=True)]
-            d = "M" + "L".join([*there, *reversed(back)]) + "Z"
+            upper = [_at(frame, x, y) for x, y in zip(layer.x, layer.high, strict=True)]
+            lower = [_at(frame, x, y) for x, y in zip(layer.x, layer.low, strict=True)]
+            d = "M" + "L".join([*upper, *reversed(lower)]) + "Z"
             yield element("path", d=d, class_=f"fill s-{layer.style}", fill_opacity=0.18)
         case Heat():
             yield from _map(frame, layer)
 
 
 def _at(frame: Frame, x: float, y: float) -> str:
-    """A place in the frame; what is far outside of it is brought to its edge."""
+    """A position in the frame; positions far outside are moved nearer."""
     across = min(max(frame.across(x), -2e3), 4e3)
     return f"{across:.1f} {min(max(frame.down(y), -2e3), 4e3):.1f}"
 
@@ -313,14 +313,13 @@ def _trace(frame: Frame, line: Line) -> str:
 
 def _path(d: str, style: str, *, width: float = 1.4, dashed: bool = True) -> Html:
     dash = " ".join(map(str, STYLES[style].dash)) if dashed else ""
-    said = dash or None
     return element(
-        "path", d=d, class_=f"stroke s-{style}", stroke_width=width, stroke_dasharray=said
+        "path", d=d, class_=f"stroke s-{style}", stroke_width=width, stroke_dasharray=dash or None
     )
 
 
 def _marks(frame: Frame, style: str, x: Sequence[float], y: Sequence[float], size: float) -> Html:
-    """Marks as one path."""
+    """Draw marks as one path."""
     kind = STYLES[style].marker
     r = {"o": 3.0, ".": 2.3, "x": 3.2, "|": 4.0, "s": 2.8, "d": 3.8}[kind] * size
     shape = _shape(kind, r)
@@ -359,10 +358,10 @@ def _points(frame: Frame, layer: Points) -> Iterator[Html]:
             for x, low, high in zip(layer.x, layer.low, layer.high, strict=True)
         )
         yield _path(bars, layer.style, width=0.8, dashed=False)
-    if layer.texts and len(layer.x) <= HOVER:
-        for x, y, said in zip(layer.x, layer.y, layer.texts, strict=True):
+    if layer.texts and len(layer.x) <= MAX_HOVER:
+        for x, y, hover in zip(layer.x, layer.y, layer.texts, strict=True):
             yield element(
-                "g", element("title", said), _marks(frame, layer.style, [x], [y], layer.size)
+                "g", element("title", hover), _marks(frame, layer.style, [x], [y], layer.size)
             )
     else:
         yield _marks(frame, layer.style, layer.x, layer.y, layer.size)
@@ -376,11 +375,11 @@ def _thin(frame: Frame, layer: Segments) -> Iterator[Html]:
         return f"M{start:.1f} {frame.down(layer.y[i]):.1f}h{max(end - start, 1.2):.1f}"
 
     middle = [(a + b) / 2 for a, b in zip(layer.start, layer.end, strict=True)]
-    if layer.texts and len(layer.y) <= HOVER:
-        for i, said in enumerate(layer.texts):
+    if layer.texts and len(layer.y) <= MAX_HOVER:
+        for i, hover in enumerate(layer.texts):
             mark = _marks(frame, layer.style, [middle[i]], [layer.y[i]], 0.8) if marked else None
             line = _path(bar(i), layer.style, width=2.2, dashed=False)
-            yield element("g", element("title", said), line, mark)
+            yield element("g", element("title", hover), line, mark)
         return
     yield _path("".join(map(bar, range(len(layer.y)))), layer.style, width=2.2, dashed=False)
     if marked:
@@ -393,12 +392,12 @@ def _thick(frame: Frame, layer: Segments) -> Iterator[Html]:
     for start, end, y in zip(layer.start, layer.end, layer.y, strict=True):
         left, top = frame.across(start), frame.down(y) - one / 2
         boxes.append((left, top, max(frame.across(end) - left, 0.8), one))
-    if layer.texts and len(boxes) <= HOVER:
-        for (x, y, width, height), said in zip(boxes, layer.texts, strict=True):
+    if layer.texts and len(boxes) <= MAX_HOVER:
+        for (x, y, width, height), hover in zip(boxes, layer.texts, strict=True):
             place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "width": f"{width:.1f}"}
             fill = element("rect", **place, height=f"{height:.1f}", class_=f"fill s-{layer.style}")
             over = _hatched(layer.style, **place, height=f"{height:.1f}")
-            yield element("g", element("title", said), fill, *over)
+            yield element("g", element("title", hover), fill, *over)
         return
     d = "".join(f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z" for x, y, w, h in boxes)
     yield element("path", d=d, class_=f"fill s-{layer.style}")
@@ -411,7 +410,7 @@ def _hatched(style: str, **place: str | float) -> Iterator[Html]:
         yield element("rect", **place, fill=f"url(#hatch-{style})")
 
 
-# ── maps ───────────────────────────────────────────────────────────────────────────────────────
+# ── heat maps ──────────────────────────────────────────────────────────────────────────────────
 
 
 def _ends(layer: Heat) -> tuple[float, float]:
@@ -420,7 +419,7 @@ def _ends(layer: Heat) -> tuple[float, float]:
 
 
 def _map(frame: Frame, layer: Heat) -> Iterator[Html]:
-    """Cells of the same level are one path."""
+    """Draw a heat map; cells of the same level form one path."""
     low, high = _ends(layer)
     if layer.log:
         low, high = math.log(low), math.log(high)
@@ -442,12 +441,12 @@ def _map(frame: Frame, layer: Heat) -> Iterator[Html]:
 
 
 def _edges(places: Sequence[float], size: float) -> list[float]:
-    """Where one cell ends and the next begins: half way; the first and last end where data do."""
+    """The edges of cells: half-way between neighbours, and symmetric around the first and last."""
     if len(places) < 2:
         return [0.0, size]
     middle = [(a + b) / 2 for a, b in pairwise(places)]
     return [2 * places[0] - middle[0], *middle, 2 * places[-1] - middle[-1]]
 
 
-def _text(x: float, y: float, said: str, **more: str | float | None) -> Html:
-    return element("text", said, x=f"{x:.0f}", y=f"{y:.0f}", **more)
+def _text(x: float, y: float, content: str, **more: str | float | None) -> Html:
+    return element("text", content, x=f"{x:.0f}", y=f"{y:.0f}", **more)

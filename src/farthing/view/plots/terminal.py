@@ -1,4 +1,4 @@
-"""A figure in letters, for where there is no browser: points and lines in Braille dots."""
+"""Renders a figure as a terminal plot: points and lines are Braille dots."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from farthing.view.primitives import Axis, Figure, Layer, Line, Panel, Points, S
 
 __all__ = ["drawn"]
 
-DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # of a Braille letter, by row
+DOTS = (
+    (0x01, 0x08),
+    (0x02, 0x10),
+    (0x04, 0x20),
+    (0x40, 0x80),
+)  # bits of a Braille character, by row
 MARKS = {"chosen": "◆", "failed": "×", "killed": "|", "lost": "□"}  # noqa: RUF001
-LETTERS = "█▓▒░▚▞·○"
+FILLS = "█▓▒░▚▞·○"  # of bars, by layer
 
 
 def drawn(figure: Figure, width: int = 72, height: int = 14) -> str:
-    """The figure as lines of text, at most `width` letters wide."""
+    """The figure as lines of text; each panel is at most `width` characters wide."""
     if figure.empty:
         return f"{figure.title}\n  {figure.empty}"
     parts = [figure.title]
@@ -43,10 +48,10 @@ def _dots(panel: Panel, width: int, height: int) -> list[str]:
             if (mark := MARKS.get(getattr(layer, "style", ""))) is not None:
                 marks[row // 4, column // 2] = mark
     lines = []
-    for i, letters in enumerate(cells):
+    for i, row_cells in enumerate(cells):
         body = "".join(
             marks.get((i, j)) or (chr(0x2800 + bits) if bits else " ")
-            for j, bits in enumerate(letters)
+            for j, bits in enumerate(row_cells)
         )
         lines.append(f"{words.get(i, ''):>{margin}} ┤{body}".rstrip())
     return [*lines, *_below(panel.x, margin, columns)]
@@ -66,7 +71,7 @@ def _below(axis: Axis, margin: int, columns: int) -> Iterator[str]:
 
 
 def _places(layer: Layer, panel: Panel, columns: int) -> Iterator[tuple[float, float]]:
-    """Every place that a layer goes through."""
+    """The points that a layer passes through."""
     if isinstance(layer, Points):
         yield from zip(layer.x, layer.y, strict=True)
     elif isinstance(layer, Segments):
@@ -90,7 +95,7 @@ def _places(layer: Layer, panel: Panel, columns: int) -> Iterator[tuple[float, f
 def _between(
     panel: Panel, one: tuple[float, float], other: tuple[float, float], columns: int
 ) -> Iterator[tuple[float, float]]:
-    """Places on the straight way from one to the other, close enough to touch."""
+    """Points on the straight line from one to the other, close enough to look connected."""
     ax, ay = panel.x.share(one[0]), panel.y.share(one[1])
     bx, by = panel.x.share(other[0]), panel.y.share(other[1])
     steps = max(int(2 * columns * max(abs(bx - ax), abs(by - ay))), 1)
@@ -100,19 +105,19 @@ def _between(
 
 
 def _lanes(panel: Panel, width: int) -> list[str]:
-    """Bars in lanes with names: where money or time went."""
+    """Draw bars in named lanes."""
     margin = max(map(len, panel.y.names))
     columns = max(width - margin - 3, 10)
     rows = [[" "] * columns for _ in panel.y.names]
     legend = []
     thick = [layer for layer in panel.layers if isinstance(layer, Segments) and layer.thick]
     for k, layer in enumerate(thick):
-        letter = LETTERS[k % len(LETTERS)]
-        legend.append(f"{letter} {layer.label}" if layer.label else "")
+        fill = FILLS[k % len(FILLS)]
+        legend.append(f"{fill} {layer.label}" if layer.label else "")
         for start, end, y in zip(layer.start, layer.end, layer.y, strict=True):
             left = math.floor(panel.x.share(start) * columns)
             right = max(math.ceil(panel.x.share(end) * columns), left + 1)
-            rows[round(y)][left:right] = letter * (min(right, columns) - left)
+            rows[round(y)][left:right] = fill * (min(right, columns) - left)
     lines = [
         f"{name:>{margin}} │{''.join(row)}".rstrip()
         for name, row in zip(reversed(panel.y.names), reversed(rows), strict=True)

@@ -1,4 +1,4 @@
-"""A figure drawn by matplotlib, for files and notebooks."""
+"""Renders a figure with matplotlib, for files and notebooks."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from farthing.view.primitives import (
 __all__ = ["drawn"]
 
 SIZE = (6.4, 4.0)  # inches of a panel
-LANE = 0.38  # of an axis of names
-ACROSS = 3  # entries of a legend in one row
+LANE = 0.38  # inches of a lane on an axis of names
+LEGEND_COLUMNS = 3
 HATCHES = {"": "", "/": "///", "\\": "\\\\\\", "x": "xxx", ".": "..."}
 
 
 def drawn(figure: Figure) -> Any:
-    """A matplotlib Figure.
+    """Render the figure as a matplotlib Figure.
 
     Raises:
         InvalidInput: matplotlib is not installed.
@@ -37,8 +37,8 @@ def drawn(figure: Figure) -> Any:
         from matplotlib.figure import Figure as Canvas
     except ImportError:
         raise InvalidInput(
-            "Figures are drawn by matplotlib, which is not installed: "
-            "pip install 'farthing[plots]'."
+            "Figures need matplotlib, which is not installed. Install it with: "
+            "pip install 'farthing[plots]'"
         ) from None
     count = max(len(figure.panels), 1)
     canvas = Canvas(figsize=(SIZE[0] * count, _height(figure)), layout="constrained")
@@ -53,7 +53,7 @@ def drawn(figure: Figure) -> Any:
 
 
 def _plain(text: str) -> str:
-    """A dollar is a dollar, and no mathematics."""
+    """Escape dollar signs, which would start a formula in matplotlib."""
     return text.replace("$", r"\$")
 
 
@@ -78,8 +78,10 @@ def _panel(ax: Any, panel: Panel) -> None:
     entries = sum(bool(layer.label) for layer in panel.layers if not isinstance(layer, Heat))
     if entries:
         above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
-        ax.legend(**above, ncols=ACROSS, fontsize="x-small", frameon=False)
-    ax.set_title(_plain(panel.title), fontsize="medium", pad=6 + 13 * math.ceil(entries / ACROSS))
+        ax.legend(**above, ncols=LEGEND_COLUMNS, fontsize="x-small", frameon=False)
+    ax.set_title(
+        _plain(panel.title), fontsize="medium", pad=6 + 13 * math.ceil(entries / LEGEND_COLUMNS)
+    )
 
 
 def _axis(side: Any, axis: Axis, set_scale: Any, set_limits: Any, set_label: Any) -> None:
@@ -117,7 +119,7 @@ def _layer(ax: Any, layer: Layer) -> None:
         case Segments() if layer.thick:
             width = [end - start for start, end in zip(layer.start, layer.end, strict=True)]
             look = {"hatch": HATCHES[style.hatch], "edgecolor": "white", "linewidth": 0}
-            if not style.hatch:  # the shortest, too, are to be seen
+            if not style.hatch:  # a thin edge keeps very short bars visible
                 look |= {"edgecolor": style.light, "linewidth": 0.4}
             ax.barh(layer.y, width, left=layer.start, height=layer.thick, **colour, **look)
         case Segments():

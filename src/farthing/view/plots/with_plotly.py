@@ -1,4 +1,4 @@
-"""A figure drawn by plotly, for notebooks in which one wants to zoom and point."""
+"""Renders a figure with plotly, which adds zoom and hover in notebooks and browsers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MARKERS = {
     **{"|": "line-ns-open", "s": "square", "d": "diamond"},
 }
 SIZE = (620, 420)  # pixels of a panel
-LANE = 34
+LANE = 34  # pixels of a lane on an axis of names
 
 
 def drawn(figure: Figure) -> Any:
-    """A plotly Figure.
+    """Render the figure as a plotly Figure.
 
     Raises:
         InvalidInput: plotly is not installed.
@@ -30,8 +30,8 @@ def drawn(figure: Figure) -> Any:
         from plotly.subplots import make_subplots
     except ImportError:
         raise InvalidInput(
-            "Interactive figures are drawn by plotly, which is not installed: "
-            "pip install 'farthing[plots]'."
+            "Interactive figures need plotly, which is not installed. Install it with: "
+            "pip install 'farthing[plots]'"
         ) from None
     count = max(len(figure.panels), 1)
     titles = [escape(panel.title) for panel in figure.panels]
@@ -48,7 +48,7 @@ def drawn(figure: Figure) -> Any:
         legend={"orientation": "h", "yanchor": "bottom", "y": 1.08},
         margin={"t": 130},
     )
-    said = set[str]()
+    in_legend = set[str]()
     for i, panel in enumerate(figure.panels, start=1):
         end = canvas.layout[f"xaxis{i}"].domain[1]
         for layer in panel.layers:
@@ -56,8 +56,11 @@ def drawn(figure: Figure) -> Any:
             if isinstance(layer, Heat):
                 trace["colorbar"] = {"x": end, "xanchor": "left", "thickness": 12}
             else:
-                trace |= {"name": escape(layer.label), "showlegend": layer.label not in {"", *said}}
-                said.add(layer.label)
+                trace |= {
+                    "name": escape(layer.label),
+                    "showlegend": layer.label not in {"", *in_legend},
+                }
+                in_legend.add(layer.label)
             canvas.add_trace(getattr(go, trace.pop("kind"))(trace), row=1, col=i)
         canvas.update_xaxes(_axis(panel.x), row=1, col=i)
         canvas.update_yaxes(_axis(panel.y), row=1, col=i)
@@ -68,13 +71,13 @@ def drawn(figure: Figure) -> Any:
 
 def _axis(axis: Axis) -> dict[str, Any]:
     ends = [math.log10(axis.low), math.log10(axis.high)] if axis.log else [axis.low, axis.high]
-    said: dict[str, Any] = {"title": escape(axis.label), "range": ends}
+    layout: dict[str, Any] = {"title": escape(axis.label), "range": ends}
     if axis.log:
-        said["type"] = "log"
-    if axis.names:  # numbers are given new ticks where one zooms in
-        said["tickvals"] = [place for place, _ in axis.ticks]
-        said["ticktext"] = [escape(word) for _, word in axis.ticks]
-    return said
+        layout["type"] = "log"
+    if axis.names:  # numeric axes keep automatic ticks, which follow the zoom
+        layout["tickvals"] = [place for place, _ in axis.ticks]
+        layout["ticktext"] = [escape(word) for _, word in axis.ticks]
+    return layout
 
 
 def _trace(layer: Layer) -> dict[str, Any]:
@@ -92,7 +95,7 @@ def _trace(layer: Layer) -> dict[str, Any]:
             return _points(layer, style.light, MARKERS[style.marker])
         case Segments() if layer.thick:
             width = [end - start for start, end in zip(layer.start, layer.end, strict=True)]
-            bar = {"kind": "Bar", "orientation": "h", "width": layer.thick, **_said(layer.texts)}
+            bar = {"kind": "Bar", "orientation": "h", "width": layer.thick, **_hover(layer.texts)}
             marker = {"color": style.light, "pattern": {"shape": style.hatch}}
             return {**bar, "base": layer.start, "x": width, "y": layer.y, "marker": marker}
         case Segments():
@@ -102,7 +105,7 @@ def _trace(layer: Layer) -> dict[str, Any]:
             look: dict[str, Any] = {"line": {"color": style.light, "width": 3}}
             mark = {"mode": "lines+markers", "marker": {"symbol": MARKERS[style.marker], "size": 4}}
             texts = tuple(text for text in layer.texts for _ in range(3))
-            return {**lines, "x": x, "y": y, **look, **mark, **_said(texts)}
+            return {**lines, "x": x, "y": y, **look, **mark, **_hover(texts)}
         case Band():
             around = (*layer.x, *reversed(layer.x)), (*layer.high, *reversed(layer.low))
             look = {"fill": "toself", "line": {"color": style.light, "width": 0}, "opacity": 0.3}
@@ -116,11 +119,11 @@ def _points(layer: Points, colour: str, symbol: str) -> dict[str, Any]:
         up = [high - y for high, y in zip(layer.high, layer.y, strict=True)]
         down = [y - low for low, y in zip(layer.low, layer.y, strict=True)]
         trace["error_y"] = {"array": up, "arrayminus": down, "thickness": 0.8, "width": 0}
-    return trace | _said(layer.texts)
+    return trace | _hover(layer.texts)
 
 
-def _said(texts: tuple[str, ...]) -> dict[str, Any]:
-    """What is shown where one points: nothing in it is taken for markup."""
+def _hover(texts: tuple[str, ...]) -> dict[str, Any]:
+    """Hover texts, escaped."""
     if not texts:
         return {}
     return {"hovertext": [escape(text) for text in texts], "hoverinfo": "text"}

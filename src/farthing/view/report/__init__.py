@@ -1,4 +1,4 @@
-"""A study as one page, as a card in a notebook, and as text."""
+"""The report of a study: an HTML page, a card in a notebook, and text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import Any
 
 from farthing.view.report.explained import explained
 from farthing.view.report.page import card, page
-from farthing.view.report.report_facts import ReportFacts, copies, in_words, report_facts, standing
+from farthing.view.report.report_facts import (
+    ReportFacts,
+    copies,
+    report_facts,
+    report_text,
+    status_sentence,
+)
 
 __all__ = [
     "ReportFacts",
@@ -15,19 +21,19 @@ __all__ = [
     "card",
     "copies",
     "explained",
-    "in_words",
     "page",
     "report_facts",
-    "standing",
+    "report_text",
+    "status_sentence",
 ]
 
 
 class Summary(dict[str, Any]):
-    """Plain values that print as a person reads them."""
+    """A dictionary of plain values that prints as readable text."""
 
-    def __init__(self, facts: Mapping[str, Any], words: Callable[[], str]) -> None:
+    def __init__(self, facts: Mapping[str, Any], text: Callable[[], str]) -> None:
         self.update(facts)
-        self._words = words
+        self._text = text
 
     def __str__(self) -> str:
-        return self._words()
+        return self._text()

@@ -1,4 +1,4 @@
-"""A study, or several, as one page: no file beside it, no script or font from elsewhere."""
+"""The report of one or several studies: one HTML page that loads nothing else."""
 
 from __future__ import annotations
 
@@ -19,16 +19,21 @@ from farthing.view.report.parts import (
     best_part,
     gallery,
     ledger_table,
-    made_with,
     quick_figures,
+    settings_tables,
     slow_figures,
     trials_table,
 )
-from farthing.view.report.report_facts import ReportFacts, report_facts, standing
+from farthing.view.report.report_facts import (
+    NO_FORECAST,
+    ReportFacts,
+    report_facts,
+    status_sentence,
+)
 
 __all__ = ["STYLE", "card", "page"]
 
-MOST_TRIALS = 1000  # listed: the last ones, and the best of those before
+MAX_TRIALS = 1000  # listed: the latest, and the best trial
 STYLE = files("farthing.view.report").joinpath("style.css").read_text("utf-8") + svg.STYLE
 SCRIPT = files("farthing.view.report").joinpath("copy.js").read_text("utf-8")
 
@@ -36,7 +41,7 @@ Studies = Mapping[str, tuple[Settings, State]]
 
 
 def page(studies: Studies) -> str:
-    """The report of one study, or of several with a comparison."""
+    """The report of one study, or of several studies with a comparison."""
     names = list(studies)
     title = names[0] if len(names) == 1 else f"{len(names)} studies"
     parts = [
@@ -45,8 +50,8 @@ def page(studies: Studies) -> str:
     ]
     if len(names) > 1:
         links = (element("a", name, href=f"#study-{i}") for i, name in enumerate(names))
-        listed = element("ul", *(element("li", link) for link in links))
-        parts = [element("h1", title), listed, svg.inline(figures.comparison(studies)), *parts]
+        contents = element("ul", *(element("li", link) for link in links))
+        parts = [element("h1", title), contents, svg.inline(figures.comparison(studies)), *parts]
     return _document(f"{title} · Farthing", element("main", *parts))
 
 
@@ -74,52 +79,54 @@ def _hash(text: str) -> str:
 
 
 def _study(name: str, settings: Settings, state: State) -> Html:
-    account = report_facts(name, settings, state)
+    facts = report_facts(name, settings, state)
     quick, slow = quick_figures(settings, state), slow_figures(settings, state)
     return joined(
         element("h1", name),
-        _head(account),
-        element("h2", "The best"),
-        best_part(settings, account.best),
-        element("h2", "The money"),
+        _head(facts),
+        element("h2", "Best configuration"),
+        best_part(settings, facts.best),
+        element("h2", "Budget"),
         ledger_table(state.ledger),
         element("h2", "Figures"),
         gallery((*quick, *slow)),
         element("h2", "Trials"),
         _trials(settings, state.history),
-        element("h2", "Made with"),
-        made_with(settings),
+        element("h2", "Settings"),
+        settings_tables(settings),
     )
 
 
-def _head(account: ReportFacts) -> Html:
-    buy = "no model can say yet what one more trial would buy" if account.buy is None else None
+def _head(facts: ReportFacts) -> Html:
+    forecast = NO_FORECAST if facts.next_trial is None else str(facts.next_trial)
     return joined(
-        element("p", account.standing, class_="standing"),
-        element("p", f"Trials: {account.trials}. To {account.direction}."),
-        element("p", f"What one more would buy: {buy or account.buy}.", class_="buy"),
+        element("p", facts.status, class_="status"),
+        element("p", f"Trials: {facts.trials}. Direction: {facts.direction}."),
+        element("p", f"Next trial: {forecast}.", class_="next"),
     )
 
 
 def _trials(settings: Settings, history: History) -> Html:
-    if len(history) <= MOST_TRIALS:
+    if len(history) <= MAX_TRIALS:
         return trials_table(list(reversed(history.trials)))
-    last = list(reversed(history.trials[-MOST_TRIALS:]))
+    last = list(reversed(history.trials[-MAX_TRIALS:]))
     best = best_trial(settings, history)
-    if best is not None and best.number < len(history) - MOST_TRIALS:
+    if best is not None and best.number < len(history) - MAX_TRIALS:
         last.append(best)
-    said = f"The last {MOST_TRIALS:,} of {len(history):,}, and the best; all of them: "
-    return joined(element("p", said, element("code", "farthing export")), trials_table(last))
+    note = (
+        f"The latest {MAX_TRIALS:,} of {len(history):,} trials, and the best. To get all trials: "
+    )
+    return joined(element("p", note, element("code", "farthing export")), trials_table(last))
 
 
 def card(name: str, settings: Settings, state: State) -> str:
-    """A study in a notebook: where it stands, the best, the curve; nothing is thought for it."""
+    """The card of a study in a notebook: status, best trial, budget, curve; it fits no model."""
     best = best_trial(settings, state.history)
     parts = joined(
         svg.hatches(),
         element("style", Html(STYLE)),
         element("h3", name),
-        element("p", standing(settings, state, suggestion=False)),
+        element("p", status_sentence(settings, state, suggestion=False)),
         best_part(settings, best),
         ledger_table(state.ledger),
         svg.inline(curve(settings, state)),

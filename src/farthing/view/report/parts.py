@@ -1,4 +1,4 @@
-"""The parts of a page about a study; the report and the dashboard are made of them."""
+"""Parts of HTML pages about a study, used by the report and the dashboard."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from farthing.view.report.report_facts import copies
 
 __all__ = [
     "best_part",
+    "figure_or_reason",
     "gallery",
     "ledger_table",
-    "made_with",
-    "or_why",
     "quick_figures",
+    "settings_tables",
     "slow_figures",
     "table",
     "trials_table",
 ]
 
-SLICES = 4  # parameters that are looked along, those that drive the value most
+SLICES = 4  # parameters that get a slice: those that drive the value most
 
 Link = Callable[[int], str] | None
 
@@ -40,16 +40,16 @@ Link = Callable[[int], str] | None
 # ── figures ────────────────────────────────────────────────────────────────────────────────────
 
 
-def or_why(name: str, title: str, make: Callable[..., Figure], *given: Any) -> Figure:
-    """A figure, or in its place why there is none."""
+def figure_or_reason(name: str, title: str, make: Callable[..., Figure], *args: Any) -> Figure:
+    """Make a figure; after an error, make an empty figure that shows the reason."""
     try:
-        return make(*given)
+        return make(*args)
     except FarthingError as error:
         return Figure(name, title, (), "", str(error))
 
 
 def quick_figures(settings: Settings, state: State) -> Iterator[Figure]:
-    """Those that take milliseconds."""
+    """The figures that need no model; they take milliseconds."""
     yield figures.curve(settings, state)
     yield figures.money(settings, state)
     yield figures.timeline(settings, state)
@@ -57,28 +57,33 @@ def quick_figures(settings: Settings, state: State) -> Iterator[Figure]:
 
 
 def slow_figures(settings: Settings, state: State) -> Iterator[Figure]:
-    """Those that fit models, each when it is asked for; what takes longest comes last."""
-    yield or_why("predictions", "Predicted against paid", figures.predictions, settings, state)
+    """The figures that fit models, made one at a time; the slowest comes last."""
+    yield figure_or_reason(
+        "predictions", "Predicted and actual cost", figures.predictions, settings, state
+    )
     try:
         found = drivers_of(settings, state)
     except FarthingError as error:
         found = {}
-        yield Figure("drivers", "What drives value and cost", (), "", str(error))
+        yield Figure("drivers", "Which parameters drive value and cost", (), "", str(error))
     else:
         yield draw_drivers(found)
-    yield or_why("pareto", "Improvement against cost", figures.front_figure, settings, state)
+    title = "Expected improvement against cost"
+    yield figure_or_reason("pareto", title, figures.front_figure, settings, state)
     names = [effect.name for effect in found.get("value", ())][:SLICES]
     for each in (*((name,) for name in names), *([names[:2]] if len(names) > 1 else [])):
-        title = "What the models believe"
-        yield or_why("slice", title, figures.slice_figure, settings, state, *each)
-    yield or_why("prospect", "Is going on worth it?", figures.prospect, settings, state)
+        title = f"Predictions along {' and '.join(visible(name, 40) for name in each)}"
+        yield figure_or_reason("slice", title, figures.slice_figure, settings, state, *each)
+    yield figure_or_reason(
+        "prospect", "Is another trial worth its cost?", figures.prospect, settings, state
+    )
 
 
-# ── words ──────────────────────────────────────────────────────────────────────────────────────
+# ── tables and text ────────────────────────────────────────────────────────────────────────────
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str | Html]], **attributes: str) -> Html:
-    """A table; cells are texts, or markup."""
+    """Make a table; cells are text or markup."""
     top = element("tr", *(element("th", cell) for cell in head))
     body = (element("tr", *(element("td", cell) for cell in row)) for row in rows)
     whole = element("table", element("thead", top), element("tbody", *body), **attributes)
@@ -86,7 +91,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str | Html]], **attribute
 
 
 def ledger_table(ledger: Ledger) -> Html:
-    """Every account."""
+    """The accounts of a ledger, one row each."""
     rows = []
     for resource in ledger:
         account = ledger[resource]
@@ -96,11 +101,11 @@ def ledger_table(ledger: Ledger) -> Html:
         if not limited:
             words[0], words[-1] = "no limit", ""
         rows.append([resource, *words])
-    return table(["", "limit", "spent", "of it thinking", "held", "left"], rows)
+    return table(["resource", "limit", "spent", "of it overhead", "reserved", "left"], rows)
 
 
 def best_part(settings: Settings, best: Trial | None, link: Link = None) -> Html:
-    """The best configuration, to read and to copy."""
+    """The best configuration, readable and in formats to copy."""
     if best is None:
         return element("p", "No trial returned a value yet.", class_="empty")
     number = f"trial {best.number}"
@@ -115,15 +120,15 @@ def best_part(settings: Settings, best: Trial | None, link: Link = None) -> Html
                 "details",
                 element("summary", kind),
                 element("button", "copy", type="button", class_="copy"),
-                element("pre", texts(said, 25_000)),
+                element("pre", texts(content, 25_000)),
             )
-            for kind, said in copies(settings, best).items()
+            for kind, content in copies(settings, best).items()
         ),
     )
 
 
 def trials_table(trials: Sequence[Trial], link: Link = None) -> Html:
-    """A line for each trial."""
+    """A table with one row per trial."""
     rows = []
     for trial in trials:
         number = str(trial.number)
@@ -139,17 +144,17 @@ def trials_table(trials: Sequence[Trial], link: Link = None) -> Html:
                 or visible(trial.because),
             ]
         )
-    head = ["trial", "state", "value", "cost", "expected", "parameters", "because, or its error"]
+    head = ["trial", "state", "value", "cost", "expected cost", "parameters", "reason or error"]
     return table(head, rows, class_="trials")
 
 
-def made_with(settings: Settings) -> Html:
-    """What a study was made with."""
+def settings_tables(settings: Settings) -> Html:
+    """The space and the settings of a study."""
     space = [
         [visible(name, 80), visible(repr(parameter), 300)]
         for name, parameter in settings.space.parameters.items()
     ]
-    choices = {
+    values = {
         "direction": settings.direction,
         "policy": repr(settings.policy),
         "stop": "" if settings.stop is None else repr(settings.stop),
@@ -157,17 +162,17 @@ def made_with(settings: Settings) -> Html:
         "seed": str(settings.seed),
         "command": " ".join(settings.command or ()),
     }
-    rows = [[name, visible(said, 300)] for name, said in choices.items() if said]
-    return joined(table(["parameter", "may be"], space), table(["setting", "is"], rows))
+    rows = [[name, visible(value, 300)] for name, value in values.items() if value]
+    return joined(table(["parameter", "range"], space), table(["setting", "value"], rows))
 
 
 def gallery(drawings: Iterable[Figure]) -> Html:
-    """Figures side by side, and why others are not there."""
+    """Figures side by side, and a list of the figures that cannot be drawn, with reasons."""
     parts, missing = list[Html](), list[Html]()
     for figure in drawings:
         if figure.empty:
             missing.append(element("li", f"{figure.title}: {figure.empty}"))
         else:
             parts.append(svg.inline(figure))
-    why = element("ul", *missing, class_="empty") if missing else None
-    return joined(element("div", *parts, class_="figures"), why)
+    reasons = element("ul", *missing, class_="empty") if missing else None
+    return joined(element("div", *parts, class_="figures"), reasons)

@@ -1,4 +1,4 @@
-"""What a report says besides its figures, as plain values: the best, the ledger, why it stopped."""
+"""The contents of a report besides its figures, as plain values and as text."""
 
 from __future__ import annotations
 
@@ -14,80 +14,93 @@ from farthing.core.suggest import best_trial, one_thread, suggest
 from farthing.errors import FarthingError
 from farthing.history import Trial
 from farthing.running import CommandTask
-from farthing.view.figures import next_buy
-from farthing.view.figures.prospect import Buy
+from farthing.view.figures import next_trial
+from farthing.view.figures.prospect import NextTrial
 from farthing.view.formatting import account_line, best_line, counted, first_line
 
-__all__ = ["ReportFacts", "copies", "in_words", "report_facts", "standing"]
+__all__ = [
+    "NO_FORECAST",
+    "ReportFacts",
+    "copies",
+    "report_facts",
+    "report_text",
+    "status_sentence",
+]
 
-MOST_COPIED = 20_000  # characters of a configuration
+MAX_COPIED = 20_000  # characters of a configuration
+NO_FORECAST = "there is no model yet to predict its result"
 
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """A study at one moment.
+    """The facts about a study at one moment.
 
     Attributes:
-        standing: whether it runs, or why it stopped.
-        buy: what one more trial would buy; None: there is no model yet, or it cannot be said.
+        status: a sentence: whether the study is running, or why it stopped.
+        trials: the number of trials in each state.
+        next_trial: the expected result of one more trial; None: no model can predict it.
     """
 
     name: str
     direction: str
-    standing: str
+    status: str
     trials: str
     best: Trial | None
     ledger: Ledger
-    buy: Buy | None
+    next_trial: NextTrial | None
 
 
 def report_facts(name: str, settings: Settings, state: State) -> ReportFacts:
-    """Everything a report says; it takes a thought or two."""
+    """Collect the facts for a report; this fits the models."""
     try:
-        buy = next_buy(settings, state)
+        forecast = next_trial(settings, state)
     except FarthingError:
-        buy = None
+        forecast = None
     return ReportFacts(
         name,
         settings.direction,
-        standing(settings, state),
+        status_sentence(settings, state),
         counted(state.history) or "none",
         best_trial(settings, state.history),
         state.ledger,
-        buy,
+        forecast,
     )
 
 
-def standing(settings: Settings, state: State, *, suggestion: bool = True) -> str:
-    """Whether a study runs, or why it stopped; with a `suggestion`, also whether it should."""
+def status_sentence(settings: Settings, state: State, *, suggestion: bool = True) -> str:
+    """Say whether a study is running, or why it stopped.
+
+    Args:
+        suggestion: if the study is idle, also compute whether the stopping rule would stop it.
+    """
     running = state.history.running
     if running:
         numbers = ", ".join(str(trial.number) for trial in running[:8])
         more = f" and {len(running) - 8} more" if len(running) > 8 else ""
-        said = f"running: trial {numbers}{more}"
-        return f"{said}; {state.halted}" if state.halted else said
-    if reason := state.stop_reason or state.halted:
+        status = f"running: trial{'s' if len(running) > 1 else ''} {numbers}{more}"
+        return f"{status}; {state.stop_requested}" if state.stop_requested else status
+    if reason := state.stop_reason or state.stop_requested:
         return f"stopped: {first_line(reason.sentence)}"
     if not suggestion:
-        return "nothing is running"
+        return "no trial is running"
     try:
         with one_thread():
             verdict = suggest(settings, state).verdict
     except FarthingError as error:
-        return f"nothing is running; {error}"
-    return f"{'time to stop' if verdict.stop else 'it may go on'}: {verdict.because}"
+        return f"no trial is running; {error}"
+    return f"{'should stop' if verdict.stop else 'can continue'}: {verdict.because}"
 
 
 def copies(settings: Settings, trial: Trial) -> dict[str, str]:
-    """A configuration to copy: as a command line, in Python, as JSON."""
+    """A configuration to copy: as a command line, as Python and as JSON."""
     params = dict(trial.params)
     found = {
         "command line": _command(settings, params),
         "Python": repr(params),
         "JSON": json.dumps(params, indent=2, ensure_ascii=False, default=str),
     }
-    hint = f"too long to show here: farthing explain {trial.number} --format json"
-    return {kind: text if len(text) <= MOST_COPIED else hint for kind, text in found.items()}
+    hint = f"too long to show here; run: farthing explain {trial.number} --format json"
+    return {kind: text if len(text) <= MAX_COPIED else hint for kind, text in found.items()}
 
 
 def _command(settings: Settings, params: dict[str, Any]) -> str:
@@ -96,15 +109,15 @@ def _command(settings: Settings, params: dict[str, Any]) -> str:
     return shlex.join(f"--{name}={value}" for name, value in params.items())
 
 
-def in_words(account: ReportFacts) -> str:
+def report_text(facts: ReportFacts) -> str:
     """The report as text."""
-    ledger = account.ledger
+    ledger = facts.ledger
     lines = {
-        "study": account.name,
-        "state": account.standing,
-        "trials": account.trials,
-        "best": best_line(account.best),
+        "study": facts.name,
+        "state": facts.status,
+        "trials": facts.trials,
+        "best": best_line(facts.best),
         "budget": "; ".join(account_line(ledger, resource) for resource in ledger),
-        "go on?": "no model can say yet" if account.buy is None else str(account.buy),
+        "next": NO_FORECAST if facts.next_trial is None else str(facts.next_trial),
     }
     return "\n".join(f"{name + ':':<8} {text}" for name, text in lines.items())

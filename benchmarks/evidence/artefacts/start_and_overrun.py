@@ -1,11 +1,11 @@
-"""What the start costs (`start`), and what a leash saves and spoils (`max_overrun`).
+"""What the initial design costs (`start`), and what `max_overrun` saves and loses (`max-overrun`).
 
-start    200 seeds on each problem, a budget of 100 typical costs: what was paid when the first
-         suggestion of a model came. Killed at the limits of the start; and where nothing can be
-         killed; and, to compare, for five uniform configurations.
-leash    the default with a leash of each margin against itself without, the same seeds: the part of
-         the budget that the kills saved at once, how many of the killed would have been the best so
-         far, and the duels at the end, by family.
+start         200 seeds on each problem with a budget of 100 typical costs. Measured is the share of
+              the budget that is spent before the first suggestion of a model: with trials killed
+              at the limits of the initial design, without kills, and for uniform configurations.
+max-overrun   the default with each value of `max_overrun` against the default without it, on the
+              same seeds. Reported by family: the share of the budget that the kills saved, how many
+              killed trials would have been the best so far, and the duels at the end.
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ WILD = tuple(  # every table of the family whose costs span decades
     for table in ("australian", "blood_transfusion", "car", "credit_g", "segment")
 )
 RECORDINGS = tuple(name for family in ("carbo", "xgboost") for name in recorded.names(family))
-KINDS = ("ours", "ours, nothing killed", "uniform")
-WORST, USUAL = 0.25, 0.1  # of the budget: what is promised of the worst start and of the median
+KINDS = ("ours", "ours, nothing killed", "uniform")  # keys of the kept numbers
+SHOWN = dict(zip(KINDS, ("default", "default without kills", "uniform"), strict=True))
+WORST, USUAL = 0.25, 0.1  # shares of the budget promised for the worst and the median start
 MARGINS = (1, 2, 4, 8)
-LEASH_BUDGETS = (15.0, 60.0)
-LEASH_SEEDS = 4
-OFTEN = 0.8  # of the families must gain by a leash before it is the default
+OVERRUN_BUDGETS = (15.0, 60.0)
+OVERRUN_SEEDS = 4
+OFTEN = 0.8  # share of families that must gain before max_overrun is on by default
 
 
 # ── the start ──────────────────────────────────────────────────────────────────────────────────
 
 
 def paid_before_a_model(name: str, seed: int, *, killable: bool, folder: str | None) -> float:
-    """The share of the budget that is spent when the default asks its model for the first time."""
+    """The share of the budget that is spent before the default first uses its model."""
     problem = load(name, folder)
     limit = BUDGET * problem.typical_cost
     optimizer = Optimizer(
@@ -62,7 +63,7 @@ def paid_before_a_model(name: str, seed: int, *, killable: bool, folder: str | N
     while spent < limit:
         try:
             trial = optimizer.ask()
-        except Stopped:  # nothing that is left can be paid: a model never comes
+        except Stopped:  # no remaining configuration is affordable: the model is never used
             return 1.0
         if trial.notes.get("phase") != "start":
             break
@@ -79,7 +80,7 @@ def paid_before_a_model(name: str, seed: int, *, killable: bool, folder: str | N
 
 
 def paid_uniformly(name: str, seed: int, *, folder: str | None) -> float:
-    """The share of the budget that as many uniform configurations cost, all of it at most."""
+    """The share of the budget that `START` uniform configurations cost, at most 1."""
     problem = load(name, folder)
     space = problem.table or problem.space
     X = space.sample(START, np.random.default_rng(seed))
@@ -110,14 +111,14 @@ def _starts(settings: Settings) -> Json:
 
 
 def _starts_table(kept: Json) -> str:
-    header = ("problem", *(f"{k}: {m}" for k in KINDS for m in ("median", "worst")))
+    header = ("problem", *(f"{SHOWN[k]}: {m}" for k in KINDS for m in ("median", "worst")))
     rows = [
         [name, *(f"{100 * by[kind][m]:.1f} %" for kind in KINDS for m in ("median", "worst"))]
         for name, by in kept["problems"].items()
     ]
     return (
-        f"Share of a budget of {BUDGET:g} typical costs that is spent when the first suggestion of "
-        f"a model comes, {kept['starts']} seeds on each problem.\n\n" + markdown(header, rows)
+        f"Share of a budget of {BUDGET:g} typical costs that is spent before the first suggestion "
+        f"of a model, {kept['starts']} seeds on each problem.\n\n" + markdown(header, rows)
     )
 
 
@@ -127,10 +128,11 @@ def _starts_verdict(kept: Json) -> str:
     slow = [n for n, p in by.items() if p["ours"]["median"] > USUAL + 5e-4]
     worst = {kind: max(p[kind]["worst"] for p in by.values()) for kind in KINDS}
     return (
-        f"The worst of {kept['starts']} starts uses {100 * worst['ours']:.0f} % of the budget on "
-        f"the worst of {len(by)} problems ({100 * worst['ours, nothing killed']:.0f} % where "
-        f"nothing can be killed; {100 * worst['uniform']:.0f} % with {START} uniform ones). Above "
-        f"a quarter in the worst case: {', '.join(over) or 'none'}; above a tenth in the median: "
+        f"The worst of {kept['starts']} initial designs uses {100 * worst['ours']:.0f} % of the "
+        f"budget on the worst of {len(by)} problems "
+        f"({100 * worst['ours, nothing killed']:.0f} % if trials cannot be killed; "
+        f"{100 * worst['uniform']:.0f} % with {START} uniform configurations). Problems above a "
+        f"quarter in the worst case: {', '.join(over) or 'none'}; above a tenth in the median: "
         f"{', '.join(slow) or 'none'}."
     )
 
@@ -147,7 +149,7 @@ def _draw_starts(kept: Json) -> Figure:
             y = place + 0.22 * (1 - k)
             ends = [100 * part["median"], 100 * part["worst"]]
             axis.plot(ends, [y, y], color=hue, lw=1)
-            axis.plot(ends[1], y, mark, color=hue, ms=3.5, label=kind if not place else None)
+            axis.plot(ends[1], y, mark, color=hue, ms=3.5, label=SHOWN[kind] if not place else None)
     for share in (USUAL, WORST):
         axis.axvline(100 * share, color="black", lw=0.8, ls=":")
     axis.set_yticks(range(len(names)), names, fontsize=6.5)
@@ -156,14 +158,14 @@ def _draw_starts(kept: Json) -> Figure:
     return figure
 
 
-# ── the leash ──────────────────────────────────────────────────────────────────────────────────
+# ── max_overrun ────────────────────────────────────────────────────────────────────────────────
 
 
-def _leashed(settings: Settings) -> Json:
+def _overruns(settings: Settings) -> Json:
     methods = (DEFAULT, *(f"{DEFAULT}+leash_{margin}" for margin in MARGINS))
     if settings.budgets is None:
-        settings = replace(settings, budgets=LEASH_BUDGETS)
-    seeds = settings.count(LEASH_SEEDS)
+        settings = replace(settings, budgets=OVERRUN_BUDGETS)
+    seeds = settings.count(OVERRUN_SEEDS)
     jobs = jobs_of(problems(3, settings), methods, settings, seeds=seeds)
     runs = carry_out(
         jobs,
@@ -188,13 +190,13 @@ def _leashed(settings: Settings) -> Json:
             }
             against = duels.duel(part, method, DEFAULT)
             assert against is not None, "a family that was ranked has been run"
-            families[family] = {**_struck(pairs), "duel": against._asdict()}
+            families[family] = {**_killed(pairs), "duel": against._asdict()}
         found[str(margin)] = {"families": families, "duel": met._asdict()}
     return {"margins": found, "counts": counted(runs, jobs)}
 
 
 def _pairs(runs: Mapping[Job, Run], family: str, method: str) -> list[tuple[Run, Run]]:
-    """(with the leash, without) of the same problem, seed and budget."""
+    """(run with max_overrun, run without it) of the same problem, seed and budget."""
     return [
         (run, other)
         for job, run in runs.items()
@@ -204,21 +206,21 @@ def _pairs(runs: Mapping[Job, Run], family: str, method: str) -> list[tuple[Run,
 
 
 def left(run: Run, i: int) -> float:
-    """What was left of the budget when evaluation i began: more could not have been paid."""
+    """The budget that was left when evaluation i started, the most it could have cost."""
     return run.limit - sum(run.costs[:i])
 
 
-def _struck(pairs: list[tuple[Run, Run]]) -> Json:
-    """What the leash killed, beyond what the limits of the start had killed in any case."""
+def _killed(pairs: list[tuple[Run, Run]]) -> Json:
+    """The trials that max_overrun killed and the limits of the initial design did not."""
     kills = best = 0
     saved: list[float] = []
     for run, other in pairs:
         anyway = {i for i, _, _ in other.killed}
-        struck = [k for k in run.killed if k[0] not in anyway]
-        saved.append(sum(min(cost, left(run, i)) - run.costs[i] for i, cost, _ in struck))
+        killed = [k for k in run.killed if k[0] not in anyway]
+        saved.append(sum(min(cost, left(run, i)) - run.costs[i] for i, cost, _ in killed))
         saved[-1] /= run.limit
-        kills += len(struck)
-        for i, _, value in struck:
+        kills += len(killed)
+        for i, _, value in killed:
             before = [v for v in run.values[:i] if v is not None]
             best += value is not None and value < min(before, default=math.inf)
     return {
@@ -229,10 +231,10 @@ def _struck(pairs: list[tuple[Run, Run]]) -> Json:
     }
 
 
-def _leash_table(kept: Json) -> str:
+def _overrun_table(kept: Json) -> str:
     if not kept["margins"]:
         return "Not yet run."
-    rows, header = [], ("margin", "family", "runs", "killed", "of these would be the best")
+    rows, header = [], ("max_overrun", "family", "runs", "killed", "of these would be the best")
     for margin, part in kept["margins"].items():
         shown = [*part["families"].items()]
         for family, by in shown:
@@ -246,27 +248,36 @@ def _leash_table(kept: Json) -> str:
     return markdown((*header, "of the budget saved by kills", "won at the end [95 %]"), rows)
 
 
-def _leash_verdict(kept: Json) -> str:
+def gains(kept: Json) -> dict[str, int]:
+    """By value of max_overrun, the number of families on which it saves without losing."""
+    return {
+        margin: sum(
+            by["saved"] > 0 and by["duel"]["won"][-1] >= 0.5 for by in part["families"].values()
+        )
+        for margin, part in kept["margins"].items()
+    }
+
+
+def _overrun_verdict(kept: Json) -> str:
     if not kept["margins"]:
         return "Not yet run."
     said = []
     for margin, part in kept["margins"].items():
         by = part["families"]
-        gain = [f for f, p in by.items() if p["saved"] > 0 and p["duel"]["won"][-1] >= 0.5]
         met = Duel(**part["duel"])
         said.append(
-            f"margin {margin}: {sum(p['killed'] for p in by.values())} killed, "
+            f"{margin}: {sum(p['killed'] for p in by.values())} killed, "
             f"{sum(p['would_be_best'] for p in by.values())} of them would have been the best, "
-            f"{met.text()} of {met.duels} duels at the end, saving without losing on {len(gain)} "
+            f"{met.text()} of {met.duels} duels at the end, saving without losing on {gains(kept)[margin]} "
             f"of {len(by)} families"
         )
     return (
-        f"With a leash against without ({'; '.join(said)}). It would be on by default with a "
-        f"saving on {100 * OFTEN:.0f} % of the families."
+        f"With `max_overrun` against without, by its value: {'; '.join(said)}. It would be on by "
+        f"default if it saved on {100 * OFTEN:.0f} % of the families."
     )
 
 
-def _draw_leash(kept: Json) -> Figure:
+def _draw_overruns(kept: Json) -> Figure:
     import matplotlib.pyplot as plt
 
     if not kept["margins"]:
@@ -282,7 +293,7 @@ def _draw_leash(kept: Json) -> Figure:
                 met = Duel(**by["duel"])
                 axes[1].plot([100 * met.low[-1], 100 * met.high[-1]], [y, y], color=hues[margin])
                 axes[1].plot(100 * met.won[-1], y, "o", color=hues[margin], ms=4)
-        axes[0].plot([], [], "o", color=hues[margin], label=f"margin {margin}")
+        axes[0].plot([], [], "o", color=hues[margin], label=f"max_overrun {margin}")
     axes[0].set_yticks(range(len(families)), families, fontsize=7.5)
     axes[0].set(xlabel="% of the budget saved by kills")
     axes[1].axvline(50, color="black", lw=1)
@@ -294,7 +305,7 @@ def _draw_leash(kept: Json) -> Figure:
 ARTEFACTS = (
     Artefact(
         "start",
-        "what may be spent before a model is asked for the first time",
+        "what may be spent before the model is used for the first time",
         _starts,
         _starts_table,
         _starts_verdict,
@@ -302,12 +313,12 @@ ARTEFACTS = (
         STARTS,
     ),
     Artefact(
-        "leash",
-        "what is saved by killing trials that cost far more than expected, and what is spoilt",
-        _leashed,
-        _leash_table,
-        _leash_verdict,
-        _draw_leash,
-        LEASH_SEEDS,
+        "max-overrun",
+        "what is saved and what is lost by killing trials that cost far more than expected",
+        _overruns,
+        _overrun_table,
+        _overrun_verdict,
+        _draw_overruns,
+        OVERRUN_SEEDS,
     ),
 )

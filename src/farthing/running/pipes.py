@@ -1,4 +1,4 @@
-"""Pipes and forks, made so that no signal and no thread can come between."""
+"""Create pipes, socket pairs and processes in a program with signal handlers and threads."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from typing import NoReturn
 
 __all__ = ["fork", "pipe", "socket_pair"]
 
-_one_at_a_time = threading.Lock()
+_fork_lock = threading.Lock()
 
 
 def fork(run: Callable[[], NoReturn], started: Callable[[int], None]) -> None:
-    """Run something in a new process, whose id is known here before any signal is handled.
+    """Call `run` in a new process and `started` with its id here, before any signal is handled.
 
-    The new process has all signals blocked; it is to unblock them once it has its own handlers.
+    The new process starts with all signals blocked. It must unblock them after it has installed its
+    own handlers.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
@@ -36,32 +37,32 @@ def fork(run: Callable[[], NoReturn], started: Callable[[int], None]) -> None:
 def _quiet_fork() -> int:
     if sys.version_info < (3, 12):
         return os.fork()
-    # It warns that other threads may hold locks: a guard needs none, and an objective that does can
-    # be spawned. The filters are shared by all threads, so only one of ours may change them.
-    with _one_at_a_time, warnings.catch_warnings():
+    # Python warns that other threads may hold locks. The supervisor needs no locks, and users can
+    # spawn an objective that does. All threads share the warning filters, hence the lock.
+    with _fork_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
 
 def pipe() -> tuple[io.FileIO, io.FileIO]:
-    """The end to read from, which never blocks, and the end to write to."""
+    """The read end, which does not block, and the write end."""
     reading, writing = os.pipe()
-    ends = io.FileIO(_no_standard_one(reading)), io.FileIO(_no_standard_one(writing), "w")
+    ends = io.FileIO(_above_standard(reading)), io.FileIO(_above_standard(writing), "w")
     os.set_blocking(ends[0].fileno(), False)
     return ends
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """Two ends that both read and write."""
+    """Two connected sockets."""
     one, other = socket.socketpair()
     return (
-        socket.socket(fileno=_no_standard_one(one.detach())),
-        socket.socket(fileno=_no_standard_one(other.detach())),
+        socket.socket(fileno=_above_standard(one.detach())),
+        socket.socket(fileno=_above_standard(other.detach())),
     )
 
 
-def _no_standard_one(descriptor: int) -> int:
-    """The same under a number above 2; where stdin or stdout is closed, new files get those."""
+def _above_standard(descriptor: int) -> int:
+    """Move a descriptor to a number above 2. New files get 0, 1 or 2 if those are closed."""
     if descriptor > 2:
         return descriptor
     higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)

@@ -1,0 +1,163 @@
+"""`Asker`: suggests trials and starts them, as one of several processes that work on a study.
+
+Only one process suggests at a time if suggestions take long: it holds the suggestion lock, which
+is part of the state and expires. Other processes wait. A suggestion that is based on an outdated
+state is refused when it is committed, and made again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from typing import NamedTuple
+
+from farthing.core.charging import out_of_time
+from farthing.core.events import Asked, AskedTogether, Event, Moment, SuggestLock, TimePassed
+from farthing.core.session import Session
+from farthing.core.state import State
+from farthing.core.suggest import (
+    AskOptions,
+    Suggestion,
+    next_trials,
+    no_time_to_suggest,
+    one_thread,
+    suggest,
+)
+from farthing.errors import Outdated, Stopped
+from farthing.history import Trial
+
+__all__ = ["Asker", "CachedSuggestion"]
+
+SLOW = 0.05  # seconds: if a suggestion takes longer, only one process suggests at a time
+SUGGESTER_LEASE = (10.0, 5.0)  # the lock expires after 10 s + 5 x the time of the last suggestion
+
+
+class CachedSuggestion(NamedTuple):
+    """A suggestion, the version of the state that it is based on, and the seconds it took."""
+
+    version: tuple[int, ...]
+    suggestion: Suggestion
+    seconds: float
+
+
+class Asker:
+    """Suggests trials for one process and starts them.
+
+    Args:
+        session: the access of this process to the study.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._name = uuid.uuid4().hex  # shared with the processes that are forked from this one
+        self._cached: CachedSuggestion | None = None
+
+    def id(self, process: int | None = None) -> str:
+        """The name under which a process holds the suggestion lock: this one, or a forked one."""
+        return f"{self._name}:{os.getpid() if process is None else process}"
+
+    def suggest(self, state: State) -> CachedSuggestion:
+        """A suggestion for the state, from the cache if its version is the same."""
+        version = state.version()
+        if self._cached is None or self._cached.version != version:
+            start = time.perf_counter()
+            with self._session.clock.measuring(), one_thread():
+                suggestion = suggest(self._session.settings, state)
+            self._cached = CachedSuggestion(version, suggestion, time.perf_counter() - start)
+        return self._cached
+
+    def ask(self, count: int, options: AskOptions) -> list[Trial]:
+        """Start `count` trials, or fewer if no more may start.
+
+        Raises:
+            Stopped: no trial may start.
+        """
+        session = self._session
+        with session.measured(), session.store.ask_lock():  # waiting is charged, too
+            return self._ask(count, options)
+
+    def _ask(self, count: int, options: AskOptions) -> list[Trial]:
+        session = self._session
+        is_contended, waited = False, 0  # whether another process was faster
+        while True:
+            # A worker has just loaded the state, when it reported its last trial.
+            state = session.look() if options.lease is None else session.look_recent()
+            state = session.expire_leases(state)
+            if state.stop_requested is not None:
+                raise Stopped(state.stop_requested)
+            self._stop_if_time_is_short(state)
+            try:
+                is_retry = count == 1 and state.next_retry is not None
+                if is_retry or self.may_suggest(state, is_contended, count):
+                    return self.start(state, count, options)
+            except Outdated:
+                self._cached, is_contended = None, True
+                session.store.look()
+                continue
+            session.store.wait(waited)
+            waited += 1
+
+    def start(self, state: State, count: int, options: AskOptions) -> list[Trial]:
+        """Suggest up to `count` trials for a state, and start them and lost ones in one commit."""
+        session = self._session
+        now, began = session.store.now, time.monotonic()
+
+        def moment() -> Moment:
+            return Moment(now + time.monotonic() - began, session.clock.present)
+
+        def suggester(state: State) -> tuple[Suggestion, float]:
+            cached = self.suggest(state)
+            return cached.suggestion, cached.seconds
+
+        try:
+            asked = next_trials(session.settings, state, count, suggester, options, moment)
+        except BaseException:
+            if session.store.shared:
+                self._release_own_lock(session.store.look())
+            raise
+        event: Event = asked[0] if len(asked) == 1 else AskedTogether(asked)
+        overhead = sum(each.suggest_s for each in asked if isinstance(each, Asked))
+        after = session.commit(event, overhead=overhead)
+        self._release_own_lock(after)
+        return list(after.history.trials[-len(asked) :])
+
+    def _stop_if_time_is_short(self, state: State) -> None:
+        """Refuse a suggestion that would end after the budget if it took as long as the last."""
+        session = self._session
+        resource = out_of_time(session.settings, state, session.moment())
+        if resource is None:
+            return
+        if state.ledger[resource].left > 0:  # past the limit, waiting for others is free
+            state = session.commit(TimePassed())
+        raise Stopped(no_time_to_suggest(state.ledger, resource))
+
+    # ── the suggestion lock ────────────────────────────────────────────────────────────────
+
+    def may_suggest(self, state: State, is_contended: bool, count: int = 1) -> bool:
+        """Whether this process may suggest now; it acquires the suggestion lock if needed.
+
+        No lock is needed while suggestions are fast and no other process was faster.
+        """
+        me, store = self.id(), self._session.store
+        if not store.shared or state.suggester == me:
+            return True
+        if state.is_suggesting(me, store.now):
+            return False
+        if state.suggest_s < SLOW and not is_contended:
+            return True
+        seconds, times = SUGGESTER_LEASE
+        try:
+            self._session.commit(SuggestLock(me, seconds + times * count * state.suggest_s))
+        except Outdated:
+            return False
+        return True
+
+    def _release_own_lock(self, state: State) -> None:
+        """Release a lock that no started trial has released: after an error, or for a retry."""
+        if state.suggester == self.id():
+            self.release_lock(os.getpid())
+
+    def release_lock(self, process: int | None) -> None:
+        """Release the suggestion lock of this process, or of one that was forked from it."""
+        self._session.commit(SuggestLock(self.id(process)))

@@ -1,0 +1,195 @@
+"""How a trial ends: its outcome, its cost, and what follows for the study."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from farthing.core.charging import charge_so_far, charge_trial
+from farthing.core.events import Moment, Returned, Told
+from farthing.core.outcomes import (
+    checked_cost,
+    find_unfinished,
+    missing_cost,
+    missing_cost_reason,
+)
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.core.worker_health import others_may_succeed
+from farthing.history import StopReason, Trial
+
+__all__ = [
+    "FREE_IN_A_ROW",
+    "end_trial",
+    "expire_leases",
+    "failed_in_a_row",
+    "is_running",
+    "return_trial",
+]
+
+FREE_IN_A_ROW = 100  # trials without cost: with such trials a budget is never spent
+ALL_FREE = StopReason(
+    "all_free",
+    f"{FREE_IN_A_ROW} trials in a row cost nothing, so the budget would never be spent. Run again "
+    "to continue, or limit the number of trials, too",
+)
+
+
+# ── reported outcomes ────────────────────────────────────────────────────────────────────────────
+
+
+def end_trial(settings: Settings, state: State, event: Told, moment: Moment) -> State:
+    """The state after the outcome of a trial is reported.
+
+    An engine may report a trial too late, after it was lost or dropped. The cases exclude each
+    other:
+
+        too late, no value           ignored: a trial is lost only once
+        too late, value, dropped     its cost is charged, its value is ignored
+        all others                   the trial ends as reported; a lost trial gets its value
+    """
+    trial = find_unfinished(state.history, event.trial)
+    is_late = trial.state == "lost" and not event.by_user
+    if is_late and event.state != "done":
+        return state
+    if is_late and event.state == "done" and trial.is_dropped:
+        return _charge_dropped(settings, state, trial, event, moment)
+    return _end(settings, state, trial, event, moment)
+
+
+def _charge_dropped(
+    settings: Settings, state: State, trial: Trial, event: Told, moment: Moment
+) -> State:
+    previous = state.history.before(trial.number)
+    paid = checked_cost(settings, event.cost, trial.x, required=False, previous=previous)
+    ran = event.run.get("run_s", 0.0)
+    state = charge_trial(settings, state, trial, paid, ran, moment)
+    return state.with_trial(replace(trial, cost=paid))
+
+
+def _end(settings: Settings, state: State, trial: Trial, event: Told, moment: Moment) -> State:
+    paid = _cost(settings, state, trial, event)
+    state = charge_trial(settings, state, trial, paid, event.run.get("run_s", 0.0), moment)
+    match event.state:
+        case "done":
+            state = _after_success(settings, state, trial, event, paid)
+        case "failed" | "lost":
+            state = _after_failure(settings, state, trial, event)
+        case "killed" | "running":  # neither a success nor a failure
+            pass
+    run_s = event.run.get("run_s", paid.get("s", 0.0))
+    if not (moment.on_clock or trial.is_external):
+        state = replace(state, elapsed_s=state.elapsed_s + run_s)
+    # A clock may count in milliseconds. A trial must end after the last one was asked.
+    last_asked = state.history[len(state.history) - 1].run.asked_at
+    run = replace(
+        trial.run,
+        **{**event.run, "reports": event.run.get("reports") or trial.run.reports},
+        lease=None,
+        retry=event.state == "lost" and trial.run.attempt <= settings.retries,
+        told_at=max(moment.now, math.nextafter(last_asked, math.inf)),
+        queue_s=max(moment.now - trial.run.asked_at - run_s, 0.0),
+    )
+    run = replace(run, run_s=run_s)
+    return state.with_trial(
+        replace(trial, state=event.state, value=event.value, cost=paid, error=event.error, run=run)
+    )
+
+
+def _cost(settings: Settings, state: State, trial: Trial, event: Told) -> dict[str, float]:
+    """The cost of a trial that ends.
+
+    If an engine could not measure the cost of a trial without a value, it is the predicted one.
+    """
+    previous = state.history.before(trial.number)
+    paid = checked_cost(settings, event.cost, trial.x, required=event.by_user, previous=previous)
+    ran = event.run.get("run_s", 0.0)
+    if "s" in settings.required_costs and ran:  # the worker may have started before this budget
+        paid.setdefault("s", ran)
+    if event.by_user or event.state not in ("failed", "killed"):
+        return paid
+    return {r: a for r, a in trial.predicted.items() if r in settings.required_costs} | paid
+
+
+def _after_success(
+    settings: Settings, state: State, trial: Trial, event: Told, paid: Mapping[str, float]
+) -> State:
+    state = replace(state, failures=0, first_error=None)
+    if missing := missing_cost(settings, paid):
+        return _stopped(state, missing_cost_reason(trial.number, missing))
+    if not event.by_user and _all_were_free(settings, state, paid):
+        return _stopped(state, ALL_FREE)
+    return state
+
+
+def _after_failure(settings: Settings, state: State, trial: Trial, event: Told) -> State:
+    first = state.first_error if state.failures else event.error
+    state = replace(state, failures=state.failures + 1, first_error=first)
+    if event.by_user or state.failures < settings.failures_in_a_row:
+        return state
+    # The worker may be at fault and not the study, if another one has not failed yet.
+    if others_may_succeed(state, trial.run.worker):
+        return state
+    return _stopped(state, _failure_reason(state))
+
+
+def _stopped(state: State, because: StopReason) -> State:
+    """The state in which no trial may start. An earlier reason is kept."""
+    return replace(state, stop_requested=state.stop_requested or because)
+
+
+def failed_in_a_row(settings: Settings, state: State) -> bool:
+    """Whether the study stops because too many trials in a row failed."""
+    return state.stop_requested is not None and state.failures >= settings.failures_in_a_row
+
+
+def _failure_reason(state: State) -> StopReason:
+    what = f"{state.failures} trials in a row failed; the first error was"
+    if state.failures == 1:
+        what = "a trial failed"
+    return StopReason("too_many_failures", f"{what}:\n{state.first_error}")
+
+
+def _all_were_free(settings: Settings, state: State, paid: Mapping[str, float]) -> bool:
+    """Whether recent trials cost nothing, so that neither a limit nor a rule would end a run."""
+    if not settings.required_costs or settings.stop is not None:
+        return False
+    if any(resource in ("s", "trials") for resource in state.ledger):
+        return False
+    last = state.history.trials[-FREE_IN_A_ROW:-1]
+    costs = [paid, *(trial.cost for trial in last if trial.state != "running")]
+    return len(costs) >= FREE_IN_A_ROW and not any(
+        cost.get(resource) != 0 for cost in costs for resource in settings.required_costs
+    )
+
+
+# ── trials without an outcome ────────────────────────────────────────────────────────────────────
+
+
+def is_running(state: State, number: int) -> bool:
+    """Whether there is a running trial of that number."""
+    return number < len(state.history) and state.history[number].state == "running"
+
+
+def expire_leases(settings: Settings, state: State, moment: Moment) -> State:
+    """The state in which every trial whose lease has expired is lost."""
+    for trial in state.history.running:
+        if trial.run.lease is None or trial.run.lease >= moment.now:
+            continue
+        state = charge_so_far(settings, state, trial, moment)
+        retry = trial.run.attempt <= settings.retries
+        run = replace(trial.run, lease=None, retry=retry, told_at=moment.now)
+        error = f"its worker ({trial.run.worker}) disappeared"
+        state = state.with_trial(replace(trial, state="lost", error=error, run=run))
+    return state
+
+
+def return_trial(state: State, event: Returned, moment: Moment) -> State:
+    """The state in which a trial that never began is lost, costs nothing and is repeated."""
+    if not is_running(state, event.number):
+        return state
+    trial = state.history[event.number]
+    run = replace(trial.run, lease=None, retry=True, told_at=moment.now)
+    state = replace(state, ledger=state.ledger.release(event.number))
+    return state.with_trial(replace(trial, state="lost", error=event.because, run=run))

@@ -1,0 +1,51 @@
+"""The options that `Optimizer`, `minimize` and `Study` take, and the types of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from farthing.acquisition.protocols import Policy, StoppingRule
+from farthing.budget.units import Budget
+from farthing.cost import CostLearner
+from farthing.space.parameters import Kind
+from farthing.space.space import Space
+
+__all__ = ["AnyBudget", "AnySpace", "Direction", "Learner", "RunOptions", "SearchOptions"]
+
+Direction = Literal["minimize", "maximize"]
+Learner = CostLearner | Callable[[Mapping[str, Any]], float]
+AnyBudget = str | float | Mapping[str, float] | Budget | None
+AnySpace = Space | Mapping[str, Kind]
+
+
+class SearchOptions(TypedDict, total=False):
+    """How to choose the next evaluation, and when to stop. `Settings` describes each option."""
+
+    policy: Policy | None
+    stop: StoppingRule | None
+    cost: Learner | Mapping[str, Learner] | None
+    worth: float | str | None
+    direction: Direction
+    noisy: bool
+    seed: int
+    start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+    max_overrun: float | None
+    overhead: float
+
+
+class RunOptions(SearchOptions, total=False):
+    """The search options, and how workers run trials. `Settings` describes each option."""
+
+    timeout: float | str | None
+    retries: int
+    failures_in_a_row: float
+    grace: float | str
+    lease: float | str
+    rate: str | None
+    measure: Literal["wall", "cpu"]
+    command: Sequence[str] | None
+    metric: str
+    cwd: str | None
+    env: Mapping[str, str] | None
+    logs: str | None

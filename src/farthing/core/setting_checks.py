@@ -1,0 +1,224 @@
+"""The checks of settings: each setting by itself, and all of them together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from farthing.acquisition.protocols import Policy, StoppingRule
+from farthing.budget.rates import rate_of
+from farthing.budget.units import Budget
+from farthing.core.options import Learner
+from farthing.cost import CostLearner, Known
+from farthing.errors import InvalidInput
+
+__all__ = ["as_learner", "as_seconds", "check_each", "check_rate", "check_worth"]
+
+
+# ── each setting by itself ───────────────────────────────────────────────────────────────────────
+
+
+def check_each(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Check every setting by itself.
+
+    Returns:
+        The settings whose value must be replaced by an equal one of the documented type.
+
+    Raises:
+        InvalidInput: a setting has a value that is not allowed.
+    """
+    typed: dict[str, Any] = {"noisy": bool(values["noisy"])}
+    if values["direction"] not in ("minimize", "maximize"):
+        raise InvalidInput(f'direction={values["direction"]!r}: expected "minimize" or "maximize".')
+    if values["measure"] not in ("wall", "cpu"):
+        raise InvalidInput(f'measure={values["measure"]!r}: expected "wall" or "cpu".')
+    for name in ("seed", "retries"):
+        typed[name] = _as_count(values[name], name)
+    if not 0 < values["lease"] < math.inf:
+        raise InvalidInput(f"lease={values['lease']!r}: expected seconds above 0, such as 15.")
+    if not 0 <= values["grace"] < math.inf:
+        raise InvalidInput(f"grace={values['grace']!r}: expected seconds of at least 0.")
+    typed["failures_in_a_row"] = _as_failures(values["failures_in_a_row"])
+    _check_command(values)
+    if values["max_overrun"] is not None and not (
+        _is_number(values["max_overrun"]) and 0 < values["max_overrun"] < math.inf
+    ):
+        raise InvalidInput(
+            f"max_overrun={values['max_overrun']!r}: expected a number above 0, or None for no "
+            "limit."
+        )
+    if not (_is_number(values["overhead"]) and 0 < values["overhead"] <= 1):
+        raise InvalidInput(
+            f"overhead={values['overhead']!r}: expected a share in (0, 1], such as 0.05."
+        )
+    for params in values["start"]:
+        if not isinstance(params, Mapping):
+            raise InvalidInput(f"start={params!r}: expected parameters such as {{'width': 16}}.")
+        values["space"].completed(params, np.full(values["space"].d, 0.5))
+    _check_instance(values["policy"], "policy", "EI()", "propose")
+    if values["stop"] is not None:
+        _check_instance(values["stop"], "stop", "MaxTrials(50)", "__call__")
+    return typed
+
+
+def as_seconds(time: Any, name: str) -> float:
+    """A number of seconds from a number or from a text such as "10m"."""
+    if isinstance(time, str):
+        with suppress(InvalidInput):
+            limits = Budget(time).limits
+            if tuple(limits) == ("s",):
+                return limits["s"]
+    elif _is_number(time) and math.isfinite(time) and (time > 0 or name == "grace"):
+        return float(time)
+    least = "of at least 0" if name == "grace" else "above 0"
+    raise InvalidInput(f'{name}={time!r}: expected seconds {least}, or a time such as "10m".')
+
+
+def as_learner(cost: Learner, resource: str) -> CostLearner:
+    """A cost learner from a learner, or from a function of the parameters."""
+    if not isinstance(cost, type) and hasattr(cost, "fit"):
+        return cost
+    if not isinstance(cost, type) and callable(cost):
+        return Known(cost)
+    raise InvalidInput(
+        f"cost={cost!r} for {resource!r}: expected a function of the parameters or a cost model "
+        "from farthing.cost, such as LogGP()."
+    )
+
+
+def _as_count(number: Any, name: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
+        raise InvalidInput(f"{name}={number!r}: expected a whole number of at least 0.")
+    return int(number)
+
+
+def _as_failures(number: Any) -> float:
+    """The number of failures in a row that stop a study; 0 means no limit."""
+    if number == 0 and _is_number(number):
+        return math.inf
+    if not (_is_number(number) and number >= 1):
+        raise InvalidInput(
+            f"failures_in_a_row={number!r}: expected a number of at least 1, or 0 to continue "
+            "after any number of failures."
+        )
+    limit: float = number
+    return limit
+
+
+def _check_command(values: Mapping[str, Any]) -> None:
+    if values["command"] is not None and not _are_texts(values["command"]):
+        raise InvalidInput(
+            f"command={values['command']!r}: expected a program and its arguments as a list of "
+            'strings, such as ["python", "train.py"].'
+        )
+    if not _are_texts((values["metric"],)):
+        raise InvalidInput(f"metric={values['metric']!r}: expected a key such as 'value'.")
+    for name in ("cwd", "logs"):
+        folder = values[name]
+        if folder is not None and not _are_texts((folder,)):
+            raise InvalidInput(f"{name}={folder!r}: expected the path of a folder.")
+    if values["env"] is not None and not _are_variables(values["env"]):
+        raise InvalidInput(
+            f"env={values['env']!r}: expected names and strings, such as "
+            '{"CUDA_VISIBLE_DEVICES": "{slot}"}.'
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _are_texts(value: Any) -> bool:
+    """Whether a value is a tuple of strings whose first one is not empty."""
+    return isinstance(value, tuple) and all(isinstance(t, str) for t in value) and any(value[:1])
+
+
+def _are_variables(value: Any) -> bool:
+    """Whether a value can be the environment of a process: names and strings."""
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str)
+        and isinstance(text, str)
+        and name.strip()
+        and "=" not in name
+        and "\0" not in name + text
+        for name, text in value.items()
+    )
+
+
+def _check_instance(part: Any, name: str, example: str, method: str) -> None:
+    """Check that a part is a policy or a stopping rule, and not the class of one."""
+    if isinstance(part, type):
+        raise InvalidInput(
+            f"{name}={part.__name__}: expected an instance. Pass {part.__name__}(...)."
+        )
+    if any(not hasattr(part, attribute) for attribute in ("needs", "reads", method)):
+        raise InvalidInput(f"{name}={part!r}: expected a {name} such as {example}.")
+    if getattr(part, "models", None) is True and "model" not in part.needs | part.reads:
+        raise InvalidInput(
+            f"{name}={part!r}: `models = True` is no longer used. Put 'model' into `needs` if "
+            "it requires a model of the objective, or into `reads` if it can do without."
+        )
+
+
+# ── all of them together ─────────────────────────────────────────────────────────────────────────
+
+
+def check_worth(
+    policy: Policy,
+    stop: StoppingRule | None,
+    budget: Budget | None,
+    worth: float | str | None,
+    primary: str,
+) -> None:
+    """Refuse a policy or a rule without what it needs, and an exchange rate without effect.
+
+    Args:
+        primary: the first of the resources in which costs are counted.
+    """
+    name, needs, reads = type(policy).__name__, policy.needs, policy.reads
+    if stop is not None:
+        needs, reads = needs | stop.needs, reads | stop.reads
+    if "budget" in needs and budget is None:
+        raise InvalidInput(
+            f"{name} needs a budget, because it decides by how much of it is left. Set "
+            'budget="2h", "$40" or a number, or choose a policy without one, such as EIPerCost().'
+        )
+    if "worth" in needs and worth is None:
+        raise InvalidInput(
+            "The stopping rule needs the exchange rate between objective and cost. Set worth=... "
+            'in objective units per unit of cost, or as a text such as "0.01 = $20". With '
+            'worth="budget" Farthing computes it from the budget.'
+        )
+    if worth is not None and "worth" not in needs | reads:
+        raise InvalidInput(
+            f"worth={worth!r} has no effect: neither {name} nor the stopping rule uses it. Add "
+            "stop=NotWorthIt() or policy=Gittins(), or leave worth out."
+        )
+    if worth == "budget" and (budget is None or primary not in budget.limits):
+        raise InvalidInput(
+            'worth="budget" needs a budget of a resource that trials consume, such as "2h" or '
+            '"$40", to compute the exchange rate from. Set one, or give worth=... as a number or '
+            "as a text."
+        )
+
+
+def check_rate(rate: str | None, measure: str, budget: Budget | None) -> None:
+    """Refuse a rate or a measure without effect on the budget."""
+    limits = {} if budget is None else budget.limits
+    if rate is not None:
+        rated = rate_of(rate)
+        if not set(rated) & set(limits):
+            raise InvalidInput(
+                f"rate={rate!r} has no effect: the budget limits {', '.join(limits) or 'nothing'}. "
+                f"Add a budget in {', '.join(rated)}."
+            )
+    elif measure == "cpu" and "worker_s" not in limits:
+        raise InvalidInput(
+            "Measuring CPU seconds has no effect: set a budget in them, such as '30 worker_m', or "
+            "a rate."
+        )

@@ -1,0 +1,328 @@
+"""The supervisor: a process between the worker and the evaluation of one trial.
+
+    worker process <-- link --> supervisor --> evaluation (leader of its own session) --> ...
+
+The supervisor starts the evaluation and reports how it ended. It ends the evaluation on request, at
+the timeout or the deadline, and if the worker process has ended in any way.
+
+The worker forks one supervisor for each evaluation. A supervisor imports nothing, has one thread,
+and waits almost all the time. On Linux it is a subreaper: it adopts orphaned descendants, so it can
+end all of them, also those with their own process group or session. If the supervisor is killed,
+the kernel kills the evaluation. On other systems, a descendant that leaves the process group
+survives.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import math
+import os
+import resource
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NoReturn
+
+from farthing.errors import InvalidInput
+from farthing.running.measuring import groups_of, megabytes
+from farthing.running.task import Start
+
+__all__ = ["INVALID", "KILL_TIMEOUT", "NOT_STARTED", "Ending", "SupervisorConfig", "supervise"]
+
+LINGER = 0.5  # seconds that descendants may outlive the evaluation
+CHECK_PARENT = 1.0  # seconds between checks whether the worker process is alive
+CHECK_DESCENDANTS = 0.05  # seconds between checks for descendants after the evaluation has ended
+KILL_TIMEOUT = 10.0  # seconds after SIGKILL until the supervisor stops waiting for the process
+
+NOT_STARTED = 70  # exit code of an evaluation that could not start
+INVALID = "farthing.invalid"  # key of a message: no evaluation of this kind can start
+
+Reason = Literal["requested", "timeout", "deadline", "orphaned"]
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+@dataclass(frozen=True)
+class SupervisorConfig:
+    """What a supervisor knows from the start.
+
+    Attributes:
+        parent: process id of the worker.
+        messages: file descriptor for the messages of the evaluation.
+        output: file descriptor for its other output.
+        timeout: seconds after which the evaluation is ended; None for never.
+        deadline: monotonic time at which the wall-clock budget is spent. The worker may change it.
+        grace: seconds between SIGTERM and SIGKILL.
+        folder: temporary folder to remove if the worker cannot.
+    """
+
+    parent: int
+    messages: int
+    output: int
+    timeout: float | None
+    deadline: float
+    grace: float
+    folder: str
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an evaluation ended; the last message of its supervisor.
+
+    Attributes:
+        at: monotonic time at which the evaluation ended.
+        status: exit status as `os.wait` returns it; None if even SIGKILL did not end it.
+        reason: why the supervisor ended it; None if it ended by itself.
+        cpu_s: CPU seconds of the evaluation and its descendants.
+        peak_mb: peak memory of the largest of these processes.
+        supervisor_mb: peak memory of the supervisor.
+        start_error: why the evaluation could not be started; None if it was.
+    """
+
+    at: float
+    status: int | None = None
+    reason: Reason | None = None
+    cpu_s: float = 0.0
+    peak_mb: float = 0.0
+    supervisor_mb: float = 0.0
+    start_error: str | None = None
+
+
+def supervise(link: socket.socket, start: Start, config: SupervisorConfig) -> NoReturn:
+    """Run in a new process: start the evaluation, watch it, report how it ended."""
+    try:
+        gc.disable()  # only the parent may finalise the garbage that this process inherited
+        for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(ignored, signal.SIG_IGN)
+        # If the parent ignores SIGCHLD, the kernel would reap the evaluation before `waitpid`.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        adopts = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        started_at, supervisor = time.monotonic(), os.getpid()
+        leader = os.fork()
+        if leader == 0:
+            link.close()
+            _run_evaluation(start, config, supervisor)
+        _close_all_except(link.fileno())
+        _send(link, {"supervisor": supervisor, "leader": leader})
+        _send(link, asdict(_Watch(leader, link, started_at, config, adopts).wait_for_end()))
+        if os.getppid() != config.parent:
+            shutil.rmtree(config.folder, ignore_errors=True)
+    except OSError as error:  # the fork failed
+        _send(link, asdict(Ending(time.monotonic(), start_error=str(error))))
+    finally:
+        os._exit(0)
+
+
+def _run_evaluation(start: Start, config: SupervisorConfig, supervisor: int) -> NoReturn:
+    try:
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == supervisor:  # it may have died before the call above
+            _reset_signals()
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            start(config.messages, config.output)
+    except InvalidInput as error:
+        _write(config.messages, {"infrastructure": str(error), INVALID: True})
+    except BaseException as error:
+        _write(config.messages, {"infrastructure": f"it could not be started: {error}"})
+    finally:
+        os._exit(NOT_STARTED)
+
+
+def _reset_signals() -> None:
+    """Restore the signal handlers of a new Python process."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with suppress(OSError, ValueError):  # the C library reserves some
+            signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+class _Watch:
+    """Watches an evaluation and its descendants until they have ended."""
+
+    def __init__(
+        self,
+        leader: int,
+        link: socket.socket,
+        started_at: float,
+        config: SupervisorConfig,
+        adopts: bool,
+    ) -> None:
+        self.leader, self.link, self.config = leader, link, config
+        self.adopts = adopts  # whether orphaned descendants become children of this process
+        self.status: int | None = None  # how the leader ended
+        self.ended_at = started_at
+        self.reason: Reason | None = None  # why this process ends the evaluation
+        self.timeout_at = math.inf if config.timeout is None else started_at + config.timeout
+        self.deadline = config.deadline
+        self.received = b""  # an incomplete line from the worker
+        self.requested_grace: float | None = None  # seconds; set if the worker requests the end
+        self.kill_at = self.give_up_at = math.inf
+        self.wake = _wake_when_a_child_ends()
+        self.events = select.poll()
+        self.events.register(self.wake, select.POLLIN)
+        self.events.register(link, select.POLLIN)
+
+    def wait_for_end(self) -> Ending:
+        while not self._is_over(time.monotonic()):
+            self._terminate(time.monotonic())
+            self._kill(time.monotonic())
+            self._wait(time.monotonic())
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return Ending(
+            self.ended_at,
+            self.status,
+            self.reason,
+            used.ru_utime + used.ru_stime,
+            megabytes(used.ru_maxrss),
+            megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss),
+        )
+
+    def _is_over(self, now: float) -> bool:
+        no_child = False
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self.leader:
+                    self.status, self.ended_at = ended[1], now
+                    if self.reason is None:
+                        self.kill_at = now + LINGER
+        except ChildProcessError:
+            no_child = True
+        all_ended = no_child if self.adopts else not _exists(self.leader)
+        return (self.status is not None and all_ended) or now >= self.give_up_at
+
+    def _terminate(self, now: float) -> None:
+        if self.reason is None and self.status is None:
+            self.reason = self._reason_to_end(now)
+            if self.reason is not None:
+                self._signal(signal.SIGTERM)
+                self._signal(signal.SIGCONT)  # a stopped process cannot handle SIGTERM
+                self.kill_at = now + self.config.grace
+        if self.requested_grace is not None:  # a second request may shorten the grace period
+            self.kill_at = min(self.kill_at, now + self.requested_grace)
+            self.requested_grace = None
+
+    def _reason_to_end(self, now: float) -> Reason | None:
+        if self.requested_grace is not None:
+            return "requested"
+        if now >= self.timeout_at:
+            return "timeout"
+        if now >= self.deadline:
+            return "deadline"
+        return "orphaned" if os.getppid() != self.config.parent else None
+
+    def _kill(self, now: float) -> None:
+        if now >= self.kill_at:
+            self._signal(signal.SIGKILL)
+            # Repeated, because a process that was just being forked may have missed the signal.
+            self.kill_at = now + CHECK_DESCENDANTS
+            self.give_up_at = min(self.give_up_at, now + KILL_TIMEOUT)
+
+    def _signal(self, number: int) -> None:
+        """Send a signal to the evaluation's process group and to those of its descendants."""
+        _signal(self.leader, number)
+        if self.adopts:
+            for group in groups_of(os.getpid()) - {self.leader, os.getpgrp()}:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(group, number)
+
+    def _wait(self, now: float) -> None:
+        check_at = now + (CHECK_PARENT if self.status is None else CHECK_DESCENDANTS)
+        end_at = min(self.timeout_at, self.deadline) if self.reason is None else math.inf
+        wake_at = min(self.kill_at, check_at, end_at)
+        for descriptor, _ in self.events.poll(max(0.0, wake_at - now) * 1000):
+            if descriptor == self.wake:
+                os.read(self.wake, 4096)
+            else:
+                self._receive()
+
+    def _receive(self) -> None:
+        """Read "deadline SECONDS" and "end GRACE_SECONDS" from the worker."""
+        try:
+            data = self.link.recv(4096)
+        except OSError:  # the worker died with unread data
+            data = b""
+        *lines, self.received = (self.received + data).split(b"\n")
+        for line in lines:
+            command, seconds = line.split()
+            if command == b"deadline":
+                self.deadline = float(seconds)
+            else:
+                self.requested_grace = float(seconds)
+        if not data:  # the worker has ended
+            self.requested_grace = self.config.grace
+            self.events.unregister(self.link)
+
+
+def _wake_when_a_child_ends() -> int:
+    """A file descriptor that becomes readable when a child process ends."""
+    reading, writing = os.pipe()
+    for end in (reading, writing):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    return reading
+
+
+def _signal(leader: int, number: int) -> None:
+    """Send a signal to the process group, or to the leader if it has no group yet."""
+    try:
+        os.killpg(leader, number)
+    except ProcessLookupError:
+        with suppress(ProcessLookupError):
+            os.kill(leader, number)
+    except PermissionError:
+        pass  # it runs as another user by now, so this process may not signal it
+
+
+def _exists(leader: int) -> bool:
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _close_all_except(kept: int) -> None:
+    """Close inherited file descriptors, because other processes may wait for their end of file."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    try:
+        descriptors = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:  # this system does not list them: try the likely ones
+        descriptors = list(range(1024))
+    for descriptor in set(descriptors) - {0, 1, 2, kept}:
+        with suppress(OSError):
+            os.close(descriptor)
+
+
+def _prctl(option: int, argument: int) -> bool:
+    """Call Linux's prctl; whether it succeeded."""
+    return _LIBC is not None and _LIBC.prctl(option, argument, 0, 0, 0) == 0
+
+
+def _send(link: socket.socket, message: dict[str, Any]) -> None:
+    with suppress(OSError):  # the worker may have ended
+        link.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _write(messages: int, message: dict[str, Any]) -> None:
+    with suppress(OSError):
+        os.write(messages, b"\n" + json.dumps(message).encode() + b"\n")

@@ -1,0 +1,61 @@
+"""How a stored study is shown: its settings, changes, result and one-line description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.errors import StorageError
+from farthing.history import NOT_ENDED
+from farthing.optimizer import Optimizer
+from farthing.storage import described, external_in, from_described, to_text
+from farthing.view.formatting import best_line, counted, spent
+from farthing.view.result import Result
+
+__all__ = ["changes_of", "external_code", "plain_settings", "result_of", "status_of"]
+
+
+def plain_settings(settings: Settings) -> Mapping[str, Any]:
+    """Settings as plain values."""
+    return from_described(to_text(described(settings)))
+
+
+def external_code(settings: Settings) -> dict[str, list[str]]:
+    """The names of code in the settings that was not imported, by part."""
+    parts = settings.unimported.items()
+    return {part: [str(name) for name in external_in(code.described)] for part, code in parts}
+
+
+def changes_of(state: State) -> list[dict[str, Any]]:
+    """The changes of a study as plain values."""
+    return [
+        {"at": change.at, "trials": change.trials, "said": dict(change.differences)}
+        for change in state.changes
+    ]
+
+
+def result_of(optimizer: Optimizer, settings: Settings, state: State, *, suggests: bool) -> Result:
+    """The result of a study.
+
+    Args:
+        suggests: if the study has not ended, suggest a trial to see whether it should.
+    """
+    reason = state.stop_reason or state.stop_requested
+    if reason is None:
+        judged = (suggests or state.ledger.used_up) and not settings.unimported
+        verdict = optimizer.verdict if judged else None
+        reason = verdict.reason if verdict and verdict.stop else NOT_ENDED
+    return Result.of(settings, optimizer.best, reason, state)
+
+
+def status_of(optimizer: Optimizer) -> str:
+    """Trials, costs and the best value, in one line; "" if the database does not answer."""
+    try:
+        ledger, history, best = optimizer.ledger, optimizer.history, optimizer.best
+    except StorageError:
+        return ""
+    trials = counted(history) or "no trial yet"
+    found = "none yet" if best is None else best_line(best)
+    return f"{trials}; {spent(ledger) or 'nothing'} spent; best {found}"
