@@ -1,6 +1,6 @@
-"""What every cost-aware policy pays to reach what random search reaches, against random search.
+"""What every cost-aware policy pays to reach the result of random search.
 
-    python -m benchmarks.evidence.cost_to_target              20 seeds on three problems: some minutes
+    python -m benchmarks.evidence.cost_to_target              20 seeds, three problems, some minutes
     python -m benchmarks.evidence.cost_to_target --seeds 5 --jobs 2
 
     budget   100 mean costs: what 100 uniform points cost on average
@@ -9,8 +9,8 @@
              the budget ends before
     win      paid less than random search with the same seed; both inf is no win
 
-Costs are learnt, not given; every method begins with the same uniform points as random search of
-that seed. Figures go to benchmarks/results/cost_to_target.json and docs/cost_to_target.md.
+Costs are learnt, not given. Every method starts with the same uniform points as random search with
+that seed. The numbers are written to benchmarks/results/cost_to_target.json and docs/cost_to_target.md.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Run:
         return self.steps[-1][1]
 
     def paid(self, target: float) -> float:
-        """What had been spent when the best value first reached the target, else inf."""
+        """The cost until the best value first reached the target; inf if it never did."""
         return next((spent for spent, best in self.steps if best <= target), math.inf)
 
 
@@ -87,7 +87,7 @@ def mean_cost(problem: Problem) -> float:
 def run(
     problem: Problem, name: str, policy: Policy, seed: int, *, target: float = -math.inf
 ) -> Run:
-    """Spend 100 mean costs, or what it takes to reach the target."""
+    """Run until 100 mean costs are spent or the target is reached."""
     bounds = zip(problem.names, problem.bounds, strict=True)
     space = Space({name: Float(low, high) for name, (low, high) in bounds})
     budget = MEAN_COSTS * mean_cost(problem)
@@ -109,7 +109,7 @@ def target_of(random_runs: list[Run]) -> float:
 
 
 def wins(runs: list[Run], rivals: list[Run], target: float) -> int:
-    """In how many seeds the target was reached for less than the rival of that seed paid."""
+    """The number of seeds in which the target cost less than the rival of that seed paid."""
     theirs = {run.seed: run.paid(target) for run in rivals}
     return sum(run.paid(target) < theirs[run.seed] for run in runs)
 
@@ -118,14 +118,14 @@ def wins(runs: list[Run], rivals: list[Run], target: float) -> int:
 
 
 def _job(problem: str, policy: str, seed: int, target: float) -> Run:
-    """By names, because the problems hold lambdas and do not pickle."""
+    """Run by names, because problems contain lambdas and cannot be pickled."""
     made = POLICIES.get(policy, Random)()
     return run(PROBLEMS[problem], policy, made, seed, target=target)
 
 
 def every_run(seeds: int, jobs: int) -> Iterator[Run]:
-    """Random search first, because the targets are made of it, then every policy."""
-    # Read by the fresh processes when they load NumPy: each has one core to itself.
+    """Random search first, because it defines the targets, then every policy."""
+    # New processes read this when they load NumPy: each uses one core.
     os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1"))
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         tasks = [
@@ -148,7 +148,7 @@ def every_run(seeds: int, jobs: int) -> Iterator[Run]:
 
 
 def summary(runs: list[Run], seeds: int) -> Json:
-    """Every figure: the targets, and for each policy what was paid, its median and the wins."""
+    """The targets, and for each policy the costs to target, their median and the wins."""
     problems: Json = {}
     for name, problem in PROBLEMS.items():
         here = [run for run in runs if run.problem == name]
@@ -157,21 +157,21 @@ def summary(runs: list[Run], seeds: int) -> Json:
         unit = mean_cost(problem)
         figures: Json = {}
         for policy in ("Random", *POLICIES):
-            ours = sorted((r for r in here if r.policy == policy), key=lambda r: r.seed)
-            paid = [run.paid(target) / unit for run in ours]
+            own = sorted((r for r in here if r.policy == policy), key=lambda r: r.seed)
+            paid = [run.paid(target) / unit for run in own]
             figures[policy] = {
-                "wins": wins(ours, rivals, target) if policy != "Random" else None,
+                "wins": wins(own, rivals, target) if policy != "Random" else None,
                 "reached": sum(math.isfinite(cost) for cost in paid),
                 "median": _json(statistics.median(paid)),
                 "paid": [_json(cost) for cost in paid],
-                "evaluations": [len(run.steps) for run in ours],
+                "evaluations": [len(run.steps) for run in own],
             }
         problems[name] = {"target": target, "mean_cost": unit, "policies": figures}
     return {"seeds": seeds, "problems": problems}
 
 
 def made_with() -> Json:
-    """Version, date, commit, machine: asked before the runs, for the code may change meanwhile."""
+    """Version, date, commit and machine, read before the runs, because the code may change."""
     return {
         "version": version("farthing"),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -181,7 +181,7 @@ def made_with() -> Json:
 
 
 def _json(cost: float) -> float | None:
-    """Costs in mean costs; never reached is null, for JSON has no infinity."""
+    """Costs in mean costs; null if never reached, because JSON has no infinity."""
     return None if math.isinf(cost) else cost
 
 
@@ -196,7 +196,7 @@ def kept(results: Json) -> dict[str, bool]:
 
 
 def page(results: Json) -> str:
-    """docs/cost_to_target.md."""
+    """The text of docs/cost_to_target.md."""
     seeds, problems = results["seeds"], results["problems"]
     header = "".join(f" {name} |" for name in problems)
     lines = [f"| policy |{header}", "|---|" + "---|" * len(problems)]
@@ -207,11 +207,11 @@ def page(results: Json) -> str:
     good = [policy for policy, holds in kept(results).items() if holds]
     machine = results["machine"]
     text = (
-        f"Each cell: the median over {seeds} seeds of what was paid until the target was reached, "
+        f"Each cell: the median over {seeds} seeds of the cost until the target was reached, "
         "in mean costs (the cost of a uniform point), and in how many seeds that was less than "
         "random search paid with the same seed. The budget is "
         f"{MEAN_COSTS} mean costs; the target is the median result of random search once it is "
-        f"spent ({targets}), so random search itself gets there in half the seeds. Costs are "
+        f"spent ({targets}), so random search itself reaches it in half the seeds. Costs are "
         "learnt, not given: exp(2 u1) on Branin, exp(3 mean u) on Hartmann-6, 10 - 5 |x| on "
         "the problem of the CMDP paper, u in the unit cube."
     )
@@ -240,12 +240,12 @@ def page(results: Json) -> str:
 def _cell(figure: Json, seeds: int) -> str:
     median = f"over {MEAN_COSTS}" if figure["median"] is None else f"{figure['median']:.1f}"
     if figure["wins"] is None:
-        return f"{median}, there in {figure['reached']} of {seeds}"
+        return f"{median}, reached in {figure['reached']} of {seeds}"
     return f"{median}, wins {figure['wins']} of {seeds}"
 
 
 def main() -> int:
-    """Run everything, print the fifteen figures, write both files; 1 where a promise is broken."""
+    """Run everything, print the page and write both files; 1 if a policy misses the goal."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.evidence.cost_to_target",
         description=__doc__,

@@ -1,7 +1,7 @@
 """Install every library farthing is compared with, in environments that fit it.
 
     python3 benchmarks/evidence/install_peers.py                  all of them
-    python3 benchmarks/evidence/install_peers.py flaml neps       some of them, the others stay as they are
+    python3 benchmarks/evidence/install_peers.py flaml neps       only these, the rest is unchanged
 
 Run by the system's Python, standard library only. The libraries are the files of `peers/`: each
 names what it needs in REQUIREMENTS, read without importing anything. A library goes into
@@ -76,7 +76,7 @@ def distribution(requirements: tuple[str, ...]) -> str:
 
 
 def create(folder: Path) -> Path:
-    """Create the environment unless it is there; return its Python."""
+    """Create the environment if it does not exist; return its Python."""
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not python.exists():
         venv.create(folder, with_pip=True)
@@ -115,14 +115,14 @@ def install_each(
 
 
 def pip(python: Path, lines: Sequence[str], *options: str) -> str | None:
-    """Run `pip install`; return the end of its complaint, or None when it worked."""
+    """Run `pip install`; return the end of its error output, or None if it succeeded."""
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     words = [word for line in lines for word in line.split(" ", 1)]
     done = subprocess.run([*command, *options, *words], capture_output=True, text=True)
     if done.returncode == 0:
         return None
-    complaint = (done.stderr or done.stdout).replace(str(REPO), ".").strip().splitlines()
-    return "\n".join(complaint[-ERROR_LINES:]) or f"pip ended with status {done.returncode}"
+    errors = (done.stderr or done.stdout).replace(str(REPO), ".").strip().splitlines()
+    return "\n".join(errors[-ERROR_LINES:]) or f"pip ended with status {done.returncode}"
 
 
 def installed(python: Path) -> str:

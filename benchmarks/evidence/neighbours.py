@@ -1,21 +1,21 @@
-"""What one line saves: an Optuna study and a scikit-learn search, before and after, on real models.
+"""An Optuna study and a scikit-learn search on real models, before and after using farthing.
 
-    python -m benchmarks.evidence.neighbours --seeds 10               run what is missing, and say
-    python -m benchmarks.evidence.neighbours --seeds 10 --kept        from the runs that are there
+    python -m benchmarks.evidence.neighbours --seeds 10               make the missing runs, print the table
+    python -m benchmarks.evidence.neighbours --seeds 10 --kept        print the table of the kept runs
 
     optuna    the same objective and the same seconds: TPE with its defaults, and CostAwareSampler
     sklearn   RandomizedSearchCV(n_iter=30), then BudgetSearchCV with as many seconds as that took
 
-Everything runs in wall-clock seconds on one core, thinking included, and what arrives after the
-budget does not count: nothing else may run on the machine. A run is a line of
+Everything runs in wall-clock seconds on one core, overhead included. A value that arrives after the
+budget does not count. Nothing else may run on the machine. A run is a line of
 `benchmarks/results/neighbours.jsonl`: `experiment, method, seed, budget`, and of each evaluation
 `ends` (seconds since the start) and `values` (lower is better: an error); `test`, the error of the
-final model on rows that nobody has seen (scikit-learn only); `versions`, `source`, `machine`,
-`load`. A kill loses what was running.
+final model on unused test rows (scikit-learn only); `versions`, `source`, `machine`,
+`load`. An interruption loses the active run.
 
-The table: what was the median best value before, at the end of its budget; how many of the runs
-after reach that value, and the median share of the budget that they need for it; and of how many
-seeds the value after is better, or worse, at the end.
+The table has the median best value before, at the end of its budget; how many of the runs after
+reach that value, and the median share of the budget that they need for it; and the number of seeds
+in which the final value after is better or worse.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def sklearn_run(name: str, method: str, seed: int, budget: float) -> Json:
             estimator, space, f"{budget:g}s", cv=FIT_FOLDS, random_state=seed
         ).fit(X, y)
         trials = [t for t in search.result_.history if not t.is_external]
-        first = trials[0].run.asked_at - trials[0].run.suggest_s
+        first = trials[0].run.args_at - trials[0].run.suggest_s
         ends = [float(trial.run.told_at or math.inf) - first for trial in trials]
         values = [None if trial.value is None else 1 - trial.value for trial in trials]
     return {"ends": ends, "values": values, "test": 1 - search.score(X_test, y_test)}
@@ -147,17 +147,17 @@ EXPERIMENTS: dict[str, Callable[[str, int, float], Json]] = {
 
 
 def kept() -> dict[tuple[str, str, int], Json]:
-    """Every run that is there, the later of two equal ones."""
+    """Every kept run; the later one of two equal ones."""
     lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
     records = map(json.loads, lines)
     return {(each["experiment"], each["method"], each["seed"]): each for each in records}
 
 
 def run(experiment: str, method: str, seed: int, budget: float) -> Json:
-    """One run, kept."""
+    """Make one run and keep it."""
     load, begun = os.getloadavg()[0], time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # not converged is a value all the same
+        warnings.simplefilter("ignore")  # a model that has not converged counts as well
         found = EXPERIMENTS[experiment](method, seed, budget)
     ends = [round(end, 3) for end in found["ends"]]
     if experiment.startswith("sklearn") and method == "before":
@@ -182,13 +182,13 @@ def run(experiment: str, method: str, seed: int, budget: float) -> Json:
 
 
 def best_by(record: Json, until: float) -> float:
-    """The best value that had arrived by then."""
+    """The best value up to a time."""
     there = zip(record["ends"], record["values"], strict=True)
     return min((v for end, v in there if end <= until and v is not None), default=math.inf)
 
 
 def time_to(record: Json, target: float) -> float:
-    """When a value was first at least as good."""
+    """The time of the first value that is at least as good."""
     there = zip(record["ends"], record["values"], strict=True)
     return next((end for end, v in there if v is not None and v <= target), math.inf)
 
@@ -225,18 +225,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of an Optuna study")
     parser.add_argument("--kept", action="store_true", help="run nothing")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     there = kept()
-    for seed in () if asked.kept else range(asked.seeds):
+    for seed in () if args.kept else range(args.seeds):
         for name in EXPERIMENTS:
-            budget = asked.budget
+            budget = args.budget
             for method in ("before", "after"):
                 if (record := there.get((name, method, seed))) is None:
                     record = there[name, method, seed] = run(name, method, seed, budget)
                     best = best_by(record, math.inf)
                     print(f"{name} {method} seed {seed}: {best:.4f}", flush=True)
                 budget = record["budget"]
-    print("\n".join(table({key: each for key, each in there.items() if key[2] < asked.seeds})))
+    print("\n".join(table({key: each for key, each in there.items() if key[2] < args.seeds})))
     return 0
 
 

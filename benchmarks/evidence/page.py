@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.evidence import measures
 from benchmarks.evidence.artefacts import (
     ARTEFACTS,
+    carbo,
     comparison,
     cost_models,
     rollout,
@@ -30,20 +31,19 @@ PAGE = REPO / "docs" / "evidence.md"
 WORDS = 600  # before the first section, at most
 TOP = """# Evidence
 
-farthing's default policy ({default}) was compared with {peers} other tuners and random search on
-{problems} problems: tables of public benchmarks, synthetic functions with costs, and models whose
-training we recorded. Other sections repeat experiments of four papers.
+farthing's default policy ({default}) was compared with {peers} tuners and random search on
+{problems} problems: public tables, synthetic functions with costs, and recorded training runs. Other
+sections repeat experiments of four papers.
 
 Each method gets a budget of 15, 60 or 240 median costs of the problem, and its run is replayed from
-recorded values and costs. In a duel, two methods have run the same problem, seed and budget: the
-lower final value wins, and a tie counts half. The share of duels won weighs all families of
-problems equally, and its 95 % interval comes from resampling families, problems and seeds.
+recorded values and costs. A duel is a problem, seed and budget that two methods have run: the lower
+final value wins, a tie counts half. The share of duels won weighs families of problems equally, and
+its 95 % interval comes from resampling families, problems and seeds.
 
 """
 AFTER = """
-Every section below names the command that made it from the runs kept in `benchmarks/results`.
-`make evidence` writes this page. [benchmarks/README.md](../benchmarks/README.md) describes how runs
-are made and how to add a problem or a peer.
+Every section below names its command. `make evidence` writes this page from `benchmarks/results`;
+[benchmarks/README.md](../benchmarks/README.md) describes how to make runs and add a problem or peer.
 """
 GLOSSARY = """
 ## Words
@@ -144,7 +144,7 @@ def first_page(numbers: Mapping[str, Json]) -> str:
     )
     text += f"{_duel_table(peers)}\n\nOther findings:\n\n"
     text += "\n".join(f"- {sentence}" for sentence in findings(numbers))
-    text += "\n\nWhat is thin, and what was lost:\n\n"
+    text += "\n\nThin or lost:\n\n"
     text += "\n".join(f"- {sentence}" for sentence in weak_points(numbers))
     return text + "\n" + AFTER
 
@@ -159,13 +159,13 @@ def _duel_table(kept: Json) -> str:
         cells = []
         for budget in budgets:
             met = Duel(**by_budget[budget]) if budget in by_budget else None
-            text = "-" if met is None else f"{met.text()}, {met.duels}"
+            text = "-" if met is None else met.text()
             decided = met is not None and met.verdict() != "undecided"
             cells.append(f"**{text}**" if decided else text)
         rows.append([peer, *cells])
     return (
-        f"Duels that the default won, with their number; bold: the interval excludes 50 %.\n\n"
-        + markdown(("against", *(f"{budget} median costs" for budget in budgets)), rows)
+        "Duels that the default won at the end (bold: the interval excludes 50 %):\n\n"
+        + markdown(("against", *(f"budget {budget}" for budget in budgets)), rows)
     )
 
 
@@ -199,9 +199,9 @@ def weak_points(numbers: Mapping[str, Json]) -> list[str]:
                 _batches: ("carbo-table-2",),
             },
         ),
-        f"The time saved over the best peer of each problem is only in its section ([peers](#peers)"
-        f"): it excludes peers with fewer than {comparison.ENOUGH} seeds.",
-        "The papers' sections have few of the planned seeds, and intervals that are too narrow.",
+        "The time saved over the best peer ([peers](#peers)) is not quoted here: it leaves out "
+        f"peers with fewer than {comparison.ENOUGH} seeds.",
+        "The papers' sections have few of the planned seeds and too narrow intervals.",
     ]
 
 
@@ -236,23 +236,33 @@ def _of_policies(kept: Json) -> str:
     groups = sum(part["groups"] for part in kept["budgets"].values())
     head = "No policy of farthing is clearly the best" if level else f"{best} is the best policy"
     return (
-        f"**{head}**: in {groups} groups of {len(kept['families'])} families at "
-        f"{' and '.join(kept['budgets'])} median costs, {len(level)} of {len(mean) - 1} intervals "
-        f"overlap that of the best mean rank, {best}'s {mean[best]:.2f} (default "
-        f"{mean[comparison.DEFAULT]:.2f}, random search {mean['random']:.2f})."
+        f"**{head}**: {len(level)} of {len(mean) - 1} intervals overlap that of the best mean rank, "
+        f"{best}'s {mean[best]:.2f} (default {mean[comparison.DEFAULT]:.2f}, random search "
+        f"{mean['random']:.2f}; {groups} groups)."
     )
 
 
 def _of_realtime(kept: Json) -> str:
-    verdict = next(a for a in ARTEFACTS if a.name == "realtime").verdict(kept)
-    return f"**Real training, in seconds**: {verdict[0].lower()}{verdict[1:]}"
+    parts = []
+    for budget in kept["models"]:
+        met = {m: Duel(**by[budget]) for m, by in kept["duels"].items() if budget in by}
+        ahead, behind = (
+            [method for method, duel in met.items() if duel.verdict() == side]
+            for side in ("ahead", "behind")
+        )
+        parts.append(
+            f"with {budget} s ahead of {', '.join(ahead) or 'none'} and behind "
+            f"{', '.join(behind) or 'none'}"
+        )
+    count = len(kept["duels"])
+    return f"**Real training**: {'; '.join(parts) or 'not yet run'}, of {count} methods."
 
 
 def _of_start(kept: Json) -> str:
     worst = max(part["ours"]["worst"] for part in kept["problems"].values())
     return (
-        f"**The initial design takes at most {100 * worst:.0f} % of the budget** ({kept['starts']} "
-        f"seeds on each of {len(kept['problems'])} problems, if trials can be killed)."
+        f"**The initial design takes at most {100 * worst:.0f} % of the budget** "
+        f"({kept['starts']} seeds, {len(kept['problems'])} problems, trials can be killed)."
     )
 
 
@@ -272,14 +282,13 @@ def _of_carbo(table: Json, kinds: Json) -> str:
     net = measures.mean_of_medians([part["time_saved"] for part in table["problems"].values()])
     others = {kind: part for kind, part in kinds["kinds"].items() if kind != "gp"}
     parts = [
-        f"{kind} {_percent(part['nets']['time_saved'])}" if part["pairs"] else f"{kind}: not run"
+        f"on {kind} {_percent(part['nets']['time_saved']) if part['pairs'] else '(not yet run)'}"
         for kind, part in others.items()
     ]
-    side = _side(net, "saves time", "loses time", "may or may not save time (undecided)")
+    side = _side(net, "CArBO saves time", "CArBO loses time", "CArBO's saving is undecided")
     return (
-        f"**CArBO {side}**: {_percent(net)} of the time of the best of EI, EIpu and random on "
-        f"Gaussian-process surrogates (the paper: 32.5 %, by another measure); "
-        f"{', '.join(parts)}."
+        f"**{side}**: {_percent(net)} of the time of the best of EI, EIpu and random on "
+        f"Gaussian-process surrogates (the paper: {carbo.GOAL} %, by another measure), {', '.join(parts)}."
     )
 
 
@@ -293,14 +302,15 @@ def _of_exponents(kept: Json) -> str:
     return (
         f"**EI per cost {cheaper} than EI and {worse}**: {kept['evaluations']} evaluations cost "
         f"{_percent(gain)} less and end {loss[0]:+.1f} % [{loss[1]:+.1f}, {loss[2]:+.1f}] above "
-        f"EI's value ({part['pairs']} pairs of problem and seed; the paper reports a large loss)."
+        f"EI's value ({part['pairs']} pairs; the paper reports a large loss)."
     )
 
 
 def _of_cost_models(kept: Json) -> str:
     ratios = [ratio for _, ratio in cost_models.chosen_over_best(kept).values()]
+    level = "about as well as" if max(ratios) <= cost_models.WITHIN else "worse than"
     return (
-        f"**`AutoCost` predicts costs about as well as the best fixed cost model**: its error is "
+        f"**`AutoCost` predicts {level} the best fixed cost model**: its error is "
         f"{min(ratios):.2f} to {max(ratios):.2f} times that model's."
     )
 
@@ -315,19 +325,17 @@ def _of_rollout(*kept: Json) -> str:
     lowest = sum(rollout.rollout_is_lowest(by) for by in problems)
     seeds = [count for each in kept for count in each["seeds"].values()]
     return (
-        f"**Rollout**: it ends lowest on {lowest} of {len(problems)} problems, with "
-        f"{min(seeds, default=0)} to {max(seeds, default=0)} of {rollout.SEEDS} seeds a hint only."
+        f"**Rollout** ends lowest on {lowest} of {len(problems)} problems "
+        f"({min(seeds, default=0)} to {max(seeds, default=0)} of {rollout.SEEDS} seeds)."
     )
 
 
 def _few_duels(kept: Json) -> str:
-    most = {
-        peer: max(part["duels"] for part in by.values()) for peer, by in kept["duels"].items()
-    }
-    few = [peer for peer, duels in most.items() if duels < FEW_DUELS]
+    most = {peer: max(part["duels"] for part in by.values()) for peer, by in kept["duels"].items()}
+    few = {peer: duels for peer, duels in most.items() if duels < FEW_DUELS}
     return (
-        f"Fewer than {FEW_DUELS} duels at any budget: {', '.join(few) or 'none'}; most of these "
-        "are undecided for that reason."
+        f"At most {max(few.values(), default=0)} duels per budget: {', '.join(few) or 'none'} "
+        f"(the other peers: up to {max(most.values(), default=0)})."
     )
 
 
@@ -337,7 +345,7 @@ def _few_runs(default: Json, peers: Json, realtime: Json) -> str:
         return f"{runs:,} of {planned:,}"
 
     return (
-        f"Planned runs that are complete: {share(default['counts'])} (`default`), "
+        f"Complete runs: {share(default['counts'])} (`default`), "
         f"{share(peers['counts'])} (`peers`), {realtime['runs']} of {realtime['planned']} "
         "(`realtime`)."
     )
@@ -356,19 +364,21 @@ def _losses(kept: Json) -> str:
         for problem in comparison.against_random_by_problem(kept, budget)["behind"]
     ]
     return (
-        f"The default is behind {', '.join(behind) or 'no peer'} over all problems; on single "
-        f"problems it is behind random search on {', '.join(lost) or 'none'}."
+        f"The default is behind {', '.join(behind) or 'no peer'} over all problems, and behind "
+        f"random search on {', '.join(lost) or 'no problem'}."
     )
 
 
 def _batches(kept: Json) -> str:
-    slower = []
+    slower, saved = [], []
     for size, parts in kept.get("batches", {}).items():
         net = measures.mean_of_medians([part["time_saved"] for part in parts.values()])
         if net[2] < 0:
-            slower.append(f"{size}: {_percent(net)}")
+            slower.append(size)
+            saved.append(f"{net[0]:.0f}")
     return (
-        f"CArBO in batches is slower than its best rival by time saved ({'; '.join(slower)})."
+        f"CArBO in batches of {', '.join(slower)} is slower than its best rival (time saved "
+        f"{', '.join(saved)} %)."
         if slower
         else "CArBO in batches is not surely slower than its best rival."
     )

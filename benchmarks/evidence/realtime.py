@@ -1,18 +1,18 @@
-"""Real models in wall-clock time: one method, one model, one seed, one core; nothing is virtual.
+"""Train real models in wall-clock time: one method, model and seed per run, on one core.
 
-    python -m benchmarks realtime --budgets 60,300 --seeds 10         run what is missing, and draw
-    python -m benchmarks.evidence.realtime svm-digits farthing 0 60            one run: its line is printed
+    python -m benchmarks realtime --budgets 60,300 --seeds 10         make the missing runs
+    python -m benchmarks.evidence.realtime svm-digits farthing 0 60   print the line of one run
 
-    clock     starts when the method is made and ends with the budget: thinking is in it, for every
-              method; imports are not (each method is warmed up on a function that costs nothing)
-    value     the error on held-out rows; one that arrives after the budget does not count
-    farthing  `minimize` with a budget of seconds and nothing else said
+    clock     starts when the method is created and ends with the budget; it includes the overhead
+              of every method, but no imports (each method is first run on a free function)
+    value     the error on held-out rows; a value that arrives after the budget does not count
+    farthing  `minimize` with a budget of seconds and no other setting
 
-A run is a process of its own on one core. Its line of `benchmarks/results/replays/realtime.jsonl`:
+A run is a separate process on one core. Its line of `benchmarks/results/replays/realtime.jsonl`:
 `model, method, seed, budget`, and of each evaluation `ends` (seconds since the start), `values`
-(null: it failed) and `seconds`; `overhead` (seconds that were not spent evaluating), `ended`,
-`error`, `versions`, `source`, `machine`, `load` (processes that wanted a core when it began: times
-of a busy machine are worthless).
+(null: it failed) and `seconds`; `thinking` (the overhead: seconds not spent evaluating), `ended`,
+`error`, `versions`, `source`, `machine`, `load` (processes ready to run at the start: times of a
+busy machine are worthless).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ Objective = Callable[[Mapping[str, Any]], float]
 SUITE = "realtime"
 METHODS = ("farthing", "optuna-tpe", "optuna-gp", "flaml-cfo", "random")
 BUDGETS = (60.0, 300.0)  # seconds
-EVALUATIONS = 60  # what the peers are told to expect; nobody knows. Their defaults follow from it
+EVALUATIONS = 60  # a guess for the peers, whose defaults depend on it
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-GRACE = 600.0  # seconds that a last evaluation may run over before the process is ended
+GRACE = 600.0  # seconds that the last evaluation may overrun before the process is killed
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be run."""
+    """The inputs of a run."""
 
     model: str
     method: str
@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Model:
-    """A space, and how to make the function of it that trains and is judged."""
+    """A space, and how to make the function that trains a configuration and returns its error."""
 
     space: Space
     load: Callable[[], Objective]
@@ -89,7 +89,7 @@ def _error_of(make: Callable[[Mapping[str, Any]], Any], data: Any) -> Objective:
 
     def error(params: Mapping[str, Any]) -> float:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # not converged is a value all the same
+            warnings.simplefilter("ignore")  # a model that has not converged counts as well
             return float(np.mean(make(params).fit(X, y).predict(X_test) != y_test))
 
     return error
@@ -205,7 +205,7 @@ MODELS = {
 
 
 class Clock:
-    """When each evaluation ended and what it gave."""
+    """The end and the value of each evaluation."""
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
@@ -220,7 +220,7 @@ class Clock:
         return time.perf_counter() - self.begun
 
     def evaluate(self, params: Mapping[str, Any]) -> Evaluation:
-        """The value, None if there is none, and the seconds it took."""
+        """The value (None if the evaluation failed) and the seconds it took."""
         before = self.now
         try:
             value: float | None = self.objective(params)
@@ -252,7 +252,7 @@ def drive(
     seed: int,
     most: int | None = None,
 ) -> str:
-    """Run a method until its time is up, or `most` evaluations; why it ended."""
+    """Run a method for its time or `most` evaluations; returns why it ended."""
     if method == "farthing":
 
         def objective(params: Mapping[str, Any]) -> Outcome:
@@ -317,7 +317,7 @@ def _versions() -> dict[str, str]:
 
 
 def kept() -> dict[Job, Json]:
-    """Every run that is there, the later of two equal jobs."""
+    """Every kept run; the later one of two equal jobs."""
     found = {}
     for line in replay.lines(SUITE):
         record = json.loads(line)
@@ -326,7 +326,7 @@ def kept() -> dict[Job, Json]:
 
 
 def pack() -> Path:
-    """Put every run into the compressed file, in order."""
+    """Move all runs into the compressed file, sorted."""
     runs = kept()
     order = sorted(runs, key=lambda job: tuple(asdict(job).values()))
     return replay.write_packed(SUITE, [_line(runs[job]) for job in order])
@@ -339,14 +339,14 @@ def _line(record: Json) -> str:
 def carry_out(
     jobs: Iterable[Job], *, processes: int = 1, same_source: bool = False, more: bool = True
 ) -> dict[Job, Json]:
-    """Every job's run: those that are kept, and the others made now, each kept when it ends."""
-    wanted, ours = list(jobs), replay.same_decisions()
+    """The run of every job: kept runs are read, missing ones are made and kept at once."""
+    requested, sources = list(jobs), replay.same_decisions()
     have = {
         job: record
         for job, record in kept().items()
-        if not same_source or job.method != "farthing" or record["source"] in ours
+        if not same_source or job.method != "farthing" or record["source"] in sources
     }
-    todo = [job for job in wanted if job not in have]
+    todo = [job for job in requested if job not in have]
     if more and todo:
         pythons = _pythons({job.method for job in todo})
         cores: SimpleQueue[int] = SimpleQueue()
@@ -363,11 +363,11 @@ def carry_out(
                 file.write(_line(future.result()))
                 file.flush()
                 print(f"{SUITE}: {i} of {len(futures)} runs", flush=True)
-    return {job: have[job] for job in wanted if job in have}
+    return {job: have[job] for job in requested if job in have}
 
 
 def _pythons(methods: Iterable[str]) -> dict[str, str]:
-    """Each method's Python: one with its library, scikit-learn and XGBoost."""
+    """The Python of each method, with its library, scikit-learn and XGBoost."""
     found, missing = run_peers.environments([m for m in methods if m in peers.NAMES])
     pythons = {m: str(install_peers.REPO / python) for python, some in found.items() for m in some}
     for method, why in missing.items():
@@ -406,7 +406,7 @@ def _in_a_process(job: Job, python: str, cores: SimpleQueue[int]) -> Json:
 
 
 def _nothing(job: Job, why: str) -> Json:
-    """The line of a run that left none itself."""
+    """The line of a run whose process returned none."""
     empty: Json = {"ends": [], "values": [], "seconds": [], "thinking": 0.0}
     about = {"versions": {}, "source": replay.source(), "machine": cpu_model(), "load": 0.0}
     return {**asdict(job), **empty, "ended": "error", "error": why, **about}

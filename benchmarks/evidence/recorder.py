@@ -1,17 +1,17 @@
 """Record real training: value and cost of a scrambled Sobol sample of a space, one at a time.
 
-    python -m benchmarks.evidence.recorder                          every problem, going on where it was left
+    python -m benchmarks.evidence.recorder                          every problem, resumed
     python -m benchmarks.evidence.recorder --only knn-a1a,rf-splice --configurations 50
     python -m benchmarks.evidence.recorder --list
 
-    cost        CPU seconds of fitting and predicting on one thread: what a quiet core would take,
-                whatever else the machine is doing; `wall` is kept beside it
+    cost        CPU seconds of fitting and predicting on one thread: independent of other load on
+                the machine; `wall` is kept too
     censored    killed at 60 s: `cost` is then a lower bound and there is no value
     noise       the first ten configurations are run three times; every repeat is kept, and the
                 standard deviation of ln cost within them is in the file's description
 
 A finished problem is `benchmarks/recorded/<problem>.parquet`, with machine, versions and date in
-its description; a problem under way is a file of JSON lines in `benchmarks/recorded/partial`.
+its description; an unfinished problem is a file of JSON lines in `benchmarks/recorded/partial`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def sample(problem: Training, count: int) -> list[Json]:
 
 
 class Worker:
-    """A process that trains what it is sent, and is replaced when it has to be killed.
+    """A process that trains the configurations it receives, and is replaced if it is killed.
 
     It has fitted one configuration before it is timed: what is loaded or compiled at the first
     call is no part of a configuration's cost.
@@ -79,7 +79,7 @@ class Worker:
         """Value and cost of one configuration."""
         self.pipe.send(params)
         try:
-            # The cap is on CPU seconds; on a busy machine they take longer.
+            # The cap is in CPU seconds, which take longer on a busy machine.
             answer: Json | None = self.pipe.recv() if self.pipe.poll(2.0 * cap) else None
         except EOFError:
             answer = {"value": None, "cost": None, "wall": None, "error": "the process died"}
@@ -91,7 +91,7 @@ class Worker:
         return {"censored": False, **answer}
 
     def stop(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process."""
         self.process.kill()
         self.process.join()
         self.pipe.close()
@@ -101,18 +101,18 @@ def _serve(pipe: Connection, model: str, data: Data, first: Json) -> None:
     train(model, first, data)
     while True:
         params = pipe.recv()
-        begun, cpu = time.perf_counter(), time.process_time()
+        started, cpu = time.perf_counter(), time.process_time()
         value, error = None, None
         try:
             value = train(model, params, data)
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
-        cost, wall = time.process_time() - cpu, time.perf_counter() - begun
+        cost, wall = time.process_time() - cpu, time.perf_counter() - started
         pipe.send({"value": value, "cost": cost, "wall": wall, "error": error})
 
 
 def record(problem: Training, folder: Path, *, count: int, cap: float) -> Path:
-    """Record one problem, going on from what is there; returns the Parquet file."""
+    """Record one problem, resuming a partial recording; returns the Parquet file."""
     done = FOLDER / f"{problem.name}.parquet"
     if done.exists():
         return done
@@ -195,11 +195,11 @@ def main(arguments: list[str]) -> int:
         print("\n".join(names))
         return 0
     for i, name in enumerate(names, 1):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         path = record(
             RECORDED[name], data_folder(asked.data), count=asked.configurations, cap=asked.cap
         )
-        print(f"[{i}/{len(names)}] {path.name} ({time.perf_counter() - begun:.0f} s)", flush=True)
+        print(f"[{i}/{len(names)}] {path.name} ({time.perf_counter() - started:.0f} s)", flush=True)
     return 0
 
 

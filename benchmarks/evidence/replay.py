@@ -212,7 +212,9 @@ def _play_together(
     would end after the budget is cut off there.
     """
     if job.clock or job.rows or problem.move is not None:
-        raise ValueError("Batches cannot be combined with `clock`, `rows` or a cost that depends on the move.")
+        raise ValueError(
+            "Batches cannot be combined with `clock`, `rows` or a cost that depends on the move."
+        )
     method = Together(job.method, problem.space, budget=limit, seed=seed_of(job))
     rows = Rows(problem.table) if problem.table is not None else None
     while len(costs) < job.most:
@@ -484,11 +486,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--problems", required=True, help="names, separated by commas")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--budgets", default=str(BUDGET), help="typical costs (default 60)")
-    parser.add_argument("--most", type=int, help="maximum evaluations of a run (default: at least 200)")
+    parser.add_argument(
+        "--most", type=int, help="maximum evaluations of a run (default: at least 200)"
+    )
     parser.add_argument("--charge-overhead", action="store_true", help="(recordings: always)")
     parser.add_argument("--rows", action="store_true", help="let farthing know the rows of a table")
     parser.add_argument(
-        "--same-source", action="store_true", help="repeat runs of farthing that another source made"
+        "--same-source",
+        action="store_true",
+        help="repeat runs of farthing that another source made",
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")

@@ -3,9 +3,9 @@
     python -m benchmarks.evidence.run_peers --problems lcbench/higgs --seeds 10
     python -m benchmarks.evidence.run_peers --peers optuna-tpe,flaml-cfo --problems ... --seeds 5
 
-Needs `python3 benchmarks/evidence/install_peers.py` first. Options it does not know are those of
-`benchmarks.evidence.replay`. Every library has a suite of its own, `peers-<file>`, wherever it is installed.
-A peer whose library could not be installed is named with pip's error.
+Needs `python3 benchmarks/evidence/install_peers.py` first. Other options are passed to
+`benchmarks.evidence.replay`. Every library has its own suite, `peers-<file>`. If a library could not
+be installed, its peers are printed with pip's error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.evidence.install_peers import PEERS, RECORD, REPO, distribution,
 def environments(
     names: list[str], record: Path = RECORD
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """({Python: its peers}, {peer: why it has none}), as install_peers.py left them."""
+    """({Python: its peers}, {peer: error of its installation}), from install_peers.py's record."""
     libraries = read_libraries(PEERS)
     entries = json.loads(record.read_text()) if record.exists() else {}
     pythons: dict[str, list[str]] = {}
@@ -40,7 +40,7 @@ def environments(
 
 
 def import_path() -> str:
-    """Where another environment finds this farthing and these benchmarks."""
+    """The paths where another environment finds this farthing and these benchmarks."""
     return os.pathsep.join((str(REPO / "src"), str(REPO)))
 
 
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
                 cwd=REPO,
                 env={**os.environ, "PYTHONPATH": import_path()},
             )
-            status = max(status, done.returncode)  # one library's trouble is not another's
+            status = max(status, done.returncode)  # go on with the other libraries
     return status
 
 

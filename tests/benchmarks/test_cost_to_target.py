@@ -1,4 +1,4 @@
-"""The promise of benchmarks/evidence/cost_to_target.py on one small problem, and the table's arithmetic."""
+"""The goal of benchmarks/evidence/cost_to_target.py on a small problem, and its table."""
 
 import math
 
@@ -50,7 +50,7 @@ def test_paid_is_all_that_was_spent_up_to_the_target():
     assert [a_run(*steps).paid(target) for target in (9.0, 4.0, 3.9, 0.5)] == [2, 3, 7, math.inf]
 
 
-def test_a_tie_is_no_win_and_never_is_dearer_than_anything():
+def test_a_tie_is_no_win_and_never_reached_costs_more_than_anything():
     ours = [
         a_run((4.0, 0.0), seed=0),
         a_run((4.0, 0.0), seed=1),
@@ -60,8 +60,8 @@ def test_a_tie_is_no_win_and_never_is_dearer_than_anything():
     ]
     theirs = [
         a_run((9.0, 9.0), seed=4),
-        a_run((9.0, 9.0), seed=3),  # only we get there: a win
-        a_run((9.0, 9.0), seed=2),  # nobody gets there
+        a_run((9.0, 9.0), seed=3),  # only this policy reaches it: a win
+        a_run((9.0, 9.0), seed=2),  # none reaches it
         a_run((4.0, 0.0), seed=1),  # for the same price
         a_run((5.0, 0.0), seed=0),  # for less: a win
     ]

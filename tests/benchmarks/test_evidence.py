@@ -1,4 +1,4 @@
-"""The evidence: every artefact runs from end to end, and the page is built from what is kept."""
+"""Every artefact runs from end to end, and the page is built from the kept results."""
 
 import json
 
@@ -17,15 +17,15 @@ from farthing import Float, Optimizer
 BY_NAME = {artefact.name: artefact for artefact in ARTEFACTS}
 
 
-def test_every_artefact_of_the_issue_is_there():
+def test_every_planned_artefact_exists():
     figures = {f"carbo-figure-{k}" for k in range(1, 13)}
     figures |= {"carbo-table-1", "carbo-table-2", "carbo-table-3"}
     pareto = {f"pareto-figure-{k}" for k in range(1, 10)}
     pareto |= {f"pareto-figure-{k}-linear" for k in (3, 4, 5, 6)}
     rollout = {f"rollout-{part}" for part in ("figure-3", "figure-4", "figure-5", "sensitivity")}
-    ours = {"default", "peers", "rows-known", "start", "max_overrun", "realtime"}
-    ours |= {"carbo-surrogates", "stopping-figure-1"}
-    assert figures | pareto | rollout | ours == set(BY_NAME)
+    own = {"default", "peers", "rows-known", "start", "max-overrun", "realtime"}
+    own |= {"carbo-surrogates", "stopping-figure-1"}
+    assert figures | pareto | rollout | own == set(BY_NAME)
     assert len(BY_NAME) == len(ARTEFACTS)
 
 
@@ -46,7 +46,7 @@ def test_an_artefact_from_end_to_end(name, tmp_path, monkeypatch):
     assert picture(artefact, kept["numbers"], tmp_path).stat().st_size > 5_000
 
 
-def test_the_page_is_built_from_what_is_kept(tmp_path):
+def test_the_page_is_built_from_the_kept_results(tmp_path):
     artefact = BY_NAME["carbo-figure-4"]
     run(artefact, Settings(), tmp_path)
     page = evidence.build(tmp_path / "page.md", tmp_path, tmp_path / "pictures")
@@ -54,7 +54,8 @@ def test_the_page_is_built_from_what_is_kept(tmp_path):
     assert "## carbo-figure-4" in text
     assert (tmp_path / "pictures" / "carbo-figure-4.png").exists()
     assert "Not run yet: default" in text
-    assert "1. Not yet run: default." in text
+    assert "- Not yet run: default." in text
+    assert "The duels with the peers: not yet run." in text
     assert "| control |" in text
 
 
@@ -161,7 +162,7 @@ def test_errors_within_a_test_row_tie_on_recordings_only():
     assert duels.duel(made_up({"lcbench/higgs": close}), "PBGI", "EI").won == [1.0] * 3
 
 
-def test_losing_a_family_to_random_is_said():
+def test_the_verdict_reports_a_family_lost_to_random_search():
     many = {
         "60": {
             problem: {m: {str(s): [v["0"][0]] * 3 for s in range(9)} for m, v in by.items()}
@@ -200,16 +201,16 @@ def peer_runs(values, *, error=None):
     return runs
 
 
-def test_what_was_paid_for_the_best_peers_value_is_a_part_of_what_that_peer_paid():
+def test_the_cost_of_the_best_peers_value_is_relative_to_that_peers_cost():
     def part(ours, itself, another):
         return {"ours": ours, "itself": itself, "another": another}
 
     kept = {"15": {"a": part(None, 0.5, None), "b": part(0.4, 0.8, None)}}
     kept["60"] = {"a": part(0.2, 0.5, 0.4), "b": part(0.4, 0.8, None), "c": part(0.9, 0.3, 0.3)}
-    said = comparison._reach_said({"reach": kept})
-    assert "with 15, never (1 of 2 never; another seed of that peer: never, 2 never): NOT" in said
+    text = comparison._reach_text({"reach": kept})
+    assert "with 15, never (1 of 2 never; another seed of that peer: never, 2 never): NOT" in text
     assert (
-        "with 60, 50 % (0 of 3 never; another seed of that peer: 100 %, 1 never): reached" in said
+        "with 60, 50 % (0 of 3 never; another seed of that peer: 100 %, 1 never): reached" in text
     )
 
 
@@ -219,14 +220,14 @@ def test_the_verdict_on_peers_follows_the_numbers():
     kept = {**comparison.against(runs), "counts": counts, "sources": ["x"]}
     verdict = comparison._peers_verdict(kept)
     assert "ahead of 1 peers (optuna-tpe)" in verdict
-    # The peer ends at 0.5 with its last evaluation, where we are after 31; over itself it is even.
+    # The peer ends at 0.5 with its last evaluation, which the default reaches after 31; over itself it saves nothing.
     assert "With 60 it saves 48 % [48, 48]" in verdict
     assert "another seed of itself: 0 % [0, 0]" in verdict
     lost = comparison.against(peer_runs({"PBGI": 0.5, "optuna-tpe": 0.0}))
     assert "behind 1 (optuna-tpe)" in comparison._peers_verdict({**lost, "counts": counts})
 
 
-def test_what_is_behind_random_search_on_a_problem_is_named():
+def test_the_verdict_names_the_problems_behind_random_search():
     finals = made_up(
         {
             "lcbench/higgs": {"PBGI": [1] * 9 + [3], "random": [2] * 10},
@@ -238,8 +239,8 @@ def test_what_is_behind_random_search_on_a_problem_is_named():
     found = comparison.by_problem(finals)
     assert list(found["60"].values()) == [[9, 1], [0, 10], [5, 5], [0, 0]]
     verdict = comparison._peers_verdict({"duels": {}, "reach": {}, "problems": found})
-    said = "ahead of random search on 1 of 4 with 60, behind on 1 (ongrid/svm (0 to 10))."
-    assert said in verdict
+    expected = "ahead of random search on 1 of 4 with 60, behind on 1 (ongrid/svm (0 to 10))."
+    assert expected in verdict
 
 
 def test_a_crashed_run_is_counted_and_not_won():
@@ -253,7 +254,7 @@ def test_a_crashed_run_is_counted_and_not_won():
     assert "optuna-tpe 15 of 15 (3 crashed)" in table
 
 
-def test_what_is_planned_is_even_at_any_time():
+def test_an_unfinished_plan_is_balanced():
     settings = Settings(seeds=2, budgets=(15.0, 60.0))
     jobs = comparison.jobs_of(["lcbench/higgs", "carbo/knn-a1a"], ["EI", "random"], settings)
     assert len(set(jobs)) == 16
@@ -309,11 +310,11 @@ def test_tables_say_which_batches_were_run():
     kept = {"problems": parts, "r2": {p: [0.5, 0.5] for p in parts}}
     for name in ("carbo-table-1", "carbo-table-2"):
         artefact = BY_NAME[name]
-        for said in (artefact.verdict(kept), artefact.table(kept)):
-            assert said.endswith("Batches of 3 and 7 and 11: not yet run.")
+        for text in (artefact.verdict(kept), artefact.table(kept)):
+            assert text.endswith("Batches of 3 and 7 and 11: not yet run.")
         more = kept | {"batches": {"3": parts, "7": {}, "11": parts}}
-        for said in (artefact.verdict(more), artefact.table(more)):
-            assert said.endswith("Batches of 7: not yet run.")
+        for text in (artefact.verdict(more), artefact.table(more)):
+            assert text.endswith("Batches of 7: not yet run.")
     assert "| EI3 | EIpu3 |" in BY_NAME["carbo-table-1"].table(more)
     assert "batch 11: on 2 of 2, alone on 0" in BY_NAME["carbo-table-1"].verdict(more)
     assert "batch 3: 50.0 % [50.0, 50.0], faster" in BY_NAME["carbo-table-2"].verdict(more)
@@ -377,23 +378,29 @@ def test_kinds_of_recordings_are_the_same_problems():
         assert surrogate.at(row).value == pytest.approx(rows.at(row).value, rel=0.3)
 
 
-def test_the_page_is_what_the_kept_results_give(tmp_path, monkeypatch):
-    """To the letter; pictures are drawn elsewhere."""
-    monkeypatch.setattr(evidence, "picture", lambda artefact, *_: tmp_path / f"{artefact.name}.png")
-    text = evidence.build(tmp_path / "page.md").read_text()
+def test_the_page_is_what_the_kept_results_give(tmp_path):
+    """The text is identical; pictures are not drawn."""
+
+    def draw(artefact, *_):
+        return tmp_path / f"{artefact.name}.png"
+
+    text = evidence.build(tmp_path / "page.md", draw=draw).read_text()
     for name in BY_NAME:
         if (evidence.RESULTS / f"{name}.json").exists():
             assert f"## {name}\n" in text
             assert (evidence.PICTURES / f"{name}.png").exists()
-        else:  # and the page says that it was never run
+        else:  # the page lists it as not run
             assert f"## {name}\n" not in text
             assert name in text
     assert "A quick run" not in text
     assert text == evidence.PAGE.read_text()
+    first_page = text.partition("\n## ")[0]
+    words = [word for word in first_page.split() if word.strip("|-")]
+    assert len(words) <= evidence.WORDS
 
 
 def test_a_finding_follows_its_numbers():
-    def said(mean, low, high):
+    def finding(mean, low, high):
         kept = {
             "methods": ["random", "EI", "PBGI"],
             "budgets": {"60": {"groups": 9}},
@@ -402,9 +409,10 @@ def test_a_finding_follows_its_numbers():
         }
         return evidence.findings({"default": kept})[0]
 
-    assert said([3, 2, 1], [2.5, 1.5, 0.5], [3.5, 2.5, 1.2]).startswith("**PBGI is our best policy")
-    assert said([3, 2, 1], [2.5, 1.1, 0.5], [3.5, 2.5, 1.2]).startswith("**No policy")
-    assert evidence.findings({})[3] == "Not yet run: carbo-table-2, carbo-surrogates."
+    clear = finding([3, 2, 1], [2.5, 1.5, 0.5], [3.5, 2.5, 1.2])
+    assert clear.startswith("**PBGI is the best policy")
+    assert finding([3, 2, 1], [2.5, 1.1, 0.5], [3.5, 2.5, 1.2]).startswith("**No policy")
+    assert "Not yet run: carbo-table-2, carbo-surrogates." in evidence.findings({})
     exponents = {
         "pairs": 9,
         "evaluations": 100,
@@ -412,5 +420,5 @@ def test_a_finding_follows_its_numbers():
             "EIpu": {"pairs": 9, "gain": {"mean": [50, 40, 60]}, "loss": {"mean": [5, 2, 8]}}
         },
     }
-    worse = evidence.findings({"pareto-figure-5": exponents})[4]
-    assert worse.startswith("**EI per cost is cheaper than EI and is worse, as in the paper.**")
+    worse = evidence.findings({"pareto-figure-5": exponents})[5]
+    assert worse.startswith("**EI per cost is cheaper than EI and is worse, as in the paper**")

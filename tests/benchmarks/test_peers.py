@@ -58,7 +58,7 @@ def test_unknown_peer():
         peers.make("optuna", SPACE, budget=1.0, seed=0, evaluations=60)
 
 
-def test_every_peer_says_why_it_is_set_so():
+def test_every_peer_explains_its_settings():
     for library in peers.LIBRARIES:
         module = sys.modules[f"benchmarks.peers.{library}"]
         assert module.__doc__
@@ -110,8 +110,8 @@ def test_params_become_plain_and_stay_in_range():
     assert [type(value) for value in found.values()] == [float, int, int, str]
 
 
-def test_an_initial_design_leaves_room_for_a_model():
-    """A fifth of what the budget buys, from 5 to 10; a model has its turn from 6 evaluations on."""
+def test_an_initial_design_leaves_evaluations_for_a_model():
+    """A fifth of what the budget buys, from 5 to 10; a model is used from 6 evaluations on."""
     assert [initial(n) for n in (6, 15, 30, 60, 240)] == [5, 5, 6, 10, 10]
     assert [initial(n, most=18) for n in (15, 60, 240)] == [5, 12, 18]
 

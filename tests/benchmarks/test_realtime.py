@@ -1,4 +1,4 @@
-"""The wall-clock comparison: what counts, what is kept, and what is said of it."""
+"""The wall-clock comparison: what counts, what is kept, and the verdict."""
 
 import json
 
@@ -100,7 +100,7 @@ def test_runs_are_kept_one_line_each_and_not_made_again(tmp_path, monkeypatch):
     assert {job.method for job in again} == {"random"}
 
 
-def test_a_process_without_an_answer_is_a_run_that_crashed(tmp_path, monkeypatch):
+def test_a_process_without_output_is_a_run_that_crashed(tmp_path, monkeypatch):
     from queue import SimpleQueue
 
     cores = SimpleQueue()
@@ -126,14 +126,14 @@ def test_table_verdict_and_picture_follow_the_runs(tmp_path):
     assert kept["duels"]["optuna-tpe"]["60"]["duels"] == 15
     verdict = artefact._verdict(kept)
     assert "ahead of optuna-tpe, random" in verdict
-    assert "thinks for 3.3 % of the time" in verdict  # 2 s of 60
+    assert "its overhead is 3.3 % of the time" in verdict  # 2 s of 60
     table = artefact._table(kept)
     assert "60 of 500 planned runs are there, 5 crashed" in table
     assert "**0.1000 (2; 4)**" in table
     assert picture(artefact.ARTEFACTS[0], kept, tmp_path).stat().st_size > 5_000
 
 
-def test_nothing_run_is_said_to_be_so(tmp_path):
+def test_the_verdict_says_that_nothing_was_run(tmp_path):
     kept = {**artefact.summary({}), "planned": 500}
     assert artefact._verdict(kept) == "Not yet run (0 of 500 runs)."
     assert "0 of 500 planned runs" in artefact._table(kept)

@@ -1,4 +1,4 @@
-"""The replay of benchmarks/evidence/replay.py: virtual time, the end of a budget, and what is kept."""
+"""The replay of benchmarks/evidence/replay.py: virtual time, budgets and kept runs."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from farthing import Categorical, Float, Space
 
 
 class Counting:
-    """A method that asks for 0.1, 0.2, ... and remembers what it is told."""
+    """A method that suggests 0.1, 0.2, ... and records the results."""
 
     def __init__(self):
         self.asked, self.told = 0, []
@@ -67,7 +67,7 @@ def test_the_clock_is_the_sum_of_costs(counting):
     assert (run.ended, run.limit) == ("budget", 6.0)
 
 
-def test_an_evaluation_that_does_not_fit_is_cut_off_and_never_told(counting):
+def test_an_evaluation_that_does_not_fit_is_cut_off_and_never_reported(counting):
     run = replay.replay(problem(cost=lambda x: 2.0), Job("made/up", "counting", 0, budget=5))
     assert run.costs == (2.0, 2.0, 1.0)
     assert run.values == (0.1, 0.2, None)
@@ -75,7 +75,7 @@ def test_an_evaluation_that_does_not_fit_is_cut_off_and_never_told(counting):
     assert len(counting.told) == 2
 
 
-def test_a_failure_costs_and_is_told(counting):
+def test_a_failure_costs_and_is_reported(counting):
     run = replay.replay(problem(value=lambda x: None), Job("made/up", "counting", 0, budget=2))
     assert run.values == (None, None)
     assert counting.told[0][1] == Evaluation(None, 1.0)
@@ -86,7 +86,7 @@ def test_the_number_of_evaluations_is_limited(counting):
     assert (len(run.costs), run.ended) == (4, "evaluations")
 
 
-def test_thinking_is_charged_on_request(counting, monkeypatch):
+def test_overhead_is_charged_on_request(counting, monkeypatch):
     clock = iter(np.arange(0, 1000, 0.5))  # every look at the clock is half a second later
     monkeypatch.setattr(replay.time, "process_time", lambda: next(clock))
     job = Job("made/up", "counting", 0, budget=6, clock=True)
@@ -95,7 +95,7 @@ def test_thinking_is_charged_on_request(counting, monkeypatch):
     assert len(replay.replay(problem(), free).costs) == 6
 
 
-def test_what_a_method_imports_is_not_charged(monkeypatch):
+def test_imports_of_a_method_are_not_charged(monkeypatch):
     """Before the first charged run of a method in a process it has been used once."""
     made = []
 
@@ -118,7 +118,7 @@ def test_what_a_method_imports_is_not_charged(monkeypatch):
     replay.warm_up.cache_clear()
 
 
-def test_what_is_asked_becomes_the_nearest_free_row():
+def test_a_suggestion_becomes_the_nearest_unused_row():
     near = Rows(table().table)
     assert near.nearest({"x": 0.45, "k": "b"}) == {"x": 0.5, "k": "b"}
     assert near.nearest({"x": 0.45, "k": "b"}) == {"x": 1.0, "k": "b"}  # the option weighs more
@@ -128,8 +128,8 @@ def test_what_is_asked_becomes_the_nearest_free_row():
 
 
 @pytest.mark.parametrize("rows", [False, True])
-def test_every_method_is_given_the_plain_space_unless_told_the_rows(rows, monkeypatch):
-    """Rows are for all or for none: who is told them asks within them, who is not is moved."""
+def test_every_method_gets_the_plain_space_unless_rows_are_known(rows, monkeypatch):
+    """With known rows a method suggests only rows; else its suggestions are replaced by rows."""
     given = []
 
     def make(name, space, **terms):
@@ -145,7 +145,7 @@ def test_every_method_is_given_the_plain_space_unless_told_the_rows(rows, monkey
     assert given == [(rows, 2)] * 2  # three typical costs buy two uniform configurations
 
 
-def test_ours_is_told_the_row_that_was_evaluated_and_pays_for_it():
+def test_farthing_receives_the_row_that_was_evaluated_and_pays_for_it():
     ours = methods.make("EI", table().space, budget=50.0, seed=0)
     for x in (0.0, 0.5, 1.0):
         ours.ask()
@@ -158,13 +158,13 @@ def test_ours_is_told_the_row_that_was_evaluated_and_pays_for_it():
     assert ours.optimizer.ledger.spent == pytest.approx(4.5)
 
 
-def test_recordings_are_charged_for_thinking_and_budgets_outlast_designs():
+def test_recordings_are_charged_for_overhead_and_budgets_outlast_designs():
     assert replay.job_of("carbo-rows/knn-a1a", "EI", 0, 15.0).clock
     assert not replay.job_of("lcbench/higgs", "EI", 0, 15.0).clock
     assert [replay.most_of(budget) for budget in (15, 60, 240)] == [200, 200, 480]
 
 
-def test_every_problem_has_seeds_of_its_own():
+def test_every_problem_has_its_own_seeds():
     jobs = [replay.job_of(name, "random", s, 15.0) for name in ("a/x", "a/y") for s in range(50)]
     seeds = list(map(replay.seed_of, jobs))
     assert seeds == list(map(replay.seed_of, jobs))
@@ -304,8 +304,8 @@ def test_what_was_evaluated_before_an_error_is_kept(counting, monkeypatch):
     assert (run.values, run.error) == ((0.1, 0.2, 0.3), "ValueError: enough")
 
 
-def test_ours_is_the_optimizer():
-    """The method by name is the policy by class: same questions for the same answers."""
+def test_a_method_of_farthing_is_the_optimizer():
+    """The method by name and the policy by class make the same suggestions."""
     from benchmarks.methods import make
     from farthing import Optimizer
     from farthing.policies import EIPerCost
@@ -333,7 +333,7 @@ def together(job, **about):
     return *lists, ended
 
 
-def test_a_batch_takes_the_time_of_its_dearest_and_all_are_paid():
+def test_a_batch_takes_the_time_of_its_longest_trial_and_all_are_paid():
     job = Job("made/up", "random", 0, budget=10, batch=4)
     run = replay.replay(problem(cost=lambda x: 0.5 + x, value=lambda x: x), job)
     costs = np.array(run.costs)
@@ -370,7 +370,7 @@ def test_a_batch_of_one_is_the_sequential_run():
     assert len(overhead) == len(costs) > 10
 
 
-def test_a_batch_is_as_large_as_it_is_asked_and_no_evaluation_is_made_twice():
+def test_a_batch_has_the_requested_size_and_no_evaluation_is_made_twice():
     seen = []
     job = Job("made/up", "PBGI", 1, budget=40, batch=3, most=20)
     costs, values, _, ended = together(job, value=lambda x: seen.append(x) or x)
@@ -378,7 +378,7 @@ def test_a_batch_is_as_large_as_it_is_asked_and_no_evaluation_is_made_twice():
     assert len(set(seen)) == len(seen) == len(values)
 
 
-def test_failures_and_kills_are_told_in_batches():
+def test_failures_and_kills_are_reported_in_batches():
     job = Job("made/up", "EI", 0, budget=30, batch=4, most=24)
     about = {"value": lambda x: None if x < 0.3 else x, "cost": lambda x: 8.0 if x > 0.9 else 0.5}
     costs, values, _, _ = together(job, **about)
@@ -393,10 +393,10 @@ def test_a_row_is_evaluated_once_in_batches_too():
     assert sorted(run.values) == [0.0, 0.5, 0.5, 1.0]
 
 
-def test_what_batches_cannot_be_replayed_with_is_said():
+def test_unsupported_options_of_batches_are_errors():
     for terms in ({"clock": True}, {"rows": True}):
         run = replay.replay(problem(), Job("made/up", "EI", 0, budget=5, batch=2, **terms))
-        assert run.error.startswith("ValueError: batches are replayed without")
+        assert run.error.startswith("ValueError: Batches cannot be combined with")
 
 
 def test_lines_from_before_there_were_batches_are_runs_of_one():

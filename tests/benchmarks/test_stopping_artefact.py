@@ -44,7 +44,7 @@ class TestHindsight:
             assert hindsight(COSTS, regrets, rate) == at
 
     @pytest.mark.parametrize("at", [1, 2, 3, 5])
-    def test_a_rate_stops_where_it_is_told_to(self, at):
+    def test_a_rate_stops_at_its_target(self, at):
         regrets = np.array(SCORES) - 0.2
         rate = rate_for((COSTS, regrets), at)
         assert hindsight(COSTS, regrets, rate) == at
@@ -99,12 +99,12 @@ class TestWatch:
         return Watch(rules, listen)(belief, Proposal(None, ""), np.random.default_rng(0))
 
     def test_it_notes_where_each_rule_stops_and_never_stops(self):
-        assert self.asked(1).notes["fired"] == {}  # not listened to yet
+        assert self.asked(1).notes["fired"] == {}  # not evaluated yet
         assert self.asked(3).notes["fired"] == {"early": 3}
         assert self.asked(4).notes["fired"] == {"early": 4, "late": 4}
         assert not self.asked(9).stop
 
-    def test_what_has_stopped_is_not_asked_again(self):
+    def test_a_rule_that_has_stopped_is_not_evaluated_again(self):
         assert self.asked(4, fired={"early": 2}).notes["fired"] == {"early": 2, "late": 4}
 
 

@@ -216,17 +216,19 @@ def test_ctrl_c_in_a_terminal_is_shown_beside_the_bar(begin, tmp_path, pids):
 
 
 def test_following_a_log_continues_until_the_trial_has_ended(begin, tmp_path):
-    run = begin(*RUN, "--stop", "max_trials(1)", "--", "sh", "-c", f"echo begun; {UNTIL_GO}", "{x}")
+    run = begin(
+        *RUN, "--stop", "max_trials(1)", "--", "sh", "-c", f"echo started; {UNTIL_GO}", "{x}"
+    )
     log = tmp_path / "farthing.db-logs" / "default" / "0.log"
-    assert wait_until(lambda: log.exists() and log.read_text() == "begun\n")
-    assert begin("logs", "0").ended()[:2] == (0, "begun\n")
+    assert wait_until(lambda: log.exists() and log.read_text() == "started\n")
+    assert begin("logs", "0").ended()[:2] == (0, "started\n")
     following = begin("logs", "0", "--follow")
-    assert wait_until(lambda: following.out.exists() and following.out.read_text() == "begun\n")
+    assert wait_until(lambda: following.out.exists() and following.out.read_text() == "started\n")
     (tmp_path / "go").touch()
     assert run.ended()[0] == 0
     code, out, err = following.ended()
     assert (code, err) == (0, f"{log}:\n")
-    assert out == log.read_text() != "begun\n"
+    assert out == log.read_text() != "started\n"
 
 
 @pytest.mark.parametrize("now", [False, True])

@@ -1,6 +1,7 @@
-"""Fault injection: the command meets with accidents, and nothing is lost or left behind.
+"""Fault injection: after a fault, no result is lost and no process is left.
 
-`python -m benchmarks.reliability.faults` makes a thousand of these: here is one of each kind, with a seed.
+`python -m benchmarks.reliability.faults` injects a thousand faults. This file injects one of most
+kinds, with a fixed seed.
 """
 
 import os
@@ -24,10 +25,10 @@ from farthing.core.state import State
 from farthing.running.worker import TICK
 
 SEED = 20
-ATTEMPTS = 5  # to strike the command before it ends, on a machine that keeps nobody waiting
+ATTEMPTS = 5  # to inject the fault before the command ends
 SERVER = os.environ.get("FARTHING_TEST_POSTGRES")
 REASON = "FARTHING_TEST_POSTGRES does not name a server: .ci/postgres starts one"
-ONCE = [  # on one database each, and every way to kill on both
+ONCE = [  # each on one database; KILLS below are on both
     ("stop", "worker", "SQLite"),
     ("stop", "guard", "PostgreSQL"),
     ("between", "ask", "PostgreSQL"),
@@ -54,7 +55,7 @@ LATE = (re.escape(TOO_LATE), r"\d+ processes left, .*", r".* s were overspent, .
 
 
 def is_late(fault):
-    """Whether it says how long something took: a busy machine may be to blame, if only once."""
+    """Whether a fault concerns only time. A busy machine may cause it once."""
     return any(re.fullmatch(late, fault) for late in LATE)
 
 
@@ -83,7 +84,7 @@ def test_nothing_is_lost(kind, target, database, tmp_path, request):
         assert [fault for fault in found.faults if not is_late(fault)] == []
         if not found.faults:
             break
-        # So busy is the machine: once more, and sooner where it ended before it was struck.
+        # The machine was busy: try again, and earlier if the command ended before the fault.
         if not found.struck:
             share = injection.share and injection.share / 2
             injection = replace(injection, share=share, delay=injection.delay / 2)
@@ -110,22 +111,22 @@ def test_every_kind_has_its_share_of_a_hundred():
     assert {kind for kind, *_ in (*KILLS, *ONCE)} == {kind for kind, *_ in KINDS}
 
 
-def test_every_gap_between_two_statements_has_its_turn():
+def test_every_gap_between_two_statements_is_drawn():
     drawn = [Injection.draw(0, number) for number in range(1000)]
     for verb in ("ask", "renew", "tell"):
         ours = [one for one in drawn if (one.kind, one.target) == ("between", verb)]
         assert {one.more["gap"] for one in ours} == set(range(9))
 
 
-def test_books_that_do_not_add_up_are_seen():
+def test_an_inconsistent_ledger_is_found():
     sound = State(Ledger.of(Budget("3 worker_s")))
     assert list(imbalance(sound)) == []
     assert len(list(imbalance(replace(sound, ledger=sound.ledger.pay({"worker_s": 1.0}))))) == 1
     assert len(list(imbalance(replace(sound, ledger=sound.ledger.reserve(0, {}))))) == 1
 
 
-def test_what_is_kept_adds_up(tmp_path):
-    """One that came too late is no injection, and a fault is counted once."""
+def test_the_table_sums_the_kept_injections(tmp_path):
+    """A fault that came too late does not count, and an injection with two faults counts once."""
     injection = Injection.of("kill", "runner", "SQLite", random.Random(0))
     folder = tmp_path / "run"
     folder.mkdir()
@@ -143,38 +144,39 @@ def test_what_is_kept_adds_up(tmp_path):
     assert in_all[3:] == row[3:]
 
 
-def test_the_summary_counts_what_struck():
+def test_the_summary_counts_faults_that_took_effect():
     row = {"struck": 1, "overspend": 0.0, "outage": 0.0, "load": 2.0, "commit": "a"}
     rows = [row, row | {"overspend": 0.5, "load": 8.0}, row | {"overspend": 7.0, "outage": 6.0}]
-    said = summary([*rows, row | {"struck": 0, "overspend": 99.0, "load": 99.0}])
-    assert said.startswith("2 of 3 overspent something, half of all at most 0.50 s; 2 more than")
-    assert "1 of them where nothing was out of reach, the most of these 0.50 s, of all 7.00" in said
-    assert said.endswith("Load 2 to 8, median 2; commits: a 3.")
+    text = summary([*rows, row | {"struck": 0, "overspend": 99.0, "load": 99.0}])
+    assert text.startswith("2 of 3 overspent something; the median is 0.50 s and the maximum 7.00")
+    assert "2 overspent more than one tick and the grace period. In 1 of these nothing" in text
+    assert "their maximum is 0.50 s" in text
+    assert text.endswith("Load 2 to 8, median 2. Commits: a 3.")
 
 
 @pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
 def test_a_budget_of_time_ends_trials_of_any_length(database, tmp_path, monkeypatch):
-    """With eight workers on two cores, how late everything is depends on the machine, too."""
+    """With eight workers on two cores, the delays also depend on the machine."""
     if database == "PostgreSQL" and SERVER is None:
         pytest.skip(REASON)
-    monkeypatch.chdir(tmp_path)  # what trials print is kept in the current folder
+    monkeypatch.chdir(tmp_path)  # the logs of the trials are below the current folder
     grace, workers = 0.5, 8
-    for attempt in range(ATTEMPTS):  # so late was the machine: once more
+    for attempt in range(ATTEMPTS):  # again if the machine was busy
         folder = tmp_path / str(attempt)
         folder.mkdir()
         url = new_database(database, folder, None)
         found = overrun(url, folder, seconds=3.0, grace=grace, workers=workers)
         assert found["faults"] == []
-        assert "killed" in found["states"] or not found["states"]  # the first takes longer
-        turns = workers * (TICK[0] + found["stall"])  # they tell one after another
-        on_time = found["overspend"] <= grace + found["thought"] + turns
+        assert "killed" in found["states"] or not found["states"]  # the first trial may be too long
+        delays = workers * (TICK[0] + found["stall"])  # the workers report one after another
+        on_time = found["overspend"] <= grace + found["thought"] + delays
         if on_time and found["left"] == 0:
             break
     assert on_time, found
     assert found["left"] == 0
 
 
-def test_whoever_kills_is_not_among_the_killed(tmp_path, monkeypatch):
+def test_the_current_process_is_not_among_the_processes_to_kill(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert processes_of(tmp_path) == {}
 
@@ -202,11 +204,11 @@ RUN = "start 0 7\nend 0 7\n"
         ([{"state": "lost"}, {"attempt": 2}], RUN + RUN.replace("0", "1"), []),
     ],
 )
-def test_what_would_be_found(rows, log, kinds):
+def test_compare_finds_lost_and_duplicate_trials(rows, log, kinds):
     stored = [{**ROW, "number": number, **row} for number, row in enumerate(rows)]
     assert [kind for kind, _ in compare(stored, log)] == kinds
 
 
-def test_what_ended_is_told_if_nobody_was_killed():
+def test_if_no_worker_was_killed_every_ended_trial_must_be_reported():
     stored = [{**ROW, "number": 0, "state": "lost"}]
     assert [kind for kind, _ in compare(stored, RUN, spared=True)] == ["lost"]

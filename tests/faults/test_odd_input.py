@@ -1,4 +1,4 @@
-"""A seeded minute of odd input; `python -m benchmarks.reliability.fuzz` plays the rest."""
+"""Odd input with a fixed seed; `python -m benchmarks.reliability.fuzz` has more."""
 
 import pytest
 
@@ -8,13 +8,13 @@ CASES = {"sequence": 40}
 
 
 @pytest.mark.parametrize("target", fuzz.TARGETS)
-def test_odd_input_gets_a_sentence_or_a_defined_answer(target):
+def test_odd_input_gets_an_error_message_or_a_defined_answer(target):
     wrong = fuzz.fuzz(target, CASES.get(target, 1_000), seed=0)
     assert not wrong, "\n".join(f"{each.why}: {each.case[:200]!r}" for each in wrong)
 
 
 @pytest.mark.parametrize(
-    ("target", "case", "said"),
+    ("target", "case", "message"),
     [
         ("worth", "0.01 = $1e-320", "expected a positive, finite number"),
         ("parameter", f"depth=int:1:{'9' * 400}", "wider than a float can hold"),
@@ -22,12 +22,12 @@ def test_odd_input_gets_a_sentence_or_a_defined_answer(target):
         ("config", '[params]\ns = {type = ["a"]}', "expected one of float"),
     ],
 )
-def test_what_it_has_found(target, case, said):
-    with pytest.raises(fuzz.FarthingError, match=said):
+def test_inputs_that_once_failed_raise_an_error(target, case, message):
+    with pytest.raises(fuzz.FarthingError, match=message):
         fuzz.TARGETS[target].play(case)
 
 
-def test_it_sees_what_is_planted(monkeypatch):
+def test_a_planted_error_is_found(monkeypatch):
     def breaks(text):
         raise KeyError(text)
 

@@ -1,7 +1,7 @@
-"""Eight asynchronous workers in random schedules: nothing twice, and nothing beyond the budget.
+"""Eight asynchronous workers in random schedules: no point twice, nothing beyond the budget.
 
-A schedule is a space, a budget, a policy and an order of asks (single ones and batches), renewals,
-values, failures, kills and losses, all drawn from its number.
+The number of a schedule draws its space, budget, policy and order of asks (single trials and
+batches), renewals, values, failures, kills and losses.
 """
 
 import math
@@ -35,10 +35,10 @@ from farthing.policies import (
 
 WORKERS = 8
 SCHEDULES = 1000
-PARTS = 5  # tests, so that several processes share them
+PARTS = 5  # tests, so that several processes can run them
 STEPS = 14  # of a schedule
 LARGEST = 5  # batch
-NEXT_TO_NOTHING = 1e-12  # a cost, where a trial was killed as it began
+TINY_COST = 1e-12  # of a trial that was killed when it started
 
 _u = np.random.default_rng(0).random(14)
 SPACES = {
@@ -61,13 +61,13 @@ SPACES = {
     ),
     "table": Space.from_rows([{"u": float(u), "v": v} for v, u in enumerate(_u)]),
 }
-POINTS = {"integers": 12, "conditional": 11, "table": 14}  # how many there are
+POINTS = {"integers": 12, "conditional": 11, "table": 14}  # their number
 DESIGNS = (Random(), Sobol(), LatinHypercube(), CostEffectiveDesign())
 POLICIES = (
     *(EI(), EIPerCost(), ContextualEI(), Gittins(), Thompson(), ConfidenceBound()),
     *(*DESIGNS, Cooling(), CArBO(), Rollout(horizon=2)),
 )
-# Mean costs are about 1 of either resource.
+# The mean cost is about 1 of either resource.
 BUDGETS = (
     {"usd": 9.0},
     {"usd": 30.0},
@@ -82,7 +82,7 @@ def numbers_of(params):
 
 
 def price(params):
-    """What an evaluation costs, by resource."""
+    """The cost of an evaluation by resource."""
     wave = math.fsum(math.cos(3 * v + i) for i, v in enumerate(numbers_of(params)))
     usd, kWh = 0.4 + 0.3 * (1 + math.cos(wave)), 0.3 + 0.5 * (1 + math.sin(wave))
     return {"usd": usd, "kWh": kWh, "cost": usd}
@@ -104,19 +104,19 @@ def value(params):
 
 
 @dataclass
-class Trouble:
-    """A schedule under way, and what must be true of it at every moment."""
+class Schedule:
+    """A running schedule, and what must hold at every moment."""
 
     optimizer: Optimizer
-    renews: bool = True  # whether workers ask while they run; else a known cost must be held
-    used: dict[int, dict[str, float]] = field(default_factory=dict)  # so far, by running trial
+    renews: bool = True  # if not, the known cost must be reserved in full
+    used: dict[int, dict[str, float]] = field(default_factory=dict)  # cost so far by running trial
 
     @property
-    def priced(self):
+    def cost_resources(self):
         return [r for r in self.optimizer.ledger if r != "trials"]
 
-    def bill(self, trial, share=1.0):
-        return {r: share * price(trial.params)[r] for r in self.priced}
+    def cost_of(self, trial, share=1.0):
+        return {r: share * price(trial.params)[r] for r in self.cost_resources}
 
     def ask(self, rng, handle, worker):
         size = int(rng.integers(0, LARGEST + 1))
@@ -124,17 +124,17 @@ class Trouble:
         batch = handle.ask(size, **terms) if size else [handle.ask(**terms)]
         assert 1 <= len(batch) <= max(size, 1)
         for trial in batch:
-            self.used[trial.number] = dict.fromkeys(self.priced, 0.0)
+            self.used[trial.number] = dict.fromkeys(self.cost_resources, 0.0)
         return batch
 
-    def go_on(self, rng, handle, trial):
-        """A worker gets on with a trial; True when it has ended."""
+    def advance(self, rng, handle, trial):
+        """A worker continues a trial; return True if it has ended."""
         share = float(rng.choice([0.5, 1.0, 1.0]))
-        ahead, used = self.bill(trial, share), self.used[trial.number]
+        ahead, used = self.cost_of(trial, share), self.used[trial.number]
         ahead = {r: max(ahead[r], used[r]) for r in ahead}
         if self.renews and handle.renew(trial, lease=FOREVER, cost=used, ahead=ahead) is not None:
-            spent = {r: max(amount, NEXT_TO_NOTHING) for r, amount in used.items()}
-            handle.tell(trial, killed=True, cost=spent)  # as a worker that keeps to the budget
+            spent = {r: max(amount, TINY_COST) for r, amount in used.items()}
+            handle.tell(trial, killed=True, cost=spent)  # as a worker does that respects the budget
             return True
         self.used[trial.number] = ahead
         if share < 1.0:
@@ -151,22 +151,22 @@ class Trouble:
     def check(self):
         history, ledger = self.optimizer.history, self.optimizer.ledger
         evaluated = [t for t in history if t.state != "lost"]
-        asked = Counter(tuple(t.params.items()) for t in evaluated)
-        assert max(asked.values(), default=1) == 1, asked
+        points = Counter(tuple(t.params.items()) for t in evaluated)
+        assert max(points.values(), default=1) == 1, points
         for resource in ledger:
             account = ledger[resource]
-            held = math.fsum(held.get(resource, 0.0) for held in ledger.reservations.values())
-            assert math.isclose(account.reserved, held, abs_tol=1e-12)
+            reserved = math.fsum(r.get(resource, 0.0) for r in ledger.reservations.values())
+            assert math.isclose(account.reserved, reserved, abs_tol=1e-12)
             if math.isfinite(account.limit):
                 total = account.spent + account.reserved + account.left
                 assert math.isclose(total, account.limit, rel_tol=1e-12)
                 assert account.left >= -1e-9 * account.limit, resource
-        for resource in self.priced:
+        for resource in self.cost_resources:
             ended = [t.cost.get(resource, 0.0) for t in history if t.state != "running"]
             assert math.isclose(ledger[resource].spent, math.fsum(ended), abs_tol=1e-9)
 
     def check_end(self, space, reason):
-        """Nothing is running and nothing may start: there is a reason for it."""
+        """If nothing runs and nothing may start, there is a reason."""
         optimizer, ledger = self.optimizer, self.optimizer.ledger
         tried = {tuple(t.params.items()) for t in optimizer.history if t.state != "lost"}
         if space in POINTS and len(tried) == POINTS[space]:
@@ -177,16 +177,16 @@ class Trouble:
             points = optimizer.space.points(1000)
             for params in map(optimizer.space.decode, [] if points is None else points):
                 if tuple(params.items()) not in tried:
-                    assert any(price(params)[r] > ledger[r].left for r in self.priced)
+                    assert any(price(params)[r] > ledger[r].left for r in self.cost_resources)
 
 
 def drawn(number):
-    """The settings of a schedule, and the randomness of its order."""
+    """The settings of a schedule and the generator for its order."""
     rng = np.random.default_rng([number, WORKERS])
     policy = POLICIES[number % len(POLICIES)]
-    # Searching an endless space takes longer than enumerating one, so it is drawn less often.
-    endless = rng.random() < (0.4 if policy in DESIGNS else 0.07)
-    space = str(rng.choice([name for name in SPACES if (name in POINTS) != endless]))
+    # Searching an infinite space takes longer than enumerating one, so it is drawn less often.
+    infinite = rng.random() < (0.4 if policy in DESIGNS else 0.07)
+    space = str(rng.choice([name for name in SPACES if (name in POINTS) != infinite]))
     budget = dict(BUDGETS[rng.integers(len(BUDGETS))])
     if "budget" in policy.needs and not set(budget) - {"trials"}:
         budget = {"usd": 20.0}
@@ -200,8 +200,8 @@ def drawn(number):
     return space, budget, {"policy": policy, "cost": cost, "seed": number}, renews, rng
 
 
-def run(trouble, space, rng, handles):
-    """Random workers do the next thing; what is left at the end is told."""
+def run(schedule, space, rng, handles):
+    """Random workers take the next step. At the end, the remaining trials are reported."""
     busy = {worker: [] for worker in range(WORKERS)}
     stopped = ""
     for _ in range(STEPS):
@@ -209,46 +209,46 @@ def run(trouble, space, rng, handles):
         handle, mine = handles[worker], busy[worker]
         if not mine:
             try:
-                mine.extend(trouble.ask(rng, handle, worker))
+                mine.extend(schedule.ask(rng, handle, worker))
             except Stopped as reason:
                 stopped = str(reason)
                 if not any(busy.values()):
-                    trouble.check_end(space, stopped)
+                    schedule.check_end(space, stopped)
                     break
-        elif trouble.go_on(rng, handle, trial := mine[rng.integers(len(mine))]):
+        elif schedule.advance(rng, handle, trial := mine[rng.integers(len(mine))]):
             mine.remove(trial)
-        trouble.check()
+        schedule.check()
     for worker, mine in busy.items():
         for trial in mine:
-            while not trouble.go_on(rng, handles[worker], trial):
+            while not schedule.advance(rng, handles[worker], trial):
                 pass
-    trouble.check()
-    assert all(trouble.optimizer.ledger[r].reserved == 0 for r in trouble.optimizer.ledger)
+    schedule.check()
+    assert all(schedule.optimizer.ledger[r].reserved == 0 for r in schedule.optimizer.ledger)
     return stopped
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_nothing_twice_and_nothing_beyond_the_budget(part):
-    met, largest = Counter(), 0
+def test_no_point_twice_and_nothing_beyond_the_budget(part):
+    counts, largest = Counter(), 0
     for number in range(part, SCHEDULES, PARTS):
         space, budget, settings, renews, rng = drawn(number)
         optimizer = Optimizer(SPACES[space], budget, **settings)
-        met[space] += 1
-        trouble = Trouble(optimizer, renews)
-        met["stopped"] += bool(run(trouble, space, rng, [optimizer] * WORKERS))
-        met.update(trial.state for trial in optimizer.history)
+        counts[space] += 1
+        schedule = Schedule(optimizer, renews)
+        counts["stopped"] += bool(run(schedule, space, rng, [optimizer] * WORKERS))
+        counts.update(trial.state for trial in optimizer.history)
         largest = max(largest, len(optimizer.history))
-    assert all(met[space] for space in SPACES)  # it looked at what it says
-    assert all(met[state] for state in ("done", "failed", "killed", "lost", "stopped"))
+    assert all(counts[space] for space in SPACES)  # every case occurred
+    assert all(counts[state] for state in ("done", "failed", "killed", "lost", "stopped"))
     assert largest >= 12
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_so_it_is_between_processes(url, number):
+def test_no_point_twice_and_nothing_beyond_the_budget_in_a_database(url, number):
     space, budget, settings, renews, rng = drawn(number)
     study = Study.create(url, name="study", space=SPACES[space], budget=budget, **settings)
     handles = [pickle.loads(cloudpickle.dumps(study)) for _ in range(WORKERS)]
-    run(Trouble(study, renews), space, rng, handles)
+    run(Schedule(study, renews), space, rng, handles)
     assert len(study.history) >= 5
     for each in (study, *handles):
         each.close()

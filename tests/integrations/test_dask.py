@@ -100,14 +100,14 @@ def test_missing_resources_are_warned_of(client, tmp_path):
 
 
 def test_a_trial_that_exceeds_the_budget_is_killed_on_its_worker(client, study, notes):
-    begun = time.monotonic()
+    start = time.monotonic()
     ours = study(budget="4 worker_s")
     result = ours.run(sleeping_first(notes, sleepers=99), engine=Dask(client), workers=2)
     assert {trial.state for trial in result.history} == {"killed"}
     assert not any(map(is_alive, notes.pids))
     spent = result.ledger.spent
     assert spent == pytest.approx(sum(trial.cost["worker_s"] for trial in result.history))
-    assert 3 < spent < 2 * (time.monotonic() - begun)
+    assert 3 < spent < 2 * (time.monotonic() - start)
     assert "budget" in result.history[0].error
 
 

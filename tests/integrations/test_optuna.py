@@ -268,8 +268,8 @@ def test_running_trials_of_another_process_are_seen_before_they_suggest():
     first = study.ask()
     first.suggest_float("x", 0.0, 10.0)  # n is chosen, but Optuna has not stored it
     assert "n" not in study.trials[-1].params
-    elsewhere = optuna.load_study(study_name="a", storage=storage, sampler=CostAwareSampler(SPACE))
-    second = elsewhere.ask(SPACE)
+    other = optuna.load_study(study_name="a", storage=storage, sampler=CostAwareSampler(SPACE))
+    second = other.ask(SPACE)
     chosen = study.trials[first.number].system_attrs["farthing"]["params"]
     assert chosen.keys() == {"x", "n"}
     assert second.params != chosen

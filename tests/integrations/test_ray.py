@@ -101,14 +101,14 @@ def test_trials_fit_on_machines_and_not_on_their_sum():
 
 
 def test_a_trial_that_exceeds_the_budget_is_killed_on_its_node(cluster, study, notes):
-    begun = time.monotonic()
+    start = time.monotonic()
     ours = study(budget="3 worker_s")
     result = ours.run(sleeping_first(notes, sleepers=99), engine=Ray(), workers=2)
     assert {trial.state for trial in result.history} == {"killed"}
     assert not any(map(is_alive, notes.pids))
     spent = result.ledger.spent
     assert spent == pytest.approx(sum(trial.cost["worker_s"] for trial in result.history))
-    assert 2 < spent < 2 * (time.monotonic() - begun)
+    assert 2 < spent < 2 * (time.monotonic() - start)
     assert "budget" in result.history[0].error
 
 

@@ -117,10 +117,10 @@ def clock(monkeypatch):
 def test_a_budget_of_seconds_is_kept(clock):
     space = {"seconds": Float(0.001, 0.2, log=True)}
     search = BudgetSearchCV(Sleeps(), space, "1s", cv=3, random_state=0, refit=False)
-    begun = clock.now
+    start = clock.now
     search.fit(X, Y)
     ledger = search.result_.ledger
-    assert ledger.spent == pytest.approx(clock.now - begun)
+    assert ledger.spent == pytest.approx(clock.now - start)
     results = search.cv_results_
     slept = np.array([p["seconds"] for p in results["params"]]) * results["n_folds"]
     assert results["cost"] == pytest.approx(slept)

@@ -212,7 +212,13 @@ def _knn_table(kept: Json) -> str:
                 _final(kept["normalised"][method]["mean"]),
             ]
         )
-    header = ("method", "median final error", "evaluations", "median cost (s)", "share above the mean cost")
+    header = (
+        "method",
+        "median final error",
+        "evaluations",
+        "median cost (s)",
+        "share above the mean cost",
+    )
     return markdown((*header, "normalised, all KNN"), rows)
 
 

@@ -2,8 +2,8 @@
 
 Batches are synchronous, and the budget is of the time that passes: of each batch its longest
 evaluation. In the tables it is the same for every size, 60 mean costs, so that a larger batch has
-more evaluations. In figure 6 it is divided by the size, so that every size has as much of all
-machines together (idle ones count): the paper's 2400, 1200, ..., 150 seconds.
+more evaluations. In figure 6 it is divided by the size, so that every size has the same total
+time of all machines, idle ones included: the paper's 2400, 1200, ..., 150 seconds.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _scaling(settings: Settings) -> Json:
 
 
 def _of_size(runs: list[Run]) -> Json:
-    """Of one batch size: its time, the median curve over it, and what came of each seed."""
+    """Of one batch size: its time, the median curve over it, and the result of each seed."""
     taken = [float(clock_and_values(run)[0].sum()) for run in runs]
     busy = [sum(run.costs) / (run.job.batch * t) for run, t in zip(runs, taken, strict=True)]
     lines = curves(runs)
@@ -133,7 +133,8 @@ def _scaling_table(kept: Json) -> str:
     header = ("batch", "time (s)", "evaluations", "machines busy", "median final error")
     return markdown((*header, "mean loss against batch 1"), rows) + (
         f"\n\n{short_name(kept['problem'])}, {kept['seeds']} seeds, {kept['compute']:g} mean costs "
-        "of all machines together. A batch waits for its longest evaluation; the other machines are idle."
+        "of all machines together. A batch waits for its longest evaluation, and the other "
+        "machines are idle."
     )
 
 
@@ -169,7 +170,7 @@ def _draw_scaling(kept: Json) -> Figure:
 
 
 def _with_batches(settings: Settings) -> Json:
-    """What the sequential tables are made of, and the same of each batch size."""
+    """The numbers of the sequential tables, and the same for each batch size."""
     names, found = problems(), compare(settings)
     found["batches"] = {}
     for size in BATCHES:
@@ -186,7 +187,7 @@ def _with_batches(settings: Settings) -> Json:
 
 
 def _batches(kept: Json) -> Mapping[str, Json]:
-    """By batch size what was run; numbers kept before there were batches have none."""
+    """The numbers by batch size; older kept numbers have none."""
     return {size: parts for size, parts in kept.get("batches", {}).items() if parts}
 
 

@@ -66,7 +66,13 @@ RECORDINGS = (
     "xgboost/xgboost-satimage-p",
     "xgboost/xgboost-openml_1489_phoneme-sp",
 )
-SLOW = ("ax", "botorch-logei", "hebo", "neps-cooling", "skopt-eips")  # about a second per suggestion
+SLOW = (
+    "ax",
+    "botorch-logei",
+    "hebo",
+    "neps-cooling",
+    "skopt-eips",
+)  # about a second per suggestion
 SLOW_SEEDS = 5
 SLOW_PROBLEMS = (
     "deepar/electricity",
@@ -311,7 +317,13 @@ def _default_table(kept_: Json) -> str:
             ),
             "Chosen with one family left out:",
             markdown(
-                ("left out", "chosen on the other families", "its rank here", "best here", "its rank"),
+                (
+                    "left out",
+                    "chosen on the other families",
+                    "its rank here",
+                    "best here",
+                    "its rank",
+                ),
                 [
                     [p["family"], p["chosen"], f"{p['rank']:.2f}", p["best"], p["best_rank"]]
                     for p in kept_["left_out"]
@@ -639,10 +651,7 @@ def _reach_table(kept_: Json) -> str:
         f"{ENOUGH} seeds on the problem), as a share of its own time to the worse of the two final "
         "values. The control is another seed of that peer against itself. This comparison "
         f"excludes peers with fewer than {ENOUGH} seeds on a problem and gives ties to the first "
-        "peer by name.\n\n"
-        + markdown(header, rows)
-        + "\n\n"
-        + _reach_text(kept_)
+        "peer by name.\n\n" + markdown(header, rows) + "\n\n" + _reach_text(kept_)
     )
 
 
@@ -657,7 +666,9 @@ def _reach_text(kept_: Json) -> str:
     """Whether the goal is reached, with the control."""
     said = []
     for budget in _order(kept_["reach"]):
-        ours, another = (_relative_costs(kept_["reach"][budget], key) for key in ("ours", "another"))
+        ours, another = (
+            _relative_costs(kept_["reach"][budget], key) for key in ("ours", "another")
+        )
         part, chance = (
             _percent(m if np.isfinite(m := float(np.median(parts))) else None)
             for parts in (ours, another)

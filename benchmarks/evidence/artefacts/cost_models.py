@@ -56,7 +56,9 @@ JUDGED = (5, 10, 20, 50)  # where `AutoCost` is compared with the best
 WITHIN = 1.05
 UNSEEN = 400  # configurations a model is judged on, at most
 SEEDS = 10
-FRESH = 100  # first seed of figure 2; seeds 0 to 2 were used to choose the rules of Linear and AutoCost
+FRESH = (
+    100  # first seed of figure 2; seeds 0 to 2 were used to choose the rules of Linear and AutoCost
+)
 MEASURED = ("deepar", "fcnet", "gpu_kernels", "hpobench_mlp", "nats_tss", "ongrid")
 TASKS = 8  # of tabrepo_lightgbm
 MODELS: dict[str, CostLearner] = {
@@ -214,7 +216,9 @@ def _error_table(kept: Json) -> str:
         row: list[object] = [f"{family} ({len(members)})"]
         for k, n in enumerate(counts):
             if n in JUDGED:
-                means = {m: _array(kept, m)[members, :, k].mean() for m in MODELS if m != "AutoCost"}
+                means = {
+                    m: _array(kept, m)[members, :, k].mean() for m in MODELS if m != "AutoCost"
+                }
                 best = min(means, key=lambda m: means[m])
                 ratio = _array(kept, "AutoCost")[members, :, k].mean() / means[best]
                 row.append(f"{best} {means[best]:.3f}, x {ratio:.2f}")
@@ -400,7 +404,10 @@ def _by_kind(kept: Json) -> dict[str, dict[str, Array]]:
 
 def _transfer_table(kept: Json) -> str:
     kinds = _by_kind(kept)
-    header = ["model (costs of this problem it has seen)", *(f"{k} ({_count(v)})" for k, v in kinds.items())]
+    header = [
+        "model (costs of this problem it has seen)",
+        *(f"{k} ({_count(v)})" for k, v in kinds.items()),
+    ]
     labels = list(dict.fromkeys(model for part in kinds.values() for model in part))
     rows = [
         [label, *(f"{part[label].mean():.2f}" if label in part else "-" for part in kinds.values())]

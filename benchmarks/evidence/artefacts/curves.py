@@ -1,4 +1,4 @@
-"""From kept runs to what the artefacts show: curves over the budget, finals, savings."""
+"""Curves over the budget and final values of kept runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def by_method(runs: Mapping[Job, Run], problem: str) -> dict[str, list[Run]]:
 def clock_and_values(run: Run, *, overhead: bool = False) -> tuple[Array, Array]:
     """Costs and values as arrays, NaN for no value; with `overhead`, its seconds in the costs.
 
-    Of batches, the time until all of a batch have ended, with its first evaluation, then nothing.
+    In batches, the first evaluation has the time of the whole batch and the others have 0.
     """
     costs = np.array(run.costs, dtype=np.float64)
     values = np.array([np.nan if v is None else v for v in run.values], dtype=np.float64)
@@ -38,7 +38,7 @@ def clock_and_values(run: Run, *, overhead: bool = False) -> tuple[Array, Array]
 
 
 def wall(costs: Array, batch: int) -> Array:
-    """(n,) what evaluations in synchronous batches take: only the last batch may be smaller."""
+    """(n,) times of evaluations in synchronous batches; only the last batch may be smaller."""
     taken = np.zeros_like(costs)
     first = np.arange(0, len(costs), batch)
     taken[first] = np.maximum.reduceat(costs, first) if len(costs) else 0.0

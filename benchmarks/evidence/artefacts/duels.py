@@ -1,11 +1,11 @@
-"""Ranks and duels from final values: nothing here runs, reads or draws anything.
+"""Ranks and duels from final values.
 
 finals     {budget: {problem: {method: {seed: best so far at each share of the budget}}}}
 rank       1 + duels lost + half of those tied, among the methods of one problem, seed and budget
 mean       over seeds, budgets, problems, then families: every family counts the same
-interval   95 %: families are drawn, problems within each, seeds within each; a share of duels has
-           the wider of that and of Wilson's interval, which few duels cannot make narrow
-undecided  the interval holds one half
+interval   95 %: families are resampled, then problems, then seeds; a share of duels has the wider
+           of this and Wilson's interval, which is wide if there are few duels
+undecided  the interval contains one half
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def mean(cells: Cells) -> Array:
 
 
 def interval(cells: Cells, *, draws: int = DRAWS) -> tuple[Array, Array]:
-    """Bounds (shares, methods) of the mean; drawn are families, problems, then seeds."""
+    """Bounds (shares, methods) of the mean, from resampling families, problems, then seeds."""
     rng = np.random.default_rng(0)
     parts = [[list(by.values()) for by in part.values()] for part in cells.values()]
     drawn = []
@@ -140,7 +140,7 @@ class Duel(NamedTuple):
 def duel(
     finals: Finals, ours: str, rival: str, budgets: Iterable[str] | None = None
 ) -> Duel | None:
-    """`ours` against `rival` where both have run; None where they never met."""
+    """`ours` against `rival` where both have run; None if there is no duel."""
     cells = ranked(finals, [ours, rival], budgets)
     if not cells:
         return None
@@ -156,7 +156,7 @@ def duel(
 
 
 def leave_one_out(cells: Cells, methods: Sequence[str]) -> list[dict[str, Any]]:
-    """For each family: what the others would choose, its mean rank here, and the best one's."""
+    """For each family: the best method on the other families, its rank here, and the best rank."""
     found = []
     for family in cells:
         others = {f: part for f, part in cells.items() if f != family}

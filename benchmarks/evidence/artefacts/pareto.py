@@ -1,14 +1,14 @@
 """The experiments of "Pareto-efficient acquisition functions for cost-aware Bayesian optimization".
 
-Twelve problems: XGBoost (seven parameters) on twelve data sets, each behind one of eight pipelines,
-recorded by benchmarks/evidence/recorder.py and made continuous by a surrogate; the paper has 144. A run has
-100 evaluations and no other limit. All methods start from the same five uniform points.
+Twelve problems: XGBoost (seven parameters) on twelve data sets, each with one of eight pipelines,
+recorded by benchmarks/evidence/recorder.py and made continuous by a surrogate; the paper has 144. A
+run has 100 evaluations and no other limit. All methods start from the same five uniform points.
 
     EI_alpha   argmax EI / c^alpha; alpha = 0 is EI and alpha = 1 is EIpu
     CEI        argmin c  subject to  EI >= (1 - slack) max EI; the paper's lambda is our slack
 
-The paper's cost model is linear; `pareto-figure-k-linear` has that. The figures without the word
-have our log-GP, which a user of ours gets.
+The paper's cost model is linear; `pareto-figure-k-linear` uses one. The figures without this
+suffix use the log-GP, farthing's default.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ FEW = 3  # problems of two seeds that a control needs, and pairs that a figure n
 GOAL_LOSS, GOAL_GAIN = 1.0, 50.0  # percent: EI's accuracy within 1 % for at most half of its cost
 
 WATCHED = ("xgboost-a1a", "xgboost-a3a-s", "xgboost-splice-h")  # the data sets of figures 1 and 7
-POINTS = 2_048  # of the Sobol sample over which a front is looked at
+POINTS = 2_048  # of the Sobol sample on which a front is computed
 SQUARES = (0.0, 0.1, 0.2, 0.5, 1.0)  # exponents shown on a front
 PEAKS = 5  # local maxima taken of each
 LADDER = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # exponents whose maximisers outline a front
@@ -84,7 +84,7 @@ def problems(settings: Settings) -> list[str]:
 
 
 def watched(settings: Settings) -> list[str]:
-    """Those that figures 1 and 7 look at."""
+    """The problems of figures 1 and 7."""
     return [name for name in problems(settings) if name.split("/")[1] in WATCHED]
 
 
@@ -93,7 +93,7 @@ def _evaluations(settings: Settings) -> int:
 
 
 def replays(methods: Sequence[str], settings: Settings, cost: str = "") -> dict[Job, Run]:
-    """Runs of these methods on every problem, as many evaluations each, whatever they cost.
+    """Runs of these methods on every problem, with the same number of evaluations each.
 
     Those of another cost model go by the names of the methods without it. A problem and seed that
     some method has not run is left out.
@@ -121,7 +121,7 @@ Pairs = dict[str, list[dict[str, Run]]]  # problem -> for each seed {method: run
 
 
 def side_by_side(runs: Mapping[Job, Run]) -> Pairs:
-    """The runs of each problem and seed together; where one of them fell short, none is taken."""
+    """The runs of each problem and seed; if one of them is incomplete, all are left out."""
     found: dict[tuple[str, int], dict[str, Run]] = {}
     for job, run in runs.items():
         found.setdefault((job.problem, job.seed), {})[job.method] = run
@@ -133,7 +133,7 @@ def side_by_side(runs: Mapping[Job, Run]) -> Pairs:
 
 
 def _about(pairs: Pairs, settings: Settings, cost: str) -> Json:
-    """What every table says below it."""
+    """The facts in the note below every table."""
     return {
         "r2": recorded_errors(list(pairs)),
         "pairs": sum(map(len, pairs.values())),
@@ -144,7 +144,7 @@ def _about(pairs: Pairs, settings: Settings, cost: str) -> Json:
 
 
 def _footnote(kept: Json) -> str:
-    """Problems, seeds and how far to trust the surrogates."""
+    """Problems, seeds and the quality of the surrogates."""
     errors = np.array(list(kept["r2"].values()))
     return (
         f"{kept['pairs']} of {kept['planned']} pairs of problem and seed, which every method has "
@@ -156,12 +156,12 @@ def _footnote(kept: Json) -> str:
 
 
 def _enough(kept: Json) -> bool:
-    """Whether there is something to say: three pairs, or all of a smaller plan."""
+    """Whether there are enough pairs: three, or all of a smaller plan."""
     return bool(kept["pairs"] >= max(1, min(FEW, kept["planned"])))
 
 
 def _if_run(say: Callable[[Json], str]) -> Callable[[Json], str]:
-    """A table or verdict where there is something to say."""
+    """A table or verdict if there are enough pairs."""
     return lambda kept: (
         say(kept)
         if _enough(kept)
@@ -171,7 +171,7 @@ def _if_run(say: Callable[[Json], str]) -> Callable[[Json], str]:
 
 
 def _if_drawn(draw: Callable[[Json], Figure]) -> Callable[[Json], Figure]:
-    """A figure where there is something to draw."""
+    """A figure if there are enough pairs."""
 
     def drawn(kept: Json) -> Figure:
         if _enough(kept):
@@ -185,7 +185,7 @@ def _if_drawn(draw: Callable[[Json], Figure]) -> Callable[[Json], Figure]:
 
 
 def total(run: Run) -> float:
-    """What all evaluations of a run cost."""
+    """The total cost of a run."""
     return float(np.sum(run.costs))
 
 
@@ -303,7 +303,7 @@ def _trade_off_table(kept: Json) -> str:
         "pairs",
     )
     control = (
-        f" {CONTROL} is the control: what chance gains and loses."
+        f" {CONTROL} is the control: the gain and loss by chance."
         if CONTROL in kept["methods"]
         else f" The control, EI against another seed of itself, needs two seeds of {FEW} problems: "
         "not yet run."
@@ -454,8 +454,8 @@ def _allocation_table(kept: Json) -> str:
     note = (
         f"Mean rank among {len(kept['ranks'])} methods, lower is better, at multiples of the "
         "minimal budget, the shortest time in which any alpha made all its evaluations. The "
-        "paper's runs go on until the time is up; ours end with the last evaluation and keep its "
-        "value, which holds back the cheap methods at the larger multiples. "
+        "paper's runs go on until the end of the time. Here, runs end with the last evaluation and "
+        "keep its value, which is a handicap for cheap methods at the larger multiples. "
     )
     header = ("method", *(f"{m} x" for m in MULTIPLES))
     return markdown(header, rows) + "\n\n" + note + _footnote(kept)
@@ -505,11 +505,11 @@ def _draw_allocation(kept: Json) -> Figure:
     return figure
 
 
-# ── looking at fronts ──────────────────────────────────────────────────────────────────────────
+# ── computing fronts ───────────────────────────────────────────────────────────────────────────
 
 
 class Moment(NamedTuple):
-    """Before an evaluation that a model chose: which one, what is believed, what was chosen."""
+    """An iteration with a model: its number, the belief before it and the chosen point."""
 
     number: int
     belief: Belief
@@ -517,17 +517,17 @@ class Moment(NamedTuple):
 
 
 def moments(problem: str, method: str, seed: int, count: int) -> Iterator[Moment]:
-    """A run of so many evaluations from within, the same as its replay."""
+    """The iterations of a run, the same as in its replay."""
     box = load(problem)
-    ours = Ours(method, box.space, budget=NO_LIMIT * box.typical_cost, seed=seed, clock=False)
+    optimiser = Ours(method, box.space, budget=NO_LIMIT * box.typical_cost, seed=seed, clock=False)
     for number in range(count):
-        told = ours.optimizer.history, ours.optimizer.ledger
-        belief = believe(box.space, *told, learners={"cost": LogGP()}, seed=seed)
-        params = ours.ask()
+        known = optimiser.optimizer.history, optimiser.optimizer.ledger
+        belief = believe(box.space, *known, learners={"cost": LogGP()}, seed=seed)
+        params = optimiser.ask()
         assert params is not None, "there is no limit"
         if belief.objective is not None:
-            yield Moment(number, belief, ours.trial.x)
-        ours.tell(params, Evaluation(*box.at(params)))
+            yield Moment(number, belief, optimiser.trial.x)
+        optimiser.tell(params, Evaluation(*box.at(params)))
 
 
 def sample(belief: Belief) -> Array:
@@ -557,7 +557,7 @@ def _frame_front(axis: Axes, part: Json, title: str) -> None:
     cost, ei = (np.concatenate([numbers(line[w]) for line in lines]) for w in ("cost", "log10_ei"))
     axis.set(title=title, xscale="log")
     axis.set_ylim(max(ei.min(), ei.max() - 6) - 0.2, ei.max() + 0.4)
-    axis.set_xlim(cost.min() * 0.9, max(cost.max() * 1.1, cost.min() * 3))  # room for two ticks
+    axis.set_xlim(cost.min() * 0.9, max(cost.max() * 1.1, cost.min() * 3))  # space for two ticks
     axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_formatter(NullFormatter())
@@ -629,8 +629,8 @@ def _front_table(kept: Json) -> str:
         *(f"alpha = {a:g}: EI / cost (%)" for a in SQUARES[1:]),
     )
     note = (
-        f"Percent of what EI's choice has and costs, among {kept['points']:,} Sobol points and "
-        "what EI_alpha and CEI would choose, under EI's belief, seed 0; surrogates' R² of ln error "
+        f"EI and cost in percent of those of EI's choice, among {kept['points']:,} Sobol points and "
+        "the choices of EI_alpha and CEI, under EI's belief, seed 0; surrogates' R² of ln error "
         "and ln cost: "
         + ", ".join(f"{_short(p)} {e:.2f}, {c:.2f}" for p, (e, c) in kept["r2"].items())
     )
@@ -641,7 +641,7 @@ def _front_verdict(kept: Json) -> str:
     parts = [part for at in kept["fronts"].values() for part in at.values()]
     pu = [part["squares"]["1.0"] for part in parts]
     return (
-        f"A tenth of EI given up saves {100 * (1 - np.mean([p['plateau'] for p in parts])):.0f} % "
+        f"Accepting a tenth less EI saves {100 * (1 - np.mean([p['plateau'] for p in parts])):.0f} % "
         f"of the cost of EI's choice in the mean of {len(parts)} moments; EIpu's choice has "
         f"{100 * np.mean([s['share_of_ei'] for s in pu]):.0f} % of the EI for "
         f"{100 * np.mean([s['share_of_cost'] for s in pu]):.0f} % of the cost."
@@ -717,7 +717,7 @@ def _implied(settings: Settings) -> Json:
 
 
 def _figure_5(settings: Settings, cost: str = "") -> Json:
-    """The right panel drives runs of its own, which have the log-GP."""
+    """The right panel has separate runs, with the log-GP."""
     left = _trade_offs([*ALPHAS, *SLACKS], settings, cost)
     if cost:
         return left
@@ -752,7 +752,7 @@ def _figure_5_table(kept: Json) -> str:
     )
     note = (
         f"Implied alpha over {kept['implied_runs']} runs: the middle of the exponents that make "
-        "CEI's choice, and where none does, the one that would regret it least."
+        "CEI's choice or, if none does, the exponent with the least regret for it."
     )
     return _trade_off_table(kept) + "\n\n" + markdown(header, rows) + "\n\n" + note
 
@@ -921,7 +921,7 @@ def _draw_persistence(kept: Json) -> Figure:
 
 
 def _by_cost(cost: str) -> Iterator[Artefact]:
-    """Figures 3 to 6 with one cost model, and how it is called."""
+    """Figures 3 to 6 with one cost model."""
     tail = f"-{cost}" if cost else ""
     model = "with the paper's linear cost model" if cost else "with our log-GP cost model"
     figures: dict[int, tuple[str, Any, Any, Any, Any]] = {
@@ -978,7 +978,7 @@ ARTEFACTS = (
     *(artefact for cost in ("", "linear") for artefact in _by_cost(cost)),
     Artefact(
         "pareto-figure-7",
-        "the front changes much from one iteration to the next, by what was learnt locally",
+        "the front changes much from one iteration to the next, by what is learnt locally",
         _persistence,
         _persistence_table,
         _persistence_verdict,

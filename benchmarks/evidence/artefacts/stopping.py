@@ -1,18 +1,18 @@
 """Figure 1 of "Cost-aware Stopping for Bayesian Optimization": every acquisition with every rule.
 
-    tables       LCBench Fashion-MNIST, adult, higgs, volkert (validation cross-entropy, which is
-                 also what regret is taken of: accuracies are not to be had), NATS-Bench topology
-                 cifar10-valid and cifar100 (validation error is searched, test error is scored)
+    tables       LCBench Fashion-MNIST, adult, higgs, volkert (validation cross-entropy, also
+                 for the regret, because accuracies are not available), NATS-Bench topology
+                 cifar10-valid and cifar100 (validation error is minimised, test error is scored)
     costs        known: thousands of weights (LCBench), MFLOPs (NATS); learnt: seconds (LCBench)
-    a run        16 (NATS 12) uniform points, the same for all, then 200 choices; what the first
-                 ones cost is nobody's choice and is left out
+    a run        16 (NATS 12) uniform points, the same for all, then 200 choices; the cost of
+                 the uniform points is left out
     rates        three for each table: hindsight stops a LogEIPC run after about 20, 60 and 150
-                 choices, in the mean of pilots whose seeds are not used otherwise; where these
-                 find the best row sooner, after as large shares of what they need
-    measure      regret of what was best by validation + rate (cost of the choices)
+                 choices, in the mean of pilot runs with separate seeds; if these find the best
+                 row sooner, after the same shares of the choices they need
+    measure      regret of the best by validation + rate * (cost of the choices)
 
-Every rule watches the run it is scored on; before choice 20 it is not listened to, as in the
-paper's code. The bars are two standard errors, as the paper's.
+Every rule is evaluated on the run on which it is scored, from choice 20 on, as in the paper's code.
+The bars are two standard errors, as in the paper.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ RULES = (
 )
 STARTS = {"lcbench": 16, "nats_tss": 12}
 CHOICES = 200
-LISTEN = 20  # choices before which no rule is listened to
+LISTEN = 20  # choices before which no rule is evaluated
 HINDSIGHT = (20, 60, 150)
 PILOTS = (900, 901, 902)
 SEEDS = 20
@@ -86,7 +86,7 @@ class Table:
     space: Space
     row: Mapping[tuple[Any, ...], int]  # values of the parameters -> row
     value: Array
-    scored: Array  # what regret is taken of
+    scored: Array  # the values for the regret
     cost: Array
 
     def number(self, params: Mapping[str, Any]) -> int:
@@ -165,7 +165,7 @@ def rules(case: str, rates: Sequence[float], folder: str | None) -> dict[str, St
 
 @dataclass(frozen=True)
 class Watch:
-    """Asks every rule that has not stopped yet, notes where each does, and never stops."""
+    """Evaluates every rule that has not stopped yet, notes when it does, and never stops."""
 
     rules: tuple[tuple[str, StoppingRule], ...]
     listen: int
@@ -188,7 +188,7 @@ class Watch:
 
 
 class Job(NamedTuple):
-    """One run; `rates` are those of the case, `rate` is PBGI's, -1 for the others."""
+    """One run; `rates` are those of the case, `rate` is PBGI's, -1 for other policies."""
 
     case: str
     acquisition: str
@@ -199,7 +199,7 @@ class Job(NamedTuple):
 
 
 def attempt(job: Job, folder: str | None) -> Json:
-    """The job, its costs and scores after the start, and where each rule would have stopped."""
+    """The job, its costs and scores after the initial design, and the stop of each rule."""
     table = read(job.case, folder)
     family, _, kind = job.case.split("/")
     watched = rules(job.case, job.rates, folder) if job.rates else {}
@@ -218,7 +218,7 @@ def attempt(job: Job, folder: str | None) -> Json:
         optimizer.add(params, table.value[i], cost=float(table.cost[i]))
         best = min(best, (table.value[i], table.scored[i]))
     costs, scores = [0.0], [best[1]]
-    begun = time.process_time()
+    started = time.process_time()
     for _ in range(job.choices):
         trial = optimizer.ask()
         i = table.number(trial.params)
@@ -231,7 +231,7 @@ def attempt(job: Job, folder: str | None) -> Json:
         "costs": [float(f"{cost:.5g}") for cost in costs],
         "scores": [float(f"{score:.7g}") for score in scores],
         "fired": dict(optimizer.verdict.notes.get("fired", {})),
-        "seconds": round(time.process_time() - begun, 1),
+        "seconds": round(time.process_time() - started, 1),
     }
 
 
@@ -251,7 +251,7 @@ def kept(path: Path) -> dict[Job, Json]:
 
 
 def carry_out(jobs: Iterable[Job], path: Path, settings: Settings) -> dict[Job, Json]:
-    """Every job's run: those that are kept, and the others made now, each kept at once."""
+    """The run of every job: kept runs are read, missing ones are made and kept at once."""
     wanted = list(jobs)
     have = kept(path)
     todo = [job for job in wanted if job not in have] if settings.more else []
@@ -272,7 +272,7 @@ def carry_out(jobs: Iterable[Job], path: Path, settings: Settings) -> dict[Job, 
 
 
 def hindsight(costs: Sequence[float], regrets: Sequence[float], rate: float) -> int:
-    """After how many choices regret + rate cost was least."""
+    """The number of choices at which regret + rate * cost is lowest."""
     return int(np.argmin(cost_adjusted_regret(costs, regrets, optimum=0.0, worth=rate)))
 
 
@@ -286,7 +286,7 @@ def mean_of(runs: Sequence[Trace]) -> Trace:
 
 
 def rate_for(run: Trace, choices: float) -> float:
-    """A rate at which hindsight stops a run as near as can be to so many choices.
+    """A rate at which hindsight stops a run as near as possible to a number of choices.
 
     Where it stops is a step function of the rate: the middle of the step, or half of its highest
     rate if that is more.
@@ -299,7 +299,7 @@ def rate_for(run: Trace, choices: float) -> float:
 
 
 def targets(run: Trace, choices: int) -> tuple[float, ...]:
-    """20, 60 and 150 choices, or as large shares of what the run needs to find the best."""
+    """20, 60 and 150 choices, or the same shares of the choices the run needs to find the best."""
     most = min(hindsight(*run, 0.0), 0.75 * choices)
     return tuple(at / HINDSIGHT[-1] * most for at in HINDSIGHT)
 
@@ -358,7 +358,7 @@ def _figure(cases: Sequence[str], path: Path, settings: Settings) -> Json:
 
 
 def whole(runs: Mapping[Job, Json], jobs: Sequence[Job]) -> dict[Job, Json]:
-    """The runs of those tables and seeds of which every acquisition was run."""
+    """The runs of the tables and seeds that every acquisition has run."""
     missing = {(job.case, job.seed) for job in jobs if job not in runs}
     return {job: run for job, run in runs.items() if (job.case, job.seed) not in missing}
 
@@ -394,20 +394,20 @@ def _fired(run: Json, rule: str, index: int) -> int | None:
 
 
 def _end(run: Json, rule: str, index: int, rate: float, least: float) -> int:
-    """After how many choices the rule ends the run."""
+    """The number of choices after which the rule ends the run."""
     if rule == "hindsight":
         return int(np.argmin(_adjusted(run, least, rate)))
     fired = None if rule == "200 choices" else _fired(run, rule, index)
     return len(run["costs"]) - 1 if fired is None else fired
 
 
-# ── what is shown ──────────────────────────────────────────────────────────────────────────────
+# ── table and verdict ──────────────────────────────────────────────────────────────────────────
 
 OURS = "PBGI + PBGI/LogEIPC"
 
 
 def _rivals(part: Json) -> dict[str, Json]:
-    """The pairs that somebody could use."""
+    """The pairs that can be used in practice, without hindsight."""
     return {pair: p for pair, p in part["pairs"].items() if not pair.endswith("hindsight")}
 
 

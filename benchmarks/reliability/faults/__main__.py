@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
-import benchmarks.faults
+import benchmarks.reliability.faults
 from benchmarks.reliability.faults.injecting import Found, inject
 from benchmarks.reliability.faults.kept import (
     COLUMNS,
@@ -38,21 +38,21 @@ BUDGET = RESULTS.with_name("faults-budget.json")
 Urls = dict[str, Callable[[], str]]
 
 
-def wanted(arguments: argparse.Namespace, made: Urls) -> Iterator[tuple[int, Injection]]:
-    """What is missing of so many that struck, in the order of their numbers."""
+def missing(arguments: argparse.Namespace, made: Urls) -> Iterator[tuple[int, Injection]]:
+    """The injections that are missing from `--count` that took effect, by number."""
     before = [one for one in kept(arguments.results) if one["seed"] == arguments.seed]
-    there = {one["number"] for one in before}
-    missed = sum(not is_struck(one) for one in before)
+    done = {one["number"] for one in before}
+    too_late = sum(not is_struck(one) for one in before)
     part, parts = arguments.part
-    for number in range(arguments.count + missed):
+    for number in range(arguments.count + too_late):
         drawn = Injection.draw(arguments.seed, number)
-        ours = number % parts == part and number not in there
+        ours = number % parts == part and number not in done
         if ours and drawn.database in made and can_be_done(drawn.kind):
             yield number, drawn
 
 
 def some_of(kind: str, count: int, made: Urls) -> Iterator[tuple[int, Injection]]:
-    """So many of one kind, on every database that has it; they are kept nowhere."""
+    """`count` injections of one kind on every database that has it; they are not kept."""
     for number in range(count):
         for each, target, *times in KINDS:
             for database, often in zip(("SQLite", "PostgreSQL"), times, strict=True):
@@ -62,10 +62,10 @@ def some_of(kind: str, count: int, made: Urls) -> Iterator[tuple[int, Injection]
 
 
 def inject_all(made: Urls, arguments: argparse.Namespace) -> bool:
-    """Inject, keep, and say what was found."""
+    """Inject, store and print. Return whether there was no fault."""
     deadline = time.monotonic() + 60 * arguments.minutes
     sound, only = True, arguments.only
-    chosen = some_of(only, arguments.count, made) if only else wanted(arguments, made)
+    chosen = some_of(only, arguments.count, made) if only else missing(arguments, made)
     with ExitStack() as stack:
         server: Server | None = None
         for number, injection in chosen:
@@ -77,8 +77,8 @@ def inject_all(made: Urls, arguments: argparse.Namespace) -> bool:
             if not only:
                 keep(arguments.results, arguments.seed, number, found)
             sound = sound and not any(found.faults)
-            said = "; ".join(found.faults) or f"sound, {found.trials} trials, {found.where}"
-            print(number, injection.database, injection.kind, injection.target, said, flush=True)
+            outcome = "; ".join(found.faults) or f"no fault, {found.trials} trials, {found.where}"
+            print(number, injection.database, injection.kind, injection.target, outcome, flush=True)
     return sound
 
 
@@ -93,7 +93,7 @@ def inject_one(made: Urls, injection: Injection, server: Server | None) -> Found
 
 
 def make_schema(server: Server) -> str:
-    """An empty place on a server."""
+    """Create an empty schema on a server and return its name."""
     import psycopg
 
     name = f"s{time.time_ns()}"
@@ -103,7 +103,7 @@ def make_schema(server: Server) -> str:
 
 
 def check_budget(made: Urls) -> bool:
-    """A minute, eight workers: kept in a file of its own."""
+    """Check a budget of one minute with eight workers; the result has its own file."""
     figures = {}
     for where, url in made.items():
         with tempfile.TemporaryDirectory(prefix="farthing-faults-") as name:
@@ -118,7 +118,7 @@ def check_budget(made: Urls) -> bool:
 
 
 def show(file: Path) -> bool:
-    """The table of what is kept; whether nothing was found."""
+    """Print the table of the kept results. Return whether there was no fault."""
     all_of = kept(file)
     for row in (COLUMNS, ["---"] * len(COLUMNS), *table(all_of)):
         print(f"| {' | '.join(row)} |")
@@ -137,14 +137,22 @@ def part_of(text: str) -> tuple[int, int]:
 def main() -> None:
     about = str(benchmarks.reliability.faults.__doc__).split("\n")[0]
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--count", type=int, default=1000, help="how many there are to be in all")
+    parser.add_argument(
+        "--count", type=int, default=1000, help="number of injections in all (1000)"
+    )
     parser.add_argument("--database", choices=["sqlite", "postgres", "both"], default="both")
-    parser.add_argument("--part", type=part_of, default=(0, 1), help="2/3: the second of three")
-    parser.add_argument("--only", choices=sorted({kind for kind, *_ in KINDS}), help="one kind")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin none after so many")
+    parser.add_argument("--part", type=part_of, default=(0, 1), help="2/3 runs the second third")
+    parser.add_argument(
+        "--only", choices=sorted({kind for kind, *_ in KINDS}), help="inject only this kind"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=1e9, help="start no injection after this time"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--table", action="store_true", help="show what is kept, and do nothing")
-    parser.add_argument("--budget-check", action="store_true", help="instead: a budget of 60 s")
+    parser.add_argument("--table", action="store_true", help="only print the kept results")
+    parser.add_argument(
+        "--budget-check", action="store_true", help="check a budget of 60 s instead"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     if arguments.table:

@@ -1,4 +1,4 @@
-"""Whether the books add up, at every commit, and whether the trials are those that were run."""
+"""Check the ledger at every commit, and the stored trials against those that ran."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ from farthing.history import Trial
 from farthing.storage import Database, DatabaseStore, find_study
 
 STUDY = "faults"
-PATIENCE = 120.0  # seconds after which a run is stuck, on however busy a machine
+PATIENCE = 120.0  # seconds after which a run counts as stuck, even on a busy machine
 
 
 def imbalance(state: State) -> Iterator[str]:
-    """What is wrong with one state: trials, holds, and spent + reserved + left = limit."""
+    """Errors in one state: its trials, reservations, and spent + reserved + left = limit."""
     history, ledger = state.history, state.ledger
     numbers = [trial.number for trial in history]
     if numbers != list(range(len(history))):
-        yield f"there are the trials {numbers}"
+        yield f"the trials are numbered {numbers}"
     running = {trial.number for trial in history if trial.state == "running"}
     if set(ledger.reservations) != running:
-        yield f"{sorted(ledger.reservations)} hold something, {sorted(running)} run"
+        yield f"{sorted(ledger.reservations)} have reservations, but {sorted(running)} run"
     for name in ledger:
         account = ledger[name]
-        # Time passes for all trials together, and is not the sum of theirs.
+        # Wall time passes for all trials at once: it is not the sum of their times.
         spent = paid(history, name) if name == "worker_s" else account.spent
         if not math.isclose(spent + account.reserved + account.left, account.limit):
             yield f"{name}: {spent} paid, {account} does not add up"
 
 
 def paid(history: Iterable[Trial], resource: str) -> float:
-    """What the trials that are over have cost."""
+    """The cost of the trials that have ended."""
     return math.fsum(t.cost.get(resource, 0.0) for t in history if t.state != "running")
 
 
 @dataclass
 class Auditor:
-    """Reads the database beside the command, and checks the books at every commit it sees."""
+    """Reads the database while the command runs, and checks each new state."""
 
     url: str
     commits: int = 0
     faults: list[str] = field(default_factory=list)
-    stall: float = 0.0  # seconds: the latest that a look was, so busy was the machine
-    overspend: float = 0.0  # seconds beyond the limit, the most that was seen
-    suggestion: float = 0.0  # seconds: the longest, which is not broken off
+    stall: float = 0.0  # seconds: the longest delay of a read, because the machine was busy
+    overspend: float = 0.0  # seconds: the maximum beyond the limit
+    suggestion_s: float = 0.0  # seconds: the longest suggestion, which cannot be interrupted
     _store: DatabaseStore | None = None
     _database: Database | None = None
     _seen: State | None = None
@@ -62,7 +62,7 @@ class Auditor:
     _accounts: dict[str, Account] = field(default_factory=dict)
 
     def look(self) -> State | None:
-        """The study as it is, or was when the database last answered; None before it is made."""
+        """The last state that the database returned; None before the study exists."""
         if self._store is None:
             self._store = self._find()
             return None
@@ -82,11 +82,11 @@ class Auditor:
             return None
         try:
             self._database = Database(self.url)
-        except StorageError:  # it does not answer
+        except StorageError:  # the database does not answer
             return None
         try:
             return DatabaseStore(self._database, find_study(self._database, STUDY).id)
-        except FarthingError:  # not made yet
+        except FarthingError:  # the study does not exist yet
             self._database.close()
             return None
 
@@ -99,7 +99,7 @@ class Auditor:
             if account.spent < before.spent or account.limit != before.limit:
                 yield f"{name}: {before} became {account}"
             self._accounts[name] = account
-            self.suggestion = max(self.suggestion, account.overhead - before.overhead)
+            self.suggestion_s = max(self.suggestion_s, account.overhead - before.overhead)
             self.overspend = max(self.overspend, account.spent + account.reserved - account.limit)
         for number, value in self._done.items():
             if history[number].state != "done" or history[number].value != value:
@@ -107,7 +107,7 @@ class Auditor:
         self._done = {t.number: t.value for t in history if t.state == "done"}
 
     def wait(self, happened: Callable[[State | None], bool], patience: float = PATIENCE) -> bool:
-        """Look until something has happened; how the machine keeps us waiting is noted."""
+        """Read until `happened`. Record how late the machine lets us read."""
         deadline = time.monotonic() + patience
         while True:
             begun, is_found = time.monotonic(), self._store is not None
@@ -120,11 +120,11 @@ class Auditor:
                 self.stall = max(self.stall, time.monotonic() - begun - EVERY)
 
     def rest(self, seconds: float) -> None:
-        """Go on looking for so long."""
+        """Read for this time."""
         self.wait(lambda _: False, patience=seconds)
 
     def records(self) -> list[dict[str, Any]]:
-        """Everything that is stored of the trials."""
+        """The stored trials as dictionaries."""
         if self._store is None:
             return []
         return [record(trial) for trial in self._store.look().history]
@@ -146,10 +146,10 @@ def auditing(url: str) -> Iterator[Auditor]:
 def compare(
     rows: list[dict[str, Any]], log: str, *, spared: bool = False
 ) -> Iterator[tuple[str, str]]:
-    """What the database says of the trials and what they wrote themselves: (kind, sentence).
+    """Compare the stored trials with their own log: yield (kind, sentence) for each difference.
 
     Args:
-        spared: no worker was killed, so each has told of all that ended.
+        spared: no worker was killed, so every trial that ended must have been reported.
     """
     lines = [line.split() for line in log.splitlines()]
     started = Counter(int(number) for word, number, _ in lines if word == "start")
@@ -157,26 +157,26 @@ def compare(
     known = {row["number"]: row for row in rows}
     for number, times in started.items():
         if number not in known:
-            yield "lost", f"trial {number} was run, but is not there"
+            yield "lost", f"trial {number} ran, but is not stored"
         elif times > 1:
-            yield "duplicate", f"trial {number} was run {times} times"
+            yield "duplicate", f"trial {number} ran {times} times"
     for number, row in known.items():
         if row["state"] == "running":
             yield "lost", f"trial {number} is still running"
         if row["state"] == "done" and ended[number] != 1:
             yield "duplicate", f"trial {number} is done and ended {ended[number]} times"
         if row["state"] == "done" and row["value"] != row["params"]["seconds"]:
-            yield "lost", f"trial {number} has the value {row['value']} of another"
+            yield "lost", f"trial {number} has the value {row['value']} of another trial"
     first = [row for row in rows if row["attempt"] == 1]
     for point, times in Counter(row["params"]["seconds"] for row in first).items():
         if times > 1:
             yield "duplicate", f"{point} was suggested {times} times"
-    # A worker that was killed between the end of its trial and telling of it loses that one.
-    told = {number for number, row in known.items() if row["state"] == "done"}
-    untold = Counter(known[number]["worker"] for number in ended.keys() & known.keys() - told)
-    for worker, times in untold.items():
+    # A worker that is killed between the end of its trial and the report loses this one trial.
+    done = {number for number, row in known.items() if row["state"] == "done"}
+    unreported = Counter(known[number]["worker"] for number in ended.keys() & known.keys() - done)
+    for worker, times in unreported.items():
         if times > 1:
-            yield "lost", f"worker {worker} has not told of {times} trials that ended"
+            yield "lost", f"worker {worker} did not report {times} trials that ended"
     for number in ended if spared else ():
         if known.get(number, {}).get("state") == "lost":
-            yield "lost", f"trial {number} has ended, its worker lives, and it was not told"
+            yield "lost", f"trial {number} ended and its worker lives, but it was not reported"

@@ -1,4 +1,4 @@
-"""One injection: run the command, strike, let the same command finish, and look what came of it."""
+"""One injection: run the command, inject the fault, let the command finish, check the result."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from benchmarks.reliability.faults.strikes import Scene, Struck, small_disk, str
 from farthing.core.state import State
 from farthing.running.worker import TICK
 
-STUCK = 300.0  # seconds after which a command is, on however busy a machine
-RERUNS = 3  # the command is struck once: the next one should finish
-TOO_LATE = "the command had ended before it could be struck"
+STUCK = 300.0  # seconds after which a command counts as stuck, even on a busy machine
+RERUNS = 3  # there is one fault, so the first rerun should finish
+TOO_LATE = "the command had ended before it could be struck"  # also in the kept results
 
 
 @dataclass(frozen=True)
 class Found:
-    """What an injection showed.
+    """The result of an injection.
 
     Attributes:
-        struck: how many processes, connections or times; 0: it came too late.
-        where: between which statements.
-        codes: how the command ended, each time it was run.
-        commits: that were checked.
-        survived_s: how long processes outlived the one they belonged to.
-        survivors: how many outlived it for too long.
-        overspend: beyond the limit, in seconds.
-        allowed: a tick, which is as late as `stall`, and the grace period for every worker; a
-            thought that began in time; and `outage`.
-        stall: how late a tick of our own was, because the machine was busy.
-        thought: seconds that the longest one took.
-        outage: seconds for which the database, or whoever had to act, could not.
-        faults: all of them, in words.
+        struck: the number of affected processes, connections or times; 0: it came too late.
+        where: the statement before which the process was killed.
+        codes: the exit code of each run of the command.
+        commits: the number of checked commits.
+        survived_s: seconds that processes outlived the process they belonged to.
+        survivors: the number that outlived it for too long.
+        overspend: seconds beyond the limit.
+        allowed: seconds: for every worker a tick, `stall` and the grace period; one suggestion that
+            began in time; and `outage`.
+        stall: seconds that our own tick was late, because the machine was busy.
+        suggestion_s: seconds of the longest suggestion.
+        outage: seconds during which the database, or the process that had to act, could not act.
+        faults: a sentence for each.
     """
 
     injection: Injection
@@ -61,13 +61,13 @@ class Found:
     overspend: float
     allowed: float
     stall: float
-    suggestion: float
+    suggestion_s: float
     outage: float
     faults: list[str]
 
 
 def inject(url: str, folder: Path, injection: Injection, server: Server | None = None) -> Found:
-    """Run, strike, and let the same command finish; nothing of it is left afterwards."""
+    """Run the command, inject the fault, let the same command finish, and leave nothing behind."""
     if injection.target == "of the database":
         url = f"sqlite:///{folder}/small/study.db"
     if injection.database == "PostgreSQL":
@@ -85,7 +85,7 @@ def inject(url: str, folder: Path, injection: Injection, server: Server | None =
     ):
 
         def start() -> Run:
-            # What a clock or an environment is stays so; nobody kills himself twice.
+            # A changed clock or environment stays changed; a process kills itself only once.
             again = not runs or injection.kind in ("jump", "lock", "fill disk")
             hook = partial(inside, again)
             runs.append(Run(folder, command, workers=injection.workers, inside=hook))
@@ -112,7 +112,7 @@ def _inject(start: Callable[[], Run], scene: Scene) -> Found:
     faults, took = list[str](), 0.0
     for _ in range(1 + RERUNS):
         if not auditor.wait(ended, patience=STUCK):
-            faults.append(f"the command was stuck: {_said(folder)}")
+            faults.append(f"the command was stuck: {_output(folder)}")
             break
         codes.append(run.code)
         took += run.took
@@ -124,9 +124,9 @@ def _inject(start: Callable[[], Run], scene: Scene) -> Found:
     survivors = orphans(folder, None)
     state, rows = auditor.look(), auditor.records()
     if codes[-1:] != [_expected(auditor)]:
-        faults.append(f"exit codes {codes}: {_said(folder)}")
+        faults.append(f"exit codes {codes}: {_output(folder)}")
     compared = list(compare(rows, _text(folder / "log"), spared=not injection.kills_workers))
-    allowed = injection.workers * (TICK[0] + GRACE + auditor.stall) + auditor.suggestion
+    allowed = injection.workers * (TICK[0] + GRACE + auditor.stall) + auditor.suggestion_s
     allowed += struck.outage
     faults += auditor.faults + [sentence for _, sentence in compared]
     faults += _text(folder / UNBALANCED).splitlines()
@@ -136,7 +136,7 @@ def _inject(start: Callable[[], Run], scene: Scene) -> Found:
         faults.append(f"{len(survivors)} processes left, the last seen after {survived:.2f} s")
     if auditor.overspend > allowed:
         faults.append(f"{auditor.overspend:.2f} s were overspent, {allowed:.2f} s are allowed")
-    # Who was charged before a clock jumped and who after cannot be compared: a tick is paid twice.
+    # After a clock jump, charges before and after it cannot be compared: a tick is charged twice.
     twice = injection.workers * (TICK[0] + auditor.stall) if injection.kind == "jump" else 0.0
     if state is not None and "s" in state.ledger and state.ledger["s"].spent > took + twice:
         faults.append(f"{state.ledger['s'].spent:.2f} s were charged for {took:.2f} s of work")
@@ -154,19 +154,19 @@ def _inject(start: Callable[[], Run], scene: Scene) -> Found:
         auditor.overspend,
         allowed,
         auditor.stall,
-        auditor.suggestion,
+        auditor.suggestion_s,
         struck.outage,
         faults,
     )
 
 
 def _expected(auditor: Auditor) -> int:
-    """How a command ends whose study is over: 1 says that there is no value."""
+    """The exit code of a command whose study has ended: 1 if there is no value."""
     return 0 if any(row["state"] == "done" for row in auditor.records()) else 1
 
 
-def _said(folder: Path) -> str:
-    return _text(folder / "said")[-500:]
+def _output(folder: Path) -> str:
+    return _text(folder / "output")[-500:]
 
 
 def _text(file: Path) -> str:
@@ -174,13 +174,13 @@ def _text(file: Path) -> str:
 
 
 def _is_time(run: Run, state: State | None, injection: Injection) -> bool:
-    """Whether as much is spent as was drawn, and there is somebody to strike."""
+    """Whether the drawn share is spent and the target exists."""
     if injection.share is None:
         return True
     if state is None:
         return False
-    whom = injection.target if injection.kind in ("kill", "stop", "crowd") else "worker"
-    if not run.of(whom) or (injection.kind == "come back" and not state.history.running):
+    target = injection.target if injection.kind in ("kill", "stop", "crowd") else "worker"
+    if not run.of(target) or (injection.kind == "come back" and not state.history.running):
         return False
     spent = max(state.ledger[name].spent / state.ledger[name].limit for name in state.ledger)
     return spent >= injection.share

@@ -1,6 +1,6 @@
-"""What is done inside the command's own processes: after the fork, before it begins.
+"""Faults inside the command's own processes, prepared after the fork and before it starts.
 
-Nothing of this is in `src`: functions are replaced in this process and in those it forks.
+Nothing of this is in `src`: functions are replaced in this process and in its forks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STRUCK, COMMITS, UNBALANCED, CLOCK = "struck", "commits", "unbalanced", "clock" 
 
 
 def audit_commits(folder: Path) -> None:
-    """Every state that is committed adds up, or a file says so; another counts them."""
+    """Check every committed state. One file lists the errors, another counts the commits."""
     commit = DatabaseStore._commit
 
     def audited(self: DatabaseStore, change: Any) -> State:
@@ -45,7 +45,7 @@ def _append(file: Path, text: str) -> None:
 
 
 def strike_inside(folder: Path, injection: Injection) -> None:
-    """What the kind of an injection needs in here."""
+    """Prepare this process for the kind of the injection."""
     if injection.kind == "between":
         die_between(folder, injection)
     elif injection.kind == "jump":
@@ -57,8 +57,9 @@ def strike_inside(folder: Path, injection: Injection) -> None:
 
 
 def die_between(folder: Path, injection: Injection) -> None:
-    """Kill this process before statement `gap` of its ask, renewal or tell number `after`; where
-    there are fewer statements, when it is committed and nobody has been told.
+    """Kill this process before statement `gap` of its ask, renewal or tell number `after`.
+
+    If there are fewer statements, kill it after the commit and before the call returns.
     """
     events, gap = VERBS[injection.target], injection.more["gap"]
     done, position, is_inside = 0, 0, False
@@ -67,7 +68,7 @@ def die_between(folder: Path, injection: Injection) -> None:
     def die(what: str) -> None:
         try:
             file = os.open(folder / STRUCK, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        except FileExistsError:  # one is enough
+        except FileExistsError:  # another process was killed already
             return
         os.write(file, f"{injection.target}: before {' '.join(what.split())[:60]}".encode())
         os.kill(os.getpid(), signal.SIGKILL)
@@ -103,7 +104,7 @@ def die_between(folder: Path, injection: Injection) -> None:
 
 
 def let_the_clock_jump(folder: Path) -> None:
-    """The database's clock is ahead by what a file says."""
+    """Let the database's clock be ahead by the seconds in a file."""
     real, file = database.clock, folder / CLOCK
 
     def ahead() -> float:

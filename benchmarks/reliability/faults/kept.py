@@ -1,4 +1,4 @@
-"""What injections have shown so far: a line each, which is written when it is over."""
+"""The kept results of injections: one line each, written when the injection ends."""
 
 from __future__ import annotations
 
@@ -18,19 +18,31 @@ from farthing.running.worker import TICK
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "faults.jsonl"
 COLUMNS = (
-    *("database", "what", "whom", "times", "too late", "commits", "trials", "survivors", "lost"),
-    *("twice", "overspent", "allowed", "with faults"),
+    *(
+        "database",
+        "fault",
+        "target",
+        "injections",
+        "too late",
+        "commits",
+        "trials",
+        "survivors",
+        "lost",
+    ),
+    *("reported twice", "overspent", "allowed", "with faults"),
 )
 
 
 def kept(file: Path) -> list[dict[str, Any]]:
-    """Every injection that is over."""
+    """Every injection that has ended."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def keep(file: Path, seed: int, number: int, found: Found) -> None:
-    """Add one; in one piece, because others may do so at the same time."""
-    line = json.dumps({"seed": seed, "number": number, **_short(asdict(found)), **circumstances()})
+    """Append one, with one write because other processes may append at the same time."""
+    result = _short(asdict(found))
+    result["thought"] = result.pop("suggestion_s")  # the key of the kept lines
+    line = json.dumps({"seed": seed, "number": number, **result, **circumstances()})
     file.parent.mkdir(exist_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -40,7 +52,7 @@ def keep(file: Path, seed: int, number: int, found: Found) -> None:
 
 
 def circumstances() -> dict[str, Any]:
-    """When, of which source, and how busy the machine was."""
+    """The date, the commit and the load of the machine."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
     return {"date": when, "commit": commit(), "load": round(os.getloadavg()[0], 1)}
 
@@ -52,7 +64,7 @@ def _short(value: Any) -> Any:
 
 
 def is_struck(one: dict[str, Any]) -> bool:
-    """Whether it came in time; what came too late is no injection, and is not counted as one."""
+    """Whether the fault came in time. One that came too late does not count as an injection."""
     return bool(one["struck"])
 
 
@@ -61,7 +73,7 @@ def faults_of(one: dict[str, Any]) -> list[str]:
 
 
 def table(all_of: list[dict[str, Any]]) -> list[list[str]]:
-    """A row for each database and kind that was injected, and one for all of them."""
+    """One row for each fault, target and database, and one for all."""
     rows = []
     for kind, target, *_ in KINDS:
         for database in ("SQLite", "PostgreSQL"):
@@ -87,16 +99,17 @@ def _row(some: list[dict[str, Any]]) -> list[str]:
 
 
 def summary(all_of: list[dict[str, Any]]) -> str:
-    """What the table does not say: overspent how much, on how busy a machine, at which commits."""
+    """What the table does not show: overspending, the load of the machine, the commits."""
     struck = [one for one in all_of if is_struck(one)]
     over, loads = ([one[name] for one in struck] for name in ("overspend", "load"))
     beyond = [one for one in struck if one["overspend"] > TICK[0] + GRACE]
     reachable = [one["overspend"] for one in beyond if not one["outage"]]
     commits = Counter(one["commit"].rstrip("+") for one in struck)
     return (
-        f"{sum(o > 0 for o in over)} of {len(struck)} overspent something, half of all at most "
-        f"{median(over):.2f} s; {len(beyond)} more than tick and grace, {len(reachable)} of them "
-        f"where nothing was out of reach, the most of these {max(reachable, default=0.0):.2f} s, "
-        f"of all {max(over):.2f} s. Load {min(loads):.0f} to {max(loads):.0f}, median "
-        f"{median(loads):.0f}; commits: {', '.join(f'{c} {n}' for c, n in commits.items())}."
+        f"{sum(o > 0 for o in over)} of {len(struck)} overspent something; the median is "
+        f"{median(over):.2f} s and the maximum {max(over):.2f} s. {len(beyond)} overspent more "
+        f"than one tick and the grace period. In {len(reachable)} of these nothing was "
+        f"unreachable; their maximum is {max(reachable, default=0.0):.2f} s. Load "
+        f"{min(loads):.0f} to {max(loads):.0f}, median {median(loads):.0f}. "
+        f"Commits: {', '.join(f'{c} {n}' for c, n in commits.items())}."
     )

@@ -1,4 +1,4 @@
-"""What is done to a run, to whom and when: injection `number` of a sequence."""
+"""The plan of an injection: the fault, its target and its time, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ GRACE, LEASE = 0.3, 1.5  # seconds
 BUDGETS = ("2s", "3 worker_s", "2s, 3 worker_s")
 POLICIES = ("random", "ei", "carbo")
 DAY = 86_400.0
-GAPS = 9  # of an ask, a renewal or a tell: more than it has statements; the last is after it
+GAPS = 9  # more than the statements of an ask, a renewal or a tell; the last is after the commit
 CROWD = 32  # workers
 
-# It says when it begins and ends; some leave behind a process that does not care for SIGTERM.
+# A trial logs its start and end. Some start a process that ignores SIGTERM and outlives them.
 TRIAL = """
 echo "start $FARTHING_TRIAL $$" >> log
 case $FARTHING_TRIAL in *3|*7) (trap '' TERM; exec sleep 600) & ;; esac
@@ -27,7 +27,8 @@ echo "end $FARTHING_TRIAL $$" >> log
 echo "{\\"value\\": $0}"
 """
 
-# Kind, whom or what it strikes, and how many of them there are in a hundred, on each database.
+# Kind, target, and the number in each hundred injections on SQLite and on PostgreSQL. The names are
+# keys of the kept results ("guard" is the supervisor process).
 KINDS: tuple[tuple[str, str, int, int], ...] = (
     ("kill", "runner", 2, 2),
     ("kill", "worker", 2, 2),
@@ -58,15 +59,15 @@ KINDS: tuple[tuple[str, str, int, int], ...] = (
 
 @dataclass(frozen=True)
 class Injection:
-    """What happens, and when.
+    """One fault and its time.
 
     Attributes:
-        kind, target: what is done, and to whom.
-        database: on which.
-        lease: seconds after which a worker is given up.
-        share: of the budget that is spent by then; None: while the command begins.
+        kind, target: the fault, and the process or thing that it affects.
+        database: SQLite or PostgreSQL.
+        lease: seconds after which a silent worker's trial counts as lost.
+        share: the share of the budget that is spent before; None: while the command starts.
         delay: seconds after that.
-        more: what else this kind needs to know.
+        more: other values that this kind needs.
     """
 
     kind: str
@@ -82,14 +83,14 @@ class Injection:
 
     @classmethod
     def draw(cls, seed: int, number: int) -> Injection:
-        """Injection `number` of a sequence; in every hundred each kind has its share."""
+        """Injection `number` of a sequence. Each hundred has the numbers of `KINDS`."""
         return cls.of(*hundred(seed)[number % 100], random.Random(f"{seed} {number}"), number)
 
     @classmethod
     def of(
         cls, kind: str, target: str, database: str, rng: random.Random, number: int = 0
     ) -> Injection:
-        """One of a kind."""
+        """Draw an injection of this kind."""
         early = kind == "kill" and target not in ("worker", "guard") and rng.random() < 0.15
         drawn = cls(
             kind=kind,
@@ -103,37 +104,37 @@ class Injection:
         return drawn.with_more(rng, number)
 
     def with_more(self, rng: random.Random, number: int) -> Injection:
-        """What its kind has besides."""
-        told = dict(vars(self))
+        """Add the values that only its kind has."""
+        fields = dict(vars(self))
         match self.kind:
             case "between":
                 alone = rng.random() < 0.3  # then the runner is the worker
-                told |= {"share": None, "delay": 0.0, "workers": 1 if alone else 2}
-                told["more"] = {"gap": number // 100 % GAPS, "after": rng.randrange(3)}
-                if number < 100:  # of the first hundred and of single ones, any
-                    told["more"]["gap"] = rng.randrange(GAPS)
+                fields |= {"share": None, "delay": 0.0, "workers": 1 if alone else 2}
+                fields["more"] = {"gap": number // 100 % GAPS, "after": rng.randrange(3)}
+                if number < 100:  # the first hundred and single injections: any gap
+                    fields["more"]["gap"] = rng.randrange(GAPS)
             case "stop":
-                told["more"] = {"seconds": LEASE * rng.uniform(1.2, 2.0)}
+                fields["more"] = {"seconds": LEASE * rng.uniform(1.2, 2.0)}
             case "drop connections":
-                told["more"] = {"times": rng.randint(1, 3), "pause": rng.uniform(0.02, 0.3)}
+                fields["more"] = {"times": rng.randint(1, 3), "pause": rng.uniform(0.02, 0.3)}
             case "lock":
                 patience = 30.0 if self.target.startswith("30") else 1.0
-                told["more"] = {"patience": patience, "seconds": patience + rng.uniform(0.5, 2.0)}
+                fields["more"] = {"patience": patience, "seconds": patience + rng.uniform(0.5, 2.0)}
             case "fill disk":
-                told["more"] = {"seconds": rng.uniform(0.2, 3.0)}
+                fields["more"] = {"seconds": rng.uniform(0.2, 3.0)}
             case "jump":
-                told["more"] = {"seconds": DAY if self.target.startswith("ahead") else -DAY}
-                told["workers"] = 3 if "dead" in self.target else 2
+                fields["more"] = {"seconds": DAY if self.target.startswith("ahead") else -DAY}
+                fields["workers"] = 3 if "dead" in self.target else 2
             case "come back":
-                told |= {"budget": "10 worker_s", "share": rng.uniform(0.0, 0.2)}
+                fields |= {"budget": "10 worker_s", "share": rng.uniform(0.0, 0.2)}
             case "crowd":
-                told |= {"budget": "80 trials", "policy": "random", "workers": CROWD}
-                told["lease"] = 15.0  # they wait for each other for longer than for a trial
-        return Injection(**told)
+                fields |= {"budget": "80 trials", "policy": "random", "workers": CROWD}
+                fields["lease"] = 15.0  # 32 workers wait longer for each other than for a trial
+        return Injection(**fields)
 
     @property
     def kills_workers(self) -> bool:
-        """Whether it may kill one that has a result to tell."""
+        """Whether it may kill a worker that has a result to report."""
         return self.kind in ("kill", "between", "crowd") or "dead" in self.target
 
     def command(self, url: str) -> list[str]:
@@ -149,7 +150,7 @@ class Injection:
 
 @cache
 def hundred(seed: int) -> tuple[tuple[str, str, str], ...]:
-    """The kinds, targets and databases of a hundred injections, in an order of its own."""
+    """The kinds, targets and databases of a hundred injections in random order."""
     all_of = [
         (kind, target, database)
         for kind, target, *times in KINDS
@@ -162,5 +163,5 @@ def hundred(seed: int) -> tuple[tuple[str, str, str], ...]:
 
 
 def can_be_done(kind: str) -> bool:
-    """A small file system is mounted by root only."""
+    """Whether this user can inject it: only root can mount a small file system."""
     return kind != "fill disk" or os.geteuid() == 0

@@ -1,4 +1,4 @@
-"""The command in a process of its own, and everything that belongs to it."""
+"""The command in its own process, and the processes that belong to it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import NoReturn
 
 from farthing.cli import main as farthing
 
-EVERY = 0.01  # seconds between two looks
+EVERY = 0.01  # seconds between two checks
 
 
 def processes_of(folder: Path) -> dict[int, int]:
-    """The processes that work in a folder, and their parents; the dead are in no folder.
+    """The live processes whose working directory is the folder, with their parents.
 
-    This one is not among them, wherever it is: it would stop itself, and hang.
+    The current process is never included: it would stop itself and hang.
     """
     found = {}
     others = set(os.listdir("/proc")) - {str(os.getpid())}
@@ -32,7 +32,7 @@ def processes_of(folder: Path) -> dict[int, int]:
 
 
 def state_of(pid: int) -> str:
-    """T: stopped, Z: dead and not waited for, X: gone."""
+    """T: stopped, Z: dead and not reaped, X: does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -42,7 +42,7 @@ def state_of(pid: int) -> str:
 def orphans(folder: Path, runner: int | None) -> list[int]:
     """The processes of a folder that do not descend from the runner.
 
-    Not all are looked at in the same moment: what seems an orphan must seem so twice.
+    The processes are not read at the same moment, so an orphan must be one in two readings.
     """
     found = _orphans(folder, runner)
     return sorted(found & _orphans(folder, runner)) if found else []
@@ -58,14 +58,14 @@ def _orphans(folder: Path, runner: int | None) -> set[int]:
 
 
 def kill(choose: Callable[[], list[int]]) -> int:
-    """Kill processes all at once: they are stopped first, so that none sees another die."""
+    """Kill processes at once: stop all of them first, so that none sees another die."""
     stopped: set[int] = set()
     while new := set(choose()) - stopped:
         for pid in new:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
-        # It may still be forking. A parent whose vfork was stopped before it could exec waits for
-        # it and never stops itself: not for ever, then.
+        # A process may still be forking. If its vfork child was stopped before exec, the parent
+        # waits for the child and never stops, so this loop has a limit.
         patience = time.monotonic() + 0.5
         while any(state_of(p) not in "TtZX" for p in new) and time.monotonic() < patience:
             time.sleep(0.001)
@@ -77,7 +77,7 @@ def kill(choose: Callable[[], list[int]]) -> int:
 
 
 def send(number: int, pids: list[int]) -> int:
-    """A signal to each; how many there are."""
+    """Send a signal to each, and return their number."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -85,9 +85,9 @@ def send(number: int, pids: list[int]) -> int:
 
 
 class Run:
-    """The command in a process of its own.
+    """The command in its own process.
 
-    It is a fork of this one, because its imports take seconds, and `inside` is called in it first.
+    It is a fork of this process, because its imports take seconds. The fork calls `inside` first.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Run:
             os.setsid()
             os.chdir(self.folder)
             os.environ["XDG_STATE_HOME"] = str(self.folder / "state")
-            os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
+            os.dup2(os.open("output", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
             os.dup2(1, 2)
             sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
             sys.argv = ["farthing", *arguments]
@@ -131,15 +131,15 @@ class Run:
         return self.code is not None
 
     def of(self, target: str) -> list[int]:
-        """The processes of a target; none if it is not there yet. One worker is the runner."""
+        """The processes of a target, if they exist. A single worker is the runner itself."""
         parents = processes_of(self.folder)
         ours = [pid for pid, parent in parents.items() if parent == self.pid]
         workers = ours if self.is_pool else [self.pid]
-        guards = [pid for pid, parent in parents.items() if parent in workers]
+        supervisors = [pid for pid, parent in parents.items() if parent in workers]
         return {
             "runner": [self.pid],
             "worker": workers[:1],
-            "guard": guards[:1],
+            "guard": supervisors[:1],
             "runner and workers": [self.pid, *workers],
             "tree": [self.pid, *parents],
         }[target]
@@ -147,7 +147,7 @@ class Run:
 
 @contextmanager
 def running(folder: Path) -> Iterator[list[Run]]:
-    """A list for the runs in a folder; whatever happens, no process stays behind."""
+    """A list for the runs in a folder. At the end, all of their processes are killed."""
     runs: list[Run] = []
     try:
         yield runs

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, which may crash: from the programs of the one that is given."""
+"""A separate PostgreSQL server that may crash, from the programs of the given server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOBODY = 65534  # PostgreSQL refuses to run as root
 
 @dataclass(frozen=True)
 class Server:
-    """A server that was started here.
+    """A server that this process started.
 
     Attributes:
         home: its folder.
@@ -34,32 +34,32 @@ class Server:
         return f"postgresql+psycopg://farthing@127.0.0.1:{self.port}/postgres"
 
     def control(self, *words: str) -> None:
-        """Let `pg_ctl` do something, and wait until it is done."""
+        """Call `pg_ctl` and wait until it has finished."""
         options = f"-p {self.port} -k {self.home} -c listen_addresses=127.0.0.1"
         log = ["-l", str(self.home / "log"), "-o", options]
         self._run("pg_ctl", "-D", str(self.home / "data"), "-w", *log, *words)
 
     def make(self) -> None:
-        """Its files."""
+        """Create its files."""
         account = ["-A", "trust", "-U", "farthing", "-E", "UTF8", "--locale=C"]
         self._run("initdb", "-D", str(self.home / "data"), "--no-sync", *account)
 
     def crash_and_restart(self) -> None:
-        """It ends as if its machine had been switched off, but for what the kernel has."""
+        """Stop without a shutdown and start again. Writes that the kernel has are not lost."""
         self.control("-m", "immediate", "restart")
 
     def _run(self, program: str, *words: str) -> None:
-        whose = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        account = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         command = [str(self.programs / program), *words]
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-        subprocess.run(command, cwd=self.home, check=True, **quiet, **whose)  # type: ignore[call-overload]
+        subprocess.run(command, cwd=self.home, check=True, **quiet, **account)  # type: ignore[call-overload]
 
 
 @contextmanager
 def own_server(given: str) -> Iterator[Server]:
-    """One that nobody else uses, of the same programs as a given one on this machine.
+    """A server for this process alone, from the programs of the given one on this machine.
 
-    Its home is in /tmp, because another user has to enter it.
+    Its home is in /tmp, because another user must be able to enter it.
     """
     home = Path(tempfile.mkdtemp(prefix="farthing-server-", dir="/tmp"))
     home.chmod(0o755)
@@ -80,7 +80,7 @@ def own_server(given: str) -> Iterator[Server]:
 
 
 def programs_of(given: str) -> Path:
-    """The folder from which a server on this machine was started."""
+    """The folder of the programs of a server on this machine."""
     import psycopg
 
     with psycopg.connect(given.replace("+psycopg", "")) as connection:

@@ -1,4 +1,4 @@
-"""What is done to a run from outside, one function for each kind."""
+"""Faults from outside the command, one function for each kind."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from farthing.storage import Database
 
 DROP = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
 SMALL = 16  # MB of the file system that fills up
-SOON = 4 * LEASE  # seconds in which a trial is given to another
+SOON = 4 * LEASE  # seconds within which another worker gets the trial
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A run that is to be struck, and who looks on."""
+    """The run that gets the fault, and what observes it."""
 
     run: Run
     auditor: Auditor
@@ -38,31 +38,31 @@ class Scene:
 
 
 class Struck(NamedTuple):
-    """How many processes, connections or times; and for how many seconds nothing went on."""
+    """The number of affected processes, connections or times, and the seconds of the outage."""
 
     count: int
     outage: float = 0.0
 
 
 def strike(scene: Scene) -> Struck:
-    """Do it."""
+    """Inject the fault."""
     return STRIKES[scene.injection.kind](scene)
 
 
-def _whom(scene: Scene) -> list[int]:
-    """Whom it strikes, as soon as there is one: a guard comes and goes with its trial."""
+def _targets(scene: Scene) -> list[int]:
+    """Wait for the target and return its processes: a supervisor lives as long as its trial."""
     run, target = scene.run, scene.injection.target
     scene.auditor.wait(lambda _: run.has_ended() or bool(run.of(target)))
     return [] if run.has_ended() else run.of(target)
 
 
 def _kill(scene: Scene) -> Struck:
-    return Struck(kill(lambda: scene.run.of(scene.injection.target)) if _whom(scene) else 0)
+    return Struck(kill(lambda: scene.run.of(scene.injection.target)) if _targets(scene) else 0)
 
 
 def _stop(scene: Scene) -> Struck:
-    """Beyond the lease, and then go on."""
-    stopped = _whom(scene)
+    """Stop for longer than the lease, then continue."""
+    stopped = _targets(scene)
     with _stopped(stopped):
         scene.auditor.rest(scene.injection.more["seconds"])
     return Struck(len(stopped), scene.injection.more["seconds"])
@@ -78,25 +78,25 @@ def _stopped(pids: list[int]) -> Iterator[None]:
 
 
 def _between(scene: Scene) -> Struck:
-    """It kills itself: see `inside`."""
+    """The process kills itself: see `inside`."""
     struck = scene.folder / STRUCK
     scene.auditor.wait(lambda _: struck.exists() or scene.run.has_ended())
     return Struck(int(struck.exists()))
 
 
 def _come_back(scene: Scene) -> Struck:
-    """A worker stops, its trial is given to another, and then it goes on."""
+    """Stop a worker, wait until another gets its trial, and let it continue."""
     state = scene.auditor.look()
     assert state is not None
     busy = {int(str(t.run.worker).rpartition(":")[2]) for t in state.history.running}
     stopped = [pid for pid in scene.run.of("runner and workers")[1:] if pid in busy][:1]
 
-    def is_given_away(state: State | None) -> bool:
+    def is_retried(state: State | None) -> bool:
         return state is not None and any(trial.run.attempt > 1 for trial in state.history)
 
     with _stopped(stopped):
-        begun = bool(stopped) and scene.auditor.wait(is_given_away, patience=SOON)
-    return Struck(int(begun), SOON)
+        retried = bool(stopped) and scene.auditor.wait(is_retried, patience=SOON)
+    return Struck(int(retried), SOON)
 
 
 def _drop_connections(scene: Scene) -> Struck:
@@ -119,7 +119,7 @@ def _restart_server(scene: Scene) -> Struck:
 
 
 def _lock(scene: Scene) -> Struck:
-    """Another program is in a transaction, for longer than anybody waits."""
+    """Hold a transaction for longer than the command waits."""
     seconds, database = scene.injection.more["seconds"], Database(scene.url)
     began = time.monotonic()
     try:
@@ -148,7 +148,7 @@ def _fill_disk(scene: Scene) -> Struck:
 
 
 def _jump(scene: Scene) -> Struck:
-    """A day ahead or back; whoever is dead by then is given up, whatever the clock says."""
+    """Set the clock a day ahead or back. The trial of a dead worker must still count as lost."""
     dead = kill(lambda: scene.run.of("worker")) if "dead" in scene.injection.target else 0
     new = scene.folder / f"{CLOCK}.new"
     new.write_text(str(scene.injection.more["seconds"]))
@@ -172,7 +172,7 @@ STRIKES: dict[str, Callable[[Scene], Struck]] = {
 
 @contextmanager
 def small_disk(folder: Path, injection: Injection) -> Iterator[None]:
-    """A file system of its own that can be filled, where that is to happen."""
+    """Mount a small file system if the injection fills it."""
     if injection.kind != "fill disk":
         yield
         return
