@@ -18,7 +18,7 @@ demo: $(SET_UP) ## tune a model on a budget of one minute
 	$(BIN)/farthing demo
 
 test: $(SET_UP) ## run the quick tests, about three CPU minutes
-	$(ONE_THREAD) $(BIN)/python -m pytest -m "not slow" -n 3 --dist loadgroup
+	$(ONE_THREAD) $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
 
 test-all: $(SET_UP) ## run every test, the slow ones too
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 6 --dist loadgroup

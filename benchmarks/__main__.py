@@ -1,14 +1,14 @@
 """One command per artefact.
 
-python -m benchmarks carbo-table-2                a figure or table: run, keep, draw, say
-python -m benchmarks carbo-table-2 --seeds 10     with fewer seeds; what is kept is not run again
-python -m benchmarks carbo-table-2 --kept         from the runs that are there, however many
+python -m benchmarks carbo-table-2                run what is missing, store, draw and print
+python -m benchmarks carbo-table-2 --seeds 10     with this number of seeds
+python -m benchmarks carbo-table-2 --kept         run nothing: use the kept runs
 python -m benchmarks default --budgets 15,60,240 --seeds 10
-python -m benchmarks peers --budgets 15,60,240    the comparisons; a kill loses what was running
+python -m benchmarks peers --budgets 15,60,240    the comparisons; a kill loses only the current run
 python -m benchmarks realtime --budgets 60,300    real models in wall-clock seconds
-python -m benchmarks --quick                      every one, the smallest run there is (for CI)
-python -m benchmarks evidence                     docs/evidence.md from what is kept
-python -m benchmarks pack                         compress the runs made since the last time
+python -m benchmarks --quick                      a very small run of every artefact (for CI)
+python -m benchmarks evidence                     write docs/evidence.md from the kept results
+python -m benchmarks pack                         compress the runs since the last call
 """
 
 from __future__ import annotations
@@ -43,49 +43,51 @@ def main(arguments: list[str]) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     names = [artefact.name for artefact in ARTEFACTS]
     parser.add_argument("name", nargs="?", help=f"evidence, pack, or one of: {', '.join(names)}")
-    parser.add_argument("--seeds", type=int, help="runs of each method on each problem")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--budgets", help="of the comparisons, in median costs (15,60,240)")
-    parser.add_argument("--kept", action="store_true", help="run nothing: from what is kept")
+    parser.add_argument("--seeds", type=int, help="number of runs of each method on each problem")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
+    parser.add_argument("--budgets", help="budgets of the comparisons, in median costs (15,60,240)")
+    parser.add_argument("--kept", action="store_true", help="run nothing: use the kept runs")
     parser.add_argument(
         "--any-source",
         action="store_true",
-        help="comparisons take runs that another state of our source made",
+        help="also use runs of Farthing from other versions of its source",
     )
     parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")
-    parser.add_argument("--quick", action="store_true", help="a smoke test, kept nowhere")
-    asked = parser.parse_args(arguments)
+    parser.add_argument("--quick", action="store_true", help="a smoke test; nothing is stored")
+    options = parser.parse_args(arguments)
     settings = Settings(
-        asked.seeds,
-        asked.jobs,
-        asked.quick,
-        asked.data,
-        tuple(map(float, asked.budgets.split(","))) if asked.budgets else None,
-        not asked.kept,
-        asked.any_source,
+        options.seeds,
+        options.jobs,
+        options.quick,
+        options.data,
+        tuple(map(float, options.budgets.split(","))) if options.budgets else None,
+        not options.kept,
+        options.any_source,
     )
-    if asked.name == "evidence":
+    if options.name == "evidence":
         print(f"wrote {evidence.build()}")
         return 0
-    if asked.name == "pack":
+    if options.name == "pack":
         for path in sorted(replay.FOLDER.glob("*.jsonl")):
             packed = realtime.pack() if path.stem == realtime.SUITE else replay.pack(path.stem)
             print(f"wrote {packed}")
         return 0
-    if asked.name not in (*names, None) or (asked.name is None and not asked.quick):
-        parser.error(f"give one of: evidence, pack, {', '.join(names)}; or --quick for all of them")
-    chosen = [artefact for artefact in ARTEFACTS if asked.name in (artefact.name, None)]
+    if options.name not in (*names, None) or (options.name is None and not options.quick):
+        parser.error(f"expected evidence, pack or one of {', '.join(names)}; or --quick for all")
+    chosen = [artefact for artefact in ARTEFACTS if options.name in (artefact.name, None)]
     if not settings.quick:
         return max(_one(artefact, settings, RESULTS, PICTURES) for artefact in chosen)
     with tempfile.TemporaryDirectory() as scratch:
-        replay.FOLDER = Path(scratch)  # artefacts share their runs here, too
+        replay.FOLDER = Path(scratch)  # so that the artefacts share their runs
         codes = [_one(artefact, settings, Path(scratch), Path(scratch)) for artefact in chosen]
-    return codes[0] if asked.name is not None else 0  # without tables the others are still shown
+    return (
+        codes[0] if options.name is not None else 0
+    )  # without --data, the other artefacts still run
 
 
 def _one(artefact: Artefact, settings: Settings, results: Path, pictures: Path) -> int:
-    """Run, keep, draw and print one artefact."""
-    begun = time.monotonic()
+    """Run, store, draw and print one artefact."""
+    start = time.monotonic()
     try:
         path = run(artefact, settings, results)
     except NoData as missing:
@@ -93,7 +95,7 @@ def _one(artefact: Artefact, settings: Settings, results: Path, pictures: Path) 
         return 1
     numbers = json.loads(path.read_text())["numbers"]
     drawn = picture(artefact, numbers, pictures)
-    print(f"\n{artefact.name} ({time.monotonic() - begun:.0f} s)\n{artefact.table(numbers)}\n")
+    print(f"\n{artefact.name} ({time.monotonic() - start:.0f} s)\n{artefact.table(numbers)}\n")
     print(artefact.verdict(numbers))
     if not settings.quick:
         print(f"kept in {path}, drawn in {drawn}")

@@ -105,7 +105,7 @@ def perceptron_flops() -> Flops:
     return Flops([MLPFlops(WIDTHS, layers="layers"), first_layer])
 
 
-# The names are part of kept runs and stay, whatever the classes are called.
+# The names are part of kept runs and stay when classes are renamed.
 COST_MODELS: dict[str, Callable[[], CostLearner]] = {
     "linear": Linear,
     "median": lambda: PointEstimate(LogGP()),
@@ -167,7 +167,7 @@ class Ours:
         self.optimizer.tell(self.trial, killed=True, cost=cost)
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """Report a value or a failure, for the row of a table that was evaluated, if there is one."""
+        """Report a value or a failure; `params` is the row of a table if one was evaluated."""
         value, cost = evaluation
         self._evaluated(params)
         if value is None:

@@ -1,10 +1,10 @@
-"""Runs whose every decision is recorded: 30 trials each, in virtual money, without a clock.
+"""Runs whose decisions are recorded: 30 trials each, paid in virtual dollars, without a clock.
 
     python tests/frozen.py [FILE]
 
-plays them all and records what was proposed, as bits. `tests/snapshots/decisions.npz` was recorded with
-the code before the modules were moved and renamed (commit a356ee0). A refactoring must repeat it;
-a commit that means to change a decision records it anew, and says so.
+plays all runs and records every proposal, bit for bit. `tests/snapshots/decisions.npz` was recorded
+with the code before the modules were moved and renamed (commit a356ee0). A refactoring must
+reproduce it. A commit that changes decisions on purpose records them again and says so.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[1]
@@ -29,7 +30,7 @@ class Module:
     source: str
     is_package: bool = False
 
-    @property
+    @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.source)
 

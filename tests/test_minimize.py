@@ -142,6 +142,7 @@ def test_maximize_and_noisy_reach_the_optimizer():
 # ── failures ─────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "cost"), [("9m", None), ("14 trials", None), (28, lambda params: 2.0)]
 )
@@ -340,6 +341,7 @@ def test_without_pandas_the_error_says_what_to_install(monkeypatch):
         result.dataframe()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

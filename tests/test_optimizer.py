@@ -267,6 +267,7 @@ def test_the_params_of_a_trial_are_the_users_own():
     assert optimizer.history[0].params == asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", [EI(), CArBO(), Random(), Sobol()], ids=lambda p: type(p).__name__
 )
@@ -280,6 +281,7 @@ def test_the_seed_decides_the_suggestions(policy):
     assert all(abs(x - y).max() > 1e-6 for x, y in zip(first[begun:], other[begun:], strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [EI(), CArBO()], ids=lambda p: type(p).__name__)
 def test_results_decide_the_next_suggestion(policy):
     """The same results give the same suggestions, so that a run can be resumed."""
@@ -293,6 +295,7 @@ def test_results_decide_the_next_suggestion(policy):
     np.testing.assert_allclose(resumed.ask().x, original.ask().x, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [EI(), CArBO(), Gittins()], ids=lambda p: type(p).__name__)
 def test_a_pickled_optimizer_continues_identically(policy):
     optimizer = Optimizer(MIXED, 60, policy=policy, stop=Target(-50.0), seed=2)
@@ -340,6 +343,7 @@ def test_reading_the_verdict_does_not_change_the_suggestion():
         np.testing.assert_array_equal(play(looked, 1), play(blind, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [EI(), CArBO()], ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("told", [0, 8])
 def test_several_asks_differ_and_are_reserved(policy, told):
@@ -437,6 +441,7 @@ def test_no_cost_is_required_if_nothing_uses_it():
     refuses(optimizer, lambda: optimizer.tell(0, 1.0), "missing")
 
 
+@pytest.mark.slow
 def test_failures_are_charged_and_avoided():
     """Half of the space fails, and the halves differ in nothing else."""
     optimizer = Optimizer(SPACE, 200, policy=EI(), seed=1)
@@ -510,6 +515,7 @@ def test_external_evaluations_are_learnt_from_and_not_charged():
 EVENTS = st.lists(st.sampled_from(["ask", "tell", "fail", "kill", "add", "verdict"]), max_size=25)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(EVENTS, st.integers(0, 3), st.booleans())
 def test_spent_and_reserved_and_left_are_the_limit(events, seed, known):
@@ -545,6 +551,7 @@ def test_spent_and_reserved_and_left_are_the_limit(events, seed, known):
             assert optimizer.ledger["usd"].spent + optimizer.ledger["usd"].reserved <= 8 + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [Random(), EI(), CArBO()], ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("budget", [3.0, 17.3])
 def test_a_known_cost_is_never_overspent(policy, budget):
@@ -750,6 +757,7 @@ def test_a_stop_is_revoked_if_running_trials_turn_out_cheap():
 # ── direction and noise ──────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [EI(), CArBO()], ids=lambda p: type(p).__name__)
 def test_maximising_is_minimising_the_negative(policy):
     down = Optimizer(SPACE, 60, policy=policy, stop=Target(-1e9), seed=1)
@@ -804,6 +812,7 @@ HARD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [EI(), CArBO(), Gittins()], ids=lambda p: type(p).__name__)
 @pytest.mark.parametrize("case", HARD)
 def test_difficult_results_still_lead_to_valid_suggestions(case, policy):

@@ -57,6 +57,7 @@ ROWS = [
 
 
 # ---------------------------------------------------------------- a run of an Optimizer
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule",
     [
@@ -105,6 +106,7 @@ def test_a_rule_that_would_not_have_stopped_saves_and_loses_nothing():
     assert str(found).startswith("stops:  nowhere in 22 trials: ")
 
 
+@pytest.mark.slow
 def test_when_maximising_a_lower_value_is_lost():
     up = run(MaxTrials(22), direction="maximize")
     here, there = (
@@ -150,6 +152,7 @@ def test_external_costs_do_not_enlarge_the_budget():
     assert [step.number for step in found.steps] == [10.0] * 6 + [6.0]  # what is left
 
 
+@pytest.mark.slow
 def test_the_default_worth_is_that_of_the_run():
     optimizer = run(NotWorthIt(), policy=Gittins(), worth="0.01 = 10 cost")
     found = replay(optimizer, NotWorthIt())
@@ -199,6 +202,7 @@ def same(found, other):
     )
 
 
+@pytest.mark.slow
 def test_rows_frames_files_and_histories_give_the_same(tmp_path):
     rule = RegretGap(within=0.05)
     found = replay(ROWS, rule, space=SPACE)
@@ -216,6 +220,7 @@ def test_rows_frames_files_and_histories_give_the_same(tmp_path):
     same(found, replay(str(tmp_path / "log.json"), rule, space=SPACE))
 
 
+@pytest.mark.slow
 def test_a_log_with_the_same_space_gives_the_same_as_the_run():
     """Without a budget everything is affordable, so that the log contains all information."""
     optimizer = run(MaxTrials(22), budget=None)
@@ -331,6 +336,7 @@ def test_an_invalid_rule_is_refused(source, rule):
         replay(source, rule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nothing", [None, "", math.nan])
 def test_a_row_with_a_cost_and_no_value_is_a_failed_trial(nothing):
     rows = [dict(each) for each in ROWS]

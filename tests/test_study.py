@@ -145,6 +145,7 @@ def test_a_study_can_be_sent_to_another_process(url):
 # ── suggestions, and resuming ──────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_resumed_study_suggests_what_an_uninterrupted_one_does(tmp_path, name):
     """And what an Optimizer does, with a running, a failed and a killed trial."""
@@ -173,6 +174,7 @@ def test_a_resumed_study_suggests_what_an_uninterrupted_one_does(tmp_path, name)
     same(reopened.ask(), optimizer.ask())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [Cooling(), CArBO(), Gittins(0.01)])
 def test_overhead_in_a_budget_of_seconds_is_stored(tmp_path, policy):
     """Cooling depends on the budget that is left, and so on the overhead."""
@@ -338,6 +340,7 @@ def rows(prefix=""):
     ]
 
 
+@pytest.mark.slow
 def test_trials_are_imported_from_rows_frames_files_and_studies(tmp_path):
     import pandas as pd
 
@@ -482,6 +485,7 @@ def ask_and_tell(url):
         seen.append(trial.number)
 
 
+@pytest.mark.slow
 def test_eight_processes_share_a_budget_and_never_the_same_trial(url, monkeypatch):
     """Costs are known, so each reservation equals its cost, and the limit is never exceeded."""
     monkeypatch.setattr("farthing.storage.database.PATIENCE", PATIENCE)

@@ -10,7 +10,7 @@
     win      paid less than random search with the same seed; both inf is no win
 
 Costs are learnt, not given. Every method starts with the same uniform points as random search with
-that seed. The numbers are written to benchmarks/results/cost_to_target.json and docs/cost_to_target.md.
+that seed. Writes benchmarks/results/cost_to_target.json and docs/cost_to_target.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How runs are compared (dossier section 20), each measure one function of plain arrays.
+"""How runs are compared, each measure one function of plain arrays.
 
 A run is two arrays: `costs` and `values` of its evaluations in order, NaN where one has no value.
 The best value after spending c is the right-continuous step function

@@ -1,7 +1,7 @@
 """An Optuna study and a scikit-learn search on real models, before and after using farthing.
 
-    python -m benchmarks.evidence.neighbours --seeds 10               make the missing runs, print the table
-    python -m benchmarks.evidence.neighbours --seeds 10 --kept        print the table of the kept runs
+    python -m benchmarks.evidence.neighbours --seeds 10          make missing runs, print a table
+    python -m benchmarks.evidence.neighbours --seeds 10 --kept   print a table of kept runs
 
     optuna    the same objective and the same seconds: TPE with its defaults, and CostAwareSampler
     sklearn   RandomizedSearchCV(n_iter=30), then BudgetSearchCV with as many seconds as that took
@@ -155,7 +155,7 @@ def kept() -> dict[tuple[str, str, int], Json]:
 
 def run(experiment: str, method: str, seed: int, budget: float) -> Json:
     """Make one run and keep it."""
-    load, begun = os.getloadavg()[0], time.perf_counter()
+    load, started = os.getloadavg()[0], time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a model that has not converged counts as well
         found = EXPERIMENTS[experiment](method, seed, budget)
@@ -170,7 +170,7 @@ def run(experiment: str, method: str, seed: int, budget: float) -> Json:
         "ends": ends,
         "values": found["values"],
         "test": found.get("test"),
-        "seconds": round(time.perf_counter() - begun, 3),
+        "seconds": round(time.perf_counter() - started, 3),
         "versions": _versions(),
         "source": replay.source(),
         "machine": cpu_model(),

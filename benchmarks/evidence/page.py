@@ -32,8 +32,8 @@ WORDS = 600  # before the first section, at most
 TOP = """# Evidence
 
 farthing's default policy ({default}) was compared with {peers} tuners and random search on
-{problems} problems: public tables, synthetic functions with costs, and recorded training runs. Other
-sections repeat experiments of four papers.
+{problems} problems: public tables, synthetic functions with costs, and recorded training runs.
+Other sections repeat experiments of four papers.
 
 Each method gets a budget of 15, 60 or 240 median costs of the problem, and its run is replayed from
 recorded values and costs. A duel is a problem, seed and budget that two methods have run: the lower
@@ -43,7 +43,8 @@ its 95 % interval comes from resampling families, problems and seeds.
 """
 AFTER = """
 Every section below names its command. `make evidence` writes this page from `benchmarks/results`;
-[benchmarks/README.md](../benchmarks/README.md) describes how to make runs and add a problem or peer.
+[benchmarks/README.md](../benchmarks/README.md) describes how to make runs and add problems and
+peers.
 """
 GLOSSARY = """
 ## Words
@@ -56,7 +57,7 @@ GLOSSARY = """
 | duel | one problem, seed and budget that two methods have run; the lower value wins |
 | tie | equal values; on our recordings, errors less than a test row apart (2e-4). Half a duel |
 | mean rank | 1 + duels lost + half of those tied; mean over seeds, budgets, problems, families |
-| interval | 95 %, from resampling families, problems and seeds; for duels, Wilson's if it is wider |
+| interval | 95 %, from resampling families, problems, seeds; for duels, Wilson's if it is wider |
 | undecided | the interval contains one half (duels) or zero (time saved) |
 | time saved | (t_rival - t_own) / the longer of them; t: time to the worse of both final values |
 | control | the same figure for the rival against another seed of itself: the effect of chance |
@@ -236,8 +237,8 @@ def _of_policies(kept: Json) -> str:
     groups = sum(part["groups"] for part in kept["budgets"].values())
     head = "No policy of farthing is clearly the best" if level else f"{best} is the best policy"
     return (
-        f"**{head}**: {len(level)} of {len(mean) - 1} intervals overlap that of the best mean rank, "
-        f"{best}'s {mean[best]:.2f} (default {mean[comparison.DEFAULT]:.2f}, random search "
+        f"**{head}**: {len(level)} of {len(mean) - 1} intervals overlap that of the best mean "
+        f"rank, {best}'s {mean[best]:.2f} (default {mean[comparison.DEFAULT]:.2f}, random search "
         f"{mean['random']:.2f}; {groups} groups)."
     )
 
@@ -288,7 +289,8 @@ def _of_carbo(table: Json, kinds: Json) -> str:
     side = _side(net, "CArBO saves time", "CArBO loses time", "CArBO's saving is undecided")
     return (
         f"**{side}**: {_percent(net)} of the time of the best of EI, EIpu and random on "
-        f"Gaussian-process surrogates (the paper: {carbo.GOAL} %, by another measure), {', '.join(parts)}."
+        f"Gaussian-process surrogates (the paper: {carbo.GOAL} %, by another measure), "
+        f"{', '.join(parts)}."
     )
 
 

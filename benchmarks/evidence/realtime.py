@@ -212,12 +212,12 @@ class Clock:
         self.ends: list[float] = []
         self.values: list[float | None] = []
         self.seconds: list[float] = []
-        self.begun = time.perf_counter()
+        self.started = time.perf_counter()
 
     @property
     def now(self) -> float:
         """Seconds since the start."""
-        return time.perf_counter() - self.begun
+        return time.perf_counter() - self.started
 
     def evaluate(self, params: Mapping[str, Any]) -> Evaluation:
         """The value (None if the evaluation failed) and the seconds it took."""

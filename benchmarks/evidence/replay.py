@@ -1,6 +1,6 @@
 """Run a method on a problem with a budget and a seed, in virtual time.
 
-    python -m benchmarks.evidence.replay tables --methods EI,EIpu --problems lcbench/higgs --seeds 10
+    python -m benchmarks.evidence.replay tables --methods EI --problems lcbench/higgs --seeds 10
 
     clock     the recorded costs; with --charge-overhead also the CPU seconds of ask and tell
     budget    in typical costs of the problem; several budgets are separated by commas
@@ -61,8 +61,10 @@ EQUIVALENT = FOLDER.parent / "equivalent_sources.json"
 # The code that decides what is evaluated: these modules and folders of the package, and the file
 # that calls them.
 DECIDING = frozenset(
-    ("errors", "notebook", "space", "budget", "history", "models", "cost", "acquisition")
-    + ("policies", "stopping")
+    {
+        *("errors", "notebook", "space", "budget", "history", "models", "cost", "acquisition"),
+        *("policies", "stopping"),
+    }
 )
 SUGGESTING = "core/suggest.py"
 PATIENCE = 600.0  # CPU seconds of overhead after which a run is ended as too slow
@@ -100,7 +102,7 @@ def seed_of(job: Job) -> int:
 
 @dataclass(frozen=True)
 class Run:
-    """The result of a job: cost, value (None: failed or cut off) and overhead of each evaluation."""
+    """The result of a job: cost, value (None: failed, cut off), overhead of each evaluation."""
 
     job: Job
     limit: float  # the budget in units of cost; with batches, of elapsed time
@@ -372,8 +374,8 @@ def source() -> str:
 def same_decisions() -> frozenset[str]:
     """The marks of all sources that make the decisions of this one, its own included.
 
-    A refactoring changes the mark, but no decision. `equivalent_sources.json` lists the marks before
-    and after it, and how their equality was shown.
+    A refactoring changes the mark, but no decision. `equivalent_sources.json` lists the marks
+    before and after it, and how their equality was shown.
     """
     listed = json.loads(EQUIVALENT.read_text("utf-8"))
     alike = (set(each["marks"]) for each in listed if source() in each["marks"])

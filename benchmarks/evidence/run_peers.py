@@ -4,8 +4,8 @@
     python -m benchmarks.evidence.run_peers --peers optuna-tpe,flaml-cfo --problems ... --seeds 5
 
 Needs `python3 benchmarks/evidence/install_peers.py` first. Other options are passed to
-`benchmarks.evidence.replay`. Every library has its own suite, `peers-<file>`. If a library could not
-be installed, its peers are printed with pip's error.
+`benchmarks.evidence.replay`. Every library has its own suite, `peers-<file>`. If a library could
+not be installed, its peers are printed with pip's error.
 """
 
 from __future__ import annotations

@@ -5,12 +5,13 @@ A file of this folder declares
     REQUIREMENTS    what pip installs for it, its own library last
     PEERS           {name: Method of (space, *, budget, seed, evaluations)}
 
-and imports its library only when a peer is made, so that names can be listed where the library is
-missing. A peer knows what farthing knows: the parameters with their scales, the budget in units of
-cost, and with every value its cost; and besides, `evaluations`: how many uniform configurations the
-budget would buy, by which its initial design is sized as its documentation says (`_terms.initial`
-where that says nothing). Of a table of rows it asks for any configuration and is told the nearest
-free row and what that gave, as ours is (FLAML takes no other configuration than it asked for).
+and imports its library only when a peer is made, so that the names can be listed without the
+library. A peer knows what Farthing knows: the parameters with their scales, the budget in units of
+cost, and the cost of every value. It also gets `evaluations`, the number of uniform configurations
+that the budget would buy. The size of its initial design depends on it as its documentation
+recommends, or else as in `_terms.initial`. In a table of rows, a peer suggests any configuration
+and gets the nearest free row with its result, as Farthing does. FLAML only accepts the
+configuration that it suggested.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NAMES: dict[str, str] = {
 
 
 def make(name: str, space: Space, *, budget: float, seed: int, evaluations: int) -> Method:
-    """A peer ready to be asked."""
+    """Make a peer."""
     if name not in NAMES:
         raise KeyError(f"No method {name!r}: the peers are {', '.join(NAMES)}.")
     peers = import_module(f"{__name__}.{NAMES[name]}").PEERS

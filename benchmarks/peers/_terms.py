@@ -1,4 +1,4 @@
-"""What several peers share: values in the terms a library has, and failures as numbers."""
+"""Shared by several peers: conversion of parameters, and failures as numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Params = Mapping[str, Any]
 
 
 def indexed(space: Space, params: Params) -> dict[str, Any]:
-    """Params for a library without ordered choices: a value of an Ordinal is its place."""
+    """Params for a library without ordered choices: a value of an Ordinal is its index."""
     return {
         name: p.values.index(params[name]) if isinstance(p, Ordinal) else params[name]
         for name, p in space.parameters.items()
@@ -22,13 +22,13 @@ def indexed(space: Space, params: Params) -> dict[str, Any]:
 
 
 def from_indexed(space: Space, found: Params) -> Params:
-    """The params of such a library."""
+    """The inverse of `indexed`."""
     ordinals = {name: p for name, p in space.parameters.items() if isinstance(p, Ordinal)}
     return plain(space, {**found, **{n: p.values[int(found[n])] for n, p in ordinals.items()}})
 
 
 def plain(space: Space, found: Params) -> Params:
-    """Params as Python values, a Float that was rounded out of its range put back."""
+    """Params as Python values; a number that rounding moved out of its range is clipped."""
     return {name: _plain(p, found[name]) for name, p in space.parameters.items()}
 
 
@@ -43,14 +43,14 @@ def _plain(parameter: Any, value: Any) -> Any:
 def initial(evaluations: int, *, most: int = 10, least: int = 5) -> int:
     """Random points before a model: a fifth of the evaluations, at least 5 and at most `most`.
 
-    The rule Ax documents, with 2 d for `most`. Libraries that only have a default of 10 keep it as
-    the most: a budget that buys 15 evaluations would otherwise be two thirds random.
+    This is the rule that Ax documents, with `most` = 2 d. For libraries with a default of 10, that
+    is `most`: a fixed 10 would make two thirds of a budget of 15 evaluations random.
     """
     return max(least, min(most, evaluations // 5))
 
 
-class Told(NamedTuple):
-    """An evaluation with a number, whether it failed or not."""
+class Report(NamedTuple):
+    """An evaluation with a number, even if it failed."""
 
     params: Params
     value: float
@@ -59,14 +59,17 @@ class Told(NamedTuple):
 
 
 class Penalties:
-    """For a library without failures: the worst value so far. Failures before any value wait."""
+    """Gives a failure the worst value so far, for libraries without failures.
+
+    Failures before the first value wait for it.
+    """
 
     def __init__(self) -> None:
         self.worst = -np.inf
         self.waiting: list[tuple[Params, Evaluation]] = []
 
-    def tell(self, params: Params, evaluation: Evaluation) -> list[Told]:
-        """What can be told now."""
+    def tell(self, params: Params, evaluation: Evaluation) -> list[Report]:
+        """The evaluations that can be reported now."""
         self.waiting.append((params, evaluation))
         if evaluation.value is not None:
             self.worst = max(self.worst, evaluation.value)
@@ -74,6 +77,6 @@ class Penalties:
             return []
         ready, self.waiting = self.waiting, []
         return [
-            Told(params, self.worst if value is None else value, cost, value is None)
+            Report(params, self.worst if value is None else value, cost, value is None)
             for params, (value, cost) in ready
         ]

@@ -14,7 +14,7 @@ REQUIREMENTS = ("torch==2.13.0", "ax-platform==1.3.1")
 
 
 class Ax:
-    """Client with the generation strategy it chooses, which is its documented way.
+    """Client with the generation strategy that it chooses, as documented.
 
     Its initial design has 2 d points, at most a fifth of the evaluations and at least 5, the rule
     of its `calculate_num_initialization_trials`.
@@ -39,7 +39,7 @@ class Ax:
         self.client.configure_generation_strategy(initialization_budget=design)
 
     def ask(self) -> Params | None:
-        """The next trial; none when it knows of no other point of a small space."""
+        """The next trial; None if it finds no other point in a small space."""
         trials = self.client.get_next_trials(1)
         if not trials:
             return None
@@ -47,7 +47,7 @@ class Ax:
         return plain(self.space, self.asked)
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """The value, of another trial if need be."""
+        """Report the value, of another trial if the point was changed."""
         index = self.index
         if params != plain(self.space, self.asked):
             self.client.mark_trial_failed(index)

@@ -14,7 +14,7 @@ REQUIREMENTS = ("torch==2.13.0", "botorch==0.18.1")
 
 
 class LogEI:
-    """SingleTaskGP (MixedSingleTaskGP with categories), fitted anew each time, float64.
+    """SingleTaskGP (MixedSingleTaskGP with categories), refitted each time, float64.
 
     LogExpectedImprovement by `optimize_acqf`, or where something is discrete by
     `optimize_acqf_mixed_alternating`, which its documentation names for spaces with too many
@@ -27,7 +27,7 @@ class LogEI:
 
         torch.manual_seed(seed)
         warnings.simplefilter("ignore")
-        self.space = Space(space.parameters)  # without a table's rows
+        self.space = Space(space.parameters)  # without the rows of a table
         self.sobol = torch.quasirandom.SobolEngine(space.d, scramble=True, seed=seed)
         self.X: list[np.ndarray] = []
         self.y: list[float] = []
@@ -41,7 +41,7 @@ class LogEI:
         return self.space.decode(self._best())
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """One more row."""
+        """Add one row."""
         for told in self.penalties.tell(params, evaluation):
             self.X.append(self.space.encode(told.params))
             self.y.append(told.value)

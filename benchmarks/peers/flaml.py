@@ -42,7 +42,7 @@ class FLAML:
         self.count = 0
 
     def ask(self) -> Params | None:
-        """The next configuration; a searcher answers None while it only meets what it knows."""
+        """The next configuration; a searcher returns None if it finds only known ones."""
         for _ in range(PATIENCE):
             self.count += 1
             self.config = self.searcher.suggest(str(self.count))
@@ -51,7 +51,7 @@ class FLAML:
         return None
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """Value and cost of the configuration that was asked, or that it failed."""
+        """Report value and cost of the suggested configuration, or its failure."""
         if evaluation.value is None:
             self.searcher.on_trial_complete(str(self.count), error=True)
             return
@@ -69,7 +69,7 @@ def _domain(parameter: Any) -> Any:
         kind = tune.loguniform if parameter.log else tune.uniform
         return kind(parameter.low, parameter.high)
     kind = tune.lograndint if parameter.log else tune.randint
-    return kind(parameter.low, parameter.high + 1)  # its upper bound is left out
+    return kind(parameter.low, parameter.high + 1)  # its upper bound is exclusive
 
 
 def cfo(space: Space, *, budget: float, seed: int, evaluations: int) -> FLAML:

@@ -12,13 +12,13 @@ from benchmarks.peers._terms import Params, Penalties, from_indexed, indexed
 from benchmarks.problems.problem import Evaluation
 from farthing import Categorical, Float, Ordinal, Space
 
-# Its own pins are left out: numpy < 1.25 cannot be beside farthing, and pymoo 0.6.0 has no wheel
+# Its own pins are left out: Farthing needs a newer numpy than 1.25, and pymoo 0.6.0 has no wheel
 # for this Python. GPy and catboost belong to models that are not the default.
 REQUIREMENTS = (
     "torch==2.13.0",
     "numpy==1.26.4",
     "pandas<3",
-    "pyarrow==19.0.1",  # the last ones want numpy 2
+    "pyarrow==19.0.1",  # later versions need numpy 2
     "pymoo==0.6.1",
     "scikit-learn",
     "gpytorch",
@@ -28,7 +28,7 @@ REQUIREMENTS = (
 
 
 class HEBO:
-    """HEBO with its defaults, which won the challenge it was made for.
+    """HEBO with its defaults, which won the NeurIPS 2020 black-box challenge.
 
     Its initial design of d + 1 points does not depend on the budget. Ordinals are integers, log
     scales are its "pow" kinds. It leaves failures out, so they are told as the worst value so far.
@@ -40,7 +40,11 @@ class HEBO:
         from hebo.design_space.design_space import DesignSpace
         from hebo.optimizers import hebo
 
-        for seeded in (random.seed, np.random.seed, torch.manual_seed):  # it seeds its design only
+        for seeded in (
+            random.seed,
+            np.random.seed,
+            torch.manual_seed,
+        ):  # HEBO itself seeds only its design
             seeded(seed)
         self.space = space
         described = [{"name": name, **_parameter(p)} for name, p in space.parameters.items()]
@@ -52,7 +56,7 @@ class HEBO:
         return from_indexed(self.space, self.optimizer.suggest(1).iloc[0].to_dict())
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """A data frame of one row, and its value."""
+        """Report a data frame with one row, and its value."""
         import pandas as pd
 
         for told in self.penalties.tell(params, evaluation):

@@ -16,7 +16,7 @@ REQUIREMENTS = ("torch==2.13.0", "neural-pipeline-search==0.17.0")
 
 
 class CostCooling:
-    """bayesian_optimization(cost_aware=True), the only cost-aware setting it has, by AskAndTell.
+    """bayesian_optimization(cost_aware=True), its only cost-aware setting, with AskAndTell.
 
     Its initial design of d points does not depend on the budget. Ordinals are integers. A table's
     row is told as a configuration of its own and what was asked is forgotten. A failure is told as
@@ -28,7 +28,7 @@ class CostCooling:
         import neps
         import torch
 
-        for seeded in (random.seed, np.random.seed, torch.manual_seed):  # it has no seed of its own
+        for seeded in (random.seed, np.random.seed, torch.manual_seed):  # NePS has no seed
             seeded(seed)
         torch.set_num_threads(1)
         self.space, self.budget, self.spent = space, budget, 0.0
@@ -38,7 +38,7 @@ class CostCooling:
         self.study = neps.AskAndTell(optimizer)
 
     def ask(self) -> Params:
-        """The next configuration, given how much of the budget is spent."""
+        """The next configuration, given the spent share of the budget."""
         from neps.state.optimizer import BudgetInfo
 
         budget = BudgetInfo(worker_cost_to_spend=self.budget, used_cost_budget=self.spent)
@@ -46,7 +46,7 @@ class CostCooling:
         return from_indexed(self.space, self.trial.config)
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """The value and its cost, or that it failed."""
+        """Report the value and its cost, or the failure."""
         self.spent += evaluation.cost
         result: dict[str, Any] = {"cost": evaluation.cost}
         if evaluation.value is None:

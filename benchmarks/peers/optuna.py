@@ -13,7 +13,7 @@ REQUIREMENTS = ("torch==2.13.0", "optuna==5.0.0")
 
 
 class Optuna:
-    """A study with a sampler; an Ordinal is an integer, since its choices have no order.
+    """A study with a sampler. An Ordinal is an integer, because Optuna's choices have no order.
 
     The row of a table in place of what was asked is added as a trial of its own; the trial that was
     asked becomes a failed one, as every evaluation that fails: samplers do not look at those.
@@ -28,12 +28,12 @@ class Optuna:
         self.study = optuna.create_study(sampler=sampler)
 
     def ask(self) -> Params:
-        """A trial of every parameter."""
+        """A trial with a value for every parameter."""
         self.trial = self.study.ask(self.distributions)
         return from_indexed(self.space, self.trial.params)
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """The value, of another trial if need be."""
+        """Report the value, of another trial if the point was changed."""
         from optuna.trial import TrialState, create_trial
 
         told = indexed(self.space, params)
@@ -68,7 +68,7 @@ def tpe(space: Space, *, budget: float, seed: int, evaluations: int) -> Optuna:
 
 
 def gp(space: Space, *, budget: float, seed: int, evaluations: int) -> Optuna:
-    """GPSampler, told that the objective is deterministic: repeated evaluations are equal here."""
+    """GPSampler for a deterministic objective: repeated evaluations are equal here."""
     from optuna.samplers import GPSampler
 
     warnings.simplefilter("ignore")  # deterministic_objective is marked experimental

@@ -45,7 +45,7 @@ class EIPerSecond:
         return from_indexed(self.space, found)
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """(value, cost); it fits and searches at once."""
+        """Report (value, cost). The library fits and searches in this call."""
         for told in self.penalties.tell(params, evaluation):
             x = list(indexed(self.space, told.params).values())
             self.optimizer.tell(x, (told.value, told.cost))

@@ -14,7 +14,7 @@ REQUIREMENTS = ("smac==2.4.1",)
 
 
 class SMAC:
-    """HyperparameterOptimizationFacade, deterministic: the facade it documents for tuning.
+    """HyperparameterOptimizationFacade, deterministic: the facade that it documents for tuning.
 
     BlackBoxFacade (a Gaussian process) is documented for few, numerical parameters and takes ten
     seconds a suggestion. Its initial design has 10 points a parameter, at most a quarter of the
@@ -59,7 +59,7 @@ class SMAC:
         return plain(self.space, self.trial.config)
 
     def tell(self, params: Params, evaluation: Evaluation) -> None:
-        """Its "cost" is our value, its "time" our cost."""
+        """Report: its "cost" is our value, its "time" our cost."""
         from ConfigSpace import Configuration
         from smac.runhistory.dataclasses import TrialInfo, TrialValue
         from smac.runhistory.enumerations import StatusType

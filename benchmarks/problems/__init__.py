@@ -12,7 +12,7 @@ WITHOUT_FOLDER = (recorded, synthetic_priced)
 
 
 def load(name: str, folder: str | None = None) -> Problem:
-    """The problem of that name; tables are looked for in the folder."""
+    """The problem with this name; `folder` has the tables."""
     family = name.partition("/")[0]
     if family in tables.CHOSEN:
         return tables.load(name, tables.data_folder(folder))
@@ -23,4 +23,4 @@ def load(name: str, folder: str | None = None) -> Problem:
             return kind.load(name)
     known = (*tables.CHOSEN, *lookahead.FAMILIES)
     known = (*known, *(family for kind in WITHOUT_FOLDER for family in kind.FAMILIES))
-    raise KeyError(f"No problem {name!r}: the families are {', '.join(known)}.")
+    raise KeyError(f"Unknown problem {name!r}. The families are {', '.join(known)}.")

@@ -1,8 +1,8 @@
-"""A convolutional network on scikit-learn's digits, in numpy: what its training costs.
+"""The training cost of a convolutional network on scikit-learn's digits, in numpy.
 
 Two convolutions (kernel r, channels m_1, m_2, padded so that a map stays 8 x 8), a max pooling of
 2 x 2, a hidden layer of n_1 and ten outputs; plain gradient descent on batches of 100. The cost is
-CPU seconds of one thread. The configurations that were timed are kept in benchmarks/recorded.
+CPU seconds of one thread. benchmarks/recorded has the configurations that were timed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _columns(maps: Array, kernel: int) -> Array:
 
 
 def _back(slope: Array, weights: Array, kernel: int) -> Array:
-    """The gradient in the maps that were convolved: the windows' gradients, added up."""
+    """The gradient of the convolved maps: the sum of the gradients of the windows."""
     n, channels = len(slope), weights.shape[0] // (kernel * kernel)
     parts = (slope @ weights.T).reshape(n, SIDE, SIDE, kernel, kernel, channels)
     before = (kernel - 1) // 2
@@ -72,7 +72,7 @@ def _back(slope: Array, weights: Array, kernel: int) -> Array:
 
 
 def train(params: Mapping[str, Any], seed: int = 0) -> tuple[float, float]:
-    """Error on the digits held back, and the CPU seconds it took."""
+    """Error on the held-out digits, and the CPU seconds of training."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
@@ -130,7 +130,7 @@ def train(params: Mapping[str, Any], seed: int = 0) -> tuple[float, float]:
 
 
 def record(count: int = COUNT) -> dict[str, Any]:
-    """Train so many uniform configurations."""
+    """Train this number of uniform configurations."""
     X = SPACE.sample(count, np.random.default_rng(0))
     rows = []
     for x in X:
@@ -147,7 +147,7 @@ def record(count: int = COUNT) -> dict[str, Any]:
 
 
 def read(count: int | None = None) -> Recording:
-    """What is kept; a few timed now if a count is given."""
+    """The kept recording, or a new one of `count` configurations."""
     kept = json.loads(FILE.read_text()) if count is None else record(count)
     names = SPACE.names
     X = np.array([SPACE.encode({name: row[name] for name in names}) for row in kept["rows"]])

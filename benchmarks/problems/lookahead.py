@@ -1,13 +1,13 @@
-"""The problems of "A Nonmyopic Approach to Cost-Constrained Bayesian Optimization", in kind.
+"""Problems similar to those of "A Nonmyopic Approach to Cost-Constrained Bayesian Optimization".
 
-    lookahead/toy         figure 3: cheap shallow wells on the left, the deep one on the dear right
-    lookahead/depth-k     section 6.4: a tree whose best depth is 8, depths from 1 to 8 k allowed;
+    lookahead/toy         figure 3: cheap shallow wells on the left, an expensive deep one right
+    lookahead/depth-k     section 6.4: a tree with best depth 8 and depths from 1 to 8 k;
                           error ~ |ln(depth / 8)|^2, cost ~ depth
-    sensors/wind-1969     section 6.3: where to put ten wind sensors in the United Kingdom; the cost
-                          is the way they are moved, |X - X'|_F, and something to set them up
+    sensors/wind-1969     section 6.3: places of ten wind sensors in the United Kingdom; the cost
+                          is the distance of the move, |X - X'|_F, plus a constant
 
-The paper prints neither the toy nor the data behind 6.4, and uses other weather. On our recording
-of trees on w2a the deepest are best, so that depth has no optimum to put at an end of its range.
+The paper gives neither the toy nor the data of section 6.4, and uses other weather data. On our
+recording of trees on w2a the deepest are best, so depth has no optimum inside its range.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ FAMILIES = ("lookahead", "sensors")
 DEPTH = 8
 TIMES = (1, 2, 10)
 SENSORS = 10
-REACH = 250.0  # km over which winds are alike
-SET_UP = 20.0  # km that setting up a network is worth
+REACH = 250.0  # km: lengthscale of the correlation of winds
+SET_UP = 20.0  # km: constant cost of a set of sensors
 DRAWS = 2_000
 
 
@@ -44,7 +44,7 @@ def names() -> list[str]:
 
 @cache
 def load(name: str, folder: str | None = None) -> Problem:
-    """The problem of that name; the weather is looked for in the folder."""
+    """The problem with this name; `folder` has the weather data."""
     if name == "sensors/wind-1969":
         return sensors(data_folder(folder))
     if name == "lookahead/toy":
@@ -53,7 +53,7 @@ def load(name: str, folder: str | None = None) -> Problem:
         times = int(name.rpartition("-")[2])
         space = {"depth": Int(1, DEPTH * times), "split": Float(0.01, 1, log=True)}
         return _priced(name, Space(space), _tree)
-    raise KeyError(f"No problem {name!r}: there are {', '.join(names())}, sensors/wind-1969.")
+    raise KeyError(f"Unknown problem {name!r}. There are {', '.join(names())}, sensors/wind-1969.")
 
 
 def _priced(name: str, space: Space, at: Any) -> Problem:
@@ -63,7 +63,7 @@ def _priced(name: str, space: Space, at: Any) -> Problem:
 
 
 def _toy(params: Params) -> Evaluation:
-    """0.4 sin(20 x) (1 - x) - 1.5 exp(-((x - 0.85) / 0.07)^2), at a cost of 1 + 14 x^2."""
+    """0.4 sin(20 x) (1 - x) - 1.5 exp(-((x - 0.85) / 0.07)^2), with cost 1 + 14 x^2."""
     x = params["x"]
     shallow = 0.4 * np.sin(20.0 * x) * (1.0 - x)
     deep = 1.5 * np.exp(-(((x - 0.85) / 0.07) ** 2))
@@ -71,7 +71,7 @@ def _toy(params: Params) -> Evaluation:
 
 
 def _tree(params: Params) -> Evaluation:
-    """0.02 + 0.03 ln(depth / 8)^2 + 0.01 log10(split / 0.1)^2, at a cost of 0.2 + depth."""
+    """0.02 + 0.03 ln(depth / 8)^2 + 0.01 log10(split / 0.1)^2, with cost 0.2 + depth."""
     off = np.log(params["depth"] / DEPTH)
     split = np.log10(params["split"] / 0.1)
     return Evaluation(float(0.02 + 0.03 * off**2 + 0.01 * split**2), 0.2 + params["depth"])
@@ -84,7 +84,7 @@ def weather(folder: Path) -> tuple[Array, Array]:
     """Places of the stations in km, (74, 2), and their daily winds in knots, (365, 74)."""
     there = folder / "weather" / "midas_wind_1969_daily.parquet"
     if not there.exists():
-        raise NoData(f"There is no {there}. Point --data or FARTHING_DATA at a folder with it.")
+        raise NoData(f"{there} is missing. Set --data or FARTHING_DATA to a folder that has it.")
     import pandas as pd
 
     wind = pd.read_parquet(there).pivot_table(index="date", columns="id", values="wind_speed_kn")
@@ -96,7 +96,7 @@ def weather(folder: Path) -> tuple[Array, Array]:
 
 
 def sensors(folder: Path) -> Problem:
-    """Ten places; a sensor reads what the nearest station did, and the others are predicted."""
+    """Ten places. A sensor reads the nearest station, and the other stations are predicted."""
     places, wind = weather(folder)
     middle = wind.mean(axis=0)
     odd = wind - middle
@@ -107,7 +107,7 @@ def sensors(folder: Path) -> Problem:
     )
 
     def network(params: Params) -> Array:
-        """(10, 2) where the sensors are."""
+        """The places of the sensors, (10, 2)."""
         return np.array([[params[f"east{i}"], params[f"north{i}"]] for i in range(SENSORS)])
 
     def alike(A: Array, B: Array) -> Array:
@@ -123,7 +123,7 @@ def sensors(folder: Path) -> Problem:
         return float(np.sqrt(np.mean((odd - odd[:, read] @ weights) ** 2)))
 
     def move(params: Params, before: Params | None) -> float:
-        """The way from where they were, in km, and setting up."""
+        """The distance from the previous places in km, plus the constant cost."""
         way = 0.0 if before is None else np.linalg.norm(network(params) - network(before))
         return float(SET_UP + way)
 

@@ -1,4 +1,4 @@
-"""What a method is given to solve: a space, and what each configuration is worth and costs."""
+"""A problem: a space, and the value and cost of each configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farthing import Space
 
 
 class Evaluation(NamedTuple):
-    """The value to minimise, None if the configuration fails, and what finding out costs."""
+    """The value to minimise (None if the configuration fails) and the cost."""
 
     value: float | None
     cost: float
@@ -18,19 +18,20 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """A black box with a price.
+    """A black box with a cost.
 
     Attributes:
         name: `family/name`, unique.
-        space: what may be asked.
-        at: the evaluation of one configuration; of a sampled table, of one of its rows.
-        typical_cost: the median cost over the space: budgets are multiples of it.
-        mean_cost: a uniform configuration's: a budget buys budget / mean_cost of those.
-        table: the rows of a table that has not every combination, as a space of rows; everything
-            that is asked becomes the nearest of them that is free.
-        optimum: the least value there is, where it is known.
-        note: what a reader of the result must know, such as a surrogate's error.
-        move: what an evaluation costs where that depends on the one before, None at the first.
+        space: the search space.
+        at: the evaluation of one configuration; for a sampled table, of one of its rows.
+        typical_cost: the median cost over the space; budgets are multiples of it.
+        mean_cost: the mean cost of a uniform configuration; a budget buys budget / mean_cost.
+        table: the rows of a table without every combination, as a space of rows; a suggested
+            point becomes the nearest free row.
+        optimum: the minimum, if it is known.
+        note: what a reader of the result must know, such as the error of a surrogate.
+        move: the cost of an evaluation after the previous one (None at the first), if it depends
+            on it.
     """
 
     name: str

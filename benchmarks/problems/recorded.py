@@ -1,15 +1,15 @@
-"""Our recordings (benchmarks/recorded) as problems, of three kinds.
+"""Our recordings (benchmarks/recorded) as problems of three kinds.
 
     carbo/..., xgboost/...                 a Gaussian process with a Matern-5/2 kernel of ln value
                                            and of ln cost, fitted to the recorded configurations;
                                            the problem is exp of the posterior mean, without noise
-    carbo-trees/..., xgboost-trees/...     the same with gradient-boosted trees, a family of models
+    carbo-trees/..., xgboost-trees/...     the same with gradient-boosted trees, a kind of model
                                            that none of the methods uses
-    carbo-rows/..., xgboost-rows/...       no model: the recorded rows, the nearest free one
+    carbo-rows/..., xgboost-rows/...       no model: the nearest free recorded row
 
-The first kind is smooth in the very way our own models believe in; the others are there to see
-whether that decides anything. How far to trust a surrogate is in `errors`: cross-validated over ten
-folds, the share of the variance of ln value and of ln cost that is explained (R^2).
+The first kind matches the assumptions of our own models; the others show whether that matters.
+`errors` gives the quality of a surrogate: R^2 of ln value and of ln cost, cross-validated over ten
+folds.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ FAMILIES = {
     for kind in KINDS
 }
 FOLDS = 10
-NO_ERROR = 1e-4  # stands for a recorded error of 0: half a row of 5,000
-ONE_ROW = 2e-4  # of 5,000 test rows: errors that differ by less do not differ
+NO_ERROR = 1e-4  # replaces a recorded error of 0: half a row of 5,000
+ONE_ROW = 2e-4  # one of 5,000 test rows: smaller differences of errors do not count
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Points of the cube with what was recorded there; censored and failed ones are left out."""
+    """Points of the unit cube with their records, without censored and failed ones."""
 
     name: str
     space: Space
@@ -59,7 +59,7 @@ class Recording:
 
 
 def names(family: str) -> list[str]:
-    """`family/problem` of every recording that is there."""
+    """`family/problem` of every recording."""
     models = MODELS[FAMILIES[family][0]]
     return [
         f"{family}/{name}"
@@ -153,13 +153,13 @@ def cross_validated(name: str, kind: str = "gp") -> tuple[float, float]:
 
 @cache
 def errors(name: str, kind: str = "gp") -> tuple[float, float]:
-    """The cross-validated R^2 that is kept beside the recordings, or computed now."""
+    """The cross-validated R^2 from quality.json, or computed now."""
     kept = json.loads(QUALITY.read_text()).get(kind, {}) if QUALITY.exists() else {}
     return tuple(kept[name]) if name in kept else cross_validated(name, kind)
 
 
 def main() -> None:
-    """Compute the R^2 of every surrogate, and keep it."""
+    """Compute and store the R^2 of every surrogate."""
     there = [name.partition("/")[2] for family in MODELS for name in names(family)]
     found = {
         kind: {name: cross_validated(name, kind) for name in there} for kind in ("gp", "trees")

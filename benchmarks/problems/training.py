@@ -7,10 +7,10 @@
     dt, rf     3   test error
     xgboost    7   test error; regression: test RMSE over the standard deviation of the test y
 
-Spaces: Lee et al. (CArBO) section 4, with the scikit-learn names of dossier section 21; Guinet et
-al. appendix A. Test sets are cut to 5,000 rows, drawn once. A pipeline is one of {ordinal,
-one-hot} x {as is, standardised} x {as is, PCA to 95 % of the variance}, fitted on the training
-rows; its name has the letters h, s, p for the second choice of each and is "plain" without any.
+Spaces: Lee et al. (CArBO) section 4, with the names of scikit-learn; Guinet et al. appendix A. Test
+sets are cut to 5,000 rows, drawn once. A pipeline is one of {ordinal, one-hot} x {as is,
+standardised} x {as is, PCA to 95 % of the variance}, fitted on the training rows. Its name has the
+letters h, s, p for the second choices, or is "plain".
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Array = NDArray[np.float64]
 Params = Mapping[str, Any]
 
 TEST_ROWS = 5_000
-TEST_SHARE = 0.25  # of a data set that has no test part of its own
-FEW_VALUES = 10  # a whole-number column with no more distinct values is taken for a category
+TEST_SHARE = 0.25  # of a data set without a test part
+FEW_VALUES = 10  # an integer column with at most this number of distinct values is a category
 
 
 @dataclass(frozen=True)
 class Data:
-    """Rows to learn from and rows to be judged on; y is a class number, or a number to predict."""
+    """Training rows and test rows; y is a class number, or a number to predict."""
 
     X: Array
     y: Array
@@ -203,7 +203,7 @@ MODELS: dict[str, Callable[[Params, Data], Any]] = {
 def train(model: str, params: Params, data: Data) -> float:
     """The error of one configuration on the test rows."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a model that has not converged has a value all the same
+        warnings.simplefilter("ignore")  # a model that has not converged still has a value
         predicted = MODELS[model](params, data).fit(data.X, data.y).predict(data.X_test)
     if data.classes:
         return float(np.mean(predicted != data.y_test))
@@ -219,7 +219,7 @@ LEAKS = {"parkinsons_telemonitoring": ["motor_UPDRS", "subject"]}  # its README 
 
 
 def load(name: str, pipeline: str, folder: Path) -> Data:
-    """A data set of the folder, cut to 5,000 test rows and put through a pipeline."""
+    """A data set of the folder after a pipeline, with at most 5,000 test rows."""
     raw = _libsvm(name, folder) if name in (*LIBSVM, "a2a") else _tabular(name, folder)
     X, X_test = _through(pipeline, raw.X, raw.X_test)
     return Data(X, raw.y, X_test, raw.y_test, raw.classes)
@@ -273,7 +273,7 @@ def _through(pipeline: str, X: Array, X_test: Array) -> tuple[Array, Array]:
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     if pipeline not in PIPELINES:
-        raise ValueError(f"Pipeline {pipeline!r}: expected one of {', '.join(PIPELINES)}.")
+        raise ValueError(f"Unknown pipeline {pipeline!r}: expected one of {', '.join(PIPELINES)}.")
     steps: list[Any] = []
     if "h" in pipeline:
         few = [j for j in range(X.shape[1]) if _is_category(X[:, j])]
@@ -299,7 +299,7 @@ def _is_category(column: Array) -> bool:
 
 @dataclass(frozen=True)
 class Training:
-    """One model on one data set behind one pipeline."""
+    """One model on one data set after one pipeline."""
 
     model: str
     data: str

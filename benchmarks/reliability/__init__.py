@@ -1,1 +1,1 @@
-"""Fault injection, fuzzing, mutants, licences."""
+"""Fault injection, fuzzing, mutation tests, licences."""

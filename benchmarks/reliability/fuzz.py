@@ -1,13 +1,13 @@
-"""Odd input: a sentence or a defined answer, never a traceback, a NaN or a lost cent.
+"""Odd input must give an error message or a defined answer, not a traceback or a NaN.
 
     python -m benchmarks.reliability.fuzz --count 100000 --seed 1          about ten minutes
     python -m benchmarks.reliability.fuzz --only budget --count 5000
 
-Each case is made from a valid one by a few cuts, doublings and odd characters, and belongs to one
-target: what a user types (parameters, budgets, rates, methods, addresses), files (TOML, CSV, JSON),
-what a program prints, and sequences of ask, tell, add and their like. A case is wrong if it raises
-anything but what Farthing raises on purpose, or breaks what the target promises. Wrong cases are
-printed with their seed, and the exit code is 1. tests/test_fuzz.py plays a few thousand of them.
+Each case is a valid one with a few parts removed, repeated or replaced by odd characters. It has
+one target: what a user types (parameters, budgets, rates, methods, addresses), files (TOML, CSV,
+JSON), the output of a program, or sequences of ask, tell, add and similar calls. A case is wrong if
+it raises anything but Farthing's own errors, or breaks what the target promises. Wrong cases are
+printed with their seed, and the exit code is 1. tests/faults/test_odd_input.py runs a few thousand.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ ODD = (
 
 
 class Target(NamedTuple):
-    """Valid cases, and what is done with one that no longer is."""
+    """Valid cases, and the function that processes a changed one."""
 
     examples: tuple[str, ...]
     play: Callable[[str], None]
 
 
 def mutated(text: str, rng: random.Random) -> str:
-    """A few cuts, doublings, swaps and odd pieces."""
+    """Remove, repeat, swap or insert a few pieces."""
     for _ in range(rng.choice((0, 1, 1, 2, 3, 6))):
         at, to = sorted((rng.randrange(len(text) + 1), rng.randrange(len(text) + 1)))
         kind = rng.randrange(4)
@@ -100,7 +100,7 @@ SPACE = Space(
 
 
 def parameter(text: str) -> None:
-    """Whatever is taken has points inside of it."""
+    """An accepted parameter has values inside its range."""
     name, described = split_parameter(text)
     space = Space({name: parameter_of(name, described)})
     x = space.sample(1, np.random.default_rng(0))
@@ -109,7 +109,7 @@ def parameter(text: str) -> None:
 
 
 def budget(text: str) -> None:
-    """Whatever is taken is positive and finite."""
+    """An accepted amount is positive and finite."""
     limits = Budget(text).limits
     assert limits
     assert all(0 < limit < math.inf for limit in limits.values()), limits
@@ -123,7 +123,7 @@ def worth(text: str) -> None:
 
 
 def method(text: str) -> None:
-    """A policy, a rule or a cost model of ours; other people's modules are not asked for."""
+    """A policy, a rule or a cost model of Farthing; external modules are not tried."""
     if ":" in text:
         return
     for folder in ("policies", "stopping", "cost"):
@@ -132,7 +132,7 @@ def method(text: str) -> None:
 
 
 def start(text: str) -> None:
-    """What is completed is inside of the space."""
+    """A completed point is inside the space."""
     x = SPACE.completed(configuration_of(text, SPACE.parameters), np.full(SPACE.d, 0.5))
     assert ((x >= 0) & (x <= 1)).all(), x
 
@@ -142,7 +142,7 @@ def address(text: str) -> None:
     _url(text)
 
 
-# ── files, and what a program prints ───────────────────────────────────────────────────────────
+# ── files, and the output of a program ───────────────────────────────────────────────────────────
 
 
 def config(text: str) -> None:
@@ -158,7 +158,7 @@ SETTINGS = Settings.of(SPACE, {"usd": 40.0}, policy=EIPerCost())
 
 
 def table(text: str) -> None:
-    """Trials and prices that are taken have finite numbers and lie in the space."""
+    """Accepted trials and prices are finite and inside the space."""
     trials, prices = learnt_from(parsed(text, "the file"), SETTINGS)
     for x in [trial.x for trial in trials] + [price.x for price in prices]:
         assert ((x >= 0) & (x <= 1)).all(), x
@@ -169,7 +169,7 @@ def table(text: str) -> None:
 
 
 def printed(text: str) -> None:
-    """What a program wrote: a value that is a finite number, or a failure with a reason."""
+    """The output of a program: a finite value, or a failure with a reason."""
     messages = Messages("value")
     messages.feed(text.encode("utf-8", errors="surrogatepass"))
     messages.feed(b"\n")
@@ -307,7 +307,7 @@ def fuzz(name: str, count: int, seed: int) -> list[Wrong]:
             target.play(case)
         except FarthingError as sentence:
             if not str(sentence) or len(str(sentence)) > 20_000 + 2 * len(case):
-                found.append(Wrong(name, case, f"a sentence of {len(str(sentence))} characters"))
+                found.append(Wrong(name, case, f"a message of {len(str(sentence))} characters"))
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             line = f"{Path(where.filename).name}:{where.lineno}"
@@ -326,7 +326,7 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     names = [asked.only] if asked.only else list(TARGETS)
     begun, wrong = time.monotonic(), []
-    # A sequence thinks, and is worth a hundred of the others.
+    # A sequence makes suggestions, so it takes as long as a hundred other cases.
     weights = {name: 0.01 if name == "sequence" else 1.0 for name in names}
     for name in names:
         count = round(asked.count * weights[name] / sum(weights.values()))

@@ -1,7 +1,7 @@
-"""What we depend on: the range that pyproject.toml allows, what is installed, under which licence.
+"""Our dependencies: the versions that pyproject.toml allows, the installed version, the licence.
 
-`python -m benchmarks.reliability.licences` ends with 1 if something is outside of its range, or names no
-licence. What is not installed is said to be so, and is not judged.
+`python -m benchmarks.reliability.licences` exits with 1 if a package is outside its range or names
+no licence. A package that is not installed is listed, but not checked.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 COLUMNS = ("package", "for", "allowed", "installed", "licence", "")
-LONGEST = 60  # characters: what is longer is the text of a licence, not its name
-SAYS_NOTHING = ("", "UNKNOWN")
+LONGEST = 60  # characters; a longer field is the text of a licence, not its name
+NO_NAME = ("", "UNKNOWN")
 
 Find = Callable[[str], Message | None]
 
 
 class Dependency(NamedTuple):
-    """One requirement of ours, and what was found of it.
+    """One of our requirements and the installed package.
 
     Attributes:
         name: of the package.
-        extras: those that ask for it; none: it is always needed.
-        allowed: its versions.
-        installed: the version that is here; None: it is not.
-        licence: its name; None: it has none.
-        inside: whether the version is one of those allowed.
+        extras: the extras that need it; none: it is always needed.
+        allowed: the allowed versions.
+        installed: the installed version; None: not installed.
+        licence: its name; None: the package names none.
+        inside: whether the installed version is allowed.
     """
 
     name: str
@@ -46,13 +46,13 @@ class Dependency(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """What is wrong with it; nothing of what is not installed."""
+        """What is wrong; empty if it is not installed."""
         if self.installed is None:
             return ""
         return "; ".join(
             words
             for words, wrong in (
-                ("outside of its range", not self.inside),
+                ("outside its range", not self.inside),
                 ("no licence named", self.licence is None),
             )
             if wrong
@@ -60,27 +60,27 @@ class Dependency(NamedTuple):
 
 
 def required(project: Mapping[str, Any]) -> Iterator[tuple[Requirement, str]]:
-    """Every requirement that counts on this machine, and the extra that has it.
+    """Every requirement that applies to this machine, and its extra.
 
-    An extra that names others of our own has what those have, which are listed themselves.
+    Extras that refer to other extras of ours are left out: those are listed themselves.
     """
     groups = {"": project["dependencies"], **project.get("optional-dependencies", {})}
     for extra, lines in groups.items():
         for line in lines:
             requirement = Requirement(line)
             ours = canonicalize_name(requirement.name) == canonicalize_name(project["name"])
-            counts = requirement.marker is None or requirement.marker.evaluate({"extra": extra})
-            if counts and not ours:
+            applies = requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+            if applies and not ours:
                 yield requirement, extra
 
 
 def dependencies(project: Mapping[str, Any], find: Find) -> list[Dependency]:
     """One for each package and range."""
-    asked: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for requirement, extra in required(project):
         key = canonicalize_name(requirement.name), str(requirement.specifier)
-        asked.setdefault(key, []).append(extra)
-    return [_looked_up(*key, tuple(filter(None, extras)), find) for key, extras in asked.items()]
+        found.setdefault(key, []).append(extra)
+    return [_looked_up(*key, tuple(filter(None, extras)), find) for key, extras in found.items()]
 
 
 def _looked_up(name: str, allowed: str, extras: tuple[str, ...], find: Find) -> Dependency:
@@ -93,7 +93,7 @@ def _looked_up(name: str, allowed: str, extras: tuple[str, ...], find: Find) -> 
 
 
 def licence_of(about: Message) -> str | None:
-    """The name that a package gives its licence: the expression, the classifiers, or the field."""
+    """The name of a package's licence: the expression, the classifiers, or the field."""
     if expression := str(about.get("License-Expression", "")).strip():
         return expression
     classified = [
@@ -104,11 +104,11 @@ def licence_of(about: Message) -> str | None:
     if classified:
         return ", ".join(classified)
     first = next(iter(str(about.get("License", "")).strip().splitlines()), "").strip()
-    return None if first in SAYS_NOTHING else first[:LONGEST]
+    return None if first in NO_NAME else first[:LONGEST]
 
 
 def installed(name: str) -> Message | None:
-    """What a package of this environment says of itself."""
+    """The metadata of an installed package."""
     try:
         return metadata(name)  # type: ignore[return-value]
     except PackageNotFoundError:

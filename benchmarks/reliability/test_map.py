@@ -1,12 +1,12 @@
-"""Which functions of `src` a test enters: what `benchmarks.reliability.mutants` chooses tests by.
+"""Record the functions of `src` that each test enters; `mutants` chooses tests by this map.
 
-    python -m benchmarks.reliability.test_map FOLDER -n 2                the suite once, traced
-    python -m benchmarks.reliability.test_map FOLDER tests/test_new.py   these anew, beside what FOLDER has
+    python -m benchmarks.reliability.test_map FOLDER -n 2                all tests
+    python -m benchmarks.reliability.test_map FOLDER tests/test_new.py   add these to FOLDER
 
-A plugin of pytest, and a tracer in every process that a test starts: `sitecustomize` in FOLDER
-starts it wherever Python begins, and forked children go on with it. Each process appends to a file
-of its own at once, since a child may be killed: `T test`, then `F file:name` of each function that
-is entered, once a test. `D seconds test` is a test that passed; others are not chosen.
+This is a pytest plugin with a tracer in every process that a test starts. `sitecustomize` in FOLDER
+starts the tracer with every interpreter, and forked children inherit it. Each process appends to
+its own file at once, because it may be killed: `T test`, then `F file:name` for each function that
+the test enters. `D seconds test` is a test that passed; other tests are not used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLDER = "FARTHING_NOTICING"  # where traces are written
 
 _test = ""
 _seen: set[int] = set()
-_written: tuple[int, str] | None = None  # by which process, of which test
+_written: tuple[int, str] | None = None  # process and test of the last line
 
 
 def trace(frame: FrameType, event: str, argument: Any) -> None:
@@ -50,7 +50,7 @@ def _write(line: str) -> None:
 
 
 def start() -> None:
-    """Trace this process from now on, if that is wanted."""
+    """Trace this process if `FOLDER` is set."""
     global _test
     if FOLDER in os.environ and sys.gettrace() is None:
         _test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
@@ -68,7 +68,7 @@ _seconds: dict[str, float] = defaultdict(float)
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """In the process that collects the reports."""
+    """Runs in the process that collects the reports."""
     _seconds[report.nodeid] += report.duration if report.passed else float("nan")
     if report.when == "teardown" and _seconds[report.nodeid] >= 0 and FOLDER in os.environ:
         with open(f"{os.environ[FOLDER]}/passed", "a", encoding="utf-8") as out:
@@ -76,7 +76,7 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def collect(folder: Path) -> dict[str, Any]:
-    """The tests that passed as [name, seconds]; and for each function the numbers of its tests."""
+    """The passed tests as [name, seconds], and for each function the indices of its tests."""
     tests = []
     for line in (folder / "passed").read_text("utf-8").splitlines():
         _, seconds, name = line.split(" ", 2)

@@ -1,1 +1,1 @@
-"""What the pages show: pictures made from the runs that are kept."""
+"""Pictures for README.md and the docs."""

@@ -7,7 +7,7 @@ duels won, rival by rival, are nearest to the medians over all problems. "Measur
 the rule after pictures of four candidates had been seen. Without it the rule gives
 yahpo_rbv2_rpart/41150, a model of training times, where Farthing reaches its final value sooner.
 
-Everything comes from the runs that are kept: nothing is run, no data set is needed.
+The picture comes from the kept runs: no run and no data set is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PICTURE = REPO / "docs" / "figures" / "readme.png"
 BUDGET = 60.0  # median costs
-PROBLEM = "fcnet/parkinsons_telemonitoring"  # what `typical` says; the labels are of this one
+PROBLEM = "fcnet/parkinsons_telemonitoring"  # the result of `typical`; the labels fit this problem
 RIVALS = ("random", "flaml-blendsearch", "flaml-cfo", "optuna-gp", "optuna-tpe")  # on all problems
 # Families of tables that hold measured seconds. The costs of the other families are predictions of
 # a model or formulas.
@@ -53,7 +53,7 @@ STEPS = np.linspace(0.0, 1.0, 601)  # shares of the budget: ten for each median 
 
 
 def kept_runs() -> dict[Job, Run]:
-    """The runs of the default and of its rivals with this budget: those of `benchmarks peers`."""
+    """The runs of the default and its rivals with this budget, from `benchmarks peers`."""
     settings = Settings(budgets=(BUDGET,))
     jobs = set(jobs_of(problems(2, settings), (DEFAULT, *RIVALS), settings))
     ours = carry_out(jobs, SUITE, make_more=False, same_source=True)
@@ -62,7 +62,7 @@ def kept_runs() -> dict[Job, Run]:
 
 
 def shares_won(runs: Mapping[Job, Run]) -> dict[str, Array]:
-    """{problem: share of duels that the default won at the end, against each of the rivals}."""
+    """{problem: share of duels that the default won at the end, for each rival}."""
     finals = finals_of(runs)
     won: dict[str, list[float]] = {}
     for rival in RIVALS:
@@ -74,7 +74,7 @@ def shares_won(runs: Mapping[Job, Run]) -> dict[str, Array]:
 
 
 def typical(won: Mapping[str, Array]) -> str:
-    """The problem with measured costs whose shares are the nearest to the medians over all."""
+    """The problem with measured costs whose shares are nearest to the medians of all problems."""
     middles = np.median(list(won.values()), axis=0)
     measured = [problem for problem in won if problem.partition("/")[0] in MEASURED]
     return min(measured, key=lambda problem: float(np.abs(won[problem] - middles).sum()))

@@ -1,8 +1,10 @@
-"""The pictures of docs/seeing.md, and how quickly pages come: `python -m benchmarks.site.screenshots`.
+"""The pictures of docs/seeing.md, and the loading times of the pages.
 
-A study of a simulated training (four workers, failures, kills, learning curves) and one of 20,000
-trials are made in a temporary folder, shown by `farthing dashboard` and `farthing report`, and
-photographed by Debian's Chromium.
+    python -m benchmarks.site.screenshots
+
+A temporary folder gets two studies: a simulated training (four workers, failures, kills, learning
+curves) and one with 20,000 trials. `farthing dashboard` and `farthing report` show them, and
+Chromium takes the pictures.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ MANY = 20_000
 
 
 def error_of(params: dict[str, Any], epochs: int) -> float:
-    """A validation error that falls with training, and a little with width."""
+    """A validation error that decreases with training, and a little with width."""
     off = (math.log10(params["rate"]) + 2.3) ** 2 / 4
     best = 0.02 + 0.12 * off + 0.25 / math.sqrt(params["width"])
     best += 0.015 if params["solver"] == "sgd" else 0.0
@@ -66,7 +68,7 @@ def make_training(url: str) -> None:
     rng = np.random.default_rng(1)
     running: list[Any] = []
     for k in range(44):
-        while len(running) < 4:  # as many as there are workers
+        while len(running) < 4:  # one per worker
             place = next(w for w in range(4) if w not in [where for where, _ in running])
             running.append((place, study.ask(anyway=True, worker=f"node-{place}:1", lease=600)))
         _, trial = running.pop(int(rng.integers(2)))
@@ -87,7 +89,7 @@ def make_training(url: str) -> None:
 
 
 def make_many(url: str, name: str = "many", count: int = MANY) -> None:
-    """Many trials, as if they had been chosen here."""
+    """A study with many trials."""
     study = Study.create(url, name=name, space=SPACE, budget="$1e6")
     settings, rng = study.facts[0], np.random.default_rng(0)
     trials = []
@@ -102,7 +104,7 @@ def make_many(url: str, name: str = "many", count: int = MANY) -> None:
 
 @contextmanager
 def served(url: str, *options: str) -> Iterator[str]:
-    """The dashboard in a process of its own; the address to open."""
+    """Start the dashboard in its own process and return its address."""
     server = subprocess.Popen(
         [*FARTHING, "dashboard", url, *options], stdout=subprocess.PIPE, text=True
     )
@@ -164,7 +166,7 @@ def photograph(browser: Any, folder: Path) -> dict[str, float]:
 
 
 def _until_seen(page: Any, url: str) -> float:
-    """Seconds from the tell of a trial to its line in the page."""
+    """Seconds from the tell of a trial to its line on the page."""
     study = Study.open(url, "digits")
     trial = study.ask(anyway=True)
     begun = time.monotonic()

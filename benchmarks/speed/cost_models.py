@@ -1,8 +1,10 @@
-"""What fitting a cost model takes, against the objective's: `python -m benchmarks.speed.cost_models`.
+"""The time to fit each cost model, relative to the model of the objective.
 
-Every model is fitted from scratch to the same n bills, in turns with the Gaussian process of the
-objective, hyperparameters learnt. Kept is the median over rounds of the ratio of CPU seconds, in
-benchmarks/results/cost_speed.json.
+    python -m benchmarks.speed.cost_models
+
+Every model is fitted from scratch to the same n costs, alternating with the Gaussian process of the
+objective, whose hyperparameters are learnt. The median over rounds of the ratio of CPU seconds goes
+to benchmarks/results/cost_speed.json.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ SPACE = Space(
 
 
 def work(params: dict[str, Any]) -> float:
-    """What an epoch multiplies, times the epochs."""
+    """The multiplications of one epoch, times the epochs."""
     return float(params["epochs"] * params["layers"] * params["width"] ** 2)
 
 
@@ -51,7 +53,7 @@ LEARNERS: dict[str, Callable[[], CostLearner]] = {
     "GP on selected features": SelectedGP,
     "Choose": AutoCost,
 }
-ALLOWED = {"linear": 0.1, "flops": 0.1, "Choose": 3.0}  # times the objective's; of the others 1.2
+ALLOWED = {"linear": 0.1, "flops": 0.1, "Choose": 3.0}  # ratio to the objective; 1.2 for the others
 
 
 def shares(n: int, rounds: int, seed: int = 0) -> dict[str, list[float]]:
@@ -71,7 +73,7 @@ def shares(n: int, rounds: int, seed: int = 0) -> dict[str, list[float]]:
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """CPU seconds that it takes."""
+    """The CPU seconds of a call."""
     begun = time.process_time()
     action()
     return time.process_time() - begun
@@ -92,14 +94,14 @@ def main() -> None:
     }
     for name, row in rows.items():
         print(f"{name:24s} {row['median']:.3f} times the objective's (at most {row['allowed']:g})")
-    told = {
+    result = {
         "n": N,
         "rounds": options.rounds,
         "commit": commit(),
         "cpu": cpu_model(),
         "shares": rows,
     }
-    options.results.write_text(json.dumps(told, indent=1) + "\n")
+    options.results.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

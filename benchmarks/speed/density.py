@@ -1,16 +1,16 @@
-"""Predictive log density of held-back observations, for twelve named problems.
+"""Predictive log density of held-out observations, for twelve named problems.
 
     ln N(y; mean, std^2 + noise), y standardised by the training mean and standard deviation
 
-so that figures compare between problems. Models: farthing's Gaussian process, BoTorch's
-SingleTaskGP, scikit-optimize's GP, each as its library sets it up by default, and farthing's
-also as its Optimizer uses it: with bad outliers of the training data pulled in to the fence
-Q3 + 1.5 IQR. Such a model says nothing of values beyond the fence and is not meant to, so every
-model is scored twice: on all held-back points, and on those inside the fence.
+so that the numbers of different problems are comparable. The models are Farthing's Gaussian
+process, BoTorch's SingleTaskGP and scikit-optimize's GP, each with the defaults of its library.
+Farthing's model is also scored as its Optimizer uses it: with bad outliers of the training data
+clipped to the fence Q3 + 1.5 IQR. Such a model does not describe values beyond the fence, so every
+model is scored twice: on all held-out points, and on those inside the fence.
 `python -m benchmarks.speed.density SPLITS` prints one JSON line per problem.
 
-Nine problems are synthetic; three are tables of recorded tuning runs, looked for in the folder
-FARTHING_DATA or else ../shared/data, with synthetic substitutes (and a note) where there is none.
+Nine problems are synthetic. Three are tables of recorded tuning runs in the folder FARTHING_DATA,
+or else in ../shared/data. If they are missing, synthetic problems replace them, with a note.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ TRAINING = (20, 50, 100)  # observations
 HELD_BACK = 500
 
 
-# ── where observations come from ───────────────────────────────────────────────────────────────
+# ── observations ───────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
 class Source:
-    """Draws (U, y): distinct points of the unit cube and what was observed there."""
+    """Draws (U, y): distinct points of the unit cube and their observations."""
 
     name: str
     draw: Callable[[int, np.random.Generator], tuple[Array, Array]]
@@ -61,7 +61,7 @@ def synthetic(problem: Problem, note: str = "") -> Source:
 
 
 def table(name: str) -> Source:
-    """Rows of a recorded table, scaled to the cube as its space.json says."""
+    """Rows of a recorded table, scaled to the unit cube by its space.json."""
     import pyarrow.parquet as parquet
 
     path = DATA / f"{name}.parquet"
@@ -109,7 +109,7 @@ Predict = Callable[[Array, Array, Array, bool], tuple[Array, Array]]
 
 
 def farthing(U: Array, y: Array, V: Array, noisy: bool) -> tuple[Array, Array]:
-    """farthing.models.gp on the values as they are; told whether the objective is noisy."""
+    """farthing.models.gp on the unclipped values; it knows whether the objective is noisy."""
     return _farthing(U, y, V, noisy=noisy, clip=False)
 
 
@@ -143,7 +143,7 @@ def botorch(U: Array, y: Array, V: Array, noisy: bool) -> tuple[Array, Array]:
 
 
 def skopt(U: Array, y: Array, V: Array, noisy: bool) -> tuple[Array, Array]:
-    """The estimator behind base_estimator="GP"; its predictions leave its learnt noise out."""
+    """The estimator behind base_estimator="GP"; its predictions exclude its learnt noise."""
     from skopt.utils import cook_estimator
 
     model = cook_estimator("GP", space=[(0.0, 1.0)] * U.shape[1], random_state=0)
@@ -175,7 +175,7 @@ def fence(y: Array) -> float:
 
 
 def compare(source: Source, splits: int) -> dict[str, Any]:
-    """Mean log density of each model, over training sizes and splits, and the errors met."""
+    """Mean log density of each model over training sizes and splits, and the errors."""
     everywhere: dict[str, list[float]] = {name: [] for name in MODELS}
     inside: dict[str, list[float]] = {name: [] for name in MODELS}
     errors: dict[str, str] = {}
@@ -207,7 +207,7 @@ def compare(source: Source, splits: int) -> dict[str, Any]:
 
 
 def main(splits: int) -> None:
-    """One JSON line per problem; what the libraries print goes to standard error."""
+    """Print one JSON line per problem. Output of the libraries goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     warnings.simplefilter("ignore")

@@ -1,8 +1,8 @@
-"""The log EI farthing's search reaches, against BoTorch's, under one common posterior.
+"""The log EI that Farthing's search reaches, compared with BoTorch's on the same posterior.
 
-farthing fits and proposes; its hyperparameters are loaded into a BoTorch model, whose posterior
-must agree to 1e-6; BoTorch then maximises its own log EI on it. Both points are judged by
-farthing's log EI. `python -m benchmarks.speed.log_ei COUNT` prints one JSON line per problem.
+Farthing fits and suggests. A BoTorch model gets its hyperparameters, and the posteriors must agree
+to 1e-6. BoTorch then maximises its own log EI. Farthing's log EI scores both points.
+`python -m benchmarks.speed.log_ei COUNT` prints one JSON line per problem.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 D = 8
 SIZES = (25, 50, 100, 200)
 RESTARTS, RAW_SAMPLES = 20, 1024
-AGREE = 1e-6  # of the posterior's mean and std, relative to the scale of y
+AGREE = 1e-6  # tolerance for the posterior's mean and std, relative to the scale of y
 
 
 def problems() -> list[tuple[Problem, int]]:
@@ -48,7 +48,7 @@ def compare(problem: Problem, n: int, *, seed: int) -> dict[str, Any]:
     params = optimizer.ask().params
     chosen = np.array([[params[name] for name in problem.names]])
 
-    model = gp.fit(U, y)  # what the optimizer fits to its first history
+    model = gp.fit(U, y)  # as the Optimizer fits its first history
     twin = common_posterior(model)
     disagreement = check(model, twin, np.random.default_rng(seed).random((200, problem.d)))
     rival = maximise(twin, best=float((y.min() - model.shift) / model.scale), seed=seed)
@@ -124,7 +124,7 @@ def maximise(twin: Any, *, best: float, seed: int) -> Array:
 
 
 def main(count: int) -> None:
-    """One JSON line per problem; what the libraries print goes to standard error."""
+    """Print one JSON line per problem. Output of the libraries goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     warnings.simplefilter("ignore")

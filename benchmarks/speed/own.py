@@ -1,16 +1,16 @@
-"""One thought of farthing's own policies in spaces that the peers cannot all be given.
+"""One suggestion of Farthing's own policies, in spaces that not all peers support.
 
-    EI, continuous       8 floats, nothing paid: the case of the comparison with the peers
-    default, continuous  the same with a budget: the default policy, its cost learnt from the bills
+    EI, continuous       8 floats without costs: the case of the comparison with the peers
+    default, continuous  the same with a budget, the default policy and a learnt cost
     EI, mixed            4 floats, an ordinal, two ints and a categorical that decides which of two
-                         floats are there; the same budget
-    default, mixed       the default policy there
+                         floats are active; the same budget
+    default, mixed       the default policy in this space
     default, table       the default policy, a table of ROWS rows
 
-Processor seconds of verdict, ask and tell; all cases take turns, so that the machine's moods reach
-all of them alike. `python -m benchmarks.speed.own 25,100,400 60000` prints one JSON line per (case,
-n): so many past observations, so many rows. With `beside` before these numbers it is one line per
-(space, n, policy), each policy beside EI in the same space.
+The results are CPU seconds of verdict, ask and tell. All cases take turns, so that other work on
+the machine affects them equally. `python -m benchmarks.speed.own 25,100,400 60000` prints one JSON
+line per (case, n) for these n and a table of 60,000 rows. With `beside` before these numbers it
+prints one line per (space, n, policy), with the ratio to EI in the same space.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from farthing.acquisition.protocols import Policy
 
 D = 8
 REFERENCE = "EI, continuous"
-ROUNDS = 12  # suggestions of every case; a refit of some comes in them
-ASKED = (policies.EI(), policies.Gittins(), policies.Cooling(), policies.ContextualEI())
-PLENTY = 1e4  # median costs: a budget that is not what is measured
+ROUNDS = 12  # suggestions of every case, in which some cases refit
+POLICIES = (policies.EI(), policies.Gittins(), policies.Cooling(), policies.ContextualEI())
+PLENTY = 1e4  # median costs: a budget that does not limit the run
 
 
 def continuous() -> Space:
@@ -58,7 +58,7 @@ def mixed() -> Space:
 
 
 def table(rows: int) -> Space:
-    """Rows of the mixed space without its conditions, drawn once and for all."""
+    """Rows of the mixed space without its conditions, drawn with a fixed seed."""
     parameters = {
         name: Float(0.0, 1.0) if name in ("momentum", "beta") else parameter
         for name, parameter in mixed().parameters.items()
@@ -69,7 +69,7 @@ def table(rows: int) -> Space:
 
 
 class Case:
-    """An Optimizer in a space with n past observations, ready to be asked."""
+    """An Optimizer in a space with n past observations."""
 
     def __init__(self, space: Space, policy: Policy | None, *, n: int, paid: bool) -> None:
         problem = bumps(D)
@@ -80,13 +80,13 @@ class Case:
         chosen = {} if policy is None else {"policy": policy}
         self.optimizer = Optimizer(space, budget, seed=n, **chosen)
         for x, value, c in zip(X, self.f(X), cost, strict=True):
-            self.optimizer.add(space.decode(x), float(value), cost=self._bill(float(c)))
+            self.optimizer.add(space.decode(x), float(value), cost=self._cost(float(c)))
 
-    def _bill(self, cost: float) -> dict[str, float] | None:
+    def _cost(self, cost: float) -> dict[str, float] | None:
         return {"usd": cost} if self.paid else None
 
     def suggest(self) -> float:
-        """Processor seconds of one suggestion, the objective's own left out."""
+        """CPU seconds of one suggestion, without the objective."""
         start = time.process_time()
         assert not self.optimizer.verdict.stop
         trial = self.optimizer.ask()
@@ -94,12 +94,12 @@ class Case:
         X = self.space.encode(trial.params)[None]
         value, cost = float(self.f(X)[0]), float(price(X)[0])
         again = time.process_time()
-        self.optimizer.tell(trial, value, cost=self._bill(cost))
+        self.optimizer.tell(trial, value, cost=self._cost(cost))
         return time.process_time() - again + asked - start
 
 
 def measured(sizes: list[int], rows: int, rounds: int = ROUNDS) -> Iterator[dict[str, Any]]:
-    """A record for every case and n: its seconds, and their ratio to those of the reference."""
+    """A record for every case and n: its seconds, and their ratio to the reference."""
     spaces = {"continuous": continuous(), "mixed": mixed(), "table": table(rows)}
     kinds: dict[str, Callable[[int], Case]] = {
         REFERENCE: lambda n: Case(spaces["continuous"], policies.EI(), n=n, paid=False),
@@ -114,7 +114,7 @@ def measured(sizes: list[int], rows: int, rounds: int = ROUNDS) -> Iterator[dict
         for turn in range(rounds + 1):
             for name, case in cases.items():
                 spent = case.suggest()
-                if turn:  # the first learns the hyperparameters from nothing
+                if turn:  # the first fits the hyperparameters from scratch
                     seconds[name].append(spent)
         medians = {name: statistics.median(spent) for name, spent in seconds.items()}
         for name, spent in seconds.items():
@@ -124,10 +124,12 @@ def measured(sizes: list[int], rows: int, rounds: int = ROUNDS) -> Iterator[dict
 
 
 def beside_ei(sizes: list[int], rows: int, rounds: int = ROUNDS) -> Iterator[dict[str, Any]]:
-    """Suggestions of policies in runs of their own, and their ratio to those of EI."""
+    """Suggestion times of policies in separate runs, and their ratio to EI."""
     for name, space in (("continuous", continuous()), ("mixed", mixed()), ("table", table(rows))):
         for n in sizes:
-            cases = {type(policy).__name__: Case(space, policy, n=n, paid=True) for policy in ASKED}
+            cases = {
+                type(policy).__name__: Case(space, policy, n=n, paid=True) for policy in POLICIES
+            }
             seconds: dict[str, list[float]] = {policy: [] for policy in cases}
             for turn in range(rounds + 1):
                 for policy, case in cases.items():

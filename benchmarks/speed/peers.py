@@ -1,11 +1,11 @@
-"""One suggestion of each library, through its public interface, in a process of its own.
+"""One suggestion of each library, through its public interface, in its own process.
 
 `python -m benchmarks.speed.peers NAME` answers JSON lines on standard input with JSON lines on
 standard output: `{"start": {"n", "d", "seed"}}` feeds n past observations, `{"suggest": k}` times
-k consecutive suggestions. A suggestion is everything from "what next?" to "noted": ask and tell
-(for farthing verdict, ask and tell), not the objective.
+k consecutive suggestions. A suggestion is ask and tell (for Farthing verdict, ask and tell),
+without the objective.
 
-Every library keeps its own defaults (threads, restarts, refits) unless its class says otherwise.
+Every library keeps its defaults (threads, restarts, refits) unless its class names another setting.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from scipy.stats import qmc
 from benchmarks.problems.synthetic import Problem, bumps
 
 Array = NDArray[np.float64]
-NEAR_THE_OPTIMUM = 0.2  # share of past observations: a run that has been going on for a while
+NEAR_THE_OPTIMUM = 0.2  # share of past observations, as in a run that has made progress
 CLOSENESS = 0.05  # their standard deviation around it, in the cube
 
 
 class Peer(Protocol):
-    """A library that was told, when made, y and cost of the points U (n, d) of the unit cube."""
+    """A library with past observations: y and cost of the points U (n, d) of the unit cube."""
 
     def ask(self) -> Array:
         """The next point (d,)."""
 
     def tell(self, value: float, cost: float) -> None:
-        """What the point asked last gave."""
+        """Report the result of the last point."""
 
 
 class Farthing:
@@ -66,7 +66,7 @@ class Farthing:
 
 
 class OptunaGP:
-    """GPSampler, told that the objective is deterministic, which is its quicker setting."""
+    """GPSampler with a deterministic objective, which is its quicker setting."""
 
     def __init__(self, U: Array, y: Array, cost: Array, *, seed: int) -> None:
         import optuna
@@ -97,7 +97,7 @@ class OptunaGP:
 
 
 class BoTorch:
-    """SingleTaskGP fitted anew each time, log EI, 10 restarts from 512 raw samples, float64."""
+    """SingleTaskGP refitted each time, log EI, 10 restarts from 512 raw samples, float64."""
 
     def __init__(self, U: Array, y: Array, cost: Array, *, seed: int) -> None:
         import torch
@@ -136,7 +136,7 @@ class BoTorch:
 
 
 class ScikitOptimize:
-    """Gaussian process; EI, or EIps told (value, time). It fits and searches in `tell`."""
+    """Gaussian process; EI, or EIps with (value, time). It fits and searches in `tell`."""
 
     def __init__(self, U: Array, y: Array, cost: Array, *, seed: int, acquisition: str) -> None:
         from skopt import Optimizer
@@ -249,7 +249,7 @@ PEERS: dict[str, tuple[Callable[..., Peer], tuple[str, ...]]] = {
 }
 
 
-# ── the case every library is given ────────────────────────────────────────────────────────────
+# ── the case that every library gets ────────────────────────────────────────────────────────────
 
 
 def past(problem: Problem, n: int, *, seed: int) -> Array:
@@ -268,7 +268,7 @@ def price(U: Array) -> Array:
 
 
 class Case:
-    """One library with n past observations in d dimensions, ready to be asked."""
+    """One library with n past observations in d dimensions."""
 
     def __init__(self, peer: Callable[..., Peer], *, n: int, d: int, seed: int) -> None:
         problem = bumps(d)
@@ -277,7 +277,7 @@ class Case:
         self.peer = peer(U, self.f(U), price(U), seed=seed)
 
     def suggest(self) -> float:
-        """Seconds of one suggestion, the objective's own left out."""
+        """Seconds of one suggestion, without the objective."""
         start = time.perf_counter()
         u = self.peer.ask()
         asked = time.perf_counter()
@@ -294,7 +294,7 @@ class Case:
 
 
 def versions(distributions: tuple[str, ...]) -> dict[str, str]:
-    """Installed version of each distribution; "missing" where there is none."""
+    """Installed version of each distribution, or "missing"."""
     found = {}
     for name in (*distributions, "numpy", "scipy"):
         try:
@@ -305,17 +305,17 @@ def versions(distributions: tuple[str, ...]) -> dict[str, str]:
 
 
 def peak_mib() -> float:
-    """Most memory this process ever held, MiB."""
+    """Peak memory of this process in MiB."""
     import resource
 
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes on macOS, KiB on other systems
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def serve(name: str) -> None:
-    """Answer requests until standard input ends; an exception is an answer too."""
+    """Answer requests until standard input ends. An exception is also an answer."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the libraries print goes to standard error
+    os.dup2(2, 1)  # output of the libraries goes to standard error
     peer, distributions = PEERS[name]
     case: Case | None = None
     answers.write(json.dumps({"versions": versions(distributions)}) + "\n")
@@ -323,7 +323,7 @@ def serve(name: str) -> None:
         request = json.loads(line)
         try:
             if "start" in request:
-                case = None  # let go of the last one first
+                case = None  # free the last case first
                 case = Case(peer, **request["start"])
                 answer: dict[str, Any] = {"ready": True}
             else:
@@ -337,7 +337,7 @@ def serve(name: str) -> None:
 
 
 def suggestions(case: Case, k: int, limit: float) -> list[float]:
-    """Seconds of up to k consecutive suggestions, the last one the first that is over the limit."""
+    """Seconds of up to k consecutive suggestions; the first above the limit is the last."""
     seconds: list[float] = []
     while len(seconds) < k and not (seconds and seconds[-1] > limit):
         seconds.append(case.suggest())

@@ -1,16 +1,16 @@
-"""How far it scales: real workers on PostgreSQL, and a simulation of many more.
+"""How far Farthing scales: real workers on PostgreSQL, and a simulation of many more.
 
-    eval "$(.ci/postgres start /tmp/server)"          a PostgreSQL server, or one of your own
-    python -m benchmarks.speed.scale --measure              five minutes on an otherwise idle machine
+    eval "$(.ci/postgres start /tmp/server)"          start a PostgreSQL server, or use your own
+    python -m benchmarks.speed.scale --measure        five minutes on an idle machine
     .ci/postgres stop /tmp/server
-    python -m benchmarks.speed.scale                        simulate; docs/scale.md and its figure
+    python -m benchmarks.speed.scale                  simulate; write docs/scale.md and its figure
 
-Real are trials of a second with 1 to 64 workers, and workers that are `far`: they take turns as if
-each had a machine of its own, for the lock of the machine is left out. What each part takes is read
-from the library's own functions, which are wrapped before the workers are forked: CPU by
-`resource.getrusage`, that of the server from /proc. What is kept in benchmarks/results/scale.json
-is not measured again by the same commit; `--workers 8,64` measures those all the same. The page
-(`scale_page.py`) is written from that and nothing else; the simulation is in `scale_model.py`.
+The real runs have trials of one second and 1 to 64 workers. Some workers are `far`: they use the
+suggestion lock as if each had its own machine, without the file lock. The time of each part comes
+from the library's own functions, which are wrapped before the workers are forked: CPU time from
+`resource.getrusage`, that of the server from /proc. A run that benchmarks/results/scale.json has
+for this commit is not measured again, unless `--workers 8,64` names it. `scale_page.py` writes the
+page from this file, and `scale_model.py` has the simulation.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ RUNS = (  # workers, seconds of a trial, far
     (64, 6.0, False),  # many renewals
     *((workers, 1.0, True) for workers in (8, 32)),
 )
-AMONG = 200  # trials done where a thought is timed
-RUNNING = (0, 16, 64, 256, 1024, 4096)  # trials, where one is
-RENEWED = (0, 16, 64, 256)  # trials of others, where one renewal is timed
+AMONG = 200  # finished trials when a suggestion is timed
+RUNNING = (0, 16, 64, 256, 1024, 4096)  # running trials when a suggestion is timed
+RENEWED = (0, 16, 64, 256)  # other renewed trials when a renewal is timed
 BATCHES = (1, 4, 16, 64)
-KEPT = 30_000  # calls of a function in one run
+KEPT = 30_000  # recorded calls of a function in one run
 
 
 def cpu() -> float:
-    """Seconds that this thread has used, and the processes that it has waited for."""
+    """CPU seconds of this thread and of the child processes that have ended."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.thread_time() + ended.ru_utime + ended.ru_stime
 
 
 class Timed:
-    """When calls of a function that succeed begin and end, and the CPU they use, here and in the
-    processes that are forked from this one.
+    """Records begin, end and CPU time of the successful calls of a function, here and in forked
+    processes.
     """
 
     def __init__(self, owner: Any, name: str) -> None:
@@ -96,7 +96,7 @@ class Timed:
     @contextmanager
     def _timing(self) -> Iterator[None]:
         begun, used = time.perf_counter(), cpu()
-        yield  # what raises is not counted
+        yield  # a call that raises is not counted
         row = begun, time.perf_counter(), cpu() - used
         with self._calls.get_lock():
             k = self._calls.value
@@ -106,19 +106,19 @@ class Timed:
 
     @property
     def rows(self) -> Any:
-        """(calls, 3): begin, end, CPU seconds; in the order of their ends."""
+        """(calls, 3): begin, end, CPU seconds; sorted by end."""
         rows = np.array(self._kept[: 3 * min(self._calls.value, KEPT)]).reshape(-1, 3)
         return rows[rows[:, 1].argsort()]
 
 
 def stat(process: int) -> tuple[int, list[float]]:
-    """The parent of a process, and its seconds of CPU: user, system, and those of its ended."""
+    """The parent of a process and its CPU seconds: user, system, and both of ended children."""
     words = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     return int(words[1]), [int(w) / os.sysconf("SC_CLK_TCK") for w in words[11:15]]
 
 
 def server_cpu(server: int) -> float:
-    """Seconds that all processes of a server on this machine have used so far."""
+    """CPU seconds of all processes of a server on this machine so far."""
     used = sum(stat(server)[1])
     for name in filter(str.isdigit, os.listdir("/proc")):
         with ExitStack() as gone:
@@ -129,7 +129,7 @@ def server_cpu(server: int) -> float:
 
 
 def _spin(seconds: float) -> float:
-    """The share of a core that a process got which wants all of it."""
+    """The share of a core that a busy process gets."""
     begun, used = time.perf_counter(), time.process_time()
     while time.perf_counter() - begun < seconds:
         pass
@@ -137,7 +137,7 @@ def _spin(seconds: float) -> float:
 
 
 def other_jobs(seconds: float = 0.5) -> float:
-    """How many jobs of others there seem to be beside ours: a share of c / (c + others) is left."""
+    """Estimate the number of other jobs from the share c / (c + others) that is left."""
     cores = len(os.sched_getaffinity(0))
     with multiprocessing.get_context("fork").Pool(cores) as pool:
         got = statistics.mean(pool.map(_spin, [seconds] * cores, chunksize=1))
@@ -184,7 +184,7 @@ def real(url: str, folder: str, server: int, workers: int, seconds: float, far: 
         "server_ms": 1e3 * served / trials,
         "handover_ms": 1e3 * float(np.median(gaps)) if len(gaps) else 0.0,
         "thoughts_ms": [1e3 * float(t) for t in np.quantile(late, np.arange(0.025, 1, 0.05))],
-        "parts": {  # of a call: how many a trial, and milliseconds
+        "parts": {  # calls per trial, and milliseconds per call
             name: {
                 "calls": len(part) / trials,
                 "wall_ms": 1e3 * float((part[:, 1] - part[:, 0]).mean()),
@@ -203,7 +203,7 @@ def timed_cpu(act: Callable[[], Any]) -> float:
 
 
 def knowing(running: int) -> Optimizer:
-    """An Optimizer that has seen some trials, while so many others run."""
+    """An Optimizer with `AMONG` finished trials and this number of running ones."""
     optimizer = Optimizer(space(), budget={"usd": 1e9})
     X = np.random.default_rng(0).random((AMONG + running, len(NAMES)))
     points = [dict(zip(NAMES, map(float, x), strict=True)) for x in X]
@@ -213,12 +213,12 @@ def knowing(running: int) -> Optimizer:
     )
     for point in points[AMONG:]:
         optimizer.add(point, running=True)
-    optimizer.tell(optimizer.ask(), 1.0, cost=1.0)  # the first learns from nothing
+    optimizer.tell(optimizer.ask(), 1.0, cost=1.0)  # the first suggestion fits from scratch
     return optimizer
 
 
 def suggestions(repeats: int = 5) -> Json:
-    """CPU of one ask in memory against the trials that run, and of a batch against its size."""
+    """CPU time of an ask in memory by number of running trials, and of a batch by size."""
     found: Json = {"among": AMONG, "running": {}, "batch": {}}
     for running in RUNNING:
         optimizer = knowing(running)
@@ -235,14 +235,14 @@ def suggestions(repeats: int = 5) -> Json:
 
 
 def renewals(url: str, repeats: int = 3) -> Json:
-    """CPU of one renewal where so many other trials were renewed since the last."""
+    """CPU time of a renewal, by the number of other trials renewed since the last one."""
     study = Study.create(url, name="renewals", space=space(), budget={"usd": 1e9})
     for k in range(10):
         study.tell(study.ask(), float(k), cost=1.0)
     other, found = Study.open(url, "renewals"), dict[str, float]()
 
-    def renew(whose: Study, trial: Any) -> None:
-        whose.renew(trial, lease=1e6, cost={"usd": 1.0}, ahead={"usd": 1.1})
+    def renew(study: Study, trial: Any) -> None:
+        study.renew(trial, lease=1e6, cost={"usd": 1.0}, ahead={"usd": 1.1})
 
     ours, *theirs = (study.ask(lease=1e6) for _ in range(1 + max(RENEWED)))
     for count in RENEWED:
@@ -258,7 +258,7 @@ def renewals(url: str, repeats: int = 3) -> Json:
 
 
 def machine(note: str) -> Json:
-    """What every row is kept with."""
+    """The facts about the machine that each row has."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit().rstrip("+"),
@@ -271,12 +271,14 @@ def machine(note: str) -> Json:
 
 
 def measure(results: Path, note: str, only: Sequence[int] | None) -> None:
-    """What is missing, or the runs of so many workers again; kept as soon as it is there."""
+    """Measure what is missing, or `only` these numbers of workers; store each result at once."""
     import psycopg
 
     address = os.environ.get("FARTHING_TEST_POSTGRES")
     if address is None:
-        raise SystemExit("No PostgreSQL server: set FARTHING_TEST_POSTGRES to one of this machine.")
+        raise SystemExit(
+            "No PostgreSQL server: set FARTHING_TEST_POSTGRES to a server on this machine."
+        )
     with psycopg.connect(address.replace("+psycopg", "")) as connection:
         (ours,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
         server = stat(ours)[0]
@@ -299,7 +301,7 @@ def measure(results: Path, note: str, only: Sequence[int] | None) -> None:
             if (only is None or workers in only) and not is_kept(what):
                 url = made["PostgreSQL"]()
                 keep(row := what | real(url, folder, server, workers, seconds, far))
-                print(f"{name_of(row)}: {row['rate']:.2f} a second", flush=True)
+                print(f"{name_of(row)}: {row['rate']:.2f} trials/s", flush=True)
 
 
 def read(results: Path) -> list[Json]:
@@ -313,9 +315,13 @@ def key_of(row: Json) -> tuple[Any, ...]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--measure", action="store_true", help="real runs, those that are missing")
-    parser.add_argument("--workers", help="those of so many workers again, such as 8,64")
-    parser.add_argument("--note", default="", help="said of the machine, kept with the figures")
+    parser.add_argument(
+        "--measure", action="store_true", help="measure the real runs that are missing"
+    )
+    parser.add_argument("--workers", help="measure these numbers of workers again, e.g. 8,64")
+    parser.add_argument(
+        "--note", default="", help="a remark on the machine, stored with the results"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     if arguments.measure:

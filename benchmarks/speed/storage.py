@@ -1,16 +1,16 @@
-"""What storage costs: ask + tell in a database, next to Optuna's, in one run.
+"""The time of ask + tell in a database, compared with Optuna in one run.
 
     pip install -e '.[postgres]' optuna==5.0.0        in a virtual environment
-    eval "$(.ci/postgres start /tmp/server)"          a PostgreSQL server, or one of your own
-    python -m benchmarks.speed.storage                      some minutes
+    eval "$(.ci/postgres start /tmp/server)"          start a PostgreSQL server, or use your own
+    python -m benchmarks.speed.storage                some minutes
     .ci/postgres stop /tmp/server
 
-Both draw at random, so that next to nothing is thought. All of them take turns, one ask + tell
-each, so that the machine's moods reach them alike; figures are of the last 200 of 1,000 trials.
-Opening is from a fresh object to 20,000 trials in memory. `commit` is one insert into a table of
-one column: what disk and server take for a transaction that must last, of which Farthing makes one
-per trial. Figures go to benchmarks/results/storage.json. Without FARTHING_TEST_POSTGRES only SQLite
-is measured, without Optuna only Farthing.
+Both use random search, so suggestions take almost no time. All cases take turns, one ask + tell
+each, so that other work on the machine affects them equally. The numbers are from the last 200 of
+1,000 trials. `open` is the time from a new object to 20,000 trials in memory. `commit` is an insert
+into a table with one column: the time that the disk and the server need for a durable transaction.
+Results go to benchmarks/results/storage.json. Without FARTHING_TEST_POSTGRES only SQLite is
+measured, and without Optuna only Farthing.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def space() -> Space:
 
 
 def opening(url: str, trials: int) -> float:
-    """Seconds from a fresh object to all trials in memory."""
+    """Seconds from a new object to all trials in memory."""
     study = Study.create(url, name="opens", space=space(), policy=Random())
     study.import_trials(
         [dict.fromkeys(NAMES, k * 0.618 % 1) | {"value": 1.0} for k in range(trials)]
@@ -97,7 +97,7 @@ def opening(url: str, trials: int) -> float:
 
 @contextmanager
 def databases(folder: str) -> Iterator[dict[str, Callable[[], str]]]:
-    """Addresses of empty databases, a new one at each call."""
+    """Functions that return the address of a new, empty database."""
     made: dict[str, Callable[[], str]] = {
         "SQLite": lambda: f"sqlite:///{folder}/{uuid.uuid4().hex}.db"
     }
@@ -124,7 +124,7 @@ def databases(folder: str) -> Iterator[dict[str, Callable[[], str]]]:
 
 
 def milliseconds(steps: dict[tuple[str, str], Step], trials: int) -> dict[tuple[str, str], Any]:
-    """Median and 90 % quantile of the last steps of each, which take turns."""
+    """Median and 90 % quantile of the last steps of each case; the cases take turns."""
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in steps}
     for k in range(trials):
         for key, step in steps.items():

@@ -1,17 +1,17 @@
-"""Suggestion time, log EI reached and predictive density of farthing and its peers, in one run.
+"""Suggestion time, log EI and predictive density of Farthing and its peers, in one run.
 
-Farthing's default policy, in spaces the peers cannot all be given, is timed against its own EI.
+In spaces that not all peers support, Farthing's default policy is compared with its own EI.
 
     python -m benchmarks.speed                       everything: about half an hour on two cores
-    python -m benchmarks.speed --quick               a look at all of it in a minute or two
+    python -m benchmarks.speed --quick               a short version in a minute or two
     python -m benchmarks.speed --only time --peers optuna,botorch
 
-Needs `python benchmarks/evidence/install_peers.py` first. Figures go to benchmarks/results/speed.json and
-the page docs/speed.md; parts run again replace those figures only. A quick run writes both beside
-the peers' environment instead. A peer that is missing, fails or hangs is reported in its place.
+Run `python benchmarks/evidence/install_peers.py` first. Results go to benchmarks/results/speed.json
+and docs/speed.md. If a part runs again, it replaces only its own results. A quick run writes both
+files beside the peers' environment. The table shows peers that are missing, fail or hang.
 
-Times are compared inside one run only: at every (n, d) all libraries wait in processes of their
-own and take turns, so that the machine's moods reach all of them alike.
+Times are only compared within one run: at every (n, d) the libraries wait in their own processes
+and take turns, so that other work on the machine affects them equally.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from benchmarks.speed.peers import PEERS
 Json = dict[str, Any]
 Clocks = tuple[float, float | None, float]  # seconds: wall, busy cores, our own processes
 
-TOO_SLOW = 10.0  # seconds: a library slower than this is not asked at a larger n
-PATIENCE = 600.0  # seconds without an answer: the library hangs
-PAUSE = 0.05  # seconds before a turn, for the threads of the last one to fall asleep
+TOO_SLOW = 10.0  # seconds: a slower library is not measured at a larger n
+PATIENCE = 600.0  # seconds without an answer after which a library hangs
+PAUSE = 0.05  # seconds before a turn, so that the threads of the last library become idle
 LARGE = {"n": 5000, "d": 8, "seed": 0}
 LARGE_SUGGESTIONS = 10
 
@@ -92,11 +92,11 @@ QUICK = Plan(
 
 
 class PeerError(Exception):
-    """A library could not answer; the message says why."""
+    """A library could not answer. The message gives the reason."""
 
 
 class Worker:
-    """One library in its own process, asked in JSON lines."""
+    """One library in its own process, which answers JSON lines."""
 
     def __init__(self, name: str, python: Path) -> None:
         self.name = name
@@ -123,7 +123,7 @@ class Worker:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.answers.put(line)
-        self.listeners[0].join()  # the last complaint comes before the end
+        self.listeners[0].join()  # read the last error before the end
         self.answers.put(None)
 
     def _listen_to_complaints(self) -> None:
@@ -152,7 +152,7 @@ class Worker:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # `_answer` finds out why
+            pass  # `_answer` finds the reason
         return self._answer(PATIENCE)
 
     def suggest(self, k: int) -> list[float]:
@@ -162,7 +162,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process can still be asked."""
+        """Whether the process still runs."""
         return self.process.poll() is None
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class Worker:
 
 
 def installed(peer: str) -> tuple[Path | None, str | None]:
-    """(Python that has the library, why there is none), as install_peers.py left it."""
+    """(Python that has the library, or the reason why there is none), from install_peers.py."""
     if not RECORD.exists():
         return None, "not installed: run python benchmarks/evidence/install_peers.py"
     distribution = PEERS[peer][1][0]
@@ -183,7 +183,7 @@ def installed(peer: str) -> tuple[Path | None, str | None]:
 
 
 def warm(name: str) -> Worker:
-    """A worker that has made its first suggestions: imports and compilation are behind it."""
+    """A worker that has made its first suggestions, so that imports and compilation are done."""
     python, error = installed(name)
     if python is None:
         raise PeerError(error)
@@ -197,18 +197,18 @@ def warm(name: str) -> Worker:
 
 
 def refit_cycle(n: int) -> int:
-    """Suggestions in which farthing surely refits once: it does when n has grown by a tenth."""
+    """The number of suggestions with one refit of Farthing, which comes when n grew by a tenth."""
     return max(5, math.ceil(n / 10) + 1)
 
 
 class Stopwatch:
-    """All libraries side by side, through every (n, d)."""
+    """All libraries at every (n, d), taking turns."""
 
     def __init__(self, peers: list[str], rounds: int) -> None:
         self.rounds = rounds
         self.workers: dict[str, Worker] = {}
-        self.failed: dict[str, str] = {}  # libraries that do not even start
-        self.skip: dict[tuple[str, int], str] = {}  # (library, d) -> why no larger n is tried
+        self.failed: dict[str, str] = {}  # libraries that do not start
+        self.skip: dict[tuple[str, int], str] = {}  # (library, d) -> the reason to skip larger n
         for name in peers:
             say(f"starting {name}")
             self._start(name)
@@ -225,7 +225,7 @@ class Stopwatch:
             worker.close()
 
     def measure(self, n: int, d: int) -> list[Json]:
-        """One record per library; times interleaved turn by turn, the first suggestion apart."""
+        """One record per library. The libraries take turns; the first suggestion is separate."""
         rounds = self.rounds if n < 200 else min(self.rounds, 3)
         before = self._clocks()
         records: dict[str, Json] = {}
@@ -244,16 +244,16 @@ class Stopwatch:
         return [{**record, "others": others} for record in summarised(list(records.values()))]
 
     def _clocks(self) -> Clocks:
-        """(wall, all cores' busy, our own processor) seconds so far."""
+        """Seconds so far: wall time, busy time of all cores, CPU time of our processes."""
         own = time.process_time() + sum(worker.cpu_seconds for worker in self.workers.values())
         return time.monotonic(), busy_seconds(), own
 
     def _share(self, name: str, n: int, rounds: int) -> int:
-        """Suggestions in one turn: one; farthing's refit cycle is spread over the rounds."""
+        """Suggestions in one turn: one. Farthing's refit cycle is spread over the rounds."""
         return math.ceil(refit_cycle(n) / rounds) if name == "farthing" else 1
 
     def _turn(self, record: Json, *, k: int = 1, first: bool = False) -> bool:
-        """Add k suggestions to a record; False when the library has had its last turn here."""
+        """Add k suggestions to a record. Return False after the library's last turn."""
         name, n, d = record["peer"], record["n"], record["d"]
         try:
             if not self.workers[name].alive:
@@ -277,7 +277,7 @@ class Stopwatch:
 
 
 def busy_seconds() -> float | None:
-    """Seconds all cores have worked since the machine started, time stolen by its host included."""
+    """Busy seconds of all cores since the machine started, including steal time."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return None
@@ -286,7 +286,7 @@ def busy_seconds() -> float | None:
 
 
 def other_work(before: Clocks, after: Clocks) -> float | None:
-    """Share of the machine that went to anybody else between two readings; None: unknown."""
+    """Share of the machine that other programs used between two readings; None: unknown."""
     if before[1] is None or after[1] is None:
         return None
     wall, busy, own = after[0] - before[0], after[1] - before[1], after[2] - before[2]
@@ -294,7 +294,7 @@ def other_work(before: Clocks, after: Clocks) -> float | None:
 
 
 def summarised(records: list[Json]) -> list[Json]:
-    """Records with mean, median and, inside this run, the ratio of means to farthing's."""
+    """Records with mean, median and the ratio of the mean to Farthing's in this run."""
     for record in records:
         if record["seconds"]:
             record["mean"] = statistics.fmean(record["seconds"])
@@ -307,7 +307,7 @@ def summarised(records: list[Json]) -> list[Json]:
 
 
 def times(plan: Plan, peers: list[str]) -> Iterator[tuple[list[Json], dict[str, Json]]]:
-    """After each (n, d): its records, and what is known of each library."""
+    """Yield, after each (n, d), its records and the facts about each library."""
     stopwatch = Stopwatch(peers, plan.rounds)
     cases = [(n, d) for d in plan.dimensions for n in plan.sizes]
     try:
@@ -332,7 +332,7 @@ def brief(record: Json) -> str:
 
 
 def large() -> Json:
-    """farthing alone with thousands of observations, in a fresh process for its peak memory."""
+    """Farthing with thousands of observations, in a fresh process to measure its peak memory."""
     say(f"farthing with n = {LARGE['n']}, d = {LARGE['d']}")
     worker = warm("farthing")
     try:
@@ -348,11 +348,11 @@ def large() -> Json:
     return {**LARGE, **found}
 
 
-# ── the other comparisons, each a process of its own ───────────────────────────────────────────
+# ── the other comparisons, each in its own process ───────────────────────────────────────────
 
 
 def stream(module: str, *arguments: object, peer: str = "botorch") -> Iterator[Json]:
-    """The JSON lines a module prints, run by the Python that has a peer."""
+    """The JSON lines that a module prints, run by the Python that has a peer."""
     python, error = installed(peer)
     if python is None:
         raise PeerError(f"{peer} {error}")
@@ -372,7 +372,7 @@ def stream(module: str, *arguments: object, peer: str = "botorch") -> Iterator[J
 
 
 def log_ei(plan: Plan) -> list[Json]:
-    """Log EI reached under one common posterior."""
+    """Log EI of the suggested points on the same posterior."""
     rows = []
     for row in stream("benchmarks.speed.log_ei", plan.log_ei_problems):
         say(f"log EI: {row['problem']}, n = {row['n']}: ahead by {row['ahead']:+.4f} nats")
@@ -391,7 +391,7 @@ def own(plan: Plan) -> list[Json]:
 
 
 def density(plan: Plan) -> list[Json]:
-    """Predictive log density on held-back points."""
+    """Predictive log density of held-out points."""
     rows = []
     for row in stream("benchmarks.speed.density", plan.density_splits):
         figures = ", ".join(f"{name} {value:.2f}" for name, value in row["all"].items())
@@ -404,7 +404,7 @@ def density(plan: Plan) -> list[Json]:
 
 
 def describe_run(quick: bool) -> Json:
-    """Machine, versions, date and commit: what a figure means without them is anybody's guess."""
+    """The machine, versions, date and commit of a run."""
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -419,7 +419,7 @@ def describe_run(quick: bool) -> Json:
 
 
 def commit() -> str:
-    """Short hash of HEAD, with a + where the tree differs from it."""
+    """Short hash of HEAD, with a + if the tree differs from it."""
     git = ["git", "-C", str(REPO)]
     head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     if head.returncode:
@@ -440,12 +440,12 @@ STARTED = time.monotonic()
 
 
 def say(message: str) -> None:
-    """Progress, with the minutes gone."""
+    """Print progress with the elapsed minutes."""
     print(f"{(time.monotonic() - STARTED) / 60:5.1f} min  {message}", flush=True)
 
 
 def save(results: Json, plan: Plan) -> None:
-    """Write the figures and the page made of them; forget runs no figure is from."""
+    """Write the results and the page, and drop runs without results."""
     parts = [
         *results["times"],
         *(results[p] for p in ("large", "own", "log_ei", "density") if p in results),
@@ -459,11 +459,13 @@ def save(results: Json, plan: Plan) -> None:
 
 
 def main() -> int:
-    """Measure what was asked for, saving after every step."""
+    """Measure the chosen parts, and save after every step."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--quick", action="store_true", help="a small version of everything")
-    parser.add_argument("--only", choices=("time", "own", "ei", "density"), help="one part of it")
+    parser.add_argument("--quick", action="store_true", help="a short version of everything")
+    parser.add_argument(
+        "--only", choices=("time", "own", "ei", "density"), help="run only this part"
+    )
     parser.add_argument("--peers", default=",".join(PEERS), help=f"of {', '.join(PEERS)}")
     arguments = parser.parse_args()
     peers = ["farthing", *(p for p in arguments.peers.split(",") if p != "farthing")]

@@ -1,19 +1,19 @@
-"""Trials a second with 1 to 32 workers, and what one look and one ask take among 50,000 trials.
+"""Trials per second with 1 to 32 workers, and the time of one ask and one status of 50,000 trials.
 
-    eval "$(.ci/postgres start /tmp/server)"          a PostgreSQL server, or one of your own
-    python -m benchmarks.speed.throughput                   about a quarter of an hour on two cores
+    eval "$(.ci/postgres start /tmp/server)"          start a PostgreSQL server, or use your own
+    python -m benchmarks.speed.throughput             about a quarter of an hour on two cores
     .ci/postgres stop /tmp/server
 
-Workers are real: each trial is a process with its supervisor, that sleeps. Every number is of the
-default policy, under a budget of seconds (thinking is weighed against evaluating) and under one of
-dollars (it is not). A rate counts what was told after the first `WARM` of a run. `ask` is the time
-between a worker's tell and its next ask, `around` what is between ask and tell beside the trial
-itself; `cpu_ms` is what all processes but the server's used for a trial, `statements` what they
-sent to the database for it. Figures go to benchmarks/results/throughput.json; `--only` measures
-some, and replaces those. Without FARTHING_TEST_POSTGRES only SQLite is measured.
+The workers are real: each trial is a process that sleeps, with its supervisor. All runs use the
+default policy, under a budget of seconds (which limits overhead) and one of dollars (which does
+not). A rate counts the trials reported after the first `WARM` of a run. `ask` is the time between a
+worker's tell and its next ask. `around` is the time between ask and tell without the trial itself.
+`cpu_ms` is the CPU time of a trial in all processes but the server, and `statements` the number of
+its SQL statements. Results go to benchmarks/results/throughput.json; `--only` measures and replaces
+a part. Without FARTHING_TEST_POSTGRES only SQLite is measured.
 
-`--machines` gives each worker its own file lock, as if it had a machine of its own; `--workers 16
---trial 0.01 --lasting 10` measures one run of that size. Their figures are printed, not kept:
+`--machines` gives each worker its own file lock, as if it had its own machine. `--workers 16
+--trial 0.01 --lasting 10` measures one run of that size. These results are printed, not kept:
 
     python -m benchmarks.speed.throughput --where PostgreSQL --budget dollars --machines \\
         --workers 16 --trial 0.01 --lasting 10
@@ -56,7 +56,7 @@ RUNS = (  # seconds of a trial, workers, seconds of a run
     (0.01, 32, 15.0),
     (2.0, 32, 30.0),
 )
-MANY = 50_000  # trials to ask and look among
+MANY = 50_000  # trials of the large study
 
 Json = dict[str, Any]
 
@@ -75,7 +75,7 @@ def space() -> Space:
 
 
 class Counted:
-    """How many statements this process, and those forked from it, send to databases."""
+    """The number of SQL statements that this process and its forks send."""
 
     def __init__(self) -> None:
         self._sent = multiprocessing.get_context("fork").Value("q", 0)
@@ -103,7 +103,7 @@ def quantiles(seconds: Sequence[float]) -> Json:
 
 
 def waits(trials: Sequence[Trial]) -> tuple[list[float], list[float]]:
-    """Between each worker's tell and its next ask, and within a trial but not evaluating."""
+    """Seconds between each worker's tell and its next ask, and within trials without evaluating."""
     asks, around, told = [], [], dict[str | None, float]()
     for trial in trials:
         run = trial.run
@@ -124,7 +124,7 @@ def pooled(
     lasting: float,
     machines: bool = False,
 ) -> Json:
-    """A run of so many workers, whose logs are in the folder; with `machines`, on one each."""
+    """Run workers with logs in the folder; with `machines`, as if each had its own machine."""
     logs = tempfile.mkdtemp(prefix="farthing-logs-", dir=folder)
     study = Study.create(url, name="throughput", space=space(), budget=budget, grace=0.5, logs=logs)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -182,14 +182,14 @@ def on_machines(url: str, folder: str, seconds: float, workers: int) -> None:
 
 
 def study_stop(url: str) -> None:
-    """Enough: what is running ends at once."""
+    """Stop the study; running trials end at once."""
     study = Study.open(url, "throughput", look=True)
     study.request_stop("the measurement is over", now=True)
     study.close()
 
 
 def filled(url: str, trials: int) -> Study:
-    """A study of so many trials, a third of a second each."""
+    """A study with this number of imported trials."""
     study = Study.create(url, name="many", space=space(), budget={"usd": 10.0 * trials})
     rng = np.random.default_rng(0)
     X = rng.random((trials, len(NAMES)))
@@ -229,19 +229,19 @@ print(time.perf_counter() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss
 """
 
 
-def spoken(code: str, *arguments: str) -> list[float]:
+def numbers_from(code: str, *arguments: str) -> list[float]:
     """The numbers that a fresh interpreter prints."""
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code, *arguments], check=True, text=True, stdout=subprocess.PIPE
     )
-    return [float(word) for word in said.stdout.split()]
+    return [float(word) for word in done.stdout.split()]
 
 
 def among_many(url: str, trials: int) -> Json:
-    """One ask, and one `farthing status`, of a study with so many trials."""
+    """Time one ask and one `farthing status` in a study with this number of trials."""
     filled(url, trials).close()
-    read, *asks, peak = spoken(LATE, url)
-    look, look_cpu, look_peak = spoken(LOOK, "status", "--storage", url, "--name", "many")
+    read, *asks, peak = numbers_from(LATE, url)
+    look, look_cpu, look_peak = numbers_from(LOOK, "status", "--storage", url, "--name", "many")
     return {
         "trials": trials,
         "read_s": read,
@@ -262,15 +262,15 @@ def key_of(row: Json) -> tuple[Any, ...]:
 def shown(row: Json) -> str:
     if row["what"] == "many":
         return (
-            f"{row['where']:11}{row['trials']:,} trials: ask {row['ask_s']:.2f} s, the first of a "
-            f"worker {row['asks_s'][0]:.2f} s, with reading {row['first_s']:.2f} s; status "
+            f"{row['where']:11}{row['trials']:,} trials: ask {row['ask_s']:.2f} s, first ask "
+            f"{row['asks_s'][0]:.2f} s, with reading {row['first_s']:.2f} s; status "
             f"{row['status_s']:.2f} s ({row['status_cpu_s']:.2f} s of CPU); peak "
             f"{max(row['ask_peak_mb'], row['status_peak_mb']):.0f} MB"
         )
     return (
         f"{row['where']:11}{row['budget']:8}{row['workers']:3} workers x {row['seconds']:g} s: "
         f"{row['rate']:6.2f}/s of {row['ideal']:.0f}; ask {row['ask_ms']['median']:.0f} ms, around "
-        f"{row['around_ms']['median']:.0f} ms, thought {row['thought_ms']['median']:.0f} ms "
+        f"{row['around_ms']['median']:.0f} ms, suggestion {row['thought_ms']['median']:.0f} ms "
         f"({row['thoughts']} of {row['trials']}), cpu {row['cpu_ms']:.0f} ms, "
         f"{row['statements']:.1f} statements"
     )
@@ -278,15 +278,19 @@ def shown(row: Json) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--only", choices=["runs", "many"], help="one part of it")
-    parser.add_argument("--where", choices=["SQLite", "PostgreSQL"], help="one database")
-    parser.add_argument("--budget", choices=list(BUDGETS), help="one kind of budget")
-    parser.add_argument("--workers", type=int, help="runs of so many workers")
-    parser.add_argument("--trial", type=float, help="runs of trials of so many seconds")
-    parser.add_argument("--lasting", type=float, help="one run of this number of seconds")
+    parser.add_argument("--only", choices=["runs", "many"], help="measure only this part")
+    parser.add_argument("--where", choices=["SQLite", "PostgreSQL"], help="use only this database")
+    parser.add_argument("--budget", choices=list(BUDGETS), help="use only this budget")
+    parser.add_argument("--workers", type=int, help="only runs with this number of workers")
+    parser.add_argument("--trial", type=float, help="only runs with trials of this length (s)")
+    parser.add_argument("--lasting", type=float, help="a single run of this length (s)")
     parser.add_argument("--machines", action="store_true", help="each worker has its own file lock")
-    parser.add_argument("--trials", type=int, default=MANY, help=f"to look among; {MANY:,}")
-    parser.add_argument("--note", default="", help="said of the machine, kept with the figures")
+    parser.add_argument(
+        "--trials", type=int, default=MANY, help=f"trials of the large study ({MANY:,})"
+    )
+    parser.add_argument(
+        "--note", default="", help="a remark on the machine, stored with the results"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     one = arguments.lasting is not None

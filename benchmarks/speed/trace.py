@@ -1,29 +1,28 @@
-"""What one trial from a shell passes through: functions and files, SQL statements, openings.
+"""The functions, files, SQL statements and database connections of one trial from a shell.
 
     python -m benchmarks.speed.trace                       this repository
     python -m benchmarks.speed.trace --tree /old/src       another copy of the package
     python -m benchmarks.speed.trace --json > counts.json
 
 `farthing run` evaluates a tiny command three times in an empty folder, in a fresh interpreter that
-is watched. The counts are those of that process alone, not of what it forks (the supervisor process
-and the command):
+is traced. The counts exclude forked processes (the supervisor process and the command):
 
-    functions    different functions and lambdas of the package that were entered; bodies of modules
-                 and classes and comprehensions are none
-    files        the files these are in
-    openings     databases opened: pools of connections that made their first one
+    functions    different functions and lambdas of the package that were entered, without the
+                 bodies of modules and classes, and without comprehensions
+    files        their files
+    openings     databases opened: connection pools that made their first connection
     connections  connections that the driver made
-    statements   SQL by its first word and its table, as SQLAlchemy hands it to the driver; BEGIN
-                 counts, what a new connection is set up with and COMMIT do not
+    statements   SQL by its first word and its table, as SQLAlchemy passes it to the driver, with
+                 BEGIN but without COMMIT and the setup of a new connection
 
     command      from the first import to the exit
     trial        from the row of the second trial to the row of the third: the second is evaluated
-                 and told and the third is asked, which is every step of one trial, once
+                 and reported and the third suggested, so every step of one trial occurs once
     ask          what the outermost function `ask` entered when it made the row of the second trial
-    library      the sixth `Study.ask` of a program, with the default policy: the first that fits a
-                 model, after the fifth trial was told by somebody else
+    library      the sixth `Study.ask` of a program with the default policy: the first that fits a
+                 model, after another handle reported the fifth trial
 
-A trial is renewed once a second, so a run in which one took long is made again.
+A trial is renewed once per second, so a run with a slow trial is repeated.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Tally:
-    """What was seen in one stretch of a run."""
+    """The counts of one section of a run."""
 
     functions: set[CodeType] = field(default_factory=set)
     statements: Counter[str] = field(default_factory=Counter)
@@ -72,20 +71,20 @@ class Tally:
 
 
 class Watcher:
-    """The stretches of a run: all of it, between the rows of trials, and in each `ask`."""
+    """Counts the sections of a run: all of it, between the rows of trials, and each `ask`."""
 
     def __init__(self, package: Path) -> None:
         self.package = str(package) + os.sep
         self.all = Tally()
-        self.stretches = [Tally()]  # before the first row, between rows, and after the last
+        self.sections = [Tally()]  # before the first row, between rows, and after the last
         self.asks: list[Tally] = []
         self.asks_with_row: list[Tally] = []
         self.rows_at: list[float] = []
         self._asking: FrameType | None = None
 
     def tallies(self) -> list[Tally]:
-        """The stretches that it is now."""
-        return [self.all, self.stretches[-1], *(self.asks[-1:] if self._asking else [])]
+        """The present sections."""
+        return [self.all, self.sections[-1], *(self.asks[-1:] if self._asking else [])]
 
     def profile(self, frame: FrameType, event: str, _: object) -> None:
         """For sys.setprofile."""
@@ -110,7 +109,7 @@ class Watcher:
         if kind == ROW_OF_A_TRIAL:
             self.rows_at.append(time.monotonic())
             self.asks_with_row.append(self.asks[-1] if self._asking else Tally())
-            self.stretches.append(Tally())
+            self.sections.append(Tally())
 
     def opening(self, *_: Any) -> None:
         """For first_connect of a pool."""
@@ -123,15 +122,15 @@ class Watcher:
             tally.connections += 1
 
     def counts(self) -> Json:
-        """A run of the command as numbers, and the longest time between two of its rows."""
+        """The counts of a run of the command, and the longest time between two rows."""
         if len(self.rows_at) != 3:
             raise RuntimeError(f"{len(self.rows_at)} trials have a row; expected 3")
-        tallies = (self.all, self.stretches[2], self.asks_with_row[1])
+        tallies = (self.all, self.sections[2], self.asks_with_row[1])
         numbers = {part: self.numbers(tally) for part, tally in zip(PARTS, tallies, strict=False)}
         return {**numbers, "slowest": max(b - a for a, b in pairwise(self.rows_at))}
 
     def numbers(self, tally: Tally) -> Json:
-        """One stretch as numbers."""
+        """The counts of one section."""
         names = {(c.co_filename, c.co_qualname, c.co_firstlineno) for c in tally.functions}
         by_file = Counter(name.removeprefix(self.package) for name, _, _ in sorted(names))
         return {
@@ -145,14 +144,14 @@ class Watcher:
 
 
 def kind_of(statement: str) -> str:
-    """The first word of a statement, and the first table of ours that it names."""
+    """The first word of a statement, and the first table of Farthing in it."""
     word = statement.split(None, 1)[0].upper()
     table = re.search(r"\bfarthing_\w+", statement)
     return f"{word} {table.group()}" if table else word
 
 
 def watch(tree: Path, out: Path) -> None:
-    """Run the command in this process, watched; the counts go to a file."""
+    """Run the command in this process and write its counts to a file."""
     from sqlalchemy import Engine, event
     from sqlalchemy.pool import Pool
 
@@ -183,7 +182,7 @@ def watch(tree: Path, out: Path) -> None:
 
 
 def ask_with_a_model(watcher: Watcher) -> None:
-    """Five trials that two share, and the sixth ask, watched."""
+    """Share five trials between two handles, and trace the sixth ask."""
     from farthing import Float, Study
 
     study = Study.create("library.db", name="library", space={"x": Float(0, 1)}, budget=40)
@@ -202,7 +201,9 @@ def trace(tree: Path) -> Json:
     """The counts of a copy of the package."""
     tree = tree.resolve()
     if not (tree / "farthing" / "__init__.py").exists():
-        raise SystemExit(f"{tree} has no farthing/__init__.py: give the folder that it is in.")
+        raise SystemExit(
+            f"{tree} has no farthing/__init__.py. Pass the folder that contains farthing/."
+        )
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "counts.json"
@@ -219,7 +220,9 @@ def trace(tree: Path) -> Json:
             counts: Json = json.loads(out.read_text())
         if counts.pop("slowest") < QUICK:
             return counts
-    raise RuntimeError(f"{TRIES} times a trial took {QUICK} s: the machine is too busy to count")
+    raise RuntimeError(
+        f"A trial took more than {QUICK} s in {TRIES} runs: the machine is too busy. Try later."
+    )
 
 
 def table(counts: Json) -> str:
@@ -243,17 +246,19 @@ def table(counts: Json) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed.trace", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--tree", type=Path, default=REPO / "src", help="where farthing/ is")
+    parser.add_argument(
+        "--tree", type=Path, default=REPO / "src", help="the folder that contains farthing/"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--watched", type=Path, help=argparse.SUPPRESS)
-    asked = parser.parse_args(arguments)
-    if asked.watched is not None:
-        watch(asked.tree, asked.watched)
+    chosen = parser.parse_args(arguments)
+    if chosen.watched is not None:
+        watch(chosen.tree, chosen.watched)
         return
-    counts = trace(asked.tree)
+    counts = trace(chosen.tree)
     python = ".".join(map(str, sys.version_info[:3]))
     made_with = {"versions": {"python": python, "SQLAlchemy": version("SQLAlchemy")}}
-    print(json.dumps(made_with | counts, indent=1) if asked.json else table(counts))
+    print(json.dumps(made_with | counts, indent=1) if chosen.json else table(counts))
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ def test_the_loss_is_that_of_the_capped_boxes(worth):  # [weitzman-optimality], 
     assert capped.mean() == pytest.approx(LOSSES[worth], abs=5 * capped.std() / np.sqrt(draws))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("worth", LOSSES)
 def test_no_other_order_or_number_of_openings_does_better(worth):  # [weitzman-optimality]
     draws = 100_000
@@ -101,6 +102,7 @@ boxes = st.integers(1, 8).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(boxes, st.floats(-1, 1))
 def test_the_expected_cost_falls_to_zero_as_the_rate_grows(drawn, best):
@@ -112,6 +114,7 @@ def test_the_expected_cost_falls_to_zero_as_the_rate_grows(drawn, best):
     assert 0.0 <= spent[0] <= some.cost.sum() * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(boxes, st.floats(-1, 1), st.floats(0.01, 0.99))
 def test_the_rate_is_the_least_that_keeps_the_budget(drawn, best, share):
@@ -210,6 +213,7 @@ def test_without_any_cost_there_is_a_provisional_rate():
     assert trial.notes["memories"]["worth"]["rate"] > 0
 
 
+@pytest.mark.slow
 def test_policy_and_rule_read_the_same_rate():
     optimizer = run(200.0, stop=NotWorthIt())
     rate = rates(optimizer)[0]

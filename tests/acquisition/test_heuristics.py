@@ -1,6 +1,7 @@
 """Each heuristic of the search and of the fit helps: results with it and without it, by seed."""
 
 import numpy as np
+import pytest
 from beliefs import known
 
 from farthing import Budget, Categorical, Float, Int, Ordinal, Space
@@ -53,6 +54,7 @@ def most(seed, limit=None):
     return maximise_score(belief, log_ei_per_cost(1.0), np.random.default_rng([seed, 7])).score[0]
 
 
+@pytest.mark.slow
 def test_several_combinations_find_more_than_the_best_alone(monkeypatch):
     """Of 80 such beliefs, 7 gain (at most 0.32) and 2 lose (at most 0.002)."""
     beliefs = (32, 33, 57, 58, 61, 69, 0, 1)
@@ -63,6 +65,7 @@ def test_several_combinations_find_more_than_the_best_alone(monkeypatch):
     assert gained.min() > -0.01
 
 
+@pytest.mark.slow
 def test_polishing_after_a_flip_finds_more(monkeypatch):
     polished = np.array([most(seed) for seed in range(8)])
     monkeypatch.setattr(search, "POLISH_STEPS", (0,))

@@ -100,6 +100,7 @@ def test_expensive_points_are_left_out_once_costs_are_known():
         known.tell(trial, float(trial.x.sum()))
 
 
+@pytest.mark.slow
 def test_the_cheaper_of_two_draws_within_the_cap_is_taken():
     """The smaller of two uniform numbers has the mean 1/3."""
     space = Space({"x": Float(0, 1)})
@@ -165,6 +166,7 @@ def test_if_the_budget_pays_for_one_evaluation_only_one_may_finish():
     assert [t.state for t in optimizer.history] == ["killed"] * 3 + ["done"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cost", "killed"), [(2.6, 3), (1.6, 0), (0.9, 0), (0.3, 0)])
 def test_in_a_small_budget_a_trial_may_cost_as_much_as_the_others(cost, killed):
     """A fifth of 12 is 2.4: trials are killed there only while costs are unknown."""
@@ -203,6 +205,7 @@ def test_the_design_ends_once_it_has_spent_a_fifth_of_the_budget():
     assert optimizer.ask().is_start
 
 
+@pytest.mark.slow
 def test_the_worst_of_many_designs_uses_a_quarter_of_the_budget():
     """Costs span four decades. Trials are killed at their limit, as workers do it."""
     space = Space({"x": Float(0, 1), "y": Float(0, 1)})
@@ -280,6 +283,7 @@ def test_after_the_given_points_comes_the_initial_design():
     assert "of 4 of the initial design" in second.because
 
 
+@pytest.mark.slow
 def test_if_the_model_promises_no_improvement_one_trial_in_four_explores():
     """A model that has learnt that `b` has no effect would never vary `b` again."""
     space = {"a": Float(0, 1), "b": Float(0, 1)}
@@ -342,6 +346,7 @@ def test_a_reservation_does_not_end_the_initial_design():
 POLICIES = (EI(), Gittins(), Thompson(), Random(), Sobol())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
 def test_the_last_points_of_a_large_grid_are_found(policy):
     """If all but five of 600 points were tried, a screen of some hundred points misses them."""

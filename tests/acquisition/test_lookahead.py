@@ -50,6 +50,7 @@ def by_quadrature(belief, horizon, nodes, weights, *, X=GRID, base=None, truncat
 
 
 # ---------------------------------------------------------------- numeric oracles
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tau", "truncate", "expected", "within"),
     [
@@ -186,6 +187,7 @@ def random_belief(seed, *, known_cost=None):
     return replace(belief, cost=kept), rng.random((14, d)), rng
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truncate", [False, True])
 def test_every_path_of_50_beliefs_equals_the_slow_simulation(truncate):
     """The same normals give the same paths, up to rounding and not only to sampling error."""
@@ -206,6 +208,7 @@ def test_every_path_of_50_beliefs_equals_the_slow_simulation(truncate):
     assert 10 < ended < 350  # some paths end at once, because no point is affordable
 
 
+@pytest.mark.slow
 def test_the_value_of_50_beliefs_equals_the_slow_one_within_sampling_error():
     errors = []
     for seed in range(50):
@@ -268,6 +271,7 @@ def test_any_policy_may_be_rolled_out_slowly(policy):
 
 
 # ---------------------------------------------------------------- properties
+@pytest.mark.slow
 def test_theorem_1_on_50_beliefs():
     """With a deterministic cost the best first point gains at least as much as the base policy."""
     better = 0
@@ -383,6 +387,7 @@ def test_no_path_exceeds_any_of_several_budgets():
         np.testing.assert_allclose(quick, slow, rtol=1e-6, atol=1e-12 * belief.scale)
 
 
+@pytest.mark.slow
 def test_a_switching_cost_follows_the_path():
     """c(x | previous x): after each step the costs depend on its point."""
 

@@ -69,6 +69,7 @@ def test_before_there_is_a_value_a_step_is_uniform():
     assert max(points) > 0.9
 
 
+@pytest.mark.slow
 def test_a_fast_objective_is_evaluated_without_models(monkeypatch):
     """Hundreds of evaluations cost a fraction of the budget of seconds, and they are made.
 

@@ -44,6 +44,7 @@ def test_front_of_the_toy_pool():  # [pool-pareto-front]
     np.testing.assert_allclose(pool_ei, POOL_LOG_EI, rtol=1e-9)
 
 
+@pytest.mark.slow
 @given(pools)
 def test_front_is_the_undominated_set(pool):
     rows = front(*pool)
@@ -93,6 +94,7 @@ def test_a_dominated_choice_has_no_alpha():
     assert level.regret == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @given(pools, st.data())
 def test_implied_alpha_is_where_the_choice_wins(pool, data):
     log_improvement, log_cost = pool

@@ -65,6 +65,7 @@ def test_minima_are_no_higher_than_on_a_fine_grid():
     np.testing.assert_allclose(found, fine, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_minima_of_a_mixed_space_are_close_to_those_of_many_points():
     space, gp = mixed()
     paths = draw(gp, space.names, 16, np.random.default_rng(3))

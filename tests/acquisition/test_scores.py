@@ -337,6 +337,7 @@ def everything(*, pending=True, budget="20s, $50"):
     return believe(MIXED, history, Ledger.of(Budget(budget)), learners=learners)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pending", [True, False])
 @pytest.mark.parametrize("name", SCORES)
 def test_the_surface_of_a_score_has_its_gradient(name, pending):
@@ -471,6 +472,7 @@ def test_an_outlook_at_best_is_no_worse(pending, one_unit):
     assert np.median(log_ei_per_cost(0.0)(best).score - log_ei_per_cost(0.0)(real).score) < 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", ["20s, $50", "4s, $50"])
 def test_the_best_row_of_a_large_table_is_that_of_scoring_all_rows(budget):
     rng = np.random.default_rng(2)

@@ -497,6 +497,7 @@ def fine_grid(space):
     return np.unique(space.snap(grid), axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [np.inf, 0.9, 0.35])
 def test_a_mixed_space_is_searched_as_well_as_by_a_fine_grid(limit):
     surface, grid = Landscape(limit), fine_grid(MIXED)

@@ -16,6 +16,7 @@ def a_run(*steps: tuple[float, float], policy="Random", seed=0, problem="Branin"
     return Run(problem, policy, seed, steps)
 
 
+@pytest.mark.slow
 def test_cost_aware_policies_beat_random_search():
     rivals = [run(BRANIN, "Random", Random(), seed) for seed in SEEDS]
     target = target_of(rivals)

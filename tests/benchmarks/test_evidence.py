@@ -29,6 +29,7 @@ def test_every_planned_artefact_exists():
     assert len(BY_NAME) == len(ARTEFACTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -46,6 +47,7 @@ def test_an_artefact_from_end_to_end(name, tmp_path, monkeypatch):
     assert picture(artefact, kept["numbers"], tmp_path).stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_the_page_is_built_from_the_kept_results(tmp_path):
     artefact = BY_NAME["carbo-figure-4"]
     run(artefact, Settings(), tmp_path)
@@ -138,6 +140,7 @@ def test_the_choice_is_judged_on_the_family_left_out():
     assert [(p["best"], p["best_rank"]) for p in found] == [("PBGI", 1.0), ("random", 1.0)]
 
 
+@pytest.mark.slow
 def test_a_few_duels_decide_nothing_and_many_do():
     few = made_up({f"{f}/1": {"PBGI": [1], "EI": [2]} for f in "abc"})
     met = duels.duel(few, "PBGI", "EI")
@@ -162,6 +165,7 @@ def test_errors_within_a_test_row_tie_on_recordings_only():
     assert duels.duel(made_up({"lcbench/higgs": close}), "PBGI", "EI").won == [1.0] * 3
 
 
+@pytest.mark.slow
 def test_the_verdict_reports_a_family_lost_to_random_search():
     many = {
         "60": {
@@ -220,7 +224,7 @@ def test_the_verdict_on_peers_follows_the_numbers():
     kept = {**comparison.against(runs), "counts": counts, "sources": ["x"]}
     verdict = comparison._peers_verdict(kept)
     assert "ahead of 1 peers (optuna-tpe)" in verdict
-    # The peer ends at 0.5 with its last evaluation, which the default reaches after 31; over itself it saves nothing.
+    # The peer reaches its final 0.5 with its last evaluation, the default after 31 evaluations.
     assert "With 60 it saves 48 % [48, 48]" in verdict
     assert "another seed of itself: 0 % [0, 0]" in verdict
     lost = comparison.against(peer_runs({"PBGI": 0.5, "optuna-tpe": 0.0}))
@@ -363,6 +367,7 @@ def test_what_the_parts_bring_is_undecided_where_the_seeds_disagree():
     assert "the design brings more" in carbo._parts_verdict({"finals": finals, "seeds": 2})
 
 
+@pytest.mark.slow
 def test_kinds_of_recordings_are_the_same_problems():
     gp, trees, rows = (recorded.load(f"{f}/rf-a1a") for f in ("carbo", "carbo-trees", "carbo-rows"))
     assert gp.space == trees.space == rows.space
@@ -378,6 +383,7 @@ def test_kinds_of_recordings_are_the_same_problems():
         assert surrogate.at(row).value == pytest.approx(rows.at(row).value, rel=0.3)
 
 
+@pytest.mark.slow
 def test_the_page_is_what_the_kept_results_give(tmp_path):
     """The text is identical; pictures are not drawn."""
 

@@ -1,4 +1,4 @@
-"""What we depend on is read from pyproject.toml, and judged by what packages say of themselves."""
+"""The licence check reads pyproject.toml and the metadata of the installed packages."""
 
 import sys
 import tomllib
@@ -18,10 +18,10 @@ more = ["farthing[some]", "bin-ary[other]>=2", "numpy>=9"]
 """
 
 
-def about(version="1.0", **said):
+def about(version="1.0", **metadata):
     message = Message()
     message["Version"] = version
-    for name, texts in said.items():
+    for name, texts in metadata.items():
         for text in [texts] if isinstance(texts, str) else texts:
             message[name.replace("_", "-")] = text
     return message
@@ -34,7 +34,7 @@ HERE = {
 }
 
 
-def test_each_is_found_with_its_range_and_who_asks_for_it():
+def test_each_dependency_has_its_range_and_its_extras():
     found = dependencies(tomllib.loads(PLANTED), HERE.get)
     assert [(one.name, one.extras, one.allowed, one.installed) for one in found] == [
         ("numpy", (), ">=1.26", "2.4.0"),
@@ -46,16 +46,16 @@ def test_each_is_found_with_its_range_and_who_asks_for_it():
     licensed = ["BSD-3-Clause", None, "MIT License", None, "BSD-3-Clause"]
     assert [one.licence for one in found] == licensed
     assert [one.fault for one in found] == [
-        *("", "outside of its range; no licence named", "", "", "outside of its range")
+        *("", "outside its range; no licence named", "", "", "outside its range")
     ]
     assert "| absent | some | >=1 | not installed |  |  |" in table(found)
-    assert "| old-one | always | <5, >=3 | 5.0 |  | outside of its range; no licence named |" in (
+    assert "| old-one | always | <5, >=3 | 5.0 |  | outside its range; no licence named |" in (
         table(found)
     )
 
 
 @pytest.mark.parametrize(
-    ("said", "licence"),
+    ("metadata", "licence"),
     [
         ({"License_Expression": "MIT", "License": "a text"}, "MIT"),
         ({"Classifier": ["Topic :: X", "License :: OSI Approved :: BSD License"]}, "BSD License"),
@@ -66,12 +66,12 @@ def test_each_is_found_with_its_range_and_who_asks_for_it():
         ({}, None),
     ],
 )
-def test_the_name_of_a_licence(said, licence):
-    assert licence_of(about(**said)) == licence
+def test_the_name_of_a_licence(metadata, licence):
+    assert licence_of(about(**metadata)) == licence
 
 
 @pytest.mark.parametrize(("version", "code"), [("1.26", 0), ("1.25", 1)])
-def test_the_command_ends_with_1_if_something_is_wrong(
+def test_the_command_exits_with_1_if_a_package_is_wrong(
     tmp_path, monkeypatch, capsys, version, code
 ):
     file = tmp_path / "pyproject.toml"
@@ -85,8 +85,8 @@ def test_the_command_ends_with_1_if_something_is_wrong(
     assert f"| numpy | always | >=1.26 | {version} | BSD |" in capsys.readouterr().out
 
 
-def test_our_own_are_all_there_to_be_judged():
-    """Those that every user has; extras depend on who tests."""
+def test_our_required_packages_are_installed():
+    """Extras are not checked: the test environment may lack them."""
     project = tomllib.loads(PROJECT.read_text("utf-8"))["project"]
     ours = [one for one in dependencies(project, installed) if not one.extras]
     assert len(ours) == len(project["dependencies"])

@@ -1,4 +1,4 @@
-"""The problems of the lookahead paper, in kind, and their artefacts."""
+"""The problems similar to those of the lookahead paper, and their artefacts."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ pd = pytest.importorskip("pandas")
 
 @pytest.fixture
 def folder(tmp_path):
-    """Weather of our own: twelve stations on a line, whose winds drift with the place."""
+    """Invented weather: twelve stations on a line, whose winds change with the place."""
     (tmp_path / "weather").mkdir()
     rng = np.random.default_rng(0)
     lon = np.linspace(-5, 1, 12)
@@ -33,7 +33,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_deep_well_of_the_toy_is_the_dear_one():
+def test_the_deep_well_of_the_toy_is_the_expensive_one():
     toy = problems.load("lookahead/toy")
     x = np.linspace(0, 1, 2001)
     value, cost = np.array([toy.at({"x": v}) for v in x]).T
@@ -43,7 +43,7 @@ def test_the_deep_well_of_the_toy_is_the_dear_one():
 
 
 @pytest.mark.parametrize("times", lookahead.TIMES)
-def test_the_best_tree_is_where_it_is_said_to_be(times):
+def test_the_best_tree_has_depth_8(times):
     problem = problems.load(f"lookahead/depth-{times}")
     depths = range(1, 8 * times + 1)
     values = [problem.at({"depth": depth, "split": 0.1}) for depth in depths]
@@ -52,7 +52,7 @@ def test_the_best_tree_is_where_it_is_said_to_be(times):
     assert np.mean(cost < values[7].cost) == pytest.approx((7 / 8) / times, abs=0.01)
 
 
-def test_sensors_predict_the_winds_and_pay_for_their_way(folder):
+def test_sensors_predict_the_winds_and_pay_for_moves(folder):
     problem = lookahead.sensors(folder)
     places, wind = lookahead.weather(folder)
     assert wind.shape == (40, 12)
@@ -71,6 +71,7 @@ def test_sensors_predict_the_winds_and_pay_for_their_way(folder):
     assert problem.move(apart, None) == problem.move(apart, apart) == lookahead.SET_UP
 
 
+@pytest.mark.slow
 def test_a_replay_charges_every_move(folder):
     problem = lookahead.sensors(folder)
     run = replay(problem, Job(problem.name, "random", 0, budget=4.0, most=5))
@@ -79,10 +80,10 @@ def test_a_replay_charges_every_move(folder):
     assert min(run.costs[1:4]) > 2 * lookahead.SET_UP
     known = replay(problem, Job(problem.name, "EIpu", 0, budget=4.0, most=8))
     assert known.error is None
-    assert known.values[-1] is not None  # it knows what moving costs, and overspends nothing
+    assert known.values[-1] is not None  # the cost of a move is known, so nothing is overspent
 
 
-def test_without_the_weather_it_says_so(tmp_path):
+def test_missing_weather_data_is_an_error_with_a_remedy(tmp_path):
     with pytest.raises(NoData, match="FARTHING_DATA"):
         problems.load("sensors/wind-1969", str(tmp_path))
     with pytest.raises(KeyError, match="lookahead/toy"):
@@ -103,7 +104,7 @@ def numbers(finals):
     }
 
 
-def test_verdicts_say_which_way_it_fell():
+def test_verdicts_name_the_winner():
     won = numbers(
         {"EI": [3.0, 3.0], "EIpu": [4.0, 4.0], "rollout_2": [1, 3], "rollout_4": [2, 2.5]}
     )

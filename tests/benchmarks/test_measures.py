@@ -146,6 +146,7 @@ def test_wilson_s_interval():
     assert measures.wilson(0.5, 0) == (0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_bootstrap_agrees_with_all_resamples():  # [bootstrap-interval]
     data = [0.12, 0.15, 0.11, 0.20]
     exact = np.percentile([np.mean(draw) for draw in product(data, repeat=4)], [2.5, 97.5])

@@ -38,6 +38,7 @@ def test_peers_are_found_in_their_folder():
     assert set(peers.NAMES.values()) == set(install_peers.read_libraries(install_peers.PEERS))
 
 
+@pytest.mark.slow
 def test_listing_the_peers_imports_no_library():
     code = (
         "import sys; from benchmarks import peers; "
@@ -119,8 +120,8 @@ def test_an_initial_design_leaves_evaluations_for_a_model():
 def test_a_failure_is_the_worst_value_and_waits_for_one():
     penalties = Penalties()
     assert penalties.tell({"x": 1}, Evaluation(None, 2.0)) == []
-    told = penalties.tell({"x": 2}, Evaluation(5.0, 3.0))
-    assert told == [({"x": 1}, 5.0, 2.0, True), ({"x": 2}, 5.0, 3.0, False)]
+    reported = penalties.tell({"x": 2}, Evaluation(5.0, 3.0))
+    assert reported == [({"x": 1}, 5.0, 2.0, True), ({"x": 2}, 5.0, 3.0, False)]
     penalties.tell({"x": 3}, Evaluation(4.0, 1.0))
     assert penalties.tell({"x": 4}, Evaluation(None, 1.0)) == [({"x": 4}, 5.0, 1.0, True)]
 

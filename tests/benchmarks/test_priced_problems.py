@@ -12,7 +12,9 @@ from benchmarks.problems.synthetic_priced import (
     priced,
 )
 
-SLOW_TO_DRAW = [f"synthetic/matern8-{seed}" for seed in (1, 2)]  # as matern8-0, seconds more
+SLOW_TO_DRAW = [
+    f"synthetic/matern8-{seed}" for seed in (1, 2)
+]  # the same as matern8-0, but seconds slower
 SOME = [name for name in names() if not name.startswith(tuple(SLOW_TO_DRAW))]
 
 
@@ -22,17 +24,20 @@ def random_cube(d: int, m: int = 2_000) -> np.ndarray:
 
 @pytest.mark.parametrize("name", SOME)
 class TestEveryProblem:
+    @pytest.mark.slow
     def test_declared_optimum_is_reached_at_the_minimiser(self, name: str):
         function, problem = priced(name), load(name)
         value, cost = problem.at(dict(zip(function.names, function.minimiser, strict=True)))
         assert value == pytest.approx(problem.optimum, rel=1e-9, abs=1e-9)
         assert cost > 0
 
+    @pytest.mark.slow
     def test_no_random_point_beats_the_declared_optimum(self, name: str):
         function = priced(name)
         values = function.f(function.from_cube(random_cube(function.d)))
         assert values.min() >= load(name).optimum - 1e-9
 
+    @pytest.mark.slow
     def test_typical_cost_is_dearer_than_half_of_the_space(self, name: str):
         function, problem = priced(name), load(name)
         costs = function.cost(function.from_cube(random_cube(function.d)))
@@ -50,7 +55,7 @@ class TestEveryProblem:
 
 
 @pytest.mark.parametrize("name", [name for name in SOME if name.endswith("periodic")])
-def test_periodic_cost_is_dearest_at_the_optimum(name: str):
+def test_periodic_cost_is_highest_at_the_optimum(name: str):
     function = priced(name)
     at_optimum = function.cost(np.array([function.minimiser]))[0]
     assert function.cost(function.from_cube(random_cube(function.d))).max() <= at_optimum
@@ -74,7 +79,7 @@ def test_periodic_cost_spans_e_to_the_fourth(d: int):
     ("shape", "span"),
     [("constant", 1.0), ("rising", np.exp(2)), ("falling", np.exp(-2)), ("wide", 1_000.0)],
 )
-def test_upper_corner_costs_so_many_times_the_lower_one(shape: str, span: float):
+def test_ratio_of_the_costs_in_the_two_corners(shape: str, span: float):
     lower, upper = SHAPES[shape](np.array([[0.0] * 3, [1.0] * 3]), np.full(3, 0.5))
     assert upper / lower == pytest.approx(span)
 
@@ -84,7 +89,7 @@ def test_linear_cost_of_the_stopping_paper():
     assert priced_problems.linear(U, U[0]) == pytest.approx([1 / 11, 1.0, 21 / 11])
 
 
-def test_draws_on_a_line_have_the_kernel_they_are_drawn_with():
+def test_draws_on_a_line_have_the_kernel():
     # Over the three draws and all places: the correlation at one lengthscale is 0.524.
     points = np.linspace(0.0, 0.9, 500)[:, None]
     products = [line_draw(s).f(points) * line_draw(s).f(points + 0.1) for s in range(3)]
@@ -92,7 +97,7 @@ def test_draws_on_a_line_have_the_kernel_they_are_drawn_with():
     assert np.mean(products) / np.mean(squares) == pytest.approx(0.524, abs=0.2)
 
 
-def test_draws_in_a_cube_have_the_kernel_they_are_drawn_with():
+def test_draws_in_a_cube_have_the_kernel():
     points, draw = random_cube(8, 4_000) * 0.9, cube_draw(0)
     values = draw.f(points)
     step = np.zeros(8)

@@ -5,7 +5,7 @@ from scipy.optimize import minimize
 from benchmarks.problems import synthetic as problems
 from benchmarks.problems.synthetic import BRANIN, CMDP, DEAR_OPTIMUM, EVERY, HARTMANN_6, Problem
 
-FLAT = problems.STEPPED_BRANIN  # no slope to follow: only the terrace below can be checked
+FLAT = problems.STEPPED_BRANIN  # no slope: only the terrace of the minimum can be checked
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_hartmann_cost_grows_with_the_mean_coordinate():
     assert HARTMANN_6.cost(U) == pytest.approx(np.exp([0.0, 1.5, 0.5]))
 
 
-def test_cmdp_minimum_is_a_ring_away_from_the_dearest_point():
+def test_cmdp_minimum_is_a_ring_away_from_the_most_expensive_point():
     # -7.662466812 on |x| = 0.7819540, cost 6.0902298; centre cost 10, f = 0.
     angles = np.linspace(0.0, 2.0 * np.pi, 7)
     ring = 0.7819540 * np.column_stack([np.cos(angles), np.sin(angles)])
@@ -75,7 +75,7 @@ def test_cmdp_minimum_is_a_ring_away_from_the_dearest_point():
     assert (CMDP.f(centre)[0], CMDP.cost(centre)[0]) == (0.0, 10.0)
 
 
-def test_dear_optimum_moves_the_minimum_to_the_dearest_point():
+def test_expensive_optimum_has_its_minimum_at_the_most_expensive_point():
     grid = np.stack(np.meshgrid(*[np.linspace(-1, 1, 201)] * 2), axis=-1).reshape(-1, 2)
     lowest = grid[DEAR_OPTIMUM.f(grid).argmin()]
     most_expensive = grid[DEAR_OPTIMUM.cost(grid).argmax()]

@@ -100,6 +100,7 @@ def test_runs_are_kept_one_line_each_and_not_made_again(tmp_path, monkeypatch):
     assert {job.method for job in again} == {"random"}
 
 
+@pytest.mark.slow
 def test_a_process_without_output_is_a_run_that_crashed(tmp_path, monkeypatch):
     from queue import SimpleQueue
 
@@ -112,6 +113,7 @@ def test_a_process_without_output_is_a_run_that_crashed(tmp_path, monkeypatch):
     assert found["values"] == []
 
 
+@pytest.mark.slow
 def test_table_verdict_and_picture_follow_the_runs(tmp_path):
     runs = {}
     for model in realtime.MODELS:
@@ -128,11 +130,12 @@ def test_table_verdict_and_picture_follow_the_runs(tmp_path):
     assert "ahead of optuna-tpe, random" in verdict
     assert "its overhead is 3.3 % of the time" in verdict  # 2 s of 60
     table = artefact._table(kept)
-    assert "60 of 500 planned runs are there, 5 crashed" in table
+    assert "60 of 500 planned runs are complete, 5 crashed" in table
     assert "**0.1000 (2; 4)**" in table
     assert picture(artefact.ARTEFACTS[0], kept, tmp_path).stat().st_size > 5_000
 
 
+@pytest.mark.slow
 def test_the_verdict_says_that_nothing_was_run(tmp_path):
     kept = {**artefact.summary({}), "planned": 500}
     assert artefact._verdict(kept) == "Not yet run (0 of 500 runs)."

@@ -18,14 +18,14 @@ class Counting:
     """A method that suggests 0.1, 0.2, ... and records the results."""
 
     def __init__(self):
-        self.asked, self.told = 0, []
+        self.asked, self.reported = 0, []
 
     def ask(self):
         self.asked += 1
         return {"x": self.asked / 10}
 
     def tell(self, params, evaluation):
-        self.told.append((params["x"], evaluation))
+        self.reported.append((params["x"], evaluation))
 
 
 def problem(cost=lambda x: 1.0, value=lambda x: x):
@@ -72,13 +72,13 @@ def test_an_evaluation_that_does_not_fit_is_cut_off_and_never_reported(counting)
     assert run.costs == (2.0, 2.0, 1.0)
     assert run.values == (0.1, 0.2, None)
     assert sum(run.costs) == run.limit
-    assert len(counting.told) == 2
+    assert len(counting.reported) == 2
 
 
 def test_a_failure_costs_and_is_reported(counting):
     run = replay.replay(problem(value=lambda x: None), Job("made/up", "counting", 0, budget=2))
     assert run.values == (None, None)
-    assert counting.told[0][1] == Evaluation(None, 1.0)
+    assert counting.reported[0][1] == Evaluation(None, 1.0)
 
 
 def test_the_number_of_evaluations_is_limited(counting):
@@ -200,6 +200,7 @@ def test_the_mark_of_the_source_is_the_same_without_its_docstrings(tmp_path, mon
     replay.source.cache_clear()
 
 
+@pytest.mark.slow
 def test_runs_of_another_source_do_not_count_where_that_matters(tmp_path, monkeypatch):
     monkeypatch.setattr(replay, "FOLDER", tmp_path)
     old = [
@@ -359,6 +360,7 @@ def test_what_ends_after_the_budget_is_cut_off_and_the_rest_of_its_batch_counts(
         assert cost == (1.0 if value is None else 0.5 + value)
 
 
+@pytest.mark.slow
 def test_a_batch_of_one_is_the_sequential_run():
     """The clock that passes and the account that is charged lead to the same evaluations."""
     about = {"cost": lambda x: 1.0 + 0.5 * (x > 0.4), "value": lambda x: abs(x - 0.3)}
@@ -378,6 +380,7 @@ def test_a_batch_has_the_requested_size_and_no_evaluation_is_made_twice():
     assert len(set(seen)) == len(seen) == len(values)
 
 
+@pytest.mark.slow
 def test_failures_and_kills_are_reported_in_batches():
     job = Job("made/up", "EI", 0, budget=30, batch=4, most=24)
     about = {"value": lambda x: None if x < 0.3 else x, "cost": lambda x: 8.0 if x > 0.9 else 0.5}

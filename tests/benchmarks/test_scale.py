@@ -52,12 +52,14 @@ def test_the_time_of_a_suggestion_limits_the_rate():
     assert found.asking == pytest.approx(1 - 4.0 / 50, rel=1e-2)  # Little's law
 
 
+@pytest.mark.slow
 def test_without_overhead_no_worker_waits():
     found = simulate(overhead(9.0), near(30, 2.0, cores=100.0, suggests=False), lasting=LONG)
     assert found.rate == pytest.approx(15.0, rel=2e-3)
     assert found.limit == "none"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 4, 8, 20])
 def test_a_finite_source_of_exponential_times(workers):
     costs = overhead(0.2, spread=EXPONENTIAL)
@@ -66,6 +68,7 @@ def test_a_finite_source_of_exponential_times(workers):
     assert np.mean(rates) == pytest.approx(repaired(workers, 1.0, 0.2), rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 6, 15])
 def test_shared_cores_are_the_same_queue_whatever_the_times(workers):
     # Throughput of processor sharing depends on the mean only (Baskett et al. 1975).
@@ -83,6 +86,7 @@ def test_the_same_seed_gives_the_same_answer():
     assert first.asks != other.asks
 
 
+@pytest.mark.slow
 def test_more_workers_make_more_trials_up_to_the_limit_and_no_fewer_beyond_it():
     costs = overhead(0.1, starting=0.02)
     rates = [
@@ -98,6 +102,7 @@ def test_suggestions_take_longer_with_more_running_trials():
     assert [costs.suggestion(r) for r in (0, 5, 10, 40)] == pytest.approx([1.0, 1.5, 2.0, 32.0])
 
 
+@pytest.mark.slow
 def test_a_batch_locks_once_and_a_separate_process_removes_the_wait_for_suggestions():
     costs = overhead(0.2, batch=((1, 1.0), (4, 2.0)))
     assert simulate(costs, near(40, 1.0, cores=99.0)).rate == pytest.approx(5.0, rel=0.01)
@@ -143,6 +148,7 @@ def test_calls_in_forked_processes_are_timed_and_failed_calls_are_not():
     assert (timed.rows[:, 1] >= timed.rows[:, 0]).all()
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_kept_results():
     rows = json.loads(RESULTS.read_text())
     page = PAGE.read_text()

@@ -1,4 +1,4 @@
-"""The rows of `make speed` that are farthing's alone, at tiny sizes."""
+"""The rows of `make speed` that only Farthing has, at tiny sizes."""
 
 import json
 
@@ -16,6 +16,7 @@ def rows():
     return list(speed_own.measured([12, 16], 300, rounds=2))
 
 
+@pytest.mark.slow
 def test_every_case_is_measured_at_every_n(rows):
     cases = ["EI, continuous", "default, continuous", "EI, mixed", "default, mixed"]
     expected = [(case, n) for n in (12, 16) for case in (*cases, "default, table")]
@@ -28,6 +29,7 @@ def test_every_case_is_measured_at_every_n(rows):
     assert {row.get("rows") for row in rows} == {None, 300}
 
 
+@pytest.mark.slow
 def test_policies_beside_ei():
     found = list(speed_own.beside_ei([12], 300, rounds=1))
     assert [record["space"] for record in found[::4]] == ["continuous", "mixed", "table"]
@@ -37,7 +39,7 @@ def test_policies_beside_ei():
     assert len({record["ratio"] for record in found}) == 10
 
 
-def test_the_cases_are_what_they_are_called():
+def test_the_cases_match_their_names():
     default = speed_own.Case(speed_own.mixed(), None, n=12, paid=True)
     default.suggest()
     trial = default.optimizer.ask()
@@ -57,11 +59,12 @@ def test_the_cases_are_what_they_are_called():
     assert len(speed_own.table(50).rows) == 50
 
 
+@pytest.mark.slow
 def test_the_page_shows_them(rows):
     text = speed_page.own({"own": {"rows": rows}})
     header = next(line for line in text.splitlines() if line.startswith("| n |"))
     assert header.count("|") == 7
-    assert "the table has 300 rows" in text
+    assert "has 300 rows" in " ".join(text.split())
     row = next(r for r in rows if r["case"] == "default, table" and r["n"] == 16)
     cell = f"{1e3 * row['median']:.1f} ({row['ratio']:.1f}x)"
     assert next(line for line in text.splitlines() if line.startswith("| 16 |")).endswith(
@@ -71,7 +74,7 @@ def test_the_page_shows_them(rows):
     assert speed_page.own({}) == ""
 
 
-def test_the_page_is_that_of_the_figures():
+def test_the_page_matches_the_results():
     results = json.loads((REPO / "benchmarks" / "results" / "speed.json").read_text())
     assert speed_page.write(results) == (REPO / "docs" / "speed.md").read_text()
 

@@ -103,7 +103,7 @@ class TestThePackage:
             tables.load("small/other", Path("/nowhere"))
 
 
-def test_a_family_that_is_nowhere_says_what_to_point_at():
+def test_the_error_for_a_missing_family_names_the_setting():
     with pytest.raises(NoData, match="FARTHING_DATA"):
         tables.load("lcbench/higgs", Path("/nowhere"))
 

@@ -1,4 +1,4 @@
-"""What one trial passes through can be counted, and is counted alike every time."""
+"""The trace of one trial counts its parts, and repeats give the same counts."""
 
 import pytest
 
@@ -7,9 +7,7 @@ from benchmarks.speed import trace
 
 @pytest.fixture(scope="module", autouse=True)
 def patient():
-    """A run is made again where a trial took so long that it was renewed, which is once a second:
-    on a busy machine that may be most of them.
-    """
+    """Allow many repeats: a run with a renewed trial is repeated, often on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trace, "QUICK", 0.95)
         patch.setattr(trace, "TRIES", 60)
@@ -21,7 +19,8 @@ def counts():
     return trace.trace(trace.REPO / "src")
 
 
-def test_every_part_of_a_run_is_seen(counts):
+@pytest.mark.slow
+def test_every_part_of_a_run_is_counted(counts):
     assert set(counts) == set(trace.PARTS)
     for part in counts.values():
         assert part["functions"] >= part["files"] > 0
@@ -31,6 +30,7 @@ def test_every_part_of_a_run_is_seen(counts):
     assert counts["command"]["connections"] >= counts["command"]["openings"]
 
 
+@pytest.mark.slow
 def test_a_trial_is_a_part_of_the_command_and_an_ask_a_part_of_a_trial(counts):
     command, one, ask = (counts[part] for part in ("command", "trial", "ask"))
     assert command["statements"][trace.ROW_OF_A_TRIAL] == 3
@@ -41,10 +41,12 @@ def test_a_trial_is_a_part_of_the_command_and_an_ask_a_part_of_a_trial(counts):
             assert count <= outer["statements"][kind]
 
 
+@pytest.mark.slow
 def test_the_second_time_counts_the_same(counts):
     assert trace.trace(trace.REPO / "src") == counts
 
 
+@pytest.mark.slow
 def test_the_table_has_every_number(counts):
     lines = trace.table(counts).splitlines()
     rows = {line[:36].strip(): line[36:].split() for line in lines}
@@ -67,5 +69,5 @@ def test_kind_of_a_statement(statement, kind):
 
 
 def test_a_tree_without_the_package_is_refused(tmp_path):
-    with pytest.raises(SystemExit, match="give the folder"):
+    with pytest.raises(SystemExit, match="Pass the folder"):
         trace.trace(tmp_path)

@@ -143,6 +143,7 @@ def test_a_budget_prints_as_people_write_it(given_as, text):
     assert repr(budget) == f"Budget({text!r})"
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(["s", "worker_s", "usd", "eur", "gbp", "kWh", "cost"]),
@@ -338,6 +339,7 @@ events = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(events, st.floats(1e-3, 1e6), st.integers(1, 20))
 def test_every_sequence_of_events_balances(sequence, limit, trials):
     """Compare with a plain list of payments and a plain dict of reservations."""

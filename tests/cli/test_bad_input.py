@@ -153,6 +153,7 @@ def run_bad(farthing, code, *options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "part"),
     [

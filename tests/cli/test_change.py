@@ -13,6 +13,7 @@ def numbers(farthing, *arguments):
     return [row["number"] for row in json.loads(farthing("trials", "--format", "json").out)]
 
 
+@pytest.mark.slow
 def test_more_budget_for_a_study_that_has_spent_it(study):
     result = study("change", "default", "--budget", "+2 trials")
     assert (result.code, result.err) == (0, "")
@@ -30,6 +31,7 @@ def test_more_budget_for_a_study_that_has_spent_it(study):
     assert change["said"] == {"budget": ["3 trials", "5 trials"]}
 
 
+@pytest.mark.slow
 def test_run_again_prints_what_changes_and_resumes(study, printing):
     again = [*RUN, "--budget", "5 trials", "--timeout", "1m", "--stop", "max_trials(4)"]
     result = study(*again, "--workers", "2", "--", *printing("{x}"))
@@ -45,6 +47,7 @@ def test_run_again_prints_what_changes_and_resumes(study, printing):
     assert "Changed" not in study(*again, "--", *printing("{x}")).out
 
 
+@pytest.mark.slow
 def test_the_same_command_does_not_undo_a_change(study, quick, printing):
     study("change", "--budget", "+1 trials")
     result = study("run", *quick, "--param", "x=float:0:1", "--", *printing("{x}"))
@@ -55,6 +58,7 @@ def test_the_same_command_does_not_undo_a_change(study, quick, printing):
     assert len(numbers(study)) == 4
 
 
+@pytest.mark.slow
 def test_another_command_is_printed(study, quick):
     result = study("run", *quick, "--param", "x=float:0:1", "--", "true", "{x}")
     assert result.code == 0
@@ -65,6 +69,7 @@ def test_another_command_is_printed(study, quick):
     )
 
 
+@pytest.mark.slow
 def test_a_parameter_becomes_wider(study):
     result = study("change", "--param", "x=float:0:2", "--policy", "sobol", "--budget", "9 trials")
     assert result.code == 0, result.err
@@ -91,6 +96,7 @@ def test_a_budget_below_what_was_spent_is_printed(study):
     assert "stopped: the budget of 2 trials is spent" in study("run").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
@@ -127,6 +133,7 @@ def test_a_study_without_a_command_asks_for_one(study, tmp_path):
     assert "has no command" in result.err
 
 
+@pytest.mark.slow
 def test_a_study_gets_another_command_and_keeps_its_parameters(study, tmp_path, printing):
     from farthing import Float
 

@@ -36,6 +36,7 @@ def trials(farthing, *where):
     return json.loads(farthing("trials", "--format", "json", *where).out)
 
 
+@pytest.mark.slow
 def test_import_before_the_first_run(old, printing):
     result = old("import", "old.csv", *SETTINGS)
     assert (result.code, result.err) == (0, "")
@@ -53,6 +54,7 @@ def test_import_before_the_first_run(old, printing):
     assert rows[4]["predicted"]["usd"] > 0  # the cost model learnt from the file
 
 
+@pytest.mark.slow
 def test_import_before_the_first_run_from_a_file(old, tmp_path, printing):
     (tmp_path / "farthing.toml").write_text(
         f"[run]\nbudget = '$9'\npolicy = 'random'\ncommand = {json.dumps(printing('{x}'))}\n"
@@ -129,6 +131,7 @@ def test_the_metric_names_the_value(farthing, tmp_path):
 # ── --try ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_points_of_try_come_first_and_once(farthing, printing):
     run = ["run", "--policy", "random", "--param", "x=float:0:1", "--param", "k=int:1:9"]
     tries = ["--try", "x=0.25,k=3", "--try", "k=7"]

@@ -95,6 +95,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOSTILE)
 def test_a_database_cannot_name_a_file_to_read(printed, tmp_path, how):
     """Neither by a path, nor by a link that was sent with the database."""
@@ -142,6 +143,7 @@ def test_a_study_that_was_renamed_has_its_files(printed):
     assert "farthing.db-logs/another/0.log" in printed("explain", "0", "--name", "another").out
 
 
+@pytest.mark.slow
 def test_a_study_of_the_old_name_does_not_write_over_the_files_of_a_renamed_one(printed, printing):
     assert printed("rename", "default", "another").code == 0
     run = ["run", "--policy", "random", "--budget", "1 trials", "--param", "x=float:0:1"]

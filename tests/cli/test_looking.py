@@ -73,6 +73,7 @@ def test_status_shows_budget_trials_and_what_is_running(study):
     assert study("status", "--name", "b", "--format", "csv").code == 0
 
 
+@pytest.mark.slow
 def test_export_and_import(study, tmp_path):
     study("export", "-o", "a.csv")
     study("export", "--format", "json", "-o", "a.json")
@@ -113,6 +114,7 @@ def test_import_values_or_costs_alone(study, tmp_path):
         assert all(trial["cost"] == {} for trial in taken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "part"),
     [
@@ -188,6 +190,7 @@ def test_explain_lists_the_trials_that_were_running(farthing):
     assert facts["best_before"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["3", "99"])
 def test_explain_a_trial_that_does_not_exist(study, number):
     result = study("explain", number)

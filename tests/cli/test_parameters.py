@@ -37,6 +37,7 @@ def test_a_description_makes_its_parameter(described, expected):
     assert parameter_of("p", described) == expected
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(), min_size=2, max_size=5, unique=True))
 def test_any_text_can_be_quoted(options):
     quoted = ",".join('"' + option.replace('"', '""') + '"' for option in options)

@@ -123,6 +123,7 @@ def trials(tmp_path, name="default"):
         study.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_ctrl_c_twice_kills_and_charges_and_the_study_can_be_resumed(
     begin, tmp_path, pids, workers
@@ -155,6 +156,7 @@ def test_ctrl_c_twice_kills_and_charges_and_the_study_can_be_resumed(
     assert "done" in [row["state"] for row in trials(tmp_path)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_third_ctrl_c_skips_the_grace_period_and_charges(begin, tmp_path, pids, workers):
     stubborn = f'trap "" TERM INT; echo $$ >> pids; sleep {FOREVER}'
@@ -172,6 +174,7 @@ def test_a_third_ctrl_c_skips_the_grace_period_and_charges(begin, tmp_path, pids
     assert [(row["state"], row["cost"]["s"] > 0) for row in charged] == [("killed", True)] * workers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("group", [True, False], ids=["terminal", "kill"])
 def test_ctrl_c_once_finishes_the_running_trials(begin, tmp_path, pids, workers, group):
@@ -190,6 +193,7 @@ def test_ctrl_c_once_finishes_the_running_trials(begin, tmp_path, pids, workers,
     assert [row["state"] for row in trials(tmp_path)] == ["done"] * workers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_sigterm_kills_and_prints_a_message(begin, tmp_path, pids, workers):
     run = begin(*RUN, "--workers", str(workers), "--", "sh", "-c", SLOW, "{x}")
@@ -231,6 +235,7 @@ def test_following_a_log_continues_until_the_trial_has_ended(begin, tmp_path):
     assert out == log.read_text() != "started\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("now", [False, True])
 def test_stop_reaches_every_worker(begin, tmp_path, pids, now):
     run = begin(*RUN, "--", "sh", "-c", SLOW if now else UNTIL_GO, "{x}")
@@ -249,6 +254,7 @@ def test_stop_reaches_every_worker(begin, tmp_path, pids, now):
     assert wait_until(lambda: pids.alive == [])
 
 
+@pytest.mark.slow
 def test_a_worker_finds_the_command_in_the_study(farthing, printing):
     run = ["run", "--policy", "random", "--budget", "6 trials", "--param", "x=float:0:1"]
     result = farthing(*run, "--stop", "max_trials(6)", "--", *printing("{x}"))
@@ -259,6 +265,7 @@ def test_a_worker_finds_the_command_in_the_study(farthing, printing):
     assert "stopped: the budget of 6 trials is spent" in result.out
 
 
+@pytest.mark.slow
 def test_workers_of_several_processes(begin, tmp_path, farthing, printing):
     settings = {"space": {"x": Float(0, 1)}, "budget": "8 trials", "lease": FOREVER}
     Study.create(tmp_path / "farthing.db", name="s", **settings).close()
@@ -290,6 +297,7 @@ def test_a_terminal_shows_a_bar(begin, tmp_path):
     assert "stopped: the budget of 3 trials is spent" in text
 
 
+@pytest.mark.slow
 def test_the_demo_works_without_a_terminal_and_leaves_nothing_behind(begin, tmp_path):
     pytest.importorskip("sklearn")
     scratch = tmp_path / "scratch"
@@ -304,6 +312,7 @@ def test_the_demo_works_without_a_terminal_and_leaves_nothing_behind(begin, tmp_
     assert {path.name for path in tmp_path.iterdir()} == {"scratch", run.out.name, run.err.name}
 
 
+@pytest.mark.slow
 def test_the_executable_is_installed_and_light():
     script = shutil.which("farthing", path=str(Path(sys.executable).parent))
     assert script is not None

@@ -38,6 +38,7 @@ def test_no_dashes_are_needed_before_the_command(farthing, quick, printing):
     assert re.search(r"^best: +\S+ \(trial \d\) at x=", result.out, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_lines_for_a_file_and_only_the_result_when_quiet(farthing, quick, printing):
     run = ["run", *quick, "--param", "x=float:0:1"]
     lines = farthing(*run, "--", *printing("{x}")).out.splitlines()
@@ -62,6 +63,7 @@ def test_the_same_command_resumes_the_study(farthing, quick, printing):
     assert rows(farthing, "--name", "a") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
@@ -83,6 +85,7 @@ def test_a_change_that_does_not_fit_the_study_is_refused(study, quick, printing,
     assert len(result.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_parameters_arrive_unchanged(farthing, quick, tmp_path):
     options = ["a b", "--x", 'it\'s "quoted"', "two\nlines", "$HOME `ls` *", "{x}", ""]
     quoted = ",".join('"' + option.replace('"', '""') + '"' for option in options)
@@ -122,6 +125,7 @@ def test_a_rate_makes_dollars_of_seconds(farthing, quick):
         assert row["cost"]["usd"] == pytest.approx(row["run_s"] * 3.6 / 3600)
 
 
+@pytest.mark.slow
 def test_a_study_on_every_database(farthing, url, printing):
     run = ["run", "--policy", "random", "--budget", "3 trials", "--param", "x=float:0:1"]
     result = farthing(*run, "--storage", url, "--name", "a b", "--", *printing("{x}"))
@@ -134,6 +138,7 @@ def test_a_study_on_every_database(farthing, url, printing):
     assert farthing("worker", url, "a b").code == 0
 
 
+@pytest.mark.slow
 def test_several_workers_share_a_study(farthing, printing):
     result = farthing(
         *("run", "--policy", "random", "--budget", "6 trials", "--workers", "2"),
@@ -144,6 +149,7 @@ def test_several_workers_share_a_study(farthing, printing):
     assert sorted(re.findall(r"^trial (\d)", result.out, re.MULTILINE)) == list("012345")
 
 
+@pytest.mark.slow
 def test_a_file_sets_what_options_do_not(farthing, tmp_path):
     (tmp_path / "farthing.toml").write_text(
         """

@@ -27,6 +27,7 @@ def test_a_figure_in_the_terminal(priced):
     assert "useful" in priced("plot", "money").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "begins"), [("a.svg", b"<svg"), ("a.png", b"\x89PNG"), ("a.html", b"<!doctype html>")]
 )
@@ -36,6 +37,7 @@ def test_a_figure_in_a_file(priced, tmp_path, file, begins):
     assert (tmp_path / file).read_bytes().startswith(begins)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
@@ -55,6 +57,7 @@ def test_a_figure_that_cannot_be_drawn(priced, arguments, part):
     assert part in result.err
 
 
+@pytest.mark.slow
 def test_a_report(priced, tmp_path):
     result = priced("report")
     assert result.code == 0, result.err

@@ -20,6 +20,7 @@ def rows(farthing, *where):
     return json.loads(result.out)
 
 
+@pytest.mark.slow
 def test_each_worker_has_a_slot_and_its_variables(farthing):
     env = ["--slots", "a,b", "--slot-env", "GPU=gpu-{slot}"]
     result = farthing(*RUN, *env, "--", "sh", "-c", SCRIPT)
@@ -33,6 +34,7 @@ def test_each_worker_has_a_slot_and_its_variables(farthing):
     assert len(by_worker) == len({row["worker"] for row in trials})
 
 
+@pytest.mark.slow
 def test_without_slots_they_are_numbered(farthing):
     assert farthing(*RUN, "--workers", "2", "--", "sh", "-c", SCRIPT).code == 0
     assert {row["slot"] for row in rows(farthing)} <= {"0", "1"}
@@ -56,6 +58,7 @@ def test_invalid_worker_options(farthing, words, part):
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_file_names_folder_variables_and_slots(farthing, tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "farthing.toml").write_text(
@@ -73,6 +76,7 @@ def test_a_file_names_folder_variables_and_slots(farthing, tmp_path):
     assert {row["metrics"]["gpu"] for row in rows(farthing, "--name", "b")} == {"from a word"}
 
 
+@pytest.mark.slow
 def test_folder_and_variables_are_part_of_the_study(farthing, tmp_path, monkeypatch):
     """A worker that was started in another folder runs the command in the folder of the study."""
     place = tmp_path / "place"
@@ -147,6 +151,7 @@ def _path_with(folder, program):
     return str(folder)
 
 
+@pytest.mark.slow
 def test_functions_also_have_slots_variables_and_a_folder(tmp_path):
     import os
 

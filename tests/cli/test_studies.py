@@ -11,6 +11,7 @@ def trials(farthing, *arguments):
     return json.loads(farthing("trials", "--format", "json", *arguments).out)
 
 
+@pytest.mark.slow
 def test_the_studies_of_a_database(study, printing):
     more = ["--name", "b", "--maximize", "--param", "x=float:0:1", "--", *printing("{x}")]
     assert study("run", "--policy", "random", "--budget", "2 trials", *more).code == 0
@@ -45,6 +46,7 @@ def test_a_study_is_renamed(study):
     assert study("rename", "svm", " ").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("y\n", 0)])
 def test_deleting_asks_for_confirmation(study, answer, code, monkeypatch):
     import io
@@ -98,6 +100,7 @@ def test_dropping_a_free_trial_prints_no_cost(farthing, quick):
     assert farthing("drop", "1").out == ("Dropped trial 1. The models no longer learn from it.\n")
 
 
+@pytest.mark.slow
 def test_a_trial_is_dropped(study):
     best = json.loads(study("best", "--format", "json").out)["number"]
     result = study("drop", str(best))
@@ -113,6 +116,7 @@ def test_a_trial_is_dropped(study):
     assert study("drop", "99").err == "Error: There is no trial 99: the study has trials 0 to 2.\n"
 
 
+@pytest.mark.slow
 def test_a_trial_is_run_again(study):
     result = study("rerun", "1", "0")
     assert result.out == "Queued again: trial 1, 0. The queue has 2 trials.\n"

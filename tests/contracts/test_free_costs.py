@@ -24,6 +24,7 @@ def half_free(params):
 # ── with every method ──────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIRST)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "learnt"])
 def test_every_policy_accepts_a_cost_of_0(name, known):
@@ -42,6 +43,7 @@ def test_every_policy_accepts_a_cost_of_0(name, known):
     assert math.isfinite(optimizer.ledger.reserved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_accepts_a_cost_of_0(name):
     optimizer = Optimizer(
@@ -106,6 +108,7 @@ def test_a_cost_of_0_releases_the_reservation():
 # ── a run that costs nothing ───────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_run_that_would_never_end_pauses_and_can_continue(tmp_path):
     result = minimize(lambda p: Outcome(p["x"], cost=0), LINE, "$5", policy=Random())
     assert len(result.history) == FREE_IN_A_ROW

@@ -205,6 +205,7 @@ def hard_cases():
 HARD = hard_cases()
 
 
+@pytest.mark.slow
 @CLASS_OF_POLICY
 @pytest.mark.parametrize("case", HARD)
 def test_hard_histories_get_valid_proposals(name, case):
@@ -213,6 +214,7 @@ def test_hard_histories_get_valid_proposals(name, case):
     check(optimizer.ask(), optimizer.space)
 
 
+@pytest.mark.slow
 @CLASS_OF_POLICY
 @pytest.mark.parametrize("kind", ["continuous", "table"])
 def test_failures_and_running_trials_get_valid_proposals(name, kind):
@@ -226,6 +228,7 @@ def test_failures_and_running_trials_get_valid_proposals(name, kind):
     assert not any(np.array_equal(trial.x, other.x) for other in batch)
 
 
+@pytest.mark.slow
 @CLASS_OF_POLICY
 def test_everything_failed(name):
     optimizer = AS_IT_IS.optimizer("mixed", name, points=[])
@@ -236,6 +239,7 @@ def test_everything_failed(name):
     check(optimizer.ask(), optimizer.space)
 
 
+@pytest.mark.slow
 @CLASS_OF_POLICY
 def test_every_row_of_a_table_is_tried_once(name):
     rows = [{"x": x, "s": s} for x in (2.0, 2.5, 3.0) for s in "ab"]
@@ -252,6 +256,7 @@ def _without_points(name):
     return EI() if name == "StartWith" else POLICIES[name](Circumstances())
 
 
+@pytest.mark.slow
 @CLASS_OF_POLICY
 @pytest.mark.parametrize("kind", ["continuous", "table"])
 def test_nothing_starts_that_is_not_affordable(name, kind):
@@ -297,6 +302,7 @@ def _spy(surfaces, search):
     return spy
 
 
+@pytest.mark.slow
 @POLICY
 @pytest.mark.parametrize(
     ("kind", "world"),
@@ -315,6 +321,7 @@ def test_the_choice_is_invariant(name, kind, world):
         np.testing.assert_allclose(x, here, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in POLICIES if name not in DESIGNS])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_choice_with_permuted_parameters(name, kind):
@@ -331,6 +338,7 @@ def test_the_same_choice_with_permuted_parameters(name, kind):
 
 
 # ---------------------------------------------------------------- special cases
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["continuous", "table"])
 @pytest.mark.parametrize(
     "policy", [EIPerCost(), EIPerCost(0.3), Cooling(), CArBO(share=0), ContextualEI()], ids=repr
@@ -345,6 +353,7 @@ def test_a_constant_cost_is_ei(kind, policy):
     np.testing.assert_allclose(choice(policy), choice(EI()), atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("policy", [EIPerCost(), Cooling(), CArBO(share=0)], ids=repr)
 def test_a_constant_cost_that_has_to_be_learnt_is_ei(kind, policy):
@@ -353,6 +362,7 @@ def test_a_constant_cost_that_has_to_be_learnt_is_ei(kind, policy):
     np.testing.assert_allclose(there, here, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_methods(kind):
     """If nothing is spent, cooling is EI per cost; without slack, contextual EI is EI."""
@@ -422,6 +432,7 @@ def test_the_stop_of_ei_per_cost_and_of_gittins_agree(kind):
         assert verdict.stop == stop
 
 
+@pytest.mark.slow
 @RULE
 @pytest.mark.parametrize("case", ["nothing yet", "one value", "a constant", "an outlier", "noise"])
 def test_verdicts_on_hard_histories(name, case):
@@ -438,6 +449,7 @@ def test_verdicts_on_hard_histories(name, case):
     assert np.isfinite(verdict.threshold) == (not waits)
 
 
+@pytest.mark.slow
 @CLASS_OF_POLICY
 def test_every_policy_runs_until_a_rule_stops_it(name):
     """A few steps with a rule and a budget: the ledger is correct, the reason is given."""

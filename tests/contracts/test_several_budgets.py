@@ -40,6 +40,7 @@ def optimizer(name, budget, cost):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODEL_BASED)
 @pytest.mark.parametrize("second", ["the same again", "plenty"])
 def test_a_second_resource_that_does_not_bind_changes_nothing(name, second):
@@ -51,6 +52,7 @@ def test_a_second_resource_that_does_not_bind_changes_nothing(name, second):
     assert both.predicted["kWh"] == pytest.approx(alone.predicted["kWh"], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_resource_is_overspent(name):
     """With known costs the run ends when one resource is spent, and neither is overspent."""

@@ -61,6 +61,7 @@ def writes(study, do):
 # ── one commit ───────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [Random(), Gittins()], ids=lambda p: type(p).__name__)
 def test_a_batch_is_one_change_of_the_database_and_the_same_as_asks(url, policy, monkeypatch):
     monkeypatch.setattr("farthing.core.asking.SLOW", FOREVER)  # without the suggestion lock
@@ -82,6 +83,7 @@ def test_a_batch_is_one_change_of_the_database_and_the_same_as_asks(url, policy,
     )
 
 
+@pytest.mark.slow
 def test_sizes_may_differ_and_results_in_between_are_used():
     optimizer = Optimizer(SPACE, 100, policy=EI(), seed=1)
     play(optimizer, 5)

@@ -172,6 +172,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", CHANGES, ids=lambda given: "-".join(given))
 def test_a_changed_study_resumes_as_exactly_as_an_unchanged_one(url, given):
     """It suggests what an Optimizer suggests that was never closed."""
@@ -441,6 +442,7 @@ def test_settings_are_described_as_a_user_writes_them():
 # ── while it runs ────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_running_workers_apply_a_change(url, workers, tmp_path):
     """The first trials started under a budget that did not count seconds."""

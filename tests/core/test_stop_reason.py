@@ -77,6 +77,7 @@ def ended(kind, sentence="anything at all", found=True):
 # ── deciding ─────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sentence", ["", "Schluss", *OLD])
 def test_the_exit_code_depends_on_the_kind_whatever_the_sentence(kind, sentence, capsys):
@@ -216,6 +217,7 @@ def test_an_old_sentence_has_its_kind(sentence, kind):
     assert kind_of_old(sentence) == kind
 
 
+@pytest.mark.slow
 def test_a_reason_is_stored_and_an_old_one_is_read(url):
     study = make(url)
     study.request_stop("interrupted from the keyboard")
@@ -241,6 +243,7 @@ def test_a_reason_is_stored_and_an_old_one_is_read(url):
     assert state_in(url).stop_requested == StopReason("rule", "no known sentence")
 
 
+@pytest.mark.slow
 def test_a_revoked_reason_loses_its_kind(url):
     study = make(url)
     study.request_stop("lunch")

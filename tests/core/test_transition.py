@@ -928,6 +928,7 @@ def learnt(state):
     return repr((ended, len(state.prices)))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(range(len(BUDGETS))),

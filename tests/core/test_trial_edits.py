@@ -51,6 +51,7 @@ def test_a_dropped_trial_teaches_nothing_and_stays_charged(url):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [EI(), EIPerCost()])
 def test_it_is_as_if_a_dropped_trial_had_been_lost(url, policy):
     """Also the stored hyperparameters: an extreme value may have changed the lengthscales."""
@@ -208,6 +209,7 @@ def test_the_policy_completes_missing_parameters():
     assert chosen.because in wanted.because
 
 
+@pytest.mark.slow
 def test_a_queue_survives_and_resumes_exactly(url):
     study, optimizer = make(url, policy=EI()), Optimizer(SPACE, 500.0, policy=EI())
     for each in (study, optimizer):

@@ -138,6 +138,7 @@ def test_the_exclusion_message():
 # ── with processes ───────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_worker_with_a_broken_slot_does_no_harm(url, capfd, tmp_path):
     """One of two GPUs is broken: the other repeats its trials, and the failures are ignored."""
 

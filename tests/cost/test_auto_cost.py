@@ -53,6 +53,7 @@ def test_the_simplest_within_a_standard_error_of_the_best():
     assert choice(np.array([far, far, far, base]), errors) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("n", [5, 12, 40])
 def test_it_is_never_much_worse_than_the_best_fixed_choice(shape, n):

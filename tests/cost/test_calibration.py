@@ -87,6 +87,7 @@ def test_the_number_of_fits_is_limited(n, others):
     assert learner.fitted == [n, *others]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [Linear(), LogGP(), ResidualGP(), AutoCost()])
 def test_coverage_is_right_and_the_error_is_that_of_the_noise(learner):
     found = [report(learner, 60, seed=seed) for seed in range(3)]
@@ -180,6 +181,7 @@ def studied(n=14, **settings):
     return optimizer
 
 
+@pytest.mark.slow
 def test_the_report_of_a_study():
     optimizer = studied(cost=AutoCost())
     (found,) = costs(optimizer._settings, optimizer._look())

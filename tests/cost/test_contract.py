@@ -152,6 +152,7 @@ def assert_sound(model, space):
     json.dumps(model.memory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [*range(8), 12, 29, 30, 31, 60])
 def test_few_and_many_costs_give_a_model_or_none(module, space, n):
     model = learner(module, space).fit(evidence(space, n))
@@ -161,6 +162,7 @@ def test_few_and_many_costs_give_a_model_or_none(module, space, n):
         assert_sound(model, space)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 20])
 @pytest.mark.parametrize(
     "hard", ["equal costs", "equal points", "both equal", "six decades", "killed", "nearly all"]
@@ -243,6 +245,7 @@ def test_one_more_cost_is_a_new_model_that_moves_towards_it(module, space):
             assert abs(after - before) < 1.01 * abs(np.log(factor))
 
 
+@pytest.mark.slow
 def test_the_unit_of_cost_does_not_matter(module, space):
     X = space.sample(10, np.random.default_rng(6))
     one = learner(module, space).fit(evidence(space, 12)).log_at(X)
@@ -252,6 +255,7 @@ def test_the_unit_of_cost_does_not_matter(module, space):
         np.testing.assert_allclose(other.std, one.std, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_evidence_does_not_matter(module, space):
     X = space.sample(10, np.random.default_rng(7))
     given = evidence(space, 12)
@@ -263,6 +267,7 @@ def test_the_order_of_the_evidence_does_not_matter(module, space):
     np.testing.assert_allclose(other.std, one.std, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixed", "numbers", "table"])
 def test_the_order_of_the_parameters_does_not_matter(module, kind):
     one = SPACES[kind]
@@ -295,6 +300,7 @@ def test_the_order_of_the_parameters_does_not_matter(module, kind):
     np.testing.assert_allclose(second.std, first.std, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_censored_costs_raise_predictions(module, space):
     """A third of the costs are cut to a fifth. As lower bounds they give higher predictions than as
     exact costs.
@@ -325,6 +331,7 @@ def test_left_out_costs_are_predicted_with_the_right_spread(module, space):
         assert model.about
 
 
+@pytest.mark.slow
 def test_a_killed_evaluation_never_makes_its_point_look_cheaper(module, space):
     given = evidence(space, 12)
     killed = given._replace(at_least=np.arange(12) == 4)
@@ -332,6 +339,7 @@ def test_a_killed_evaluation_never_makes_its_point_look_cheaper(module, space):
     assert other.mean[0] >= one.mean[0] - 0.05
 
 
+@pytest.mark.slow
 def test_memory_is_plain_json_and_gives_the_same_model(module, space):
     made = learner(module, space)
     first = made.fit(evidence(space, 38))
@@ -344,6 +352,7 @@ def test_memory_is_plain_json_and_gives_the_same_model(module, space):
     np.testing.assert_array_equal(one.std, other.std)
 
 
+@pytest.mark.slow
 def test_the_evidence_is_not_changed(module, space):
     given = evidence(space, 12)._replace(at_least=np.arange(12) == 4)
     copies = [np.array(a) for a in given[1:4]]

@@ -66,6 +66,7 @@ def test_equal_costs_predict_the_same_cost_without_spread():
     assert same.condition(X[0] + 0.1, 2.6).log_at(X + 0.2).std.all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [5, 9, 20])
 def test_a_budget_of_constant_costs_is_spent_completely(budget):
     optimizer = Optimizer(SPACE, budget)
@@ -162,6 +163,7 @@ def in_units(process):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigmas", [-3.0, 0.0, 2.0, 5.0])
 def test_a_killed_cost_gives_the_posterior_given_a_lower_bound(sigmas):
     """Mean and variance of f given t = f + e > bound, by quadrature."""

@@ -211,6 +211,7 @@ def test_a_belief_has_the_last_point():
     np.testing.assert_array_equal(unpaid.costs(X[:4])[0].mean, after.costs(X[:4])[0].mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [Random(), EI(), EIPerCost(), Rollout(2)], ids=repr)
 def test_the_ledger_charges_every_switch_and_stays_in_the_budget(policy):
     """The costs computed by hand, in order of suggestion, with two trials at a time."""
@@ -231,6 +232,7 @@ def test_the_ledger_charges_every_switch_and_stays_in_the_budget(policy):
     assert 30.0 < optimizer.ledger.spent <= 40.0 * (1 + 1e-8)
 
 
+@pytest.mark.slow
 def test_expensive_switches_keep_ei_per_cost_nearby():
     """With the same objective, switching costs lead to shorter moves."""
 
@@ -247,6 +249,7 @@ def test_expensive_switches_keep_ei_per_cost_nearby():
     assert moved < 0.8 * sum(way(lambda params: 1.0, seed) for seed in seeds)
 
 
+@pytest.mark.slow
 def test_an_ignored_previous_point_changes_nothing():
     """`Known` of one argument, and of two with the second unused, give the same trials."""
     trials = []

@@ -111,6 +111,7 @@ def test_only_related_tasks_count():
     assert error(naive, level=1.0) > 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["GradientBoostingRegressor", "MLPRegressor", "DecisionTreeRegressor"]
 )

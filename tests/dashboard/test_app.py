@@ -149,6 +149,7 @@ def test_the_page_of_a_trial_explains_it(database):
     assert "This trial has reported no progress." in log.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -297,6 +298,7 @@ def test_a_change_sends_an_event(url):
     assert live(url, script) == 1
 
 
+@pytest.mark.slow
 def test_slow_figures_come_later(database):
     async def script(watcher, stream):
         while not (await next_stamp(stream))["drawn"]:
@@ -309,6 +311,7 @@ def test_slow_figures_come_later(database):
     assert {"predictions", "drivers", "pareto", "slice", "prospect"} <= set(names)
 
 
+@pytest.mark.slow
 def test_a_database_that_disappears_and_comes_back(database, tmp_path):
     file, away = tmp_path / "s.db", tmp_path / "away.db"
 
@@ -334,6 +337,7 @@ def test_a_database_that_disappears_and_comes_back(database, tmp_path):
     assert "does not exist any more. Restore it" in message
 
 
+@pytest.mark.slow
 def test_a_study_with_external_code_is_shown_without_importing_the_code(tmp_path, monkeypatch):
     url = str(tmp_path / "p.db")
     fill(url, "other")
@@ -361,6 +365,7 @@ def test_a_study_with_external_code_is_shown_without_importing_the_code(tmp_path
 # ── bad input ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_hostile_study(tmp_path):
     url = str(tmp_path / "h.db")
     space = {

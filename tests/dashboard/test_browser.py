@@ -30,6 +30,7 @@ def shown_trials(page):
     ]
 
 
+@pytest.mark.slow
 def test_a_study_runs_while_the_page_is_open_and_the_button_stops_it(tmp_path, tab, dashboard):
     command = [*FARTHING, "run", "--storage", "s.db", "--budget", "1000 trials"]
     command += ["--policy", "random", "--param", "x=float:0:1", "--"]
@@ -105,6 +106,7 @@ def wait_for_models(page):
     page.wait_for_selector(gallery)
 
 
+@pytest.mark.slow
 def test_difficult_studies_are_displayed(tab, dashboard, database):
     url, evil = database
     with dashboard(url) as address:
@@ -145,6 +147,7 @@ def test_difficult_studies_are_displayed(tab, dashboard, database):
         assert seen.errors == []
 
 
+@pytest.mark.slow
 def test_a_narrow_dark_page(tab, dashboard, database):
     with dashboard(database[0]) as address:
         seen = tab(390, dark=True)
@@ -163,6 +166,7 @@ def test_a_narrow_dark_page(tab, dashboard, database):
         assert seen.errors == []
 
 
+@pytest.mark.slow
 def test_other_clients_are_refused(dashboard, database):
     with dashboard(database[0]) as address:
         bare = address.split("?")[0]
@@ -179,6 +183,7 @@ def test_other_clients_are_refused(dashboard, database):
                 assert part in answer.read().decode()
 
 
+@pytest.mark.slow
 def test_a_report_opens_without_a_network(tab, database, tmp_path):
     url, evil = database
     for name in ("good", evil):

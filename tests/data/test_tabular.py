@@ -416,6 +416,7 @@ def sources(path):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "json", "rows", "dicts", "frame", "own frame", "study"])
 @pytest.mark.parametrize("values", [True, False])
 def test_the_cost_of_a_killed_trial_is_a_lower_bound_in_every_format(kind, values, tmp_path):

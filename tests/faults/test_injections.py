@@ -65,7 +65,10 @@ def crashing_server():
         yield server
 
 
-@pytest.mark.parametrize(("kind", "target", "database"), [*KILLS, *ONCE])
+@pytest.mark.parametrize(
+    ("kind", "target", "database"),
+    [KILLS[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in [*KILLS[1:], *ONCE])],
+)
 def test_nothing_is_lost(kind, target, database, tmp_path, request):
     if database == "PostgreSQL" and SERVER is None:
         pytest.skip(REASON)
@@ -125,6 +128,7 @@ def test_an_inconsistent_ledger_is_found():
     assert len(list(imbalance(replace(sound, ledger=sound.ledger.reserve(0, {}))))) == 1
 
 
+@pytest.mark.slow
 def test_the_table_sums_the_kept_injections(tmp_path):
     """A fault that came too late does not count, and an injection with two faults counts once."""
     injection = Injection.of("kill", "runner", "SQLite", random.Random(0))
@@ -154,6 +158,7 @@ def test_the_summary_counts_faults_that_took_effect():
     assert text.endswith("Load 2 to 8, median 2. Commits: a 3.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
 def test_a_budget_of_time_ends_trials_of_any_length(database, tmp_path, monkeypatch):
     """With eight workers on two cores, the delays also depend on the machine."""

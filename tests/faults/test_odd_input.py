@@ -7,6 +7,7 @@ from benchmarks.reliability import fuzz
 CASES = {"sequence": 40}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", fuzz.TARGETS)
 def test_odd_input_gets_an_error_message_or_a_defined_answer(target):
     wrong = fuzz.fuzz(target, CASES.get(target, 1_000), seed=0)

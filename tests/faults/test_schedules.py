@@ -227,6 +227,7 @@ def run(schedule, space, rng, handles):
     return stopped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_point_twice_and_nothing_beyond_the_budget(part):
     counts, largest = Counter(), 0
@@ -243,6 +244,7 @@ def test_no_point_twice_and_nothing_beyond_the_budget(part):
     assert largest >= 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(6))
 def test_no_point_twice_and_nothing_beyond_the_budget_in_a_database(url, number):
     space, budget, settings, renews, rng = drawn(number)

@@ -66,6 +66,7 @@ def engine(client, objective, **settings):
     return Dask(client).evaluating(CallableTask(objective), **settings)
 
 
+@pytest.mark.slow
 def test_a_study_runs_on_all_workers(client, study, notes):
     def objective(params):
         notes.begin()
@@ -99,6 +100,7 @@ def test_missing_resources_are_warned_of(client, tmp_path):
     assert [trial.state for trial in result.history] == ["killed"]
 
 
+@pytest.mark.slow
 def test_a_trial_that_exceeds_the_budget_is_killed_on_its_worker(client, study, notes):
     start = time.monotonic()
     ours = study(budget="4 worker_s")
@@ -111,6 +113,7 @@ def test_a_trial_that_exceeds_the_budget_is_killed_on_its_worker(client, study, 
     assert "budget" in result.history[0].error
 
 
+@pytest.mark.slow
 def test_a_lost_worker_is_a_lost_trial(client, study, notes):
     workers = set(client.run(os.getpid).values())
 
@@ -163,6 +166,7 @@ def test_a_client_that_closes_ends_the_run(cluster, study, notes):
         ours.run(square, engine=Dask(client))
 
 
+@pytest.mark.slow
 def test_failures_lost_machines_and_progress(client):
     def fails(params):
         raise ValueError("too large")
@@ -197,6 +201,7 @@ def test_a_command_runs_on_a_worker(client, study):
     assert [trial.value for trial in result.history] == [t.params["x"] for t in result.history]
 
 
+@pytest.mark.slow
 def test_a_trial_that_waits_for_a_worker_uses_nothing(client, notes):
     """It is cancelled if it may not continue."""
     used = []
@@ -215,6 +220,7 @@ def test_a_trial_that_waits_for_a_worker_uses_nothing(client, notes):
     assert finished.usage.wall_s == 0
 
 
+@pytest.mark.slow
 def test_an_error_of_the_allowance_is_raised_and_ends_the_trial(client, notes):
     def may_go_on(usage):
         if notes.pids:
@@ -225,6 +231,7 @@ def test_an_error_of_the_allowance_is_raised_and_ends_the_trial(client, notes):
     assert not any(map(is_alive, notes.pids))
 
 
+@pytest.mark.slow
 def test_a_trial_that_must_end_has_the_grace_period_to_answer(client):
     watch = _Watch(engine(client, square, grace=1e6, lease=1e6), JOB, Allowance(0.1, go_on))
     assert not watch._is_silent()  # it has not started
@@ -239,6 +246,7 @@ def test_a_trial_that_must_end_has_the_grace_period_to_answer(client):
     assert (ended.state, ended.error) == ("killed", "it must end")
 
 
+@pytest.mark.slow
 def test_invalid_arguments_are_refused(client):
     with pytest.raises(InvalidInput, match="expected a client"):
         Dask("tcp://nowhere:1")

@@ -12,6 +12,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "library", "extra"),
     [

@@ -83,6 +83,7 @@ def test_a_trial_beyond_the_budget_is_not_evaluated():
         study.ask().suggest_float("x", 0.0, 10.0)
 
 
+@pytest.mark.slow
 def test_it_spends_less_on_expensive_points_than_a_sampler_without_costs():
     study = study_with(CostAwareSampler(SPACE, budget="$100"))
     study.optimize(priced)
@@ -100,6 +101,7 @@ def test_a_trial_without_a_cost_is_an_error_with_a_remedy():
     assert study.trials[0].state == TrialState.COMPLETE  # its value is kept
 
 
+@pytest.mark.slow
 def test_with_a_rate_or_a_known_cost_a_trial_need_not_report():
     study = study_with(CostAwareSampler(budget="$1000", rate="$3600/h"))
     study.optimize(loss, n_trials=3)
@@ -196,6 +198,7 @@ def test_a_study_without_costs_can_report_costs_from_now_on():
     assert all(t.state == TrialState.COMPLETE for t in study.trials)
 
 
+@pytest.mark.slow
 def test_pruned_and_failed_trials_are_learnt_from():
     def objective(trial):
         value = loss(trial)
@@ -275,6 +278,7 @@ def test_running_trials_of_another_process_are_seen_before_they_suggest():
     assert second.params != chosen
 
 
+@pytest.mark.slow
 def test_another_process_suggests_the_same(tmp_path):
     url = f"sqlite:///{tmp_path / 'optuna.db'}"
 
@@ -309,6 +313,7 @@ def test_a_stopping_rule_ends_the_loop():
     assert "9" in study.user_attrs["farthing:stopped"]
 
 
+@pytest.mark.slow
 def test_the_direction_is_that_of_the_study():
     study = study_with(CostAwareSampler(SPACE, budget="$60"), direction="maximize")
     study.optimize(lambda t: -priced(t))
@@ -441,6 +446,7 @@ def test_import_refuses_studies_that_do_not_fit(old):
 # ── mirror ─────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_study_is_mirrored_for_the_dashboard(tmp_path):
     from optuna_dashboard import wsgi
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import optuna
+import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 PAGE = REPO / "docs" / "neighbours.md"
@@ -14,6 +15,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert len(blocks("python")) == 5

@@ -72,6 +72,7 @@ def engine(objective, **settings):
     return Ray().evaluating(CallableTask(objective), **settings)
 
 
+@pytest.mark.slow
 def test_a_study_runs_on_ray(cluster, study, notes):
     def objective(params):
         notes.begin()
@@ -100,6 +101,7 @@ def test_trials_fit_on_machines_and_not_on_their_sum():
     assert capacity({"CPU": 9}, machines) == 0
 
 
+@pytest.mark.slow
 def test_a_trial_that_exceeds_the_budget_is_killed_on_its_node(cluster, study, notes):
     start = time.monotonic()
     ours = study(budget="3 worker_s")
@@ -162,6 +164,7 @@ def test_failures_lost_machines_and_progress(cluster):
     assert "timeout" in ended.error
 
 
+@pytest.mark.slow
 def test_a_trial_that_waits_for_a_node_uses_nothing(cluster):
     used = []
 
@@ -178,6 +181,7 @@ def test_a_trial_that_waits_for_a_node_uses_nothing(cluster):
     assert finished.usage.wall_s == 0
 
 
+@pytest.mark.slow
 def test_an_error_of_the_allowance_is_raised_and_ends_the_trial(cluster, notes):
     def may_go_on(usage):
         if notes.pids:
@@ -257,6 +261,7 @@ def test_the_searcher_keeps_its_budget_and_finishes():
     assert search.optimizer.best.value < 0.6
 
 
+@pytest.mark.slow
 def test_the_searcher_waits_while_the_rest_of_the_budget_is_reserved():
     search = searching("3 trials")
     assert all(isinstance(search.suggest(f"t{i}"), dict) for i in range(3))
@@ -319,6 +324,7 @@ def test_seconds_are_what_ray_tune_measures(monkeypatch):
     assert account.overhead == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_tuner_ends_when_the_budget_does(cluster, tmp_path):
     def train(config):

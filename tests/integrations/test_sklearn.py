@@ -28,7 +28,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 from farthing import Float, Int, InvalidInput
-from farthing.integrations.sklearn import BudgetSearchCV, Z
+from farthing.integrations.sklearn import BudgetSearchCV
+from farthing.integrations.sklearn_search import Z
 from farthing.integrations.sklearn_space import Candidates
 from farthing.policies import Random
 from farthing.stopping import MaxTrials
@@ -37,6 +38,7 @@ X, Y = load_iris(return_X_y=True)
 SVM = {"C": loguniform(1e-3, 1e3), "gamma": loguniform(1e-5, 10)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [LogisticRegression(), Ridge()], ids=["classes", "numbers"])
 def test_it_is_an_estimator(estimator):
     name = "C" if isinstance(estimator, LogisticRegression) else "alpha"
@@ -51,6 +53,7 @@ def test_it_is_an_estimator(estimator):
     assert sum(r["status"] == "passed" for r in results) > 40
 
 
+@pytest.mark.slow
 def test_it_finds_a_good_model_and_fills_cv_results():
     search = BudgetSearchCV(SVC(), SVM, "20 trials", random_state=0).fit(X, Y)
     assert isinstance(search, BaseSearchCV)
@@ -71,6 +74,7 @@ def test_it_finds_a_good_model_and_fills_cv_results():
     assert clone(search).get_params()["budget"] == "20 trials"
 
 
+@pytest.mark.slow
 def test_the_same_random_state_gives_the_same_candidates():
     def params(state):
         search = BudgetSearchCV(SVC(), SVM, "8 trials", random_state=state)
@@ -107,7 +111,7 @@ class Sleeps(ClassifierMixin, BaseEstimator):
 def clock(monkeypatch):
     """A clock that advances while a fit of `Sleeps` sleeps, and by 10 ms for each suggestion."""
     clock = Clock(monkeypatch, suggestion=0.01)
-    monkeypatch.setattr("farthing.integrations.sklearn.time", clock)
+    monkeypatch.setattr("farthing.integrations.sklearn_search.time", clock)
     theirs = SimpleNamespace(time=clock.monotonic, perf_counter=clock.monotonic)
     monkeypatch.setattr("sklearn.model_selection._validation.time", theirs)
     monkeypatch.setattr(Sleeps, "sleep", staticmethod(clock.sleep))
@@ -130,6 +134,7 @@ def test_a_budget_of_seconds_is_kept(clock):
     assert 0.5 < ledger.spent <= 1.0 + last
 
 
+@pytest.mark.slow
 def test_seconds_of_work_and_dollars(clock):
     space = {"seconds": uniform(0.01, 0.02)}
     work = BudgetSearchCV(Sleeps(), space, "0.5 worker_s", cv=2, random_state=0).fit(X, Y)
@@ -152,6 +157,7 @@ def test_seconds_of_work_and_dollars(clock):
     assert known.fit(X, Y).result_.ledger.spent <= 1.0
 
 
+@pytest.mark.slow
 def test_a_fit_that_does_not_end_is_killed_with_its_process():
     search = BudgetSearchCV(
         Sleeps(forever_from=0.02), {"seconds": Float(0.001, 0.1, log=True)}, cv=2, n_jobs=2
@@ -179,6 +185,7 @@ def test_a_rule_stops_the_search():
 # ── between folds ──────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_hopeless_candidates_are_killed_between_folds():
     data = make_classification(400, n_informative=6, flip_y=0.1, random_state=0)
     search = BudgetSearchCV(SVC(), SVM, "25 trials", cv=8, random_state=0).fit(*data)
@@ -296,6 +303,7 @@ def test_candidates_that_fail():
         BudgetSearchCV(SVC(), {"C": [-1.0, -2.0]}, "4 trials").fit(X, Y)
 
 
+@pytest.mark.slow
 def test_several_scores():
     scoring = {"good": "accuracy", "loss": "neg_log_loss"}
     search = BudgetSearchCV(
@@ -343,6 +351,7 @@ def test_several_jobs_evaluate_several_candidates_at_once():
     assert set(search.cv_results_["state"]) <= {"done", "killed"}
 
 
+@pytest.mark.slow
 def test_processes_start_before_the_clock_of_the_first_candidate():
     there = []
 

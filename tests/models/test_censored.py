@@ -20,6 +20,7 @@ def with_sites(mean, covariance, target, variance):
     return mean + gain @ (target - mean), covariance - gain @ covariance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [1e-4, 0.3])
 @pytest.mark.parametrize("sigmas", [-4.0, -1.0, 0.0, 2.0, 6.0])
 def test_one_site_gives_the_exact_mean_and_variance(noise, sigmas):

@@ -225,6 +225,7 @@ def test_fantasies_are_separate_processes():
     np.testing.assert_allclose(again.at(Xs[2:3]).mean, 40.0, atol=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [6, 60, 300])
 @pytest.mark.parametrize("noise", [1e-6, 1e-3, 0.3])
 @pytest.mark.parametrize("length", [0.05, 0.5, 20.0])

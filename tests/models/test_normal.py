@@ -350,6 +350,7 @@ def test_capped_cost_oracle(cap, cost):  # [capped-cost]
     assert np.exp(expected_cost(1.2, 0.5, cap)) == pytest.approx(cost, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [np.log(1e-6), -1.0, 2.0, np.log(1e6)])
 @pytest.mark.parametrize("s", [0.05, 0.7, 3.0])
 @pytest.mark.parametrize("sigmas", [-3.0, -0.5, 0.4, 2.0])
@@ -422,6 +423,7 @@ def test_cost_slopes_stay_finite_where_nothing_is_affordable():
 # ── kill threshold ─────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("s", [0.3, 0.7, 1.5])
 @pytest.mark.parametrize("m", [-3.0, 0.0, 8.0])
 @pytest.mark.parametrize("ahead", [-1.0, 0.5, 3.0])

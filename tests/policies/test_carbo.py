@@ -62,6 +62,7 @@ def test_an_invalid_share_is_refused(share):
         CArBO(share=share)
 
 
+@pytest.mark.slow
 def test_the_phases_of_a_run():
     space = Space({"x": Float(2, 5), "kind": Categorical(["a", "b"])})
     optimizer = Optimizer(space, budget=144.0, policy=CArBO(), seed=1)

@@ -173,6 +173,7 @@ def mixed(limit=None):
     return belief, np.unique(space.snap(grid), axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "slack"), [(None, 0.3), (4.0, 0.3)])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_in_a_mixed_space_it_is_no_more_expensive_than_a_fine_grid(limit, slack, seed):

@@ -64,6 +64,7 @@ def test_the_exponent_is_0_if_only_the_start_was_affordable():
         assert exponent(toy(**spent(10.0, paid))) == 0.0
 
 
+@pytest.mark.slow
 def test_it_agrees_with_costs_added_by_hand():
     """A run with failed, killed, running and imported trials and three limits."""
     space = Space({"x": Float(2, 5), "k": Float(1, 2)})

@@ -103,6 +103,7 @@ def test_the_first_rate_is_a_tenth_of_the_scale_of_values_per_cost():
         assert proposal.notes["worth"] == pytest.approx(0.1 * 0.7 * value / (5.0 * price))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("halvings", [0, 1, 2, 5])
 def test_dynamic_decay_on_the_line(halvings):
     """Against max EI / c of a fine grid, whether or not the points of smallest g suffice."""
@@ -245,6 +246,7 @@ def test_an_invalid_worth_is_refused(worth):
         Gittins(worth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "budget"), [(12, "$2000"), (150, "$2000"), (150, "$3")])
 def test_of_a_large_table_the_row_of_smallest_index(n, budget):
     """With a learnt cost: against the index of every row, by bisection in double precision."""

@@ -92,6 +92,7 @@ def test_the_last_of_the_trials_is_ei():
     )
 
 
+@pytest.mark.slow
 def test_a_constant_cost_and_no_budget_is_the_rollout_of_ei():
     differ = 0
     for seed in range(4):
@@ -141,6 +142,7 @@ def test_the_expensive_point_comes_before_the_budget_is_spent():
 
 
 # ---------------------------------------------------------------- the value
+@pytest.mark.slow
 def test_the_proposal_gains_no_less_than_the_base_policy_on_50_beliefs():
     """Theorem 1 for the proposal itself, judged by other draws than those that chose it."""
     better = 0
@@ -161,6 +163,7 @@ def test_the_proposal_gains_no_less_than_the_base_policy_on_50_beliefs():
     assert better > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("horizon", [2, 4])
 def test_twice_as_many_inner_points_hardly_change_the_value(horizon):
     moved = []
@@ -199,6 +202,7 @@ def test_sobol_points_are_whole_nets(monkeypatch):
     assert all(size.bit_count() == 1 for size in sizes)
 
 
+@pytest.mark.slow
 def test_refining_improves_the_value():
     """Judged with other draws, it is hardly ever worse, and better on average."""
     gained = []
@@ -233,6 +237,7 @@ def test_the_most_promising_points_are_simulated_with_all_paths(seed):
     assert found.score[0] in value[np.argsort(-rough)[:PROMISING]]
 
 
+@pytest.mark.slow
 def test_the_score_is_the_value():
     belief = wavy(3)
     proposal = proposed(Rollout(3), belief)
@@ -255,6 +260,7 @@ def test_the_budget_may_pay_for_less_than_the_horizon():
     assert proposed(Rollout(horizon=8), nothing).x is None
 
 
+@pytest.mark.slow
 def test_running_trials_are_fantasised():
     optimizer = Optimizer(
         Space({"x": Float(0, 1), "z": Float(0, 1)}), budget=200.0, policy=Rollout(3), seed=4
@@ -294,6 +300,7 @@ def test_other_invalid_settings_are_refused():
 
 
 # ---------------------------------------------------------------- speed
+@pytest.mark.slow
 def test_four_ahead_takes_a_few_dozen_times_as_long_as_ei():
     """128 paths per point, n = 50, d = 4. The limit is 40; a busy machine may double it."""
     belief = wavy(0, d=4, n=50)

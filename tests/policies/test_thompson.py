@@ -23,6 +23,7 @@ def paths(belief, X, count):
     return -np.array([surface(belief, np.random.default_rng(i)).at(X).score for i in range(count)])
 
 
+@pytest.mark.slow
 def test_samples_have_the_posterior_mean_and_covariance():
     belief = on_the_grid()
     count = 1000

@@ -96,6 +96,7 @@ def identifiers(code: str) -> set[str]:
     return {n for node in nodes for f in fields if isinstance(n := getattr(node, f, None), str)}
 
 
+@pytest.mark.slow
 def test_readme_code_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = python_blocks(text(README))
@@ -114,6 +115,7 @@ LESSONS = sorted(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_the_code_of_a_lesson_runs(lesson, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -171,6 +173,7 @@ def test_without_deadline_replaces_only_budgets_of_seconds():
     assert without_deadline(kept) == kept
 
 
+@pytest.mark.slow
 def test_the_first_study_from_a_shell_runs(tmp_path):
     page = text(REPO / "docs" / "first_study.md")
     (tmp_path / "train.py").write_text(python_blocks(page)[0], encoding="utf-8")
@@ -209,6 +212,7 @@ def test_the_pictures_of_the_methods_are_of_every_policy():
     assert {file.stem for file in (REPO / "docs" / "methods").glob("*.png")} == policies
 
 
+@pytest.mark.slow
 def test_every_public_name_is_on_its_page_with_an_example_that_runs(tmp_path, monkeypatch):
     names = runpy.run_path(str(REPO / "docs" / "make_names.py"))
     assert set(names["EXAMPLES"]) == set(names["public_names"]())
@@ -234,6 +238,7 @@ def test_every_method_is_documented():
     assert [name for name in methods() if not re.search(rf"\b{name}\b", documented)] == []
 
 
+@pytest.mark.slow
 def test_notation_names_exist():
     rows = list(notation_rows(text(NOTATION)))
     assert len(rows) > 20

@@ -74,12 +74,14 @@ def test_examples_are_short_tested_and_on_a_page(path):
     assert "examples.md" in pages
 
 
+@pytest.mark.slow
 def test_quadratic_is_within_its_budget_near_the_minimum(run):
     text = run("quadratic.py")
     assert 40 < float(re.search(r"spent: +\$([\d.]+)", text)[1]) <= 60
     assert best(text) < 0.5  # over eight seeds at most 0.008; random search has a median of 4.8
 
 
+@pytest.mark.slow
 def test_shell_script_is_tuned_by_itself(run):
     text = run("shell_script.sh")
     values = [int(value) for value in re.findall(r"^trial \d+: (\d+) for", text, re.MULTILINE)]
@@ -88,11 +90,13 @@ def test_shell_script_is_tuned_by_itself(run):
     assert "because:   the middle of the space" in text  # from `farthing explain 0`
 
 
+@pytest.mark.slow
 def test_the_training_script_prints_its_value_last(run):
     text = run("train.py", "--lr", "0.3", "--depth", "1")
     assert 0.1 < json.loads(text.splitlines()[-1])["value"] < 0.5  # log loss; guessing has 2.3
 
 
+@pytest.mark.slow
 def test_svm_is_tuned_in_seconds(run):
     text = run("svm.py")
     assert re.search(r"of 9 m 00 s, 25 of 25 trials, .* of it overhead", text)
@@ -103,6 +107,7 @@ def test_svm_is_tuned_in_seconds(run):
     assert 0 < cheapest < most_expensive
 
 
+@pytest.mark.slow
 def test_xgboost_is_paid_by_the_hour(run):
     text = run("xgboost_dollars.py")
     if "skipped" in text:
@@ -117,6 +122,7 @@ def test_xgboost_is_paid_by_the_hour(run):
     assert best(text) < 0.3  # log loss; guessing has 0.69
 
 
+@pytest.mark.slow
 def test_several_workers_share_a_budget(run):
     text = run("several_workers.py")
     assert "of worker time" in re.search(r"spent: (.*)", text)[1]
@@ -126,12 +132,14 @@ def test_several_workers_share_a_budget(run):
     assert best(text) < 0.2  # half of the space is above
 
 
+@pytest.mark.slow
 def test_own_policy_suggests_the_trials(run):
     mine = run("own_policy.py").partition("LikelyPerCost(")[2]
     assert "because: most likely to improve, for its price" in mine
     assert best(mine) < -0.6  # the well at 0.41 is -0.69 deep, the other -0.25
 
 
+@pytest.mark.slow
 def test_stopping_replay_prints_what_each_rule_would_have_saved(run):
     parts = run("stopping_replay.py").split("\n\n")
     saved = {part.partition("(")[0]: re.search(r"\((\d+)%\)", part) for part in parts[1:5]}
@@ -139,6 +147,7 @@ def test_stopping_replay_prints_what_each_rule_would_have_saved(run):
     assert all(int(found[1]) > 0 for found in saved.values())
 
 
+@pytest.mark.slow
 def test_ask_tell_stops_before_the_budget_is_spent(run):
     text = run("ask_tell.py")
     spent = [float(amount) for amount in re.findall(r"^ ?\d+  \$ *([\d.]+)", text, re.MULTILINE)]
@@ -148,6 +157,7 @@ def test_ask_tell_stops_before_the_budget_is_spent(run):
     assert float(re.search(r"best: +([\d.]+)", text)[1]) < 0.26  # the optimum is 0.216
 
 
+@pytest.mark.slow
 def test_known_cost_spends_its_own_unit(run):
     text = run("known_cost.py")
     spent = [float(hours) for hours in re.findall(r"spent: +([\d.]+) reactor_hours", text)]
@@ -157,6 +167,7 @@ def test_known_cost_spends_its_own_unit(run):
     assert max(best) < 0.15  # over eight seeds at most 0.06; random search has a median of 0.25
 
 
+@pytest.mark.slow
 def test_table_finds_the_best_row_it_can_pay_for(run):
     text = run("table.py")
     assert "28 candidates, $583 to test them all" in text
@@ -164,12 +175,14 @@ def test_table_finds_the_best_row_it_can_pay_for(run):
     assert float(re.search(r"best: +([\d.]+)", text)[1]) > 140  # third best of 28, or better
 
 
+@pytest.mark.slow
 def test_sensors_are_moved_no_further_than_the_budget(run):
     text = run("sensors.py")
     assert 2500 < float(re.search(r"spent: +([\d,]+) km", text)[1].replace(",", "")) <= 3000
     assert best(text) < 4.5
 
 
+@pytest.mark.slow
 def test_optuna_changes_one_line(run):
     text = run("optuna_one_line.py")
     assert float(re.search(r"best: +([\d.]+)", text)[1]) > 0.9
@@ -179,6 +192,7 @@ def test_optuna_changes_one_line(run):
     assert "stopped: the budget of 8 trials is spent" in text
 
 
+@pytest.mark.slow
 def test_budget_search_cv_saves_folds(run):
     text = run("budget_search_cv.py")
     made, all_of_them = map(int, re.search(r"folds: +(\d+) of (\d+)", text).groups())
@@ -186,6 +200,7 @@ def test_budget_search_cv_saves_folds(run):
     assert float(re.search(r"test: +([\d.]+)", text)[1]) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,8 +1,10 @@
-"""`import farthing` costs little more than the libraries it stands on."""
+"""`import farthing` takes little longer than the import of the libraries that it uses."""
 
 import os
 import subprocess
 import sys
+
+import pytest
 
 BASELINE = "numpy, scipy.linalg, scipy.optimize, scipy.special, scipy.stats"
 ROUNDS = 5, 40  # at least, and at most
@@ -19,10 +21,10 @@ def seconds(names: str) -> float:
     return float(run.stdout)
 
 
+@pytest.mark.slow
 def test_import_is_not_slow():
-    # CPU seconds hardly depend on what else the machine does. The two take turns, so that a busy
-    # spell slows both; the minimum is the quiet moment of each.
-    # Where one of them had none yet, there are more rounds.
+    # CPU seconds depend little on other work. The two imports alternate, so that a busy machine
+    # slows both, and the minimum is from a quiet moment. If the ratio is too large, repeat.
     least, most = ROUNDS
     pairs = []
     while len(pairs) < most:

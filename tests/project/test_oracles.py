@@ -6,6 +6,8 @@ import re
 import tokenize
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).resolve().parents[1]
 PAGE = TESTS / "ORACLES.md"
 NAME = re.compile(r"(?<!\w)\[([a-z][a-z0-9]+(?:-[a-z0-9]+)+)\]")  # [log-h], not ignore[no-any]
@@ -49,6 +51,7 @@ def test_a_name_is_found_in_comments_and_docstrings_only():
     assert named_in("x = 1  # type: ignore[no-any-return], rows[0-9]\n") == set()
 
 
+@pytest.mark.slow
 def test_every_oracle_is_described_and_every_description_is_used():
     found = described()
     assert len(found) > 40

@@ -1,9 +1,9 @@
-"""No pickle, eval, exec, shell or import is reached from what a database holds, but by `--trust`.
+"""Without `--trust`, the content of a database reaches no pickle, eval, exec, shell or import.
 
-What is stored is read by the rooms that `farthing.storage` imports, and theirs: their imports and
-calls are walked. The one way to import what a database names is `settings_text._import`, whose
-callers are listed here; `tests/test_looking.py` shows what they let pass. In the rest of the house
-the same words stand in a few known places, which are listed as well.
+`farthing.storage` and the modules that it imports, directly or indirectly, read a database. The
+tests check their imports and calls. Only `settings_text._import` can import what a database names.
+Its callers are listed here, and `tests/storage/test_untrusted_databases.py` shows what they allow.
+The rest of the package runs code in a few known places, which are listed as well.
 """
 
 import ast
@@ -25,25 +25,25 @@ CALLS_CODE = {
     *("posix_spawnp", "spawnv", "spawnve", "spawnl", "fork", "forkpty", "Popen", "check_output"),
 }
 IMPORTER = "farthing.storage.settings_text"
-# Who calls whom on the way to an import of what a database names.
-WAY = {
+# The callers of each function on the way to an import of what a database names.
+CALLERS = {
     "_import": {"_find"},
-    "_find": {"_is_importable", "restore"},  # a name given here; below
-    "restore": {"restore", "_part", "_restore_space"},  # behind `external_in`, or --trust
+    "_find": {"_is_importable", "restore"},  # a name that the user gave; restore: see below
+    "restore": {"restore", "_part", "_restore_space"},  # only after `external_in` or with --trust
 }
-# Where else in the house code is run: never by a name that a database holds.
-ELSEWHERE = {
+# The other modules that run code, but never by a name from a database.
+KNOWN_PLACES = {
     "farthing.running.function": {"pickle", "importlib", "cloudpickle", "import_module", "execve"},
     "farthing.running.command": {"execve"},  # the command that is tuned, without a shell
     "farthing.running.supervisor": {"ctypes", "fork"},  # prctl; the evaluation
     "farthing.running.pipes": {"fork"},  # the supervisor process
     "farthing.running.child": {"fork"},
-    "farthing.dashboard.watcher": {"concurrent"},  # threads that look
+    "farthing.dashboard.watcher": {"concurrent"},  # threads that read
     "farthing.running.pool": {"multiprocessing"},  # workers
     "farthing.running.process_pool": {"multiprocessing"},
     "farthing.running.thread_pool": {"multiprocessing"},  # connections only
     "farthing.running.signals": {"multiprocessing"},  # connections only
-    "farthing.cli.methods": {"importlib", "pkgutil", "import_module"},  # what is typed there
+    "farthing.cli.methods": {"importlib", "pkgutil", "import_module"},  # what the user typed
     "farthing.view.report.page": {"importlib"},  # importlib.resources: our own style sheet
     "farthing.dashboard.app": {"importlib"},
 }
@@ -51,7 +51,7 @@ ELSEWHERE = {
 
 @cache
 def reached(start: str) -> frozenset[str]:
-    """The modules of ours that are imported by one room, and by those."""
+    """The modules of Farthing that a module or folder imports, directly or indirectly."""
     found, new = set(), {name for name in MODULES if f"{name}.".startswith(f"{start}.")}
     while new:
         found |= new
@@ -63,7 +63,7 @@ def reached(start: str) -> frozenset[str]:
 
 
 def words_in(module: Module) -> Iterator[str]:
-    """What it imports and calls that can run code."""
+    """The imports and calls of a module that can run code."""
     for target in module.imports():
         if (name := target.split(".")[0]) in RUNS_CODE:
             yield name
@@ -80,7 +80,7 @@ def words_in(module: Module) -> Iterator[str]:
             yield ast.unparse(node)
 
 
-def test_the_walk_goes_far():
+def test_reached_follows_indirect_imports():
     found = reached("farthing.storage")
     assert {"farthing.storage.rows", "farthing.core.state", "farthing.core.settings"} <= found
     assert {"farthing.policies.gittins", "farthing.cost.known", "farthing.space"} <= found
@@ -94,29 +94,30 @@ def test_nothing_that_reads_a_database_runs_code():
     }
 
 
+@pytest.mark.slow
 def test_the_one_import_is_behind_trust():
     module = MODULES[IMPORTER]
-    callers: dict[str, set[str]] = {name: set() for name in WAY}
+    callers: dict[str, set[str]] = {name: set() for name in CALLERS}
     for function in (n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef)):
         for node in ast.walk(function):
-            if isinstance(node, ast.Name) and node.id in WAY:
+            if isinstance(node, ast.Name) and node.id in CALLERS:
                 callers[node.id].add(function.name)
-    assert callers == WAY
-    assert not set(WAY) & set(module.exports())
+    assert callers == CALLERS
+    assert not set(CALLERS) & set(module.exports())
     assert [ast.unparse(c) for c in module.calls("import_module")] == [
         "importlib.import_module(module)"
     ]
-    private = {f"{IMPORTER}.{name}" for name in WAY}
+    private = {f"{IMPORTER}.{name}" for name in CALLERS}
     assert not [m.name for m in MODULES.values() if private & set(m.imports())]
 
 
-def test_the_rest_of_the_house_runs_code_in_known_places_only():
-    people = {
+def test_the_rest_of_the_package_runs_code_in_known_places_only():
+    words = {
         name: set(words_in(module))
         for name, module in MODULES.items()
         if name not in reached("farthing.storage") and module.layer != "integrations"
     }
-    assert {name: found for name, found in people.items() if found} == ELSEWHERE
+    assert {name: found for name, found in words.items() if found} == KNOWN_PLACES
 
 
 @pytest.mark.parametrize(
@@ -134,10 +135,10 @@ def test_the_rest_of_the_house_runs_code_in_known_places_only():
         "compile(text, 'x', 'exec')",
     ],
 )
-def test_what_is_planted_is_seen(source):
+def test_code_that_can_run_code_is_found(source):
     assert list(words_in(Module("farthing.storage.planted", source)))
 
 
 @pytest.mark.parametrize("source", ["import json\njson.loads(text)", "re.compile(text)"])
-def test_what_is_harmless_passes(source):
+def test_harmless_code_passes(source):
     assert not list(words_in(Module("farthing.storage.planted", source)))

@@ -1,4 +1,4 @@
-"""Every work that is cited is in docs/references.md, and nothing cites what readers do not have."""
+"""docs/references.md has every cited work, and no file cites what readers do not have."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # "Lee et al. 2020", "Lee et al. (2020, eq. 3)", "Rasmussen and Williams, 2006", "Weitzman 1979"
 NAME = r"(?:van )?[A-Z][^\W\d_]+(?:-[A-Z][^\W\d_]+)*"
-GAP = r"(?:\s|#)+"  # a citation may go on in the next line of a comment
+GAP = r"(?:\s|#)+"  # a citation may continue on the next line of a comment
 CITATION = re.compile(
     rf"\b({NAME})({GAP}et{GAP}al\.?|{GAP}(?:and|&){GAP}{NAME})?'?,?{GAP}\(?((?:19|20)\d\d)\b(?![-:]\d)"
 )
@@ -23,7 +23,7 @@ NO_NAMES = {
     *("ICML", "NIPS", "UAI", "AISTATS"),  # a venue
 }
 
-# Written in pieces, so that this file does not hold what it looks for.
+# Built from parts so that this file does not contain what the test searches for.
 UNSEEN = ["".join(parts) for parts in (("dos", "sier"), ("design", ".md"), ("algorithms", ".md"))]
 
 
@@ -32,7 +32,7 @@ def text(path):
 
 
 def keys_in(written):
-    """The works that a text cites, each by its key."""
+    """The keys of the works that a text cites."""
     found = set()
     for name, others, year in CITATION.findall(written):
         if name not in NO_NAMES:
@@ -74,7 +74,7 @@ def test_a_file_that_cites_a_work_is_in_its_row():
     assert missing == set()
 
 
-def test_the_rows_are_whole():
+def test_the_rows_are_complete():
     found = list(rows())
     keys = [key for key, _, _ in found]
     assert len(keys) > 25
@@ -100,11 +100,11 @@ def test_the_rows_are_whole():
         ("In 2020, in May 2021, at NIPS 2012; Int(1, 2000), seed 1998, v2024", set()),
     ],
 )
-def test_citations_are_seen(written, keys):
+def test_citations_are_found(written, keys):
     assert keys_in(written) == keys
 
 
 @pytest.mark.parametrize("word", UNSEEN)
-def test_nothing_cites_what_readers_do_not_have(word):
+def test_no_file_cites_what_readers_do_not_have(word):
     citing = [p for p in [*SOURCES, *PAGES] if word in text(p).lower()]
     assert [path.relative_to(REPO).as_posix() for path in citing] == []

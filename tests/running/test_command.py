@@ -160,6 +160,7 @@ def test_a_result_file_is_removed_afterwards(evaluate, tmp_path):
     assert not os.path.exists(os.path.dirname(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "in_the_error"),
     [
@@ -185,6 +186,7 @@ def test_the_last_lines_of_stderr_are_in_the_error(evaluate):
     assert lines[1:] == [f"line {i}" for i in range(200 - MAX_TAIL, 200)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize("what", ["'x' * 79 + chr(10)", "'x' * 80"])
 def test_large_output_is_read(evaluate, stream, what):

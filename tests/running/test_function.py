@@ -40,6 +40,7 @@ def seen_by_child(evaluate, look, **settings):
     return json.loads(finished.error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_a_closure_is_evaluated(evaluate, start):
     factor = 3.0
@@ -49,6 +50,7 @@ def test_a_closure_is_evaluated(evaluate, start):
     assert finished.cost == {"usd": 1.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("returned", "value"),
     [
@@ -63,6 +65,7 @@ def test_numbers_of_all_kinds(evaluate, returned, value):
     assert (finished.state, finished.value) == ("done", value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("returned", "in_the_error"),
     [
@@ -98,6 +101,7 @@ def test_the_traceback_of_an_exception_shows_only_user_code(evaluate):
     assert "farthing/running" not in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "state", "text"),
     [
@@ -149,6 +153,7 @@ def test_printed_output_is_neither_shown_nor_a_result(evaluate, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_unflushed_output_of_the_parent_is_not_written_twice(tmp_path):
     code = (
         "import sys; from farthing.running import Allowance, CallableTask, Job, ProcessGroup\n"
@@ -331,6 +336,7 @@ def test_an_evaluation_inside_an_evaluation(evaluate):
 # ── spawn ────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_spawned_objectives_report_fail_and_are_seeded(evaluate):
     def objective(params):
         report_progress(1, random.random())

@@ -56,6 +56,7 @@ def test_arguments_and_result():
     assert params == {"x": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "objective",
     [
@@ -111,6 +112,7 @@ def test_exceptions_that_end_the_process_are_raised(error):
         call(raises(error))
 
 
+@pytest.mark.slow
 def test_usage():
     def burn(seconds):
         end = time.process_time() + seconds

@@ -62,6 +62,7 @@ def success_learnt(result, trials):
     return believed(settings, State(result.ledger, History(tuple(trials))), model=True).success
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [None, 1, 2, 4], ids=["minimize", "1", "2", "4"])
 @pytest.mark.parametrize(
     "error", [Infrastructure("no GPU"), OwnError("no GPU")], ids=["ours", "own"]
@@ -82,6 +83,7 @@ def test_a_trial_that_failed_because_of_the_machine_is_lost_and_runs_again(
     assert success_learnt(result, [*as_failed, *done]) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [None, 1, 2], ids=["minimize", "1", "2"])
 def test_a_trial_that_failed_because_of_its_parameters_does_not_run_again(workers, tmp_path):
     result = run(tmp_path, ValueError("no such row"), workers)
@@ -90,6 +92,7 @@ def test_a_trial_that_failed_because_of_its_parameters_does_not_run_again(worker
     assert result.found is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_lost_trial_is_retried_before_another_is_suggested(workers, tmp_path):
     folder = tmp_path / "seen"

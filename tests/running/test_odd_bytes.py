@@ -41,6 +41,7 @@ ODD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "state"), ODD, ids=range(len(ODD)))
 def test_unusual_output_does_not_end_the_run(url, task, state):
     study = Study.create(url, name="s", space=SPACE, policy=Random(), budget="2 trials")
@@ -94,6 +95,7 @@ RUN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device here")
 def test_a_full_stdout_does_not_end_a_run(tmp_path):
     with open("/dev/full", "w") as full:
@@ -104,6 +106,7 @@ def test_a_full_stdout_does_not_end_a_run(tmp_path):
     assert len(Study.open(tmp_path / "farthing.db", "default").history) == 2
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_does_not_end_a_run(tmp_path):
     reading, writing = os.pipe()
     os.close(reading)

@@ -196,6 +196,7 @@ def leaves(pids, how):
     return CallableTask(objective)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 @pytest.mark.parametrize("how", [os.setsid, os.setpgrp, lambda: os.fork() and os._exit(0)])
 def test_a_process_that_leaves_the_group_does_not_outlive_the_trial(evaluate, pids, how):
@@ -240,6 +241,7 @@ def test_a_trial_that_closes_its_output_early_is_still_watched(evaluate):
     assert finished.usage.wall_s >= 0.3
 
 
+@pytest.mark.slow
 def test_fifty_in_a_row_leave_nothing_behind(evaluate):
     evaluate(CallableTask(lambda params: 1.0))
     before = Remains()
@@ -249,6 +251,7 @@ def test_fifty_in_a_row_leave_nothing_behind(evaluate):
     assert before.nothing_new(), before.new
 
 
+@pytest.mark.slow
 def test_several_threads_at_once(evaluate):
     values = {}
 
@@ -270,6 +273,7 @@ def test_several_threads_at_once(evaluate):
 # ── errors and interrupts in the worker process ──────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_when_may_go_on_raises_nothing_survives(evaluate, sleeps, pids):
     def may_go_on(usage):
         if len(pids.all) == 3:
@@ -306,6 +310,7 @@ def test_when_on_report_raises_nothing_survives(evaluate, pids):
     assert pids.alive == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("receiver", ["any thread", "another thread"])
 def test_ctrl_c_kills_and_returns_the_usage(evaluate, sleeps, pids, ctrl_c, receiver):
     """A signal does not interrupt a wait if another thread receives it or if it comes before."""
@@ -352,6 +357,7 @@ def test_ctrl_c_before_the_start(evaluate, monkeypatch):
     assert not task.folder.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 3])
 def test_ctrl_c_at_any_moment(evaluate, sleeps, pids, times):
     """Interrupt after increasing times; no process survives."""
@@ -374,6 +380,7 @@ def test_ctrl_c_at_any_moment(evaluate, sleeps, pids, times):
 # ── what cannot be started ───────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_no_process_available(evaluate, monkeypatch):
     def fork():
         raise BlockingIOError(11, "Resource temporarily unavailable")
@@ -431,6 +438,7 @@ def test_no_space_for_a_folder(evaluate, monkeypatch):
     assert "No space left" in finished.error
 
 
+@pytest.mark.slow
 def test_no_file_descriptor_available(evaluate):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = Remains()

@@ -24,6 +24,7 @@ def test_an_invalid_cost(cost):
         report_progress(1, cost=cost)
 
 
+@pytest.mark.slow
 def test_a_command_reports(evaluate):
     code = (
         "from farthing.running import report_progress; report_progress(1, 2.0);"

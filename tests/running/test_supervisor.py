@@ -18,6 +18,7 @@ from farthing.running import child as children
 from farthing.running import supervisor as supervisors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_trial_ends_with_its_worker(
@@ -138,6 +139,7 @@ def test_the_worker_does_not_wait_for_a_stopped_supervisor(
     assert wait_until(lambda: children_of(os.getpid()) <= before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.002 * i for i in range(10)])
 def test_the_worker_may_die_at_any_moment(evaluate, sleeps, pids, delay):
     lifeline = Lifeline()
@@ -214,6 +216,7 @@ def test_children_that_the_kernel_reaps(evaluate):
         signal.signal(signal.SIGCHLD, old)
 
 
+@pytest.mark.slow
 def test_standard_descriptors_may_be_closed():
     code = (
         "import os\n"

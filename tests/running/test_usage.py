@@ -23,6 +23,7 @@ def burn(seconds):
         pass
 
 
+@pytest.mark.slow
 def test_measuring_a_process_and_its_descendants():
     code = (
         "import os, sys, time\n" + BURN.format(s=0.25) + "if os.fork() == 0:\n"
@@ -42,6 +43,7 @@ def test_measuring_a_process_and_its_descendants():
     assert 80 < measured.peak_mb[large] < 400
 
 
+@pytest.mark.slow
 def test_measuring_leaves_no_file_open():
     before = Remains()
     for _ in range(3):
@@ -63,6 +65,7 @@ def test_a_process_name_may_contain_any_character(tmp_path):
             process.kill()
 
 
+@pytest.mark.slow
 def test_cpu_seconds_of_descendants_count_during_and_after_the_run(evaluate, tmp_path):
     def objective(params):
         for _ in range(2):
@@ -110,6 +113,7 @@ def test_usage_never_decreases(evaluate, pids, tmp_path):
     assert usages[0].cpu_s <= usages[1].cpu_s <= finished.usage.cpu_s
 
 
+@pytest.mark.slow
 def test_cpu_seconds_of_orphans_and_killed_processes_count(evaluate, pids):
     def objective(params):
         if os.fork() == 0:  # its parent does not wait for it
@@ -128,6 +132,7 @@ def test_peak_memory_of_a_callable(evaluate):
     assert large.usage.peak_mb - small > 80
 
 
+@pytest.mark.slow
 def test_peak_memory_of_a_command_is_its_own(evaluate, tmp_path):
     ours = bytearray(200_000_000)
     for i in range(0, len(ours), 4096):

@@ -121,6 +121,7 @@ class Sleeper:
 # ── one worker, and several ──────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_study_runs_until_it_is_time_to_stop(url, workers):
     study, seen = make(url, budget="$5", stop=MaxTrials(6), rate="$3.6/h"), []
@@ -143,6 +144,7 @@ def test_a_study_runs_until_it_is_time_to_stop(url, workers):
     assert len(again.history) == 6
 
 
+@pytest.mark.slow
 def test_a_budget_of_seconds_is_wall_clock_for_all_workers(url, tmp_path, monkeypatch):
     """Three workers are charged the elapsed time, not three times that."""
     # No renewal happens before the result.
@@ -165,6 +167,7 @@ def test_a_budget_of_seconds_is_wall_clock_for_all_workers(url, tmp_path, monkey
     assert together_s - 0.02 <= result.spent <= took  # SQLite counts milliseconds
 
 
+@pytest.mark.slow
 def test_every_worker_of_a_pool_locks_the_file_itself(tmp_path):
     """If not, SQLite could delete the log of the file when the runner is killed."""
     file, open_before = tmp_path / "s.db", make(tmp_path / "s.db", budget="4 trials", stop=None)
@@ -179,6 +182,7 @@ def test_every_worker_of_a_pool_locks_the_file_itself(tmp_path):
     assert len(open_before.history) == 4
 
 
+@pytest.mark.slow
 def test_a_trial_of_unknown_length_ends_with_the_budget(url, sleeper, often):
     sleeper.cost, study = 9.0, make(url, budget="$5", stop=None)
     result = study.run(sleeper, workers=2)
@@ -192,6 +196,7 @@ def test_a_trial_of_unknown_length_ends_with_the_budget(url, sleeper, often):
     assert sleeper.survivors() == []
 
 
+@pytest.mark.slow
 def test_a_trial_of_unknown_length_ends_with_the_time(url, sleeper):
     """Its worker ends it, or its supervisor if the worker was too late. If the machine is so busy
     that no trial starts within two seconds, there is none to end.
@@ -220,6 +225,7 @@ def test_a_trial_is_killed_at_its_timeout_and_its_cost_is_a_lower_bound(tmp_path
     assert study.ledger.spent >= record["cost"]["usd"]  # and the overhead before it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_failures_in_a_row_end_the_run_with_the_first_of_them(url, workers):
     def fails(params):
@@ -255,6 +261,7 @@ def test_a_lease_is_renewed_three_times_before_it_expires(lease, budget, tick):
     assert ticks == [pytest.approx(tick)]
 
 
+@pytest.mark.slow
 def test_a_run_clears_the_stop_of_an_earlier_run(tmp_path):
     study = make(tmp_path / "s.db", failures_in_a_row=2)
 
@@ -287,6 +294,7 @@ def test_a_task_that_cannot_start_uses_no_trial(url):
     assert len(study.history) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_task_that_turns_out_to_be_impossible_returns_its_trial(url, tmp_path, workers):
     script = tmp_path / "no-first-line"
@@ -312,6 +320,7 @@ def test_commands_run_too_and_progress_is_stored_with_its_cost(url):
     assert study.records()[0]["reports"] == [{"step": 1, "value": 9.0, "cost": {}}]
 
 
+@pytest.mark.slow
 def test_a_known_cost_needs_no_measurement(tmp_path):
     study = make(tmp_path / "s.db", budget="$5", cost=Known(lambda params: 0.5))
     assert study.run(square).spent == 2.0
@@ -362,6 +371,7 @@ def test_an_outage_of_the_database_longer_than_the_lease_ends_the_run(tmp_path, 
 # ── interruptions ────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(
@@ -398,6 +408,7 @@ def test_an_interrupted_run_charges_its_trials_and_can_be_resumed(
     assert [t.state for t in result.history] == ["killed"] * workers + ["done"] * (4 - workers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_ignored_ctrl_c_stays_ignored(tmp_path, ctrl_c, workers):
     """As under `nohup`, or in a background job of a script."""
@@ -409,6 +420,7 @@ def test_an_ignored_ctrl_c_stays_ignored(tmp_path, ctrl_c, workers):
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
+@pytest.mark.slow
 def test_a_pool_ends_even_if_sigterm_is_ignored(tmp_path, sleeper, often, ctrl_c, printed):
     study, before = make(tmp_path / "s.db"), signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
@@ -430,6 +442,7 @@ def test_a_pool_ends_even_if_sigterm_is_ignored(tmp_path, sleeper, often, ctrl_c
     assert after == signal.SIG_IGN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_handler_in_c_is_kept(tmp_path, number):
     """A program may embed Python. Python knows its handler as None and cannot restore it."""
@@ -477,6 +490,7 @@ def runner(url, sleeper):
         process.join()
 
 
+@pytest.mark.slow
 def test_when_the_parent_is_killed_everything_ends(runner):
     study, process, workers, sleeper = runner
     os.kill(process.pid, signal.SIGKILL)
@@ -487,6 +501,7 @@ def test_when_the_parent_is_killed_everything_ends(runner):
     assert len(study.run(square).history) == 6
 
 
+@pytest.mark.slow
 def test_when_a_worker_is_killed_its_trial_is_lost_and_tried_again(runner):
     study, process, workers, sleeper = runner
     os.kill(workers[0], signal.SIGKILL)
@@ -542,6 +557,7 @@ def test_a_worker_that_is_stopped_does_not_spend_more_than_its_budget_of_time(tm
     assert "is spent" in trial.error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_next_run_charges_what_a_third_ctrl_c_left_uncharged(
     url, sleeper, often, monkeypatch, workers
@@ -614,6 +630,7 @@ def one_at_a_time(url, tmp_path, monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_workers_of_one_machine_do_not_compute_suggestions_at_the_same_time(
     one_at_a_time, tmp_path
 ):
@@ -632,6 +649,7 @@ def test_workers_of_one_machine_do_not_compute_suggestions_at_the_same_time(
     assert all(a[1] <= b[0] for a, b in pairwise(times))
 
 
+@pytest.mark.slow
 def test_no_worker_waits_for_one_that_was_killed_during_a_suggestion(one_at_a_time):
     study, policy = one_at_a_time(5, endless=4)
 
@@ -647,6 +665,7 @@ def test_no_worker_waits_for_one_that_was_killed_during_a_suggestion(one_at_a_ti
     assert len(policy.lines("starts")) > len(policy.lines("ends")) >= 5
 
 
+@pytest.mark.slow
 def test_when_the_whole_process_tree_is_killed_the_study_can_resume(runner):
     study, process, workers, sleeper = runner
     for number in (
@@ -672,6 +691,7 @@ def test_an_outcome_reports_its_own_cost(tmp_path):
     assert study.ledger.spent == 0.5
 
 
+@pytest.mark.slow
 def test_a_trial_that_costs_far_more_than_expected_is_killed_at_its_max_overrun(url, tmp_path):
     """Eight trials cost $1 each, then one never ends: it uses only part of the budget."""
     folder = tmp_path / "done"

@@ -126,6 +126,7 @@ def test_attributes():
 # ------------------------------------------------------------------------------------ round trips
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameter", FLOATS, ids=repr)
 @settings(max_examples=60)
 @given(data=st.data())
@@ -167,6 +168,7 @@ def test_every_float_of_the_unit_interval_is_preserved(value):
     assert one(Float(0, 1)).decode(one(Float(0, 1)).encode({"p": value})) == {"p": value}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameter",
     [Float(-5, 10), Float(0, 15), Float(1e-5, 1e-1, log=True), Float(-3e6, -1), Float(5, 6)],
@@ -186,6 +188,7 @@ def test_short_numbers_stay_short():
     assert repr(one(Float(-5, 10)).decode([0.02])["p"]) == "-4.7"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameter", INTS, ids=repr)
 @settings(max_examples=50)
 @given(data=st.data())
@@ -429,6 +432,7 @@ CELLS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.fixed_dictionaries({"k": st.integers(0, 3)}, optional={"a": CELLS, "b": CELLS})))
 def test_any_table_round_trips(rows):

@@ -52,6 +52,7 @@ def test_the_statistic_of_the_toy_pool_row_by_row():  # [pool-log-eipc]
 TWELVE = line(12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learnt", [False, True])
 def test_the_gittins_stop_and_that_of_ei_per_cost_agree_on_a_thousand_beliefs(learnt):
     """min g >= best, by the index of each row, and the rule: the cost known or learnt."""
@@ -168,6 +169,7 @@ def run_with(workers, stop, at_most=60):
     return len(optimizer.history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("join", [lambda rule: rule, any_of, lambda r: all_of(r, MaxTrials(1))])
 def test_several_workers_stop_about_when_one_does(join):
     alone, two, four = (run_with(n, join(NotWorthIt(worth=1e-3))) for n in (1, 2, 4))

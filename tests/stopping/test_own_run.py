@@ -64,6 +64,7 @@ RULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_it_stops_a_run_in_both_directions(name):
     down, up = run(RULES[name](1.0), "minimize"), run(RULES[name](-1.0), "maximize")

@@ -116,6 +116,7 @@ def test_if_the_draws_do_not_decide_the_run_continues(monkeypatch):
     assert f"of {int(16 * 1.5**11)} functions" in verdict.because
 
 
+@pytest.mark.slow
 def test_the_certified_rule_is_wrong_less_often_than_allowed(monkeypatch):
     """The true probability is just above the level, so a stop would be wrong, in 400 runs."""
     monkeypatch.setattr(

@@ -59,6 +59,7 @@ def slow_gap(X, y, delta=0.1):
     return (mean + root * std)[: len(X)].min() - (mean - root * std).min()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "stop"), [(0.99, False), (1.01, True)])
 def test_the_rule_against_a_grid(share, stop):
     gap = slow_gap([[0.2], [0.8]], [0.5, -0.1])

@@ -67,6 +67,7 @@ def value_at(i):
     return float(np.sin(9 * ((0.37 + 0.618 * i) % 1)) + 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [6, 9, 14])
 @pytest.mark.parametrize("noisy", [False, True])
 def test_the_effect_of_a_value_by_dense_algebra(count, noisy):

@@ -66,6 +66,7 @@ def _without_the_bound(monkeypatch):
     monkeypatch.setattr(not_worth_it, "_bound", lambda *_: "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [Gittins(worth=WORTH), EIPerCost()], ids=["PBGI", "LogEIPC"])
 def test_the_cost_is_at_most_the_improvement(policy):
     f = drawn(seed=0)
@@ -89,6 +90,7 @@ class MostExpensive:
         return Proposal(left[-1], "the most expensive")
 
 
+@pytest.mark.slow
 def test_another_policy_breaks_the_bound():
     f = drawn(seed=0)[:60]
     paid = np.array([played(each, MostExpensive(), NotWorthIt(worth=WORTH)) for each in f])

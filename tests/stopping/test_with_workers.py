@@ -31,6 +31,7 @@ def alone(tmp_path_factory):
     return run(tmp_path_factory.mktemp("alone"), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_a_rule_stops_a_study_with_any_number_of_workers(workers, alone, tmp_path):
     result = alone if workers == 1 else run(tmp_path, workers)

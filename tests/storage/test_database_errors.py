@@ -373,6 +373,7 @@ def test_a_broken_connection_is_replaced(server):
     statement(server, "SELECT 1")
 
 
+@pytest.mark.slow
 @needs_server
 def test_a_server_that_was_stopped(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -166,6 +166,7 @@ def test_all_studies_are_found(version, before):
     assert Study.names(before) == version.made.NAMES
 
 
+@pytest.mark.slow
 @all_studies
 def test_the_study_is_complete(version, before, name):
     study, expected = Study.open(before, name, trust=True), version.expected[name]
@@ -187,6 +188,7 @@ def test_the_study_is_complete(version, before, name):
     study.close()
 
 
+@pytest.mark.slow
 @all_studies
 def test_best_verdict_and_result_are_the_same(version, before, name):
     study, expected = Study.open(before, name, trust=True), version.expected[name]
@@ -204,6 +206,7 @@ def test_best_verdict_and_result_are_the_same(version, before, name):
     study.close()
 
 
+@pytest.mark.slow
 @from_python
 def test_creating_the_study_again_changes_nothing(version, before, name):
     made = version.made.SETTINGS[name]
@@ -227,6 +230,7 @@ def _later(name):
     return second.CHANGED if name == "changed" else {}
 
 
+@pytest.mark.slow
 @from_python
 def test_it_can_be_changed(version, before, name):
     """New settings are applied and stay, even if a later call gives the old ones."""
@@ -250,6 +254,7 @@ def test_it_can_be_changed(version, before, name):
     again.close()
 
 
+@pytest.mark.slow
 @all_studies
 def test_commands_show_it(version, farthing, name):
     where, expected = ("--name", name, "--format", "json"), version.expected[name]
@@ -276,6 +281,7 @@ def test_commands_show_it(version, farthing, name):
 # ── continuing ─────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @continuing
 def test_it_suggests_what_that_version_would_have(version, before, name):
     study = Study.open(before, name, trust=True)
@@ -285,6 +291,7 @@ def test_it_suggests_what_that_version_would_have(version, before, name):
     study.close()
 
 
+@pytest.mark.slow
 @continuing
 def test_it_continues(version, before, name, farthing):
     study, known = Study.open(before, name, trust=True), version.expected[name]
@@ -345,6 +352,7 @@ def test_lost_repeated_and_enqueued_trials_come_first(version, before):
     study.close()
 
 
+@pytest.mark.slow
 @all_versions
 def test_the_same_command_resumes_after_a_requested_stop(version, before, farthing):
     study, expected = Study.open(before, "shell"), version.expected["shell"]
@@ -361,6 +369,7 @@ def test_the_same_command_resumes_after_a_requested_stop(version, before, farthi
     study.close()
 
 
+@pytest.mark.slow
 @all_versions
 def test_a_changed_budget_is_printed_and_applied(version, before, farthing):
     out = farthing(*("7m" if argument == "5m" else argument for argument in version.made.SHELL))

@@ -482,6 +482,7 @@ def test_a_suggester_that_died_before_the_clock_was_set_back_does_not_block():
     assert not state.is_suggesting("me", 1_011.0)
 
 
+@pytest.mark.slow
 def test_worker_threads_wait_for_the_database_as_long_as_their_run(tmp_path, monkeypatch):
     """Each thread has its own copy of the study."""
     study, seen = make(tmp_path / "s.db", budget="2 trials"), []

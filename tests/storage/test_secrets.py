@@ -78,6 +78,7 @@ def test_a_pickled_study_still_opens(tmp_path):
     assert pickle.loads(pickle.dumps(study)).name == "s"
 
 
+@pytest.mark.slow
 def test_trials_do_not_get_the_password_of_the_database(monkeypatch, tmp_path):
     monkeypatch.setenv("FARTHING_STORAGE", f"postgresql://me:{PASSWORD}@host/tune")
     monkeypatch.setenv("PGPASSWORD", PASSWORD)

@@ -63,6 +63,7 @@ def make(server, tmp_path, monkeypatch, request):
     return made
 
 
+@pytest.mark.slow
 def test_an_ask_survives_a_crash_of_the_server(make, server):
     study, policy = make()
     trial = study.ask()
@@ -90,6 +91,7 @@ def test_an_ask_that_a_server_lost_is_an_error_with_a_remedy(make, server):
     assert list(Study.open(server.url, study.name, policy=policy).history) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 2])
 def test_a_run_continues_after_a_crash_right_after_an_ask(make, server, number):
     study, policy = make(stop=MaxTrials(4), budget={"worker_s": 1e6})

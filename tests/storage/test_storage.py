@@ -55,6 +55,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(PLAIN)
 def test_text_preserves_values(value):
     back = from_text(to_text(value))
@@ -301,6 +302,7 @@ def make_a(url):
     return create_study(Database(url), "a", str(os.getpid()), Ledger.of(None))
 
 
+@pytest.mark.slow
 def test_several_processes_create_one_database(url, monkeypatch):
     monkeypatch.setattr("farthing.storage.database.PATIENCE", PATIENCE)
     with ProcessPoolExecutor(6, multiprocessing.get_context("fork")) as pool:
@@ -510,6 +512,7 @@ def test_a_forked_process_has_connections_of_its_own(url):
     where.close()
 
 
+@pytest.mark.slow
 def test_opening_a_file_twice_keeps_its_locks(tmp_path):
     file, log = tmp_path / "study.db", tmp_path / "study.db-wal"
     first = Database(file)

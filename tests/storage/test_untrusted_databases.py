@@ -107,6 +107,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", HOSTILE, ids=range(len(HOSTILE)))
 def test_looking_imports_and_calls_nothing_that_a_database_names(
     parts, farthing, tmp_path, monkeypatch
@@ -258,6 +259,7 @@ STATEMENTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s[:60])
 def test_a_database_that_farthing_did_not_write_is_a_clear_error(statement, farthing):
     a_study("farthing.db", budget=100.0)
@@ -276,6 +278,7 @@ def test_a_database_that_farthing_did_not_write_is_a_clear_error(statement, fart
         Study.open("farthing.db", "default").ask()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "text", "word"),
     [
@@ -304,6 +307,7 @@ def test_one_invalid_trial_among_many_is_refused_and_named(column, text, word, t
     assert gc.isenabled()
 
 
+@pytest.mark.slow
 def test_a_look_does_not_load_what_only_suggestions_need(tmp_path):
     path = tmp_path / "s.db"
     a_study(path)

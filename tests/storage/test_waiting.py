@@ -236,6 +236,7 @@ def test_a_waiting_worker_notices_the_end_of_the_budget(url, monkeypatch):
     assert max(pauses) <= 0.25
 
 
+@pytest.mark.slow
 def test_waiting_reads_one_row_and_writes_nothing(url, sent, monkeypatch):
     study, other = Study.create(url, name="a", space=SPACE), Study.open(url, "a")
     suggest_on_another_machine(other, 1000.0)
@@ -314,6 +315,7 @@ def test_status_calls_no_policy(tmp_path, monkeypatch, capsys):
         study.ask()
 
 
+@pytest.mark.slow
 def test_an_ask_among_many_trials_looks_at_some(monkeypatch):
     """The number of points at which models are evaluated does not grow with the history."""
     from farthing import Optimizer

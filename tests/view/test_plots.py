@@ -44,6 +44,7 @@ def figures(plots):
     return [*found, plots.values.slice("rate", "depth")]
 
 
+@pytest.mark.slow
 def test_matplotlib_draws_the_numbers(figures):
     for figure in figures:
         canvas = with_matplotlib.drawn(figure)
@@ -62,6 +63,7 @@ def test_matplotlib_draws_the_numbers(figures):
                     )
 
 
+@pytest.mark.slow
 def test_plotly_draws_the_numbers(figures):
     for figure in figures:
         canvas = with_plotly.drawn(figure)
@@ -77,6 +79,7 @@ def test_plotly_draws_the_numbers(figures):
                 assert len(trace.z) == len(layer.y)
 
 
+@pytest.mark.slow
 def test_svg_contains_the_texts_of_the_figure(figures):
     for figure in figures:
         texts = "".join(ET.fromstring(svg.document(figure)).itertext())
@@ -87,6 +90,7 @@ def test_svg_contains_the_texts_of_the_figure(figures):
                 assert layer.label in texts
 
 
+@pytest.mark.slow
 def test_all_renderers_have_the_same_methods(plots, tmp_path):
     figure = plots.values.money()
     canvas = plots.money()
@@ -148,6 +152,7 @@ def test_styles_differ_without_colours():
     assert len({STYLES[s].dash for s in lines}) == len(lines)
 
 
+@pytest.mark.slow
 def test_terminal_plots_show_the_curve_and_the_front(plots):
     for name in ("curve", "pareto", "money", "timeline"):
         text = getattr(plots.text, name)()
@@ -189,6 +194,7 @@ def hostile():
     return seen(optimizer)
 
 
+@pytest.mark.slow
 def test_no_data_in_a_study_becomes_markup(tmp_path):
     run = hostile()
     plots = Plots(lambda: tuple(run)).values
@@ -232,6 +238,7 @@ def test_a_plain_install_has_no_plotting_or_server_packages():
     assert [re.split("[<>=]", each)[0] for each in extras["dashboard"]] == ["starlette", "uvicorn"]
 
 
+@pytest.mark.slow
 def test_looking_at_a_study_imports_no_optional_package():
     code = (
         "import sys, tempfile, farthing.cli; from farthing import Float, Study;"

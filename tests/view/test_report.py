@@ -62,6 +62,7 @@ def parsed(run):
     return Parsed(page({"svm": tuple(run)}))
 
 
+@pytest.mark.slow
 def test_the_page_contains_the_facts(run, parsed):
     facts = report_facts("svm", *run)
     assert parsed.open == []
@@ -94,6 +95,7 @@ def test_the_page_loads_nothing(parsed):
     assert "unsafe" not in policy
 
 
+@pytest.mark.slow
 def test_every_table_has_a_head_as_wide_as_its_rows(run):
     tables = re.findall(r"<table.*?</table>", page({"svm": tuple(run)}), re.S)
     assert len(tables) >= 2
@@ -121,6 +123,7 @@ def test_a_configuration_can_be_copied():
     ]
 
 
+@pytest.mark.slow
 def test_a_report_of_a_thousand_trials_is_small_enough_for_an_email():
     optimizer = Optimizer(
         {"x": Float(0, 1), "kind": Categorical(["a", "b", "c"])}, "$1e6", policy=Random()
@@ -140,6 +143,7 @@ def test_a_report_of_a_thousand_trials_is_small_enough_for_an_email():
     assert len(Parsed(made).named("tr")) > 1000
 
 
+@pytest.mark.slow
 def test_several_studies_are_compared(run):
     other = seen(played(6, broken=()))
     parsed = Parsed(page({"a": tuple(run), "b & c": tuple(other)}))
@@ -166,6 +170,7 @@ def test_a_study_with_failures_only():
     assert "ValueError: <b>no</b>" in parsed.text
 
 
+@pytest.mark.slow
 def test_a_figure_that_cannot_be_drawn_gives_the_reason(run, monkeypatch):
     def refuse(*_):
         raise InvalidInput("The <cost> cannot be learnt from.")
@@ -208,6 +213,7 @@ def hostile():
     return settings, replace(state, history=state.history.replacing(odd))
 
 
+@pytest.mark.slow
 def test_nothing_in_a_study_becomes_markup(hostile):
     made = page({"<b>study</b>\u202e": hostile})
     assert len(made) < 3_000_000

@@ -101,6 +101,7 @@ def test_a_summary_without_trials_and_without_a_limit():
     assert facts["state"] == "it has not ended"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noisy", [False, True])
 def test_the_best_is_the_best_in_the_user_s_direction(noisy):
     minimising = make(noisy=noisy)
@@ -162,6 +163,7 @@ def test_without_a_model_there_is_no_expected_improvement():
     assert (facts["because"], facts["params"]) == (trial.because, dict(trial.params))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "settings"),
     [
@@ -262,6 +264,7 @@ def test_two_directions_are_explained_alike():
         assert low[name] == pytest.approx(high[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_later_trials_change_no_explanation(direction):
     optimizer = make(direction=direction, policy=EIPerCost())

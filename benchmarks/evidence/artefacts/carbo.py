@@ -2,8 +2,8 @@
 
 Twenty problems: five models on four data sets, recorded by benchmarks/evidence/recorder.py and made
 continuous by a surrogate. The budget of each is 60 mean costs (the paper's seconds are those of its
-machines). All methods have the same initial design. Batches (carbo_batches.py) are part of tables 1 and 2. Errors
-that differ by less than one test row (2e-4) are equal.
+machines). All methods start from the same points. Batches (carbo_batches.py) are part of tables 1
+and 2. Errors that differ by less than one test row (2e-4) are equal.
 """
 
 from __future__ import annotations

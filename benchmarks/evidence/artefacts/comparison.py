@@ -370,8 +370,8 @@ def _default_verdict(kept_: Json) -> str:
     return (
         f"The default ({DEFAULT}) has a mean rank of {mean[i]:.2f}, the best is {methods[best]}'s "
         f"{mean[best]:.2f}; its interval overlaps those of {', '.join(within) or 'none'}. "
-        f"With one family left out, the best is {chosen}. Against random search the default is ahead on "
-        f"{len(random['ahead'])} of {len(kept_['families'])} families, undecided on "
+        f"With one family left out, the best is {chosen}. Against random search the default is "
+        f"ahead on {len(random['ahead'])} of {len(kept_['families'])} families, undecided on "
         f"{len(random['undecided'])}, behind on {len(random['behind'])}."
         + (f" Not yet run: budgets of {', '.join(missing)}." if missing else "")
     )

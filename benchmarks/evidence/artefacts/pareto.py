@@ -567,7 +567,7 @@ def _frame_front(axis: Axes, part: Json, title: str) -> None:
 
 
 def _front_points(belief: Belief, number: int) -> Array:
-    """What outlines a front, and CEI's choices for every slack, which are on it (dossier 8)."""
+    """What outlines a front, and CEI's choices for every slack, which are on it."""
     rng = np.random.default_rng(number)
     chosen = [ContextualEI(slack).propose(belief, rng).x for slack in SLACKS.values()]
     return np.vstack([outlined(belief, number), *(x for x in chosen if x is not None)])
@@ -629,9 +629,9 @@ def _front_table(kept: Json) -> str:
         *(f"alpha = {a:g}: EI / cost (%)" for a in SQUARES[1:]),
     )
     note = (
-        f"EI and cost in percent of those of EI's choice, among {kept['points']:,} Sobol points and "
-        "the choices of EI_alpha and CEI, under EI's belief, seed 0; surrogates' R² of ln error "
-        "and ln cost: "
+        f"EI and cost in percent of those of EI's choice, among {kept['points']:,} Sobol points "
+        "and the choices of EI_alpha and CEI, under EI's belief, seed 0; surrogates' R² of ln "
+        "error and ln cost: "
         + ", ".join(f"{_short(p)} {e:.2f}, {c:.2f}" for p, (e, c) in kept["r2"].items())
     )
     return markdown(header, rows) + "\n\n" + note + "."
@@ -641,8 +641,9 @@ def _front_verdict(kept: Json) -> str:
     parts = [part for at in kept["fronts"].values() for part in at.values()]
     pu = [part["squares"]["1.0"] for part in parts]
     return (
-        f"Accepting a tenth less EI saves {100 * (1 - np.mean([p['plateau'] for p in parts])):.0f} % "
-        f"of the cost of EI's choice in the mean of {len(parts)} moments; EIpu's choice has "
+        f"Accepting a tenth less EI saves "
+        f"{100 * (1 - np.mean([p['plateau'] for p in parts])):.0f} % of the cost of EI's "
+        f"choice in the mean of {len(parts)} moments; EIpu's choice has "
         f"{100 * np.mean([s['share_of_ei'] for s in pu]):.0f} % of the EI for "
         f"{100 * np.mean([s['share_of_cost'] for s in pu]):.0f} % of the cost."
     )

@@ -234,7 +234,7 @@ def _artefact(name: str, claim: str, problems: Sequence[str], **parts: Any) -> A
 ARTEFACTS = (
     _artefact(
         "rollout-figure-3",
-        "a myopic policy has spent the budget before it reaches the expensive minimum (a toy like the paper's)",
+        "a myopic policy spends the budget before it reaches the expensive minimum (a similar toy)",
         TOY,
         verdict=_toy_verdict,
     ),
@@ -245,7 +245,7 @@ ARTEFACTS = (
     ),
     _artefact(
         "rollout-figure-5",
-        "the same for KNN, tree and forest on w2a and for moving sensors (like the paper's)",
+        "the same for KNN, tree and forest on w2a and for moving sensors (similar ones)",
         FIGURE_5,
     ),
     _artefact(

@@ -268,8 +268,8 @@ def _overrun_verdict(kept: Json) -> str:
         said.append(
             f"{margin}: {sum(p['killed'] for p in by.values())} killed, "
             f"{sum(p['would_be_best'] for p in by.values())} of them would have been the best, "
-            f"{met.text()} of {met.duels} duels at the end, saving without losing on {gains(kept)[margin]} "
-            f"of {len(by)} families"
+            f"{met.text()} of {met.duels} duels at the end, saving without losing on "
+            f"{gains(kept)[margin]} of {len(by)} families"
         )
     return (
         f"With `max_overrun` against without, by its value: {'; '.join(said)}. It would be on by "

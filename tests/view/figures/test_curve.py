@@ -15,6 +15,7 @@ from farthing.view.figures.spending import main_resource, spending, spent_until
 from farthing.view.primitives import Line, Segments
 
 
+@pytest.mark.slow
 def test_the_cost_axis_ends_at_what_was_spent(run):
     for resource in run.settings.cost_resources:
         intervals = spending(run.state, resource)
@@ -54,6 +55,7 @@ def test_external_trials_cost_nothing():
     assert found.best == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_the_curve_is_the_best_value_so_far(run):
     found = curve_of(run.settings, run.state)
     better = min if run.settings.direction == "minimize" else max
@@ -66,6 +68,7 @@ def test_the_curve_is_the_best_value_so_far(run):
     ]
 
 
+@pytest.mark.slow
 def test_every_ended_trial_is_a_bar_as_long_as_its_cost(run):
     figure = curve(run.settings, run.state)
     (panel,) = figure.panels
@@ -87,6 +90,7 @@ def test_every_ended_trial_is_a_bar_as_long_as_its_cost(run):
     assert "trial 0: " in done.texts[0]
 
 
+@pytest.mark.slow
 def test_a_given_resource_and_an_unknown_one():
     run = seen(played(costs=("usd", "kWh")))
     assert curve(*run, "kWh").panels[0].x.label == "cumulative cost (kWh)"
@@ -119,6 +123,7 @@ def test_an_outlier_does_not_stretch_the_axis():
     assert max(figure.panels[0].layers[0].y) < figure.panels[0].y.high
 
 
+@pytest.mark.slow
 def test_many_trials_are_thinned_and_no_improvement_is_lost():
     optimizer = Optimizer({"x": Float(0, 1)}, "$1e6")
     rows = [{"x": k / 5000, "value": 1 + 1 / (k + 1), "cost": 1.0} for k in range(5000)]
@@ -137,6 +142,7 @@ def test_many_trials_are_thinned_and_no_improvement_is_lost():
 # ── use of the budget ──────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_the_parts_of_an_account_add_up_to_it(run):
     for resource in run.state.ledger:
         account, parts = run.state.ledger[resource], money_of(run.state, resource)
@@ -152,6 +158,7 @@ def test_the_parts_of_an_account_add_up_to_it(run):
             assert parts[kind] > 0
 
 
+@pytest.mark.slow
 def test_time_shared_by_workers_is_split_in_proportion():
     run = seen(played(costs=("s",)))
     total = math.fsum(t.cost["s"] for t in run.history)
@@ -167,6 +174,7 @@ def test_time_shared_by_workers_is_split_in_proportion():
     assert parts["other"] == 0.0
 
 
+@pytest.mark.slow
 def test_the_bars_are_the_parts_of_the_accounts(run):
     (panel,) = money(run.settings, run.state).panels
     for lane, resource in enumerate(panel.y.names):
@@ -191,6 +199,7 @@ def test_no_budget_and_no_spending(free):
 # ── comparison ─────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_studies_are_compared_against_their_cost(minimised, failures):
     other = seen(played(6, broken=()))
     figure = comparison({"a": minimised, "b": other, "c": failures})

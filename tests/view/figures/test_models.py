@@ -37,6 +37,7 @@ def layers_of(figure, kind, style=None, panel=0):
 # ── the front ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_the_front_agrees_with_the_explanation(run):
     number = last_chosen(run.state)
     found, facts = front_of(*run, number), explanation(*run, number)
@@ -60,6 +61,7 @@ def test_no_point_dominates_the_front(run):
         assert ei[row] - alpha * cost[row] == pytest.approx(np.max(ei - alpha * cost))
 
 
+@pytest.mark.slow
 def test_the_figure_shows_front_suggestion_and_alpha_lines(run):
     number = last_chosen(run.state)
     found, figure = front_of(*run, number), front_figure(*run)
@@ -79,6 +81,7 @@ def test_the_figure_shows_front_suggestion_and_alpha_lines(run):
         assert through == pytest.approx(found.log_ei[row])
 
 
+@pytest.mark.slow
 def test_the_previous_front_has_one_trial_less(minimised):
     number = last_chosen(minimised.state)
     found = front_of(*minimised, number)
@@ -91,6 +94,7 @@ def test_the_previous_front_has_one_trial_less(minimised):
     assert math.exp(cost[0]) < belief.ledger["usd"].left
 
 
+@pytest.mark.slow
 def test_several_resources_share_one_axis():
     run = seen(KINDS["two resources"]())
     figure = front_figure(*run)
@@ -109,6 +113,7 @@ def test_no_front_without_a_model(empty, failures, free):
 # ── predictions ────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_the_figure_shows_the_predictions_of_costs(run):
     reports = costs(run.settings, run.state)
     figure = predictions(run.settings, run.state)
@@ -125,6 +130,7 @@ def test_the_figure_shows_the_predictions_of_costs(run):
         assert len(killed.x) == report["killed"] == 1
 
 
+@pytest.mark.slow
 def test_of_many_costs_a_sample_is_predicted():
     optimizer = Optimizer(SPACE, "$1e6")
     space, rng = optimizer.space, np.random.default_rng(0)
@@ -144,6 +150,7 @@ def test_no_prediction_without_costs(empty, free):
 # ── prospect ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_no_suggestion_beats_the_best_candidate(run):
     steps = prospect_of(run.settings, run.state)
     assert len(steps) > 3
@@ -158,6 +165,7 @@ def test_no_suggestion_beats_the_best_candidate(run):
     assert bool(worth) == (run.settings.worth is not None)
 
 
+@pytest.mark.slow
 def test_the_statistic_of_the_rule_is_reproduced(minimised):
     steps = prospect_of(*minimised)
     figure = prospect(*minimised)
@@ -171,6 +179,7 @@ def test_the_statistic_of_the_rule_is_reproduced(minimised):
     assert len(number.x) == len(steps)
 
 
+@pytest.mark.slow
 def test_one_more_trial(minimised, empty):
     following = next_trial(*minimised)
     belief = believed(*minimised, model=True)
@@ -217,6 +226,7 @@ def _used_up(state, limit):
 # ── drivers ────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_the_effects_of_parameters_on_value_and_cost(run):
     found = drivers_of(run.settings, run.state)
     assert list(found) == ["value", *run.settings.required_costs]
@@ -246,6 +256,7 @@ def test_the_effects_of_parameters_on_value_and_cost(run):
             assert high == pytest.approx(min(100 * (effect.share + effect.error), 100))
 
 
+@pytest.mark.slow
 def test_the_effects_on_cost_are_those_of_the_calibration(minimised):
     """The total effects must equal those of `cost.calibration` on the same model."""
     from farthing.acquisition.belief import evidence_of, paid
@@ -259,6 +270,7 @@ def test_the_effects_on_cost_are_those_of_the_calibration(minimised):
     assert {e.name: e.share for e in drivers_of(settings, state)["usd"]} == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_the_standard_error_is_that_of_a_jackknife():
     """Compare with a plain jackknife, for a parameter whose share is not clipped."""
     run = seen(played(16, broken=()))
@@ -349,6 +361,7 @@ def test_a_slice_of_a_table():
     assert line.x == pytest.approx((8.0, 16.0, 64.0, 128.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "message"),
     [((), "got 0 parameters"), (("rate",) * 3, "expected one or two"), (("x",), "Unknown")],
