@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-import farthing.optimizer
+import farthing.core.asking
 from benchmarks.speed.scale_page import Json, name_of, write
 from benchmarks.speed.storage import databases, versions
 from benchmarks.speed.suggestions import commit, cpu_model
@@ -145,7 +145,7 @@ def other_jobs(seconds: float = 0.5) -> float:
 
 
 PARTS: dict[str, tuple[Any, str]] = {
-    "thought": (farthing.optimizer, "suggest"),
+    "thought": (farthing.core.asking, "suggest"),
     "held": (DatabaseStore, "ask_lock"),
     "ask": (Optimizer, "ask"),
     "look": (DatabaseStore, "look"),

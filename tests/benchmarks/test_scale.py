@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.speed.scale import RESULTS, Timed
+from benchmarks.speed.scale import PARTS, RESULTS, Timed
 from benchmarks.speed.scale_model import Costs, Setting, simulate
 from benchmarks.speed.scale_page import PAGE, calibrating, checked_table, costs_of, measured_table
 
@@ -158,3 +158,7 @@ def test_the_page_shows_the_kept_results():
     parts = calibrating(rows)["parts"]
     assert costs.locking == pytest.approx(parts["locked"]["cpu_ms"] / 1e3)
     assert np.mean(costs.spread) == pytest.approx(1.0)
+
+
+def test_every_part_that_is_timed_exists():
+    assert {name: hasattr(*part) for name, part in PARTS.items()} == dict.fromkeys(PARTS, True)

@@ -45,4 +45,5 @@ def report(studies: tuple[str, ...], storage: str | None, name: str | None, outp
         Path(output).write_text(html, encoding="utf-8")
     except OSError as error:
         raise InvalidInput(f"{output} cannot be written: {error.strerror}.") from None
-    click.echo(f"Wrote {output} ({len(html) / 1e6:.1f} MB).")
+    size = f"{len(html) / 1e3:.0f} kB" if len(html) < 1e6 else f"{len(html) / 1e6:.1f} MB"
+    click.echo(f"Wrote {output} ({size}).")
