@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -255,6 +256,20 @@ def test_stop_reaches_every_worker(begin, tmp_path, pids, now):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_outlives_the_shell_that_started_it(tmp_path, pids, workers):
+    """As after a log-out: `nohup farthing run ... &`, and the shell ends during the first trial."""
+    run = ["run", "--policy", "random", "--budget", "3 trials", "--param", "x=float:0:1"]
+    run += ["--workers", str(workers), "--", "sh", "-c", UNTIL_GO, "{x}"]
+    command = [sys.executable, "-c", "from farthing.cli import main; main()", *run]
+    shell = f"nohup {shlex.join(command)} > out 2>&1 & while ! [ -s pids ]; do sleep 0.05; done"
+    subprocess.run(["sh", "-c", shell], cwd=tmp_path, check=True)
+    (tmp_path / "go").touch()
+    assert wait_until(lambda: "spent:" in (tmp_path / "out").read_text())
+    assert [row["state"] for row in trials(tmp_path)] == ["done"] * 3
+
+
 def test_a_worker_finds_the_command_in_the_study(farthing, printing):
     run = ["run", "--policy", "random", "--budget", "6 trials", "--param", "x=float:0:1"]
     result = farthing(*run, "--stop", "max_trials(6)", "--", *printing("{x}"))

@@ -54,11 +54,17 @@ def test_sigterm_after_ctrl_c_is_sigterm():
         assert exit_check() == ExitRequest(TERMINATED, kill=True)
 
 
-def test_the_end_of_the_parent_process_is_noticed(monkeypatch):
-    with handle_signals() as exit_check:
+def test_a_member_of_a_pool_ends_with_the_pool(monkeypatch):
+    with handle_signals(os.getppid()) as exit_check:
         monkeypatch.setattr(os, "getppid", lambda: 1)
         signal.raise_signal(signal.SIGINT)
         assert exit_check() == ExitRequest(ORPHANED, kill=True)
+
+
+def test_a_run_of_its_own_outlives_its_parent(monkeypatch):
+    with handle_signals() as exit_check:
+        monkeypatch.setattr(os, "getppid", lambda: 1)
+        assert exit_check() is None
 
 
 def test_earlier_handlers_are_restored():

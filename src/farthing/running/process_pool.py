@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import warnings
 from collections.abc import Callable
@@ -28,7 +29,7 @@ def process_starter(
     close_sqlite_files()
 
     def start(connection: Connection, place: Place, reports: list[Report]) -> BaseProcess:
-        arguments = (connection, optimizer, settings, engine, place)
+        arguments = (connection, os.getpid(), optimizer, settings, engine, place)
         process = context.Process(target=_run_in_process, args=arguments)
         with warnings.catch_warnings():
             # Python warns about other threads. Here they are idle threads of BLAS.
@@ -41,7 +42,12 @@ def process_starter(
 
 
 def _run_in_process(
-    parent: Connection, optimizer: Optimizer, settings: Settings, engine: Engine, place: Place
+    parent: Connection,
+    pool: int,
+    optimizer: Optimizer,
+    settings: Settings,
+    engine: Engine,
+    place: Place,
 ) -> None:
     if not can_handle(signal.SIGTERM):  # the pool ends its workers with SIGTERM
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -49,7 +55,7 @@ def _run_in_process(
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     received = received_requests(parent)
     try:
-        with handle_signals() as exit_check:
+        with handle_signals(pool) as exit_check:
             check = lambda: exit_check() or received()  # noqa: E731
             parent.send(run_worker(optimizer, settings, engine, lambda: None, check, place))
     except FarthingError as error:

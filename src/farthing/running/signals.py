@@ -1,4 +1,4 @@
-"""Requests to end a run before its study ends: Ctrl-C, SIGTERM, or the end of the parent process.
+"""Requests to end a run before its study ends: Ctrl-C, SIGTERM, or the end of the pool.
 
 After the first Ctrl-C, running trials finish. The second kills them. The third raises
 KeyboardInterrupt at once. SIGTERM kills running trials; a second SIGTERM raises KeyboardInterrupt.
@@ -59,9 +59,14 @@ ExitCheck = Callable[[], ExitRequest | None]
 
 
 @contextmanager
-def handle_signals() -> Iterator[ExitCheck]:
-    """Record signals instead of acting on them; the worker acts when no result can be lost."""
-    parent, received = os.getppid(), list[int]()
+def handle_signals(pool: int | None = None) -> Iterator[ExitCheck]:
+    """Record signals instead of acting on them; the worker acts when no result can be lost.
+
+    Args:
+        pool: the process that forked this worker. If it ends, so does the worker. None: a run of
+            its own, which continues after the shell that started it has ended.
+    """
+    received = list[int]()
 
     def record(number: int, frame: object) -> None:
         received.append(number)
@@ -71,7 +76,7 @@ def handle_signals() -> Iterator[ExitCheck]:
             raise KeyboardInterrupt
 
     def exit_check() -> ExitRequest | None:
-        if os.getppid() != parent:
+        if pool is not None and os.getppid() != pool:
             return ExitRequest(ORPHANED, kill=True)
         if signal.SIGTERM in received:
             return ExitRequest(TERMINATED, kill=True)
