@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -31,7 +32,7 @@ PAGE = REPO / "docs" / "evidence.md"
 WORDS = 600  # before the first section, at most
 TOP = """# Evidence
 
-farthing's default policy ({default}) was compared with {peers} tuners and random search on
+Farthing's default policy ({default}) was compared with {peers} tuners and random search on
 {problems} problems: public tables, synthetic functions with costs, and recorded training runs.
 Other sections repeat experiments of four papers.
 
@@ -92,12 +93,12 @@ points of Optuna's seed 1 alone beat our random search on three quarters of the 
 problem has its own seeds, and all four artefacts were run again. The other artefacts still have the
 old seeds: their intervals are narrower than they should be.
 
-Until the same day, farthing was not informed which row of a sampled table was evaluated in place of
+Until the same day, Farthing was not informed which row of a sampled table was evaluated in place of
 its suggestion (in the mean a tenth of every axis away), while Optuna, SMAC and Ax were. On those 12
 tables it won 35 % of its duels with 15 median costs against Optuna's GP sampler and 32 % against
 its TPE; with the row, 50 and 53 % (48 duels each, of runs that are not kept). Now every method
 whose interface allows it receives the row; FLAML's does not. In the sections on the papers, which
-compare farthing's policies with each other, older runs without the row remain.
+compare Farthing's policies with each other, older runs without the row remain.
 
 """
 
@@ -144,10 +145,15 @@ def first_page(numbers: Mapping[str, Json]) -> str:
         problems=max(map(len, peers["problems"].values()), default=0),
     )
     text += f"{_duel_table(peers)}\n\nOther findings:\n\n"
-    text += "\n".join(f"- {sentence}" for sentence in findings(numbers))
+    text += "\n".join(map(_item, findings(numbers)))
     text += "\n\nThin or lost:\n\n"
-    text += "\n".join(f"- {sentence}" for sentence in weak_points(numbers))
+    text += "\n".join(map(_item, weak_points(numbers)))
     return text + "\n" + AFTER
+
+
+def _item(sentence: str) -> str:
+    """One item of a list, wrapped at 100 columns."""
+    return textwrap.fill(f"- {sentence}", 100, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _duel_table(kept: Json) -> str:
@@ -229,13 +235,13 @@ def _percent(bounds: Sequence[float]) -> str:
 
 def _of_policies(kept: Json) -> str:
     if not kept["budgets"]:
-        return "Which policy of farthing is best: not yet run."
+        return "Which policy of Farthing is best: not yet run."
     mean = dict(zip(kept["methods"], kept["mean"], strict=True))
     best = min(mean, key=lambda method: mean[method])
     highest = kept["high"][kept["methods"].index(best)]
     level = [m for m, low in zip(mean, kept["low"], strict=True) if low <= highest and m != best]
     groups = sum(part["groups"] for part in kept["budgets"].values())
-    head = "No policy of farthing is clearly the best" if level else f"{best} is the best policy"
+    head = "No policy of Farthing is clearly the best" if level else f"{best} is the best policy"
     return (
         f"**{head}**: {len(level)} of {len(mean) - 1} intervals overlap that of the best mean "
         f"rank, {best}'s {mean[best]:.2f} (default {mean[comparison.DEFAULT]:.2f}, random search "
