@@ -62,7 +62,7 @@ def test_a_report(priced, tmp_path):
     result = priced("report")
     assert result.code == 0, result.err
     assert result.out == (
-        f"Wrote report.html ({len((tmp_path / 'report.html').read_text()) / 1e6:.1f} MB).\n"
+        f"Wrote report.html ({len((tmp_path / 'report.html').read_text()) / 1e3:.0f} kB).\n"
     )
     Study.create("farthing.db", name="b", space={"x": Float(0, 1)}).close()
     assert priced("report", "default", "b", "-o", "both.html").code == 0
