@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import scipy
@@ -228,7 +229,12 @@ def machine() -> str:
         for each in threadpool_info()
         if each["user_api"] == "blas"
     )
-    return "; ".join([f"numpy {np.__version__}", f"scipy {scipy.__version__}", *blas])
+    about = Path("/proc/cpuinfo")  # its features and caches decide the order of sums
+    lines = about.read_text().split("\n\n")[0].splitlines() if about.exists() else []
+    kept = [line for line in lines if line.startswith(("cpu family", "model", "cache", "flags"))]
+    processor = f"processor {crc32('|'.join(kept).encode()):08x}"
+    versions = [f"numpy {np.__version__}", f"scipy {scipy.__version__}"]
+    return "; ".join([*versions, *blas, processor])
 
 
 def _played(name: str) -> tuple[str, np.ndarray]:
