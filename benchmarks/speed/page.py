@@ -19,7 +19,7 @@ TITLES = {
     "ax": "Ax",
 }
 MODELS = ("farthing", "farthing, clipped", "botorch", "skopt")
-WIDTH = 120
+WIDTH = 100
 DISTURBED = 0.1  # share of other work on the machine above which times do not count
 NATS = 0.01  # a difference in log EI up to this counts as equal
 # Targets at d = 8: library -> {n: smallest ratio}.

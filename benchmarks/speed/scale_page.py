@@ -278,8 +278,9 @@ def write(rows: Sequence[Json]) -> None:
             highest rate, a trial took {sum(parts):.0f} ms of CPU: {parts[0]:.0f} for the
             suggestion, {parts[1]:.0f} for the rest of ask, {parts[2]:.0f} for processes, renewals
             and tell, and {parts[3]:.0f} in the database. *Far* workers use the suggestion lock as
-            if each had its own machine. *Other jobs* is the number of other programs that used the
-            cores."""
+            if each had its own machine. They were measured while a notification woke the waiting
+            workers; now these poll ([decisions.md](decisions.md)). *Other jobs* is the number of
+            other programs that used the cores."""
         ),
         measured_table(rows),
         *([BUSY] if max(row["others"] for row in real_runs(rows)) > IDLE else []),
