@@ -19,6 +19,7 @@ __all__ = [
     "IMPORTED",
     "NOT_ENDED",
     "History",
+    "LimitRule",
     "Origin",
     "Outcome",
     "PricePoint",
@@ -37,6 +38,9 @@ TrialState = Literal["running", "done", "failed", "killed", "lost"]
 # Where a trial comes from: the policy, the initial design, a user who enqueued it, a lost trial
 # that is tried again, or an import of an evaluation that was paid outside this study.
 Origin = Literal["suggested", "design", "enqueued", "retry", "imported"]
+
+# Which rule limits the cost of a trial: the cap of the initial design, or a setting of that name.
+LimitRule = Literal["start", "max_overrun", "max_cost"]
 
 StopKind = Literal[
     "budget_spent",
@@ -206,6 +210,12 @@ class Trial:
         return limit
 
     @property
+    def limit_by(self) -> Mapping[str, LimitRule]:
+        """The rule that sets the limit, by resource."""
+        rules: Mapping[str, LimitRule] = self.notes.get("limit_by", {})
+        return rules
+
+    @property
     def is_external(self) -> bool:
         """Whether it was imported, so that this study did not pay for it."""
         return self.origin == "imported"
@@ -219,6 +229,14 @@ class Trial:
     def leads_on(self) -> bool:
         """Whether the next evaluation follows it. A lost or an imported trial has no successor."""
         return self.state != "lost" and not self.is_external
+
+    @property
+    def is_valueless(self) -> bool:
+        """Whether it was killed before it had a value, at a limit that the user chose.
+
+        A trial that the initial design or the end of the budget killed may have a good value.
+        """
+        return self.notes.get("killed_by") in ("timeout", "max_overrun", "max_cost", "user")
 
     @property
     def is_start(self) -> bool:

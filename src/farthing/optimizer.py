@@ -124,6 +124,11 @@ class Optimizer:
         return self._settings.noisy
 
     @property
+    def waits_for_cost(self) -> frozenset[str]:
+        """Resources whose cost is unknown until a trial reports it. Workers wait for the first."""
+        return self._settings.billed
+
+    @property
     def seed(self) -> int:
         """Random seed. The same seed and the same results give the same suggestions."""
         return self._settings.seed

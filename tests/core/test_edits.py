@@ -136,7 +136,7 @@ def test_a_budget_below_the_spent_amount_starts_nothing_and_is_no_error(url):
     play(study, 3)
     spent = study.ledger.spent
     study.change(budget=spent / 2)
-    assert study.ledger.left == pytest.approx(-spent / 2)
+    assert study.ledger["cost"].overspent == pytest.approx(spent / 2)
     assert study.verdict.stop
     with pytest.raises(Stopped, match="is spent"):
         study.ask()

@@ -72,6 +72,9 @@ REFUSED = [
         ("max_overrun", bad, "a number above 0, or None")
         for bad in (0, -1, math.inf, math.nan, "3", True)
     ),
+    ("max_cost", "$2", "max_cost in 'usd' has no effect: the budget limits s"),
+    ("max_cost", "3 trials", "max_cost in 'trials' has no effect"),
+    ("max_cost", "9x", "max_cost|9x"),
     *(("overhead", bad, "expected a share in") for bad in (0, -1, 2, None, "5 %")),
     ("measure", "cpu", "CPU seconds has no effect"),
     *(("command", bad, "a program and its arguments") for bad in ("python x", [], [""], [1], {})),
@@ -317,6 +320,7 @@ WRITTEN = {
     "seed": (["--seed", "3"], 3, ("seed", 3)),
     "start": (["--start", "a=2.5"], {"a": 2.5}, ("start", ({"a": 2.5},))),
     "max_overrun": (["--max-overrun", "3"], 3, ("max_overrun", 3.0)),
+    "max_cost": (["--max-cost", "$2"], "$2", ("max_cost", {"usd": 2.0})),
     "overhead": (["--overhead", "0.2"], 0.2, ("overhead", 0.2)),
     "timeout": (["--timeout", "2m"], "2m", ("timeout", 120.0)),
     "retries": (["--retries", "2"], 2, ("retries", 2)),

@@ -9,8 +9,10 @@ shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable if
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +38,8 @@ FANTASIES = 10  # Lee et al. 2020, appendix A
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
 LABEL_VARIANCE = 0.1  # of the labels +1 and -1: at a failed point P(success) is 8e-4, not 0
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
+CLOSES = 2  # kills of an option that never finished, after which the other options are tried
+UNAFFORDABLE = 50.0  # the shortfall of a closed option, in ln c
 
 
 class Outlook(NamedTuple):
@@ -78,7 +82,8 @@ class Belief:
     Attributes:
         objective: None during the initial design, while there are too few values for a model.
         cost: a model of ln c for each resource whose cost is needed.
-        success: a GP on +1 (returned a value) and -1 (failed); None until a trial has failed.
+        success: a GP on +1 (returned a value) and -1 (failed, or killed at a limit of the user);
+            None until a trial has no value.
         y: (n,) values to minimise, of the trials done.
         best: the incumbent, (f,): one per fantasy.
         number: the number of the trial to be proposed.
@@ -86,6 +91,7 @@ class Belief:
         sign: +1, or -1 if the user maximises; only for messages and for thresholds of the user.
         unit: the resource that measures the cost as one number; None: the scarcest at each point.
         light: whether to search less, to limit the overhead.
+        max_cost: the most that one trial can cost, by resource, as the user states it.
     """
 
     space: Space
@@ -104,6 +110,7 @@ class Belief:
     memories: Mapping[str, FitMemory]
     unit: str | None = None
     light: bool = False
+    max_cost: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def tried(self) -> Array:
@@ -191,10 +198,11 @@ class Belief:
     def costs(self, X: Array) -> tuple[Normal, Array]:
         """ln c as one number per point, and the shortfall, affordable where <= 0; (m,) each."""
         if not self.cost:
-            return Normal(np.zeros(len(X)), np.zeros(len(X))), np.full(len(X), -np.inf)
+            nothing = np.full(len(X), -np.inf)
+            return Normal(np.zeros(len(X)), np.zeros(len(X))), self._closing(X, nothing)
         costs = [model.log_at(X) for model in self.cost.values()]
         mean, std = self.one_cost(costs, self.left)[0]
-        return Normal(mean[0], std[0]), self.shortfall(costs, self.left)[0][0]
+        return Normal(mean[0], std[0]), self._closing(X, self.shortfall(costs, self.left)[0][0])
 
     def cost_slopes(self, X: Array) -> tuple[Normal, Array, Array, Array, Array]:
         """`costs(X)` and the gradients (m, d) of ln c's mean, its std, and of the shortfall."""
@@ -210,7 +218,38 @@ class Belief:
         [shortfall], [short] = self.shortfall(costs, self.left)
         d_shortfall = d_means[short, rows] + Z_AFFORDABLE * d_stds[short, rows]
         cost = Normal(mean[0], std[0])
+        shortfall = self._closing(X, shortfall)
         return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
+
+    @cached_property
+    def closed(self) -> tuple[tuple[int, NDArray[np.int64]], ...]:
+        """Options that were killed twice and never finished, while other options are open.
+
+        Each entry is a categorical coordinate and the numbers of its closed options.
+        """
+        killed = self.history.points("killed").reshape(-1, self.space.d)
+        if len(killed) < CLOSES:
+            return ()
+        finished = self.history.points("done", "failed").reshape(-1, self.space.d)
+        found = []
+        for j in np.flatnonzero(self.space.categorical):
+            counts = [self._option_counts(X, int(j)) for X in (killed, finished)]
+            closed = np.flatnonzero((counts[0] >= CLOSES) & (counts[1] == 0))
+            if 0 < len(closed) < len(counts[0]):
+                found.append((int(j), closed))
+        return tuple(found)
+
+    def _option_counts(self, X: Array, j: int) -> NDArray[np.int64]:
+        """How often each option of the categorical coordinate j occurs in X, where it is active."""
+        count = int(self.space.options[j])
+        return np.bincount(_option(X[self.space.active(X)[:, j], j], count), minlength=count)
+
+    def _closing(self, X: Array, shortfall: Array) -> Array:
+        """The shortfall, with points that have a closed option far from affordable."""
+        for j, options in self.closed:
+            here = np.isin(_option(X[:, j], int(self.space.options[j])), options)
+            shortfall = np.where(here & self.space.active(X)[:, j], UNAFFORDABLE, shortfall)
+        return shortfall
 
     def about_costs(self) -> str:
         """Remarks of the cost models, such as why one is simpler than the user chose."""
@@ -315,6 +354,11 @@ class Belief:
         )
 
 
+def _option(x: Array, count: int) -> NDArray[np.int64]:
+    """The number of the option at a categorical coordinate (m,) with `count` options."""
+    return np.minimum((x * count).astype(np.int64), count - 1)
+
+
 def _select(parts: Array, which: NDArray[np.int64]) -> Array:
     """(u, m): parts[which[i, j], i, j], for parts of shape (k, u, m)."""
     return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
@@ -355,13 +399,19 @@ def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -
 # ── failures ───────────────────────────────────────────────────────────────────────────────────
 
 
+def valueless(history: History) -> list[Trial]:
+    """The trials that failed, or that were killed at a limit which the user chose."""
+    ended = history.having("failed", "killed")
+    return [trial for trial in ended if trial.state == "failed" or trial.is_valueless]
+
+
 def _penalise_failures(objective: GP, history: History, y: Array) -> GP:
-    """The objective as if every failed trial had returned max(posterior mean, median of y).
+    """The objective as if every trial without a value had returned max(mean, median of y).
 
     A failed trial returns no value, so EI at its point would stay large for ever and P(success)
     alone would have to outweigh it. The hyperparameters do not depend on these values.
     """
-    X = history.points("failed")
+    X = np.array([trial.x for trial in valueless(history)])
     if len(X):
         # The posterior before all of them: one solve for all failures.
         expected = objective.at(X).mean[:, 0]
@@ -411,6 +461,7 @@ def believe(
     seed: int = 0,
     model: bool = True,
     light: bool = False,
+    max_cost: Mapping[str, float] = MappingProxyType({}),
 ) -> Belief:
     """Fit the models to the history; earlier hyperparameters are in the notes of the trials.
 
@@ -418,6 +469,7 @@ def believe(
         learners: a cost learner for each resource whose cost is needed.
         model: whether to fit the objective; False for policies that use no model.
         light: whether to fit hyperparameters less often and search less, to limit the overhead.
+        max_cost: the most that one trial can cost, by resource.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
@@ -430,11 +482,11 @@ def believe(
         objective, memories["objective"] = refit(
             X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
         )
-        returned = history.having("done", "failed")
-        if len(returned) > len(done):
+        if missing := valueless(history):
+            returned = sorted((*done, *missing), key=attrgetter("number"))
             labels = np.array([1.0 if t.state == "done" else -1.0 for t in returned])
             success, memories["success"] = refit(
-                history.points("done", "failed"),
+                np.array([t.x for t in returned]),
                 labels,
                 memories.get("success"),
                 options=space.options,
@@ -481,4 +533,5 @@ def believe(
         sign=sign,
         memories=memories,
         light=light,
+        max_cost=max_cost,
     )

@@ -53,7 +53,7 @@ def change(study: str | None, command: tuple[str, ...], **options: Any) -> None:
         if not changed:
             click.echo("Nothing changed: already set.")
         ledger = opened.ledger
-        for resource in (r for r in ledger if ledger[r].left < 0 and "budget" in changed):
+        for resource in (r for r in ledger if ledger[r].overspent and "budget" in changed):
             account = ledger[resource]
             click.echo(
                 f"{format_amount(resource, account.spent + account.reserved)} are already spent or "

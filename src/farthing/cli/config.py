@@ -40,7 +40,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "a table of strings": (dict,),
 }
 SETTINGS = {
-    "budget": "a number, a string or a table",
+    **dict.fromkeys(("budget", "max_cost"), "a number, a string or a table"),
     "command": "a list of strings",
     **dict.fromkeys(("maximize", "noisy"), "true or false"),
     **dict.fromkeys(("metric", "storage", "name", "policy", "rate"), "a string"),

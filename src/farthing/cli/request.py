@@ -46,12 +46,13 @@ UNCHANGED = (
     "noisy",
     "command",
 )
-NUMBERS_OR_STRINGS = ("timeout", "grace", "lease", "worth", "max_overrun")
+NUMBERS_OR_STRINGS = ("timeout", "grace", "lease", "worth", "max_overrun", "max_cost")
 CURRENT_FOLDER = "."
 CAN_BE_NONE = (
     "timeout",
     "worth",
     "max_overrun",
+    "max_cost",
     "rate",
     "stop",
     "cost",

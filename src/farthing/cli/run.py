@@ -104,6 +104,12 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     help="Kill a trial whose expected remaining cost exceeds N times its first estimate.",
 )
 @click.option(
+    "--max-cost",
+    metavar="AMOUNT",
+    help="The most that one trial can cost, such as '$2'. A trial that exceeds it is killed. "
+    "Workers start together only if the budget pays for all of them.",
+)
+@click.option(
     "--overhead",
     type=float,
     metavar="SHARE",
@@ -216,7 +222,8 @@ def run(
     if not quiet:
         _print_start(study, storage, task)
     try:
-        with watching(study, quiet=quiet) as on_change:
+        parallel = (workers or len(slots or ())) > 1
+        with watching(study, quiet=quiet, parallel=parallel) as on_change:
             result = study.run(task, workers=workers, slots=slots, on_change=lambda _: on_change())
         return finish(result, kind, again=same_command())
     finally:

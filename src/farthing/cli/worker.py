@@ -64,7 +64,7 @@ def worker(
         task = CommandTask(
             command or settings["command"], settings["metric"], cwd=cwd, env=variables_of(env)
         )
-        with watching(study, quiet=quiet) as on_change:
+        with watching(study, quiet=quiet, parallel=True) as on_change:
             reason = study.work(
                 task, workers=workers, slots=slots_of(slots), on_change=lambda _: on_change()
             )

@@ -92,9 +92,22 @@ def _end(settings: Settings, state: State, trial: Trial, event: Told, moment: Mo
         queue_s=max(moment.now - trial.run.asked_at - run_s, 0.0),
     )
     run = replace(run, run_s=run_s)
-    return state.with_trial(
-        replace(trial, state=event.state, value=event.value, cost=paid, error=event.error, run=run)
-    )
+    notes = trial.notes
+    if event.state == "killed":
+        notes = {**notes, "killed_by": _killed_by(settings, trial, event, paid)}
+    ended = replace(trial, state=event.state, value=event.value, cost=paid, error=event.error)
+    return state.with_trial(replace(ended, notes=notes, run=run))
+
+
+def _killed_by(settings: Settings, trial: Trial, event: Told, paid: Mapping[str, float]) -> str:
+    """The rule that killed a trial: "timeout", a `LimitRule`, "user", or "end" of a run."""
+    for resource, most in trial.limit.items():
+        if paid.get(resource, 0.0) >= most:
+            return trial.limit_by.get(resource, "start" if trial.is_start else "max_overrun")
+    if event.by_user:
+        return "user"
+    ran = event.run.get("run_s", 0.0)
+    return "timeout" if settings.timeout is not None and ran >= settings.timeout else "end"
 
 
 def _cost(settings: Settings, state: State, trial: Trial, event: Told) -> dict[str, float]:

@@ -31,6 +31,7 @@ class SearchOptions(TypedDict, total=False):
     seed: int
     start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     max_overrun: float | None
+    max_cost: AnyBudget
     overhead: float
 
 

@@ -13,11 +13,19 @@ import numpy as np
 from farthing.acquisition.protocols import Policy, StoppingRule
 from farthing.budget.rates import rate_of
 from farthing.budget.units import Budget
-from farthing.core.options import Learner
+from farthing.core.options import AnyBudget, Learner
 from farthing.cost import CostLearner, Known
 from farthing.errors import InvalidInput
 
-__all__ = ["as_learner", "as_seconds", "check_each", "check_rate", "check_worth"]
+__all__ = [
+    "as_amounts",
+    "as_learner",
+    "as_seconds",
+    "check_each",
+    "check_max_cost",
+    "check_rate",
+    "check_worth",
+]
 
 
 # ── each setting by itself ───────────────────────────────────────────────────────────────────────
@@ -77,6 +85,14 @@ def as_seconds(time: Any, name: str) -> float:
         return float(time)
     least = "of at least 0" if name == "grace" else "above 0"
     raise InvalidInput(f'{name}={time!r}: expected seconds {least}, or a time such as "10m".')
+
+
+def as_amounts(amounts: AnyBudget, name: str) -> dict[str, float]:
+    """Amounts by resource, from a text such as "$2" or from numbers."""
+    try:
+        return dict(Budget(amounts).limits)  # type: ignore[arg-type]
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}={amounts!r}: {error}") from None
 
 
 def as_learner(cost: Learner, resource: str) -> CostLearner:
@@ -222,3 +238,15 @@ def check_rate(rate: str | None, measure: str, budget: Budget | None) -> None:
             "Measuring CPU seconds has no effect: set a budget in them, such as '30 worker_m', or "
             "a rate."
         )
+
+
+def check_max_cost(max_cost: Mapping[str, float], budget: Budget | None) -> None:
+    """Refuse a bound of the cost of a trial in a resource that the budget does not limit."""
+    limits = {} if budget is None else budget.limits
+    for resource in max_cost:
+        if resource not in limits or resource == "trials":
+            costs = ", ".join(r for r in limits if r != "trials") or "nothing"
+            raise InvalidInput(
+                f"max_cost in {resource!r} has no effect: the budget limits {costs}. Give the most "
+                "that one trial can cost in a resource of the budget."
+            )

@@ -19,14 +19,16 @@ from farthing.budget.rates import is_per_worker, rate_of
 from farthing.budget.units import Budget, worth_of
 from farthing.core.options import AnyBudget, AnySpace, Direction, Learner, RunOptions
 from farthing.core.setting_checks import (
+    as_amounts,
     as_learner,
     as_seconds,
     check_each,
+    check_max_cost,
     check_rate,
     check_worth,
 )
 from farthing.core.unimported import UnimportedCode
-from farthing.cost import CostLearner, LogGP
+from farthing.cost import CostLearner, KnownBeforehand, LogGP
 from farthing.errors import InvalidInput
 from farthing.policies import EI, Gittins
 from farthing.space.space import Space
@@ -56,6 +58,9 @@ class Settings:
             missing.
         max_overrun: kill a trial whose expected remaining cost exceeds this many times its first
             estimate; None: trials run while the budget lasts.
+        max_cost: the most that one trial can cost, such as "$2" or "10m, $2". Farthing reserves no
+            more for a trial, and kills a trial that exceeds it. While costs are unknown, several
+            workers start together only if this bound says that the budget can pay for them.
         overhead: share of the cost of trials that suggesting may take of a budget of seconds.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how often a trial is repeated if its worker disappeared.
@@ -84,6 +89,7 @@ class Settings:
     seed: int = 0
     start: tuple[Mapping[str, Any], ...] = ()
     max_overrun: float | None = None
+    max_cost: Mapping[str, float] | None = None
     overhead: float = 0.05
     timeout: float | None = None
     retries: int = 0
@@ -111,6 +117,8 @@ class Settings:
                 values[name] = as_seconds(values[name], name)
         start = values.pop("start", None)
         values["start"] = (start,) if isinstance(start, Mapping) else tuple(start or ())
+        if values.get("max_cost") is not None:
+            values["max_cost"] = as_amounts(values["max_cost"], "max_cost")
         if isinstance(command := values.get("command"), list):
             values["command"] = tuple(command)
         return cls(
@@ -125,6 +133,7 @@ class Settings:
             object.__setattr__(self, name, value)
         check_worth(self.policy, self.stop, self.budget, self.worth, self.cost_resources[0])
         check_rate(self.rate, self.measure, self.budget)
+        check_max_cost(self.max_cost or {}, self.budget)
         _ = self.learners, self.exchange_rate  # refuse wrong ones now, not during a run
 
     # ── policy, rule and objective ─────────────────────────────────────────────────────────
@@ -173,6 +182,22 @@ class Settings:
         return _limited_costs(self.budget) or (
             self.cost_resources[:1] if "cost" in self.needs else ()
         )
+
+    @cached_property
+    def billed(self) -> frozenset[str]:
+        """The limited resources whose cost nobody knows until a trial reports it.
+
+        Time is measured while a trial runs, and so is what a rate charges for it.
+        """
+        measured = {"s", "worker_s"} | set({} if self.rate is None else rate_of(self.rate))
+        known = {*self.known_costs, *(self.max_cost or {})}
+        return frozenset(_limited_costs(self.budget)) - measured - known
+
+    @cached_property
+    def known_costs(self) -> Mapping[str, CostLearner]:
+        """The cost learners of resources whose cost is known beforehand."""
+        known = {r: each for r, each in self.learners.items() if isinstance(each, KnownBeforehand)}
+        return known
 
     @cached_property
     def learners(self) -> Mapping[str, CostLearner]:

@@ -5,7 +5,7 @@ The functions here keep nothing between calls: a suggestion depends on the setti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,9 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from farthing.acquisition.belief import START, Z_AFFORDABLE, Belief, believe
+from farthing.acquisition.belief import (
+    START,
+    Z_AFFORDABLE,
+    Belief,
+    believe,
+    evidence_of,
+    paid,
+)
 from farthing.acquisition.exchange_rate import with_rate_of_budget
-from farthing.acquisition.initial_design import cap, first_enqueued, propose
+from farthing.acquisition.initial_design import batch_cap, cap, first_enqueued, propose
 from farthing.acquisition.overhead import Depth, depth, step
 from farthing.acquisition.protocols import Proposal, Verdict, judge
 from farthing.acquisition.search import Effort, sobol
@@ -28,9 +35,17 @@ from farthing.core.events import Asked, AskedAgain, Moment
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
-from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
+from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand, Linear, LogGP
 from farthing.errors import InvalidInput, Stopped
-from farthing.history import BUDGET_SPENT, History, PricePoint, StopReason, Trial, origin_of
+from farthing.history import (
+    BUDGET_SPENT,
+    History,
+    LimitRule,
+    PricePoint,
+    StopReason,
+    Trial,
+    origin_of,
+)
 from farthing.models.normal import expected_cost, max_overrun
 from farthing.stopping import OutOfBudget
 
@@ -53,6 +68,7 @@ Array = NDArray[np.float64]
 # The least standard deviation of ln c for `max_overrun`. An overconfident model would predict that
 # a trial which took twenty times as long as expected ends at once.
 OVERRUN_SPREAD = 0.7
+UNPREDICTED = 2.0  # times the highest cost so far, to reserve while a few costs give no model
 RECENT = 256  # trials: looking at the costs of thousands would take too long
 NOTHING = Proposal(None, BUDGET_SPENT.sentence)
 
@@ -64,16 +80,22 @@ class Suggestion(NamedTuple):
     proposal: Proposal
     verdict: Verdict
 
-    def trial(self, margin: float | None = None) -> tuple[Trial, dict[str, float]]:
+    def trial(
+        self, margin: float | None = None, billed: Collection[str] | None = None
+    ) -> tuple[Trial, dict[str, float]]:
         """The trial to start, and the amounts to reserve for it, by limited resource.
 
         Args:
             margin: the `max_overrun` of the settings, see `normal.max_overrun`; None: no limit.
+            billed: for a worker, who can wait until the budget pays for another trial: the
+                resources whose cost is unknown until a trial reports it. None: a user who asks
+                for several trials gets them, although their costs are unknown.
         """
         belief, proposal, verdict = self
         x, predicted, reservation = proposal.x, {}, {}
         assert x is not None
         limit = dict(proposal.notes.get("limit", {}))
+        rules: dict[str, LimitRule] = dict.fromkeys(limit, "start")
         for resource, (m, s) in proposal.predicted.items():
             left = max(belief.ledger[resource].left, 1e-300)
             predicted[resource] = float(np.exp(expected_cost(m, s, left)[0]))
@@ -84,8 +106,14 @@ class Suggestion(NamedTuple):
                 end = float(
                     np.exp(max_overrun(float(m[0]), max(float(s[0]), OVERRUN_SPREAD), margin))
                 )
-                limit[resource] = min(limit.get(resource, np.inf), end)
-        reservation |= _unpredicted(belief, proposal, limit)
+                if end < limit.get(resource, np.inf):
+                    limit[resource], rules[resource] = end, "max_overrun"
+        for resource, most in belief.max_cost.items():
+            if most <= limit.get(resource, np.inf):
+                limit[resource], rules[resource] = most, "max_cost"
+        reservation |= _unpredicted(belief, proposal, limit, billed)
+        for resource in belief.max_cost.keys() & reservation.keys():
+            reservation[resource] = min(reservation[resource], belief.max_cost[resource])
         notes = {**belief.notes(), **verdict.notes, **proposal.notes}
         trial = Trial(
             number=belief.number,
@@ -93,37 +121,50 @@ class Suggestion(NamedTuple):
             x=x,
             predicted=predicted,
             because=proposal.because,
-            notes={**notes, "limit": limit} if limit else notes,
+            notes={**notes, "limit": limit, "limit_by": rules} if limit else notes,
             origin=origin_of(proposal.notes),
         )
         return trial, reservation
 
 
 def _unpredicted(
-    belief: Belief, proposal: Proposal, limit: Mapping[str, float]
+    belief: Belief,
+    proposal: Proposal,
+    limit: Mapping[str, float],
+    billed: Collection[str] | None,
 ) -> dict[str, float]:
     """The amounts to reserve of limited resources whose cost no model predicts.
 
     The first that exists: the limit of the trial, the highest cost of recent trials, the cap of the
-    initial design.
+    initial design. No limit can end a trial whose cost is unknown until it reports the cost: twice
+    the highest cost, and all that is left until there is one.
     """
     reservation = {}
     for resource in belief.ledger.limited_resources:
-        if resource not in proposal.predicted:
-            guess = limit.get(resource)
-            if guess is None:
-                finished = belief.history.having("done", "failed", "killed")[-RECENT:]
-                most_expensive = max(
-                    (trial.cost.get(resource, 0.0) for trial in finished), default=0.0
-                )
-                guess = most_expensive or cap(belief)[resource]
-            reservation[resource] = min(guess, max(belief.ledger[resource].left, 0.0))
+        if resource in proposal.predicted:
+            continue
+        highest = _highest_cost(belief.history, resource)
+        if billed is not None and resource in billed:
+            guess = UNPREDICTED * highest or np.inf
+        else:
+            guess = limit.get(resource) or highest or cap(belief)[resource]
+        if billed is None and not highest:
+            guess = min(guess, batch_cap(belief, resource))
+        reservation[resource] = min(guess, belief.ledger[resource].left)
     return reservation
+
+
+def _highest_cost(history: History, resource: str) -> float:
+    """The highest cost of recent trials in a resource; 0 if there is none."""
+    finished = history.having("done", "failed", "killed")[-RECENT:]
+    return max((trial.cost.get(resource, 0.0) for trial in finished), default=0.0)
 
 
 def suggest(settings: Settings, state: State) -> Suggestion:
     """What to evaluate next, and whether to stop instead."""
     effort = depth(state.ledger, state.suggest_s, settings.overhead, settings.clock)
+    if effort == "none" and not _pays_for_any(settings, state):
+        effort = "light"
     number = len(state.history)
     belief = believed(settings, state, depth=effort)
     rng = np.random.default_rng([settings.seed, number])
@@ -133,6 +174,8 @@ def suggest(settings: Settings, state: State) -> Suggestion:
         proposal = step(belief, rng)
     else:
         proposal = propose(settings.policy, belief, rng, settings.start)
+        if proposal.x is None:
+            proposal = _on_the_cheap_side(settings, state, belief, rng) or proposal
     if effort == "light" and belief.objective is not None:
         because = f"{proposal.because}; a quick suggestion, because the overhead is limited"
         proposal = replace(proposal, because=because)
@@ -144,6 +187,35 @@ def suggest(settings: Settings, state: State) -> Suggestion:
         rng = np.random.default_rng([settings.seed, number, 1])
         verdict = judge(settings.stop, belief, proposal, rng)
     return Suggestion(belief, proposal, verdict)
+
+
+def _on_the_cheap_side(
+    settings: Settings, state: State, belief: Belief, rng: np.random.Generator
+) -> Proposal | None:
+    """A point that is affordable if costs continue their trend, or None.
+
+    Far from all trials, a Gaussian process predicts the usual cost. A linear model of ln c (Guinet
+    et al. 2020) extrapolates: it finds a cheap side on which no trial has been.
+    """
+    learnt = [r for r in belief.cost if isinstance(settings.learners[r], LogGP)]
+    fitted = {}
+    for resource, learner in _with_imported(dict.fromkeys(learnt, Linear()), state.prices).items():
+        evidence = evidence_of(belief.space, list(paid(belief.history, resource)), resource)
+        if (model := learner.fit(evidence)) is not None:
+            fitted[resource] = model
+    if not fitted:
+        return None
+    found = propose(settings.policy, replace(belief, cost={**belief.cost, **fitted}), rng)
+    if found.x is None:
+        return None
+    because = f"{found.because}; affordable if costs continue their linear trend"
+    return replace(found, because=because)
+
+
+def _pays_for_any(settings: Settings, state: State) -> bool:
+    """Whether what is left pays for the most expensive recent trial, where no cost is known."""
+    learnt = set(state.ledger.limited_resources) - set(settings.known_costs)
+    return all(_highest_cost(state.history, r) <= state.ledger[r].left for r in learnt)
 
 
 def believed(
@@ -160,13 +232,14 @@ def believed(
         settings.space,
         state.history,
         state.ledger,
-        learners={} if no_models else cost_learners(settings, state),
+        learners=settings.known_costs if no_models else cost_learners(settings, state),
         sign=settings.sign,
         noisy=settings.noisy,
         worth=settings.exchange_rate,
         seed=settings.seed,
         model=("model" in settings.uses if model is None else model) and not no_models,
         light=depth == "light",
+        max_cost=settings.max_cost or {},
     )
     return with_rate_of_budget(belief) if settings.worth_from_budget else belief
 
@@ -341,7 +414,9 @@ def _next(
     suggestion, seconds = suggest(state)
     if suggestion.proposal.x is None or (suggestion.verdict.stop and not options.anyway):
         raise Stopped(suggestion.verdict.reason)
-    trial, reservation = suggestion.trial(settings.max_overrun)
+    # A worker can wait for the cost of another trial. A user who asks twice wants two trials.
+    billed = None if options.lease is None else settings.billed
+    trial, reservation = suggestion.trial(settings.max_overrun, billed)
     asked_by = (options.suggester, options.worker, options.lease)
     return Asked(trial, reservation, seconds, *asked_by, len(state.changes))
 

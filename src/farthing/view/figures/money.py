@@ -42,7 +42,7 @@ def money_of(state: State, resource: str) -> dict[str, float]:
     parts["overhead"] = account.overhead
     parts["other"] = max(paid - total, 0.0)
     parts["running"] = account.reserved
-    parts["left"] = max(account.left, 0.0) if math.isfinite(account.limit) else 0.0
+    parts["left"] = account.left if math.isfinite(account.limit) else 0.0
     return parts
 
 
