@@ -16,10 +16,10 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' Makefile
 
-demo: $(DEMO)/.set-up ## install a small environment, 280 MB, and tune a model for at most a minute
+demo: $(DEMO)/.set-up ## tune a model for at most a minute, in a small environment of its own
 	@$(DEMO)/bin/farthing demo
 
-test: $(SET_UP) ## install everything, 1.4 GB, and run the quick tests, about three CPU minutes
+test: $(SET_UP) ## run the quick tests, about three CPU minutes
 	$(ONE_THREAD) $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
 
 test-all: $(SET_UP) ## run every test, the slow ones too

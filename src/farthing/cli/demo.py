@@ -213,7 +213,7 @@ Why Farthing tried the best settings:
   {farthing} explain {best} --name {study} {at}
 
 Tune a program: any that prints a line such as {{"value": 2.4}}; here, the network as a program:
-  {farthing} run --budget 20s {at} --name program \\
+  {farthing} run --budget 1m {at} --name program \\
     --param width=int:16:512:log --param rate=float:0.001:0.03:log \\
     -- {python} -m farthing.cli.digits --width {{width}} --rate {{rate}}"""
 

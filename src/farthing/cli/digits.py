@@ -1,6 +1,6 @@
 """A small neural network that reads digits: what `farthing demo` tunes, also as a program.
 
-    farthing run --budget 30s --param width=int:16:512:log --param rate=float:1e-3:3e-2:log \\
+    farthing run --budget 1m --param width=int:16:512:log --param rate=float:1e-3:3e-2:log \\
         -- python -m farthing.cli.digits --width {width} --rate {rate}
 
 The digits are scikit-learn's scans of handwritten digits. If scikit-learn is not installed, they
@@ -11,6 +11,7 @@ batches by Adam (Kingma and Ba 2015, algorithm 1).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -153,9 +154,7 @@ def _gradients(weights: list[Array], images: Array, labels: NDArray[np.int64]) -
 @click.option("--rate", default=0.003, show_default=True, help="Learning rate.")
 def main(**params: Any) -> None:
     """Train one network, and print the percentage of the test digits that it misreads."""
-    from farthing.data.tabular import to_json
-
-    click.echo(to_json({"value": reader(load())(params)}))
+    click.echo(json.dumps({"value": reader(load())(params)}))
 
 
 if __name__ == "__main__":
