@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from farthing.study import Study
     from farthing.view.result import Result
 
-__all__ = ["finish", "run", "same_command"]
+__all__ = ["exit_code", "finish", "run", "same_command"]
 
 NO_SUCCESS, USAGE = 1, 2  # exit codes
 BY_SIGNAL = {"interrupted": 130, "terminated": 143}  # exit codes by kind of stop
@@ -313,9 +313,8 @@ def finish(result: Result, kind: str, *, again: str) -> int:
     from farthing.data.tabular import to_json
     from farthing.view.result import summary
 
-    reason = result.stop_reason
     if kind == "json":
-        facts = summary("", result)
+        facts, reason = summary("", result), result.stop_reason
         spent = {name: account["spent"] for name, account in facts["budget"].items()}
         why = {"stop_reason": reason.sentence, "stop_kind": reason.kind}
         ended = {"best": facts["best"], **why, "spent": spent}
@@ -323,6 +322,12 @@ def finish(result: Result, kind: str, *, again: str) -> int:
         click.echo(to_json({**ended, "trials": len(result.history), **took}))
     else:
         click.echo(str(result))
+    return exit_code(result, again=again)
+
+
+def exit_code(result: Result, *, again: str) -> int:
+    """The exit code of a run; if it was interrupted or found nothing, also print what to do."""
+    reason = result.stop_reason
     if reason.kind in BY_SIGNAL:
         click.echo(f"All results are saved. Resume with: {again}", err=True)
         return BY_SIGNAL[reason.kind]
