@@ -209,3 +209,23 @@ def test_any_of_several_rules_stops(farthing, printing):
     )
     assert result.code == 0
     assert "stopped: 3 of at most 3 trials" in result.out
+
+
+@pytest.mark.parametrize("workers", [4, 16])
+@pytest.mark.parametrize("more", [(), ("--policy", "random"), ("--cost", "point_estimate")])
+def test_a_budget_is_kept_at_a_parallel_start(farthing, workers, more):
+    """Each trial costs $1, which it reports at its end. Without waiting, all workers start one."""
+    command = ("sh", "-c", 'sleep 0.5; echo "{\\"value\\": {x}, \\"cost\\": 1}"')
+    arguments = ("--budget", "$2", "--workers", str(workers), "--param", "x=float:0:1", *more)
+    result = farthing("run", *arguments, "--", *command)
+    assert result.code == 0, result.err
+    assert [row["cost"] for row in rows(farthing)] == [{"usd": 1.0}] * 2
+
+
+def test_with_max_cost_workers_start_together(farthing):
+    command = ("sh", "-c", 'sleep 0.5; echo "{\\"value\\": {x}, \\"cost\\": 1}"')
+    arguments = ("--budget", "$4", "--workers", "4", "--param", "x=float:0:1", "--max-cost", "$1")
+    result = farthing("run", *arguments, "--", *command)
+    assert result.code == 0, result.err
+    assert "Waiting" not in result.out
+    assert [row["cost"] for row in rows(farthing)] == [{"usd": 1.0}] * 4

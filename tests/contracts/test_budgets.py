@@ -50,7 +50,7 @@ def level(params):
     return params["x"] if "x" in params else params["k"] / 12
 
 
-def play(case: int, trials: int = 25) -> list[str]:
+def play(case: int, trials: int = 12) -> list[str]:
     """Play one random case; the violations that were seen."""
     rng = np.random.default_rng([case, 23])
     space = SPACES[rng.integers(len(SPACES))]
@@ -60,7 +60,7 @@ def play(case: int, trials: int = 25) -> list[str]:
         for name in rng.permutation(["usd", "kWh"])[: rng.integers(0, 3)]
     }
     known = {name: cost for name, cost in costs.items() if rng.random() < 0.7}
-    limits = {name: cost({"x": 0.5, "k": 6}) * rng.uniform(1, 20) for name, cost in costs.items()}
+    limits = {name: cost({"x": 0.5, "k": 6}) * rng.uniform(1, 8) for name, cost in costs.items()}
     speed = 10 ** rng.uniform(-6, 0.5)
     if rng.random() < 0.6 or not limits:
         limits["s"] = speed * rng.uniform(2, 40) + 0.05
