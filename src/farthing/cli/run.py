@@ -43,9 +43,16 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     "--param",
     multiple=True,
     metavar="NAME=KIND",
-    help="A parameter: float:LOW:HIGH[:log], int:LOW:HIGH[:log], choice:A,B,... or "
-    "ordinal:1,2,...[:log]. If larger values of a range cost more, append :increases; if they cost "
-    "less, :decreases.",
+    help="A parameter: float:LOW:HIGH[:log], int:LOW:HIGH[:log], choice:A,B,..., "
+    "ordinal:1,2,...[:log] or bool. Append :step=STEP to a range for a grid. If larger values of a "
+    "range cost more, append :increases; if they cost less, :decreases. Last come conditions: "
+    "':when=solver=sgd,adam', ':when=layers>=2'.",
+)
+@click.option(
+    "--allowed",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="An allowed combination of some parameters. Without it, all combinations are.",
 )
 @study_options
 @click.option(

@@ -175,6 +175,8 @@ class Space:
             )
         if not names:
             raise InvalidInput("The allowed combinations are empty. Give each of them its values.")
+        if len(names) == self.d:
+            names = list(self.names)  # the columns of `rows` are the coordinates
         self._attach(keys_of(records, names, {n: self.parameters[n] for n in names}), names)
         assert self._table is not None
         for j, condition in self._conditions.items():
