@@ -135,7 +135,10 @@ class Space:
             _tabled=np.zeros(0, dtype=np.intp),
         )
         if allowed is not None:
-            self._restrict(records_of(allowed))
+            try:
+                self._restrict(records_of(allowed))
+            except InvalidInput as error:
+                raise InvalidInput(f"allowed: {error}") from None
 
     @classmethod
     def from_rows(
@@ -170,11 +173,11 @@ class Space:
         names = list(dict.fromkeys(name for record in records for name in record))
         if unknown := [name for name in names if name not in self.parameters]:
             raise InvalidInput(
-                f"An allowed combination names {unknown[0]!r}; the parameters are "
+                f"A combination names {unknown[0]!r}; the parameters are "
                 f"{list(self.names)}. Correct the name, or declare the parameter."
             )
         if not names:
-            raise InvalidInput("The allowed combinations are empty. Give each of them its values.")
+            raise InvalidInput("The combinations are empty. Give each of them its values.")
         if len(names) == self.d:
             names = list(self.names)  # the columns of `rows` are the coordinates
         self._attach(keys_of(records, names, {n: self.parameters[n] for n in names}), names)
@@ -402,6 +405,14 @@ class Space:
         """Return the numbers (m, d) at snapped points; NaN if inactive or not a number."""
         columns = [axis.natural(X[:, j]) for j, axis in enumerate(self._axes)]
         return np.where(self.active(X), np.stack(columns, axis=1), np.nan)
+
+    def along(self, name: str, x: Array) -> Array:
+        """Return the numbers (m,) of one parameter at coordinates x (m,), as if it were active.
+
+        They are NaN if its values are not numbers.
+        """
+        scale = self._axes[self.names.index(name)].scale
+        return np.full(len(x), np.nan) if scale is None else np.asarray(scale.value(x))
 
     def between(self, X: Array) -> tuple[Array, Array]:
         """Return a continuous version of `natural` at any points, and its slopes; NaN likewise."""
