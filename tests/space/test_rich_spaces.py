@@ -332,12 +332,14 @@ def test_the_search_can_change_a_combination_as_a_whole():
 
 
 def test_combinations_of_all_parameters_are_a_table():
-    parameters = {"a": Int(1, 3), "b": Float(0, 1)}
+    parameters = {"b": Float(0, 1), "a": Int(1, 3)}
     rows = [{"b": 0.5}, {"b": 0.25, "a": 2}]
     space = Space(parameters, allowed=rows)
     assert space.allowed == tuple(rows)
     assert [space.decode(x) for x in space.rows] == rows
-    assert space == Space.from_rows(rows, parameters) or space.names != ("b", "a")
+    assert space == Space.from_rows(rows, parameters)
+    turned = Space(dict(reversed(parameters.items())), allowed=rows)
+    assert [turned.decode(x) for x in turned.rows] == rows
 
 
 def test_rows_with_the_same_coordinates_stay_different_and_keep_their_conditions():
