@@ -399,8 +399,8 @@ def test_slices_of_steps_options_and_conditions_of_any_depth():
         },
         allowed=[{"p": 1, "q": "x"}, {"p": 5, "q": "y"}],
     )
-    optimizer = Optimizer(space, "12 trials", policy=Random())
-    for _ in range(12):
+    optimizer = Optimizer(space, "24 trials", policy=Random())
+    for _ in range(24):
         trial = optimizer.ask()
         optimizer.tell(trial, trial.params["w"] + trial.params.get("m", 2.0) + trial.params["p"])
     axes = {name: slice_figure(*seen(optimizer), name).panels[0].x for name in space.names}
