@@ -10,7 +10,6 @@ from farthing import Bool, Categorical, Float, Int, Optimizer, Space
 from farthing.core.suggest import believed
 from farthing.cost.calibration import drivers as cost_drivers
 from farthing.errors import InvalidInput
-from farthing.policies import Random
 from farthing.view.figures import (
     drivers,
     front_figure,
@@ -399,10 +398,10 @@ def test_slices_of_steps_options_and_conditions_of_any_depth():
         },
         allowed=[{"p": 1, "q": "x"}, {"p": 5, "q": "y"}],
     )
-    optimizer = Optimizer(space, "24 trials", policy=Random())
-    for _ in range(24):
-        trial = optimizer.ask()
-        optimizer.tell(trial, trial.params["w"] + trial.params.get("m", 2.0) + trial.params["p"])
+    optimizer = Optimizer(space, "40 trials")
+    for x in space.sample(24, np.random.default_rng(0)):
+        params = space.decode(x)
+        optimizer.add(params, params["w"] + params.get("m", 2.0) + params["p"])
     axes = {name: slice_figure(*seen(optimizer), name).panels[0].x for name in space.names}
     assert axes["f"].names == ("False", "True")
     assert axes["q"].names == ("x", "y")
