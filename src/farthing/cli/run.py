@@ -202,7 +202,7 @@ def run(
     from farthing.view.progress import watching
 
     file, quiet = read_config(config), quiet or kind != "table"
-    if options["param"] or file.params or "command" in file.run:
+    if options["param"] or file.params or file.allowed or "command" in file.run:
         request = read_request(options, command, file)
         settings, storage = request.settings, request.storage
         workers, slots = request.workers, request.slots

@@ -247,7 +247,7 @@ class Space:
                     bool(self._table.present[row, k]),
                 )
         for j in self._parents_first:
-            if self.combined[j]:
+            if row is not None and self.combined[j]:
                 continue
             name, condition = self.names[j], self._conditions.get(j)
             if condition is not None and not condition.holds(x, active):
@@ -304,7 +304,7 @@ class Space:
         snapped = self.snap(X)
         active, coordinates = self._active(snapped, rows)[0], snapped[0].tolist()
         return {
-            name: listed[name] if self.combined[j] else self._axes[j].decode(coordinates[j])
+            name: listed[name] if name in listed else self._axes[j].decode(coordinates[j])
             for j, name in enumerate(self.names)
             if active[j]
         }
