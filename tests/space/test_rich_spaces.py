@@ -319,6 +319,17 @@ def test_the_points_of_a_finite_space_with_combinations():
     assert space.points(7) is None
 
 
+def test_the_values_of_combinations_have_the_types_of_their_parameters():
+    space = Space(
+        {"m": Float(0, 2), "s": Float(0, 1, step=0.1), "x": Float(0, 1)},
+        allowed=[{"m": 1, "s": 0.1 + 0.2}, {"m": np.float64(0.5)}],
+    )
+    assert repr(space.allowed) == "({'m': 1.0, 's': 0.3}, {'m': 0.5})"
+    x = space.encode({"m": 1, "s": 0.1 * 3, "x": 0.5})
+    assert space.decode(x) == {"m": 1.0, "s": 0.3, "x": 0.5}
+    assert np.array_equal(space.completed({"s": 0.1 * 3}, np.full(3, 0.5)), x)
+
+
 def test_the_search_can_change_a_combination_as_a_whole():
     """One coordinate at a time would lead back: no combination has one half of each."""
     space = Space(

@@ -53,6 +53,8 @@ from farthing.space.parameters import (
     Kind,
     Ordinal,
     Parameter,
+    is_number,
+    plain,
 )
 from farthing.space.table import ABSENT, Table, infer, key_of, keys_of, records_of, with_none
 
@@ -180,7 +182,8 @@ class Space:
             raise InvalidInput("The combinations are empty. Give each of them its values.")
         if len(names) == self.d:
             names = list(self.names)  # the columns of `rows` are the coordinates
-        self._attach(keys_of(records, names, {n: self.parameters[n] for n in names}), names)
+        typed = [{n: self._typed(n, value) for n, value in each.items()} for each in records]
+        self._attach(keys_of(typed, names, {n: self.parameters[n] for n in names}), names)
         assert self._table is not None
         for j, condition in self._conditions.items():
             possible = np.ones(len(self._table.keys), dtype=np.bool_)
@@ -277,7 +280,7 @@ class Space:
             j = self.names.index(name)
             point[j] = encode_value(name, self._axes[j], value)
             if self.combined[j] and self.rows is None:
-                combined[int(np.flatnonzero(self._tabled == j)[0])] = value
+                combined[int(np.flatnonzero(self._tabled == j)[0])] = self._typed(name, value)
         if combined:
             assert self._table is not None
             row = self._table.nearest_with(combined, point[self._tabled])
@@ -429,6 +432,8 @@ class Space:
         table = self._table
         assert table is not None
         names = [self.names[j] for j in self._tabled]
+        if self.rows is None:
+            params = {n: self._typed(n, params[n]) for n in names if n in params}
         key = key_of(params, names, with_none(self.parameters))
         try:
             return table.row_of_key[key]
@@ -444,6 +449,15 @@ class Space:
         if self.rows is not None:
             raise InvalidInput(f"{given} is not in the table; the nearest is row {i}, {nearest}.")
         raise InvalidInput(f"{given} is not an allowed combination; the nearest is {nearest}.")
+
+    def _typed(self, name: str, value: Any) -> Any:
+        """A number as `decode` returns it: a float for a Float, and exactly a step."""
+        parameter, axis = self.parameters[name], self._axes[self.names.index(name)]
+        if not is_number(plain(value)):
+            return value
+        if isinstance(axis, Steps):
+            return axis.decode(encode_value(name, axis, value))
+        return float(value) if isinstance(parameter, Float) else value
 
     def _round(self, X: Array) -> None:
         if self._ticks.size:
