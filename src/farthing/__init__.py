@@ -12,7 +12,8 @@ from farthing.errors import FarthingError, InvalidInput, Stopped, StorageError
 from farthing.history import History, Outcome, StopReason, Trial
 from farthing.minimize import minimize
 from farthing.optimizer import Optimizer
-from farthing.space.space import Categorical, Float, Int, Ordinal, Space
+from farthing.space.conditions import at_least, at_most, between
+from farthing.space.space import Bool, Categorical, Float, Int, Ordinal, Space
 from farthing.view.result import Result
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "Bool",
     "Budget",
     "Categorical",
     "FarthingError",
@@ -42,6 +44,9 @@ __all__ = [
     "Study",
     "Suggestion",
     "Trial",
+    "at_least",
+    "at_most",
+    "between",
     "cost",
     "minimize",
     "policies",

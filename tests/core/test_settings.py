@@ -248,7 +248,12 @@ def test_the_seed_of_a_trial_is_a_function_of_the_study_s_and_its_number():
 # ── every interface takes every setting ──────────────────────────────────────────────────────────
 
 # Options whose names differ from those of their settings.
-RENAMED = {"param": {"space"}, "maximize": {"direction"}, "cost": {"cost", "measure"}}
+RENAMED = {
+    "param": {"space"},
+    "allowed": {"space"},
+    "maximize": {"direction"},
+    "cost": {"cost", "measure"},
+}
 # Options that are no settings: the database, the name of the study, the workers.
 WHERE = {"storage", "name", "workers", "slots"}
 ONCE = {"config", "quiet", "kind", "tries", "trust"}  # options of one run

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from farthing.cli.config import Config
 from farthing.cli.methods import make_method
 from farthing.cli.options import DATABASE, STUDY
-from farthing.cli.parameters import configuration_of, parameter_of, split_parameter
+from farthing.cli.parameters import configuration_of, parameters_of, split_parameter
 from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
-from farthing.space.space import Space
+from farthing.space.space import Parameter, Space
 from farthing.stopping.combine import any_of
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ def read_request(
             f"--workers {workers} does not match the {len(slots or ())} slots of --slots. Each "
             "worker needs one slot. Leave --workers out; name a slot twice if two workers share it."
         )
-    space = Space({name: parameter_of(name, described) for name, described in params.items()})
+    parameters = parameters_of(params)
+    allowed = _combinations(options["allowed"] or config.allowed, parameters)
+    space = Space(parameters, allowed=allowed)
     with naming_options():
         budget = _number_or_text(values.get("budget"))
         settings = Settings.of(space, budget, **_settings(values, space))
@@ -130,13 +132,26 @@ def change(
     """Change the settings that the options name; `none` removes a setting."""
     values = {**_given(options), **({"command": list(command)} if command else {})}
     described = _parameters(options["param"])
-    params = {name: parameter_of(name, each) for name, each in described.items()}
+    parameters = {
+        **study.space.parameters,
+        **parameters_of(described, study.space.parameters),
+    }
+    allowed = _combinations(options["allowed"], parameters)
     with naming_options():
-        space = Space({**study.space.parameters, **params}) if params else study.space
-        given: dict[str, Any] = {"space": space} if params else {}
+        space = study.space
+        if described or allowed:
+            space = Space(parameters, allowed=allowed or study.space.allowed)
+        given: dict[str, Any] = {"space": space} if described or allowed else {}
         if "budget" in values:
             given["budget"] = None if values["budget"] == "none" else values["budget"]
         return study.change(**given, **_settings(values, space))
+
+
+def _combinations(
+    given: Sequence[Any], parameters: Mapping[str, Parameter]
+) -> list[dict[str, Any]] | None:
+    """The allowed combinations; None if all are."""
+    return [configuration_of(each, parameters, "--allowed") for each in given] or None
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,9 +43,16 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     "--param",
     multiple=True,
     metavar="NAME=KIND",
-    help="A parameter: float:LOW:HIGH[:log], int:LOW:HIGH[:log], choice:A,B,... or "
-    "ordinal:1,2,...[:log]. If larger values of a range cost more, append :increases; if they cost "
-    "less, :decreases.",
+    help="A parameter: float:LOW:HIGH[:log], int:LOW:HIGH[:log], choice:A,B,..., "
+    "ordinal:1,2,...[:log] or bool. Append :step=STEP to a range for a grid. If larger values of a "
+    "range cost more, append :increases; if they cost less, :decreases. Last come conditions: "
+    "':when=solver=sgd,adam', ':when=layers>=2'.",
+)
+@click.option(
+    "--allowed",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="An allowed combination of some parameters. Without it, all combinations are.",
 )
 @study_options
 @click.option(
@@ -201,7 +208,7 @@ def run(
     from farthing.view.progress import watching
 
     file, quiet = read_config(config), quiet or kind != "table"
-    if options["param"] or file.params or "command" in file.run:
+    if options["param"] or file.params or file.allowed or "command" in file.run:
         request = read_request(options, command, file)
         settings, storage = request.settings, request.storage
         workers, slots = request.workers, request.slots

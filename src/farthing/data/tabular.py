@@ -26,6 +26,7 @@ from farthing.core.outcomes import checked_cost, external_trial, outcome_of
 from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
 from farthing.history import History, PricePoint, Trial, TrialState
+from farthing.space.parameters import option_of
 from farthing.space.space import Categorical, Float, Int, Parameter, Space
 
 __all__ = [
@@ -329,8 +330,7 @@ def _typed(cell: Any, parameter: Parameter, name: str) -> Any:
     cell = cell.item() if hasattr(cell, "item") else cell
     if options := _options(parameter):
         same = [option for option in options if cell in (option, _listed(option))]
-        as_text = [option for option in options if str(option) == cell]
-        return (*same, *as_text, cell)[0]
+        return (*same, option_of(cell, options) if isinstance(cell, str) else cell)[0]
     number = _number(cell, name) if isinstance(cell, str) else cell
     is_whole = isinstance(number, float) and number.is_integer()
     return int(number) if is_whole and isinstance(parameter, Int) else number

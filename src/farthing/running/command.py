@@ -180,13 +180,13 @@ def _fill(part: str, params: Mapping[str, Any]) -> str | None:
 
 
 def _text(value: Any) -> str:
-    """A value as an argument: text unchanged, a number with all its digits."""
+    """A value as an argument: text unchanged, a number with all its digits, true or false."""
     value = value if isinstance(value, str) else plain(value) if hasattr(value, "item") else value
     return value if isinstance(value, str) else repr(value) if _simple(value) else json.dumps(value)
 
 
 def _simple(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float)
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _script(argv: Sequence[str]) -> str | None:

@@ -69,11 +69,9 @@ def grid(space: Space, name: str, points: int = LINE_POINTS) -> ParameterGrid:
     levels, log = space.levels[j], bool(getattr(parameter, "log", False))
     at = np.linspace(0.0, 1.0, points) if levels is None else levels
     at = at[thinned(len(at), most=points)]
-    X = np.full((len(at), space.d), 0.5)
-    X[:, j] = at
-    numbers, _ = space.between(X)
-    if np.isfinite(numbers[:, j]).all():
-        x = numbers[:, j].tolist()
+    numbers = space.along(name, at)
+    if np.isfinite(numbers).all():
+        x = numbers.tolist()
         return ParameterGrid(name, at, tuple(x), axis_for(visible(name, 40), x, log=log))
     options = [_value_at(space, name, j, place) for place in at]
     return ParameterGrid(
@@ -154,7 +152,7 @@ def _points(space: Space, x: Array, sides: list[ParameterGrid]) -> Array:
     for side, place in zip(sides, places, strict=True):
         X[:, space.names.index(side.name)] = place.ravel()
     # For a table, show predictions between its rows: the nearest row has other parameters too.
-    return X if space.rows is not None else space.snap(X)
+    return np.where(space.combined, X, space.snap(X))
 
 
 def _kinds(found: Slice) -> Iterator[tuple[str | None, tuple[Array, Array, Array]]]:

@@ -154,6 +154,9 @@ def settings_tables(settings: Settings) -> Html:
         [visible(name, 80), visible(repr(parameter), 300)]
         for name, parameter in settings.space.parameters.items()
     ]
+    if settings.space.rows is None and settings.space.allowed is not None:
+        combinations = ", ".join(map(str, settings.space.allowed))
+        space.append(["only these combinations", visible(combinations, 300)])
     values = {
         "direction": settings.direction,
         "policy": repr(settings.policy),
