@@ -47,7 +47,8 @@ from farthing.storage import (
 )
 from farthing.view.plots import Plots
 from farthing.view.report import Summary, card, page, report_facts, report_text
-from farthing.view.result import Result, costs, explanation, summary, trial_of
+from farthing.view.facts import costs, explanation, trial_of
+from farthing.view.result import Result, summary
 from farthing.view.study_view import (
     changes_of,
     external_code,

@@ -29,7 +29,7 @@ from farthing.view.figures import front_figure
 from farthing.view.html import Html, element
 from farthing.view.report.page import STYLE
 from farthing.view.report.parts import figure_or_reason
-from farthing.view.result import explanation
+from farthing.view.facts import explanation
 
 __all__ = ["make_app"]
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from farthing.budget.ledger import Ledger
-from farthing.optimizer import Optimizer
 from farthing.view.formatting import (
     account_line,
     amounts,
@@ -20,6 +19,7 @@ from farthing.view.formatting import (
     trial_line,
 )
 from farthing.view.result import time_of
+from farthing.view.watched import Watched
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -33,7 +33,7 @@ REFRESH = 0.1  # seconds between two updates
 
 
 @contextmanager
-def watching(optimizer: Optimizer, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
+def watching(optimizer: Watched, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
     """Show progress inside the block; yields a function to call after every possible change."""
     if quiet:
         yield lambda: None
@@ -49,7 +49,7 @@ def watching(optimizer: Optimizer, *, quiet: bool = False) -> Iterator[Callable[
 class _Lines:
     """Prints one line for each finished trial."""
 
-    def __init__(self, optimizer: Optimizer) -> None:
+    def __init__(self, optimizer: Watched) -> None:
         self._optimizer = optimizer
         self._shown = {t.number for t in optimizer.history if t.state != "running"}
 
@@ -63,7 +63,7 @@ class _Lines:
 
 
 @contextmanager
-def _live(optimizer: Optimizer) -> Iterator[Callable[[], None]]:
+def _live(optimizer: Watched) -> Iterator[Callable[[], None]]:
     from rich.console import Console
     from rich.live import Live
 
@@ -86,7 +86,7 @@ def _live(optimizer: Optimizer) -> Iterator[Callable[[], None]]:
     console.print(*[_bar(ledger, resource, console.width) for resource in ledger], sep="\n")
 
 
-def picture(optimizer: Optimizer, screen: int) -> Group:
+def picture(optimizer: Watched, screen: int) -> Group:
     """Render budgets, the best trial and running trials for a screen of `screen` columns."""
     from rich.console import Group
     from rich.text import Text

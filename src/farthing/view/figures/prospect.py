@@ -26,7 +26,7 @@ from farthing.history import Trial
 from farthing.models.normal import expected_cost
 from farthing.view.figures.spending import cost_label, main_resource, spent_until
 from farthing.view.primitives import Axis, Figure, Layer, Line, Panel, Points, axis, thinned
-from farthing.view.result import state_before
+from farthing.view.facts import state_before
 
 __all__ = ["NextTrial", "Step", "next_trial", "prospect", "prospect_of"]
 
