@@ -18,10 +18,9 @@ from typing import Any, Unpack
 from farthing.acquisition.protocols import Policy, StoppingRule
 from farthing.core.edits import difference
 from farthing.core.events import Dropped, Ended, Event, Repeated, Resumed, Told
-from farthing.core.options import AnyBudget, AnySpace, Learner, RunOptions
+from farthing.core.options import AnyBudget, AnyCost, AnySpace, RunOptions
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
-from farthing.core.state import State
 from farthing.core.suggest import warm_up
 from farthing.data.tabular import record
 from farthing.errors import InvalidInput, Unreachable
@@ -45,17 +44,16 @@ from farthing.storage import (
     overview,
     rename_study,
 )
-from farthing.view.plots import Plots
-from farthing.view.report import Summary, card, page, report_facts, report_text
 from farthing.view.facts import costs, explanation, trial_of
+from farthing.view.report import Summary, card, page, report_facts, report_text
 from farthing.view.result import Result, summary
 from farthing.view.study_view import (
     changes_of,
     external_code,
     plain_settings,
     result_of,
-    status_of,
 )
+from farthing.view.watched import status_of
 
 __all__ = ["Study"]
 
@@ -169,9 +167,9 @@ class Study(Optimizer):
         url: str | Path,
         name: str,
         *,
-        policy: Policy | None = None,
-        stop: StoppingRule | None = None,
-        cost: Learner | Mapping[str, Learner] | None = None,
+        policy: Policy | str | None = None,
+        stop: StoppingRule | str | None = None,
+        cost: AnyCost = None,
         look: bool = False,
         trust: bool = False,
     ) -> Study:
@@ -259,10 +257,6 @@ class Study(Optimizer):
         """Everything that is stored of every trial, as plain values."""
         return [record(trial) for trial in self.history]
 
-    def dataframe(self) -> Any:
-        """One row per trial; needs pandas."""
-        return self._result(suggests=False).dataframe()
-
     @property
     def logs(self) -> Path:
         """The folder with the output of trials, one file each: given, or beside the database.
@@ -283,12 +277,6 @@ class Study(Optimizer):
         state = self._look()
         return result_of(self, self._settings, state, suggests=suggests)
 
-    @property
-    def facts(self) -> tuple[Settings, State]:
-        """The settings and the state of one moment, from which all views are made."""
-        state = self._store.look()
-        return self._settings, state  # in this order, because a look may change the settings
-
     def explain(self, number: int) -> dict[str, Any]:
         """Why a trial was suggested and what its outcome was, as plain values."""
         return explanation(self._settings, self._look(), number)
@@ -296,11 +284,6 @@ class Study(Optimizer):
     def costs(self) -> list[dict[str, Any]]:
         """How well costs are predicted, each from all the others, as plain values."""
         return costs(self._settings, self._look())
-
-    @property
-    def plot(self) -> Plots:
-        """Its figures: `study.plot.curve()`, `study.plot.pareto(12)`; see `farthing.view.plots`."""
-        return Plots(lambda: self.facts)
 
     def summary(self) -> dict[str, Any]:
         """The progress of the study, as plain values; printed, it is a report."""

@@ -110,7 +110,7 @@ class Result:
         return to_frame(self.history)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields. The settings stay behind if they cannot be pickled: a cost may be a lambda."""
+        """The fields, without settings that cannot be pickled: a cost may be a lambda."""
         try:
             pickle.dumps(self.facts)
         except Exception:  # __reduce__ may raise anything

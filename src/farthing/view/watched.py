@@ -1,4 +1,4 @@
-"""`Watched`: what views read from an Optimizer or a Study."""
+"""`Watched`: what views read from an Optimizer or a Study, and its one-line status."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Protocol
 from farthing.acquisition.protocols import Verdict
 from farthing.budget.ledger import Ledger
 from farthing.core.state import State
+from farthing.errors import StorageError
 from farthing.history import History, Trial
+from farthing.view.formatting import best_line, counted, spent
 
-__all__ = ["Watched"]
+__all__ = ["Watched", "status_of"]
 
 
 class Watched(Protocol):
@@ -34,3 +36,14 @@ class Watched(Protocol):
     @property
     def history(self) -> History:
         """Every trial."""
+
+
+def status_of(optimizer: Watched) -> str:
+    """Trials, costs and the best value, in one line; "" if the database does not answer."""
+    try:
+        ledger, history, best = optimizer.ledger, optimizer.history, optimizer.best
+    except StorageError:
+        return ""
+    trials = counted(history) or "no trial yet"
+    found = "none yet" if best is None else best_line(best)
+    return f"{trials}; {spent(ledger) or 'nothing'} spent; best {found}"

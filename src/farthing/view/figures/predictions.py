@@ -9,9 +9,9 @@ from farthing.budget.units import format_amount
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.history import History
+from farthing.view.facts import costs
 from farthing.view.figures.spending import cost_label
 from farthing.view.primitives import Figure, Layer, Line, Panel, Points, axis, thinned
-from farthing.view.facts import costs
 
 __all__ = ["MAX_COSTS", "predictions", "predictions_of"]
 
