@@ -10,7 +10,7 @@ from farthing.core.state import State
 from farthing.core.suggest import Suggestion, suggest
 from farthing.errors import FarthingError, InvalidInput, Stopped, StorageError
 from farthing.history import History, Outcome, StopReason, Trial
-from farthing.minimize import minimize
+from farthing.minimize import maximize, minimize
 from farthing.optimizer import Optimizer
 from farthing.space.space import Categorical, Float, Int, Ordinal, Space
 from farthing.view.result import Result
@@ -43,6 +43,7 @@ __all__ = [
     "Suggestion",
     "Trial",
     "cost",
+    "maximize",
     "minimize",
     "policies",
     "stopping",

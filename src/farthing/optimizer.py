@@ -405,7 +405,8 @@ class Optimizer:
         """
         settings, state = self.facts
         rows = predict(settings, state, points_of(params, settings.space)).rows()
-        return frame_of(rows, "predict()", getattr(params, "index", None))
+        index = params.index if hasattr(params, "to_dict") else None
+        return frame_of(rows, "predict()", index)
 
     def acquisition(self, params: Any) -> Any:
         """The score that the policy maximises to choose the next trial; higher is better.

@@ -27,6 +27,7 @@ from farthing.errors import InvalidInput, Unreachable
 from farthing.history import StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Cluster, Engine, Task, find_log
+from farthing.running.callbacks import Callback, calling
 from farthing.running.engines import Objective, cluster_engine, local_engine
 from farthing.running.pool import places_of, run_workers
 from farthing.storage import (
@@ -347,6 +348,7 @@ class Study(Optimizer):
         slots: Sequence[int | str] | None = None,
         engine: Cluster | None = None,
         on_change: Callable[[Study], None] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Result:
         """Evaluate trials until the study stops, each in a process of its own.
 
@@ -362,6 +364,9 @@ class Study(Optimizer):
                 FARTHING_SLOT, and in `env` as `{slot}`. By default 0, 1, 2, ...
             engine: the cluster that evaluates, `Dask(client)` or `Ray()`; None: this machine.
             on_change: called with the study after each possible change.
+            callbacks: each is called with the study and a trial after the trial has ended. To end
+                the run, it raises StopIteration or calls `study.request_stop()`. After any other
+                error no trial starts, running trials finish, and the error is raised.
 
         The first Ctrl-C lets running trials finish, the second kills them.
 
@@ -379,8 +384,13 @@ class Study(Optimizer):
         self._prepare_run()
         self.commit(Resumed())
         on_cluster = engine is not None
-        reason = run_workers(self, settings, evaluator, notify, places, threads=on_cluster)
-        self.commit(Ended(reason))
+        with calling(self, callbacks, notify) as (on_event, exit_check):
+            reason = run_workers(
+                *(self, settings, evaluator, on_event, places),
+                threads=on_cluster,
+                exit_check=exit_check,
+            )
+            self.commit(Ended(reason))
         return self.result()
 
     def work(
