@@ -155,6 +155,8 @@ def test_a_study_predicts_what_an_optimizer_does(tmp_path):
         ({"x": 0.5, "n": 3, "kind": "a", "z": 1}, "Unknown parameter 'z'"),
         ([{"x": 0.5, "n": 3, "kind": "a"}, {"x": 5, "n": 3, "kind": "a"}], "Row 1: "),
         ([3, 4], "Row 0: 3 is not a dict"),
+        (3, "3 is not a dict"),
+        ("x=3", "'x=3' is not a dict"),
     ],
 )
 def test_wrong_parameters_are_refused(learnt, call, params, sentence):

@@ -73,7 +73,10 @@ class Verdict:
 
 
 class Policy(Protocol):
-    """A method that chooses the next evaluation. Each file in `policies/` defines one."""
+    """A method that chooses the next evaluation. Each file in `policies/` defines one.
+
+    A policy that maximises a score also has `surface(belief, rng)`; see `scores.surface_of`.
+    """
 
     @property
     def needs(self) -> frozenset[str]:

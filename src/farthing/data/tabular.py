@@ -201,7 +201,8 @@ def points_of(params: Any, space: Space) -> Any:
     if hasattr(params, "to_dict"):
         rows = [_params(each, each, space)[0] for each in params.to_dict("records")]
     else:
-        rows = list(params) if not isinstance(params, Mapping) else [dict(params)]
+        several = isinstance(params, Iterable) and not isinstance(params, Mapping | str)
+        rows = list(params) if several else [params]
     points = []
     for i, each in enumerate(rows):
         try:
