@@ -251,10 +251,17 @@ from farthing import Bool, Ordinal, Space, between
 
 Space({"batch": Ordinal([16, 32, 64, 128]), "fused": Bool(when={"batch": between(32, 64)})})
 """,
+    "farthing.maximize": """
+from farthing import Float, maximize
+
+result = maximize(lambda p: -(p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, n_trials=8)
+print(result.best_value)            # the largest value that the objective returned
+""",
     "farthing.minimize": """
 from farthing import Float, minimize
 
 result = minimize(lambda p: (p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, budget="8 trials")
+minimize(lambda p: p["x"] ** 2, {"x": Float(-1, 1)}, n_trials=8, workers=2, policy="ei")
 """,
     "farthing.suggest": """
 from farthing import Float, Ledger, Settings, State, suggest

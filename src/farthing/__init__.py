@@ -10,7 +10,7 @@ from farthing.core.state import State
 from farthing.core.suggest import Suggestion, suggest
 from farthing.errors import FarthingError, InvalidInput, Stopped, StorageError
 from farthing.history import History, Outcome, StopReason, Trial
-from farthing.minimize import minimize
+from farthing.minimize import maximize, minimize
 from farthing.optimizer import Optimizer
 from farthing.space.conditions import at_least, at_most, between
 from farthing.space.space import Bool, Categorical, Float, Int, Ordinal, Space
@@ -48,6 +48,7 @@ __all__ = [
     "at_most",
     "between",
     "cost",
+    "maximize",
     "minimize",
     "policies",
     "stopping",

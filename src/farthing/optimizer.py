@@ -27,6 +27,7 @@ from farthing.core.events import (
 )
 from farthing.core.options import AnyBudget, AnySpace, SearchOptions
 from farthing.core.outcomes import added_trial, outcome_of
+from farthing.core.predict import predict, scores_at
 from farthing.core.session import Session
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
@@ -35,9 +36,13 @@ from farthing.core.store import InMemoryStore, Store
 from farthing.core.suggest import AskOptions, best_trial, warm_up
 from farthing.core.transition import kill_reason
 from farthing.data.importing import Imported, select_new
+from farthing.data.tabular import frame_of, points_of, to_frame
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import History, StopReason, Trial
 from farthing.space.space import Space
+from farthing.view.plots import Plots
+from farthing.view.report import card
+from farthing.view.watched import status_of
 
 __all__ = ["Optimizer"]
 
@@ -346,6 +351,16 @@ class Optimizer:
         return self._best[1]
 
     @property
+    def best_params(self) -> dict[str, Any] | None:
+        """The parameters of the best trial; None before the first value."""
+        return None if self.best is None else dict(self.best.params)
+
+    @property
+    def best_value(self) -> float | None:
+        """The value of the best trial; None before the first value."""
+        return None if self.best is None else self.best.value
+
+    @property
     def seen(self) -> State:
         """The state, up to a fraction of a second old: for callers that look often."""
         return self._session.look_recent()
@@ -359,6 +374,70 @@ class Optimizer:
     def history(self) -> History:
         """Every trial, in the user's units and direction."""
         return self._store.look().history
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Every trial, in the order in which they were suggested."""
+        return list(self.history)
+
+    def dataframe(self) -> Any:
+        """One row per trial; needs pandas."""
+        return to_frame(self.history)
+
+    @property
+    def facts(self) -> tuple[Settings, State]:
+        """The settings and the state of one moment, from which all views are made."""
+        state = self._store.look()
+        return self._settings, state  # in this order, because a look may change the settings
+
+    @property
+    def plot(self) -> Plots:
+        """The figures: `optimizer.plot.curve()`, `study.plot.pareto(12)`; see `Plots`."""
+        return Plots(lambda: self.facts)
+
+    def predict(self, params: Any) -> Any:
+        """What the models of all ended trials predict at some parameters; needs pandas.
+
+        Args:
+            params: one configuration, a list of them, or a data frame with a column for each
+                parameter, named `<name>` or `param_<name>`.
+
+        Returns:
+            A data frame with one row per configuration, in the user's units and direction: `mean`
+            and `std` of the objective (NaN while there is no model), `success`, the probability
+            that the evaluation returns a value, and the 10 %, 50 % and 90 % quantiles of each
+            cost that is learnt or known: `cost_usd_p10`, `cost_usd_p50`, `cost_usd_p90`.
+        """
+        settings, state = self.facts
+        rows = predict(settings, state, points_of(params, settings.space)).rows()
+        index = params.index if hasattr(params, "to_dict") else None
+        return frame_of(rows, "predict()", index)
+
+    def acquisition(self, params: Any) -> Any:
+        """The score that the policy maximises to choose the next trial; higher is better.
+
+        The policy compares only affordable points that were not tried. Pending trials are
+        fantasised.
+
+        Args:
+            params: as in `predict`.
+
+        Returns:
+            A number for one configuration, else an array.
+
+        Raises:
+            InvalidInput: the next trial is chosen without a score: by the initial design, or by a
+                policy such as Random.
+        """
+        settings, state = self.facts
+        scores = scores_at(settings, state, points_of(params, settings.space))
+        return float(scores[0]) if isinstance(params, Mapping) else scores
+
+    def __repr__(self) -> str:
+        return f"Optimizer({', '.join(self.space.names)})\n{status_of(self)}".strip()
+
+    def _repr_html_(self) -> str:
+        return card("Optimizer", *self.facts)
 
     # ── stopping ───────────────────────────────────────────────────────────────────────────
 

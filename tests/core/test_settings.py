@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from dataclasses import fields
 
 import numpy as np
@@ -37,9 +38,12 @@ REFUSED = [
     ("space", {"a": 3}, "not a parameter"),
     ("budget", "soon", "is not a budget"),
     ("budget", -1, "positive"),
-    ("policy", "carbo", "expected a policy such as"),
+    ("policy", "carb", "there is no policy 'carb'. Did you mean carbo?"),
+    ("policy", 3, r"policy=3 has no method propose\(belief, rng\) and no attribute needs and no"),
     ("policy", EI, r"EI\(\.\.\.\)"),
-    ("stop", "soon", "expected a stop such as"),
+    ("stop", "soon", "there is no stopping rule 'soon'"),
+    ("stop", 3, r"stop=3 has no method __call__\(belief, proposal, rng\) and no attribute needs"),
+    ("cost", "log_g", "there is no cost model 'log_g'. Did you mean log_gp?"),
     ("stop", MaxTrials, r"MaxTrials\(\.\.\.\)"),
     ("cost", 3.0, "function of the parameters"),
     ("cost", LogGP, "function of the parameters"),
@@ -129,7 +133,7 @@ def test_an_unknown_setting_is_refused_everywhere(tmp_path):
         lambda **given: minimize(price, SPACE, "9s", **given),
         lambda **given: Study.create(tmp_path / "a.db", name="a", space=SPACE, **given),
     ):
-        with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        with pytest.raises(TypeError, match="argument 'colour'"):
             call(colour=3)
     assert not (tmp_path / "a.db").exists()
 
@@ -377,3 +381,22 @@ def test_the_command_line_takes_a_worth_if_the_policy_uses_it():
     assert Optimizer(SPACE, "10m", worth=0.01).worth == 0.01
     with pytest.raises(InvalidInput, match=r"--worth 0\.01 has no effect"):
         requested([*words[:4], "--policy", "random", *words[4:]], ({}, {}))
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "sentence"),
+    [
+        (minimize, "n_trails", "minimize() has no argument 'n_trails'. Did you mean 'n_trials'?"),
+        (Optimizer, "polcy", "Optimizer() has no argument 'polcy'. Did you mean 'policy'?"),
+        (Study.create, "time_out", "Study.create() has no argument 'time_out'. Did you mean 'time"),
+        (Optimizer, "zzz", "Optimizer() has no argument 'zzz'. It has space, budget, policy, stop"),
+    ],
+)
+def test_a_misspelt_argument_names_the_nearest_one(call, given, sentence):
+    with pytest.raises(TypeError, match=re.escape(sentence)):
+        call(**{given: 3})
+
+
+def test_a_misspelt_change_names_the_nearest_setting():
+    with pytest.raises(InvalidInput, match=r"Did you mean 'policy'\?"):
+        Optimizer(SPACE, "9s").change(polcy="ei")

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.acquisition.belief import START, START_SHARE, Z_AFFORDABLE, Belief
-from farthing.acquisition.protocols import Policy, Proposal
+from farthing.acquisition.protocols import Policy, Proposal, checked_proposal
 from farthing.acquisition.search import Rated, is_among, maximise, sobol, untried
 from farthing.errors import InvalidInput
 from farthing.models.normal import log_ei
@@ -92,6 +92,7 @@ def propose(
     if proposal is None:
         lacks_model = "model" in policy.needs and belief.objective is None
         proposal = start(belief, rng) if lacks_model else policy.propose(belief, rng)
+        proposal = checked_proposal(policy, proposal, belief.space.d)
         if proposal.predicted:  # a nested policy already called `propose`
             return proposal
         if promises_nothing(belief, proposal):

@@ -15,8 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.acquisition.belief import Belief, Outlook, OutlookSlopes
-from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.search import CHUNK, Effort, Found, Rated, candidates, maximise, untried
+from farthing.acquisition.protocols import Policy, Proposal
+from farthing.acquisition.search import (
+    CHUNK,
+    Effort,
+    Found,
+    Rated,
+    Surface,
+    candidates,
+    maximise,
+    untried,
+)
 from farthing.budget.units import format_amount
 from farthing.models.normal import (
     expected_cost,
@@ -41,6 +50,7 @@ __all__ = [
     "lower_bound",
     "maximise_score",
     "proposal",
+    "surface_of",
 ]
 
 Array = NDArray[np.float64]
@@ -330,6 +340,16 @@ def maximise_score(
         ceiling=ceiling,
         within=within,
     )
+
+
+def surface_of(policy: Policy, belief: Belief, rng: np.random.Generator) -> Surface | None:
+    """The surface that a policy maximises for its next proposal; None if it maximises none.
+
+    A policy that maximises one has a method `surface(belief, rng)`.
+    """
+    find: Callable[[Belief, np.random.Generator], Surface | None] | None
+    find = getattr(policy, "surface", None)
+    return None if find is None else find(belief, rng)
 
 
 def _source_of(belief: Belief, best: float) -> str:

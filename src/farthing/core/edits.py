@@ -9,6 +9,7 @@ points of trials are then computed again, for the same parameters in the new uni
 
 from __future__ import annotations
 
+import difflib
 import math
 import shlex
 from collections.abc import Callable, Mapping
@@ -63,7 +64,11 @@ def change_event(settings: Settings, new: Mapping[str, Any], known: int, workers
 def _revised(settings: Settings, new: Mapping[str, Any], options: type) -> Settings:
     names = ("space", "budget", *options.__annotations__)
     if unknown := [name for name in new if name not in names]:
-        raise InvalidInput(f"Unknown setting {unknown[0]!r}: expected one of {', '.join(names)}.")
+        close = difflib.get_close_matches(unknown[0], names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InvalidInput(
+            f"Unknown setting {unknown[0]!r}: expected one of {', '.join(names)}.{hint}"
+        )
     values: dict[str, Any] = {f.name: getattr(settings, f.name) for f in fields(Settings)}
     values.update(new)
     if isinstance(values["budget"], str):

@@ -11,20 +11,29 @@ from farthing.cost import CostLearner
 from farthing.space.parameters import Kind
 from farthing.space.space import Space
 
-__all__ = ["AnyBudget", "AnySpace", "Direction", "Learner", "RunOptions", "SearchOptions"]
+__all__ = [
+    "AnyBudget",
+    "AnyCost",
+    "AnySpace",
+    "Direction",
+    "Learner",
+    "RunOptions",
+    "SearchOptions",
+]
 
 Direction = Literal["minimize", "maximize"]
 Learner = CostLearner | Callable[[Mapping[str, Any]], float]
 AnyBudget = str | float | Mapping[str, float] | Budget | None
+AnyCost = Learner | str | Mapping[str, Learner | str] | None
 AnySpace = Space | Mapping[str, Kind]
 
 
 class SearchOptions(TypedDict, total=False):
     """How to choose the next evaluation, and when to stop. `Settings` describes each option."""
 
-    policy: Policy | None
-    stop: StoppingRule | None
-    cost: Learner | Mapping[str, Learner] | None
+    policy: Policy | str | None
+    stop: StoppingRule | str | None
+    cost: AnyCost
     worth: float | str | None
     direction: Direction
     noisy: bool

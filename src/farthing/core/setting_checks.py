@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from numbers import Real
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from farthing.acquisition.protocols import Policy, StoppingRule
 from farthing.budget.rates import rate_of
 from farthing.budget.units import Budget
+from farthing.core.method_names import Folder, named_method
 from farthing.core.options import AnyBudget, Learner
 from farthing.cost import CostLearner, Known
 from farthing.errors import InvalidInput
@@ -68,9 +69,10 @@ def check_each(values: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(params, Mapping):
             raise InvalidInput(f"start={params!r}: expected parameters such as {{'width': 16}}.")
         values["space"].completed(params, np.full(values["space"].d, 0.5))
-    _check_instance(values["policy"], "policy", "EI()", "propose")
-    if values["stop"] is not None:
-        _check_instance(values["stop"], "stop", "MaxTrials(50)", "__call__")
+    typed |= _named(values)
+    _check_method(typed["policy"], "policy", "propose(belief, rng)")
+    if typed["stop"] is not None:
+        _check_method(typed["stop"], "stop", "__call__(belief, proposal, rng)")
     return typed
 
 
@@ -166,14 +168,45 @@ def _are_variables(value: Any) -> bool:
     )
 
 
-def _check_instance(part: Any, name: str, example: str, method: str) -> None:
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The policy, the stopping rule and the cost models; names of methods become objects."""
+    folders: dict[str, Folder] = {"policy": "policies", "stop": "stopping", "cost": "cost"}
+
+    def method(given: Any, name: str) -> Any:
+        if not isinstance(given, str):
+            return given
+        return named_method(given, folders[name], f"{name}={given!r}")
+
+    found = {name: method(values[name], name) for name in folders}
+    if isinstance(cost := values["cost"], Mapping):
+        found["cost"] = {resource: method(each, "cost") for resource, each in cost.items()}
+    return found
+
+
+def _check_method(part: Any, name: str, call: str) -> None:
     """Check that a part is a policy or a stopping rule, and not the class of one."""
     if isinstance(part, type):
         raise InvalidInput(
             f"{name}={part.__name__}: expected an instance. Pass {part.__name__}(...)."
         )
-    if any(not hasattr(part, attribute) for attribute in ("needs", "reads", method)):
-        raise InvalidInput(f"{name}={part!r}: expected a {name} such as {example}.")
+    kind, example = "policy", 'EI() or "ei"'
+    if name == "stop":
+        kind, example = "stopping rule", 'MaxTrials(50) or "max_trials(50)"'
+    missing = [f"no attribute {each}" for each in ("needs", "reads") if not hasattr(part, each)]
+    if not callable(getattr(part, call.partition("(")[0], None)):
+        missing.insert(0, f"no method {call}")
+    if missing:
+        raise InvalidInput(
+            f"{name}={part!r} has {' and '.join(missing)}. Expected a {kind} such as {example}; "
+            "for one of your own see farthing.acquisition.protocols."
+        )
+    for attribute in ("needs", "reads"):
+        words = getattr(part, attribute)
+        if not (isinstance(words, Set) and all(isinstance(word, str) for word in words)):
+            raise InvalidInput(
+                f"{name}={part!r} has {attribute} = {words!r}: expected a frozenset of words, such "
+                'as frozenset({"model"}).'
+            )
     if getattr(part, "models", None) is True and "model" not in part.needs | part.reads:
         raise InvalidInput(
             f"{name}={part!r}: `models = True` is no longer used. Put 'model' into `needs` if "

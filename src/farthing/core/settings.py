@@ -43,11 +43,13 @@ class Settings:
     Attributes:
         space: the parameters and their ranges.
         budget: the limit of what may be spent; None for no limit.
-        policy: how to choose the next trial. The default is Gittins if the budget limits a cost,
-            and EI if it does not.
-        stop: a stopping rule besides the budget.
+        policy: how to choose the next trial, an object or a name: EI(), "ei",
+            "contextual(slack=0.5)". The default is Gittins if the budget limits a cost, and EI if
+            it does not.
+        stop: a stopping rule besides the budget, an object or a name: "not_worth_it".
         cost: how to predict the cost of a trial: a function of the parameters if it is known, or a
-            learner from `farthing.cost`. With several limited resources: {resource: either}.
+            learner from `farthing.cost`, an object or a name. With several limited resources:
+            {resource: either}.
         worth: exchange rate: how much objective one unit of cost is worth, as a number or as a
             text such as "0.01 = $20". "budget": the rate at which the policy would spend what is
             left of the budget after the initial design.
@@ -110,8 +112,8 @@ class Settings:
     ) -> Settings:
         """Settings from values as a user writes them: "2h", {"lr": Float(0, 1)}, timeout="10m"."""
         limits = None if budget is None else Budget(budget)
-        policy = options.pop("policy", None)
         values: dict[str, Any] = {**options}
+        policy = values.pop("policy", None)
         for name in ("timeout", "grace", "lease"):
             if name in values and (name, values[name]) != ("timeout", None):
                 values[name] = as_seconds(values[name], name)

@@ -22,6 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
+
 from farthing.core.outcomes import checked_cost, external_trial, outcome_of
 from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
@@ -31,11 +33,13 @@ from farthing.space.space import Categorical, Float, Int, Parameter, Space
 
 __all__ = [
     "columns_of",
+    "frame_of",
     "has_values",
     "is_empty",
     "learnt_from",
     "learnt_from_one",
     "parsed",
+    "points_of",
     "read_rows",
     "record",
     "row",
@@ -135,14 +139,19 @@ def to_csv(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
 
 def to_frame(trials: Iterable[Trial]) -> Any:
     """One row per trial; needs pandas."""
+    rows = [_flat(row(trial)) | {"predicted_cost": trial.predicted_cost} for trial in trials]
+    return frame_of(rows, "dataframe()")
+
+
+def frame_of(rows: Sequence[Row], call: str, index: Any = None) -> Any:
+    """A data frame of rows; `call` needs it."""
     try:
         import pandas as pd
     except ImportError:
         raise InvalidInput(
-            "dataframe() needs pandas, which is not installed. Run: pip install pandas."
+            f"{call} needs pandas, which is not installed. Run: pip install pandas."
         ) from None
-    rows = [_flat(row(trial)) | {"predicted_cost": trial.predicted_cost} for trial in trials]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, index=index)
 
 
 def _flat(nested: Row, *, lists: bool = False) -> dict[str, Any]:
@@ -182,6 +191,26 @@ def read_rows(source: Any) -> list[Row]:
             "frame, a list of dicts, a Result, or a Study."
         )
     return rows
+
+
+def points_of(params: Any, space: Space) -> Any:
+    """The points (m, d) of one configuration, of several, or of the rows of a data frame.
+
+    Raises:
+        InvalidInput: a configuration is not in the space.
+    """
+    if hasattr(params, "to_dict"):
+        rows = [_params(each, each, space)[0] for each in params.to_dict("records")]
+    else:
+        several = isinstance(params, Iterable) and not isinstance(params, Mapping | str)
+        rows = list(params) if several else [params]
+    points = []
+    for i, each in enumerate(rows):
+        try:
+            points.append(space.encode(each))
+        except InvalidInput as error:
+            raise error if len(rows) == 1 else InvalidInput(f"Row {i}: {error}") from None
+    return np.array(points).reshape(-1, space.d)
 
 
 def parsed(text: str, name: str) -> list[Row]:

@@ -50,6 +50,10 @@ class Thompson:
     needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
 
+    def surface(self, belief: Belief, rng: np.random.Generator) -> _Surface:
+        """Minus one posterior sample, plus ln P(success)."""
+        return surface(belief, rng)
+
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin of a posterior sample."""
         drawn = surface(belief, rng)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from farthing.budget.ledger import Ledger
-from farthing.optimizer import Optimizer
 from farthing.view.formatting import (
     account_line,
     amounts,
@@ -20,6 +19,7 @@ from farthing.view.formatting import (
     trial_line,
 )
 from farthing.view.result import time_of
+from farthing.view.watched import Watched
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -34,7 +34,7 @@ REFRESH = 0.1  # seconds between two updates
 
 @contextmanager
 def watching(
-    optimizer: Optimizer, *, quiet: bool = False, parallel: bool = False
+    optimizer: Watched, *, quiet: bool = False, parallel: bool = False
 ) -> Iterator[Callable[[], None]]:
     """Show progress inside the block; yields a function to call after every possible change.
 
@@ -55,7 +55,7 @@ def watching(
 class _Lines:
     """Prints one line for each finished trial."""
 
-    def __init__(self, optimizer: Optimizer, parallel: bool) -> None:
+    def __init__(self, optimizer: Watched, parallel: bool) -> None:
         self._optimizer = optimizer
         self._says_waiting = parallel
         self._shown = {t.number for t in optimizer.history if t.state != "running"}
@@ -72,7 +72,7 @@ class _Lines:
             print(waiting, flush=True)
 
 
-def _waiting(optimizer: Optimizer) -> str | None:
+def _waiting(optimizer: Watched) -> str | None:
     """Why other workers wait, if the cost of the running trial is unknown until it reports it."""
     ledger = optimizer.seen.ledger
     for trial in optimizer.seen.history.running:
@@ -87,7 +87,7 @@ def _waiting(optimizer: Optimizer) -> str | None:
 
 
 @contextmanager
-def _live(optimizer: Optimizer, parallel: bool) -> Iterator[Callable[[], None]]:
+def _live(optimizer: Watched, parallel: bool) -> Iterator[Callable[[], None]]:
     from rich.console import Console
     from rich.live import Live
 
@@ -110,7 +110,7 @@ def _live(optimizer: Optimizer, parallel: bool) -> Iterator[Callable[[], None]]:
     console.print(*[_bar(ledger, resource, console.width) for resource in ledger], sep="\n")
 
 
-def picture(optimizer: Optimizer, screen: int, parallel: bool = False) -> Group:
+def picture(optimizer: Watched, screen: int, parallel: bool = False) -> Group:
     """Render budgets, the best trial and running trials for a screen of `screen` columns.
 
     Args:

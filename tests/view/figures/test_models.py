@@ -10,6 +10,7 @@ from farthing import Bool, Categorical, Float, Int, Optimizer, Space
 from farthing.core.suggest import believed
 from farthing.cost.calibration import drivers as cost_drivers
 from farthing.errors import InvalidInput
+from farthing.view.facts import costs, explanation, state_before
 from farthing.view.figures import (
     drivers,
     front_figure,
@@ -23,7 +24,6 @@ from farthing.view.figures.pareto import front_of, last_chosen
 from farthing.view.figures.predictions import MAX_COSTS, predictions_of
 from farthing.view.figures.prospect import prospect_of
 from farthing.view.primitives import Band, Heat, Line, Points, Segments
-from farthing.view.result import costs, explanation, state_before
 
 
 def layers_of(figure, kind, style=None, panel=0):

@@ -22,9 +22,9 @@ from farthing.core.state import State
 from farthing.core.suggest import believed, one_thread
 from farthing.errors import InvalidInput
 from farthing.history import Trial
+from farthing.view.facts import state_before
 from farthing.view.figures.spending import cost_label
 from farthing.view.primitives import Figure, Layer, Line, Panel, Points, axis, thinned
-from farthing.view.result import state_before
 
 __all__ = ["Front", "front_figure", "front_of", "last_chosen"]
 

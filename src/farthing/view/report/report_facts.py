@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from farthing.budget.ledger import Ledger
+from farthing.core.command import filled
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import best_trial, one_thread, suggest
 from farthing.errors import FarthingError
 from farthing.history import Trial
-from farthing.running import CommandTask
 from farthing.view.figures import next_trial
 from farthing.view.figures.prospect import NextTrial
 from farthing.view.formatting import account_line, best_line, counted, first_line
@@ -105,7 +105,7 @@ def copies(settings: Settings, trial: Trial) -> dict[str, str]:
 
 def _command(settings: Settings, params: dict[str, Any]) -> str:
     if settings.command is not None:
-        return shlex.join(CommandTask(settings.command).filled(params))
+        return shlex.join(filled(settings.command, params))
     return shlex.join(f"--{name}={value}" for name, value in params.items())
 
 
