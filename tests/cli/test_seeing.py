@@ -22,7 +22,7 @@ def test_a_figure_in_the_terminal(priced):
     result = priced("plot", "curve")
     assert result.code == 0, result.err
     assert result.out.startswith("Best value against cost\n")
-    assert "cumulative cost (usd)" in result.out
+    assert "spent (usd)" in result.out
     assert "◆" in priced("plot", "pareto", "6").out
     assert "useful" in priced("plot", "money").out
 

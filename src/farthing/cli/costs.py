@@ -79,8 +79,8 @@ def _line(row: dict[str, Any]) -> dict[str, Any]:
     )
     return {
         "number": row["number"],
-        "paid": bound + paid,
+        "cost": bound + paid,
         "predicted": predicted,
         "80 % band": f"{low} to {high}",
-        "paid / predicted": f"{row['paid'] / row['predicted']:.2f}",
+        "cost / predicted": f"{row['paid'] / row['predicted']:.2f}",
     }
