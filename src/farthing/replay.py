@@ -29,7 +29,7 @@ from farthing.core.state import State
 from farthing.core.suggest import believed, one_thread
 from farthing.data.tabular import COLUMNS, is_empty, learnt_from, read_rows, row
 from farthing.errors import InvalidInput
-from farthing.history import History, Trial
+from farthing.history import History
 from farthing.optimizer import Optimizer
 from farthing.policies import EI, EIPerCost
 from farthing.space.space import Float, Int, Ordinal, Parameter, Space

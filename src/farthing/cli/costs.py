@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from farthing.cli.options import format_option, open_study, study_options
+from farthing.cli.options import format_option, open_study, study_argument
 from farthing.cli.output import print_one, print_rows
 from farthing.data.tabular import to_json
 from farthing.view.formatting import amounts
@@ -18,7 +18,7 @@ MAX_DRIVERS = 5  # parameters named among the drivers
 
 
 @click.command()
-@study_options
+@study_argument
 @format_option
 def costs(storage: str | None, name: str | None, kind: str) -> int:
     """Show how well costs are predicted, and what drives them.

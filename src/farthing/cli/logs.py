@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from farthing.cli.options import open_study, study_options
+from farthing.cli.options import open_study, study_argument
 from farthing.running import open_log
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ NOTHING_FOUND = 1  # exit code
 
 @click.command()
 @click.argument("number", type=int)
-@study_options
+@study_argument
 @click.option("-f", "--follow", is_flag=True, help="Print new output until the trial has ended.")
 def logs(number: int, storage: str | None, name: str | None, follow: bool) -> int:
     """Print the output of trial NUMBER (stdout and stderr).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from farthing.cli.methods import make_method
-from farthing.cli.options import format_option, open_study, study_options
+from farthing.cli.options import format_option, open_study, study_argument
 from farthing.cli.output import print_one
 from farthing.core.options import Direction
 from farthing.stopping.combine import any_of
@@ -14,7 +14,7 @@ __all__ = ["replay"]
 
 
 @click.command()
-@study_options
+@study_argument
 @format_option
 @click.option(
     "--stop",

@@ -11,10 +11,13 @@ import click
 from farthing.cli.config import read_config
 from farthing.cli.options import (
     STORAGE,
+    STUDY,
     GroupedCommand,
+    check_exists,
     locate,
+    only_study,
     open_study,
-    study_options,
+    storage_option,
     worker_options,
 )
 from farthing.cli.output import print_changes
@@ -47,7 +50,8 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     "ordinal:1,2,...[:log]. If larger values of a range cost more, append :increases; if they cost "
     "less, :decreases.",
 )
-@study_options
+@storage_option
+@click.option("--name", help=f"Name of the study.  [default: {STUDY}, or the only study]")
 @click.option(
     "--metric",
     metavar="KEY",
@@ -200,8 +204,8 @@ def run(
         settings, storage = request.settings, request.storage
         workers, slots = request.workers, request.slots
     else:
-        request, (storage, name) = None, locate(options["storage"], options["name"])
-        study = _resume(storage, name, options, command, trust)
+        request, (storage, _) = None, locate(options["storage"], "")
+        study = _resume(storage, options, command, trust)
         settings, slots = (
             study.current_settings,
             slots_of(options["slots"] or file.run.get("slots")),
@@ -238,12 +242,12 @@ def _open_or_create(request: Request, trust: bool) -> Study:
     return study
 
 
-def _resume(
-    storage: str, name: str, options: dict[str, Any], command: tuple[str, ...], trust: bool
-) -> Study:
+def _resume(storage: str, options: dict[str, Any], command: tuple[str, ...], trust: bool) -> Study:
     """Open an existing study, and change the settings that the options name."""
     from farthing.cli.request import NOTHING_TO_TUNE, change
 
+    check_exists(storage, NOTHING_TO_TUNE)
+    name = options["name"] or only_study(storage, "Give one of them: --name NAME")
     study = open_study(storage, name, NOTHING_TO_TUNE, trust=trust)
     if not command and study.current_settings.command is None:
         raise InvalidInput(

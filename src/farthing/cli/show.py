@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from farthing.cli.options import format_option, open_study, study_options
+from farthing.cli.options import format_option, open_study, study_argument
 from farthing.cli.output import print_one, print_rows
 from farthing.cli.watch import watch
 from farthing.data.tabular import columns_of, row
@@ -31,7 +31,7 @@ __all__ = ["best", "status", "trials"]
 
 
 @click.command()
-@study_options
+@study_argument
 @format_option
 @click.option(
     "--watch", "watched", is_flag=True, help="Update the display until the study has stopped."
@@ -78,7 +78,7 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
 
 
 @click.command()
-@study_options
+@study_argument
 @format_option
 def best(storage: str | None, name: str | None, kind: str) -> int:
     """Show the best trial so far."""
@@ -95,7 +95,7 @@ def best(storage: str | None, name: str | None, kind: str) -> int:
 
 
 @click.command()
-@study_options
+@study_argument
 @format_option
 @click.option(
     "--state",
