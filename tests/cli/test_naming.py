@@ -106,7 +106,8 @@ def test_a_database_without_studies(study):
 
 
 def test_running_again_resumes_the_only_study(one, printing):
-    again = ("run", "--budget", "3 trials", "--", *printing("{x}"))
+    assert one("change", "--", *printing("{x}")).code == 0
+    again = ("run", "--budget", "3 trials")
     result = one(*again)
     assert result.code == 0, result.err
     assert "Resuming study 'svm' in farthing.db: 2 trials" in result.out
@@ -114,6 +115,13 @@ def test_running_again_resumes_the_only_study(one, printing):
     result = one(*again)
     assert (result.code, result.out) == (2, "")
     assert "2 studies: 'svm', 'forest'. Give one of them: --name NAME." in result.err
+
+
+def test_a_command_without_parameters_does_not_take_over_the_only_study(one, printing):
+    result = one("run", "--budget", "3 trials", "--", *printing("{x}"))
+    assert (result.code, result.out) == (2, "")
+    assert "The command has {x}, but there is no --param x=..." in result.err
+    assert Study.open("farthing.db", "svm").settings["command"] is None
 
 
 def test_a_worker_and_a_change_take_the_command_after_the_dashes(one, printing):

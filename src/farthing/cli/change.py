@@ -44,8 +44,10 @@ def change(study: str | None, name: str | None, command: tuple[str, ...], **opti
     Running workers apply a new budget, policy and stopping rule at once. Settings of how trials
     run, such as --timeout, apply when a worker starts again.
     """
+    from farthing.cli.mistakes import check_quoted
     from farthing.cli.request import change as change_settings
 
+    check_quoted(options, (study, *command[:1]))
     opened = open_study(options.pop("storage"), study_name(study, name))
     try:
         changed = change_settings(opened, options, command)

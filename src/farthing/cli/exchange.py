@@ -90,6 +90,9 @@ def import_(
     If the study does not exist yet, the command creates it. Then give the options of the later run,
     or the same farthing.toml.
     """
+    from farthing.cli.mistakes import check_quoted
+
+    check_quoted(options, (study,))
     try:
         with click.open_file(file, encoding="utf-8-sig") as stream:
             rows = parsed(stream.read(), file)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from farthing.study import Study
     from farthing.view.result import Result
 
-__all__ = ["finish", "run", "same_command"]
+__all__ = ["finish", "print_missing_cost", "run", "same_command"]
 
 NO_SUCCESS, USAGE = 1, 2  # exit codes
 BY_SIGNAL = {"interrupted": 130, "terminated": 143}  # exit codes by kind of stop
@@ -192,12 +192,14 @@ def run(
     The exit code is 0 if the budget is used or a rule stopped the study, 1 if no trial succeeded or
     too many failed in a row, 2 after an error, 130 after Ctrl-C and 143 after SIGTERM.
     """
+    from farthing.cli.mistakes import check_placeholders, check_quoted
     from farthing.cli.parameters import configuration_of
     from farthing.cli.request import read_request, slots_of
     from farthing.running import CommandTask
     from farthing.running.pool import check_start
     from farthing.view.progress import watching
 
+    check_quoted(options, command[:1])
     file, quiet = read_config(config), quiet or kind != "table"
     if options["param"] or file.params or "command" in file.run:
         request = read_request(options, command, file)
@@ -212,9 +214,10 @@ def run(
         )
         workers = options["workers"] or file.run.get("workers")
     task = CommandTask(settings.command or (), metric=settings.metric)
+    check_placeholders(task, settings.space.names)
     check_start(task, settings)
     if request is not None:
-        study = _open_or_create(request, trust)
+        study = _open_or_create(request, task, trust)
     for each in options["tries"]:
         study.enqueue(configuration_of(each, study.space.parameters, "--try"), once=True)
     if not quiet:
@@ -222,17 +225,25 @@ def run(
     try:
         with watching(study, quiet=quiet) as on_change:
             result = study.run(task, workers=workers, slots=slots, on_change=lambda _: on_change())
-        return finish(result, kind, again=same_command())
+        code = finish(result, kind, again=same_command())
+        print_missing_cost(study, result)
+        return code
     finally:
         study.close()
 
 
-def _open_or_create(request: Request, trust: bool) -> Study:
+def _open_or_create(request: Request, task: CommandTask, trust: bool) -> Study:
     """Create the study, or open it with changed settings."""
+    from farthing.cli.mistakes import check_all_used
     from farthing.cli.trust import check_trust
     from farthing.study import Study
 
-    study = Study.from_settings(request.storage, request.name, request.settings)
+    if request.name not in Study.names(request.storage):
+        check_all_used(task, request.settings.space.parameters)
+    try:
+        study = Study.from_settings(request.storage, request.name, request.settings)
+    except InvalidInput as error:
+        raise InvalidInput(f"{error}{_how_to_resume(request)}") from None
     if study.own_code:  # `farthing change` has named code that the request does not
         check_trust(study, request.storage, trust)
         changed, overridden = study.changed, study.overridden
@@ -242,18 +253,51 @@ def _open_or_create(request: Request, trust: bool) -> Study:
     return study
 
 
+def _how_to_resume(request: Request) -> str:
+    """What the parameters of the existing study are, if the request has different ones."""
+    from farthing.core.edits import describe_parameter
+    from farthing.study import Study
+
+    if request.name not in Study.names(request.storage):
+        return ""
+    study = Study.open(request.storage, request.name, look=True)
+    try:
+        space = study.space
+    finally:
+        study.close()
+    if space == request.settings.space:
+        return ""
+    parameters = (f"{name}: {describe_parameter(each)}" for name, each in space.parameters.items())
+    return (
+        f" The study has {'; '.join(parameters)}. To resume it with these, leave out --param. To "
+        "widen a range, give the wider range to `farthing run` or `farthing change`. To start a "
+        "new study, give --name NEW."
+    )
+
+
 def _resume(storage: str, options: dict[str, Any], command: tuple[str, ...], trust: bool) -> Study:
     """Open an existing study, and change the settings that the options name."""
+    from farthing.cli.mistakes import check_placeholders
     from farthing.cli.request import NOTHING_TO_TUNE, change
+    from farthing.running import CommandTask
+    from farthing.study import Study
 
-    check_exists(storage, NOTHING_TO_TUNE)
-    name = options["name"] or only_study(storage, "Give one of them: --name NAME")
+    if command:  # it may be meant for a new study: only a name selects an existing one
+        name = locate(storage, options["name"])[1]
+        if options["name"] is None and name not in Study.names(storage):
+            check_placeholders(CommandTask(command), ())
+            raise InvalidInput(NOTHING_TO_TUNE)
+    else:
+        check_exists(storage, NOTHING_TO_TUNE)
+        name = options["name"] or only_study(storage, "Give one of them: --name NAME")
     study = open_study(storage, name, NOTHING_TO_TUNE, trust=trust)
     if not command and study.current_settings.command is None:
         raise InvalidInput(
             f"Study {study.name!r} has no command. Give it last: farthing run ... -- "
             "python train.py --lr {lr}."
         )
+    if command:
+        check_placeholders(CommandTask(command), study.space.names)
     study.changed = change(study, options, command)
     return study
 
@@ -261,6 +305,7 @@ def _resume(storage: str, options: dict[str, Any], command: tuple[str, ...], tru
 def _print_start(study: Study, storage: str, task: CommandTask) -> None:
     """Print whether the study is resumed, and which settings have changed."""
     from farthing.budget.units import format_amount
+    from farthing.cli.mistakes import how_to_report, must_be_reported
     from farthing.storage import printable
     from farthing.view.formatting import spent
 
@@ -275,6 +320,14 @@ def _print_start(study: Study, storage: str, task: CommandTask) -> None:
             f"Keeping {name} = {current} (changed since the study was created); "
             f"ignoring {name} = {given}."
         )
+    resource = must_be_reported(study.current_settings)
+    if resource is not None and not any(resource in trial.cost for trial in study.history):
+        unit = "counts a cost" if resource == "cost" else f"counts {resource}"
+        click.echo(
+            f"The study {unit}, which Farthing cannot measure. "
+            f"{how_to_report(study.current_settings, resource)}",
+            err=True,
+        )
     unused = [name for name in study.space.names if name not in task.placeholders]
     if unused:
         names = ", ".join(f"{{{name}}}" for name in unused)
@@ -284,6 +337,16 @@ def _print_start(study: Study, storage: str, task: CommandTask) -> None:
             f"{'it' if one else 'them'} from FARTHING_PARAMS.",
             err=True,
         )
+
+
+def print_missing_cost(study: Study, result: Result) -> None:
+    """If a study stopped because the program reported no cost, print how to report it."""
+    from farthing.cli.mistakes import how_to_report, must_be_reported
+
+    resource = must_be_reported(study.current_settings)
+    if result.stop_reason.kind == "cost_missing" and resource is not None:
+        advice = how_to_report(study.current_settings, resource)
+        click.echo(f"{advice} Then run again.", err=True)
 
 
 def same_command() -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 
 from farthing.cli.options import STORAGE, GroupedCommand, open_study, worker_options
-from farthing.cli.run import finish, same_command
+from farthing.cli.run import finish, print_missing_cost, same_command
 from farthing.errors import InvalidInput
 
 __all__ = ["worker"]
@@ -70,6 +70,8 @@ def worker(
                 task, workers=workers, slots=slots_of(slots), on_change=lambda _: on_change()
             )
         result = replace(study.result(), stop_reason=reason)
-        return finish(result, "table", again=same_command())
+        code = finish(result, "table", again=same_command())
+        print_missing_cost(study, result)
+        return code
     finally:
         study.close()
