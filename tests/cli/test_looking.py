@@ -158,7 +158,7 @@ def test_explain_a_point_of_the_initial_design(priced):
     assert facts["because"].startswith("the middle of the space (point 1 of")
     assert facts["best_before"] is None
     assert "front" not in facts
-    assert "there was no model yet" in priced("explain", "0").out
+    assert "It belongs to the initial design" in priced("explain", "0").out
 
 
 def test_explain_shows_expectation_and_result(priced):
@@ -175,7 +175,7 @@ def test_explain_shows_expectation_and_result(priced):
     stated = float(re.search(r"expected improvement ([\d.e-]+)", facts["because"])[1])
     assert facts["expected_improvement"] == pytest.approx(stated, rel=0.02)
     words = priced("explain", "8").out
-    assert re.search(r"the Pareto front of improvement and cost \(\d+ points?", words)
+    assert "trade-off:  No compared point promised more" in words
     assert re.search(r"It (has|does not have) the highest improvement / cost\^a for a", words)
 
 

@@ -62,9 +62,9 @@ class GroupedCommand(click.Command):
         """Parse the arguments before `--`, and take the rest as the command to run."""
         takes_command = any(param.name == "command" for param in self.params)
         if not (takes_command and ctx.allow_interspersed_args and "--" in args):
-            return super().parse_args(ctx, args)
+            return click.Command.parse_args(self, ctx, args)
         mark = args.index("--")
-        left = super().parse_args(ctx, args[:mark])
+        left = click.Command.parse_args(self, ctx, args[:mark])
         ctx.params["command"] = (*ctx.params["command"], *args[mark + 1 :])
         return left
 

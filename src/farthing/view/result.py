@@ -24,6 +24,7 @@ from farthing.data.tabular import to_frame
 from farthing.errors import InvalidInput, NothingFound
 from farthing.history import History, StopReason, Trial
 from farthing.notebook import html_table
+from farthing.view.chosen import chosen_by
 from farthing.view.formatting import best_line, counted, first_line, spent, time_line
 
 __all__ = ["Result", "costs", "explanation", "state_before", "summary", "time_of", "trial_of"]
@@ -245,6 +246,7 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "number": number,
         "params": dict(trial.params),
         "because": trial.because,
+        "chosen_by": chosen_by(settings, trial),
         "predicted": dict(trial.predicted),
         "best_before": sign * min(done) if done else None,
         "running_then": [t.number for t in before.history.running],
