@@ -57,11 +57,11 @@ def drop(numbers: list[int], storage: str | None, name: str | None) -> None:
 @click.command()
 @numbers_and_study
 def rerun(numbers: list[int], storage: str | None, name: str | None) -> None:
-    """Evaluate one or more trials again, before any other.
+    """Evaluate one or more trials again, before new ones.
 
     The repetition of trial NUMBER gets a new number. The next run, or a worker that is running,
-    evaluates it. The models keep the value of the first evaluation (use `farthing drop` to discard
-    it), but forget a failure.
+    evaluates it. The models keep the first value (use `farthing drop` to discard it), but forget a
+    failure.
     """
     study = open_study(storage, name)
     try:

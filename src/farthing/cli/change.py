@@ -39,10 +39,10 @@ def change(study: str | None, name: str | None, command: tuple[str, ...], **opti
     replaces the total; with + or - it changes the total by that amount. The value `none` removes a
     setting. A new command follows --.
 
-    A parameter may get a wider range and more options. The direction and the metric are fixed.
+    A parameter may get a wider range or more options. The direction and the metric cannot change.
 
-    Running workers apply a new budget, policy and stopping rule at once. Settings of how trials
-    run, such as --timeout, apply when a worker starts again.
+    Running workers apply a new budget, policy and stopping rule at once. Settings that affect how
+    trials run, such as --timeout, apply to workers that start later.
     """
     from farthing.cli.mistakes import check_quoted
     from farthing.cli.request import change as change_settings

@@ -23,9 +23,9 @@ MAX_DRIVERS = 5  # parameters named among the drivers
 def costs(storage: str | None, name: str | None, kind: str) -> int:
     """Show how well costs are predicted, and what drives them.
 
-    Each cost is predicted by a model of the others (cross-validation). The output has the error,
-    the share of costs inside their predicted bands, the parameters that drive the cost, and a row
-    for each trial.
+    Each cost is predicted by a model of the other trials (cross-validation). The output shows the
+    error, the share of costs inside their predicted bands, the parameters that drive the cost, and
+    a row for each trial.
     """
     study = open_study(storage, name)
     try:

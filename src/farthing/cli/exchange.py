@@ -66,7 +66,7 @@ def export(storage: str | None, name: str | None, kind: str, output: str | None)
 @click.argument("study", metavar="[NAME]", required=False)
 @click.option("--name", hidden=True)
 @click.option(
-    "--values/--no-values", default=True, help="Whether to learn the objective from the rows."
+    "--values/--no-values", default=True, help="Whether to learn the values from the rows."
 )
 @click.option("--costs/--no-costs", default=True, help="Whether to learn the costs from the rows.")
 def import_(
@@ -87,8 +87,8 @@ def import_(
     list of such objects. Both may be the output of `farthing export`. Rows that were imported
     before are skipped.
 
-    If the study does not exist yet, the command creates it. Then give the options of the later run,
-    or the same farthing.toml.
+    If the study does not exist yet, the command creates it. In that case, give the options of the
+    later run, or use its farthing.toml.
     """
     from farthing.cli.mistakes import check_quoted
 

@@ -17,8 +17,9 @@ __all__ = ["explain"]
 def explain(number: int, storage: str | None, name: str | None, kind: str) -> None:
     """Show why trial NUMBER was suggested, and its result.
 
-    The command fits the models again to the trials before this one. It then compares the expected
-    improvement and the expected cost of the point with those of many other points.
+    The command fits the models again, to the trials that had ended when this one was suggested. It
+    then compares the expected improvement and the expected cost of the point with those of many
+    other points.
     """
     from farthing.view.report import explained
 

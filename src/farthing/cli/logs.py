@@ -33,10 +33,10 @@ def logs(number: int, storage: str | None, name: str | None, follow: bool) -> in
     """Print the output of trial NUMBER (stdout and stderr).
 
     The worker of the trial writes the output to a file. The command first prints the path of that
-    file. It reads the file only if you own it and it lies in the study's folder of logs.
+    file. It reads the file only if you own it and it is in the study's log folder.
 
-    For a trial of another machine, the command prints only the last lines, once the trial has
-    ended.
+    For a trial that ran on another machine, the command prints only the last lines, after the trial
+    has ended.
     """
     study = open_study(storage, name)
     try:

@@ -116,19 +116,19 @@ def worker_options(command: Command) -> Command:
             "--workers",
             type=click.IntRange(1),
             metavar="N",
-            help="Number of trials at the same time.  [default: 1, or the number of slots]",
+            help="Number of trials that run at once.  [default: 1, or the number of slots]",
         ),
         click.option(
             "--slots",
             metavar="A,B,...",
-            help="A slot for each worker, such as the GPUs 0,1,2,3.  [default: 0,1,...]",
+            help="The slots, one for each worker, such as the GPUs 0,1,2,3.  [default: 0,1,...]",
         ),
         click.option(
             "--env",
             "--slot-env",
             multiple=True,
             metavar="NAME=TEXT",
-            help="Environment variable of the trials. In TEXT, {slot} is the slot of the worker.",
+            help="Environment variable for the trials. In TEXT, {slot} is the slot of the worker.",
         ),
         click.option("--cwd", metavar="FOLDER", help="Working directory of the command."),
     )

@@ -27,11 +27,11 @@ __all__ = ["report"]
 def report(studies: tuple[str, ...], storage: str | None, name: str | None, output: str) -> None:
     """Write an HTML report of one or more studies.
 
-    With several names, the page also compares the studies over cost. If the database has only one
-    study, NAME can be left out.
+    With several names, the page also compares the best values that the studies reached at each
+    cost. If the database has only one study, NAME can be left out.
 
-    The page is one file that needs no network. `farthing dashboard` shows the same figures while a
-    study runs.
+    The page is a single file that works offline. `farthing dashboard` shows the same figures while
+    a study runs.
     """
     from farthing.view.report import page
 

@@ -58,10 +58,12 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     help="Key of the value in the JSON result of the command.  [default: value]",
 )
 @click.option(
-    "--maximize/--minimize", default=None, help="Direction of the value.  [default: minimize]"
+    "--maximize/--minimize",
+    default=None,
+    help="Whether a higher or a lower value is better.  [default: minimize]",
 )
 @click.option(
-    "--noisy", is_flag=True, default=None, help="The same parameters may give different values."
+    "--noisy", is_flag=True, default=None, help="The same parameters may return different values."
 )
 @worker_options
 @click.option(
@@ -70,19 +72,22 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     help="Folder for the output of trials.  [default: beside the database]",
 )
 @click.option(
-    "--policy", metavar="NAME", help="How to choose: a name of `farthing policies`, or module:Name."
+    "--policy",
+    metavar="NAME",
+    help="How to choose the next trial: a name from `farthing policies`, or module:Name.",
 )
 @click.option(
     "--stop",
     multiple=True,
     metavar="RULE",
-    help="When to stop: a name of `farthing rules`. If several are given, any of them stops.",
+    help="Stop before the budget is spent: a rule from `farthing rules`, such as not_worth_it. If "
+    "you give several, the first one that applies stops the study.",
 )
 @click.option(
     "--worth",
     metavar="RATE",
-    help="Exchange rate: '0.01 = $20', or how much objective one unit of cost is worth, or "
-    "`budget` to derive it from the budget.",
+    help="Exchange rate: '0.01 = $20' (an improvement of 0.01 is worth $20), or the improvement "
+    "that one unit of cost must bring, or `budget` to derive it from the budget.",
 )
 @click.option(
     "--rate",
@@ -100,7 +105,7 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     "--start",
     multiple=True,
     metavar="NAME=VALUE,...",
-    help="Evaluate this point first. Missing parameters are filled in.",
+    help="Evaluate this point first. Farthing fills in missing parameters.",
 )
 @click.option(
     "--max-overrun",
@@ -111,15 +116,19 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     "--overhead",
     type=float,
     metavar="SHARE",
-    help="Time for suggesting, as a share of the time of trials, if the budget is a time.  "
-    "[default: 0.05]",
+    help="If the budget is a time: how much of it suggesting may take, as a share of the time of "
+    "trials.  [default: 0.05]",
 )
 @click.option("--timeout", metavar="TIME", help="Kill a trial after this time.")
-@click.option("--grace", metavar="TIME", help="Time between SIGTERM and SIGKILL.  [default: 5s]")
+@click.option(
+    "--grace",
+    metavar="TIME",
+    help="Time between SIGTERM and SIGKILL when a trial is killed.  [default: 5s]",
+)
 @click.option(
     "--lease",
     metavar="TIME",
-    help="A trial is lost if its worker gives no sign of life for this time.  [default: 15s]",
+    help="A trial counts as lost if its worker has not reported for this time.  [default: 15s]",
 )
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Random seed.  [default: 0]")
 @click.option(
@@ -150,7 +159,8 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
 @click.option(
     "--trust",
     is_flag=True,
-    help="Import the user code that the study names, also from this folder. Remembered.",
+    help="Import code that is not part of Farthing if the study names it, also from this folder. "
+    "Farthing remembers this.",
 )
 @click.option("--quiet", is_flag=True, help="Print only the result.")
 @click.option(
@@ -175,22 +185,23 @@ def run(
     farthing run --budget 10m --param lr=float:1e-5:1e-1:log \\
         --param depth=int:1:16 -- python train.py --lr {lr} --depth {depth}
 
-    Farthing replaces {name} in the command by the value of the parameter. It also sets
-    FARTHING_PARAMS to all parameters as JSON. There is no shell, so every argument arrives
+    Farthing replaces {name} in the command with the value of the parameter. It also sets the
+    variable FARTHING_PARAMS to all parameters as JSON. It uses no shell, so every argument arrives
     unchanged.
 
     The result is the last printed line that is JSON with a value: {"value": 0.31} or
-    {"value": 0.31, "cost": 12.5}. The command may instead write it to the file FARTHING_RESULT.
+    {"value": 0.31, "cost": 12.5}. The command may instead write it to the file whose path is in
+    FARTHING_RESULT.
 
-    Give the same command again to resume the study. Changed settings are printed and applied.
+    Run the same command again to resume the study. Changed settings are printed and applied.
     Without --param, the study keeps its parameters and its command: farthing run --budget +10m.
     A file farthing.toml can replace all options.
 
-    Ctrl-C once finishes the running trials and ends. A second Ctrl-C kills them and charges what
-    they used. No result is lost.
+    Press Ctrl-C once to finish the running trials and end. Press it again to kill them; what they
+    used is charged. No result is lost.
 
-    The exit code is 0 if the budget is used or a rule stopped the study, 1 if no trial succeeded or
-    too many failed in a row, 2 after an error, 130 after Ctrl-C and 143 after SIGTERM.
+    The exit code is 0 if the budget is spent or a rule stopped the study, 1 if no trial succeeded
+    or too many failed in a row, 2 after an error, 130 after Ctrl-C and 143 after SIGTERM.
     """
     from farthing.cli.mistakes import check_placeholders, check_quoted
     from farthing.cli.parameters import configuration_of

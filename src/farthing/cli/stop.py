@@ -16,7 +16,7 @@ def stop(storage: str | None, name: str | None, now: bool) -> None:
     """Ask all workers of a study to stop.
 
     Every worker, on any machine, finishes its running trial and then ends. To resume the study,
-    give the same `farthing run` again.
+    repeat its `farthing run` command.
     """
     study = open_study(storage, name)
     try:

@@ -19,7 +19,8 @@ __all__ = ["worker"]
 @click.option(
     "--trust",
     is_flag=True,
-    help="Import the user code that the study names, also from this folder. Remembered.",
+    help="Import code that is not part of Farthing if the study names it, also from this folder. "
+    "Farthing remembers this.",
 )
 @click.option("--quiet", is_flag=True, help="Print only the result.")
 @click.argument("url")
@@ -42,9 +43,9 @@ def worker(
     be left out if the database has only one study. If URL is -, the command reads it from
     FARTHING_STORAGE. Other users of the machine can see arguments, but not that variable.
 
-    The worker runs the command of the study, in its folder and with its variables, unless you give
-    others. Start any number of workers, on every machine that reaches the database. Each runs one
-    trial at a time, or --workers of them.
+    The worker runs the command of the study, in the study's folder and with its variables, unless
+    you give others. Start any number of workers, on any machine that can reach the database. Each
+    runs one trial at a time, or as many as --workers says.
 
     Before a worker starts a trial, it checks that the folder, the program and the script exist. If
     its first three trials all fail while trials of other workers succeed, it is excluded: its
