@@ -181,5 +181,7 @@ def _hover(interval: CostInterval, resource: str) -> str:
     result = trial.state if trial.value is None else f"{trial.value:.6g}"
     if trial.cost:
         result += f" {'after' if trial.value is None else 'for'} {amounts(trial.cost)}"
-    spent = f"{format_amount(resource, interval.end)} spent when it ended"
-    return f"trial {trial.number}: {result}; {spent}  {visible(visible_params(trial.params))}"
+    share = interval.end - interval.start
+    if not math.isclose(share, cost_of(trial, resource), rel_tol=1e-6, abs_tol=1e-9 * interval.end):
+        result += f"; share of the spending: {format_amount(resource, share)}"
+    return f"trial {trial.number}: {result}  {visible(visible_params(trial.params))}"

@@ -1,7 +1,7 @@
 """The axis of the spending: which interval of it belongs to which trial.
 
 Trials are sorted by the time when they ended. The interval of a trial is as long as its share of
-the spending (`core.shares`). Its end is what the study had spent when the trial ended.
+the spending (`core.shares`).
 """
 
 from __future__ import annotations

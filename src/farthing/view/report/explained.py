@@ -41,15 +41,15 @@ def explained(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _expected(facts: Mapping[str, Any]) -> str:
-    """The expected cost and the expected improvement, as far as models predict them."""
+    """The expected cost, and the expected improvement if it decided."""
     predicted = facts["predicted"]
-    text = f"a cost of {amounts(predicted)}" if predicted else "no cost model yet"
-    if "front" not in facts:
+    text = f"a cost of {amounts(predicted)}" if predicted else "no cost was predicted"
+    if "front" not in facts or facts["chosen_by"] != "model":
         return text
-    text += f"; an improvement of {facts['expected_improvement']:.3g}"
-    if facts["chosen_by"] != "model":
-        return text
-    return f"{text}, {facts['share_of_the_most']:.0%} of the highest of all compared points"
+    return (
+        f"{text}; an improvement of {facts['expected_improvement']:.3g}, "
+        f"{facts['share_of_the_most']:.0%} of the highest of all compared points"
+    )
 
 
 def _trade_off(facts: Mapping[str, Any]) -> str:
