@@ -78,6 +78,13 @@ def test_an_amount_without_quotes(farthing, tmp_path, given, text):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("budget", ["0", ""])
+def test_a_dollar_that_the_shell_has_replaced(farthing, tmp_path, budget):
+    result = farthing("run", "--budget", budget, *X, "--", "true", "{x}")
+    assert refused(result, f"--budget {budget!r}: expected an amount above 0", "--budget '$40'.")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("parameter", "problem"),
     [

@@ -33,11 +33,16 @@ PARAMS = "FARTHING_PARAMS"
 
 
 def check_quoted(options: Mapping[str, Any], words: Sequence[str | None]) -> None:
-    """Check that no argument is the unit of an amount, as in `--budget 10 minutes`.
+    """Check that the shell has not split an amount, as in `--budget 10 minutes`, or replaced `$4`.
 
     Args:
         words: the arguments that may follow an option, except the rest of a command to run.
     """
+    if options.get("budget") in ("", "0"):  # what a shell makes of "$5" and "$40"
+        raise InvalidInput(
+            f"--budget {options['budget']!r}: expected an amount above 0. If you wrote $ in double "
+            "quotes or without quotes, the shell has replaced it: write --budget '$40'."
+        )
     for option, word in product(AMOUNTS, words):
         given = options.get(option)
         if not isinstance(given, str) or word is None:
