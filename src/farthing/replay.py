@@ -3,6 +3,10 @@
 The trials are replayed one by one, in the order of their numbers, as if each had ended before the
 next one started. The belief after each trial, and what a rule stores with it, are those of a run
 with that rule. On the log of such a run the rule therefore stops where it did.
+
+An Optimizer or a Study knows what it has spent. There each trial counts with its share of the
+spending (`core.shares`), so that two workers in one hour spend one hour, and overhead is included.
+A log has only costs: they are added up.
 """
 
 from __future__ import annotations
@@ -20,11 +24,12 @@ from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget, format_amount, worth_of
 from farthing.core.options import AnyBudget, AnySpace, Direction, Learner
 from farthing.core.settings import Settings
+from farthing.core.shares import cost_of, share_of_spending
 from farthing.core.state import State
 from farthing.core.suggest import believed, one_thread
 from farthing.data.tabular import COLUMNS, is_empty, learnt_from, read_rows, row
 from farthing.errors import InvalidInput
-from farthing.history import History, Trial
+from farthing.history import History
 from farthing.optimizer import Optimizer
 from farthing.policies import EI, EIPerCost
 from farthing.space.space import Float, Int, Ordinal, Parameter, Space
@@ -45,7 +50,7 @@ class Step(NamedTuple):
     Attributes:
         trials: the number of trials so far.
         best: the best value so far, in the user's direction; None before the first value.
-        spent: the cost of these trials.
+        spent: the spending until then.
         number, threshold: what the rule compared.
         stop: whether the rule would have stopped here.
         because: why it would have stopped, or not.
@@ -70,8 +75,8 @@ class Replay:
         because: why it would have stopped, or not.
         trials_in_all: the number of trials of the run.
         best, best_in_all: the best value when it would have stopped, and at the end.
-        spent, spent_in_all: the cost when it would have stopped, and at the end.
-        resource: the resource in which costs are counted.
+        spent, spent_in_all: the spending when it would have stopped, and at the end.
+        resource: the resource in which the spending is counted.
         lost: how much worse the best value would have been.
         worth: exchange rate: how much objective one unit of cost is worth; None if not given.
         steps: the verdict after each trial, until the rule stops.
@@ -92,7 +97,7 @@ class Replay:
 
     @property
     def saved(self) -> float:
-        """The cost that the rule would have saved."""
+        """The spending that the rule would have saved."""
         return self.spent_in_all - self.spent
 
     @property
@@ -218,8 +223,12 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
             f"{type(rule).__name__} needs costs, but the log has none. Add a column `cost`, or "
             "pass cost=... as a function of the parameters."
         )
-    paid = [0.0 if trial.is_external else trial.cost.get(resource, 0.0) for trial in log]
-    now = replace(state, ledger=_full_ledger(settings, log), history=History())
+    scales = {name: share_of_spending(state, name, log) for name in settings.cost_resources}
+    shares = [
+        {r: scales[r] * cost_of(trial, r) for r in trial.cost if r in scales} for trial in log
+    ]
+    paid = [share.get(resource, 0.0) for share in shares]
+    now = replace(state, ledger=_full_ledger(settings, shares), history=History())
     steps: list[Step] = []
     for made in range(len(log) + 1):
         with one_thread():
@@ -236,7 +245,7 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
         phase = {key: log[made].notes[key] for key in ("phase",) if key in log[made].notes}
         notes = {**phase, **belief.notes(), **verdict.notes}
         ended = replace(log[made], number=made, notes=notes)
-        ledger = now.ledger if ended.is_external else now.ledger.charge(None, ended.cost)
+        ledger = now.ledger if ended.is_external else now.ledger.charge(None, shares[made])
         now = replace(now, ledger=ledger, history=now.history.adding(ended))
     last = steps[-1]
     values = [settings.sign * trial.value for trial in log if trial.value is not None]
@@ -261,14 +270,14 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
     )
 
 
-def _full_ledger(settings: Settings, log: Sequence[Trial]) -> Ledger:
-    """The budget before the first trial, large enough for trials that ran at the same time."""
+def _full_ledger(settings: Settings, shares: Sequence[Mapping[str, float]]) -> Ledger:
+    """The budget before the first trial, large enough for all of them."""
     if settings.budget is None:
         return Ledger.of(None)
     limits = dict(settings.budget.limits)
     for resource in limits:
-        total = math.fsum(t.cost.get(resource, 0.0) for t in log if not t.is_external)
-        needed = float(len(log) + 1) if resource == "trials" else total * (1 + 1e-6)
+        total = math.fsum(share.get(resource, 0.0) for share in shares)
+        needed = float(len(shares) + 1) if resource == "trials" else total * (1 + 1e-6)
         limits[resource] = max(limits[resource], needed)
     return Ledger.of(Budget(limits))
 

@@ -94,7 +94,7 @@ def test_parameters_arrive_unchanged(farthing, quick, tmp_path):
     )
     result = farthing(
         *("run", "--policy", "random", "--budget", "12 trials", "--param", f"x=choice:{quoted}"),
-        *("--param", "y=float:0:1", "--", "sh", "take.sh", "{x}", "<{x}>{{x}}"),
+        *("--param", "y=float:0:1", "--", "sh", "take.sh", "{x}", "<{x}>{{x}}", "{y}"),
     )
     assert result.code == 0, result.err
     seen = (tmp_path / "seen").read_text().split("\0")[:-1]

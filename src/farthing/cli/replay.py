@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from farthing.cli.methods import make_method
-from farthing.cli.options import format_option, open_study, study_options
+from farthing.cli.options import format_option, open_study, study_argument
 from farthing.cli.output import print_one
 from farthing.core.options import Direction
 from farthing.stopping.combine import any_of
@@ -14,22 +14,29 @@ __all__ = ["replay"]
 
 
 @click.command()
-@study_options
+@study_argument
 @format_option
 @click.option(
     "--stop",
     multiple=True,
     required=True,
     metavar="RULE",
-    help="A stopping rule from `farthing rules`. If several are given, any of them stops.",
+    help="A rule from `farthing rules`. If you give several, the first one that applies stops.",
 )
 @click.option(
     "--worth",
     metavar="RATE",
-    help="Exchange rate: '0.01 = $20', or how much objective one unit of cost is worth.",
+    help="Exchange rate: '0.01 = $20' (an improvement of 0.01 is worth $20), or the improvement "
+    "that one unit of cost must bring.",
 )
-@click.option("--file", "log", metavar="FILE", help="Replay this CSV or JSON file instead.")
-@click.option("--maximize/--minimize", default=False, help="Direction of the values in the file.")
+@click.option(
+    "--file", "log", metavar="FILE", help="Replay this CSV or JSON file instead of a study."
+)
+@click.option(
+    "--maximize/--minimize",
+    default=False,
+    help="Whether a higher or a lower value is better in the file.",
+)
 def replay(
     storage: str | None,
     name: str | None,
@@ -41,8 +48,8 @@ def replay(
 ) -> None:
     """Show where a stopping rule would have stopped.
 
-    The command prints how much cost the rule would have saved, and how much objective it would have
-    lost.
+    The command prints what the rule would have saved, and how much worse the best value would have
+    been. For a study, it counts what the study spent; for a file, it adds up the costs.
 
     FILE has a column for each parameter (NAME or param_NAME), `value`, and `cost` or
     cost_RESOURCE. A row without a value is a failed trial.

@@ -32,6 +32,7 @@ from farthing.space.space import Categorical, Float, Int, Ordinal, Parameter, Sp
 
 __all__ = [
     "change_event",
+    "describe_parameter",
     "difference",
     "drop",
     "enqueue",

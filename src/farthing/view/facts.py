@@ -20,6 +20,7 @@ from farthing.core.suggest import believed, cost_learners, one_thread
 from farthing.cost.calibration import BANDS, Calibration, calibrate
 from farthing.errors import InvalidInput
 from farthing.history import History, Trial
+from farthing.view.chosen import chosen_by
 
 __all__ = ["costs", "explanation", "state_before", "trial_of"]
 
@@ -107,6 +108,7 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "number": number,
         "params": dict(trial.params),
         "because": trial.because,
+        "chosen_by": chosen_by(settings, trial),
         "predicted": dict(trial.predicted),
         "best_before": sign * min(done) if done else None,
         "running_then": [t.number for t in before.history.running],

@@ -22,6 +22,7 @@ from farthing.core.state import State
 from farthing.core.suggest import believed, one_thread
 from farthing.errors import InvalidInput
 from farthing.history import Trial
+from farthing.view.chosen import WITHOUT_COMPARISON, ChosenBy, chosen_by
 from farthing.view.facts import state_before
 from farthing.view.figures.spending import cost_label
 from farthing.view.primitives import Figure, Layer, Line, Panel, Points, axis, thinned
@@ -47,6 +48,7 @@ class Front(NamedTuple):
         priced: whether a cost is learnt.
         preferred: for each of `ALPHAS`, the row that maximises EI / c^alpha.
         alpha: the range of alpha for which the suggested point is the maximum; None: no alpha.
+        chosen_by: what chose the trial.
     """
 
     number: int
@@ -58,6 +60,7 @@ class Front(NamedTuple):
     priced: bool
     preferred: tuple[int, ...]
     alpha: tuple[float, float] | None
+    chosen_by: ChosenBy
 
 
 def last_chosen(state: State) -> int | None:
@@ -93,6 +96,7 @@ def front_of(settings: Settings, state: State, number: int) -> Front | None:
         bool(belief.cost),
         tuple(int(np.argmax(log_ei - each * log_cost)) for each in ALPHAS),
         (alpha.low, alpha.high) if alpha.supported else None,
+        chosen_by(settings, trial),
     )
 
 
@@ -186,8 +190,10 @@ def _caption(found: Front) -> str:
         price = format_amount(found.resource, cost)
     caption = f"The trial had an expected improvement of {np.exp(found.log_ei[0]):.3g}"
     caption += f" for an expected cost of {price}." if found.priced else "."
+    if found.chosen_by != "model":
+        return f"{caption} {WITHOUT_COMPARISON[found.chosen_by]}"
     if found.alpha is None:
-        return f"{caption} It does not maximise EI / cost^a for any exponent a."
+        return f"{caption} The policy may also count more than these two numbers."
     low, high = found.alpha
     exponents = f"a >= {low:.2f}" if np.isinf(high) else f"a from {low:.2f} to {high:.2f}"
     return f"{caption} It maximises EI / cost^a for {exponents}."

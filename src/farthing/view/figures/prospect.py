@@ -26,7 +26,7 @@ from farthing.core.suggest import believed, one_thread
 from farthing.history import Trial
 from farthing.models.normal import expected_cost
 from farthing.view.facts import state_before
-from farthing.view.figures.spending import cost_label, main_resource, spent_until
+from farthing.view.figures.spending import main_resource, spent_label, spent_until
 from farthing.view.primitives import Axis, Figure, Layer, Line, Panel, Points, axis, thinned
 
 __all__ = ["NextTrial", "Step", "next_trial", "prospect", "prospect_of"]
@@ -128,7 +128,7 @@ def prospect(settings: Settings, state: State) -> Figure:
     if not steps:
         return Figure(name, title, (), "", "There is no model of the objective yet.")
     resource = main_resource(settings, state)
-    x = axis(cost_label(resource), (0.0, *(s.spent for s in steps)), resource=resource, zero=True)
+    x = axis(spent_label(resource), (0.0, *(s.spent for s in steps)), resource=resource, zero=True)
     panels = [_rates_panel(settings, steps, x)]
     judged = [s for s in steps if math.isfinite(s.number_seen) and math.isfinite(s.threshold)]
     if judged:

@@ -71,7 +71,7 @@ class Plots:
     # ── figures ────────────────────────────────────────────────────────────────────────────
 
     def curve(self, resource: str | None = None) -> Any:
-        """Best value against cumulative cost; each trial is a bar as long as its cost."""
+        """Best value against spending; each trial is a bar as long as its share of it."""
         return self.draw(figures.curve(*self.look(), resource))
 
     def pareto(self, number: int | None = None) -> Any:

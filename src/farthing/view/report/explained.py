@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from farthing.view.chosen import WITHOUT_COMPARISON
 from farthing.view.formatting import amounts, first_line, shown_params
 
 __all__ = ["explained"]
@@ -14,21 +15,12 @@ LAST_LINES = 10  # of the output of a trial without a value
 
 def explained(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Turn `result.explanation` into labelled lines; an entry may be a list of lines."""
-    predicted = facts["predicted"]
     words = {
         "trial": f"{facts['number']} at {shown_params(facts['params'])}",
         "because": facts["because"],
-        "expected": f"a cost of {amounts(predicted)}" if predicted else "no cost model yet",
+        "expected": _expected(facts),
+        "trade-off": _trade_off(facts),
     }
-    if "front" in facts:
-        words["expected"] += (
-            f"; an improvement of {facts['expected_improvement']:.3g}, "
-            f"{facts['share_of_the_most']:.0%} of the highest of all compared points"
-        )
-        if predicted:
-            words["front"] = _front(facts)
-    else:
-        words["front"] = "there was no model yet to compare points with"
     if facts["running_then"]:
         numbers = ", ".join(map(str, facts["running_then"]))
         is_plural = len(facts["running_then"]) > 1
@@ -48,21 +40,46 @@ def explained(facts: Mapping[str, Any]) -> dict[str, Any]:
     return words
 
 
-def _front(facts: Mapping[str, Any]) -> str:
-    """The position of the trial relative to the Pareto front of improvement and cost."""
-    place, count = "on" if facts["on_the_front"] else "below", facts["front"]
-    points = "1 point" if count == 1 else f"{count} points"
-    cheaper = facts["cheaper_on_the_front"]
-    among = f", {cheaper} of them cheaper" if cheaper else ""
+def _expected(facts: Mapping[str, Any]) -> str:
+    """The expected cost, and the expected improvement if it decided."""
+    predicted = facts["predicted"]
+    text = f"a cost of {amounts(predicted)}" if predicted else "no cost was predicted"
+    if "front" not in facts or facts["chosen_by"] != "model":
+        return text
     return (
-        f"{place} the Pareto front of improvement and cost ({points}{among}). "
-        f"{_exponent(facts['alpha'])}"
+        f"{text}; an improvement of {facts['expected_improvement']:.3g}, "
+        f"{facts['share_of_the_most']:.0%} of the highest of all compared points"
+    )
+
+
+def _trade_off(facts: Mapping[str, Any]) -> str:
+    """What was weighed against what when the trial was chosen."""
+    if facts["chosen_by"] != "model":
+        return WITHOUT_COMPARISON[facts["chosen_by"]]
+    if "front" not in facts:
+        return "There was no model yet to compare points with."
+    if not facts["predicted"]:
+        return "Costs are not predicted, so only the improvement counted."
+    count, cheaper = facts["front"], facts["cheaper_on_the_front"]
+    if facts["on_the_front"]:
+        sentence = "No compared point promised more improvement for the same cost or less."
+        if cheaper:
+            points = "1 point" if cheaper == 1 else f"{cheaper} points"
+            verb = "was" if cheaper == 1 else "were"
+            sentence += f" {points} with this property {verb} cheaper, but promised less."
+        return f"{sentence} {_exponent(facts['alpha'])}".rstrip()
+    compromises = "the best compromise" if count == 1 else f"the {count} best compromises"
+    among = f" ({cheaper} of them cheaper)" if cheaper and count > 1 else ""
+    return (
+        "The policy may also count what can still be learnt, what is running and what is left of "
+        f"the budget. Its choice can therefore differ from {compromises} between expected "
+        f"improvement and expected cost alone{among}."
     )
 
 
 def _exponent(alpha: list[float | None] | None) -> str:
     if alpha is None:
-        return "It does not have the highest improvement / cost^a for any a."
+        return ""
     low, high = alpha
     exponents = f"a >= {low:.2f}" if high is None else f"a from {low:.2f} to {high:.2f}"
     return (
