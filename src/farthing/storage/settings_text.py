@@ -214,7 +214,8 @@ def _describe_space(space: Space) -> dict[str, Any]:
 
 def _fields_of(parameter: Any) -> dict[str, Any]:
     """The fields of a parameter, without fields of None that older versions do not know."""
-    given = {f.name: describe(getattr(parameter, f.name)) for f in fields(parameter)}
+    given = {f.name: getattr(parameter, f.name) for f in fields(parameter)}
+    given["when"] = describe(given["when"])  # it may have a range; options are plain values
     newer = ("cost", "step")
     return {name: value for name, value in given.items() if name not in newer or value is not None}
 
