@@ -4,6 +4,10 @@ f    number of fantasies: posterior draws of the running trials, which share one
      if no trial is running
 eta  = 0.2: a point is affordable if P(c <= left) >= 1 - eta for every resource
 shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable iff <= 0
+
+The incumbent is the best value of a trial that meets all constraints. It is infinite before there
+is one, and any feasible value is then an improvement: `scores` maximise the probability of
+feasibility.
 """
 
 from __future__ import annotations
@@ -18,9 +22,11 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from farthing.budget.ledger import Ledger
+from farthing.constraints import Constraint, are_feasible, violations
 from farthing.cost import CostLearner, CostModel, DependsOnPrevious, Evidence
 from farthing.cost.model import because_of, least_of
-from farthing.history import History, Trial, TrialState
+from farthing.history import History, Run, Trial, TrialState
+from farthing.models.feasibility import Feasibility, fit_feasibility
 from farthing.models.gp import GP, FitMemory, Normal, refit
 from farthing.models.normal import LOG_SQRT_2PI
 from farthing.space.space import Space
@@ -45,8 +51,8 @@ class Outlook(NamedTuple):
         mean: posterior mean of the objective, (m, f) with f fantasies; lower is better.
         std: posterior standard deviation of the objective, (m,).
         cost: mean and std of ln c of the scarcest resource, (m,) each.
-        log_success: ln P(the evaluation returns a value), (m,).
-        best: the incumbent, (f,).
+        log_success: ln P(the evaluation returns a value and meets the constraints), (m,).
+        best: the incumbent, (f,); inf if no trial is feasible.
         cap: the most that an evaluation can cost; inf without a budget.
         shortfall: affordable where <= 0, (m,).
     """
@@ -80,12 +86,14 @@ class Belief:
         cost: a model of ln c for each resource whose cost is needed.
         success: a GP on +1 (returned a value) and -1 (failed); None until a trial has failed.
         y: (n,) values to minimise, of the trials done.
-        best: the incumbent, (f,): one per fantasy.
+        best: the incumbent, (f,): one per fantasy; inf if no trial is feasible.
         number: the number of the trial to be proposed.
         worth: exchange rate: the objective units that one unit of cost is worth, or None.
         sign: +1, or -1 if the user maximises; only for messages and for thresholds of the user.
         unit: the resource that measures the cost as one number; None: the scarcest at each point.
         light: whether to search less, to limit the overhead.
+        constraints: the constraints that a feasible trial meets.
+        feasibility: the models of the constraints; () if there are none or no objective model.
     """
 
     space: Space
@@ -104,6 +112,8 @@ class Belief:
     memories: Mapping[str, FitMemory]
     unit: str | None = None
     light: bool = False
+    constraints: tuple[Constraint, ...] = ()
+    feasibility: tuple[Feasibility, ...] = ()
 
     @cached_property
     def tried(self) -> Array:
@@ -115,10 +125,29 @@ class Belief:
 
     @cached_property
     def top(self) -> Array:
-        """(up to 5, d) the best points tried, best first."""
+        """(up to 5, d) the best points tried, best first; infeasible ones by their violation."""
         done = self.history.done
         order = np.argsort(self.y, kind="stable")[:5]
+        if self.constraints:
+            order = np.lexsort((self.y, violations(self.constraints, done)))[:5]
         return np.array([done[i].x for i in order]).reshape(-1, self.space.d)
+
+    @cached_property
+    def feasible_y(self) -> Array:
+        """(n,) `y`, but inf for a trial that violates a constraint."""
+        if not self.constraints:
+            return self.y
+        return np.where(are_feasible(self.constraints, self.history.done), self.y, np.inf)
+
+    @property
+    def lacks_feasible(self) -> bool:
+        """Whether there are values, but none of a trial that meets the constraints."""
+        return bool(len(self.y)) and bool(np.isinf(self.feasible_y).all())
+
+    @property
+    def has_incumbent(self) -> bool:
+        """Whether there is a best value: of a feasible trial, or of a running one as drawn."""
+        return bool(np.isfinite(self.best).all())
 
     @property
     def scale(self) -> float:
@@ -224,14 +253,28 @@ class Belief:
     # ── success ────────────────────────────────────────────────────────────────────────────
 
     def log_success(self, X: Array) -> Array:
-        """ln P(an evaluation at X returns a value), (m,); 0 until a trial has failed."""
-        return np.zeros(len(X)) if self.success is None else _log_success(self.success.at(X))
+        """ln P(an evaluation at X returns a value and meets the constraints), (m,).
+
+        The part of the value is 0 until a trial has failed.
+        """
+        value = np.zeros(len(X)) if self.success is None else _log_success(self.success.at(X))
+        return value + self.log_feasible(X) if self.feasibility else value
+
+    def log_feasible(self, X: Array) -> Array:
+        """ln P(an evaluation at X meets all constraints), (m,); they are independent."""
+        parts = [model.log_probability(X) for model in self.feasibility]
+        return np.sum(parts, axis=0) if parts else np.zeros(len(X))
 
     def log_success_slopes(self, X: Array) -> tuple[Array, Array]:
         """`log_success(X)` and its gradient (m, d)."""
         if self.success is None:
-            return np.zeros(len(X)), np.zeros(np.shape(X))
-        return _log_success_slopes(*self.success.slopes(X))
+            value, slope = np.zeros(len(X)), np.zeros(np.shape(X))
+        else:
+            value, slope = _log_success_slopes(*self.success.slopes(X))
+        for model in self.feasibility:
+            more, d_more = model.slopes(X)
+            value, slope = value + more, slope + d_more
+        return value, slope
 
     # ── everything at once ─────────────────────────────────────────────────────────────────
 
@@ -280,13 +323,17 @@ class Belief:
             return self
         n = len(gp.X) - running
         gp = replace(gp, X=gp.X[:n], targets=gp.targets[:n, :1], L=gp.L[:n, :n])
-        best = np.array([self.y.min()])
-        if self.noisy:
-            best = gp.at(np.array([t.x for t in self.history.done])).mean.min(axis=0)
-        return replace(self, objective=gp, best=best)
+        best = np.array([self.feasible_y.min()])
+        if self.noisy and np.isfinite(best[0]):
+            X = np.array([t.x for t in self.history.done])
+            best = gp.at(X[np.isfinite(self.feasible_y)]).mean.min(axis=0)
+        feasibility = tuple(each.without_drawn() for each in self.feasibility)
+        return replace(self, objective=gp, best=best, feasibility=feasibility)
 
     def fantasise(self, x: Array, y: float, cost: float | Mapping[str, float]) -> Belief:
         """The belief after observing y at x, with unchanged hyperparameters.
+
+        The observation meets the constraints, and their models do not learn from it.
 
         Args:
             cost: a number in the first resource that is not "trials", or numbers by resource.
@@ -296,8 +343,15 @@ class Belief:
         paid = dict(cost) if isinstance(cost, Mapping) else {first: cost}
         objective = self.objective.condition(x, y)
         seen = objective.at(x[None]).mean[0] if self.noisy else y
-        value = self.sign * y
-        trial = Trial(self.number, self.space.decode(x), x, state="done", value=value, cost=paid)
+        trial = Trial(
+            self.number,
+            self.space.decode(x),
+            x,
+            state="done",
+            value=self.sign * y,
+            cost=paid,
+            run=Run(metrics={each.name: each.bound for each in self.constraints}),
+        )
         return replace(
             self,
             objective=objective,
@@ -343,13 +397,31 @@ def _log_success_slopes(latent: Normal, d_mean: Array, d_std: Array) -> tuple[Ar
 # ── running trials ─────────────────────────────────────────────────────────────────────────────
 
 
-def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -> tuple[GP, Array]:
+def _fantasise(
+    objective: GP, best: Array, X: Array, rng: np.random.Generator, met: NDArray[np.bool_]
+) -> tuple[GP, Array]:
     """Joint posterior draws at the running points X, each with its own incumbent.
 
     Snoek et al. 2012, section 3.3; Lee et al. 2020, algorithm 3.
+
+    Args:
+        met: (k,) whether each running point meets the constraints; if not, it is no incumbent.
     """
     draws = objective.sample(X, FANTASIES, rng)  # (f, k)
-    return objective.condition_all(X, draws.T), np.minimum(best, draws.min(axis=1))
+    lowest = np.where(met, draws, np.inf).min(axis=1)
+    return objective.condition_all(X, draws.T), np.minimum(best, lowest)
+
+
+def _fantasise_constraints(
+    models: Sequence[Feasibility], X: Array, rng: np.random.Generator
+) -> tuple[list[Feasibility], NDArray[np.bool_]]:
+    """The models after one joint draw at the running points X, and which points meet all of them.
+
+    All fantasies of the objective share this draw, so that P(feasible) stays one number per point.
+    """
+    drawn = [model.drawn(X, rng) for model in models]
+    met = np.all([each for _, each in drawn], axis=0) if drawn else np.ones(len(X), dtype=np.bool_)
+    return [model for model, _ in drawn], met
 
 
 # ── failures ───────────────────────────────────────────────────────────────────────────────────
@@ -411,6 +483,7 @@ def believe(
     seed: int = 0,
     model: bool = True,
     light: bool = False,
+    constraints: tuple[Constraint, ...] = (),
 ) -> Belief:
     """Fit the models to the history; earlier hyperparameters are in the notes of the trials.
 
@@ -418,12 +491,14 @@ def believe(
         learners: a cost learner for each resource whose cost is needed.
         model: whether to fit the objective; False for policies that use no model.
         light: whether to fit hyperparameters less often and search less, to limit the overhead.
+        constraints: what a trial must meet to be feasible.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
     X = history.points("done").reshape(-1, space.d)
     y = sign * np.array([t.value for t in done], dtype=np.float64).clip(-LARGEST, LARGEST)
-    objective, success = None, None
+    objective, success, feasibility = None, None, list[Feasibility]()
+    feasible = are_feasible(constraints, done) if constraints else np.ones(len(y), dtype=np.bool_)
     # An initial design that has spent its share ends once two trials have returned a value.
     design_ended = len(finished) >= START or ledger.spent_share >= START_SHARE
     if model and design_ended and len(done) >= 2:
@@ -442,6 +517,23 @@ def believe(
                 clip=False,
                 seldom=light,
             )
+        for each in constraints:
+            z = each.sign * np.array([each.measured(trial) for trial in done], dtype=np.float64)
+            known = ~np.isnan(z)
+            if not known.any():
+                continue
+            key = f"constraint:{each.name}"
+            found, memories[key] = fit_feasibility(
+                each.name,
+                X[known],
+                z[known],
+                each.sign * each.bound,
+                memories.get(key),
+                options=space.options,
+                noisy=noisy,
+                seldom=light,
+            )
+            feasibility.append(found)
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
         trials = list(paid(history, resource))
@@ -456,15 +548,17 @@ def believe(
             cost[resource] = fitted
             if fitted.memory is not None:
                 memories[f"cost:{resource}"] = fitted.memory
-    best = np.array([y.min() if len(y) else np.inf])
-    if noisy and objective is not None:
-        best = objective.at(X).mean.min(axis=0)
+    best = np.array([y[feasible].min(initial=np.inf)])
+    if noisy and objective is not None and feasible.any():
+        best = objective.at(X[feasible]).mean.min(axis=0)
     if objective is not None:
         objective = _penalise_failures(objective, history, y)
     if history.running and objective is not None:
         pending = history.points("running")
         rng = np.random.default_rng([seed, len(history), FANTASIES])
-        objective, best = _fantasise(objective, best, pending, rng)
+        of_constraints = np.random.default_rng([seed, len(history), FANTASIES, 1])
+        feasibility, met = _fantasise_constraints(feasibility, pending, of_constraints)
+        objective, best = _fantasise(objective, best, pending, rng, met)
     return Belief(
         space=space,
         objective=objective,
@@ -481,4 +575,6 @@ def believe(
         sign=sign,
         memories=memories,
         light=light,
+        constraints=constraints,
+        feasibility=tuple(feasibility),
     )

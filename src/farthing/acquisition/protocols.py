@@ -13,7 +13,7 @@ from farthing.acquisition.belief import Belief
 from farthing.history import StopKind, StopReason
 from farthing.models.gp import Normal
 
-__all__ = ["Policy", "Proposal", "StoppingRule", "Verdict", "judge"]
+__all__ = ["NOTHING_FEASIBLE", "Policy", "Proposal", "StoppingRule", "Verdict", "judge"]
 
 Array = NDArray[np.float64]
 
@@ -60,6 +60,10 @@ class Verdict:
     def reason(self) -> StopReason:
         """Why to stop."""
         return StopReason(self.kind, self.because)
+
+
+# The verdict of the rules that judge the best value, while no trial meets the constraints.
+NOTHING_FEASIBLE = Verdict(False, "no trial meets the constraints yet")
 
 
 class Policy(Protocol):

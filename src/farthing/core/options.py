@@ -32,6 +32,7 @@ class SearchOptions(TypedDict, total=False):
     start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     max_overrun: float | None
     overhead: float
+    constraints: Mapping[str, str] | None
 
 
 class RunOptions(SearchOptions, total=False):

@@ -13,11 +13,15 @@ import numpy as np
 from farthing.acquisition.protocols import Policy, StoppingRule
 from farthing.budget.rates import rate_of
 from farthing.budget.units import Budget
+from farthing.constraints import constraint_of
 from farthing.core.options import Learner
 from farthing.cost import CostLearner, Known
 from farthing.errors import InvalidInput
 
 __all__ = ["as_learner", "as_seconds", "check_each", "check_rate", "check_worth"]
+
+# Keys of a result that are no measured quantities.
+RESULT_KEYS = ("value", "cost", "step", "failed", "infrastructure", "constraints")
 
 
 # ── each setting by itself ───────────────────────────────────────────────────────────────────────
@@ -56,6 +60,7 @@ def check_each(values: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput(
             f"overhead={values['overhead']!r}: expected a share in (0, 1], such as 0.05."
         )
+    typed["constraints"] = _as_constraints(values["constraints"], values["metric"])
     for params in values["start"]:
         if not isinstance(params, Mapping):
             raise InvalidInput(f"start={params!r}: expected parameters such as {{'width': 16}}.")
@@ -89,6 +94,29 @@ def as_learner(cost: Learner, resource: str) -> CostLearner:
         f"cost={cost!r} for {resource!r}: expected a function of the parameters or a cost model "
         "from farthing.cost, such as LogGP()."
     )
+
+
+def _as_constraints(constraints: Any, metric: str) -> dict[str, str] | None:
+    """The constraints with their conditions in one form; None if there are none."""
+    if not (constraints is None or isinstance(constraints, Mapping)):
+        raise InvalidInput(
+            f"constraints={constraints!r}: expected a condition for each measured quantity, such "
+            'as {"latency_ms": "<= 10"}.'
+        )
+    found = {}
+    for name, condition in (constraints or {}).items():
+        if not (isinstance(name, str) and name.strip() == name and name):
+            raise InvalidInput(
+                f"constraints={constraints!r}: {name!r} is not a name of a quantity."
+            )
+        if name in (metric, *RESULT_KEYS):
+            raise InvalidInput(
+                f"constraints={{{name!r}: {condition!r}}}: {name!r} is not a measured quantity, "
+                "because results use this key for something else. Report the quantity under "
+                "another name."
+            )
+        found[name] = constraint_of(name, condition).condition
+    return found or None
 
 
 def _as_count(number: Any, name: str) -> int:

@@ -17,6 +17,7 @@ from farthing.acquisition.protocols import Policy, StoppingRule
 from farthing.budget.ledger import Ledger
 from farthing.budget.rates import is_per_worker, rate_of
 from farthing.budget.units import Budget, worth_of
+from farthing.constraints import Constraint, constraint_of
 from farthing.core.options import AnyBudget, AnySpace, Direction, Learner, RunOptions
 from farthing.core.setting_checks import (
     as_learner,
@@ -57,6 +58,8 @@ class Settings:
         max_overrun: kill a trial whose expected remaining cost exceeds this many times its first
             estimate; None: trials run while the budget lasts.
         overhead: share of the cost of trials that suggesting may take of a budget of seconds.
+        constraints: bounds of quantities that trials measure, such as {"latency_ms": "<= 10"}. The
+            best trial is the best one that meets all of them.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how often a trial is repeated if its worker disappeared.
         failures_in_a_row: number of consecutive failures that stop the study; 0 or math.inf: never.
@@ -85,6 +88,7 @@ class Settings:
     start: tuple[Mapping[str, Any], ...] = ()
     max_overrun: float | None = None
     overhead: float = 0.05
+    constraints: Mapping[str, str] | None = None
     timeout: float | None = None
     retries: int = 0
     failures_in_a_row: float = 5
@@ -133,6 +137,11 @@ class Settings:
     def sign(self) -> float:
         """+1 to minimise, -1 to maximise."""
         return 1.0 if self.direction == "minimize" else -1.0
+
+    @cached_property
+    def bounds(self) -> tuple[Constraint, ...]:
+        """The constraints."""
+        return tuple(constraint_of(*each) for each in (self.constraints or {}).items())
 
     @property
     def needs(self) -> frozenset[str]:

@@ -23,6 +23,7 @@ from farthing.acquisition.protocols import Proposal, Verdict, judge
 from farthing.acquisition.search import Effort, sobol
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
+from farthing.constraints import are_feasible
 from farthing.core.charging import out_of_time
 from farthing.core.events import Asked, AskedAgain, Moment
 from farthing.core.settings import Settings
@@ -167,14 +168,16 @@ def believed(
         seed=settings.seed,
         model=("model" in settings.uses if model is None else model) and not no_models,
         light=depth == "light",
+        constraints=settings.bounds,
     )
     return with_rate_of_budget(belief) if settings.worth_from_budget else belief
 
 
 def best_trial(settings: Settings, history: History) -> Trial | None:
-    """The best trial, by posterior mean if `noisy`; None before the first value."""
+    """The best feasible trial, by posterior mean if `noisy`; None if no trial is feasible."""
     done = history.done
-    if not done:
+    feasible = are_feasible(settings.bounds, done)
+    if not feasible.any():
         return None
     y = settings.sign * np.array([trial.value for trial in done])
     if settings.noisy:
@@ -190,7 +193,7 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
         )
         if belief.objective is not None:
             y = belief.objective.at(history.points("done")).mean[:, 0]
-    return done[int(np.argmin(y))]
+    return done[int(np.argmin(np.where(feasible, y, np.inf)))]
 
 
 # ── imported costs ───────────────────────────────────────────────────────────────────────────────

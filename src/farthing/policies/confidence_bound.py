@@ -16,7 +16,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.scores import lower_bound, maximise_score, proposal
+from farthing.acquisition.scores import first_feasible, lower_bound, maximise_score, proposal
 from farthing.errors import InvalidInput
 
 __all__ = ["ConfidenceBound"]
@@ -45,6 +45,8 @@ class ConfidenceBound:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin mean - sqrt(beta) std."""
+        if not belief.has_incumbent:
+            return first_feasible(belief, rng, 0.0)
         t = max(1, sum(not trial.is_start for trial in belief.history) + 1)
         root = float(np.sqrt(beta(belief.space.d, t, self.delta)))
         origin = float(

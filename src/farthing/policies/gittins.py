@@ -5,7 +5,8 @@
 This is optimal for independent boxes (Weitzman 1979). `worth` is the exchange rate, in objective
 units per unit of cost. It is fixed, or decays (PBGI-D, Xie et al. 2024). Then it starts at a tenth
 of sd(y) per mean cost. It is halved whenever no point is worth its cost, that is min g >= best, or
-worth >= max EI / c.
+worth >= max EI / c. Before a trial is feasible there is no best value to compare g with, and the
+policy maximises the probability of feasibility per cost.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.scores import (
     ScoreSurface,
     ScoreView,
+    first_feasible,
     gittins_index,
     log_ei_per_cost,
     look,
@@ -55,6 +57,8 @@ class Gittins:
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin g."""
         belief = belief.in_one_unit()
+        if not belief.has_incumbent:
+            return first_feasible(belief, rng, 1.0)
         seen = look(belief, rng)
         fixed = self.worth if self.worth is not None else belief.worth
         if fixed is not None:
