@@ -13,6 +13,7 @@ from farthing.cli.config import Config
 from farthing.cli.methods import make_method
 from farthing.cli.options import DATABASE, STUDY
 from farthing.cli.parameters import configuration_of, parameter_of, split_parameter
+from farthing.constraints import split_constraint
 from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
 from farthing.space.space import Space
@@ -47,6 +48,7 @@ UNCHANGED = (
     "command",
 )
 NUMBERS_OR_STRINGS = ("timeout", "grace", "lease", "worth", "max_overrun")
+OPTION_NAMES = {"constraints": "constraint"}  # where the option differs from the setting
 CURRENT_FOLDER = "."
 CAN_BE_NONE = (
     "timeout",
@@ -59,6 +61,7 @@ CAN_BE_NONE = (
     "cwd",
     "logs",
     "env",
+    "constraints",
 )
 OPTION = re.compile(rf"\b({'|'.join(f.name for f in fields(Settings))})=")
 
@@ -183,6 +186,8 @@ def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
             configuration_of(each, space.parameters)
             for each in ([start] if isinstance(start, str | dict) else start)
         ]
+    if "constraints" in values:
+        settings["constraints"] = _bounds(values["constraints"])
     if "policy" in values:
         settings["policy"] = make_method(values["policy"], "policies", "--policy")
     rules = [make_method(text, "stopping", "--stop") for text in _as_list(values.get("stop", ()))]
@@ -218,8 +223,23 @@ def variables_of(given: Any) -> dict[str, str]:
     return dict(each.split("=", 1) for each in given)
 
 
+def _bounds(given: Any) -> dict[str, Any]:
+    """The constraints of texts such as `latency_ms <= 10`, or of a table."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    found: dict[str, Any] = {}
+    for name, condition in map(split_constraint, _as_list(given)):
+        if name in found:
+            raise InvalidInput(
+                f"--constraint {name} is given twice: {found[name]} and {condition}. A quantity "
+                "has one bound."
+            )
+        found[name] = condition
+    return found
+
+
 def _as_option(setting: re.Match[str]) -> str:
-    return f"--{setting[1].replace('_', '-')} "
+    return f"--{OPTION_NAMES.get(setting[1], setting[1]).replace('_', '-')} "
 
 
 def _as_list(value: Any) -> list[str]:

@@ -59,6 +59,14 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
 @click.option(
     "--noisy", is_flag=True, default=None, help="The same parameters may give different values."
 )
+@click.option(
+    "--constraint",
+    "constraints",
+    multiple=True,
+    metavar="BOUND",
+    help="A bound of another number in the JSON result, such as 'latency_ms <= 10' or "
+    "'accuracy >= 0.9'.",
+)
 @worker_options
 @click.option(
     "--logs",
@@ -176,7 +184,8 @@ def run(
     unchanged.
 
     The result is the last printed line that is JSON with a value: {"value": 0.31} or
-    {"value": 0.31, "cost": 12.5}. The command may instead write it to the file FARTHING_RESULT.
+    {"value": 0.31, "cost": 12.5}. The command may instead write it to the file FARTHING_RESULT. The
+    quantity of a constraint is another key of it, or a key of the object "constraints" in it.
 
     Give the same command again to resume the study. Changed settings are printed and applied.
     Without --param, the study keeps its parameters and its command: farthing run --budget +10m.
@@ -319,7 +328,7 @@ def finish(result: Result, kind: str, *, again: str) -> int:
     if reason.kind in BY_SIGNAL:
         click.echo(f"All results are saved. Resume with: {again}", err=True)
         return BY_SIGNAL[reason.kind]
-    if result.found is None:
+    if result.found is None and not result.history.done:
         error = next((trial.error for trial in result.history if trial.error), None)
         first = "" if error is None or reason.includes(error) else f" The first error:\n{error}"
         click.echo(f"No trial succeeded.{first}", err=True)

@@ -22,6 +22,7 @@ from farthing.view.formatting import (
     shown,
     shown_params,
     time_line,
+    why_no_best,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
         lines["time"] = time_line(facts["elapsed_s"], facts["overhead_s"])
     if study.best is not None:
         lines["best"] = best_line(study.best)
+    elif history.done:
+        lines["best"] = why_no_best(study.current_settings.bounds, history)
     if study.waiting:
         lines["waiting"] = "; ".join(map(shown_params, study.waiting))
     for i, change in enumerate(study.changes, start=1):
@@ -86,7 +89,12 @@ def best(storage: str | None, name: str | None, kind: str) -> int:
     try:
         found = study.best
         if found is None:
-            click.echo("No trial has returned a value yet.", err=True)
+            why = "no trial has returned a value"
+            if study.history.done:
+                why = why_no_best(study.current_settings.bounds, study.history)
+            click.echo(
+                f"{why[:1].upper()}{why[1:]}{'' if study.history.done else ' yet'}.", err=True
+            )
             return 1
         print_one(row(found), kind, table=_detail_lines(row(found)))
         return 0
@@ -112,17 +120,20 @@ def trials(storage: str | None, name: str | None, kind: str, state: tuple[str, .
     try:
         rows = [row(trial) for trial in study.history if not state or trial.state in state]
         columns = columns_of(study.space.names, study.ledger.resources, study.history)
-        print_rows(rows, kind, table=[_table_row(row) for row in rows], columns=columns, fits=True)
+        names = [each.name for each in study.current_settings.bounds]
+        table = [_table_row(row, names) for row in rows]
+        print_rows(rows, kind, table=table, columns=columns, fits=True)
     finally:
         study.close()
 
 
-def _table_row(facts: dict[str, Any]) -> dict[str, Any]:
-    """A trial as a row of a table."""
+def _table_row(facts: dict[str, Any], measured: list[str]) -> dict[str, Any]:
+    """A trial as a row of a table, with a column for each quantity that is `measured`."""
     cells = {
         "trial": facts["number"],
         "state": facts["state"],
         "value": facts["value"],
+        **{name: facts["metrics"].get(name) for name in measured},
         "cost": amounts(facts["cost"]),
         "expected": amounts(facts["predicted"]),
         "params": shown_params(facts["params"]),

@@ -15,6 +15,7 @@ from farthing.acquisition.scores import cheapness, log_ei_per_cost
 from farthing.acquisition.search import sobol
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget, format_amount
+from farthing.constraints import Constraint, is_feasible
 from farthing.core.endings import failed_in_a_row
 from farthing.core.settings import Settings
 from farthing.core.state import State
@@ -24,7 +25,14 @@ from farthing.data.tabular import to_frame
 from farthing.errors import InvalidInput, NothingFound
 from farthing.history import History, StopReason, Trial
 from farthing.notebook import html_table
-from farthing.view.formatting import best_line, counted, first_line, spent, time_line
+from farthing.view.formatting import (
+    best_line,
+    counted,
+    first_line,
+    spent,
+    time_line,
+    why_no_best,
+)
 
 __all__ = ["Result", "costs", "explanation", "state_before", "summary", "time_of", "trial_of"]
 
@@ -41,13 +49,14 @@ class Result:
     """The result of a run: the best trial, the spending and the reason why the run stopped.
 
     Attributes:
-        found: the best trial, or None if no trial returned a value.
+        found: the best trial that meets the constraints; None if there is none.
         stop_reason: `.kind` for programs and `.sentence` for people; `str` gives the sentence.
         ledger: `.spent`, `.left` and `.overhead`, the part of `.spent` that suggesting took.
         history: all trials.
         failed: whether the run stopped because too many consecutive trials failed.
         elapsed_s: the time spent on the study, in seconds.
         overhead_s: the part of `elapsed_s` that Farthing needed for its suggestions.
+        constraints: the constraints of the study.
     """
 
     found: Trial | None
@@ -57,6 +66,7 @@ class Result:
     failed: bool = False
     elapsed_s: float = 0.0
     overhead_s: float = 0.0
+    constraints: tuple[Constraint, ...] = ()
 
     @classmethod
     def of(
@@ -64,14 +74,17 @@ class Result:
     ) -> Result:
         """Make the result of a study from its settings and its state."""
         failed = failed_in_a_row(settings, state)
-        return cls(found, stop_reason, state.ledger, state.history, failed, *time_of(state))
+        elapsed = time_of(state)
+        return cls(
+            found, stop_reason, state.ledger, state.history, failed, *elapsed, settings.bounds
+        )
 
     @property
     def best(self) -> Trial:
         """The best trial, with `.params` and `.value`; use `found` if there may be none.
 
         Raises:
-            NothingFound: no trial returned a value.
+            NothingFound: no trial returned a value and met the constraints.
         """
         if self.found is None:
             states = counted(self.history) or "no trial was started"
@@ -92,6 +105,8 @@ class Result:
 
     def _why_nothing(self) -> str:
         """Why there is no best trial, with the first error of a trial."""
+        if self.history.done:
+            return why_no_best(self.constraints, self.history)
         first = next((trial for trial in self.history if trial.error), None)
         if first is None or first.error is None or self.stop_reason.includes(first.error):
             return "no trial returned a value"
@@ -234,12 +249,16 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
     history, sign = state.history, settings.sign
     trial = trial_of(history, number)
     before = state_before(state, trial)
-    done = [sign * t.value for t in before.history.done if t.value is not None]
+    done = [
+        sign * t.value
+        for t in before.history.done
+        if t.value is not None and is_feasible(settings.bounds, t)
+    ]
     with one_thread():
         belief = believed(settings, before, model=True)
         promise = {} if belief.objective is None else _promise(belief, trial)
-    improved = None
-    if trial.value is not None and done:
+    improved, feasible = None, is_feasible(settings.bounds, trial)
+    if trial.value is not None and done and feasible:
         improved = max(min(done) - sign * trial.value, 0.0)
     return {
         "number": number,
@@ -253,6 +272,7 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "value": trial.value,
         "cost": dict(trial.cost),
         "improved_by": improved,
+        "constraints": _constraints(settings, belief, trial),
         "error": trial.error,
         "metrics": dict(trial.run.metrics),
         "reports": [dict(line) for line in trial.run.reports],
@@ -261,6 +281,23 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "log": trial.run.log,
         "tail": trial.run.tail,
         "suggest_s": trial.run.suggest_s,
+    }
+
+
+def _constraints(settings: Settings, belief: Belief, trial: Trial) -> dict[str, dict[str, Any]]:
+    """For each constraint: its condition, what was measured, and the probability to meet it."""
+    predicted = {
+        model.name: float(np.exp(model.log_probability(trial.x[None])[0]))
+        for model in belief.feasibility
+    }
+    return {
+        each.name: {
+            "condition": str(each),
+            "measured": trial.run.metrics.get(each.name),
+            "met": bool(each.excess(trial) <= 0) if trial.state == "done" else None,
+            "probability": predicted.get(each.name),
+        }
+        for each in settings.bounds
     }
 
 
@@ -316,7 +353,7 @@ def _promise(belief: Belief, trial: Trial) -> dict[str, Any]:
     best_as_cheap = log_ei[log_cost <= log_cost[0]].max()
     alpha = implied_alpha(log_ei, log_cost, 0)
     return {
-        "expected_improvement": float(np.exp(log_ei[0])),
+        "expected_improvement": float(np.exp(log_ei[0])) if belief.has_incumbent else None,
         "share_of_the_most": float(np.exp(log_ei[0] - log_ei.max())),
         "on_the_front": bool(log_ei[0] >= best_as_cheap - ON_THE_FRONT),
         "cheaper_on_the_front": int(np.sum(log_cost[rows] < log_cost[0])),

@@ -11,7 +11,7 @@ from farthing.errors import StorageError
 from farthing.history import NOT_ENDED
 from farthing.optimizer import Optimizer
 from farthing.storage import described, external_in, from_described, to_text
-from farthing.view.formatting import best_line, counted, spent
+from farthing.view.formatting import best_line, counted, spent, why_no_best
 from farthing.view.result import Result
 
 __all__ = ["changes_of", "external_code", "plain_settings", "result_of", "status_of"]
@@ -58,4 +58,6 @@ def status_of(optimizer: Optimizer) -> str:
         return ""
     trials = counted(history) or "no trial yet"
     found = "none yet" if best is None else best_line(best)
+    if best is None and history.done:
+        found = f"none yet: {why_no_best(optimizer._settings.bounds, history)}"
     return f"{trials}; {spent(ledger) or 'nothing'} spent; best {found}"

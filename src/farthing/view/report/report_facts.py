@@ -16,7 +16,13 @@ from farthing.history import Trial
 from farthing.running import CommandTask
 from farthing.view.figures import next_trial
 from farthing.view.figures.prospect import NextTrial
-from farthing.view.formatting import account_line, best_line, counted, first_line
+from farthing.view.formatting import (
+    account_line,
+    best_line,
+    counted,
+    first_line,
+    why_no_best,
+)
 
 __all__ = [
     "NO_FORECAST",
@@ -28,7 +34,7 @@ __all__ = [
 ]
 
 MAX_COPIED = 20_000  # characters of a configuration
-NO_FORECAST = "there is no model yet to predict its result"
+NO_FORECAST = "its improvement cannot be predicted yet"
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class ReportFacts:
         status: a sentence: whether the study is running, or why it stopped.
         trials: the number of trials in each state.
         next_trial: the expected result of one more trial; None: no model can predict it.
+        why_no_best: why there is no best trial; "" if there is one.
     """
 
     name: str
@@ -48,6 +55,7 @@ class ReportFacts:
     best: Trial | None
     ledger: Ledger
     next_trial: NextTrial | None
+    why_no_best: str = ""
 
 
 def report_facts(name: str, settings: Settings, state: State) -> ReportFacts:
@@ -56,14 +64,16 @@ def report_facts(name: str, settings: Settings, state: State) -> ReportFacts:
         forecast = next_trial(settings, state)
     except FarthingError:
         forecast = None
+    best = best_trial(settings, state.history)
     return ReportFacts(
         name,
         settings.direction,
         status_sentence(settings, state),
         counted(state.history) or "none",
-        best_trial(settings, state.history),
+        best,
         state.ledger,
         forecast,
+        "" if best is not None else why_no_best(settings.bounds, state.history),
     )
 
 
@@ -116,7 +126,7 @@ def report_text(facts: ReportFacts) -> str:
         "study": facts.name,
         "state": facts.status,
         "trials": facts.trials,
-        "best": best_line(facts.best),
+        "best": facts.why_no_best if facts.best is None else best_line(facts.best),
         "budget": "; ".join(account_line(ledger, resource) for resource in ledger),
         "next": NO_FORECAST if facts.next_trial is None else str(facts.next_trial),
     }
