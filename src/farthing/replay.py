@@ -18,7 +18,6 @@ import numpy as np
 from farthing.acquisition.protocols import Proposal, StoppingRule, judge
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget, format_amount, worth_of
-from farthing.constraints import is_feasible
 from farthing.core.options import AnyBudget, AnySpace, Direction, Learner
 from farthing.core.settings import Settings
 from farthing.core.state import State
@@ -26,6 +25,7 @@ from farthing.core.suggest import believed, one_thread
 from farthing.data.tabular import COLUMNS, is_empty, learnt_from, read_rows, row
 from farthing.errors import InvalidInput
 from farthing.history import History, Trial
+from farthing.models.constraints import is_feasible
 from farthing.optimizer import Optimizer
 from farthing.policies import EI, EIPerCost
 from farthing.space.space import Float, Int, Ordinal, Parameter, Space
@@ -312,7 +312,7 @@ def _flat_names(each: Row) -> list[str]:
     ]
 
 
-def _inferred_space(rows: Sequence[Row], measured: Container[str]) -> Space:
+def _inferred_space(rows: Sequence[Row], measured: Container[str] = ()) -> Space:
     """The space that contains the rows: ranges of numbers, and options of other values.
 
     Args:

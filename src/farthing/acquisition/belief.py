@@ -5,9 +5,8 @@ f    number of fantasies: posterior draws of the running trials, which share one
 eta  = 0.2: a point is affordable if P(c <= left) >= 1 - eta for every resource
 shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable iff <= 0
 
-The incumbent is the best value of a trial that meets all constraints. It is infinite before there
-is one, and any feasible value is then an improvement: `scores` maximise the probability of
-feasibility.
+The incumbent is the best value of a feasible trial: one that meets all constraints. It is infinite
+before there is one.
 """
 
 from __future__ import annotations
@@ -15,66 +14,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
+from farthing.acquisition.fantasies import (
+    FANTASIES,
+    fantasise,
+    fantasise_constraints,
+    penalise_failures,
+)
+from farthing.acquisition.outlook import Outlook, OutlookSlopes
 from farthing.budget.ledger import Ledger
-from farthing.constraints import Constraint, are_feasible, violations
 from farthing.cost import CostLearner, CostModel, DependsOnPrevious, Evidence
 from farthing.cost.model import because_of, least_of
 from farthing.history import History, Run, Trial, TrialState
-from farthing.models.feasibility import Feasibility, fit_feasibility
+from farthing.models.constraints import Constraint, are_feasible, violations
+from farthing.models.feasibility import Feasibility, fit_constraints
 from farthing.models.gp import GP, FitMemory, Normal, refit
-from farthing.models.normal import LOG_SQRT_2PI
+from farthing.models.success import log_success, log_success_slopes
 from farthing.space.space import Space
 
-__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe", "evidence_of", "paid"]
+__all__ = ["Belief", "believe", "evidence_of", "paid"]
 
 Array = NDArray[np.float64]
 
 LARGEST = 1e150  # values are clipped here, so that the square of their scale does not overflow
 START = 4  # trials of the initial design, before any model (docs/decisions.md)
 START_SHARE = 1 / 5  # share of the budget after which the initial design ends early
-FANTASIES = 10  # Lee et al. 2020, appendix A
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
-LABEL_VARIANCE = 0.1  # of the labels +1 and -1: at a failed point P(success) is 8e-4, not 0
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
-
-
-class Outlook(NamedTuple):
-    """The predictions at m points: everything a score may depend on.
-
-    Attributes:
-        mean: posterior mean of the objective, (m, f) with f fantasies; lower is better.
-        std: posterior standard deviation of the objective, (m,).
-        cost: mean and std of ln c of the scarcest resource, (m,) each.
-        log_success: ln P(the evaluation returns a value and meets the constraints), (m,).
-        best: the incumbent, (f,); inf if no trial is feasible.
-        cap: the most that an evaluation can cost; inf without a budget.
-        shortfall: affordable where <= 0, (m,).
-    """
-
-    mean: Array
-    std: Array
-    cost: Normal
-    log_success: Array
-    best: Array
-    cap: float
-    shortfall: Array
-
-
-class OutlookSlopes(NamedTuple):
-    """Gradients in the cube, (m, d), of the numbers of an Outlook; d_mean is (m, d, f)."""
-
-    d_mean: Array
-    d_std: Array
-    d_cost_mean: Array
-    d_cost_std: Array
-    d_log_success: Array
-    d_shortfall: Array
 
 
 @dataclass(frozen=True)
@@ -257,7 +227,7 @@ class Belief:
 
         The part of the value is 0 until a trial has failed.
         """
-        value = np.zeros(len(X)) if self.success is None else _log_success(self.success.at(X))
+        value = np.zeros(len(X)) if self.success is None else log_success(self.success.at(X))
         return value + self.log_feasible(X) if self.feasibility else value
 
     def log_feasible(self, X: Array) -> Array:
@@ -270,7 +240,7 @@ class Belief:
         if self.success is None:
             value, slope = np.zeros(len(X)), np.zeros(np.shape(X))
         else:
-            value, slope = _log_success_slopes(*self.success.slopes(X))
+            value, slope = log_success_slopes(*self.success.slopes(X))
         for model in self.feasibility:
             more, d_more = model.slopes(X)
             value, slope = value + more, slope + d_more
@@ -374,73 +344,6 @@ def _select(parts: Array, which: NDArray[np.int64]) -> Array:
     return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
 
 
-# ── the probability of success ─────────────────────────────────────────────────────────────────
-
-
-def _log_success(latent: Normal) -> Array:
-    """ln P = ln Phi(mean / sqrt(std^2 + 0.1)): least-squares classification of +1 and -1.
-
-    Rasmussen and Williams 2006, section 6.5; used as the probability of feasibility, as in Gelbart
-    et al. 2014.
-    """
-    return np.asarray(log_ndtr(latent.mean[:, 0] / np.sqrt(latent.std**2 + LABEL_VARIANCE)))
-
-
-def _log_success_slopes(latent: Normal, d_mean: Array, d_std: Array) -> tuple[Array, Array]:
-    value = _log_success(latent)
-    spread = np.sqrt(latent.std**2 + LABEL_VARIANCE)
-    t = latent.mean[:, 0] / spread
-    ratio = np.exp(-0.5 * t * t - LOG_SQRT_2PI - value) / spread
-    return value, ratio[:, None] * (d_mean[:, :, 0] - (t * latent.std / spread)[:, None] * d_std)
-
-
-# ── running trials ─────────────────────────────────────────────────────────────────────────────
-
-
-def _fantasise(
-    objective: GP, best: Array, X: Array, rng: np.random.Generator, met: NDArray[np.bool_]
-) -> tuple[GP, Array]:
-    """Joint posterior draws at the running points X, each with its own incumbent.
-
-    Snoek et al. 2012, section 3.3; Lee et al. 2020, algorithm 3.
-
-    Args:
-        met: (k,) whether each running point meets the constraints; if not, it is no incumbent.
-    """
-    draws = objective.sample(X, FANTASIES, rng)  # (f, k)
-    lowest = np.where(met, draws, np.inf).min(axis=1)
-    return objective.condition_all(X, draws.T), np.minimum(best, lowest)
-
-
-def _fantasise_constraints(
-    models: Sequence[Feasibility], X: Array, rng: np.random.Generator
-) -> tuple[list[Feasibility], NDArray[np.bool_]]:
-    """The models after one joint draw at the running points X, and which points meet all of them.
-
-    All fantasies of the objective share this draw, so that P(feasible) stays one number per point.
-    """
-    drawn = [model.drawn(X, rng) for model in models]
-    met = np.all([each for _, each in drawn], axis=0) if drawn else np.ones(len(X), dtype=np.bool_)
-    return [model for model, _ in drawn], met
-
-
-# ── failures ───────────────────────────────────────────────────────────────────────────────────
-
-
-def _penalise_failures(objective: GP, history: History, y: Array) -> GP:
-    """The objective as if every failed trial had returned max(posterior mean, median of y).
-
-    A failed trial returns no value, so EI at its point would stay large for ever and P(success)
-    alone would have to outweigh it. The hyperparameters do not depend on these values.
-    """
-    X = history.points("failed")
-    if len(X):
-        # The posterior before all of them: one solve for all failures.
-        expected = objective.at(X).mean[:, 0]
-        objective = objective.condition_all(X, np.maximum(expected, np.median(y))[:, None])
-    return objective
-
-
 # ── costs ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -497,7 +400,8 @@ def believe(
     memories = dict(((model or learners) and history.last_note("memories")) or {})
     X = history.points("done").reshape(-1, space.d)
     y = sign * np.array([t.value for t in done], dtype=np.float64).clip(-LARGEST, LARGEST)
-    objective, success, feasibility = None, None, list[Feasibility]()
+    objective, success = None, None
+    feasibility: tuple[Feasibility, ...] = ()
     feasible = are_feasible(constraints, done) if constraints else np.ones(len(y), dtype=np.bool_)
     # An initial design that has spent its share ends once two trials have returned a value.
     design_ended = len(finished) >= START or ledger.spent_share >= START_SHARE
@@ -517,23 +421,10 @@ def believe(
                 clip=False,
                 seldom=light,
             )
-        for each in constraints:
-            z = each.sign * np.array([each.measured(trial) for trial in done], dtype=np.float64)
-            known = ~np.isnan(z)
-            if not known.any():
-                continue
-            key = f"constraint:{each.name}"
-            found, memories[key] = fit_feasibility(
-                each.name,
-                X[known],
-                z[known],
-                each.sign * each.bound,
-                memories.get(key),
-                options=space.options,
-                noisy=noisy,
-                seldom=light,
-            )
-            feasibility.append(found)
+        feasibility, of_constraints = fit_constraints(
+            constraints, X, done, memories, options=space.options, noisy=noisy, seldom=light
+        )
+        memories |= of_constraints
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
         trials = list(paid(history, resource))
@@ -552,13 +443,12 @@ def believe(
     if noisy and objective is not None and feasible.any():
         best = objective.at(X[feasible]).mean.min(axis=0)
     if objective is not None:
-        objective = _penalise_failures(objective, history, y)
+        objective = penalise_failures(objective, history, y)
     if history.running and objective is not None:
         pending = history.points("running")
         rng = np.random.default_rng([seed, len(history), FANTASIES])
-        of_constraints = np.random.default_rng([seed, len(history), FANTASIES, 1])
-        feasibility, met = _fantasise_constraints(feasibility, pending, of_constraints)
-        objective, best = _fantasise(objective, best, pending, rng, met)
+        feasibility, met = fantasise_constraints(feasibility, pending, rng.spawn(1)[0])
+        objective, best = fantasise(objective, best, pending, rng, met)
     return Belief(
         space=space,
         objective=objective,
@@ -576,5 +466,5 @@ def believe(
         memories=memories,
         light=light,
         constraints=constraints,
-        feasibility=tuple(feasibility),
+        feasibility=feasibility,
     )

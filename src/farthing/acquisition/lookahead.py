@@ -16,7 +16,7 @@ The cost models do not learn along a path, because their interface has no joint 
 evaluation pays its expected cost, so the points of a path alone decide what stays affordable. A
 cost that depends on the previous evaluation uses the previous point of the path.
 
-With constraints, a path also draws what is measured, z_t ~ N(mean(x_t), variance(x_t) + noise), and
+With constraints, a path also draws what is measured, z_t ~ N(mean(x_t), variance(x_t)), and
 the models of the constraints learn it in the same way. A point that violates one is no incumbent.
 """
 
@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from farthing.acquisition.belief import Belief, Outlook
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.outlook import Outlook
 from farthing.acquisition.protocols import Policy
 from farthing.acquisition.scores import Score
 from farthing.acquisition.search import sobol
@@ -94,12 +95,17 @@ class Limit:
     mean: Array  # (m,)
     covariance: Array  # (m, m)
     floor: float  # lower bound of a variance
-    noise: float
+    noise: float  # that the model assumes
+    measured_noise: float  # that measurements have
     bound: float
+
+    def spread(self, variance: Array) -> Array:
+        """The standard deviation of a measurement."""
+        return np.sqrt(np.maximum(variance, self.floor) + self.measured_noise)
 
     def log_probability(self, mean: Array, variance: Array) -> Array:
         """ln P(the constraint is met)."""
-        return log_below(mean, np.sqrt(np.maximum(variance, self.floor) + self.noise), self.bound)
+        return log_below(mean, self.spread(variance), self.bound)
 
 
 def _limit(X: Array, model: Feasibility) -> Limit:
@@ -109,6 +115,7 @@ def _limit(X: Array, model: Feasibility) -> Limit:
         gp.standard_covariance(X),
         VARIANCE_FLOOR * gp.variance,
         gp.noise,
+        gp.noise if model.noisy else 0.0,
         (model.bound - gp.shift) / gp.scale,
     )
 
@@ -159,10 +166,12 @@ class _LimitOnPaths:
         v = self.limit.covariance[at]
         for u in self.updates:
             v -= u * u[rows, at][:, None]
-        pivot = np.sqrt(np.maximum(v[rows, at], self.limit.floor) + self.limit.noise)
+        here = np.maximum(v[rows, at], self.limit.floor)
+        pivot = np.sqrt(here + self.limit.noise)
         v /= pivot[:, None]
-        met = self.mean[rows, at] + pivot * z <= self.limit.bound
-        self.mean += v * z[:, None]
+        surprise = self.limit.spread(here) * z
+        met = self.mean[rows, at] + surprise <= self.limit.bound
+        self.mean += v * (surprise / pivot)[:, None]
         self.variance -= v * v
         self.updates.append(v)
         return np.asarray(met)

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition.belief import Belief, Outlook, OutlookSlopes
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.outlook import Outlook, OutlookSlopes
 from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.search import CHUNK, Effort, Found, Rated, candidates, maximise, untried
 from farthing.budget.units import format_amount
@@ -86,7 +87,7 @@ def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
 
     Each fantasy has its own incumbent (Lee et al. 2020, algorithm 3). If no trial is feasible, the
     incumbent is infinite and ln EI counts as 0: any feasible value is an improvement, and the
-    scores compare the probabilities of feasibility (Gelbart et al. 2014, section 3.1).
+    scores compare the probabilities of feasibility (Gelbart et al. 2014).
     """
     if np.isinf(outlook.best).any():
         return _with_infinite(outlook)

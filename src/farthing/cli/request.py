@@ -13,9 +13,9 @@ from farthing.cli.config import Config
 from farthing.cli.methods import make_method
 from farthing.cli.options import DATABASE, STUDY
 from farthing.cli.parameters import configuration_of, parameter_of, split_parameter
-from farthing.constraints import split_constraint
 from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
+from farthing.models.constraints import split_constraint
 from farthing.space.space import Space
 from farthing.stopping.combine import any_of
 

@@ -19,13 +19,13 @@ import numpy as np
 from farthing.acquisition.initial_design import check_enqueued
 from farthing.budget.ledger import Account
 from farthing.budget.units import Budget, format_amount
-from farthing.constraints import constraint_of
 from farthing.core.events import Changed, Enqueued, Moment
 from farthing.core.options import RunOptions, SearchOptions
 from farthing.core.settings import Settings
 from farthing.core.state import Change, QueueEntry, State
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import History, Trial
+from farthing.models.constraints import constraint_of
 from farthing.space.space import Categorical, Float, Int, Ordinal, Parameter, Space
 
 __all__ = [

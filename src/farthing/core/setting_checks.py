@@ -13,10 +13,10 @@ import numpy as np
 from farthing.acquisition.protocols import Policy, StoppingRule
 from farthing.budget.rates import rate_of
 from farthing.budget.units import Budget
-from farthing.constraints import constraint_of
 from farthing.core.options import Learner
 from farthing.cost import CostLearner, Known
 from farthing.errors import InvalidInput
+from farthing.models.constraints import constraint_of
 
 __all__ = ["as_learner", "as_seconds", "check_each", "check_rate", "check_worth"]
 

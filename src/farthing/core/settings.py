@@ -17,7 +17,6 @@ from farthing.acquisition.protocols import Policy, StoppingRule
 from farthing.budget.ledger import Ledger
 from farthing.budget.rates import is_per_worker, rate_of
 from farthing.budget.units import Budget, worth_of
-from farthing.constraints import Constraint, constraint_of
 from farthing.core.options import AnyBudget, AnySpace, Direction, Learner, RunOptions
 from farthing.core.setting_checks import (
     as_learner,
@@ -29,6 +28,7 @@ from farthing.core.setting_checks import (
 from farthing.core.unimported import UnimportedCode
 from farthing.cost import CostLearner, LogGP
 from farthing.errors import InvalidInput
+from farthing.models.constraints import Constraint, constraint_of
 from farthing.policies import EI, Gittins
 from farthing.space.space import Space
 

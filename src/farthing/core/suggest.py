@@ -23,7 +23,6 @@ from farthing.acquisition.protocols import Proposal, Verdict, judge
 from farthing.acquisition.search import Effort, sobol
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
-from farthing.constraints import are_feasible
 from farthing.core.charging import out_of_time
 from farthing.core.events import Asked, AskedAgain, Moment
 from farthing.core.settings import Settings
@@ -32,6 +31,7 @@ from farthing.core.transition import apply
 from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.errors import InvalidInput, Stopped
 from farthing.history import BUDGET_SPENT, History, PricePoint, StopReason, Trial, origin_of
+from farthing.models.constraints import are_feasible
 from farthing.models.normal import expected_cost, max_overrun
 from farthing.stopping import OutOfBudget
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from farthing.constraints import is_feasible
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import best_trial
 from farthing.history import Trial
+from farthing.models.constraints import is_feasible
 from farthing.view.figures.learning import learning_of
 from farthing.view.formatting import amounts, counted, spent
 from farthing.view.html import Html, element, joined, texts

@@ -2,24 +2,28 @@
 
 A Gaussian process models z = measured, or -measured for ">=", so that z is to be at most a bound:
 
-    ln P = ln Phi((bound - mean) / spread),   spread^2 = std^2 + noise
+    ln P = ln Phi((bound - mean) / spread),   spread^2 = std^2, plus the noise if values are noisy
 
-The noise is included, because the measured value decides whether a trial is feasible. Schonlau et
-al. 1998; Gardner et al. 2014, eq. 4; Gelbart et al. 2014, eq. 2. Large values are not clipped:
-clipping could move a violation below the bound.
+The noise is included, because the measured value decides whether a trial is feasible. If values are
+not noisy, the noise of the process is only roughness that its kernel lacks. Schonlau et al. 1998;
+Gardner et al. 2014; Gelbart et al. 2014. Large values are not clipped: clipping could move a
+violation below the bound.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from farthing.history import Trial
+from farthing.models.constraints import Constraint
 from farthing.models.gp import GP, FitMemory, refit
 from farthing.models.normal import log_below, log_below_slopes
 
-__all__ = ["Feasibility", "fit_feasibility"]
+__all__ = ["Feasibility", "fit_constraints", "fit_feasibility"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,18 +37,20 @@ class Feasibility:
         name: the measured quantity.
         gp: the model of z.
         bound: of z.
+        noisy: whether equal points may give different z.
         pending: the number of last rows that `drawn` added.
     """
 
     name: str
     gp: GP
     bound: float
+    noisy: bool = False
     pending: int = 0
 
     @property
     def noise(self) -> float:
-        """Standard deviation of the noise, in units of z."""
-        return float(self.gp.scale * np.sqrt(self.gp.noise))
+        """Standard deviation of the noise of a measurement, in units of z."""
+        return float(self.gp.scale * np.sqrt(self.gp.noise)) if self.noisy else 0.0
 
     def log_probability(self, X: Array) -> Array:
         """(m,) ln P(z <= bound)."""
@@ -97,4 +103,35 @@ def fit_feasibility(
     z = np.asarray(z, dtype=np.float64)
     if not gp.targets.any() and z[0] != bound:  # constant: its distance from the bound is the unit
         gp = replace(gp, scale=float(abs(z[0] - bound)))
-    return Feasibility(name, gp, bound), memory
+    return Feasibility(name, gp, bound, noisy), memory
+
+
+def fit_constraints(
+    constraints: Sequence[Constraint],
+    X: Array,
+    trials: Sequence[Trial],
+    memories: Mapping[str, FitMemory],
+    *,
+    options: Ints,
+    noisy: bool,
+    seldom: bool,
+) -> tuple[tuple[Feasibility, ...], dict[str, FitMemory]]:
+    """The models of the constraints that any trial has measured, and the memories by key.
+
+    Args:
+        X: (n, d) the points of the trials.
+    """
+    models, new = list[Feasibility](), dict[str, FitMemory]()
+    for each in constraints:
+        z = each.sign * np.array([each.measured(trial) for trial in trials], dtype=np.float64)
+        known = ~np.isnan(z)
+        if known.any():
+            key, bound = f"constraint:{each.name}", each.sign * each.bound
+            model, new[key] = fit_feasibility(
+                *(each.name, X[known], z[known], bound, memories.get(key)),
+                options=options,
+                noisy=noisy,
+                seldom=seldom,
+            )
+            models.append(model)
+    return tuple(models), new

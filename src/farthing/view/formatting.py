@@ -9,8 +9,8 @@ from typing import Any
 
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
-from farthing.constraints import Constraint, infeasible_because
 from farthing.history import Trial
+from farthing.models.constraints import Constraint, infeasible_because
 
 __all__ = [
     "account_line",

@@ -15,7 +15,6 @@ from farthing.acquisition.scores import cheapness, log_ei_per_cost
 from farthing.acquisition.search import sobol
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget, format_amount
-from farthing.constraints import Constraint, is_feasible
 from farthing.core.endings import failed_in_a_row
 from farthing.core.settings import Settings
 from farthing.core.state import State
@@ -24,6 +23,7 @@ from farthing.cost.calibration import BANDS, Calibration, calibrate
 from farthing.data.tabular import to_frame
 from farthing.errors import InvalidInput, NothingFound
 from farthing.history import History, StopReason, Trial
+from farthing.models.constraints import Constraint, is_feasible
 from farthing.notebook import html_table
 from farthing.view.formatting import (
     best_line,

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from farthing.budget.units import format_amount
-from farthing.constraints import is_feasible
 from farthing.core.settings import Settings
 from farthing.core.state import State
+from farthing.models.constraints import is_feasible
 from farthing.view.figures.spending import CostInterval, cost_label, main_resource, spending
 from farthing.view.formatting import counted, counted_trials
 from farthing.view.primitives import (

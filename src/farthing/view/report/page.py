@@ -25,7 +25,6 @@ from farthing.view.report.parts import (
     trials_table,
 )
 from farthing.view.report.report_facts import (
-    NO_FORECAST,
     ReportFacts,
     report_facts,
     status_sentence,
@@ -98,11 +97,10 @@ def _study(name: str, settings: Settings, state: State) -> Html:
 
 
 def _head(facts: ReportFacts) -> Html:
-    forecast = NO_FORECAST if facts.next_trial is None else str(facts.next_trial)
     return joined(
         element("p", facts.status, class_="status"),
         element("p", f"Trials: {facts.trials}. Direction: {facts.direction}."),
-        element("p", f"Next trial: {forecast}.", class_="next"),
+        element("p", f"Next trial: {facts.forecast}.", class_="next"),
     )
 
 

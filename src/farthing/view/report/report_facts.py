@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from farthing.acquisition.protocols import NOTHING_FEASIBLE
 from farthing.budget.ledger import Ledger
 from farthing.core.settings import Settings
 from farthing.core.state import State
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 MAX_COPIED = 20_000  # characters of a configuration
-NO_FORECAST = "its improvement cannot be predicted yet"
+NO_FORECAST = "there is no model yet to predict its result"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class ReportFacts:
         trials: the number of trials in each state.
         next_trial: the expected result of one more trial; None: no model can predict it.
         why_no_best: why there is no best trial; "" if there is one.
+        is_infeasible: whether trials returned values, but none meets the constraints.
     """
 
     name: str
@@ -56,6 +58,14 @@ class ReportFacts:
     ledger: Ledger
     next_trial: NextTrial | None
     why_no_best: str = ""
+    is_infeasible: bool = False
+
+    @property
+    def forecast(self) -> str:
+        """What one more trial is expected to bring, or why nothing can be expected."""
+        if self.next_trial is not None:
+            return str(self.next_trial)
+        return NOTHING_FEASIBLE.because if self.is_infeasible else NO_FORECAST
 
 
 def report_facts(name: str, settings: Settings, state: State) -> ReportFacts:
@@ -74,6 +84,7 @@ def report_facts(name: str, settings: Settings, state: State) -> ReportFacts:
         state.ledger,
         forecast,
         "" if best is not None else why_no_best(settings.bounds, state.history),
+        best is None and bool(state.history.done),
     )
 
 
@@ -128,6 +139,6 @@ def report_text(facts: ReportFacts) -> str:
         "trials": facts.trials,
         "best": facts.why_no_best if facts.best is None else best_line(facts.best),
         "budget": "; ".join(account_line(ledger, resource) for resource in ledger),
-        "next": NO_FORECAST if facts.next_trial is None else str(facts.next_trial),
+        "next": facts.forecast,
     }
     return "\n".join(f"{name + ':':<8} {text}" for name, text in lines.items())
