@@ -329,6 +329,11 @@ WRITTEN = {
     "rate": (["--rate", "$3/h"], "$3/h", ("rate", "$3/h")),
     "metric": (["--metric", "loss"], "loss", ("metric", "loss")),
     "command": (["--", "echo", "{a}"], ["echo", "{a}"], ("command", ("echo", "{a}"))),
+    "constraints": (
+        ["--constraint", "a <= 3", "--constraint", "b b>=0.5"],
+        ["a <= 3", "b b>=0.5"],
+        ("constraints", {"a": "<= 3.0", "b b": ">= 0.5"}),
+    ),
     "cwd": (["--cwd", "/sub"], "/sub", ("cwd", "/sub")),
     "env": (["--env", "A=b=c"], {"A": "b=c"}, ("env", {"A": "b=c"})),
     "logs": (["--logs", "/kept"], "/kept", ("logs", "/kept")),

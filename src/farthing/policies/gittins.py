@@ -5,8 +5,7 @@
 This is optimal for independent boxes (Weitzman 1979). `worth` is the exchange rate, in objective
 units per unit of cost. It is fixed, or decays (PBGI-D, Xie et al. 2024). Then it starts at a tenth
 of sd(y) per mean cost. It is halved whenever no point is worth its cost, that is min g >= best, or
-worth >= max EI / c. Before a trial is feasible there is no best value to compare g with, and the
-policy maximises the probability of feasibility per cost.
+worth >= max EI / c.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Gittins:
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin g."""
         belief = belief.in_one_unit()
-        if not belief.has_incumbent:
+        if not belief.has_incumbent:  # no best value to compare g with
             return first_feasible(belief, rng, 1.0)
         seen = look(belief, rng)
         fixed = self.worth if self.worth is not None else belief.worth
