@@ -72,6 +72,17 @@ def test_a_missing_quantity_fails_the_trial(farthing):
     assert "the study has no constraints" in unknown.out
 
 
+def test_a_replay_of_a_file(farthing, tmp_path):
+    rows = [{"x": x, "value": 1 - x, "latency_ms": 10 * x} for x in (0.1, 0.9, 0.4, 0.7, 0.2)]
+    (tmp_path / "log.json").write_text(json.dumps(rows))
+    replay = ["replay", "--file", "log.json", "--stop", "max_trials(2)", "--format", "json"]
+    found = json.loads(farthing(*replay, "--constraint", "latency_ms <= 5").out)
+    assert (found["best"], found["best_in_all"]) == (0.9, 0.6)
+    run(farthing, FLAT, "--constraint", "latency_ms <= 5", trials=2)
+    refused = farthing("replay", "--stop", "max_trials(2)", "--constraint", "latency_ms <= 5")
+    assert "no effect without --file" in refused.err
+
+
 def test_wrong_bounds(farthing):
     for wrong, match in (
         ("latency_ms", "--constraint 'latency_ms': expected NAME <= NUMBER"),

@@ -130,7 +130,7 @@ def with_rate_of_budget(belief: Belief) -> Belief:
         resource = next(name for name in belief.ledger if name != "trials")
         left = belief.ledger[resource].left
         rng = np.random.default_rng([belief.seed, belief.number, MOST_BOXES])
-        can_compare = resource in belief.cost and belief.has_incumbent
+        can_compare = resource in belief.cost and not belief.lacks_feasible
         boxes = boxes_of(belief, rng) if can_compare else None
         # No cost model, no boxes or no incumbent: a provisional rate.
         if boxes is None or not len(boxes.cost):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOTHING_TO_TUNE",
     "Request",
+    "bounds_of",
     "change",
     "naming_options",
     "read_request",
@@ -187,7 +188,7 @@ def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
             for each in ([start] if isinstance(start, str | dict) else start)
         ]
     if "constraints" in values:
-        settings["constraints"] = _bounds(values["constraints"])
+        settings["constraints"] = bounds_of(values["constraints"])
     if "policy" in values:
         settings["policy"] = make_method(values["policy"], "policies", "--policy")
     rules = [make_method(text, "stopping", "--stop") for text in _as_list(values.get("stop", ()))]
@@ -223,7 +224,7 @@ def variables_of(given: Any) -> dict[str, str]:
     return dict(each.split("=", 1) for each in given)
 
 
-def _bounds(given: Any) -> dict[str, Any]:
+def bounds_of(given: Any) -> dict[str, Any]:
     """The constraints of texts such as `latency_ms <= 10`, or of a table."""
     if isinstance(given, Mapping):
         return dict(given)
