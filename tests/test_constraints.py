@@ -14,6 +14,7 @@ from farthing.models.constraints import constraint_of, is_feasible, split_constr
 from farthing.policies import EI, EIPerCost, Gittins, Random
 from farthing.replay import replay
 from farthing.stopping import MaxTrials, NoImprovement, NotWorthIt, Target
+from farthing.view.figures.curve import curve, curve_of
 
 SPACE = {"x": Float(0, 1), "y": Float(0, 1)}
 LIMIT = {"latency": "<= 5"}
@@ -193,9 +194,9 @@ def test_other_metrics_are_kept():
 
 
 def test_negating_a_quantity_changes_nothing():
-    one = played(14, seed=5)
+    one = played(10, seed=5)
     other = played(
-        14, seed=5, constraints={"latency": ">= -5"}, measure=lambda p: {"latency": -latency(p)}
+        10, seed=5, constraints={"latency": ">= -5"}, measure=lambda p: {"latency": -latency(p)}
     )
     assert points(one).tobytes() == points(other).tobytes()
 
@@ -223,8 +224,8 @@ def test_the_order_of_constraints_does_not_matter():
 
 @pytest.mark.parametrize("policy", [Gittins(), EI(), EIPerCost()])
 def test_a_constraint_that_always_holds_changes_nothing(policy):
-    constrained = played(14, seed=1, policy=policy, constraints={"latency": "<= 1e9"})
-    free = played(14, seed=1, policy=policy, constraints=None, measure=lambda p: {})
+    constrained = played(10, seed=1, policy=policy, constraints={"latency": "<= 1e9"})
+    free = played(10, seed=1, policy=policy, constraints=None, measure=lambda p: {})
     assert points(constrained).tobytes() == points(free).tobytes()
 
 
@@ -240,12 +241,13 @@ def regret_after(trials, seed, constraints):
 
 def test_it_finds_the_constrained_optimum():
     """The unconstrained optimum has a latency of 9.5, far above the bound."""
-    known = [regret_after(20, seed, LIMIT) for seed in range(5)]
-    ignored = [regret_after(20, seed, None) for seed in range(5)]
+    known = [regret_after(16, seed, LIMIT) for seed in range(3)]
+    ignored = [regret_after(16, seed, None) for seed in range(3)]
     assert np.median(known) < 0.002
     assert np.median(known) < 0.1 * np.median(ignored)
 
 
+@pytest.mark.slow
 def test_a_small_feasible_region_is_found():
     """Two quantities leave 1 % of the space, away from the middle and from the optimum."""
     limits = {"a": "<= 0.1", "b": ">= 0.9"}
@@ -289,6 +291,22 @@ def test_the_incumbent_of_a_fantasy_is_feasible():
     belief = believed(optimizer._settings, optimizer._look())
     assert np.exp(belief.without_running().log_feasible(infeasible.x[None])[0]) < 1e-3
     assert (belief.best == optimizer.best.value).all()
+
+
+def test_the_curve_shows_feasible_values_only():
+    optimizer = Optimizer(SPACE, constraints=LIMIT)
+    for v, z in ((0.1, 9.0), (0.5, 4.0), (0.2, 8.0), (0.4, 3.0)):
+        optimizer.add({"x": v, "y": 0.5}, v, constraints={"latency": z}, cost=1.0)
+    found = curve_of(optimizer._settings, optimizer._look())
+    assert found.best == [None, 0.5, 0.5, 0.4]
+    assert "2 of 4 values violate a constraint" in curve(*facts(optimizer)).caption
+    optimizer.change(constraints={"latency": "<= 1"})
+    assert curve_of(*facts(optimizer)).best == [None] * 4
+    assert curve(*facts(optimizer)).panels  # the trials are drawn without a best value
+
+
+def facts(optimizer):
+    return optimizer._settings, optimizer._look()
 
 
 # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
