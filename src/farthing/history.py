@@ -91,12 +91,15 @@ class Outcome:
         cost: its cost, as a number in the budget's first resource or as {resource: amount}.
         failed: why there is no value. The models learn to avoid such configurations.
         metrics: other results to store and show, such as `{"accuracy": 0.97}`.
+        constraints: the measured quantities that the study constrains, such as
+            `{"latency_ms": 12.0}`. They are stored and shown like metrics.
     """
 
     value: float | None = None
     cost: float | Mapping[str, float] | None = None
     failed: str | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    constraints: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ class Run:
         cpu_s: CPU seconds of the evaluation.
         peak_mb: the largest memory of one of its processes, in MB.
         reports: what it reported while it ran.
-        metrics: further results besides value and cost.
+        metrics: further results besides value and cost, such as what constraints limit.
         slot: the slot that it ran on, such as the number of a GPU.
         log: the file with its output, on the machine of its worker.
         tail: the last lines of its output.

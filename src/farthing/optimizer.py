@@ -26,7 +26,7 @@ from farthing.core.events import (
     Told,
 )
 from farthing.core.options import AnyBudget, AnySpace, SearchOptions
-from farthing.core.outcomes import added_trial, outcome_of
+from farthing.core.outcomes import added_trial, outcome_of, reported_constraints
 from farthing.core.predict import predict, scores_at
 from farthing.core.session import Session
 from farthing.core.settings import Settings
@@ -39,6 +39,7 @@ from farthing.data.importing import Imported, select_new
 from farthing.data.tabular import frame_of, points_of, to_frame
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import History, StopReason, Trial
+from farthing.models.constraints import Constraint
 from farthing.space.space import Space
 from farthing.view.plots import Plots
 from farthing.view.report import card
@@ -127,6 +128,11 @@ class Optimizer:
     def noisy(self) -> bool:
         """Whether the same parameters may return different values."""
         return self._settings.noisy
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The constraints that a feasible trial meets."""
+        return self._settings.bounds
 
     @property
     def waits_for_cost(self) -> frozenset[str]:
@@ -256,6 +262,7 @@ class Optimizer:
         cost: Price = None,
         failed: str | None = None,
         killed: bool = False,
+        constraints: Mapping[str, float] | None = None,
     ) -> None:
         """Report the outcome of a trial: a value, a failure or a kill, and its cost.
 
@@ -266,11 +273,14 @@ class Optimizer:
                 trial is a lower bound of its full cost. Not needed if the cost is known beforehand.
             failed: why there is no value. The policy avoids such parameters from then on.
             killed: whether the trial was stopped before it had a value.
+            constraints: the measured quantities that the study constrains: {"latency_ms": 12.0}.
         """
         number = trial.number if isinstance(trial, Trial) else trial
         state, checked = outcome_of(value, failed, killed, f"trial {number}")
+        metrics = reported_constraints(state, constraints)
+        run = {"metrics": metrics} if metrics else {}
         with self._session.measured():
-            self._session.commit(Told(trial, state, checked, cost, failed))
+            self._session.commit(Told(trial, state, checked, cost, failed, run=run))
 
     def add(
         self,
@@ -281,15 +291,23 @@ class Optimizer:
         failed: str | None = None,
         killed: bool = False,
         running: bool = False,
+        constraints: Mapping[str, float] | None = None,
     ) -> Trial:
         """Learn from an external evaluation. It gets a number, but the budget does not pay for it.
 
         Args:
-            value, cost, failed, killed: as in `tell`.
+            value, cost, failed, killed, constraints: as in `tell`.
             running: whether it is still running. It is fantasised until `tell` reports its outcome.
         """
         trial = added_trial(
-            self._settings, params, value, cost=cost, failed=failed, killed=killed, running=running
+            self._settings,
+            params,
+            value,
+            cost=cost,
+            failed=failed,
+            killed=killed,
+            running=running,
+            constraints=constraints,
         )
         history = self._session.commit(Added((trial,))).history
         return _for_user(history[len(history) - 1])
@@ -342,7 +360,7 @@ class Optimizer:
 
     @property
     def best(self) -> Trial | None:
-        """The best trial so far, by posterior mean if `noisy`; None before the first value."""
+        """The best feasible trial so far, by posterior mean if `noisy`; None if there is none."""
         state = self._store.look()
         version = state.version()
         if self._best is None or self._best[0] != version:

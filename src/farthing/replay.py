@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from farthing.core.suggest import believed, one_thread
 from farthing.data.tabular import COLUMNS, is_empty, learnt_from, read_rows, row
 from farthing.errors import InvalidInput
 from farthing.history import History
+from farthing.models.constraints import is_feasible
 from farthing.optimizer import Optimizer
 from farthing.policies import EI, EIPerCost
 from farthing.space.space import Float, Int, Ordinal, Parameter, Space
@@ -150,6 +151,7 @@ def replay(
     noisy: bool = False,
     cost: Learner | None = None,
     seed: int = 0,
+    constraints: Mapping[str, str] | None = None,
 ) -> Replay:
     """Apply a stopping rule to the log of any finished run.
 
@@ -168,6 +170,7 @@ def replay(
         noisy: whether the same parameters may return different values.
         cost: a function of the parameters, or a learner from `farthing.cost`.
         seed: random seed of the rule's searches.
+        constraints: as in `Settings`; the log has a column for each measured quantity.
     """
     if inspect.isclass(rule) or not hasattr(rule, "needs"):
         raise InvalidInput(
@@ -179,7 +182,7 @@ def replay(
     if not rows:
         raise InvalidInput("The log has no rows: expected one row for each trial.")
     settings = Settings.of(
-        _inferred_space(rows) if space is None else space,
+        _inferred_space(rows, constraints or {}) if space is None else space,
         _unlimited(rows) if budget is None else budget,
         policy=EIPerCost() if "cost" in rule.needs else EI(),
         stop=rule,
@@ -188,6 +191,7 @@ def replay(
         direction=direction,
         noisy=noisy,
         seed=seed,
+        constraints=constraints,
     )
     trials, prices = learnt_from([_with_failure(each) for each in rows], settings)
     log = History(
@@ -236,7 +240,8 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
             next_x = log[made].x if made < len(log) else None
             rng = np.random.default_rng([settings.seed, made, 1])
             verdict = judge(rule, belief, Proposal(next_x, "in the log"), rng)
-        best = None if not len(belief.y) else settings.sign * float(belief.y.min())
+        lowest = float(belief.feasible_y.min(initial=math.inf))
+        best = settings.sign * lowest if math.isfinite(lowest) else None
         spent = math.fsum(paid[:made])
         numbers = verdict.number, verdict.threshold
         steps.append(Step(made, best, spent, *numbers, verdict.stop, verdict.because))
@@ -248,7 +253,11 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
         ledger = now.ledger if ended.is_external else now.ledger.charge(None, shares[made])
         now = replace(now, ledger=ledger, history=now.history.adding(ended))
     last = steps[-1]
-    values = [settings.sign * trial.value for trial in log if trial.value is not None]
+    values = [
+        settings.sign * trial.value
+        for trial in log
+        if trial.value is not None and is_feasible(settings.bounds, trial)
+    ]
     final = settings.sign * min(values) if values else None
     # A rule that stops before the first value loses everything.
     lost = math.inf if final is not None and last.best is None else 0.0
@@ -312,12 +321,17 @@ def _flat_names(each: Row) -> list[str]:
     ]
 
 
-def _inferred_space(rows: Sequence[Row]) -> Space:
-    """The space that contains the rows: ranges of numbers, and options of other values."""
+def _inferred_space(rows: Sequence[Row], measured: Container[str] = ()) -> Space:
+    """The space that contains the rows: ranges of numbers, and options of other values.
+
+    Args:
+        measured: quantities with a constraint, which are no parameters.
+    """
     columns: dict[str, list[Any]] = {}
     for each in rows:
         for name, cell in _parameters(each):
-            columns.setdefault(name, []).append(cell)
+            if name not in measured:
+                columns.setdefault(name, []).append(cell)
     found = {name: _range(name, _numbers(cells)) for name, cells in columns.items()}
     varied = {name: parameter for name, parameter in found.items() if parameter is not None}
     if not varied:
@@ -337,7 +351,7 @@ def _parameters(each: Row) -> list[tuple[str, Any]]:
     return prefixed or [
         (str(n), cell)
         for n, cell in each.items()
-        if n not in LOG_COLUMNS and not str(n).startswith(("cost_", "predicted_"))
+        if n not in LOG_COLUMNS and not str(n).startswith(("cost_", "predicted_", "metric_"))
     ]
 
 

@@ -119,6 +119,8 @@ def promises_nothing(belief: Belief, proposal: Proposal) -> bool:
     """
     if proposal.x is None or belief.objective is None or belief.history.running:
         return False
+    if not belief.has_incumbent:  # any feasible value would be an improvement
+        return False
     if any(trial.notes.get("phase") == "explore" for trial in belief.history.trials[-EVERY + 1 :]):
         return False
     mean, std = belief.objective.at(proposal.x[None])

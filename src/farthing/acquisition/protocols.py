@@ -16,6 +16,7 @@ from farthing.history import StopKind, StopReason
 from farthing.models.gp import Normal
 
 __all__ = [
+    "NOTHING_FEASIBLE",
     "Policy",
     "Proposal",
     "StoppingRule",
@@ -70,6 +71,10 @@ class Verdict:
     def reason(self) -> StopReason:
         """Why to stop."""
         return StopReason(self.kind, self.because)
+
+
+# The verdict of the rules that judge the best value, while no trial meets the constraints.
+NOTHING_FEASIBLE = Verdict(False, "no trial meets the constraints yet")
 
 
 class Policy(Protocol):

@@ -29,6 +29,7 @@ from farthing.errors import InvalidInput
 __all__ = ["FILE", "SETTINGS", "Config", "read_config"]
 
 FILE = "farthing.toml"
+BOUNDS = "a string, a list of strings or a table"
 NUMBER_OR_STRING, STRINGS = "a number or a string", "a string or a list of strings"
 KINDS: dict[str, tuple[type, ...]] = {
     "a string": (str,),
@@ -42,6 +43,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "a string, a table or a list of them": (str, dict, list),
     "a list of strings or numbers, or a string": (list, str),
     "a table of strings": (dict,),
+    BOUNDS: (str, list, dict),
 }
 SETTINGS = {
     **dict.fromkeys(("budget", "max_cost"), "a number, a string or a table"),
@@ -50,6 +52,7 @@ SETTINGS = {
     **dict.fromkeys(("metric", "storage", "name", "policy", "rate"), "a string"),
     **dict.fromkeys(("cwd", "logs"), "a string"),
     "env": "a table of strings",
+    "constraints": BOUNDS,
     "slots": "a list of strings or numbers, or a string",
     **dict.fromkeys(("stop", "cost"), STRINGS),
     **dict.fromkeys(("worth", "timeout", "grace", "lease"), NUMBER_OR_STRING),

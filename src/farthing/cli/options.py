@@ -37,7 +37,7 @@ STORAGE = "FARTHING_STORAGE"  # the environment variable with the default of --s
 STUDY = "default"
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Problem": ("budget", "param", "allowed", "metric", "maximize", "noisy"),
+    "Problem": ("budget", "param", "allowed", "metric", "maximize", "noisy", "constraints"),
     "Study": ("storage", "name", "config", "trust", "values", "costs"),
     "Search": ("policy", "stop", "worth", "start", "tries", "seed", "overhead"),
     "Cost": ("cost", "rate", "max_overrun", "max_cost", "timeout", "grace"),

@@ -8,6 +8,7 @@ from farthing.cli.methods import make_method
 from farthing.cli.options import format_option, open_study, study_argument
 from farthing.cli.output import print_one
 from farthing.core.options import Direction
+from farthing.errors import InvalidInput
 from farthing.stopping.combine import any_of
 
 __all__ = ["replay"]
@@ -37,6 +38,13 @@ __all__ = ["replay"]
     default=False,
     help="Whether a higher or a lower value is better in the file.",
 )
+@click.option(
+    "--constraint",
+    "constraints",
+    multiple=True,
+    metavar="BOUND",
+    help="A bound of another column of the file, such as 'latency_ms <= 10'.",
+)
 def replay(
     storage: str | None,
     name: str | None,
@@ -45,6 +53,7 @@ def replay(
     worth: str | None,
     log: str | None,
     maximize: bool,
+    constraints: tuple[str, ...],
 ) -> None:
     """Show where a stopping rule would have stopped.
 
@@ -54,7 +63,7 @@ def replay(
     FILE has a column for each parameter (NAME or param_NAME), `value`, and `cost` or
     cost_RESOURCE. A row without a value is a failed trial.
     """
-    from farthing.cli.request import naming_options
+    from farthing.cli.request import bounds_of, naming_options
     from farthing.replay import replay as replay_rule
 
     rules = [make_method(text, "stopping", "--stop") for text in stop]
@@ -63,7 +72,14 @@ def replay(
     if log is not None:
         direction: Direction = "maximize" if maximize else "minimize"
         with naming_options():
-            found = replay_rule(log, rule, worth=exchange_rate, direction=direction)
+            bounds = bounds_of(constraints)
+            found = replay_rule(
+                log, rule, worth=exchange_rate, direction=direction, constraints=bounds
+            )
+    elif constraints:
+        raise InvalidInput(
+            "--constraint has no effect without --file: a study has its own constraints."
+        )
     else:
         study = open_study(storage, name)
         try:

@@ -15,6 +15,7 @@ from farthing.cli.options import DATABASE, STUDY
 from farthing.cli.parameters import configuration_of, parameters_of, split_parameter
 from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
+from farthing.models.constraints import split_constraint
 from farthing.space.space import Parameter, Space
 from farthing.stopping.combine import any_of
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOTHING_TO_TUNE",
     "Request",
+    "bounds_of",
     "change",
     "naming_options",
     "read_request",
@@ -47,6 +49,7 @@ UNCHANGED = (
     "command",
 )
 NUMBERS_OR_STRINGS = ("timeout", "grace", "lease", "worth", "max_overrun", "max_cost")
+OPTION_NAMES = {"constraints": "constraint"}  # where the option differs from the setting
 CURRENT_FOLDER = "."
 CAN_BE_NONE = (
     "timeout",
@@ -60,6 +63,7 @@ CAN_BE_NONE = (
     "cwd",
     "logs",
     "env",
+    "constraints",
 )
 OPTION = re.compile(rf"\b({'|'.join(f.name for f in fields(Settings))})=")
 
@@ -199,6 +203,8 @@ def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
             configuration_of(each, space.parameters)
             for each in ([start] if isinstance(start, str | dict) else start)
         ]
+    if "constraints" in values:
+        settings["constraints"] = bounds_of(values["constraints"])
     if "policy" in values:
         settings["policy"] = make_method(values["policy"], "policies", "--policy")
     rules = [make_method(text, "stopping", "--stop") for text in _as_list(values.get("stop", ()))]
@@ -234,8 +240,23 @@ def variables_of(given: Any) -> dict[str, str]:
     return dict(each.split("=", 1) for each in given)
 
 
+def bounds_of(given: Any) -> dict[str, Any]:
+    """The constraints of texts such as `latency_ms <= 10`, or of a table."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    found: dict[str, Any] = {}
+    for name, condition in map(split_constraint, _as_list(given)):
+        if name in found:
+            raise InvalidInput(
+                f"--constraint {name} is given twice: {found[name]} and {condition}. A quantity "
+                "has one bound."
+            )
+        found[name] = condition
+    return found
+
+
 def _as_option(setting: re.Match[str]) -> str:
-    return f"--{setting[1].replace('_', '-')} "
+    return f"--{OPTION_NAMES.get(setting[1], setting[1]).replace('_', '-')} "
 
 
 def _as_list(value: Any) -> list[str]:

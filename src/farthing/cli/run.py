@@ -72,6 +72,14 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
 @click.option(
     "--noisy", is_flag=True, default=None, help="The same parameters may return different values."
 )
+@click.option(
+    "--constraint",
+    "constraints",
+    multiple=True,
+    metavar="BOUND",
+    help="A bound of another number in the JSON result, such as 'latency_ms <= 10' or "
+    "'accuracy >= 0.9'.",
+)
 @worker_options
 @click.option(
     "--logs",
@@ -204,7 +212,8 @@ def run(
 
     The result is the last printed line that is JSON with a value: {"value": 0.31} or
     {"value": 0.31, "cost": 12.5}. The command may instead write it to the file whose path is in
-    FARTHING_RESULT.
+    FARTHING_RESULT. The quantity of a constraint is another key of it, or a key of the object
+    "constraints" in it.
 
     Run the same command again to resume the study. Changed settings are printed and applied.
     Without --param, the study keeps its parameters and its command: farthing run --budget +10m.
@@ -416,7 +425,7 @@ def exit_code(result: Result, *, again: str) -> int:
     if reason.kind in BY_SIGNAL:
         click.echo(f"All results are saved. Resume with: {again}", err=True)
         return BY_SIGNAL[reason.kind]
-    if result.found is None:
+    if result.found is None and not result.history.done:
         error = next((trial.error for trial in result.history if trial.error), None)
         first = "" if error is None or reason.includes(error) else f" The first error:\n{error}"
         click.echo(f"No trial succeeded.{first}", err=True)

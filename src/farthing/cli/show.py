@@ -12,6 +12,7 @@ from farthing.cli.output import print_one, print_rows
 from farthing.cli.watch import watch
 from farthing.data.tabular import columns_of, row
 from farthing.history import TrialState
+from farthing.models.constraints import is_feasible
 from farthing.view.formatting import (
     account_line,
     accounts,
@@ -21,6 +22,7 @@ from farthing.view.formatting import (
     first_line,
     shown_params,
     time_line,
+    why_no_best,
 )
 
 if TYPE_CHECKING:
@@ -63,6 +65,8 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
         lines["time"] = time_line(facts["elapsed_s"], facts["overhead_s"])
     if study.best is not None:
         lines["best"] = best_line(study.best)
+    elif history.done:
+        lines["best"] = why_no_best(study.current_settings.bounds, history)
     if study.waiting:
         lines["waiting"] = "; ".join(map(shown_params, study.waiting))
     for i, change in enumerate(study.changes, start=1):
@@ -87,7 +91,12 @@ def best(storage: str | None, name: str | None, kind: str) -> int:
     try:
         found = study.best
         if found is None:
-            click.echo("No trial has returned a value yet.", err=True)
+            why = "no trial has returned a value"
+            if study.history.done:
+                why = why_no_best(study.current_settings.bounds, study.history)
+            click.echo(
+                f"{why[:1].upper()}{why[1:]}{'' if study.history.done else ' yet'}.", err=True
+            )
             return 1
         print_one(row(found), kind, table=_detail_lines(row(found)))
         return 0
@@ -134,11 +143,13 @@ def trials(
         settings, current = study.facts
         found = [t for t in current.history if not state or t.state in state]
         if count is not None:
-            found = _sorted([t for t in found if t.value is not None], "value", settings)[:count]
+            feasible = [t for t in found if t.state == "done" and is_feasible(settings.bounds, t)]
+            found = _sorted(feasible, "value", settings)[:count]
         found = _sorted(found, sort or ("number" if count is None else "value"), settings)
         rows = [row(trial) for trial in found]
         columns = columns_of(study.space.names, study.ledger.resources, study.history)
-        lines = [_table_row(row) for row in rows]
+        names = [each.name for each in settings.bounds]
+        lines = [_table_row(row, names) for row in rows]
         print_rows(rows, kind, table=lines, columns=columns, shortened=("error", "params"))
     finally:
         study.close()
@@ -163,12 +174,13 @@ def _negated(amount: float | None) -> float | None:
     return None if amount is None else -amount
 
 
-def _table_row(facts: dict[str, Any]) -> dict[str, Any]:
-    """A trial as a row of a table."""
+def _table_row(facts: dict[str, Any], measured: list[str]) -> dict[str, Any]:
+    """A trial as a row of a table, with a column for each quantity that is `measured`."""
     return {
         "trial": facts["number"],
         "state": facts["state"],
         "value": facts["value"],
+        **{name: facts["metrics"].get(name) for name in measured},
         "cost": amounts(facts["cost"]),
         "expected": amounts(facts["predicted"]),
         "error": first_line(facts["error"]) if facts["error"] else "",

@@ -27,6 +27,7 @@ from farthing.core.settings import Settings
 from farthing.core.state import Change, QueueEntry, State
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import History, Trial
+from farthing.models.constraints import constraint_of
 from farthing.space.parameters import exact, is_bool
 from farthing.space.space import Categorical, Float, Int, Ordinal, Parameter, Space
 
@@ -125,6 +126,14 @@ def check_fixed(state: State, before: Settings, after: Settings) -> None:
         )
     if before.space != after.space:
         _check_grown(before.space, after.space)
+    for each in after.bounds:
+        unknown = next((t for t in state.history.done if math.isnan(each.measured(t))), None)
+        if unknown is not None:
+            raise InvalidInput(
+                f"constraints={{{each.name!r}: ...}}: trial {unknown.number} of this study has not "
+                f"measured {each.name!r}, so it is unknown whether it meets the constraint. "
+                f"{NEW_STUDY}"
+            )
 
 
 def _check_grown(before: Space, after: Space) -> None:
@@ -287,10 +296,15 @@ def _configurations(value: tuple[Mapping[str, Any], ...]) -> str:
     return "; ".join(", ".join(f"{k}={v}" for k, v in params.items()) for params in value)
 
 
+def _conditions(value: Mapping[str, str]) -> str:
+    return ", ".join(str(constraint_of(*each)) for each in value.items())
+
+
 FORMATS: Mapping[str, Callable[[Any], str]] = {
     **dict.fromkeys(("policy", "stop", "cost"), _part),
     **dict.fromkeys(("timeout", "grace", "lease"), _seconds),
     "command": shlex.join,
+    "constraints": _conditions,
     "failures_in_a_row": _count,
     "start": _configurations,
 }

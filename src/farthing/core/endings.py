@@ -11,12 +11,14 @@ from farthing.core.events import Moment, Returned, Told
 from farthing.core.outcomes import (
     checked_cost,
     find_unfinished,
+    measured_metrics,
     missing_cost,
     missing_cost_reason,
 )
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.worker_health import others_may_succeed
+from farthing.errors import InvalidInput
 from farthing.history import StopReason, Trial
 
 __all__ = [
@@ -69,6 +71,7 @@ def _charge_dropped(
 
 
 def _end(settings: Settings, state: State, trial: Trial, event: Told, moment: Moment) -> State:
+    event = _with_measured(settings, event)
     paid = _cost(settings, state, trial, event)
     state = charge_trial(settings, state, trial, paid, event.run.get("run_s", 0.0), moment)
     match event.state:
@@ -108,6 +111,23 @@ def _killed_by(settings: Settings, trial: Trial, event: Told, paid: Mapping[str,
         return "user"
     ran = event.run.get("run_s", 0.0)
     return "timeout" if settings.timeout is not None and ran >= settings.timeout else "end"
+
+
+def _with_measured(settings: Settings, event: Told) -> Told:
+    """The event with the constrained quantities among its metrics.
+
+    If one is missing or unknown, a user gets an error, and a trial of an engine has failed.
+    """
+    if event.state != "done":
+        return event
+    metrics = event.run.get("metrics", {})
+    try:
+        measured = measured_metrics(settings, metrics)
+    except InvalidInput as error:
+        if event.by_user:
+            raise
+        return event._replace(state="failed", value=None, error=str(error))
+    return event if measured == metrics else event._replace(run={**event.run, "metrics": measured})
 
 
 def _cost(settings: Settings, state: State, trial: Trial, event: Told) -> dict[str, float]:

@@ -42,6 +42,7 @@ class SearchOptions(TypedDict, total=False):
     max_overrun: float | None
     max_cost: AnyBudget
     overhead: float
+    constraints: Mapping[str, str] | None
 
 
 class RunOptions(SearchOptions, total=False):

@@ -17,6 +17,7 @@ from farthing.core.method_names import Folder, named_method
 from farthing.core.options import AnyBudget, Learner
 from farthing.cost import CostLearner, Known
 from farthing.errors import InvalidInput
+from farthing.models.constraints import constraint_of
 
 __all__ = [
     "as_amounts",
@@ -27,6 +28,9 @@ __all__ = [
     "check_rate",
     "check_worth",
 ]
+
+# Keys of a result that are no measured quantities.
+RESULT_KEYS = ("value", "cost", "step", "failed", "infrastructure", "constraints")
 
 
 # ── each setting by itself ───────────────────────────────────────────────────────────────────────
@@ -65,6 +69,7 @@ def check_each(values: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput(
             f"overhead={values['overhead']!r}: expected a share in (0, 1], such as 0.05."
         )
+    typed["constraints"] = _as_constraints(values["constraints"], values["metric"])
     for params in values["start"]:
         if not isinstance(params, Mapping):
             raise InvalidInput(f"start={params!r}: expected parameters such as {{'width': 16}}.")
@@ -107,6 +112,29 @@ def as_learner(cost: Learner, resource: str) -> CostLearner:
         f"cost={cost!r} for {resource!r}: expected a function of the parameters or a cost model "
         "from farthing.cost, such as LogGP()."
     )
+
+
+def _as_constraints(constraints: Any, metric: str) -> dict[str, str] | None:
+    """The constraints with their conditions in one form; None if there are none."""
+    if not (constraints is None or isinstance(constraints, Mapping)):
+        raise InvalidInput(
+            f"constraints={constraints!r}: expected a condition for each measured quantity, such "
+            'as {"latency_ms": "<= 10"}.'
+        )
+    found = {}
+    for name, condition in (constraints or {}).items():
+        if not (isinstance(name, str) and name.strip() == name and name):
+            raise InvalidInput(
+                f"constraints={constraints!r}: {name!r} is not a name of a quantity."
+            )
+        if name in (metric, *RESULT_KEYS):
+            raise InvalidInput(
+                f"constraints={{{name!r}: {condition!r}}}: {name!r} is not a measured quantity, "
+                "because results use this key for something else. Report the quantity under "
+                "another name."
+            )
+        found[name] = constraint_of(name, condition).condition
+    return found or None
 
 
 def _as_count(number: Any, name: str) -> int:

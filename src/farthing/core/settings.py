@@ -30,6 +30,7 @@ from farthing.core.setting_checks import (
 from farthing.core.unimported import UnimportedCode
 from farthing.cost import CostLearner, KnownBeforehand, LogGP
 from farthing.errors import InvalidInput
+from farthing.models.constraints import Constraint, constraint_of
 from farthing.policies import EI, Gittins
 from farthing.space.space import Space
 
@@ -64,6 +65,8 @@ class Settings:
             more for a trial, and kills a trial that exceeds it. While costs are unknown, several
             workers start together only if this bound says that the budget can pay for them.
         overhead: share of the cost of trials that suggesting may take of a budget of seconds.
+        constraints: bounds of quantities that trials measure, such as {"latency_ms": "<= 10"}. The
+            best trial is the best one that meets all of them.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how often a trial is repeated if its worker disappeared.
         failures_in_a_row: number of consecutive failures that stop the study; 0 or math.inf: never.
@@ -93,6 +96,7 @@ class Settings:
     max_overrun: float | None = None
     max_cost: Mapping[str, float] | None = None
     overhead: float = 0.05
+    constraints: Mapping[str, str] | None = None
     timeout: float | None = None
     retries: int = 0
     failures_in_a_row: float = 5
@@ -144,6 +148,11 @@ class Settings:
     def sign(self) -> float:
         """+1 to minimise, -1 to maximise."""
         return 1.0 if self.direction == "minimize" else -1.0
+
+    @cached_property
+    def bounds(self) -> tuple[Constraint, ...]:
+        """The constraints."""
+        return tuple(constraint_of(*each) for each in (self.constraints or {}).items())
 
     @property
     def needs(self) -> frozenset[str]:

@@ -46,6 +46,7 @@ from farthing.history import (
     Trial,
     origin_of,
 )
+from farthing.models.constraints import are_feasible
 from farthing.models.normal import expected_cost, max_overrun
 from farthing.stopping import OutOfBudget
 
@@ -240,14 +241,16 @@ def believed(
         model=("model" in settings.uses if model is None else model) and not no_models,
         light=depth == "light",
         max_cost=settings.max_cost or {},
+        constraints=settings.bounds,
     )
     return with_rate_of_budget(belief) if settings.worth_from_budget else belief
 
 
 def best_trial(settings: Settings, history: History) -> Trial | None:
-    """The best trial, by posterior mean if `noisy`; None before the first value."""
+    """The best feasible trial, by posterior mean if `noisy`; None if no trial is feasible."""
     done = history.done
-    if not done:
+    feasible = are_feasible(settings.bounds, done)
+    if not feasible.any():
         return None
     y = settings.sign * np.array([trial.value for trial in done])
     if settings.noisy:
@@ -263,7 +266,7 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
         )
         if belief.objective is not None:
             y = belief.objective.at(history.points("done")).mean[:, 0]
-    return done[int(np.argmin(y))]
+    return done[int(np.argmin(np.where(feasible, y, np.inf)))]
 
 
 # ── imported costs ───────────────────────────────────────────────────────────────────────────────

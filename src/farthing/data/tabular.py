@@ -5,11 +5,11 @@ value, `cost_<resource>`, `censored` (1: the cost is a lower bound), `predicted_
 the trial ran. In JSON, params and costs are objects.
 
 Reading: A row has a column for each parameter, named `<name>` or `param_<name>`. The value is in
-`value`, costs are in `cost` (the primary resource) or `cost_<resource>`. `state`, `error` and
-`censored` are optional. An empty cell, None or NaN counts as missing, unless it is an option of its
-parameter. Without a state, a row with a value is a done trial, and a row without one is only a
-cost. The cost of a killed trial is a lower bound. The cost of a running or lost trial is
-incomplete, so such rows are ignored.
+`value`, costs are in `cost` (the primary resource) or `cost_<resource>`, and quantities with a
+constraint in `<name>` or `metric_<name>`. `state`, `error` and `censored` are optional. An empty
+cell, None or NaN counts as missing, unless it is an option of its parameter. Without a state, a row
+with a value is a done trial, and a row without one is only a cost. The cost of a killed trial is a
+lower bound. The cost of a running or lost trial is incomplete, so such rows are ignored.
 """
 
 from __future__ import annotations
@@ -266,6 +266,7 @@ def unread_columns(rows: Sequence[Row], settings: Settings) -> list[str]:
     names = settings.space.names
     ours = {*COLUMNS, settings.metric, *names, *(f"param_{name}" for name in names)}
     ours |= {f"cost_{resource}" for resource in settings.cost_resources}
+    ours |= {name for each in settings.bounds for name in (each.name, f"metric_{each.name}")}
     return [n for n in flat if n not in ours and not n.startswith(("predicted_", "param_"))]
 
 
@@ -290,7 +291,10 @@ def learnt_from_one(
         value = _number(cells["value"], "value") if state == "done" else None
         error = str(cells.get("error", UNKNOWN_FAILURE)) if state == "failed" else None
         ended, value = outcome_of(value, error, state == "killed", "it")
-        return external_trial(settings, params, ended, value, cost=cost, error=error)
+        measured = _measured(cells, settings)
+        return external_trial(
+            settings, params, ended, value, cost=cost, error=error, metrics=measured
+        )
     if not cost:
         resources = ", ".join(priced)
         return f"it has neither a value nor a cost in {resources}." if costs else "it has no value."
@@ -342,6 +346,16 @@ def _cost(cells: Row, primary: str) -> dict[str, float]:
         primary if column == "cost" else column.removeprefix("cost_"): _number(cell, column)
         for column, cell in cells.items()
         if column == "cost" or column.startswith("cost_")
+    }
+
+
+def _measured(cells: Row, settings: Settings) -> dict[str, float]:
+    """The quantities that are constrained, from a column `metric_<name>` or `<name>`."""
+    return {
+        each.name: _number(cells[column], column)
+        for each in settings.bounds
+        for column in (each.name, f"metric_{each.name}")
+        if column in cells
     }
 
 

@@ -16,7 +16,13 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.scores import ScoreSurface, lower_bound, maximise_score, proposal
+from farthing.acquisition.scores import (
+    ScoreSurface,
+    first_feasible,
+    lower_bound,
+    maximise_score,
+    proposal,
+)
 from farthing.errors import InvalidInput
 
 __all__ = ["ConfidenceBound"]
@@ -57,6 +63,8 @@ class ConfidenceBound:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin mean - sqrt(beta) std."""
+        if not belief.has_incumbent:
+            return first_feasible(belief, rng, 0.0)
         root = self._root_beta(belief)
         found = maximise_score(belief, self.surface(belief, rng).score, rng)
         return proposal(belief, found, f"lowest plausible value, mean - {root:.2f} std")

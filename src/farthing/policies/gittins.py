@@ -21,6 +21,7 @@ from farthing.acquisition.scores import (
     Score,
     ScoreSurface,
     ScoreView,
+    first_feasible,
     gittins_index,
     log_ei_per_cost,
     look,
@@ -75,6 +76,8 @@ class Gittins:
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin g."""
         belief = belief.in_one_unit()
+        if not belief.has_incumbent:  # no best value to compare g with
+            return first_feasible(belief, rng, 1.0)
         worth, found = self._choose(belief, rng)
         if self.worth is not None or belief.worth is not None:
             chosen = proposal(belief, found, _why(belief, f"is worth {worth:.3g}"))

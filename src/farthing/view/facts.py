@@ -20,6 +20,7 @@ from farthing.core.suggest import believed, cost_learners, one_thread
 from farthing.cost.calibration import BANDS, Calibration, calibrate
 from farthing.errors import InvalidInput
 from farthing.history import History, Trial
+from farthing.models.constraints import is_feasible
 from farthing.view.chosen import chosen_by
 
 __all__ = ["costs", "explanation", "state_before", "trial_of"]
@@ -97,12 +98,16 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
     history, sign = state.history, settings.sign
     trial = trial_of(history, number)
     before = state_before(state, trial)
-    done = [sign * t.value for t in before.history.done if t.value is not None]
+    done = [
+        sign * t.value
+        for t in before.history.done
+        if t.value is not None and is_feasible(settings.bounds, t)
+    ]
     with one_thread():
         belief = believed(settings, before, model=True)
         promise = {} if belief.objective is None else _promise(belief, trial)
-    improved = None
-    if trial.value is not None and done:
+    improved, feasible = None, is_feasible(settings.bounds, trial)
+    if trial.value is not None and done and feasible:
         improved = max(min(done) - sign * trial.value, 0.0)
     return {
         "number": number,
@@ -117,6 +122,7 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "value": trial.value,
         "cost": dict(trial.cost),
         "improved_by": improved,
+        "constraints": _constraints(settings, belief, trial),
         "error": trial.error,
         "metrics": dict(trial.run.metrics),
         "reports": [dict(line) for line in trial.run.reports],
@@ -125,6 +131,23 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "log": trial.run.log,
         "tail": trial.run.tail,
         "suggest_s": trial.run.suggest_s,
+    }
+
+
+def _constraints(settings: Settings, belief: Belief, trial: Trial) -> dict[str, dict[str, Any]]:
+    """For each constraint: its condition, what was measured, and the probability to meet it."""
+    predicted = {
+        model.name: float(np.exp(model.log_probability(trial.x[None])[0]))
+        for model in belief.feasibility
+    }
+    return {
+        each.name: {
+            "condition": str(each),
+            "measured": trial.run.metrics.get(each.name),
+            "met": bool(each.excess(trial) <= 0) if trial.state == "done" else None,
+            "probability": predicted.get(each.name),
+        }
+        for each in settings.bounds
     }
 
 
@@ -180,7 +203,7 @@ def _promise(belief: Belief, trial: Trial) -> dict[str, Any]:
     best_as_cheap = log_ei[log_cost <= log_cost[0]].max()
     alpha = implied_alpha(log_ei, log_cost, 0)
     return {
-        "expected_improvement": float(np.exp(log_ei[0])),
+        "expected_improvement": float(np.exp(log_ei[0])) if belief.has_incumbent else None,
         "share_of_the_most": float(np.exp(log_ei[0] - log_ei.max())),
         "on_the_front": bool(log_ei[0] >= best_as_cheap - ON_THE_FRONT),
         "cheaper_on_the_front": int(np.sum(log_cost[rows] < log_cost[0])),

@@ -16,8 +16,16 @@ from farthing.core.state import State
 from farthing.data.tabular import to_frame
 from farthing.errors import InvalidInput, NothingFound
 from farthing.history import History, StopReason, Trial
+from farthing.models.constraints import Constraint
 from farthing.notebook import html_table
-from farthing.view.formatting import best_line, counted, first_line, spent, time_line
+from farthing.view.formatting import (
+    best_line,
+    counted,
+    first_line,
+    spent,
+    time_line,
+    why_no_best,
+)
 from farthing.view.plots import Plots
 
 __all__ = ["Result", "summary", "time_of"]
@@ -28,7 +36,7 @@ class Result:
     """The result of a run: the best trial, the spending and the reason why the run stopped.
 
     Attributes:
-        found: the best trial, or None if no trial returned a value.
+        found: the best trial that meets the constraints; None if there is none.
         stop_reason: `.kind` for programs and `.sentence` for people; `str` gives the sentence.
         ledger: `.spent`, `.left` and `.overhead`, the part of `.spent` that suggesting took.
         history: all trials.
@@ -36,6 +44,7 @@ class Result:
         elapsed_s: the time spent on the study, in seconds.
         overhead_s: the part of `elapsed_s` that Farthing needed for its suggestions.
         facts: the settings and the state of the study, from which `plot` draws.
+        constraints: the constraints of the study.
     """
 
     found: Trial | None
@@ -46,6 +55,7 @@ class Result:
     elapsed_s: float = 0.0
     overhead_s: float = 0.0
     facts: tuple[Settings, State] | None = field(default=None, compare=False)
+    constraints: tuple[Constraint, ...] = ()
 
     @classmethod
     def of(
@@ -53,16 +63,18 @@ class Result:
     ) -> Result:
         """Make the result of a study from its settings and its state."""
         failed = failed_in_a_row(settings, state)
-        times = time_of(state)
-        facts = settings, state
-        return cls(found, stop_reason, state.ledger, state.history, failed, *times, facts)
+        times, facts = time_of(state), (settings, state)
+        return cls(
+            *(found, stop_reason, state.ledger, state.history, failed, *times, facts),
+            constraints=settings.bounds,
+        )
 
     @property
     def best(self) -> Trial:
         """The best trial, with `.params` and `.value`; use `found` if there may be none.
 
         Raises:
-            NothingFound: no trial returned a value.
+            NothingFound: no trial returned a value and met the constraints.
         """
         if self.found is None:
             states = counted(self.history) or "no trial was started"
@@ -119,6 +131,8 @@ class Result:
 
     def _why_nothing(self) -> str:
         """Why there is no best trial, with the first error of a trial."""
+        if self.history.done:
+            return why_no_best(self.constraints, self.history)
         first = next((trial for trial in self.history if trial.error), None)
         if first is None or first.error is None or self.stop_reason.includes(first.error):
             return "no trial returned a value"

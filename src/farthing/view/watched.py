@@ -9,7 +9,8 @@ from farthing.budget.ledger import Ledger
 from farthing.core.state import State
 from farthing.errors import StorageError
 from farthing.history import History, Trial
-from farthing.view.formatting import best_line, counted, spent
+from farthing.models.constraints import Constraint
+from farthing.view.formatting import best_line, counted, spent, why_no_best
 
 __all__ = ["Watched", "status_of"]
 
@@ -38,6 +39,10 @@ class Watched(Protocol):
         """Every trial."""
 
     @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The constraints that a feasible trial meets."""
+
+    @property
     def waits_for_cost(self) -> frozenset[str]:
         """Resources whose cost is unknown until a trial reports it."""
 
@@ -50,4 +55,6 @@ def status_of(optimizer: Watched) -> str:
         return ""
     trials = counted(history) or "no trial yet"
     found = "none yet" if best is None else best_line(best)
+    if best is None and history.done:
+        found = f"none yet: {why_no_best(optimizer.constraints, history)}"
     return f"{trials}; {spent(ledger) or 'nothing'} spent; best {found}"

@@ -14,6 +14,7 @@ from farthing.budget.units import format_amount
 from farthing.core.settings import Settings
 from farthing.core.shares import cost_of
 from farthing.core.state import State
+from farthing.models.constraints import is_feasible
 from farthing.view.figures.spending import CostInterval, main_resource, spending, spent_label
 from farthing.view.formatting import amounts, counted, counted_trials
 from farthing.view.primitives import (
@@ -41,7 +42,8 @@ class Curve(NamedTuple):
 
     Attributes:
         intervals: the trials that ended, in the order of their ends.
-        best: the best value after each trial, in the user's direction; None before the first value.
+        best: the best feasible value after each trial, in the user's direction; None before there
+            is one.
         improved: the indices in `intervals` at which the best value improved.
     """
 
@@ -74,9 +76,10 @@ def curve_of(settings: Settings, state: State, resource: str | None = None) -> C
     """Compute the best value after every trial that ended."""
     resource = main_resource(settings, state, resource)
     intervals, best, improved = spending(state, resource), list[float | None](), list[int]()
+    bounds = settings.bounds
     incumbent: float | None = None
     for i, interval in enumerate(intervals):
-        value = interval.trial.value
+        value = interval.trial.value if is_feasible(bounds, interval.trial) else None
         if value is not None and (incumbent is None or settings.sign * (value - incumbent) < 0):
             incumbent = value
             improved.append(i)
@@ -103,7 +106,8 @@ def curve(settings: Settings, state: State, resource: str | None = None) -> Figu
         bars = _bars(found.resource, intervals, y, settings.sign)
         layers.append(replace(bars, style=kind, label=f"{kind} ({count})"))
     corners = found.steps()
-    layers.append(Line(*corners, "best", f"best: {corners[1][-1]:.6g}", step=True))
+    if corners[1]:
+        layers.append(Line(*corners, "best", f"best: {corners[1][-1]:.6g}", step=True))
     off = sum(1 for value in values if not y.low <= value <= y.high)
     length = "cost" if found.shares_are_costs else "share of the spending"
     caption = (
@@ -112,6 +116,9 @@ def curve(settings: Settings, state: State, resource: str | None = None) -> Figu
     )
     if off:
         caption += f" {off} value{'s are' if off > 1 else ' is'} outside the axis, at the edge."
+    if settings.bounds:
+        missed = len(values) - sum(is_feasible(settings.bounds, trial) for trial in ended)
+        caption += f" {missed} of {len(values)} values violate a constraint."
     if len(drawn) < len(ended):
         caption += f" {len(drawn)} trials are drawn, including every improvement."
     return Figure(name, title, (Panel(x, y, tuple(layers)),), caption)

@@ -69,7 +69,7 @@ def last_chosen(state: State) -> int | None:
 
 
 def front_of(settings: Settings, state: State, number: int) -> Front | None:
-    """Trial `number` among alternative candidates; None: there was no model."""
+    """Trial `number` among alternative candidates; None: no model, or nothing to improve on."""
     if not 0 <= number < len(state.history):
         available = f"0 to {len(state.history) - 1}" if state.history else "none yet"
         raise InvalidInput(f"There is no trial {number}: the study has {available}.")
@@ -79,7 +79,7 @@ def front_of(settings: Settings, state: State, number: int) -> Front | None:
     X = np.concatenate([trial.x[None], np.asarray(X)])
     with one_thread():
         belief = believed(settings, state_before(state, trial), model=True)
-        if belief.objective is None:
+        if belief.objective is None or not belief.has_incumbent:
             return None
         log_ei, log_cost, fits = _look(belief, X)
         fits[0] = True
@@ -112,7 +112,7 @@ def _before(settings: Settings, state: State, trial: Trial, X: Array) -> tuple[A
     if not earlier:
         return None
     belief = believed(settings, state_before(state, earlier[-1]), model=True)
-    if belief.objective is None:
+    if belief.objective is None or not belief.has_incumbent:
         return None
     log_ei, log_cost, _ = _look(belief, X[1:])
     rows = front(log_ei, log_cost)
@@ -128,7 +128,10 @@ def front_figure(settings: Settings, state: State, number: int | None = None) ->
     if number is not None:
         title = f"Trial {number}: expected improvement against cost"
     if found is None:
-        return Figure(name, title, (), "", "There was no model of the objective yet.")
+        why = "There was no model of the objective yet."
+        if settings.bounds:
+            why = "There was no model of the objective or no feasible trial yet."
+        return Figure(name, title, (), "", why)
     log_ei, cost = found.log_ei, np.exp(found.log_cost)
     lowest = log_ei.max() - DECADES * np.log(10.0)
     log_ei = np.append(max(log_ei[0], lowest), log_ei[1:])  # always show the suggestion

@@ -104,7 +104,7 @@ def prospect_of(settings: Settings, state: State) -> list[Step]:
 
 def _step(settings: Settings, state: State, trial: Trial, spent: float) -> Step | None:
     belief = believed(settings, state_before(state, trial), model=True)
-    if belief.objective is None:
+    if belief.objective is None or not belief.has_incumbent:
         return None
     space = settings.space
     X = space.spread(sobol(CANDIDATES, space.d))
@@ -165,7 +165,7 @@ def _rates_panel(settings: Settings, steps: list[Step], x: Axis) -> Panel:
 
 
 def next_trial(settings: Settings, state: State) -> NextTrial | None:
-    """The trial with the greatest expected improvement per cost; None: there is no model.
+    """The trial with the greatest expected improvement per cost; None: no model, or no incumbent.
 
     If the budget covers no trial, this is the best trial for a larger budget.
     """
@@ -177,6 +177,8 @@ def next_trial(settings: Settings, state: State) -> NextTrial | None:
         if belief.objective is None:
             return None
         belief = belief.without_running().in_one_unit()
+        if not belief.has_incumbent:
+            return None
         found = _best_per_cost(belief, settings.seed)
         if found is None and afforded:
             larger = believed(settings, unlimited(state), model=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,8 @@ def explained(facts: Mapping[str, Any]) -> dict[str, Any]:
         running = f"trials {numbers} were" if is_plural else f"trial {numbers} was"
         words["meanwhile"] = f"{running} running"
     words["result"] = _result(facts)
+    if facts.get("constraints"):
+        words["constraints"] = _constraints(facts["constraints"])
     if facts["metrics"]:
         words["metrics"] = shown_params(facts["metrics"])
     if reports := facts["reports"]:
@@ -46,8 +49,10 @@ def _expected(facts: Mapping[str, Any]) -> str:
     text = f"a cost of {amounts(predicted)}" if predicted else "no cost was predicted"
     if "front" not in facts or facts["chosen_by"] != "model":
         return text
+    gain = facts["expected_improvement"]
+    improvement = "any feasible value" if gain is None else f"an improvement of {gain:.3g}"
     return (
-        f"{text}; an improvement of {facts['expected_improvement']:.3g}, "
+        f"{text}; {improvement}, "
         f"{facts['share_of_the_most']:.0%} of the highest of all compared points"
     )
 
@@ -88,13 +93,32 @@ def _exponent(alpha: list[float | None] | None) -> str:
     )
 
 
+def _constraints(facts: Mapping[str, Mapping[str, Any]]) -> str:
+    """How probable it was that the constraints are met, which is the hardest, what was measured."""
+    chances = {
+        n: each["probability"] for n, each in facts.items() if each["probability"] is not None
+    }
+    text = "there was no model of the constraints yet"
+    if chances:
+        text = f"met with probability {math.prod(chances.values()):.3g}"
+        hardest = min(chances, key=chances.__getitem__)
+        if len(chances) > 1:
+            text += f"; the hardest is {facts[hardest]['condition']} ({chances[hardest]:.3g})"
+    measured = [
+        f"{name} = {each['measured']:.6g}{'' if each['met'] else ' violates ' + each['condition']}"
+        for name, each in facts.items()
+        if each["met"] is not None and each["measured"] is not None
+    ]
+    return "; ".join([text, *measured])
+
+
 def _result(facts: Mapping[str, Any]) -> str:
     value, before = facts["value"], facts["best_before"]
     text = facts["state"] if value is None else f"{value:.6g}"
     if facts["cost"]:
         text += f" {'after' if value is None else 'for'} {amounts(facts['cost'])}"
     if value is not None and before is not None:
-        gained = facts["improved_by"]
+        gained = facts["improved_by"]  # None: it violates a constraint
         change = f"an improvement of {gained:.4g}" if gained else "no improvement"
         text += f"; the best was {before:.6g}: {change}"
     return text if facts["error"] is None else f"{text}: {first_line(facts['error'])}"
