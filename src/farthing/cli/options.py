@@ -38,6 +38,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Problem": ("budget", "param", "metric", "maximize", "noisy"),
     "Study": ("storage", "name", "config", "trust", "values", "costs"),
     "Search": ("policy", "stop", "worth", "start", "tries", "seed", "overhead"),
+    "Trainings": ("steps", "first_step", "resume", "step_value"),
     "Cost": ("cost", "rate", "max_overrun", "timeout", "grace"),
     "Trials and workers": (
         *("workers", "slots", "env", "cwd", "logs", "lease", "retries", "failures_in_a_row"),

@@ -115,8 +115,18 @@ def check_fixed(state: State, before: Settings, after: Settings) -> None:
             f"metric={after.metric!r}: the values of this study are its command's "
             f"{before.metric!r}, and the two cannot be compared. {NEW_STUDY}"
         )
+    if _meaning(before) != _meaning(after):
+        raise InvalidInput(
+            "steps: the last step and the value of a training cannot change any more, because this "
+            f"study has trials. {NEW_STUDY}"
+        )
     if before.space != after.space:
         _check_grown(before.space, after.space)
+
+
+def _meaning(settings: Settings) -> tuple[int, str] | None:
+    """What the values of trainings mean; None if trials are evaluated as a whole."""
+    return None if settings.steps is None else (settings.steps.last, settings.steps.value)
 
 
 def _check_grown(before: Space, after: Space) -> None:
@@ -261,7 +271,7 @@ def _configurations(value: tuple[Mapping[str, Any], ...]) -> str:
 
 
 FORMATS: Mapping[str, Callable[[Any], str]] = {
-    **dict.fromkeys(("policy", "stop", "cost"), _part),
+    **dict.fromkeys(("policy", "stop", "cost", "steps"), _part),
     **dict.fromkeys(("timeout", "grace", "lease"), _seconds),
     "command": shlex.join,
     "failures_in_a_row": _count,

@@ -52,8 +52,7 @@ def check_objective(objective: Any) -> None:
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         raise InvalidInput(
             f"The objective {name}{signature} cannot be called with the parameters alone "
-            f"({error}). Give it one argument, the dictionary of parameters: def objective(params). "
-            "With steps=..., it may take its training, too: def objective(params, trial)."
+            f"({error}). Give it one argument, the dictionary of parameters: def objective(params)."
         ) from None
 
 

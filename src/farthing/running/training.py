@@ -117,8 +117,10 @@ def check_steps(objective: Any, steps: Steps | None) -> None:
     if steps is None and takes_training(objective):
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         raise InvalidInput(
-            f"The objective {name} takes its training as a second argument, but steps=... is not "
-            "set. Set it to the last step of a training, such as steps=50, or remove the argument."
+            f"The objective {name}{inspect.signature(objective)} cannot be called with the "
+            "parameters alone. Give it one argument, the dictionary of parameters: def "
+            "objective(params). If its second argument is its training, set steps=... to the last "
+            "step of a training, such as steps=50."
         )
 
 
