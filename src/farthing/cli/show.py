@@ -21,6 +21,7 @@ from farthing.view.formatting import (
     first_line,
     shown,
     shown_params,
+    state_of,
     time_line,
 )
 
@@ -71,6 +72,8 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
     for trial in history.running:
         expected = f" of about {amounts(trial.predicted)}" if trial.predicted else ""
         so_far = amounts(trial.cost) or "no time yet"
+        if trial.step:
+            so_far += f", step {trial.step}"
         lines[f"trial {trial.number}"] = f"{so_far}{expected} at {shown_params(trial.params)}"
     if any(trial.run.log is not None for trial in history):
         lines["logs"] = str(study.logs)
@@ -101,7 +104,7 @@ def best(storage: str | None, name: str | None, kind: str) -> int:
     "--state",
     multiple=True,
     type=click.Choice(get_args(TrialState)),
-    help="Only trials in this state: running, done, failed, killed or lost.",
+    help="Only trials in this state: running, paused, done, failed, killed or lost.",
 )
 def trials(storage: str | None, name: str | None, kind: str, state: tuple[str, ...]) -> None:
     """List all trials.
@@ -121,7 +124,7 @@ def _table_row(facts: dict[str, Any]) -> dict[str, Any]:
     """A trial as a row of a table."""
     cells = {
         "trial": facts["number"],
-        "state": facts["state"],
+        "state": state_of(facts["state"], facts.get("step")),
         "value": facts["value"],
         "cost": amounts(facts["cost"]),
         "expected": amounts(facts["predicted"]),

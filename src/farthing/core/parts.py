@@ -212,15 +212,18 @@ def ended_part(
     state, value = event.state, event.value
     if steps is None:
         return state, value, curve
-    if event.by_user and state == "done" and value is not None and trial.until is not None:
-        step = trial.until if event.step is None else event.step
+    until = trial.until
+    if until is None and isinstance(event.trial, Trial):  # its part was lost, or told before
+        until = event.trial.until
+    if event.by_user and state == "done" and value is not None and until is not None:
+        step = until if event.step is None else event.step
         if not trial.step < step <= steps.last:
             raise InvalidInput(
                 f"step={step!r}: expected a whole number above {trial.step}, the last step that "
                 f"trial {trial.number} reached, and at most {steps.last}, the last step."
             )
         curve = longer_curve(trial, (*event.curve, CurvePoint(step, value, paid)))
-        if trial.until <= step < steps.last:
+        if until <= step < steps.last:
             state = "paused"
     elif state == "done" and value is not None and not curve:
         # A training that reports no steps has run to the end.

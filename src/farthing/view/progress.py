@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from farthing.budget.ledger import Ledger
+from farthing.history import Trial
 from farthing.optimizer import Optimizer
 from farthing.view.formatting import (
     account_line,
@@ -51,15 +52,20 @@ class _Lines:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self._optimizer = optimizer
-        self._shown = {t.number for t in optimizer.history if t.state != "running"}
+        self._shown = {_ending(t) for t in optimizer.history if t.state != "running"}
 
     def show(self) -> None:
         """Print the trials that have finished since the last call."""
         state = self._optimizer.seen
         for trial in state.history:
-            if trial.state != "running" and trial.number not in self._shown:
-                self._shown.add(trial.number)
+            if trial.state != "running" and _ending(trial) not in self._shown:
+                self._shown.add(_ending(trial))
                 print(f"{trial_line(trial)}  [{spent(state.ledger)}]", flush=True)
+
+
+def _ending(trial: Trial) -> tuple[int, int | None]:
+    """What one line shows: the end of a trial, or its pause at a step."""
+    return trial.number, trial.step if trial.state == "paused" else None
 
 
 @contextmanager

@@ -15,6 +15,7 @@ __all__ = ["WORDS", "money", "money_of"]
 # The parts of an account in the order of drawing, with their labels. Each key is also a style.
 WORDS = {
     "done": "useful",
+    "paused": "paused trainings",
     "failed": "failed",
     "killed": "killed",
     "lost": "lost",
@@ -34,7 +35,7 @@ def money_of(state: State, resource: str) -> dict[str, float]:
     account = state.ledger[resource]
     parts = {
         kind: math.fsum(cost_of(t, resource) for t in state.history.having(kind))
-        for kind in ("done", "failed", "killed", "lost")
+        for kind in ("done", "paused", "failed", "killed", "lost")
     }
     paid, total = account.spent - account.overhead, math.fsum(parts.values())
     if total > paid:
