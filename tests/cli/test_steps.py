@@ -24,6 +24,13 @@ class Two:
         trial = min(paused, key=lambda each: (each.step, each.number))
         until = belief.steps.next_rung(trial.step)
         return Proposal(trial.x, "behind", resume=trial.number, until=until)
+
+@dataclass(frozen=True)
+class Look:
+    needs: ClassVar = frozenset({"steps"})
+    reads: ClassVar = frozenset()
+    def propose(self, belief, rng):
+        return Proposal(belief.space.sample(1, rng)[0], "new", until=belief.steps.first)
 """
 PROGRAM = """
 import json, os, sys
@@ -74,9 +81,8 @@ def test_a_plain_program_is_run_as_a_whole_by_other_policies(farthing, train):
 
 
 def test_a_paused_training_is_listed_with_its_step(farthing, train):
-    options = ["--steps", "4", "--policy", "mine:Two", "--trust", "--param", "x=float:1:2"]
-    options += ["--stop", "max_trials(2)"]
-    farthing("run", "--budget", "9 trials", *options, *train("resumable"))
+    options = ["--steps", "4", "--policy", "mine:Look", "--trust", "--param", "x=float:1:2"]
+    farthing("run", "--budget", "2 trials", *options, *train("resumable"))
     shown = farthing("trials").out
     assert "paused at step 1" in shown
     assert farthing("best").code == 0

@@ -28,6 +28,7 @@ from farthing.core.transition import apply
 from farthing.errors import InvalidInput, Outdated, Stopped
 from farthing.history import CurvePoint, StopReason, Trial
 from farthing.policies import EI, Random
+from farthing.stopping import MaxTrials
 
 SPACE = Space({"a": Float(2, 3)})
 LEASE = 10.0
@@ -539,3 +540,10 @@ def _compare(state, books):
         assert steps == sorted(set(steps))
         if book.state == "running":
             assert trial.run.since == book.kept
+
+
+def test_a_rule_that_counts_trials_lets_paused_trainings_go_on():
+    tuner = optimizer(None, policy=Greedy(), stop=MaxTrials(2))
+    while not tuner.verdict.stop:
+        tuner.tell(tuner.ask(), 1.0)
+    assert [trial.state for trial in tuner.history] == ["done"] * 2
