@@ -229,6 +229,20 @@ def test_the_reservation_of_a_part_is_its_share_of_the_steps():
     assert tuner.ledger.reserved == pytest.approx(2.0)
 
 
+def test_a_known_cost_is_paid_in_proportion_to_the_steps():
+    tuner = optimizer(policy=Greedy(), cost=lambda params: 8.0)
+    for expected in (1.0, 2.0, 4.0, 8.0):  # after 1, 2, 4 and 8 steps
+        tuner.tell(tuner.ask(), 1.0)
+        assert tuner.history[0].cost == {"usd": expected}
+        assert tuner.ledger.spent == expected
+    tuner.tell(tuner.ask(), 1.0)
+    tuner.tell(tuner.ask(), failed="diverged")
+    assert tuner.ledger.spent == 10.0
+    whole = optimizer(policy=Random(), cost=lambda params: 8.0)
+    whole.tell(whole.ask(), 1.0)
+    assert whole.ledger.spent == 8.0
+
+
 def test_several_parts_are_asked_for_together():
     tuner = optimizer(policy=RoundRobin(3))
     for trial in tuner.ask(3):
@@ -404,6 +418,12 @@ def test_a_pause_that_is_reported_twice_counts_once():
     event = told(state, 0, "paused", 3.0, points(1))
     once = after(made, event, state=state)
     assert after(made, event, state=once) == once
+
+
+def test_a_training_that_was_told_to_end_but_was_faster_is_done():
+    made = make()
+    state = after(made, asked(0), lambda s: told(s, 0, "paused", 3.0, points(1, 8)))
+    assert (state.history[0].state, state.history[0].value) == ("done", 1.0)
 
 
 def test_a_dropped_training_is_forgotten():

@@ -10,6 +10,7 @@ from parts import FirstRung, Greedy, RoundRobin
 from processes import FOREVER, wait_until
 
 from farthing import Float, InvalidInput, Outcome, Steps, Study, minimize
+from farthing.errors import Unreachable
 from farthing.policies import Random
 from farthing.running import (
     Allowance,
@@ -20,6 +21,7 @@ from farthing.running import (
     Part,
 )
 from farthing.running.training import takes_training
+from farthing.stopping import MaxTrials
 
 SPACE = {"lr": Float(0.1, 0.9)}
 
@@ -310,6 +312,49 @@ def test_a_program_that_does_not_end_at_its_rung_is_ended(tmp_path):
     study.run(program(tmp_path, "plain"))
     assert [(t.state, t.step, t.error) for t in study.history] == [("paused", 2, None)] * 2
     assert all(trial.run.run_s > 0 for trial in study.history)
+
+
+@pytest.mark.parametrize("last", [2, 8])
+def test_what_a_paused_program_prints_at_its_end_does_not_complete_it(tmp_path, last):
+    """Many programs print a result whenever they end."""
+    code = f"""
+import json
+for step in range(1, {last} + 1):
+    print(json.dumps({{"step": step, "value": 1.0 / step}}), flush=True)
+print(json.dumps({{"value": 0.0625}}), flush=True)
+"""
+    study = create(tmp_path, FirstRung(), "1 trials", steps=Steps(8, rungs=(2,)))
+    study.run(CommandTask([sys.executable, "-c", code]))
+    (trial,) = study.history
+    assert (trial.state, trial.step) == (("paused", 2) if last == 2 else ("done", 8))
+
+
+def test_the_cost_of_a_part_is_what_it_reports():
+    def train(params, trial):
+        for step in range(trial.step + 1, 9):
+            if trial.report(step, 1.0, cost=0.5 * (step - trial.step)) != "continue":
+                return
+
+    stop = MaxTrials(2)
+    result = minimize(train, SPACE, "$100", policy=Greedy(), steps=8, stop=stop)
+    assert [(t.state, t.cost) for t in result.history] == [("done", {"usd": 4.0})] * 2
+    assert [p.cost["usd"] for p in result.history[0].curve] == [0.5 * k for k in range(1, 9)]
+    result = minimize(train, SPACE, "$8", policy=FirstRung(), steps=Steps(8, first=2))
+    assert {(t.state, t.cost["usd"]) for t in result.history} == {("paused", 1.0)}
+    assert result.ledger.spent == len(result.history)
+
+
+def test_a_training_is_paused_if_the_database_does_not_answer(tmp_path, monkeypatch):
+    study = create(tmp_path, Greedy(), "1 trials", cwd=str(tmp_path))
+
+    def unreachable(told):
+        raise Unreachable("the database does not answer")
+
+    study.continue_trial = unreachable
+    study.run(descend)
+    (trial,) = study.history
+    assert (trial.state, trial.step) == ("done", 8)  # each rung in a process of its own
+    assert [each[:2] for each in parts_of(tmp_path)] == [(0, 0), (0, 1), (0, 2), (0, 4)]
 
 
 def test_without_steps_progress_is_only_shown(tmp_path):

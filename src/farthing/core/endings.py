@@ -14,7 +14,7 @@ from farthing.core.outcomes import (
     missing_cost,
     missing_cost_reason,
 )
-from farthing.core.parts import added, can_return, ended_part, is_other_part
+from farthing.core.parts import added, can_return, ended_part, is_other_part, share_of_steps
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.worker_health import others_may_succeed
@@ -77,7 +77,10 @@ def _charge_dropped(
     settings: Settings, state: State, trial: Trial, event: Told, moment: Moment
 ) -> State:
     previous = state.history.before(trial.number)
-    paid = checked_cost(settings, event.cost, trial.x, required=False, previous=previous)
+    share = share_of_steps(settings, trial, event)
+    paid = checked_cost(
+        settings, event.cost, trial.x, required=False, previous=previous, share=share
+    )
     ran = event.run.get("run_s", 0.0)
     state = charge_trial(settings, state, trial, paid, ran, moment)
     return state.with_trial(replace(trial, cost=added(trial.run.earlier, paid)))
@@ -140,7 +143,12 @@ def _cost(settings: Settings, state: State, trial: Trial, event: Told) -> dict[s
     If an engine could not measure the cost of a trial without a value, it is the predicted one.
     """
     previous = state.history.before(trial.number)
-    paid = checked_cost(settings, event.cost, trial.x, required=event.by_user, previous=previous)
+    paid = checked_cost(
+        *(settings, event.cost, trial.x),
+        required=event.by_user,
+        previous=previous,
+        share=share_of_steps(settings, trial, event),
+    )
     ran = event.run.get("run_s", 0.0)
     if "s" in settings.required_costs and ran:  # the worker may have started before this budget
         paid.setdefault("s", ran)

@@ -40,6 +40,7 @@ def checked_cost(
     *,
     required: bool,
     previous: Array | None = None,
+    share: float = 1.0,
 ) -> dict[str, float]:
     """The cost of an evaluation by resource.
 
@@ -49,6 +50,7 @@ def checked_cost(
         x: the point that was evaluated.
         required: whether to refuse a missing cost that the budget or the policy needs.
         previous: the point that was evaluated before x.
+        share: the part of a whole evaluation, whose known cost is to be paid.
     """
     resources = settings.cost_resources
     reported: Mapping[str, Any] = {}
@@ -69,7 +71,7 @@ def checked_cost(
             )
     for resource, learner in settings.learners.items():
         if resource not in paid and isinstance(learner, KnownBeforehand):
-            paid[resource] = learner.price_at(settings.space, x, previous)
+            paid[resource] = share * learner.price_at(settings.space, x, previous)
     if required and (missing := missing_cost(settings, paid)):
         raise InvalidInput(
             f"The cost in {missing!r} is missing, which the budget or the policy needs. "

@@ -31,6 +31,7 @@ __all__ = [
     "is_other_part",
     "longer_curve",
     "resume",
+    "share_of_steps",
     "turn_of",
 ]
 
@@ -196,6 +197,16 @@ def can_return(settings: Settings, trial: Trial) -> bool:
     return steps is not None and steps.can_resume and trial.run.since > 0
 
 
+def share_of_steps(settings: Settings, trial: Trial, event: Told) -> float:
+    """The share of all steps that a part has trained, as far as it is known; 1 without steps."""
+    steps = settings.steps
+    if steps is None or (event.state == "done" and not event.by_user and not event.curve):
+        return 1.0
+    reached = max((point.step for point in event.curve), default=event.step)
+    reached = reached or trial.until or steps.last
+    return max(min(reached, steps.last) - trial.run.since, 0) / steps.last
+
+
 def ended_part(
     settings: Settings, trial: Trial, event: Told, paid: Mapping[str, float]
 ) -> tuple[TrialState, float | None, tuple[CurvePoint, ...]]:
@@ -228,6 +239,8 @@ def ended_part(
     elif state == "done" and value is not None and not curve:
         # A training that reports no steps has run to the end.
         curve = longer_curve(trial, (CurvePoint(steps.last, value, paid),))
+    if state == "paused" and curve and curve[-1].step >= steps.last:
+        state = "done"  # it was told to end, but was faster
     if state == "lost" and can_return(settings, trial):
         return "paused", steps.value_of(curve, settings.sign), curve
     if state not in ("done", "paused"):
