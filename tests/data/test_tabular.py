@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farthing import Categorical, Float, Int, Optimizer, Ordinal, Space, Study
+from farthing import Bool, Categorical, Float, Int, Optimizer, Ordinal, Space, Study
 from farthing.budget.ledger import Ledger
 from farthing.core.events import Added, Moment
 from farthing.core.settings import Settings
@@ -469,3 +469,30 @@ def test_nothing_is_learnt_from_running_and_lost_trials(tmp_path):
     made = make(SIMPLE)
     nothing = believed(made, State(Ledger.of(made.budget), History()))
     assert nothing.cost == {}
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        *(("true", True), ("True", True), ("1", True), (1, True), (1.0, True), (np.True_, True)),
+        *(("false", False), ("FALSE", False), ("0", False), (0, False), ("no", False)),
+    ],
+)
+def test_a_bool_is_read_from_texts_and_numbers(cell, value):
+    (trial,), _ = learnt([{"flag": cell, "value": 1}], Space({"flag": Bool()}))
+    assert trial.params == {"flag": value}
+    assert type(trial.params["flag"]) is bool
+
+
+def test_steps_and_combinations_are_read_from_a_file():
+    space = Space(
+        {"s": Float(0, 1, step=0.1), "a": Categorical(["x", "y"]), "n": Int(1, 9)},
+        allowed=[{"a": "x", "n": 3}, {"a": "y"}],
+    )
+    trials, _ = learnt(parsed("s,a,n,value\n0.30000000000000004,x,3,1\n0.2,y,,2\n", "it"), space)
+    assert [space.decode(trial.x) for trial in trials] == [
+        {"s": 0.3, "a": "x", "n": 3},
+        {"s": 0.2, "a": "y"},
+    ]
+    with pytest.raises(InvalidInput, match=r"Row 0: .*is not an allowed combination"):
+        learnt(parsed("s,a,n,value\n0.2,y,3,1\n", "it"), space)

@@ -4,72 +4,53 @@ f    number of fantasies: posterior draws of the running trials, which share one
      if no trial is running
 eta  = 0.2: a point is affordable if P(c <= left) >= 1 - eta for every resource
 shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable iff <= 0
+
+The incumbent is the best value of a feasible trial: one that meets all constraints. It is infinite
+before there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
+from farthing.acquisition.fantasies import (
+    FANTASIES,
+    fantasise,
+    fantasise_constraints,
+    penalise_failures,
+    valueless,
+)
+from farthing.acquisition.outlook import Outlook, OutlookSlopes
 from farthing.budget.ledger import Ledger
 from farthing.cost import CostLearner, CostModel, DependsOnPrevious, Evidence
 from farthing.cost.model import because_of, least_of
-from farthing.history import History, Trial, TrialState
+from farthing.history import History, Run, Trial, TrialState
+from farthing.models.constraints import Constraint, are_feasible, violations
+from farthing.models.feasibility import Feasibility, fit_constraints
 from farthing.models.gp import GP, FitMemory, Normal, refit
-from farthing.models.normal import LOG_SQRT_2PI
+from farthing.models.success import log_success, log_success_slopes
 from farthing.space.space import Space
 from farthing.steps import Steps
 
-__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe", "evidence_of", "paid"]
+__all__ = ["Belief", "believe", "evidence_of", "paid"]
 
 Array = NDArray[np.float64]
 
 LARGEST = 1e150  # values are clipped here, so that the square of their scale does not overflow
 START = 4  # trials of the initial design, before any model (docs/decisions.md)
 START_SHARE = 1 / 5  # share of the budget after which the initial design ends early
-FANTASIES = 10  # Lee et al. 2020, appendix A
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
-LABEL_VARIANCE = 0.1  # of the labels +1 and -1: at a failed point P(success) is 8e-4, not 0
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
-
-
-class Outlook(NamedTuple):
-    """The predictions at m points: everything a score may depend on.
-
-    Attributes:
-        mean: posterior mean of the objective, (m, f) with f fantasies; lower is better.
-        std: posterior standard deviation of the objective, (m,).
-        cost: mean and std of ln c of the scarcest resource, (m,) each.
-        log_success: ln P(the evaluation returns a value), (m,).
-        best: the incumbent, (f,).
-        cap: the most that an evaluation can cost; inf without a budget.
-        shortfall: affordable where <= 0, (m,).
-    """
-
-    mean: Array
-    std: Array
-    cost: Normal
-    log_success: Array
-    best: Array
-    cap: float
-    shortfall: Array
-
-
-class OutlookSlopes(NamedTuple):
-    """Gradients in the cube, (m, d), of the numbers of an Outlook; d_mean is (m, d, f)."""
-
-    d_mean: Array
-    d_std: Array
-    d_cost_mean: Array
-    d_cost_std: Array
-    d_log_success: Array
-    d_shortfall: Array
+CLOSES = 2  # kills of an option that never finished, after which the other options are tried
+UNAFFORDABLE = 50.0  # the shortfall of a closed option, in ln c
 
 
 @dataclass(frozen=True)
@@ -79,15 +60,19 @@ class Belief:
     Attributes:
         objective: None during the initial design, while there are too few values for a model.
         cost: a model of ln c for each resource whose cost is needed.
-        success: a GP on +1 (returned a value) and -1 (failed); None until a trial has failed.
+        success: a GP on +1 (returned a value) and -1 (failed, or killed at a limit of the user);
+            None until a trial has no value.
         y: (n,) values to minimise, of the trials done.
-        best: the incumbent, (f,): one per fantasy.
+        best: the incumbent, (f,): one per fantasy; inf if no trial is feasible.
         number: the number of the trial to be proposed.
         worth: exchange rate: the objective units that one unit of cost is worth, or None.
         sign: +1, or -1 if the user maximises; only for messages and for thresholds of the user.
         unit: the resource that measures the cost as one number; None: the scarcest at each point.
         light: whether to search less, to limit the overhead.
         steps: the steps of a training; None if trials are evaluated as a whole.
+        max_cost: the most that one trial can cost, by resource, as the user states it.
+        constraints: the constraints that a feasible trial meets.
+        feasibility: the models of the constraints; () if there are none or no objective model.
     """
 
     space: Space
@@ -107,6 +92,9 @@ class Belief:
     unit: str | None = None
     light: bool = False
     steps: Steps | None = None
+    max_cost: Mapping[str, float] = field(default_factory=dict)
+    constraints: tuple[Constraint, ...] = ()
+    feasibility: tuple[Feasibility, ...] = ()
 
     @cached_property
     def tried(self) -> Array:
@@ -118,10 +106,29 @@ class Belief:
 
     @cached_property
     def top(self) -> Array:
-        """(up to 5, d) the best points tried, best first."""
+        """(up to 5, d) the best points tried, best first; infeasible ones by their violation."""
         done = self.history.done
         order = np.argsort(self.y, kind="stable")[:5]
+        if self.constraints:
+            order = np.lexsort((self.y, violations(self.constraints, done)))[:5]
         return np.array([done[i].x for i in order]).reshape(-1, self.space.d)
+
+    @cached_property
+    def feasible_y(self) -> Array:
+        """(n,) `y`, but inf for a trial that violates a constraint."""
+        if not self.constraints:
+            return self.y
+        return np.where(are_feasible(self.constraints, self.history.done), self.y, np.inf)
+
+    @property
+    def lacks_feasible(self) -> bool:
+        """Whether there are values, but none of a trial that meets the constraints."""
+        return bool(len(self.y)) and bool(np.isinf(self.feasible_y).all())
+
+    @property
+    def has_incumbent(self) -> bool:
+        """Whether there is a best value: of a feasible trial, or of a running one as drawn."""
+        return bool(np.isfinite(self.best).all())
 
     @property
     def scale(self) -> float:
@@ -194,10 +201,11 @@ class Belief:
     def costs(self, X: Array) -> tuple[Normal, Array]:
         """ln c as one number per point, and the shortfall, affordable where <= 0; (m,) each."""
         if not self.cost:
-            return Normal(np.zeros(len(X)), np.zeros(len(X))), np.full(len(X), -np.inf)
+            nothing = np.full(len(X), -np.inf)
+            return Normal(np.zeros(len(X)), np.zeros(len(X))), self._closing(X, nothing)
         costs = [model.log_at(X) for model in self.cost.values()]
         mean, std = self.one_cost(costs, self.left)[0]
-        return Normal(mean[0], std[0]), self.shortfall(costs, self.left)[0][0]
+        return Normal(mean[0], std[0]), self._closing(X, self.shortfall(costs, self.left)[0][0])
 
     def cost_slopes(self, X: Array) -> tuple[Normal, Array, Array, Array, Array]:
         """`costs(X)` and the gradients (m, d) of ln c's mean, its std, and of the shortfall."""
@@ -213,7 +221,38 @@ class Belief:
         [shortfall], [short] = self.shortfall(costs, self.left)
         d_shortfall = d_means[short, rows] + Z_AFFORDABLE * d_stds[short, rows]
         cost = Normal(mean[0], std[0])
+        shortfall = self._closing(X, shortfall)
         return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
+
+    @cached_property
+    def closed(self) -> tuple[tuple[int, NDArray[np.int64]], ...]:
+        """Options that were killed twice and never finished, while other options are open.
+
+        Each entry is a categorical coordinate and the numbers of its closed options.
+        """
+        killed = self.history.points("killed").reshape(-1, self.space.d)
+        if len(killed) < CLOSES:
+            return ()
+        finished = self.history.points("done", "failed").reshape(-1, self.space.d)
+        found = []
+        for j in np.flatnonzero(self.space.categorical):
+            counts = [self._option_counts(X, int(j)) for X in (killed, finished)]
+            closed = np.flatnonzero((counts[0] >= CLOSES) & (counts[1] == 0))
+            if 0 < len(closed) < len(counts[0]):
+                found.append((int(j), closed))
+        return tuple(found)
+
+    def _option_counts(self, X: Array, j: int) -> NDArray[np.int64]:
+        """How often each option of the categorical coordinate j occurs in X, where it is active."""
+        count = int(self.space.options[j])
+        return np.bincount(_option(X[self.space.active(X)[:, j], j], count), minlength=count)
+
+    def _closing(self, X: Array, shortfall: Array) -> Array:
+        """The shortfall, with points that have a closed option far from affordable."""
+        for j, options in self.closed:
+            here = np.isin(_option(X[:, j], int(self.space.options[j])), options)
+            shortfall = np.where(here & self.space.active(X)[:, j], UNAFFORDABLE, shortfall)
+        return shortfall
 
     def about_costs(self) -> str:
         """Remarks of the cost models, such as why one is simpler than the user chose."""
@@ -227,14 +266,28 @@ class Belief:
     # ── success ────────────────────────────────────────────────────────────────────────────
 
     def log_success(self, X: Array) -> Array:
-        """ln P(an evaluation at X returns a value), (m,); 0 until a trial has failed."""
-        return np.zeros(len(X)) if self.success is None else _log_success(self.success.at(X))
+        """ln P(an evaluation at X returns a value and meets the constraints), (m,).
+
+        The part of the value is 0 until a trial has failed.
+        """
+        value = np.zeros(len(X)) if self.success is None else log_success(self.success.at(X))
+        return value + self.log_feasible(X) if self.feasibility else value
+
+    def log_feasible(self, X: Array) -> Array:
+        """ln P(an evaluation at X meets all constraints), (m,); they are independent."""
+        parts = [model.log_probability(X) for model in self.feasibility]
+        return np.sum(parts, axis=0) if parts else np.zeros(len(X))
 
     def log_success_slopes(self, X: Array) -> tuple[Array, Array]:
         """`log_success(X)` and its gradient (m, d)."""
         if self.success is None:
-            return np.zeros(len(X)), np.zeros(np.shape(X))
-        return _log_success_slopes(*self.success.slopes(X))
+            value, slope = np.zeros(len(X)), np.zeros(np.shape(X))
+        else:
+            value, slope = log_success_slopes(*self.success.slopes(X))
+        for model in self.feasibility:
+            more, d_more = model.slopes(X)
+            value, slope = value + more, slope + d_more
+        return value, slope
 
     # ── everything at once ─────────────────────────────────────────────────────────────────
 
@@ -283,13 +336,17 @@ class Belief:
             return self
         n = len(gp.X) - running
         gp = replace(gp, X=gp.X[:n], targets=gp.targets[:n, :1], L=gp.L[:n, :n])
-        best = np.array([self.y.min()])
-        if self.noisy:
-            best = gp.at(np.array([t.x for t in self.history.done])).mean.min(axis=0)
-        return replace(self, objective=gp, best=best)
+        best = np.array([self.feasible_y.min()])
+        if self.noisy and np.isfinite(best[0]):
+            X = np.array([t.x for t in self.history.done])
+            best = gp.at(X[np.isfinite(self.feasible_y)]).mean.min(axis=0)
+        feasibility = tuple(each.without_drawn() for each in self.feasibility)
+        return replace(self, objective=gp, best=best, feasibility=feasibility)
 
     def fantasise(self, x: Array, y: float, cost: float | Mapping[str, float]) -> Belief:
         """The belief after observing y at x, with unchanged hyperparameters.
+
+        The observation meets the constraints, and their models do not learn from it.
 
         Args:
             cost: a number in the first resource that is not "trials", or numbers by resource.
@@ -299,8 +356,15 @@ class Belief:
         paid = dict(cost) if isinstance(cost, Mapping) else {first: cost}
         objective = self.objective.condition(x, y)
         seen = objective.at(x[None]).mean[0] if self.noisy else y
-        value = self.sign * y
-        trial = Trial(self.number, self.space.decode(x), x, state="done", value=value, cost=paid)
+        trial = Trial(
+            self.number,
+            self.space.decode(x),
+            x,
+            state="done",
+            value=self.sign * y,
+            cost=paid,
+            run=Run(metrics={each.name: each.bound for each in self.constraints}),
+        )
         return replace(
             self,
             objective=objective,
@@ -318,58 +382,14 @@ class Belief:
         )
 
 
+def _option(x: Array, count: int) -> NDArray[np.int64]:
+    """The number of the option at a categorical coordinate (m,) with `count` options."""
+    return np.minimum((x * count).astype(np.int64), count - 1)
+
+
 def _select(parts: Array, which: NDArray[np.int64]) -> Array:
     """(u, m): parts[which[i, j], i, j], for parts of shape (k, u, m)."""
     return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
-
-
-# ── the probability of success ─────────────────────────────────────────────────────────────────
-
-
-def _log_success(latent: Normal) -> Array:
-    """ln P = ln Phi(mean / sqrt(std^2 + 0.1)): least-squares classification of +1 and -1.
-
-    Rasmussen and Williams 2006, section 6.5; used as the probability of feasibility, as in Gelbart
-    et al. 2014.
-    """
-    return np.asarray(log_ndtr(latent.mean[:, 0] / np.sqrt(latent.std**2 + LABEL_VARIANCE)))
-
-
-def _log_success_slopes(latent: Normal, d_mean: Array, d_std: Array) -> tuple[Array, Array]:
-    value = _log_success(latent)
-    spread = np.sqrt(latent.std**2 + LABEL_VARIANCE)
-    t = latent.mean[:, 0] / spread
-    ratio = np.exp(-0.5 * t * t - LOG_SQRT_2PI - value) / spread
-    return value, ratio[:, None] * (d_mean[:, :, 0] - (t * latent.std / spread)[:, None] * d_std)
-
-
-# ── running trials ─────────────────────────────────────────────────────────────────────────────
-
-
-def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -> tuple[GP, Array]:
-    """Joint posterior draws at the running points X, each with its own incumbent.
-
-    Snoek et al. 2012, section 3.3; Lee et al. 2020, algorithm 3.
-    """
-    draws = objective.sample(X, FANTASIES, rng)  # (f, k)
-    return objective.condition_all(X, draws.T), np.minimum(best, draws.min(axis=1))
-
-
-# ── failures ───────────────────────────────────────────────────────────────────────────────────
-
-
-def _penalise_failures(objective: GP, history: History, y: Array) -> GP:
-    """The objective as if every failed trial had returned max(posterior mean, median of y).
-
-    A failed trial returns no value, so EI at its point would stay large for ever and P(success)
-    alone would have to outweigh it. The hyperparameters do not depend on these values.
-    """
-    X = history.points("failed")
-    if len(X):
-        # The posterior before all of them: one solve for all failures.
-        expected = objective.at(X).mean[:, 0]
-        objective = objective.condition_all(X, np.maximum(expected, np.median(y))[:, None])
-    return objective
 
 
 # ── costs ──────────────────────────────────────────────────────────────────────────────────────
@@ -415,6 +435,8 @@ def believe(
     model: bool = True,
     light: bool = False,
     steps: Steps | None = None,
+    max_cost: Mapping[str, float] = MappingProxyType({}),
+    constraints: tuple[Constraint, ...] = (),
 ) -> Belief:
     """Fit the models to the history; earlier hyperparameters are in the notes of the trials.
 
@@ -423,23 +445,27 @@ def believe(
         model: whether to fit the objective; False for policies that use no model.
         light: whether to fit hyperparameters less often and search less, to limit the overhead.
         steps: the steps of a training; None if trials are evaluated as a whole.
+        max_cost: the most that one trial can cost, by resource.
+        constraints: what a trial must meet to be feasible.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
     X = history.points("done").reshape(-1, space.d)
     y = sign * np.array([t.value for t in done], dtype=np.float64).clip(-LARGEST, LARGEST)
     objective, success = None, None
+    feasibility: tuple[Feasibility, ...] = ()
+    feasible = are_feasible(constraints, done) if constraints else np.ones(len(y), dtype=np.bool_)
     # An initial design that has spent its share ends once two trials have returned a value.
     design_ended = len(finished) >= START or ledger.spent_share >= START_SHARE
     if model and design_ended and len(done) >= 2:
         objective, memories["objective"] = refit(
             X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
         )
-        returned = history.having("done", "failed")
-        if len(returned) > len(done):
+        if missing := valueless(history):
+            returned = sorted((*done, *missing), key=attrgetter("number"))
             labels = np.array([1.0 if t.state == "done" else -1.0 for t in returned])
             success, memories["success"] = refit(
-                history.points("done", "failed"),
+                np.array([t.x for t in returned]),
                 labels,
                 memories.get("success"),
                 options=space.options,
@@ -447,6 +473,10 @@ def believe(
                 clip=False,
                 seldom=light,
             )
+        feasibility, of_constraints = fit_constraints(
+            constraints, X, done, memories, options=space.options, noisy=noisy, seldom=light
+        )
+        memories |= of_constraints
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
         trials = list(paid(history, resource))
@@ -461,15 +491,16 @@ def believe(
             cost[resource] = fitted
             if fitted.memory is not None:
                 memories[f"cost:{resource}"] = fitted.memory
-    best = np.array([y.min() if len(y) else np.inf])
-    if noisy and objective is not None:
-        best = objective.at(X).mean.min(axis=0)
+    best = np.array([y[feasible].min(initial=np.inf)])
+    if noisy and objective is not None and feasible.any():
+        best = objective.at(X[feasible]).mean.min(axis=0)
     if objective is not None:
-        objective = _penalise_failures(objective, history, y)
+        objective = penalise_failures(objective, history, y)
     if history.running and objective is not None:
         pending = history.points("running")
         rng = np.random.default_rng([seed, len(history), FANTASIES])
-        objective, best = _fantasise(objective, best, pending, rng)
+        feasibility, met = fantasise_constraints(feasibility, pending, rng.spawn(1)[0])
+        objective, best = fantasise(objective, best, pending, rng, met)
     return Belief(
         space=space,
         objective=objective,
@@ -487,4 +518,7 @@ def believe(
         memories=memories,
         light=light,
         steps=steps,
+        max_cost=max_cost,
+        constraints=constraints,
+        feasibility=feasibility,
     )

@@ -311,7 +311,7 @@ def _left(optimizer: Optimizer, trial: Trial) -> float:
     ledger = optimizer.seen.ledger
     if "s" not in ledger:
         return math.inf
-    return max(ledger["s"].left, 0.0) + ledger.reserved_for(trial.number).get("s", 0.0)
+    return ledger["s"].left + ledger.reserved_for(trial.number).get("s", 0.0)
 
 
 def _conclude(

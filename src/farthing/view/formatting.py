@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
 from farthing.history import Trial
+from farthing.models.constraints import Constraint, infeasible_because
 
 __all__ = [
     "account_line",
@@ -25,6 +26,7 @@ __all__ = [
     "state_of",
     "time_line",
     "trial_line",
+    "why_no_best",
 ]
 
 
@@ -85,10 +87,14 @@ def state_of(state: str, step: int | None) -> str:
     return f"{state} at step {step}" if state == "paused" and step else state
 
 
-def best_line(best: Trial | None) -> str:
-    """Summarise the best trial, or say that there is none."""
-    if best is None:
-        return "no trial returned a value"
+def why_no_best(constraints: Sequence[Constraint], trials: Iterable[Trial]) -> str:
+    """Why there is no best trial: no trial returned a value, or none meets the constraints."""
+    done = [trial for trial in trials if trial.state == "done"]
+    return infeasible_because(constraints, done) if done else "no trial returned a value"
+
+
+def best_line(best: Trial) -> str:
+    """Summarise the best trial."""
     return f"{best.value:.6g} (trial {best.number}) at {shown_params(best.params)}"
 
 
