@@ -283,7 +283,7 @@ def test_a_file_with_conditions_and_combinations(farthing, tmp_path):
         [run]
         budget = "6 trials"
         policy = "random"
-        command = ["sh", "-c", 'echo "{\\"value\\": $0}"', "{width}"]
+        command = ["sh", "-c", 'echo "{\\"value\\": $0}" # reads FARTHING_PARAMS', "{width}"]
 
         [params]
         width = {type = "int", low = 16, high = 64, step = 16}

@@ -230,7 +230,7 @@ def test_if_every_option_hangs_none_is_closed():
     optimizer = Optimizer({"mode": Categorical(["a", "b"]), "x": Float(0, 1)}, 1000.0)
     for _ in range(8):
         optimizer.tell(optimizer.ask(), killed=True, cost=1.0)
-    assert believed(optimizer._settings, optimizer._store.look()).closed == ()
+    assert not believed(optimizer._settings, optimizer._store.look()).closed
 
 
 def test_a_kill_at_the_users_limit_makes_its_neighbourhood_unlikely_to_return_a_value():

@@ -286,7 +286,10 @@ def test_search_and_run_options_are_the_fields_of_settings():
         (
             minimize,
             SearchOptions,
-            {"objective", "space", "budget", "progress", "failures_in_a_row"},
+            {
+                *("objective", "space", "budget", "progress", "failures_in_a_row"),
+                *("n_trials", "max_trials", "workers", "callbacks"),
+            },
         ),
         (Study.create, RunOptions, {"url", "name", "space", "budget"}),
     ],

@@ -6,9 +6,9 @@ from runs import SPACE, played, seen, value
 from farthing import Optimizer
 from farthing.policies import EI, EIPerCost, Random, StartWith
 from farthing.view.chosen import WITHOUT_COMPARISON, chosen_by
+from farthing.view.facts import explanation
 from farthing.view.figures import front_figure
 from farthing.view.report import explained
-from farthing.view.result import explanation
 
 BLAME = ("below", "does not", "worse", "another point", "better", "not the best", "wrong")
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farthing.acquisition.closed_options import ClosedOptions, closed_options
 from farthing.acquisition.fantasies import (
     FANTASIES,
     fantasise,
@@ -49,7 +50,6 @@ START = 4  # trials of the initial design, before any model (docs/decisions.md)
 START_SHARE = 1 / 5  # share of the budget after which the initial design ends early
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
-CLOSES = 2  # kills of an option that never finished, after which the other options are tried
 UNAFFORDABLE = 50.0  # the shortfall of a closed option, in ln c
 
 
@@ -225,34 +225,15 @@ class Belief:
         return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
 
     @cached_property
-    def closed(self) -> tuple[tuple[int, NDArray[np.int64]], ...]:
-        """Options that were killed twice and never finished, while other options are open.
-
-        Each entry is a categorical coordinate and the numbers of its closed options.
-        """
-        killed = self.history.points("killed").reshape(-1, self.space.d)
-        if len(killed) < CLOSES:
-            return ()
-        finished = self.history.points("done", "failed").reshape(-1, self.space.d)
-        found = []
-        for j in np.flatnonzero(self.space.categorical):
-            counts = [self._option_counts(X, int(j)) for X in (killed, finished)]
-            closed = np.flatnonzero((counts[0] >= CLOSES) & (counts[1] == 0))
-            if 0 < len(closed) < len(counts[0]):
-                found.append((int(j), closed))
-        return tuple(found)
-
-    def _option_counts(self, X: Array, j: int) -> NDArray[np.int64]:
-        """How often each option of the categorical coordinate j occurs in X, where it is active."""
-        count = int(self.space.options[j])
-        return np.bincount(_option(X[self.space.active(X)[:, j], j], count), minlength=count)
+    def closed(self) -> ClosedOptions:
+        """The options that are not proposed, because they were killed and never finished."""
+        return closed_options(self.space, self.history)
 
     def _closing(self, X: Array, shortfall: Array) -> Array:
         """The shortfall, with points that have a closed option far from affordable."""
-        for j, options in self.closed:
-            here = np.isin(_option(X[:, j], int(self.space.options[j])), options)
-            shortfall = np.where(here & self.space.active(X)[:, j], UNAFFORDABLE, shortfall)
-        return shortfall
+        return (
+            np.where(self.closed.contain(X), UNAFFORDABLE, shortfall) if self.closed else shortfall
+        )
 
     def about_costs(self) -> str:
         """Remarks of the cost models, such as why one is simpler than the user chose."""
@@ -380,11 +361,6 @@ class Belief:
             best=np.minimum(self.best, seen),
             number=self.number + 1,
         )
-
-
-def _option(x: Array, count: int) -> NDArray[np.int64]:
-    """The number of the option at a categorical coordinate (m,) with `count` options."""
-    return np.minimum((x * count).astype(np.int64), count - 1)
 
 
 def _select(parts: Array, which: NDArray[np.int64]) -> Array:

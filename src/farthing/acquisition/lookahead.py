@@ -307,10 +307,11 @@ def _simulate(
     prices = _prices(joint, joint.belief.left, joint.costs)
     first_std = np.sqrt(np.maximum(C[first, first], joint.floor))
     reward = first_std * h((joint.best[:, None] - joint.mean[:, first]) / first_std)  # (f, a)
-    feasible = [np.exp(each.log_probability(each.mean, np.diag(each.covariance))[first])
-                for each in joint.limits]  # fmt: skip
-    gained = np.repeat(reward.mean(axis=0) * prices.probability[0, first], p)
-    gained *= np.repeat(np.prod(feasible, axis=0), p) if feasible else 1.0
+    reward = reward.mean(axis=0) * prices.probability[0, first]
+    for limit in joint.limits:
+        feasible = limit.log_probability(limit.mean, np.diag(limit.covariance))
+        reward = reward * np.exp(feasible[first])
+    gained = np.repeat(reward, p)
 
     mean = np.tile(joint.mean[drawn.fantasy], (len(first), 1))  # (r, m)
     variance = np.repeat(np.diag(C)[None], len(mean), axis=0)
@@ -318,7 +319,7 @@ def _simulate(
     left = np.repeat(joint.belief.left, len(mean), axis=1)
     rows, at, state_of = np.arange(len(mean)), np.repeat(first, p), np.zeros(len(mean), np.int64)
     alive = np.ones(len(mean), dtype=np.bool_)
-    limits = [_LimitOnPaths(limit, len(mean)) for limit in joint.limits]
+    limits = [_LimitOnPaths(each, len(mean)) for each in joint.limits]
     path: list[Ints] = []
     updates: list[Array] = []
     for t, score in enumerate(base):
@@ -334,8 +335,8 @@ def _simulate(
         seen = mean[rows, at] + surprise
         mean += v * (surprise / pivot)[:, None]
         now = mean[rows, at] if noisy else seen
-        for j, limit in enumerate(limits):
-            met = limit.evaluate(at, np.tile(drawn.measured[:, t, j], len(first)))
+        for j, each in enumerate(limits):
+            met = each.evaluate(at, np.tile(drawn.measured[:, t, j], len(first)))
             now = np.where(met, now, np.inf)
         best = np.minimum(best, now)
         variance -= v * v
@@ -348,7 +349,7 @@ def _simulate(
         ei = std * h((best[:, None] - mean) / std)
         affordable = joint.is_open & (prices.shortfall <= 0)
         allowed = joint.is_open & np.ones_like(affordable) if truncate else affordable
-        log_feasible = sum((limit.log_probability() for limit in limits), np.zeros((1, 1)))
+        log_feasible = sum((each.log_probability() for each in limits), np.zeros((1, 1)))
         feasible_ei = ei * np.exp(log_feasible) if limits else ei
         if callable(score):
             log_success = joint.log_success + log_feasible

@@ -166,7 +166,7 @@ def _unpredicted(
             guess = UNPREDICTED * highest or np.inf
         else:
             guess = limit.get(resource) or highest or cap(belief)[resource]
-        if billed is None and not highest:
+        if billed is None and not highest and resource not in belief.max_cost:
             guess = min(guess, batch_cap(belief, resource))
         reservation[resource] = min(guess, belief.ledger[resource].left)
     return reservation

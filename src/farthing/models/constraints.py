@@ -34,6 +34,7 @@ Array = NDArray[np.float64]
 
 LARGEST = 1e150  # measured values are clipped here, as the values of the objective are
 CONDITION = re.compile(r"\s*(<=|>=)\s*(\S+)\s*")
+WHOLE = re.compile(r"\s*([^<>=]*[^<>=\s])\s*([<>=].*)", re.DOTALL)
 EXAMPLE = '{"latency_ms": "<= 10"}'
 
 
@@ -64,7 +65,7 @@ class Constraint:
         found = trial.run.metrics.get(self.name)
         if isinstance(found, bool) or not isinstance(found, int | float):
             return math.nan
-        return min(max(float(found), -LARGEST), LARGEST)
+        return float(min(max(found, -LARGEST), LARGEST))
 
     def excess(self, trial: Trial) -> float:
         """How far a trial is beyond the bound: met if at most 0; NaN if nothing was measured."""
@@ -92,13 +93,13 @@ def constraint_of(name: str, condition: object) -> Constraint:
 
 def split_constraint(text: str) -> tuple[str, str]:
     """The name and the condition of a text such as "latency_ms <= 10"."""
-    name, condition = re.fullmatch(r"\s*([^<>=]*?)\s*([<>=].*)?", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    if not name or condition is None:
+    found = WHOLE.fullmatch(text)
+    if found is None:
         raise InvalidInput(
             f"constraints={text!r}: expected NAME <= NUMBER or NAME >= NUMBER, such as "
             "'latency_ms <= 10'."
         )
-    return name, condition
+    return found[1], found[2]
 
 
 def is_feasible(constraints: Sequence[Constraint], trial: Trial) -> bool:
@@ -132,8 +133,10 @@ def infeasible_because(constraints: Sequence[Constraint], trials: Sequence[Trial
             missed.append(f"{each.name} was not measured")
         elif excess > 0.0:
             side = "above" if each.sign > 0 else "below"
-            missed.append(f"{each.name} = {each.measured(nearest):.6g}, {excess:.3g} {side} the "
-                          f"bound {each.bound:g}")  # fmt: skip
+            value = each.measured(nearest)
+            missed.append(
+                f"{each.name} = {value:.6g}, {excess:.3g} {side} the bound {each.bound:g}"
+            )
     return (
         f"no trial meets the constraints; trial {nearest.number} comes nearest: {'; '.join(missed)}"
     )

@@ -29,7 +29,17 @@ from farthing.space.parameters import (
     to_whole,
 )
 
-__all__ = ["Axis", "Integers", "Levels", "Line", "Steps", "axis_of", "encode_value", "nearby"]
+__all__ = [
+    "Axis",
+    "Integers",
+    "Levels",
+    "Line",
+    "Steps",
+    "axis_of",
+    "encode_value",
+    "nearby",
+    "typed_value",
+]
 
 Array: TypeAlias = NDArray[np.float64]
 Span: TypeAlias = tuple[float, float]  # two coordinates, and everything between them
@@ -287,3 +297,12 @@ def nearby(axis: Axis, value: Any) -> float:
         if axis.scale is None or not is_number(value):
             return INACTIVE
         return float(axis.scale.place(min(max(value, axis.scale.low), axis.scale.high)))
+
+
+def typed_value(name: str, axis: Axis, value: Any) -> Any:
+    """A number as `decode` returns it: a float for a Float, and exactly a step."""
+    if not is_number(plain(value)):
+        return value
+    if isinstance(axis, Steps):
+        return axis.decode(encode_value(name, axis, value))
+    return float(value) if isinstance(axis, Line) else value

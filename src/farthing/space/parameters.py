@@ -188,6 +188,21 @@ def option_of(text: str, options: Iterable[Any]) -> Any:
     return (*as_text, *truths, text)[0]
 
 
+def checked_parameters(parameters: Any) -> dict[str, Parameter]:
+    """The parameters of a space by name."""
+    if not isinstance(parameters, Mapping) or not parameters:
+        raise InvalidInput('A space needs at least one parameter, such as {"lr": Float(0, 1)}.')
+    for name, parameter in parameters.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(f"{name!r} cannot name a parameter. Use a non-empty string.")
+        if not isinstance(parameter, Parameter):
+            raise InvalidInput(
+                f"Parameter {name!r}: {parameter!r} is not a parameter. "
+                "Use a Float, Int, Ordinal, Categorical or Bool."
+            )
+    return dict(parameters)
+
+
 def plain(value: Any) -> Any:
     """Convert a numpy scalar to the equivalent Python value."""
     return value.item() if isinstance(value, np.generic) else value

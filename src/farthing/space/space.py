@@ -43,6 +43,7 @@ from farthing.space.coordinates import (
     axis_of,
     encode_value,
     nearby,
+    typed_value,
 )
 from farthing.space.parameters import (
     INACTIVE,
@@ -53,8 +54,7 @@ from farthing.space.parameters import (
     Kind,
     Ordinal,
     Parameter,
-    is_number,
-    plain,
+    checked_parameters,
 )
 from farthing.space.table import ABSENT, Table, infer, key_of, keys_of, records_of, with_none
 
@@ -110,7 +110,7 @@ class Space:
     def __init__(
         self, parameters: Mapping[str, Kind], *, allowed: Sequence[Mapping[str, Any]] | None = None
     ) -> None:
-        checked = _checked(parameters)
+        checked = checked_parameters(parameters)
         axes = [axis_of(parameter) for parameter in checked.values()]
         ticks = np.array([a.ticks if isinstance(a, Line) else math.inf for a in axes])
         ticked = np.isfinite(ticks)
@@ -155,7 +155,7 @@ class Space:
         scale if that spaces them more evenly, or a Float if some are within an ulp of each other.
         Anything else becomes a Categorical.
         """
-        given = _checked(parameters) if parameters else {}
+        given = checked_parameters(parameters) if parameters else {}
         records = records_of(rows)
         names = list(dict.fromkeys(name for record in records for name in record))
         if not names:
@@ -182,7 +182,10 @@ class Space:
             raise InvalidInput("The combinations are empty. Give each of them its values.")
         if len(names) == self.d:
             names = list(self.names)  # the columns of `rows` are the coordinates
-        typed = [{n: self._typed(n, value) for n, value in each.items()} for each in records]
+        typed = [
+            {n: typed_value(n, self._axis(n), value) for n, value in each.items()}
+            for each in records
+        ]
         self._attach(keys_of(typed, names, {n: self.parameters[n] for n in names}), names)
         assert self._table is not None
         for j, condition in self._conditions.items():
@@ -280,7 +283,9 @@ class Space:
             j = self.names.index(name)
             point[j] = encode_value(name, self._axes[j], value)
             if self.combined[j] and self.rows is None:
-                combined[int(np.flatnonzero(self._tabled == j)[0])] = self._typed(name, value)
+                combined[int(np.flatnonzero(self._tabled == j)[0])] = typed_value(
+                    name, self._axis(name), value
+                )
         if combined:
             assert self._table is not None
             row = self._table.nearest_with(combined, point[self._tabled])
@@ -414,7 +419,7 @@ class Space:
 
         They are NaN if its values are not numbers.
         """
-        scale = self._axes[self.names.index(name)].scale
+        scale = self._axis(name).scale
         return np.full(len(x), np.nan) if scale is None else np.asarray(scale.value(x))
 
     def between(self, X: Array) -> tuple[Array, Array]:
@@ -433,7 +438,7 @@ class Space:
         assert table is not None
         names = [self.names[j] for j in self._tabled]
         if self.rows is None:
-            params = {n: self._typed(n, params[n]) for n in names if n in params}
+            params = {n: typed_value(n, self._axis(n), params[n]) for n in names if n in params}
         key = key_of(params, names, with_none(self.parameters))
         try:
             return table.row_of_key[key]
@@ -450,14 +455,8 @@ class Space:
             raise InvalidInput(f"{given} is not in the table; the nearest is row {i}, {nearest}.")
         raise InvalidInput(f"{given} is not an allowed combination; the nearest is {nearest}.")
 
-    def _typed(self, name: str, value: Any) -> Any:
-        """A number as `decode` returns it: a float for a Float, and exactly a step."""
-        parameter, axis = self.parameters[name], self._axes[self.names.index(name)]
-        if not is_number(plain(value)):
-            return value
-        if isinstance(axis, Steps):
-            return axis.decode(encode_value(name, axis, value))
-        return float(value) if isinstance(parameter, Float) else value
+    def _axis(self, name: str) -> Axis:
+        return self._axes[self.names.index(name)]
 
     def _round(self, X: Array) -> None:
         if self._ticks.size:
@@ -493,20 +492,6 @@ class Space:
         if self.rows is not None:
             return Space.from_rows, (list(self.allowed or ()), dict(self.parameters))
         return partial(Space, allowed=self.allowed), (dict(self.parameters),)
-
-
-def _checked(parameters: Any) -> dict[str, Parameter]:
-    if not isinstance(parameters, Mapping) or not parameters:
-        raise InvalidInput('A space needs at least one parameter, such as {"lr": Float(0, 1)}.')
-    for name, parameter in parameters.items():
-        if not isinstance(name, str) or not name:
-            raise InvalidInput(f"{name!r} cannot name a parameter. Use a non-empty string.")
-        if not isinstance(parameter, Parameter):
-            raise InvalidInput(
-                f"Parameter {name!r}: {parameter!r} is not a parameter. "
-                "Use a Float, Int, Ordinal, Categorical or Bool."
-            )
-    return dict(parameters)
 
 
 def _clipped(X: ArrayLike) -> Array:

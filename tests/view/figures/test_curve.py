@@ -69,7 +69,7 @@ def test_a_trial_of_two_workers_has_one_cost_and_a_share_of_the_spending():
         cost = amounts(interval.trial.cost)
         share = format_amount("s", interval.trial.cost["s"] / 2)
         assert f" for {cost}; share of the spending: {share}  " in text
-        assert f">{cost}<" in trials_table([interval.trial])
+        assert f">{cost}<" in trials_table(run.settings, [interval.trial])
     assert intervals[-1].end == pytest.approx(run.state.ledger["s"].spent)
     assert "its length is its share of the spending" in curve(*run).caption
     alone = curve(*seen(played(4, broken=())))
