@@ -188,6 +188,18 @@ settings = Settings.of({"x": Float(0, 1)}, 5)
 suggestion = suggest(settings, State(Ledger.of(settings.budget)))  # a pure function
 print(suggestion.proposal.because)
 """,
+    "farthing.Steps": """
+from farthing import Float, Steps, minimize
+
+def train(params, trial):
+    for step in range(1, 9):
+        if trial.report(step, (params["lr"] - 0.3) ** 2 + 1 / step) != "continue":
+            return
+
+steps = Steps(8, first=2, resume="never")
+print(steps.decision_steps)         # (2, 4, 8)
+print(minimize(train, {"lr": Float(0, 1)}, "5 trials", steps=steps).best.value)
+""",
     "farthing.StopReason": """
 from farthing import Float, minimize
 

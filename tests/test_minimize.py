@@ -174,7 +174,7 @@ def test_an_exception_is_a_failed_trial_even_the_first(budget, cost):
     [
         (3, "3 is not an objective"),
         ("train.py", "'train.py' is not an objective"),
-        (lambda a, b: 1.0, r"<lambda>\(a, b\) cannot be called with the parameters alone"),
+        (lambda a, b, c: 1.0, r"<lambda>\(a, b, c\) cannot be called with the parameters alone"),
         (lambda: 1.0, r"<lambda>\(\) cannot be called with the parameters alone"),
         (lambda *, params: 1.0, "cannot be called with the parameters alone"),
         (dict.fromkeys, None),

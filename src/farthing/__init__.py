@@ -14,6 +14,7 @@ from farthing.minimize import maximize, minimize
 from farthing.optimizer import Optimizer
 from farthing.space.conditions import at_least, at_most, between
 from farthing.space.space import Bool, Categorical, Float, Int, Ordinal, Space
+from farthing.steps import Steps
 from farthing.view.result import Result
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = [
     "Settings",
     "Space",
     "State",
+    "Steps",
     "StopReason",
     "Stopped",
     "StorageError",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -16,18 +16,18 @@ from farthing.core.outcomes import missing_cost
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
 from farthing.errors import InvalidInput
-from farthing.history import NOT_ENDED, Outcome
+from farthing.history import NOT_ENDED
 from farthing.optimizer import Optimizer
 from farthing.running import InProcess
+from farthing.running.answer import Objective
 from farthing.running.callbacks import Callback, calling
 from farthing.running.signals import INTERRUPTED
-from farthing.running.worker import run_trials
+from farthing.running.training import check_steps
+from farthing.running.worker import HERE, Place, run_trials
 from farthing.view.progress import watching
 from farthing.view.result import Result
 
 __all__ = ["maximize", "minimize"]
-
-Objective = Callable[[dict[str, Any]], float | Outcome]
 
 
 @takes_settings(SearchOptions)
@@ -55,7 +55,8 @@ def minimize(
     evaluation, so the last one may exceed the budget.
 
     Args:
-        objective: params -> value, or an Outcome.
+        objective: params -> value, or an Outcome. With `steps=...`, it also takes its training,
+            (params, trial), and calls `trial.report(step, value)`; see `farthing.running.Training`.
         n_trials: a limit of the number of trials besides the budget; `max_trials` is the same.
         workers: the number of parallel evaluations. One worker evaluates in this process. With
             several, each evaluation has its own process, which is killed when the budget cannot
@@ -156,14 +157,29 @@ def _run_here(
 ) -> Result:
     """Evaluate in this process, one trial at a time."""
     engine = InProcess(objective)
+    check_steps(objective, settings.steps)
     optimizer = Optimizer.of(settings)
-    with watching(optimizer, quiet=not progress) as show, _keeping_result(optimizer):
+    with (
+        watching(optimizer, quiet=not progress) as show,
+        _keeping_result(optimizer),
+        _checkpoints(settings) as place,
+    ):
         try:
             with calling(optimizer, callbacks, show) as (on_change, exit_check):
-                reason = run_trials(optimizer, settings, engine, on_change, exit_check)
+                reason = run_trials(optimizer, settings, engine, on_change, exit_check, place)
         except KeyboardInterrupt:  # during a suggestion
             reason = INTERRUPTED
     return Result.of(settings, optimizer.best, reason, optimizer.seen)
+
+
+@contextmanager
+def _checkpoints(settings: Settings) -> Iterator[Place]:
+    """A place with a temporary folder for the checkpoints of trainings that can be resumed."""
+    if settings.steps is None or not settings.steps.can_resume:
+        yield HERE
+        return
+    with TemporaryDirectory(prefix="farthing-") as folder:
+        yield Place(checkpoints=Path(folder))
 
 
 def _run_workers(

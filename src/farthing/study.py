@@ -357,7 +357,8 @@ class Study(Optimizer):
         more. The run first cancels a requested stop, and a stop because of failures.
 
         Args:
-            objective: params -> value, or an Outcome; or a CommandTask.
+            objective: params -> value, or an Outcome; or a CommandTask. With `steps=...`, a
+                function may take its training, too: (params, trial).
             workers: the number of parallel trials; by default 1, the number of slots, or the
                 capacity of the cluster.
             slots: one name per worker, such as the numbers of GPUs. A trial finds its slot in

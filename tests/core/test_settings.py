@@ -8,7 +8,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from farthing import Budget, Float, Optimizer, Space, Study, minimize
+from farthing import Budget, Float, Optimizer, Space, Steps, Study, minimize
 from farthing.cli.config import SETTINGS, Config
 from farthing.cli.request import read_request
 from farthing.cli.run import run
@@ -81,6 +81,7 @@ REFUSED = [
     ("max_cost", "9x", "max_cost|9x"),
     *(("overhead", bad, "expected a share in") for bad in (0, -1, 2, None, "5 %")),
     ("measure", "cpu", "CPU seconds has no effect"),
+    *(("steps", bad, "whole number of steps") for bad in (0, 2.5, "51", True)),
     *(("constraints", bad, "expected") for bad in ({"a": "< 3"}, {"a": 3}, "a <= 3", [1])),
     *(("constraints", {bad: "<= 3"}, "not a name of a quantity") for bad in ("", " a", 3)),
     *(("constraints", {bad: "<= 3"}, "something else") for bad in ("value", "cost", "failed")),
@@ -261,6 +262,7 @@ RENAMED = {
     "maximize": {"direction"},
     "cost": {"cost", "measure"},
 }
+RENAMED |= {option: {"steps"} for option in ("first_step", "resume", "step_value")}
 # Options that are no settings: the database, the name of the study, the workers.
 WHERE = {"storage", "name", "workers", "slots"}
 ONCE = {"config", "quiet", "kind", "tries", "trust"}  # options of one run
@@ -337,6 +339,7 @@ WRITTEN = {
     "max_overrun": (["--max-overrun", "3"], 3, ("max_overrun", 3.0)),
     "max_cost": (["--max-cost", "$2"], "$2", ("max_cost", {"usd": 2.0})),
     "overhead": (["--overhead", "0.2"], 0.2, ("overhead", 0.2)),
+    "steps": (["--steps", "51"], 51, ("steps", Steps(51))),
     "timeout": (["--timeout", "2m"], "2m", ("timeout", 120.0)),
     "retries": (["--retries", "2"], 2, ("retries", 2)),
     "failures_in_a_row": (["--failures-in-a-row", "0"], 0, ("failures_in_a_row", math.inf)),
@@ -377,6 +380,38 @@ def test_an_option_and_a_key_of_the_file_make_the_setting(name):
         key_name = "cost" if name == "measure" else name
         from_file = requested([], ({**basis, key_name: key}, params))
         assert getattr(from_file, setting) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--steps", "1,3,9,27"], Steps(27, rungs=(1, 3, 9, 27))),
+        (["--steps", "51", "--first-step", "3"], Steps(51, first=3)),
+        (["--steps", "51", "--resume", "never"], Steps(51, resume="never")),
+        (["--steps", "51", "--resume", "2.5"], Steps(51, resume=2.5)),
+        (["--steps", "51", "--step-value", "last"], Steps(51, value="last")),
+    ],
+)
+def test_the_command_line_sets_all_of_steps(options, expected):
+    basis = {"budget": "9s", "command": ["true"]}
+    assert requested(options, (basis, {"a": "float:2:3"})).steps == expected
+    named = zip(options[::2], options[1::2], strict=True)
+    keys = {option[2:].replace("-", "_"): text for option, text in named}
+    keys |= {"first_step": int(keys["first_step"])} if "first_step" in keys else {}
+    assert requested([], ({**basis, **keys}, {"a": "float:2:3"})).steps == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (["--resume", "never"], "--resume never has no effect without steps"),
+        (["--steps", "many"], "--steps many: expected the last step"),
+        (["--steps", "51", "--resume", "often"], "expected 'checkpoint'"),
+    ],
+)
+def test_the_command_line_refuses_impossible_steps(options, match):
+    with pytest.raises(InvalidInput, match=match):
+        requested(options, ({"budget": "9s", "command": ["true"]}, {"a": "float:2:3"}))
 
 
 def test_there_is_an_example_for_every_setting():

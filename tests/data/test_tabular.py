@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,7 @@ from farthing.data.tabular import (
     to_json,
 )
 from farthing.errors import InvalidInput
-from farthing.history import History, Run, Trial
+from farthing.history import CurvePoint, History, Run, Trial
 from farthing.policies import Random
 
 ODD = ['a,"b"', "two\r\nlines", "ünï 漢", " blank ", "=1+1", 7, "7", 1.5, (50,), (50, (20, "x"))]
@@ -171,8 +172,18 @@ def test_a_record_has_every_field_as_a_plain_value():
     assert (whole["state"], whole["censored"], whole["retry"]) == ("killed", 1, 0)
     assert (whole["worker"], whole["run_s"], whole["reports"]) == ("here:7", 0.5, [{"step": 1}])
     assert record(a_history(SPACE, 1, seed=1)[0])["censored"] == 0
-    known = {*Trial.__dataclass_fields__, *Run.__dataclass_fields__} - {"x", "run"}
-    assert whole.keys() == known | {"censored"}
+    known = {*Trial.__dataclass_fields__, *Run.__dataclass_fields__} - {"x", "run", "waits"}
+    assert whole.keys() == known | {"censored", "step"}
+
+
+def test_a_training_is_shown_with_its_step_and_its_curve():
+    whole = a_history(SPACE, 1, seed=1)[0]
+    assert not {"step", "curve"} & row(whole).keys()
+    points = (CurvePoint(1, 0.5, {"usd": 1.0}), CurvePoint(4, 0.25, {"usd": 3.0}))
+    training = row(replace(whole, state="paused", curve=points))
+    assert (training["state"], training["step"]) == ("paused", 4)
+    assert training["curve"][1] == {"step": 4, "value": 0.25, "cost": {"usd": 3.0}}
+    assert training.items() <= record(replace(whole, state="paused", curve=points)).items()
 
 
 def test_each_parameter_and_each_resource_has_a_column():
@@ -225,7 +236,7 @@ def test_what_is_learnt_from_each_state(state, values, costs):
     cells = {"a": 2.5, "k": 3, "state": state, "cost": 2.0, "error": "why"}
     cells |= {"value": 0.5} if state == "done" else {}
     trials, prices = learnt([cells], values=values, costs=costs)
-    if state in ("running", "lost") or (state == "killed" and not costs):
+    if state in ("running", "paused", "lost") or (state == "killed" and not costs):
         assert (trials, prices) == ((), ())
     elif values:
         (trial,) = trials
@@ -248,7 +259,7 @@ def test_a_failure_without_an_error_gets_one():
 @pytest.mark.parametrize(
     ("cells", "match"),
     [
-        ({"state": "finished"}, r"Row 1: state is 'finished': expected one of running, done"),
+        ({"state": "finished"}, r"Row 1: state is 'finished': expected one of running, paused"),
         ({"k": "3.7"}, r"3\.7 is not a value of Int"),
         ({"k": "many"}, "k is 'many': expected a number"),
         ({"k": "1e999"}, "inf is not a value of Int"),

@@ -254,12 +254,14 @@ def test_a_database_of_version_2_is_migrated(url):
     create_study(where, "kept", "{}", Ledger.of(Budget("$3")))
     with where.writing() as connection:
         connection.execute(text("DROP TABLE farthing_changes"))
+        connection.execute(text("DROP TABLE farthing_curves"))
         for column in (
             *("given", "changes", "queue", "elapsed_s", "thinking_s"),
             *("halted_kind", "stop_kind"),
         ):
             connection.execute(text(f"ALTER TABLE farthing_studies DROP COLUMN {column}"))
-        for column in ("metrics", "slot", "log", "tail", "origin"):
+        parts = ("until", "since", "earlier", "turn", "points")
+        for column in ("metrics", "slot", "log", "tail", "origin", *parts):
             connection.execute(text(f"ALTER TABLE farthing_trials DROP COLUMN {column}"))
         connection.execute(text("UPDATE farthing_schema SET version = 2"))
     where.close()

@@ -39,6 +39,7 @@ from farthing.models.feasibility import Feasibility, fit_constraints
 from farthing.models.gp import GP, FitMemory, Normal, refit
 from farthing.models.success import log_success, log_success_slopes
 from farthing.space.space import Space
+from farthing.steps import Steps
 
 __all__ = ["Belief", "believe", "evidence_of", "paid"]
 
@@ -68,6 +69,7 @@ class Belief:
         sign: +1, or -1 if the user maximises; only for messages and for thresholds of the user.
         unit: the resource that measures the cost as one number; None: the scarcest at each point.
         light: whether to search less, to limit the overhead.
+        steps: the steps of a training; None if trials are evaluated as a whole.
         max_cost: the most that one trial can cost, by resource, as the user states it.
         constraints: the constraints that a feasible trial meets.
         feasibility: the models of the constraints; () if there are none or no objective model.
@@ -89,6 +91,7 @@ class Belief:
     memories: Mapping[str, FitMemory]
     unit: str | None = None
     light: bool = False
+    steps: Steps | None = None
     max_cost: Mapping[str, float] = field(default_factory=dict)
     constraints: tuple[Constraint, ...] = ()
     feasibility: tuple[Feasibility, ...] = ()
@@ -97,7 +100,7 @@ class Belief:
     def tried(self) -> Array:
         """(k, d) points not to be proposed again; if values are noisy, only the running ones."""
         # The point of a lost trial may be proposed again: its value is unknown.
-        states: tuple[TrialState, ...] = ("running", "done", "failed", "killed")
+        states: tuple[TrialState, ...] = ("running", "paused", "done", "failed", "killed")
         points = self.history.points(*(states[:1] if self.noisy else states))
         return points.reshape(-1, self.space.d)
 
@@ -407,6 +410,7 @@ def believe(
     seed: int = 0,
     model: bool = True,
     light: bool = False,
+    steps: Steps | None = None,
     max_cost: Mapping[str, float] = MappingProxyType({}),
     constraints: tuple[Constraint, ...] = (),
 ) -> Belief:
@@ -416,6 +420,7 @@ def believe(
         learners: a cost learner for each resource whose cost is needed.
         model: whether to fit the objective; False for policies that use no model.
         light: whether to fit hyperparameters less often and search less, to limit the overhead.
+        steps: the steps of a training; None if trials are evaluated as a whole.
         max_cost: the most that one trial can cost, by resource.
         constraints: what a trial must meet to be feasible.
     """
@@ -488,6 +493,7 @@ def believe(
         sign=sign,
         memories=memories,
         light=light,
+        steps=steps,
         max_cost=max_cost,
         constraints=constraints,
         feasibility=feasibility,

@@ -83,7 +83,8 @@ def propose(
     """The next proposal, with the predicted cost.
 
     It is the first of the given points, else a point of the initial design if the policy needs a
-    model and there is none, else the proposal of the policy.
+    model and there is none, else the proposal of the policy. If the policy predicts no cost for a
+    part of a training, it is the part's share of the steps.
 
     Args:
         given: configurations that the user wants to be evaluated first (`start=`).
@@ -95,7 +96,7 @@ def propose(
         proposal = checked_proposal(policy, proposal, belief.space.d)
         if proposal.predicted:  # a nested policy already called `propose`
             return proposal
-        if promises_nothing(belief, proposal):
+        if proposal.until is None and promises_nothing(belief, proposal):
             proposal = explore(belief) or proposal
         # A policy of a user may not look at what is left.
         if proposal.x is not None and belief.costs(proposal.x[None])[1][0] > 0:
@@ -108,7 +109,12 @@ def propose(
     if x is None:
         return proposal
     because = "; ".join(filter(None, [because, belief.about_costs()]))
-    return replace(proposal, x=x, because=because, predicted=belief.predicted(x))
+    predicted = belief.predicted(x)
+    if belief.steps is not None and proposal.until is not None:
+        since = 0 if proposal.resume is None else belief.history[proposal.resume].step
+        share = np.log((proposal.until - since) / belief.steps.last)
+        predicted = {r: cost._replace(mean=cost.mean + share) for r, cost in predicted.items()}
+    return replace(proposal, x=x, because=because, predicted=predicted)
 
 
 def promises_nothing(belief: Belief, proposal: Proposal) -> bool:

@@ -17,6 +17,7 @@ from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
 from farthing.models.constraints import split_constraint
 from farthing.space.space import Parameter, Space
+from farthing.steps import Steps
 from farthing.stopping.combine import any_of
 
 if TYPE_CHECKING:
@@ -63,9 +64,11 @@ CAN_BE_NONE = (
     "cwd",
     "logs",
     "env",
+    "steps",
     "constraints",
 )
-OPTION = re.compile(rf"\b({'|'.join(f.name for f in fields(Settings))})=")
+STEPS = {"first_step": "first", "resume": "resume", "step_value": "value"}  # {option: field}
+OPTION = re.compile(rf"\b({'|'.join([*(f.name for f in fields(Settings)), *STEPS])})=")
 
 
 class Request(NamedTuple):
@@ -203,6 +206,7 @@ def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
             configuration_of(each, space.parameters)
             for each in ([start] if isinstance(start, str | dict) else start)
         ]
+    settings |= _steps(values, settings)
     if "constraints" in values:
         settings["constraints"] = bounds_of(values["constraints"])
     if "policy" in values:
@@ -218,6 +222,30 @@ def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
     if "maximize" in values:
         settings["direction"] = "maximize" if values["maximize"] else "minimize"
     return settings
+
+
+def _steps(values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Steps]:
+    """The steps of a training, if the options name them."""
+    given = {field: values[name] for name, field in STEPS.items() if name in values}
+    if "steps" not in values:
+        if given and "steps" not in settings:
+            name = next(option for option in STEPS if option in values)
+            raise InvalidInput(
+                f"{name}={values[name]} has no effect without steps. Give --steps, too."
+            )
+        return {}
+    text = str(values["steps"])
+    if not re.fullmatch(r"\d+(\s*,\s*\d+)*", text.strip()):
+        raise InvalidInput(
+            f"steps={text}: expected the last step of a training, such as 51, or the steps at "
+            "which the tuner decides, such as 1,3,9,27,51."
+        )
+    rungs = tuple(int(each) for each in text.split(","))
+    if "resume" in given:
+        given["resume"] = _number_or_text(given["resume"])
+    if len(rungs) > 1:
+        given["rungs"] = rungs
+    return {"steps": Steps(rungs[-1], **given)}
 
 
 def slots_of(given: Any) -> list[str] | None:

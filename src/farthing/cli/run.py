@@ -140,6 +140,30 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     help="If the budget is a time: how much of it suggesting may take, as a share of the time of "
     "trials.  [default: 0.05]",
 )
+@click.option(
+    "--steps",
+    metavar="N",
+    help='Last step of a training that prints {"step": 3, "value": 0.4} after each step, or '
+    "the steps at which the tuner decides: 1,3,9,27,51.",
+)
+@click.option(
+    "--first-step",
+    type=click.IntRange(1),
+    metavar="N",
+    help="First step at which the tuner decides; then at twice as many, and so on.  [default: 1]",
+)
+@click.option(
+    "--resume",
+    metavar="COST",
+    help="What resuming a paused training costs: checkpoint (nothing), a number, or never.  "
+    "[default: checkpoint]",
+)
+@click.option(
+    "--step-value",
+    type=click.Choice(["best", "last"]),
+    help="The value of a training: the best of its steps, or that of the last one.  "
+    "[default: best]",
+)
 @click.option("--timeout", metavar="TIME", help="Kill a trial after this time.")
 @click.option(
     "--grace",
@@ -214,6 +238,10 @@ def run(
     {"value": 0.31, "cost": 12.5}. The command may instead write it to the file whose path is in
     FARTHING_RESULT. The quantity of a constraint is another key of it, or a key of the object
     "constraints" in it.
+
+    With --steps 51, a training is paused and resumed. It finds the folder for its checkpoint in
+    FARTHING_CHECKPOINT, the step to continue from in FARTHING_STEP, and the step at which it may
+    save a checkpoint and exit in FARTHING_UNTIL.
 
     Run the same command again to resume the study. Changed settings are printed and applied.
     Without --param, the study keeps its parameters and its command: farthing run --budget +10m.

@@ -21,6 +21,7 @@ from farthing.view.formatting import (
     counted,
     first_line,
     shown_params,
+    state_of,
     time_line,
     why_no_best,
 )
@@ -76,6 +77,8 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
     for trial in history.running:
         expected = f" of about {amounts(trial.predicted)}" if trial.predicted else ""
         so_far = amounts(trial.cost) or "no time yet"
+        if trial.step:
+            so_far += f", step {trial.step}"
         lines[f"trial {trial.number}"] = f"{so_far}{expected} at {shown_params(trial.params)}"
     if any(trial.run.log is not None for trial in history):
         lines["logs"] = str(study.logs)
@@ -111,7 +114,7 @@ def best(storage: str | None, name: str | None, kind: str) -> int:
     "--state",
     multiple=True,
     type=click.Choice(get_args(TrialState)),
-    help="Only trials in this state: running, done, failed, killed or lost.",
+    help="Only trials in this state: running, paused, done, failed, killed or lost.",
 )
 @click.option(
     "--sort",
@@ -178,7 +181,7 @@ def _table_row(facts: dict[str, Any], measured: list[str]) -> dict[str, Any]:
     """A trial as a row of a table, with a column for each quantity that is `measured`."""
     return {
         "trial": facts["number"],
-        "state": facts["state"],
+        "state": state_of(facts["state"], facts.get("step")),
         "value": facts["value"],
         **{name: facts["metrics"].get(name) for name in measured},
         "cost": amounts(facts["cost"]),

@@ -124,6 +124,11 @@ def check_fixed(state: State, before: Settings, after: Settings) -> None:
             f"metric={after.metric!r}: the values of this study are its command's "
             f"{before.metric!r}, and the two cannot be compared. {NEW_STUDY}"
         )
+    if _meaning(before) != _meaning(after):
+        raise InvalidInput(
+            "steps: the last step and the value of a training cannot change any more, because this "
+            f"study has trials. {NEW_STUDY}"
+        )
     if before.space != after.space:
         _check_grown(before.space, after.space)
     for each in after.bounds:
@@ -134,6 +139,11 @@ def check_fixed(state: State, before: Settings, after: Settings) -> None:
                 f"measured {each.name!r}, so it is unknown whether it meets the constraint. "
                 f"{NEW_STUDY}"
             )
+
+
+def _meaning(settings: Settings) -> tuple[int, str] | None:
+    """What the values of trainings mean; None if trials are evaluated as a whole."""
+    return None if settings.steps is None else (settings.steps.last, settings.steps.value)
 
 
 def _check_grown(before: Space, after: Space) -> None:
@@ -301,7 +311,7 @@ def _conditions(value: Mapping[str, str]) -> str:
 
 
 FORMATS: Mapping[str, Callable[[Any], str]] = {
-    **dict.fromkeys(("policy", "stop", "cost"), _part),
+    **dict.fromkeys(("policy", "stop", "cost", "steps"), _part),
     **dict.fromkeys(("timeout", "grace", "lease"), _seconds),
     "command": shlex.join,
     "constraints": _conditions,

@@ -10,6 +10,7 @@ from farthing.budget.units import Budget
 from farthing.cost import CostLearner
 from farthing.space.parameters import Kind
 from farthing.space.space import Space
+from farthing.steps import Steps
 
 __all__ = [
     "AnyBudget",
@@ -42,6 +43,7 @@ class SearchOptions(TypedDict, total=False):
     max_overrun: float | None
     max_cost: AnyBudget
     overhead: float
+    steps: Steps | int | None
     constraints: Mapping[str, str] | None
 
 

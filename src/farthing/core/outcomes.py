@@ -45,6 +45,7 @@ def checked_cost(
     *,
     required: bool,
     previous: Array | None = None,
+    share: float = 1.0,
 ) -> dict[str, float]:
     """The cost of an evaluation by resource.
 
@@ -54,6 +55,7 @@ def checked_cost(
         x: the point that was evaluated.
         required: whether to refuse a missing cost that the budget or the policy needs.
         previous: the point that was evaluated before x.
+        share: the part of a whole evaluation, whose known cost is to be paid.
     """
     resources = settings.cost_resources
     reported: Mapping[str, Any] = {}
@@ -74,7 +76,7 @@ def checked_cost(
             )
     for resource, learner in settings.learners.items():
         if resource not in paid and isinstance(learner, KnownBeforehand):
-            paid[resource] = learner.price_at(settings.space, x, previous)
+            paid[resource] = share * learner.price_at(settings.space, x, previous)
     if required and (missing := missing_cost(settings, paid)):
         raise InvalidInput(
             f"The cost in {missing!r} is missing, which the budget or the policy needs. "
@@ -289,11 +291,21 @@ def find_unfinished(history: History, trial: Trial | int) -> Trial:
             f"Trial {number!r} is unknown: ask() did not return it. Pass what ask() returned, or "
             "call add(params, value) for an external evaluation."
         )
-    if found.state not in ("running", "lost"):
+    if found.state == "paused" and not (isinstance(trial, Trial) and _is_same_part(trial, found)):
+        raise InvalidInput(
+            f"Trial {number} is paused at step {found.step}. ask() returns it when it is resumed; "
+            "report that part then."
+        )
+    if found.state not in ("running", "paused", "lost"):
         raise InvalidInput(
             f"Trial {number} already has an outcome ({found.state}). Report a trial only once."
         )
     return found
+
+
+def _is_same_part(reported: Trial, stored: Trial) -> bool:
+    """Whether a paused trial was reported by the worker that ran its last part."""
+    return reported.run.asked_at == stored.run.asked_at
 
 
 def _is_same(reported: Trial, stored: Trial) -> bool:

@@ -18,6 +18,7 @@ from farthing.core.options import AnyBudget, Learner
 from farthing.cost import CostLearner, Known
 from farthing.errors import InvalidInput
 from farthing.models.constraints import constraint_of
+from farthing.steps import Steps
 
 __all__ = [
     "as_amounts",
@@ -26,6 +27,7 @@ __all__ = [
     "check_each",
     "check_max_cost",
     "check_rate",
+    "check_steps",
     "check_worth",
 ]
 
@@ -69,6 +71,8 @@ def check_each(values: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput(
             f"overhead={values['overhead']!r}: expected a share in (0, 1], such as 0.05."
         )
+    if values["steps"] is not None:
+        typed["steps"] = Steps.of(values["steps"])
     typed["constraints"] = _as_constraints(values["constraints"], values["metric"])
     for params in values["start"]:
         if not isinstance(params, Mapping):
@@ -299,6 +303,16 @@ def check_rate(rate: str | None, measure: str, budget: Budget | None) -> None:
             "Measuring CPU seconds has no effect: set a budget in them, such as '30 worker_m', or "
             "a rate."
         )
+
+
+def check_steps(policy: Policy, stop: StoppingRule | None, steps: Steps | None) -> None:
+    """Refuse a policy or a rule that decides by steps if there are none."""
+    for part in (policy, stop):
+        if part is not None and "steps" in part.needs and steps is None:
+            raise InvalidInput(
+                f"{type(part).__name__} needs steps, because it decides while a training runs. Set "
+                "steps=... to the last step of a training, such as steps=50, or choose another one."
+            )
 
 
 def check_max_cost(max_cost: Mapping[str, float], budget: Budget | None) -> None:

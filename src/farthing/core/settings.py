@@ -25,6 +25,7 @@ from farthing.core.setting_checks import (
     check_each,
     check_max_cost,
     check_rate,
+    check_steps,
     check_worth,
 )
 from farthing.core.unimported import UnimportedCode
@@ -33,6 +34,7 @@ from farthing.errors import InvalidInput
 from farthing.models.constraints import Constraint, constraint_of
 from farthing.policies import EI, Gittins
 from farthing.space.space import Space
+from farthing.steps import Steps
 
 __all__ = ["Settings"]
 
@@ -65,6 +67,8 @@ class Settings:
             more for a trial, and kills a trial that exceeds it. While costs are unknown, several
             workers start together only if this bound says that the budget can pay for them.
         overhead: share of the cost of trials that suggesting may take of a budget of seconds.
+        steps: for trainings that report their progress: their last step, or a `Steps`. A training
+            can then be paused and resumed. None: trials are evaluated as a whole.
         constraints: bounds of quantities that trials measure, such as {"latency_ms": "<= 10"}. The
             best trial is the best one that meets all of them.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
@@ -96,6 +100,7 @@ class Settings:
     max_overrun: float | None = None
     max_cost: Mapping[str, float] | None = None
     overhead: float = 0.05
+    steps: Steps | None = None
     constraints: Mapping[str, str] | None = None
     timeout: float | None = None
     retries: int = 0
@@ -139,6 +144,7 @@ class Settings:
             object.__setattr__(self, name, value)
         check_worth(self.policy, self.stop, self.budget, self.worth, self.cost_resources[0])
         check_rate(self.rate, self.measure, self.budget)
+        check_steps(self.policy, self.stop, self.steps)
         check_max_cost(self.max_cost or {}, self.budget)
         _ = self.learners, self.exchange_rate  # refuse wrong ones now, not during a run
 

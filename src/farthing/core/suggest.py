@@ -31,7 +31,8 @@ from farthing.acquisition.search import Effort, sobol
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
 from farthing.core.charging import out_of_time
-from farthing.core.events import Asked, AskedAgain, Moment
+from farthing.core.events import Asked, AskedAgain, AskedPart, Moment
+from farthing.core.parts import best_checkpoint, is_spent, with_part
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
@@ -84,7 +85,9 @@ class Suggestion(NamedTuple):
     def trial(
         self, margin: float | None = None, billed: Collection[str] | None = None
     ) -> tuple[Trial, dict[str, float]]:
-        """The trial to start, and the amounts to reserve for it, by limited resource.
+        """The trial to start or to resume, and the amounts to reserve for it, by limited resource.
+
+        The predicted cost of a resumed trial is that of its next part.
 
         Args:
             margin: the `max_overrun` of the settings, see `normal.max_overrun`; None: no limit.
@@ -109,21 +112,35 @@ class Suggestion(NamedTuple):
                 )
                 if end < limit.get(resource, np.inf):
                     limit[resource], rules[resource] = end, "max_overrun"
-        for resource, most in belief.max_cost.items():
+        before = {} if proposal.resume is None else belief.history[proposal.resume].cost
+        max_cost = {r: max(most - before.get(r, 0.0), 0.0) for r, most in belief.max_cost.items()}
+        for resource, most in max_cost.items():
             if most <= limit.get(resource, np.inf):
                 limit[resource], rules[resource] = most, "max_cost"
         reservation |= _unpredicted(belief, proposal, limit, billed)
-        for resource in belief.max_cost.keys() & reservation.keys():
-            reservation[resource] = min(reservation[resource], belief.max_cost[resource])
+        for resource in max_cost.keys() & reservation.keys():
+            reservation[resource] = min(reservation[resource], max_cost[resource])
         notes = {**belief.notes(), **verdict.notes, **proposal.notes}
+        notes |= {"limit": limit, "limit_by": rules} if limit else {}
+        if proposal.resume is not None:
+            paused = belief.history[proposal.resume]
+            kept = {k: note for k, note in paused.notes.items() if k not in ("limit", "limit_by")}
+            return replace(
+                paused,
+                predicted=predicted,
+                because=proposal.because,
+                notes={**kept, **notes},
+                until=proposal.until,
+            ), reservation
         trial = Trial(
             number=belief.number,
             params=belief.space.decode(x),
             x=x,
             predicted=predicted,
             because=proposal.because,
-            notes={**notes, "limit": limit, "limit_by": rules} if limit else notes,
+            notes=notes,
             origin=origin_of(proposal.notes),
+            until=proposal.until,
         )
         return trial, reservation
 
@@ -157,7 +174,7 @@ def _unpredicted(
 
 def _highest_cost(history: History, resource: str) -> float:
     """The highest cost of recent trials in a resource; 0 if there is none."""
-    finished = history.having("done", "failed", "killed")[-RECENT:]
+    finished = history.having("done", "paused", "failed", "killed")[-RECENT:]
     return max((trial.cost.get(resource, 0.0) for trial in finished), default=0.0)
 
 
@@ -166,10 +183,10 @@ def suggest(settings: Settings, state: State) -> Suggestion:
     effort = depth(state.ledger, state.suggest_s, settings.overhead, settings.clock)
     if effort == "none" and not _pays_for_any(settings, state):
         effort = "light"
-    number = len(state.history)
+    number = state.history.turns
     belief = believed(settings, state, depth=effort)
     rng = np.random.default_rng([settings.seed, number])
-    if state.ledger.used_up:
+    if is_spent(settings, state):
         return Suggestion(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
     if effort == "none" and len(state.history) >= START:
         proposal = step(belief, rng)
@@ -177,11 +194,17 @@ def suggest(settings: Settings, state: State) -> Suggestion:
         proposal = propose(settings.policy, belief, rng, settings.start)
         if proposal.x is None:
             proposal = _on_the_cheap_side(settings, state, belief, rng) or proposal
+    proposal = with_part(settings, proposal)
     if effort == "light" and belief.objective is not None:
         because = f"{proposal.because}; a quick suggestion, because the overhead is limited"
         proposal = replace(proposal, because=because)
-    enqueued = first_enqueued(belief, proposal, state.queue) if state.queue else None
-    if enqueued is not None:  # only the budget can refuse it, not the stopping rule
+    if state.ledger.used_up and proposal.resume is None:  # no trial is left to begin
+        return Suggestion(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
+    queue = () if state.ledger.used_up else state.queue
+    enqueued = first_enqueued(belief, proposal, queue) if queue else None
+    if enqueued is not None:
+        enqueued = with_part(settings, enqueued)
+        # Only the budget can refuse it, not the stopping rule.
         return Suggestion(belief, enqueued, OutOfBudget()(belief, enqueued, rng))
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and settings.stop is not None:
@@ -228,7 +251,7 @@ def believed(
         model: whether to fit a model of the objective; None: if the policy or the rule uses one.
         depth: how much computing the overhead allows.
     """
-    no_models = bool(state.ledger.used_up) or depth == "none"
+    no_models = is_spent(settings, state) or depth == "none"
     belief = believe(
         settings.space,
         state.history,
@@ -240,6 +263,7 @@ def believed(
         seed=settings.seed,
         model=("model" in settings.uses if model is None else model) and not no_models,
         light=depth == "light",
+        steps=settings.steps,
         max_cost=settings.max_cost or {},
         constraints=settings.bounds,
     )
@@ -247,7 +271,13 @@ def believed(
 
 
 def best_trial(settings: Settings, history: History) -> Trial | None:
-    """The best feasible trial, by posterior mean if `noisy`; None if no trial is feasible."""
+    """The best feasible trial, by posterior mean if `noisy`; None if no trial is feasible.
+
+    With `steps`, if the value of a trial is the best one of its curve, the best checkpoint counts,
+    whatever became of its trial. If it is the last one, only trials that are done count.
+    """
+    if settings.steps is not None and settings.steps.value == "best":
+        return best_checkpoint(settings, settings.steps, history)
     done = history.done
     feasible = are_feasible(settings.bounds, done)
     if not feasible.any():
@@ -370,7 +400,7 @@ def next_trials(
     suggest: Suggester,
     options: AskOptions,
     moment: Callable[[], Moment],
-) -> tuple[Asked | AskedAgain, ...]:
+) -> tuple[Asked | AskedAgain | AskedPart, ...]:
     """The events that start the next trials: `count` of them, or fewer if no more may start.
 
     Args:
@@ -400,8 +430,8 @@ def next_trials(
 
 def _next(
     settings: Settings, state: State, suggest: Suggester, options: AskOptions
-) -> Asked | AskedAgain:
-    """The oldest lost trial that is to be repeated, or else a suggested one.
+) -> Asked | AskedAgain | AskedPart:
+    """The oldest lost trial that is to be repeated, or else a suggested or resumed one.
 
     Raises:
         Stopped: the stopping rule or the budget stops the study.
@@ -421,6 +451,8 @@ def _next(
     billed = None if options.lease is None else settings.billed
     trial, reservation = suggestion.trial(settings.max_overrun, billed)
     asked_by = (options.suggester, options.worker, options.lease)
+    if suggestion.proposal.resume is not None:
+        return AskedPart(trial, reservation, seconds, *asked_by, len(state.changes))
     return Asked(trial, reservation, seconds, *asked_by, len(state.changes))
 
 

@@ -45,7 +45,7 @@ __all__ = [
 ROWS = 100  # trials per page
 PARTS = ("head", "best", "ledger", "quick", "models", "trials", "settings")
 FITTING = "The models are being fitted …"
-STATES = ("done", "failed", "killed", "lost", "running")
+STATES = ("done", "paused", "failed", "killed", "lost", "running")
 MAX_REPORTS = 50  # progress reports shown: the latest
 
 

@@ -54,6 +54,7 @@ COLUMNS = (
     *("because", "origin", "error", "attempt", "worker", "slot", "seed"),
     *("suggest_s", "queue_s", "run_s", "cpu_s", "peak_mb", "log", "reports"),
 )
+CURVE = ("step", "curve")  # columns of trainings that have reported their progress
 UNKNOWN_FAILURE = "it failed, and the imported row does not say why"
 Row = Mapping[str, Any]
 
@@ -93,13 +94,19 @@ def record(trial: Trial) -> dict[str, Any]:
         "slot": run.slot,
         "log": run.log,
         "tail": run.tail,
+        "step": trial.step or None,
+        "until": trial.until,
+        "since": run.since,
+        "earlier": dict(run.earlier),
+        "turn": run.turn,
+        "curve": [point._asdict() for point in trial.curve] or None,
     }
 
 
 def row(trial: Trial) -> dict[str, Any]:
     """The facts of a trial that tables show, the most important first."""
     known = record(trial)
-    return {name: known[name] for name in COLUMNS}
+    return {name: known[name] for name in (*COLUMNS, *(CURVE if trial.curve else ()))}
 
 
 def to_json(data: Any) -> str:
@@ -264,7 +271,7 @@ def unread_columns(rows: Sequence[Row], settings: Settings) -> list[str]:
     """The columns without effect: not Farthing's, not a parameter, not a cost in the budget."""
     flat = dict.fromkeys(str(name) for each in rows for name in _flat(each))
     names = settings.space.names
-    ours = {*COLUMNS, settings.metric, *names, *(f"param_{name}" for name in names)}
+    ours = {*COLUMNS, *CURVE, settings.metric, *names, *(f"param_{name}" for name in names)}
     ours |= {f"cost_{resource}" for resource in settings.cost_resources}
     ours |= {name for each in settings.bounds for name in (each.name, f"metric_{each.name}")}
     return [n for n in flat if n not in ours and not n.startswith(("predicted_", "param_"))]
@@ -281,7 +288,7 @@ def learnt_from_one(
     if settings.metric in cells:
         cells.setdefault("value", cells[settings.metric])
     state = _state(cells)
-    if state in ("running", "lost"):
+    if state in ("running", "paused", "lost"):
         return f"the trial is {state}, so its cost is incomplete."
     cost = _cost(cells, priced[0]) if costs else {}
     cost = {resource: amount for resource, amount in cost.items() if resource in priced}

@@ -85,4 +85,5 @@ def _check(callbacks: Sequence[Callback]) -> None:
 
 def _ended(history: History) -> dict[int, Trial]:
     """The trials of this study that have ended, by number."""
-    return {t.number: t for t in history if t.state != "running" and not t.is_external}
+    ended = (t for t in history if t.state not in ("running", "paused") and not t.is_external)
+    return {t.number: t for t in ended}

@@ -23,6 +23,7 @@ __all__ = [
     "shown",
     "shown_params",
     "spent",
+    "state_of",
     "time_line",
     "trial_line",
     "why_no_best",
@@ -72,11 +73,18 @@ def trial_line(trial: Trial) -> str:
     """Summarise a finished trial: its value or state, its cost and its parameters."""
     result = f"{trial.value:.6g}" if trial.value is not None else trial.state
     line = f"trial {trial.number}: {result}"
+    if trial.state == "paused":
+        line += f" ({state_of(trial.state, trial.step)})"
     if trial.cost:
         line += f" {'after' if trial.value is None else 'for'} {amounts(trial.cost)}"
         line += f", about {amounts(trial.predicted)} expected" if trial.predicted else ""
     line += f"  {shown_params(trial.params)}"
     return f"{line}  ({first_line(trial.error)})" if trial.error else line
+
+
+def state_of(state: str, step: int | None) -> str:
+    """The state of a trial, of a paused one with its step: `paused at step 8`."""
+    return f"{state} at step {step}" if state == "paused" and step else state
 
 
 def why_no_best(constraints: Sequence[Constraint], trials: Iterable[Trial]) -> str:

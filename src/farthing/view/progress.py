@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from farthing.budget.ledger import Ledger
+from farthing.history import Trial
 from farthing.view.formatting import (
     account_line,
     amounts,
@@ -58,14 +59,14 @@ class _Lines:
     def __init__(self, optimizer: Watched, parallel: bool) -> None:
         self._optimizer = optimizer
         self._says_waiting = parallel
-        self._shown = {t.number for t in optimizer.history if t.state != "running"}
+        self._shown = {_ending(t) for t in optimizer.history if t.state != "running"}
 
     def show(self) -> None:
         """Print the trials that have finished since the last call."""
         state = self._optimizer.seen
         for trial in state.history:
-            if trial.state != "running" and trial.number not in self._shown:
-                self._shown.add(trial.number)
+            if trial.state != "running" and _ending(trial) not in self._shown:
+                self._shown.add(_ending(trial))
                 print(f"{trial_line(trial)}  [{spent(state.ledger)}]", flush=True)
         if self._says_waiting and (waiting := _waiting(self._optimizer)):
             self._says_waiting = False
@@ -84,6 +85,11 @@ def _waiting(optimizer: Watched) -> str | None:
                     "--max-cost, max_cost=."
                 )
     return None
+
+
+def _ending(trial: Trial) -> tuple[int, int | None]:
+    """What one line shows: the end of a trial, or its pause at a step."""
+    return trial.number, trial.step if trial.state == "paused" else None
 
 
 @contextmanager

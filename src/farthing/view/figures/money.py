@@ -16,6 +16,7 @@ __all__ = ["WORDS", "money", "money_of"]
 # The parts of an account in the order of drawing, with their labels. Each key is also a style.
 WORDS = {
     "done": "useful",
+    "paused": "paused trainings",
     "failed": "failed",
     "killed": "killed",
     "lost": "lost",
@@ -24,7 +25,7 @@ WORDS = {
     "running": "reserved for running trials",
     "left": "left",
 }
-ENDED: tuple[TrialState, ...] = ("done", "failed", "killed", "lost")
+ENDED: tuple[TrialState, ...] = ("done", "paused", "failed", "killed", "lost")
 OVERLAP = 1.02  # sum of costs / spending above which trials must have run at the same time
 
 

@@ -68,7 +68,7 @@ def timeline(settings: Settings, state: State) -> Figure:
     lanes = list(dict.fromkeys(interval.lane for interval in found))
     lanes.reverse()  # the first lane is at the top
     layers: list[Layer] = []
-    for kind in ("done", "failed", "killed", "lost", "running"):
+    for kind in ("done", "paused", "failed", "killed", "lost", "running"):
         some = [interval for interval in found if interval.trial.state == kind]
         if some:
             layers.append(
