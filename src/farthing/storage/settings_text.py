@@ -53,6 +53,9 @@ def described(settings: Settings) -> dict[str, Any]:
         plain["steps"] = asdict(settings.steps)
     if plain["constraints"] is None:  # older versions do not know the key
         del plain["constraints"]
+    for name in ("constraints", "max_cost"):  # older versions do not know these keys
+        if plain[name] is None:
+            del plain[name]
     return {STORED_KEYS.get(name, name): value for name, value in plain.items()}
 
 
