@@ -88,12 +88,12 @@ def test_two_trials_share_what_is_left(url):
     study, worker = make(url, **MEASURED)
     other = another(study)
     mine, theirs = worker.ask(worker="a", lease=FOREVER), other.ask(worker="b", lease=FOREVER)
-    assert worker.renew(mine, lease=FOREVER, cost={"usd": 6.0}, ahead={"usd": 7.0}) is None
+    assert worker.renew(mine, lease=FOREVER, cost={"usd": 5.0}, ahead={"usd": 6.0}) is None
     assert other.renew(theirs, lease=FOREVER, cost={"usd": 2.0}, ahead={"usd": 3.0}) is None
-    why = other.renew(theirs, lease=FOREVER, cost={"usd": 3.0}, ahead={"usd": 4.0})
+    why = other.renew(theirs, lease=FOREVER, cost={"usd": 3.5}, ahead={"usd": 4.5})
     assert why is not None
     assert study.ledger.spent + study.ledger.reserved == pytest.approx(10.0)
-    conclude(worker, mine, "done", {"usd": 6.5}, 1.0)
+    conclude(worker, mine, "done", {"usd": 5.5}, 1.0)
     assert study.ledger.left == pytest.approx(0.5)
     assert other.renew(theirs, lease=FOREVER, cost={"usd": 3.0}, ahead={"usd": 3.2}) is None
 
