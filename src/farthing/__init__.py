@@ -13,6 +13,7 @@ from farthing.history import History, Outcome, StopReason, Trial
 from farthing.minimize import minimize
 from farthing.optimizer import Optimizer
 from farthing.space.space import Categorical, Float, Int, Ordinal, Space
+from farthing.steps import Steps
 from farthing.view.result import Result
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "Settings",
     "Space",
     "State",
+    "Steps",
     "StopReason",
     "Stopped",
     "StorageError",

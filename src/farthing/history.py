@@ -18,6 +18,7 @@ __all__ = [
     "BUDGET_SPENT",
     "IMPORTED",
     "NOT_ENDED",
+    "CurvePoint",
     "History",
     "Origin",
     "Outcome",
@@ -32,7 +33,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 IMPORTED = "imported with its result"  # the reason of an imported trial
-TrialState = Literal["running", "done", "failed", "killed", "lost"]
+TrialState = Literal["running", "paused", "done", "failed", "killed", "lost"]
 
 # Where a trial comes from: the policy, the initial design, a user who enqueued it, a lost trial
 # that is tried again, or an import of an evaluation that was paid outside this study.
@@ -95,6 +96,20 @@ class Outcome:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
+class CurvePoint(NamedTuple):
+    """What a training reported at one step.
+
+    Attributes:
+        step: 1, 2, ...: an epoch, a boosting round, or anything else that grows.
+        value: the value of the objective at that step, in the user's units and direction.
+        cost: what was paid for the trial up to that step, by resource.
+    """
+
+    step: int
+    value: float
+    cost: Mapping[str, float]
+
+
 @dataclass(frozen=True)
 class Run:
     """How a trial is evaluated: its worker, its lease, its times and its use of resources.
@@ -147,9 +162,9 @@ class Trial:
         number: 0, 1, 2, ... in the order of suggestion.
         params: the parameters to evaluate.
         x: the same as a point of the unit cube, (d,).
-        state: "running", "done", "failed", "killed" (its cost is then a lower bound) or "lost". A
-            trial is lost if its worker disappeared or the machine failed. Nothing is learnt from
-            a lost trial.
+        state: "running", "paused" (at a step before the last one), "done", "failed", "killed"
+            (its cost is then a lower bound) or "lost". A trial is lost if its worker disappeared or
+            the machine failed. Nothing is learnt from a lost trial.
         value: the reported value, in the user's units and direction.
         cost: the cost paid, by resource.
         predicted: the expected cost, by resource.
@@ -158,6 +173,9 @@ class Trial:
         notes: what later suggestions need to remember, as plain JSON values.
         origin: where it comes from; see `Origin`.
         run: how it is evaluated.
+        curve: the values that a training reported, by ascending step.
+        until: the step that the running part of a training goes to; None without `steps`, and if
+            it is not running.
     """
 
     number: int
@@ -172,6 +190,8 @@ class Trial:
     notes: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin = "suggested"
     run: Run = Run()
+    curve: tuple[CurvePoint, ...] = ()
+    until: int | None = None
 
     def _facts(self) -> dict[str, Any]:
         """What the representations show."""
@@ -198,6 +218,11 @@ class Trial:
     def predicted_cost(self) -> float | None:
         """Expected cost in the first resource; None if no costs are known."""
         return next(iter(self.predicted.values()), None)
+
+    @property
+    def step(self) -> int:
+        """The last step that it reached; 0 if it has reported none."""
+        return self.curve[-1].step if self.curve else 0
 
     @property
     def limit(self) -> Mapping[str, float]:

@@ -24,6 +24,7 @@ from farthing.history import History, Trial, TrialState
 from farthing.models.gp import GP, FitMemory, Normal, refit
 from farthing.models.normal import LOG_SQRT_2PI
 from farthing.space.space import Space
+from farthing.steps import Steps
 
 __all__ = ["Belief", "Outlook", "OutlookSlopes", "believe", "evidence_of", "paid"]
 
@@ -86,6 +87,7 @@ class Belief:
         sign: +1, or -1 if the user maximises; only for messages and for thresholds of the user.
         unit: the resource that measures the cost as one number; None: the scarcest at each point.
         light: whether to search less, to limit the overhead.
+        steps: the steps of a training; None if trials are evaluated as a whole.
     """
 
     space: Space
@@ -104,12 +106,13 @@ class Belief:
     memories: Mapping[str, FitMemory]
     unit: str | None = None
     light: bool = False
+    steps: Steps | None = None
 
     @cached_property
     def tried(self) -> Array:
         """(k, d) points not to be proposed again; if values are noisy, only the running ones."""
         # The point of a lost trial may be proposed again: its value is unknown.
-        states: tuple[TrialState, ...] = ("running", "done", "failed", "killed")
+        states: tuple[TrialState, ...] = ("running", "paused", "done", "failed", "killed")
         points = self.history.points(*(states[:1] if self.noisy else states))
         return points.reshape(-1, self.space.d)
 
@@ -411,6 +414,7 @@ def believe(
     seed: int = 0,
     model: bool = True,
     light: bool = False,
+    steps: Steps | None = None,
 ) -> Belief:
     """Fit the models to the history; earlier hyperparameters are in the notes of the trials.
 
@@ -418,6 +422,7 @@ def believe(
         learners: a cost learner for each resource whose cost is needed.
         model: whether to fit the objective; False for policies that use no model.
         light: whether to fit hyperparameters less often and search less, to limit the overhead.
+        steps: the steps of a training; None if trials are evaluated as a whole.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
@@ -481,4 +486,5 @@ def believe(
         sign=sign,
         memories=memories,
         light=light,
+        steps=steps,
     )

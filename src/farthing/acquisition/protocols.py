@@ -31,6 +31,9 @@ class Proposal:
         rates: the smallest and the largest exchange rate at which the proposed point is worth its
             cost if any point is. They bound the expected cost of continuing (Xie et al. 2025,
             theorem 1). None if there is no such rate.
+        resume: the number of the paused trial to continue, whose point is x; None: a new trial.
+        until: the step to which the training runs; None: the last one. `predicted` is the cost of
+            that part.
     """
 
     x: Array | None
@@ -39,6 +42,8 @@ class Proposal:
     notes: Mapping[str, Any] = field(default_factory=dict)
     predicted: Mapping[str, Normal] = field(default_factory=dict)
     rates: tuple[float, float] | None = None
+    resume: int | None = None
+    until: int | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Policy(Protocol):
     def needs(self) -> frozenset[str]:
         """What it requires besides a space.
 
-        "budget", "worth": this setting must be given.
+        "budget", "worth", "steps": this setting must be given.
         "cost": each trial must report its cost, or the cost is known in advance.
         "model": a model of the objective. Until there is one, the initial design proposes instead.
         """

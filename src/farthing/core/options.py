@@ -10,6 +10,7 @@ from farthing.budget.units import Budget
 from farthing.cost import CostLearner
 from farthing.space.parameters import Kind
 from farthing.space.space import Space
+from farthing.steps import Steps
 
 __all__ = ["AnyBudget", "AnySpace", "Direction", "Learner", "RunOptions", "SearchOptions"]
 
@@ -32,6 +33,7 @@ class SearchOptions(TypedDict, total=False):
     start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     max_overrun: float | None
     overhead: float
+    steps: Steps | int | None
 
 
 class RunOptions(SearchOptions, total=False):

@@ -16,8 +16,9 @@ from farthing.budget.units import Budget
 from farthing.core.options import Learner
 from farthing.cost import CostLearner, Known
 from farthing.errors import InvalidInput
+from farthing.steps import Steps
 
-__all__ = ["as_learner", "as_seconds", "check_each", "check_rate", "check_worth"]
+__all__ = ["as_learner", "as_seconds", "check_each", "check_rate", "check_steps", "check_worth"]
 
 
 # ── each setting by itself ───────────────────────────────────────────────────────────────────────
@@ -56,6 +57,8 @@ def check_each(values: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput(
             f"overhead={values['overhead']!r}: expected a share in (0, 1], such as 0.05."
         )
+    if values["steps"] is not None:
+        typed["steps"] = Steps.of(values["steps"])
     for params in values["start"]:
         if not isinstance(params, Mapping):
             raise InvalidInput(f"start={params!r}: expected parameters such as {{'width': 16}}.")
@@ -222,3 +225,13 @@ def check_rate(rate: str | None, measure: str, budget: Budget | None) -> None:
             "Measuring CPU seconds has no effect: set a budget in them, such as '30 worker_m', or "
             "a rate."
         )
+
+
+def check_steps(policy: Policy, stop: StoppingRule | None, steps: Steps | None) -> None:
+    """Refuse a policy or a rule that decides by steps if there are none."""
+    for part in (policy, stop):
+        if part is not None and "steps" in part.needs and steps is None:
+            raise InvalidInput(
+                f"{type(part).__name__} needs steps, because it decides while a training runs. Set "
+                "steps=... to the last step of a training, such as steps=50, or choose another one."
+            )

@@ -23,6 +23,7 @@ from farthing.core.setting_checks import (
     as_seconds,
     check_each,
     check_rate,
+    check_steps,
     check_worth,
 )
 from farthing.core.unimported import UnimportedCode
@@ -30,6 +31,7 @@ from farthing.cost import CostLearner, LogGP
 from farthing.errors import InvalidInput
 from farthing.policies import EI, Gittins
 from farthing.space.space import Space
+from farthing.steps import Steps
 
 __all__ = ["Settings"]
 
@@ -57,6 +59,8 @@ class Settings:
         max_overrun: kill a trial whose expected remaining cost exceeds this many times its first
             estimate; None: trials run while the budget lasts.
         overhead: share of the cost of trials that suggesting may take of a budget of seconds.
+        steps: for trainings that report their progress: their last step, or a `Steps`. A training
+            can then be paused and resumed. None: trials are evaluated as a whole.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how often a trial is repeated if its worker disappeared.
         failures_in_a_row: number of consecutive failures that stop the study; 0 or math.inf: never.
@@ -85,6 +89,7 @@ class Settings:
     start: tuple[Mapping[str, Any], ...] = ()
     max_overrun: float | None = None
     overhead: float = 0.05
+    steps: Steps | None = None
     timeout: float | None = None
     retries: int = 0
     failures_in_a_row: float = 5
@@ -125,6 +130,7 @@ class Settings:
             object.__setattr__(self, name, value)
         check_worth(self.policy, self.stop, self.budget, self.worth, self.cost_resources[0])
         check_rate(self.rate, self.measure, self.budget)
+        check_steps(self.policy, self.stop, self.steps)
         _ = self.learners, self.exchange_rate  # refuse wrong ones now, not during a run
 
     # ── policy, rule and objective ─────────────────────────────────────────────────────────

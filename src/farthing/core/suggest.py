@@ -167,6 +167,7 @@ def believed(
         seed=settings.seed,
         model=("model" in settings.uses if model is None else model) and not no_models,
         light=depth == "light",
+        steps=settings.steps,
     )
     return with_rate_of_budget(belief) if settings.worth_from_budget else belief
 

@@ -189,7 +189,7 @@ def ledger_of(text: str) -> Ledger:
 
 # ── trials ─────────────────────────────────────────────────────────────────────────────────────
 
-TRIAL = tuple(f.name for f in fields(Trial) if f.name != "run")
+TRIAL = tuple(f.name for f in fields(Trial) if f.name not in ("run", "curve", "until"))
 STATES = get_args(TrialState)
 ORIGINS = get_args(Origin)
 RUN = tuple(f.name for f in fields(Run))

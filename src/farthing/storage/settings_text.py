@@ -16,7 +16,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING as MISSING_DEFAULT
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from types import FunctionType
 from typing import Any
 
@@ -24,6 +24,7 @@ from farthing.core.settings import Settings
 from farthing.core.unimported import UnimportedCode
 from farthing.errors import InvalidInput
 from farthing.space.space import Space
+from farthing.steps import Steps
 from farthing.storage.json_text import from_text, to_text
 from farthing.storage.names import FUNCTION, KIND, STORED_KEYS, Named, current, name_of, ours
 
@@ -46,6 +47,7 @@ def described(settings: Settings) -> dict[str, Any]:
     plain |= {name: describe(plain[name]) for name in PARTS}
     plain["space"] = _describe_space(settings.space)
     plain["budget"] = None if settings.budget is None else dict(settings.budget.limits)
+    plain["steps"] = None if settings.steps is None else asdict(settings.steps)
     return {STORED_KEYS.get(name, name): value for name, value in plain.items()}
 
 
@@ -81,6 +83,7 @@ def restored(
     stored = from_described(text)
     for name in PARTS:
         stored[name] = given.get(name) or _part(stored[name], getattr(there, name, None), trust)
+    stored["steps"] = None if stored["steps"] is None else Steps(**stored["steps"])
     return Settings.of(_restore_space(stored.pop("space")), stored.pop("budget"), **stored)
 
 

@@ -1,0 +1,125 @@
+"""`Steps`: how a training reports its progress, and when the tuner decides about it.
+
+A step is an epoch, a boosting round, a fold, or anything else that grows. A training reports its
+value after a step. At some steps, the rungs, the tuner decides whether it continues.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from farthing.errors import InvalidInput
+from farthing.history import CurvePoint
+
+__all__ = ["Steps"]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a training.
+
+    Attributes:
+        last: the step at which a training is complete.
+        first: the first step at which the tuner decides whether a training continues.
+        value: the value of a trial: "best" is the best value of its curve, for a training that
+            keeps its best checkpoint; "last" is the value at its last step.
+        resume: what resuming a paused training costs: "checkpoint" (nothing, it continues from its
+            checkpoint), a number (what restoring the checkpoint costs, in the first resource of the
+            budget), or "never" (there is no checkpoint: a paused training is not continued).
+        rungs: the steps at which the tuner decides; None: first, 2 first, 4 first, ..., last.
+    """
+
+    last: int
+    first: int = 1
+    value: Literal["best", "last"] = "best"
+    resume: Literal["checkpoint", "never"] | float = "checkpoint"
+    rungs: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("last", "first"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InvalidInput(
+                    f"Steps({name}={value!r}): expected a whole number of steps, at least 1."
+                )
+        if self.first > self.last:
+            raise InvalidInput(
+                f"Steps(first={self.first}): expected at most the last step, {self.last}."
+            )
+        if self.value not in ("best", "last"):
+            raise InvalidInput(f"Steps(value={self.value!r}): expected 'best' or 'last'.")
+        self._check_resume()
+        if self.rungs is not None:
+            object.__setattr__(self, "rungs", tuple(self.rungs))
+            self._check_rungs()
+
+    def _check_resume(self) -> None:
+        resume = self.resume
+        is_cost = isinstance(resume, int | float) and not isinstance(resume, bool)
+        if resume in ("checkpoint", "never") or (is_cost and 0 <= float(resume) < math.inf):
+            return
+        raise InvalidInput(
+            f"Steps(resume={resume!r}): expected 'checkpoint', 'never', or what restoring a "
+            "checkpoint costs, a number of at least 0."
+        )
+
+    def _check_rungs(self) -> None:
+        rungs = self.rungs or ()
+        whole = all(isinstance(rung, int) and not isinstance(rung, bool) for rung in rungs)
+        if not whole or any(a >= b for a, b in zip((0, *rungs), rungs, strict=False)):
+            raise InvalidInput(
+                f"Steps(rungs={self.rungs!r}): expected ascending whole numbers, such as (1, 3, 9)."
+            )
+        if rungs and rungs[-1] > self.last:
+            raise InvalidInput(
+                f"Steps(rungs={self.rungs!r}): expected at most the last step, {self.last}."
+            )
+        if self.first not in (1, *rungs[:1]):
+            raise InvalidInput(
+                f"Steps(first={self.first}) has no effect, because rungs={self.rungs!r} begin at "
+                "another step. Leave one of them out."
+            )
+
+    @classmethod
+    def of(cls, steps: Steps | int) -> Steps:
+        """Steps as a user writes them: `steps=51` is `Steps(51)`."""
+        return steps if isinstance(steps, Steps) else cls(steps)
+
+    @cached_property
+    def decision_steps(self) -> tuple[int, ...]:
+        """The rungs in ascending order. The last one is `last`."""
+        if self.rungs is not None:
+            before = [rung for rung in self.rungs if rung < self.last]
+        else:
+            doublings = range((self.last // self.first).bit_length())
+            before = [self.first << k for k in doublings if self.first << k < self.last]
+        return (*before, self.last)
+
+    @property
+    def rungs_of(self) -> tuple[int, ...]:
+        """The same as `decision_steps`."""
+        return self.decision_steps
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether a paused training can continue."""
+        return self.resume != "never"
+
+    def next_rung(self, step: int) -> int:
+        """The first rung after a step; `last` if there is none."""
+        return next((rung for rung in self.decision_steps if rung > step), self.last)
+
+    def value_of(self, curve: tuple[CurvePoint, ...], sign: float) -> float | None:
+        """The value of a trial with this curve; None without a report.
+
+        Args:
+            sign: +1 to minimise, -1 to maximise.
+        """
+        if not curve:
+            return None
+        if self.value == "last":
+            return curve[-1].value
+        return min((point.value for point in curve), key=lambda value: sign * value)

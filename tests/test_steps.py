@@ -1,0 +1,67 @@
+"""`Steps`: the steps of a training, and those at which the tuner decides."""
+
+import pytest
+
+from farthing import Optimizer, Steps
+from farthing.errors import InvalidInput
+from farthing.history import CurvePoint
+from farthing.space.space import Float
+
+
+@pytest.mark.parametrize(
+    ("steps", "rungs"),
+    [
+        (Steps(51), (1, 2, 4, 8, 16, 32, 51)),
+        (Steps(51, first=3), (3, 6, 12, 24, 48, 51)),
+        (Steps(32), (1, 2, 4, 8, 16, 32)),
+        (Steps(1), (1,)),
+        (Steps(5, first=5), (5,)),
+        (Steps(51, rungs=(1, 3, 9, 27)), (1, 3, 9, 27, 51)),
+        (Steps(27, rungs=(1, 3, 9, 27)), (1, 3, 9, 27)),
+        (Steps(27, rungs=()), (27,)),
+    ],
+)
+def test_the_tuner_decides_at_doubling_steps_and_at_the_last_one(steps, rungs):
+    assert steps.decision_steps == rungs
+    assert [steps.next_rung(step) for step in (0, *rungs[:-1])] == list(rungs)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"last": 0},
+        {"last": 2.5},
+        {"last": True},
+        {"last": 5, "first": 6},
+        {"last": 5, "first": 0},
+        {"last": 5, "value": "mean"},
+        {"last": 5, "resume": "often"},
+        {"last": 5, "resume": -1.0},
+        {"last": 5, "resume": True},
+        {"last": 5, "resume": float("nan")},
+        {"last": 5, "rungs": (3, 1)},
+        {"last": 5, "rungs": (0, 1)},
+        {"last": 5, "rungs": (1, 6)},
+        {"last": 5, "rungs": (1.5,)},
+        {"last": 5, "rungs": (1, 3), "first": 2},
+    ],
+)
+def test_impossible_steps_are_refused(wrong):
+    with pytest.raises(InvalidInput, match=r"expected|no effect"):
+        Steps(**wrong)
+
+
+def test_the_value_of_a_curve_is_its_best_or_its_last_one():
+    curve = tuple(CurvePoint(step, value, {}) for step, value in enumerate((3.0, 1.0, 2.0), 1))
+    assert Steps(3).value_of(curve, sign=1.0) == 1.0
+    assert Steps(3).value_of(curve, sign=-1.0) == 3.0
+    assert Steps(3, value="last").value_of(curve, sign=1.0) == 2.0
+    assert Steps(3).value_of((), sign=1.0) is None
+
+
+def test_a_number_of_steps_is_the_last_one():
+    space = {"lr": Float(0.0, 1.0)}
+    assert Optimizer(space, steps=51)._settings.steps == Steps(51)
+    assert Optimizer(space)._settings.steps is None
+    with pytest.raises(InvalidInput, match="whole number"):
+        Optimizer(space, steps="51")
