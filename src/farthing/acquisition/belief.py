@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from farthing.acquisition.trainings import Trainings, is_staged, train
 from farthing.budget.ledger import Ledger
-from farthing.cost import CostLearner, CostModel, DependsOnPrevious, Evidence
+from farthing.cost import CostLearner, CostModel, DependsOnPrevious, Evidence, KnownBeforehand
 from farthing.cost.model import because_of, least_of
+from farthing.cost.part import PartCost, rate_of, startup_of
 from farthing.history import History, Trial, TrialState
 from farthing.models.gp import GP, FitMemory, Normal, refit
 from farthing.models.normal import LOG_SQRT_2PI
@@ -88,6 +90,8 @@ class Belief:
         unit: the resource that measures the cost as one number; None: the scarcest at each point.
         light: whether to search less, to limit the overhead.
         steps: the steps of a training; None if trials are evaluated as a whole.
+        trainings: the model of the learning curves, if the policy decides by steps. The costs are
+            then those of a whole training.
     """
 
     space: Space
@@ -107,6 +111,7 @@ class Belief:
     unit: str | None = None
     light: bool = False
     steps: Steps | None = None
+    trainings: Trainings | None = None
 
     @cached_property
     def tried(self) -> Array:
@@ -394,6 +399,30 @@ def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidenc
     )
 
 
+def _evidence_of_steps(
+    space: Space, history: History, resource: str, steps: Steps, startup: float
+) -> tuple[list[Trial], Evidence]:
+    """The cost of all steps of each training, without its start-up: the cost per step times T.
+
+    A killed training without a report says that the part it ran would have cost more.
+    """
+    trials, costs, at_least = [], [], []
+    for trial in history.having("running", "paused", "done", "failed", "killed"):
+        reached, cost = trial.step, trial.cost
+        if trial.curve:
+            cost = trial.curve[-1].cost
+        elif trial.state == "done":
+            reached = steps.last
+        elif trial.state == "killed":
+            reached = trial.until or steps.last
+        if reached and cost.get(resource, 0.0) > 0:
+            trials.append(trial)
+            costs.append(rate_of(reached, cost, resource, startup) * steps.last)
+            at_least.append(trial.state == "killed" and not trial.curve)
+    X = np.array([t.x for t in trials]).reshape(-1, space.d)
+    return trials, Evidence(space, X, np.array(costs), np.array(at_least, dtype=np.bool_))
+
+
 def _after(model: CostModel, x: Array) -> CostModel:
     """The cost model after an evaluation at x whose cost in this resource is unknown."""
     return model.after(x) if isinstance(model, DependsOnPrevious) else model
@@ -415,6 +444,7 @@ def believe(
     model: bool = True,
     light: bool = False,
     steps: Steps | None = None,
+    curves: bool = False,
 ) -> Belief:
     """Fit the models to the history; earlier hyperparameters are in the notes of the trials.
 
@@ -423,6 +453,7 @@ def believe(
         model: whether to fit the objective; False for policies that use no model.
         light: whether to fit hyperparameters less often and search less, to limit the overhead.
         steps: the steps of a training; None if trials are evaluated as a whole.
+        curves: whether to fit a model of the learning curves, if there are several rungs.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
@@ -447,10 +478,46 @@ def believe(
                 clip=False,
                 seldom=light,
             )
+    trainings = None
+    if curves and steps is not None and is_staged(steps):
+        reported = [t for t in history.having("running", "paused", "done") if t.curve or t.value]
+        ended = len(reported) + len(history.having("failed", "killed"))
+        if len(reported) >= 2 and (ended >= START or ledger.spent_share >= START_SHARE):
+            reports = sum(len(t.curve) for t in history)
+            rng = np.random.default_rng([seed, len(history), reports, FANTASIES])
+            trainings, memories["curves"] = train(
+                history,
+                space,
+                steps,
+                sign=sign,
+                noisy=noisy,
+                memory=memories.get("curves"),
+                fantasies=FANTASIES,
+                rng=rng,
+                seldom=light,
+            )
+            if failed := history.having("failed"):
+                labels = np.array([1.0] * len(reported) + [-1.0] * len(failed))
+                success, memories["success"] = refit(
+                    np.array([t.x for t in (*reported, *failed)]),
+                    labels,
+                    memories.get("success"),
+                    options=space.options,
+                    noisy=True,
+                    clip=False,
+                    seldom=light,
+                )
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
-        trials = list(paid(history, resource))
-        evidence = evidence_of(space, trials, resource)._replace(
+        startup = 0.0
+        if steps is not None and is_staged(steps):
+            if not isinstance(learner, KnownBeforehand):
+                startup = startup_of([t.curve for t in history if t.curve], resource)
+            trials, evidence = _evidence_of_steps(space, history, resource, steps, startup)
+        else:
+            trials = list(paid(history, resource))
+            evidence = evidence_of(space, trials, resource)
+        evidence = evidence._replace(
             memory=memories.get(f"cost:{resource}"),
             previous=history.previous[[t.number for t in trials]] if trials else None,
             last=history.previous[-1] if len(history) else None,
@@ -458,7 +525,7 @@ def believe(
         )
         fitted = learner.fit(evidence)
         if fitted is not None:
-            cost[resource] = fitted
+            cost[resource] = PartCost(fitted, startup) if is_staged(steps) else fitted
             if fitted.memory is not None:
                 memories[f"cost:{resource}"] = fitted.memory
     best = np.array([y.min() if len(y) else np.inf])
@@ -487,4 +554,5 @@ def believe(
         memories=memories,
         light=light,
         steps=steps,
+        trainings=trainings,
     )

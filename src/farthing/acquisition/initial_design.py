@@ -30,7 +30,9 @@ from numpy.typing import NDArray
 
 from farthing.acquisition.belief import START, START_SHARE, Z_AFFORDABLE, Belief
 from farthing.acquisition.protocols import Policy, Proposal
+from farthing.acquisition.rungs import first_part
 from farthing.acquisition.search import Rated, is_among, maximise, sobol, untried
+from farthing.acquisition.trainings import is_staged
 from farthing.errors import InvalidInput
 from farthing.models.normal import log_ei
 from farthing.space.space import Space
@@ -82,13 +84,16 @@ def propose(
     Args:
         given: configurations that the user wants to be evaluated first (`start=`).
     """
-    proposal = first_given(belief, given)
+    by_steps = "steps" in policy.needs and is_staged(belief.steps)
+    first = first_part(belief) if by_steps and belief.trainings is None else belief
+    proposal = first_given(first, given)
     if proposal is None:
-        lacks_model = "model" in policy.needs and belief.objective is None
-        proposal = start(belief, rng) if lacks_model else policy.propose(belief, rng)
+        known = belief.trainings if by_steps else belief.objective
+        lacks_model = "model" in policy.needs and known is None
+        proposal = start(first, rng) if lacks_model else policy.propose(belief, rng)
         if proposal.predicted:  # a nested policy already called `propose`
             return proposal
-        if promises_nothing(belief, proposal):
+        if proposal.until is None and promises_nothing(belief, proposal):
             proposal = explore(belief) or proposal
     x, because = proposal.x, proposal.because
     if x is None:
@@ -96,6 +101,13 @@ def propose(
     if x is None:
         return proposal
     because = "; ".join(filter(None, [because, belief.about_costs()]))
+    if by_steps and proposal.resume is None:
+        assert belief.steps is not None
+        until = proposal.until or belief.steps.decision_steps[0]
+        first = first_part(belief, until)
+        return replace(
+            proposal, x=x, because=because, predicted=first.predicted(x), until=until
+        )
     return replace(proposal, x=x, because=because, predicted=belief.predicted(x))
 
 

@@ -37,7 +37,7 @@ __all__ = ["index_bounds", "revealed", "staged_index", "staged_thresholds"]
 
 Array = NDArray[np.float64]
 
-NODES = 33  # of a piecewise cubic
+NODES = 25  # of a piecewise cubic
 UPPER = 5.0  # in standard deviations: beyond it W has slope 1
 WIDTH = 1.5  # in units of sigma: half of the region around a kink where the nodes are dense
 LEAST_PRICE = 1e-12  # in standard deviations: a rung that costs less counts as costing this

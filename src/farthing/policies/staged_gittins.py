@@ -1,0 +1,201 @@
+"""The staged Gittins index: pause and resume trainings, and start new ones.
+
+    g solves  E W(g - m) = worth c   over the coming rungs of a training (`staged_index`)
+    choose the smallest g among new and paused trainings, and run it for one rung
+
+With one rung it is PBGI (`Gittins`). The index is optimal for independent chains (Weitzman 1979;
+Gupta et al. 2019). `worth` is the exchange rate, in objective units per unit of cost. It is fixed,
+or it decays: it starts at a tenth of a standard deviation per cost of a whole training, and it is
+halved whenever nothing is worth its cost, that is min g >= best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farthing.acquisition.belief import Belief, Outlook
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.rungs import (
+    Chains,
+    first_part,
+    indices,
+    new_chains,
+    paused_chains,
+    proposal_of,
+)
+from farthing.acquisition.scores import (
+    Graded,
+    Monotone,
+    Score,
+    ScoreView,
+    gittins_index,
+    look,
+    maximise_score,
+)
+from farthing.acquisition.trainings import Trainings
+from farthing.budget.units import check_worth, format_amount
+from farthing.models.normal import expected_cost
+from farthing.policies.gittins import Gittins
+
+__all__ = ["StagedGittins"]
+
+Array = NDArray[np.float64]
+
+FIRST_WORTH = 0.1  # of a standard deviation per cost of a whole training
+MOST_HALVINGS = 20
+FINALISTS = 24  # new trainings, and paused ones, whose index is computed
+
+
+@dataclass(frozen=True)
+class StagedGittins:
+    """The smallest staged Gittins index: runs the most promising training to its next rung."""
+
+    worth: float | None = None
+
+    needs: ClassVar[frozenset[str]] = frozenset({"cost", "model", "steps"})
+
+    def __post_init__(self) -> None:
+        check_worth(self.worth, "StagedGittins")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The setting `worth`, unless the policy has its own."""
+        return frozenset() if self.worth is not None else frozenset({"worth"})
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """argmin g over new and paused trainings."""
+        trainings = belief.trainings
+        if trainings is None:
+            return Gittins(self.worth).propose(belief, rng)
+        belief = belief.in_one_unit()
+        fixed = self.worth if self.worth is not None else belief.worth
+        search = _Search(belief, trainings, rng)
+        if fixed is not None:
+            rate = fixed * trainings.curves.scaling.rate(trainings.value)
+            found = search.smallest(rate)
+            return _proposal(belief, trainings, found, {}, (fixed, fixed))
+        first = first_rate(belief)
+        halvings = int(belief.history.last_note("halvings") or 0)
+        found = search.smallest(first * 0.5**halvings)
+        while found is not None and found.index >= found.best and halvings < MOST_HALVINGS:
+            halvings += 1
+            found = search.smallest(first * 0.5**halvings)
+        return _proposal(belief, trainings, found, {"halvings": halvings}, None)
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """The training of smallest index, its place among its chains, and the incumbent."""
+
+    chains: Chains
+    k: int
+    index: float
+    best: float
+
+
+class _Search:
+    """The search for the smallest index, at one rate after another."""
+
+    def __init__(self, belief: Belief, trainings: Trainings, rng: np.random.Generator) -> None:
+        self.belief, self.trainings, self.rng = belief, trainings, rng
+        self.part = first_part(belief)
+        self.paused = [c.take(c.affordable) for c in paused_chains(belief) if c.affordable.any()]
+        self.seen: ScoreView | None = None
+
+    def smallest(self, rate: float) -> Smallest | None:
+        """The affordable training of smallest index, or None."""
+        best = float(np.mean(self.trainings.best))
+        if self.seen is None:
+            self.seen = look(self.part, self.rng)
+        score = between_bounds(self.belief, rate, best)
+        found = maximise_score(self.part, score, self.rng, seen=self.seen)
+        groups = list(self.paused)
+        if len(found.X):
+            groups.append(new_chains(self.belief, found.X[:FINALISTS]))
+        if not groups:
+            return None
+        bounds = [chains.bounds(rate) for chains in groups]
+        most = min(float(high.min()) for _, high in bounds)
+        chosen: Smallest | None = None
+        for chains, (low, high) in zip(groups, bounds, strict=True):
+            passing = np.flatnonzero(low <= most)
+            passing = passing[np.argsort((low + high)[passing], kind="stable")[:FINALISTS]]
+            if not len(passing):
+                continue
+            some = chains.take(passing)
+            index = indices(self.belief, some, rate)
+            k = int(np.argmin(index))
+            if chosen is None or index[k] < chosen.index:
+                chosen = Smallest(some, k, float(index[k]), best)
+        return chosen
+
+
+def first_rate(belief: Belief) -> float:
+    """A tenth of a standard deviation per median cost of a whole training, in units of z."""
+    X = belief.history.X
+    cost = np.exp(belief.costs(X)[0].mean)
+    return float(FIRST_WORTH / np.median(cost))
+
+
+def between_bounds(belief: Belief, rate: float, best: float) -> Score:
+    """(best - the mean of both bounds of the index): orders new trainings before the index does.
+
+    The bounds are Gittins indices, for the price of the first rung and for that of all rungs. The
+    second is a multiple of the first, the same for all points.
+    """
+    trainings, steps = belief.trainings, belief.steps
+    assert trainings is not None
+    assert steps is not None
+    ratio = _whole_per_first(belief)
+    low = gittins_index(rate, origin=best)
+    high = gittins_index(rate * ratio, origin=best)
+
+    def score(outlook: Outlook) -> Graded:
+        return Graded(
+            *(0.5 * (a + b) for a, b in zip(low(outlook), high(outlook), strict=True))
+        )
+
+    return Monotone(score)
+
+
+def _whole_per_first(belief: Belief) -> float:
+    """The median ratio of the costs of a whole training and of its first rung."""
+    X = belief.history.X
+    whole, first = belief.costs(X)[0].mean, first_part(belief).costs(X)[0].mean
+    return float(np.exp(np.median(whole - first)))
+
+
+def _proposal(
+    belief: Belief,
+    trainings: Trainings,
+    found: Smallest | None,
+    notes: dict[str, object],
+    rates: tuple[float, float] | None,
+) -> Proposal:
+    if found is None:
+        return Proposal(None, "no training can afford its next rung", notes=notes)
+    chains, k = found.chains, found.k
+    expected = trainings.described(float(chains.mean[k]), float(chains.std[k]), belief.sign)
+    until = trainings.rungs[chains.rung]
+    best = belief.sign * trainings.value
+    number = int(chains.trials[k])
+    if number < 0:
+        because = f"a new training to step {until}: expected final value {expected}"
+    else:
+        step = belief.history[number].step
+        because = (
+            f"resumes trial {number} from step {step} to {until}: expected final value {expected}"
+        )
+    because += f", best so far {best:.4g}"
+    for resource, (m, s) in chains.next.items():
+        left = max(belief.ledger[resource].left, 1e-300)
+        cost = float(np.exp(expected_cost(m[k], s[k], left)))
+        because += f", for about {format_amount(resource, cost)}"
+    if found.index >= found.best:
+        because += "; nothing is expected to be worth its cost"
+    score = found.best - found.index
+    return proposal_of(belief, chains, k, because, score, notes=notes, rates=rates)
