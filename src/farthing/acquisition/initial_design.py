@@ -105,9 +105,7 @@ def propose(
         assert belief.steps is not None
         until = proposal.until or belief.steps.decision_steps[0]
         first = first_part(belief, until)
-        return replace(
-            proposal, x=x, because=because, predicted=first.predicted(x), until=until
-        )
+        return replace(proposal, x=x, because=because, predicted=first.predicted(x), until=until)
     return replace(proposal, x=x, because=because, predicted=belief.predicted(x))
 
 

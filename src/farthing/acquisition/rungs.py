@@ -7,6 +7,7 @@ has to be affordable.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.staged_index import index_bounds, revealed, staged_index
+from farthing.budget.units import format_amount
 from farthing.cost.part import PartCost, rate_of
 from farthing.history import Trial
 from farthing.models.gp import GP, Normal
@@ -23,10 +25,12 @@ from farthing.models.normal import expected_cost
 
 __all__ = [
     "Chains",
+    "described",
     "first_part",
     "indices",
     "new_chains",
     "paused_chains",
+    "paused_part",
     "paused_trainings",
     "proposal_of",
     "resume_cost",
@@ -192,7 +196,9 @@ def new_chains(belief: Belief, X: Array) -> Chains:
     rungs = np.array(trainings.rungs, dtype=np.float64)
     shares = np.diff(rungs) / (rungs[-1] - rungs[0])
     rest = np.maximum(whole - first, 0.0)[:, None] * shares
-    price = np.column_stack([first, rest]) * np.exp(-np.maximum(outlook.log_success, -20.0))[:, None]
+    price = (
+        np.column_stack([first, rest]) * np.exp(-np.maximum(outlook.log_success, -20.0))[:, None]
+    )
     return Chains(
         X,
         np.full(len(X), -1),
@@ -205,20 +211,63 @@ def new_chains(belief: Belief, X: Array) -> Chains:
     )
 
 
-def indices(belief: Belief, chains: Chains, rate: float) -> Array:
-    """(m,) the staged Gittins index of each, in units of z.
+def indices(belief: Belief, groups: Sequence[Chains], rate: float) -> list[Array]:
+    """The staged Gittins indices of each group, in units of z.
 
     Args:
         rate: the exchange rate, in units of z per unit of cost.
     """
     trainings = belief.trainings
     assert trainings is not None
-    own = None
-    if len(chains.trials) and chains.trials[0] >= 0:
-        own = np.array([trainings.place[int(number)] for number in chains.trials])
-    _, covariance, noise = trainings.curves.coming(chains.x, chains.rung, own)
-    sigma = revealed(covariance, np.broadcast_to(noise, covariance.shape[:2]))
-    return staged_index(chains.mean, sigma, rate * chains.cost)
+    J = len(trainings.rungs)
+    sizes = [len(chains.mean) for chains in groups]
+    sigma, price = np.zeros((sum(sizes), J)), np.zeros((sum(sizes), J))
+    at = 0
+    for chains, size in zip(groups, sizes, strict=True):
+        own = None
+        if size and chains.trials[0] >= 0:
+            own = np.array([trainings.place[int(number)] for number in chains.trials])
+        _, covariance, noise = trainings.curves.coming(chains.x, chains.rung, own)
+        rows = slice(at, at + size)
+        sigma[rows, chains.rung :] = revealed(covariance, noise + np.zeros(covariance.shape[:2]))
+        price[rows, chains.rung :] = rate * chains.cost
+        at += size
+    mean = np.concatenate([chains.mean for chains in groups])
+    rungs = np.repeat([J - chains.rung for chains in groups], sizes)
+    found = staged_index(mean, sigma, price, rungs)
+    return np.split(found, np.cumsum(sizes)[:-1])
+
+
+def described(belief: Belief, chains: Chains, k: int) -> str:
+    """What training k of these does next, its expected final value and its cost."""
+    trainings = belief.trainings
+    assert trainings is not None
+    expected = trainings.described(float(chains.mean[k]), float(chains.std[k]), belief.sign)
+    until, number = trainings.rungs[chains.rung], int(chains.trials[k])
+    text = f"a new training to step {until}"
+    if number >= 0:
+        text = f"trial {number} goes on from step {belief.history[number].step} to {until}"
+    best = belief.sign * trainings.value
+    text += f": expected final value {expected}, best so far {best:.4g}"
+    for resource, (m, s) in chains.next.items():
+        left = max(belief.ledger[resource].left, 1e-300)
+        cost = float(np.exp(expected_cost(m[k], s[k], left)))
+        text += f", for about {format_amount(resource, cost)}"
+    return text
+
+
+def paused_part(belief: Belief, trial: Trial, until: int, because: str) -> Proposal | None:
+    """The proposal to run a paused training to a step; None if that is not affordable."""
+    ahead = np.array([[float(until - trial.step)]])
+    costs = [_own_costs(belief, [trial], resource, ahead)[0] for resource in belief.cost]
+    spread = np.full(1, OWN_SPREAD)
+    predicted = {
+        resource: Normal(np.log(np.maximum(cost, 1e-300)), spread)
+        for resource, cost in zip(belief.cost, costs, strict=True)
+    }
+    if predicted and belief.shortfall(list(predicted.values()), belief.left)[0][0, 0] > 0:
+        return None
+    return Proposal(trial.x, because, predicted=predicted, resume=trial.number, until=until)
 
 
 def proposal_of(

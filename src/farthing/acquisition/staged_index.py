@@ -27,22 +27,25 @@ everything had to be paid at once, it would be higher (`index_bounds`).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from farthing.models.normal import PHI_AT_0, gittins, h, h_inverse
+from farthing.models.normal import PHI_AT_0, gittins, h
 
 __all__ = ["index_bounds", "revealed", "staged_index", "staged_thresholds"]
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 NODES = 25  # of a piecewise cubic
 UPPER = 5.0  # in standard deviations: beyond it W has slope 1
 WIDTH = 1.5  # in units of sigma: half of the region around a kink where the nodes are dense
 LEAST_PRICE = 1e-12  # in standard deviations: a rung that costs less counts as costing this
 LEAST_SHARE = 1e-4  # of the standard deviation that a rung reveals at least
-TOLERANCE = 1e-11  # of a root, in standard deviations
+TOLERANCE = 1e-8  # of a root, in standard deviations
 NEWTON_STEPS = 40  # at most, to find a root
 
 
@@ -85,47 +88,67 @@ def index_bounds(mean: Array, std: Array, first: Array, total: Array) -> tuple[A
     return low, gittins(mean, std, np.log(np.maximum(total, least)))
 
 
-def staged_index(mean: Array, sigma: Array, price: Array) -> Array:
+def staged_index(mean: Array, sigma: Array, price: Array, rungs: Ints | None = None) -> Array:
     """(m,) the index of trials with J coming rungs each: the smaller, the better.
 
     Args:
         mean: (m,) expected final values.
         sigma: (m, J) what each rung reveals.
         price: (m, J) what each rung costs, in units of the objective.
+        rungs: (m,) the number of coming rungs of each, which are the last columns; None: J.
     """
-    if sigma.shape[1] == 1:
-        return gittins(mean, sigma[:, 0], np.log(price[:, 0]))
-    return np.asarray(mean + staged_thresholds(sigma, price)[:, 0])
-
-
-def staged_thresholds(sigma: Array, price: Array, nodes: int = NODES) -> Array:
-    """(m, J): a_0 to a_{J-1}; after k rungs, go on exactly if g - m is above a_k."""
     m, J = sigma.shape
-    scale = np.sqrt((sigma**2).sum(axis=1))
+    if J == 1:
+        return gittins(mean, sigma[:, 0], np.log(price[:, 0]))
+    if rungs is None:
+        rungs = np.full(m, J)
+    order = np.argsort(-rungs, kind="stable")
+    found = np.empty(m)
+    found[order] = staged_thresholds(sigma[order], price[order], rungs[order])[
+        np.arange(m), J - rungs[order]
+    ]
+    return np.asarray(mean + found)
+
+
+def staged_thresholds(
+    sigma: Array, price: Array, rungs: Ints | None = None, nodes: int = NODES
+) -> Array:
+    """(m, J): a_0 to a_{J-1}; after k rungs, go on exactly if g - m is above a_k.
+
+    Args:
+        rungs: (m,) the number of coming rungs of each, in descending order: the last columns.
+    """
+    m, J = sigma.shape
+    counts = np.full(m, J) if rungs is None else rungs
+    used = np.arange(J) >= (J - counts)[:, None]
+    scale = np.sqrt((np.where(used, sigma, 0.0) ** 2).sum(axis=1))
     scale = np.where(scale > 0.0, scale, 1.0)[:, None]
-    s = np.maximum(sigma / scale, LEAST_SHARE)
-    p = np.maximum(price / scale, LEAST_PRICE)
+    s = np.maximum(np.where(used, sigma, 0.0) / scale, LEAST_SHARE)
+    p = np.maximum(np.where(used, price, 0.0) / scale, LEAST_PRICE)
     ahead = np.sqrt(np.cumsum((s * s)[:, ::-1], axis=1)[:, ::-1])  # (m, J) sd of rungs k to J
     owed = np.cumsum(p[:, ::-1], axis=1)[:, ::-1]
-    found = np.empty((m, J))
-    found[:, J - 1] = s[:, -1] * h_inverse(np.log(p[:, -1]) - np.log(s[:, -1]))
+    low, high = index_bounds(np.zeros((m, J)), ahead, p, owed)
+    found = np.zeros((m, J))
+    found[:, J - 1] = high[:, J - 1]
     steps = np.linspace(0.0, 1.0, nodes)
     cubic: _Cubic | None = None
     kink = np.zeros(m)
     for k in range(J - 1, 0, -1):
-        a = found[:, k]
-        top = np.maximum(UPPER * ahead[:, k], a + ahead[:, k])
-        V = _nodes(a, top, kink, WIDTH * s[:, k], steps)
+        n = int((counts > J - k).sum())  # trials that have a rung before this one
+        if n == 0:
+            break
+        a, kink = found[:n, k], kink[:n]
+        top = np.maximum(UPPER * ahead[:n, k], a + ahead[:n, k])
+        V = _nodes(a, top, kink, WIDTH * s[:n, k], steps)
         if cubic is None:
-            z = V / s[:, -1:]
-            value, slope = s[:, -1:] * h(z), ndtr(z)
+            z = V / s[:n, -1:]
+            value, slope = s[:n, -1:] * h(z), ndtr(z)
         else:
-            value, slope = cubic.expected(V, s[:, k])
-        value = value - p[:, k, None]
+            value, slope = cubic.first(n).expected(V, s[:n, k])
+        value = value - p[:n, k, None]
         value[:, 0] = 0.0
-        cubic, kink = _Cubic(V, value, slope), a
-        low, high = index_bounds(np.zeros(m), ahead[:, k - 1], p[:, k - 1], owed[:, k - 1])
-        found[:, k - 1] = cubic.root(s[:, k - 1], p[:, k - 1], low, high)
+        cubic, kink = _Cubic.through(V, value, slope), a
+        found[:n, k - 1] = cubic.root(s[:n, k - 1], p[:n, k - 1], low[:n, k - 1], high[:n, k - 1])
     return found * scale
 
 
@@ -141,24 +164,35 @@ def _nodes(low: Array, high: Array, kink: Array, width: Array, steps: Array) -> 
     return V
 
 
-class _Cubic:
-    """Piecewise cubics, one per trial: 0 below the first node, linear above the last one."""
+class _Cubic(NamedTuple):
+    """Piecewise cubics, one per trial: 0 below the first node, linear above the last one.
 
-    def __init__(self, nodes: Array, value: Array, slope: Array) -> None:
+    `jump` is the slope at the first node; `second` and `third` are the jumps of these derivatives.
+    """
+
+    nodes: Array
+    jump: Array
+    second: Array
+    third: Array
+
+    @staticmethod
+    def through(nodes: Array, value: Array, slope: Array) -> _Cubic:
+        """The cubics with these values and slopes at the nodes."""
         width = nodes[:, 1:] - nodes[:, :-1]
         rise = (value[:, 1:] - value[:, :-1]) / width
         left, right = slope[:, :-1], slope[:, 1:]
-        second_left = (6.0 * rise - 4.0 * left - 2.0 * right) / width
-        second_right = (-6.0 * rise + 2.0 * left + 4.0 * right) / width
         third = (6.0 * (left + right) - 12.0 * rise) / width**2
-        self.nodes = nodes
-        self.first = slope[:, 0]
-        self.second = np.zeros_like(nodes)
-        self.second[:, :-1] = second_left
-        self.second[:, 1:] -= second_right
-        self.third = np.zeros_like(nodes)
-        self.third[:, :-1] = third
-        self.third[:, 1:] -= third
+        second = np.zeros_like(nodes)
+        second[:, :-1] = (6.0 * rise - 4.0 * left - 2.0 * right) / width
+        second[:, 1:] -= (-6.0 * rise + 2.0 * left + 4.0 * right) / width
+        jumps = np.zeros_like(nodes)
+        jumps[:, :-1] = third
+        jumps[:, 1:] -= third
+        return _Cubic(nodes, slope[:, 0], second, jumps)
+
+    def first(self, n: int) -> _Cubic:
+        """The cubics of the first n trials."""
+        return _Cubic(*(part[:n] for part in self))
 
     def expected(self, u: Array, sigma: Array) -> tuple[Array, Array]:
         """E W(u - sigma Z) and its slope in u, (m, q) each, for u of that shape."""
@@ -176,11 +210,11 @@ class _Cubic:
         start = one[:, :, 0], below[:, :, 0]
         second = (self.second * sigma)[:, :, None]
         third = (self.third * sigma**2)[:, :, None]
-        slope = (one @ second + two @ third)[:, :, 0] + self.first[:, None] * start[1]
+        slope = (one @ second + two @ third)[:, :, 0] + self.jump[:, None] * start[1]
         z *= two
         z += one
         z /= 3.0
-        value = (two @ second + z @ third)[:, :, 0] + self.first[:, None] * start[0]
+        value = (two @ second + z @ third)[:, :, 0] + self.jump[:, None] * start[0]
         return value * sigma, slope
 
     def root(self, sigma: Array, price: Array, low: Array, high: Array) -> Array:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.optimize import minimize
 
-from farthing.models.gp import FitMemory, Normal, clip_outliers, is_due, standardise
+from farthing.models.gp import FitMemory, Normal, clip_outliers, standardise
 from farthing.models.hyperparameters import factor
 from farthing.models.kernel import columns, distances, embed, matern, matern_slopes, pulled
 
@@ -49,6 +49,9 @@ Bools = NDArray[np.bool_]
 MOST_RUNGS = 8
 LEARN_AT_MOST = 300  # rows that the hyperparameters are learnt from
 MODEL_AT_MOST = 600  # rows that the posterior uses
+ALWAYS_RELEARN_UP_TO = 16  # hyperparameters are learnt again at every n up to this one,
+RELEARN_GROWTH = 1.15  # then each time the number of rows has grown by this factor,
+RELEARN_SELDOM = 1.5  # or by this one if time is short
 DECADES = 10.0  # values that differ by more than this factor are modelled by their logarithms
 VARIANCE_FLOOR = 1e-9
 SQRT3 = np.sqrt(3.0)
@@ -102,7 +105,7 @@ class CurveHyper(NamedTuple):
     @staticmethod
     def prior(d: int) -> CurveHyper:
         """The means of the priors."""
-        return CurveHyper(np.ones(d), *(PRIOR[name][0] for name in NAMES), SPREAD_PRIOR[0])
+        return CurveHyper.from_list([1.0] * d + [PRIOR[n][0] for n in NAMES] + [SPREAD_PRIOR[0]])
 
     @property
     def theta(self) -> Array:
@@ -179,7 +182,7 @@ def thinned(rungs: Sequence[int], at_most: int = MOST_RUNGS) -> tuple[int, ...]:
 
 
 def _tau(steps: Ints) -> Array:
-    return np.log(steps) / np.log(max(int(steps[-1]), 2))
+    return np.asarray(np.log(steps) / np.log(max(int(steps[-1]), 2)))
 
 
 class _Tables(NamedTuple):
@@ -291,9 +294,7 @@ class Curves:
         t, j = self._tables, self.last
         return float(t.common[j, j] + t.shared[j, j] + t.own[j, j])
 
-    def coming(
-        self, X: Array, first: int, own: Ints | None = None
-    ) -> tuple[Array, Array, Array]:
+    def coming(self, X: Array, first: int, own: Ints | None = None) -> tuple[Array, Array, Array]:
         """Mean (m, J', f), covariance (m, J', J') and noise (J',) of the rungs from `first` on.
 
         Args:
@@ -463,7 +464,7 @@ class FinalValue:
 
 
 def _subset(rows: CurveRows, z: Array, limit: int) -> Bools:
-    """(N,) at most `limit` rows of whole trials: half of the best trials, the rest evenly spread."""
+    """(N,) at most `limit` rows of whole trials: half of them the best, the rest evenly spread."""
     if len(z) <= limit:
         return np.ones(len(z), dtype=np.bool_)
     n = len(rows.X)
@@ -491,7 +492,7 @@ def _recent(rows: CurveRows, z: Array, limit: int) -> Bools:
     if depth == 0:
         keep = age == 0
         keep[keep] = _subset(_taken(rows, keep), z[keep], limit)
-        return keep
+        return np.asarray(keep)
     return np.asarray(age < depth)
 
 
@@ -554,17 +555,30 @@ def fit_curves(
     ones = inverse.sum(axis=0)
     mean = float(ones @ z / ones.sum())
     return Curves(
-        rows.X, rows.trial, rows.rung, z[:, None], rows.steps, options, hyper, scaling, mean, inverse
+        rows.X,
+        rows.trial,
+        rows.rung,
+        z[:, None],
+        rows.steps,
+        options,
+        hyper,
+        scaling,
+        mean,
+        inverse,
     )
 
 
 def refit_curves(
     rows: CurveRows, memory: FitMemory | None, *, options: Ints, seldom: bool = False
 ) -> tuple[Curves, FitMemory]:
-    """`fit_curves` on the schedule of `gp.is_due`; returns the memory for the next call, too."""
+    """`fit_curves` on a schedule: hyperparameters are learnt again when there are enough new rows.
+
+    Returns the posterior and the memory for the next call.
+    """
     n = len(rows.y)
     start = CurveHyper.from_list(memory["hyper"]) if memory else None
-    due = is_due(memory, n, seldom=seldom)
+    growth = RELEARN_SELDOM if seldom else RELEARN_GROWTH if n > ALWAYS_RELEARN_UP_TO else 0.0
+    due = memory is None or n >= growth * memory["n"]
     model = fit_curves(rows, options=options, start=start, learn=due)
     if memory is not None and not due:
         return model, memory
@@ -592,7 +606,7 @@ def _learnt(rows: CurveRows, z: Array, options: Ints, start: CurveHyper | None) 
             jac=True,
             method="L-BFGS-B",
             bounds=box,
-            options={"maxiter": 60, "ftol": 1e-6, "gtol": 1e-3},
+            options={"maxiter": 40, "ftol": 1e-5, "gtol": 1e-3},
         )
         for first in starts
     ]
@@ -638,9 +652,7 @@ def negative_curve_posterior(
     at_trial[np.arange(N), rows.trial] = 1.0
     by_trial = at_trial.T @ (P * tables.shared[np.ix_(rows.rung, rows.rung)]) @ at_trial
     by_trial *= slope
-    squares = 2.0 * (
-        np.einsum("ij,ij,i->j", Z, Z, by_trial.sum(0)) - (Z * (by_trial @ Z)).sum(0)
-    )
+    squares = 2.0 * (np.einsum("ij,ij,i->j", Z, Z, by_trial.sum(0)) - (Z * (by_trial @ Z)).sum(0))
     P *= similarity[np.ix_(rows.trial, rows.trial)]
     shared = at_rung.T @ P @ at_rung
     gap = SQRT3 * np.abs(tau[:, None] - tau)

@@ -24,7 +24,19 @@ from scipy.linalg import blas, lapack, solve_triangular
 from farthing.models.hyperparameters import Hyper, factor, learnt
 from farthing.models.kernel import columns, distances, embed, matern, matern_slopes, pulled
 
-__all__ = ["GP", "FitMemory", "Hyper", "Normal", "build", "clip_outliers", "fit", "is_due", "kept", "refit", "standardise"]
+__all__ = [
+    "GP",
+    "FitMemory",
+    "Hyper",
+    "Normal",
+    "build",
+    "clip_outliers",
+    "fit",
+    "is_due",
+    "kept",
+    "refit",
+    "standardise",
+]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

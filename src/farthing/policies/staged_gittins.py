@@ -21,6 +21,7 @@ from farthing.acquisition.belief import Belief, Outlook
 from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.rungs import (
     Chains,
+    described,
     first_part,
     indices,
     new_chains,
@@ -37,8 +38,7 @@ from farthing.acquisition.scores import (
     maximise_score,
 )
 from farthing.acquisition.trainings import Trainings
-from farthing.budget.units import check_worth, format_amount
-from farthing.models.normal import expected_cost
+from farthing.budget.units import check_worth
 from farthing.policies.gittins import Gittins
 
 __all__ = ["StagedGittins"]
@@ -47,7 +47,7 @@ Array = NDArray[np.float64]
 
 FIRST_WORTH = 0.1  # of a standard deviation per cost of a whole training
 MOST_HALVINGS = 20
-FINALISTS = 24  # new trainings, and paused ones, whose index is computed
+FINALISTS = 16  # trainings whose index is computed
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ class StagedGittins:
         if fixed is not None:
             rate = fixed * trainings.curves.scaling.rate(trainings.value)
             found = search.smallest(rate)
-            return _proposal(belief, trainings, found, {}, (fixed, fixed))
+            return _proposal(belief, found, {}, (fixed, fixed))
         first = first_rate(belief)
         halvings = int(belief.history.last_note("halvings") or 0)
         found = search.smallest(first * 0.5**halvings)
         while found is not None and found.index >= found.best and halvings < MOST_HALVINGS:
             halvings += 1
             found = search.smallest(first * 0.5**halvings)
-        return _proposal(belief, trainings, found, {"halvings": halvings}, None)
+        return _proposal(belief, found, {"halvings": halvings}, None)
 
 
 @dataclass(frozen=True)
@@ -118,20 +118,22 @@ class _Search:
             groups.append(new_chains(self.belief, found.X[:FINALISTS]))
         if not groups:
             return None
-        bounds = [chains.bounds(rate) for chains in groups]
-        most = min(float(high.min()) for _, high in bounds)
-        chosen: Smallest | None = None
-        for chains, (low, high) in zip(groups, bounds, strict=True):
-            passing = np.flatnonzero(low <= most)
-            passing = passing[np.argsort((low + high)[passing], kind="stable")[:FINALISTS]]
-            if not len(passing):
-                continue
-            some = chains.take(passing)
-            index = indices(self.belief, some, rate)
-            k = int(np.argmin(index))
-            if chosen is None or index[k] < chosen.index:
-                chosen = Smallest(some, k, float(index[k]), best)
-        return chosen
+        groups = _finalists(groups, rate)
+        found_indices = indices(self.belief, groups, rate)
+        which = int(np.argmin([index.min() for index in found_indices]))
+        k = int(np.argmin(found_indices[which]))
+        return Smallest(groups[which], k, float(found_indices[which][k]), best)
+
+
+def _finalists(groups: list[Chains], rate: float) -> list[Chains]:
+    """At most FINALISTS whose lower bound is at most the least upper bound, by both bounds."""
+    bounds = [chains.bounds(rate) for chains in groups]
+    most = min(float(high.min()) for _, high in bounds)
+    middle = [np.where(low <= most, low + high, np.inf) for low, high in bounds]
+    every = np.sort(np.concatenate(middle))
+    limit = every[min(FINALISTS, len(every)) - 1]
+    chosen = [(middle <= limit) & np.isfinite(middle) for middle in middle]
+    return [c.take(keep) for c, keep in zip(groups, chosen, strict=True) if keep.any()]
 
 
 def first_rate(belief: Belief) -> float:
@@ -155,9 +157,7 @@ def between_bounds(belief: Belief, rate: float, best: float) -> Score:
     high = gittins_index(rate * ratio, origin=best)
 
     def score(outlook: Outlook) -> Graded:
-        return Graded(
-            *(0.5 * (a + b) for a, b in zip(low(outlook), high(outlook), strict=True))
-        )
+        return Graded(*(0.5 * (a + b) for a, b in zip(low(outlook), high(outlook), strict=True)))
 
     return Monotone(score)
 
@@ -171,7 +171,6 @@ def _whole_per_first(belief: Belief) -> float:
 
 def _proposal(
     belief: Belief,
-    trainings: Trainings,
     found: Smallest | None,
     notes: dict[str, object],
     rates: tuple[float, float] | None,
@@ -179,22 +178,7 @@ def _proposal(
     if found is None:
         return Proposal(None, "no training can afford its next rung", notes=notes)
     chains, k = found.chains, found.k
-    expected = trainings.described(float(chains.mean[k]), float(chains.std[k]), belief.sign)
-    until = trainings.rungs[chains.rung]
-    best = belief.sign * trainings.value
-    number = int(chains.trials[k])
-    if number < 0:
-        because = f"a new training to step {until}: expected final value {expected}"
-    else:
-        step = belief.history[number].step
-        because = (
-            f"resumes trial {number} from step {step} to {until}: expected final value {expected}"
-        )
-    because += f", best so far {best:.4g}"
-    for resource, (m, s) in chains.next.items():
-        left = max(belief.ledger[resource].left, 1e-300)
-        cost = float(np.exp(expected_cost(m[k], s[k], left)))
-        because += f", for about {format_amount(resource, cost)}"
+    because = described(belief, chains, k)
     if found.index >= found.best:
         because += "; nothing is expected to be worth its cost"
     score = found.best - found.index
