@@ -133,6 +133,11 @@ class Run:
         slot: the slot that it ran on, such as the number of a GPU.
         log: the file with its output, on the machine of its worker.
         tail: the last lines of its output.
+        since: the step at which the last part of a training began: its checkpoint is from there.
+        earlier: what the parts before the last one cost, by resource.
+        turn: its place in the order in which trials and parts of trials began; None: its number.
+        waits: whether its process waits at a rung for the decision to continue. Continuing then
+            costs nothing on top. Only a policy that decides about this trial sees it.
     """
 
     seed: int = 0
@@ -152,6 +157,10 @@ class Run:
     slot: str | None = None
     log: str | None = None
     tail: str | None = None
+    since: int = 0
+    earlier: Mapping[str, float] = field(default_factory=dict)
+    turn: int | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,7 +174,8 @@ class Trial:
         state: "running", "paused" (at a step before the last one), "done", "failed", "killed"
             (its cost is then a lower bound) or "lost". A trial is lost if its worker disappeared or
             the machine failed. Nothing is learnt from a lost trial.
-        value: the reported value, in the user's units and direction.
+        value: the reported value, in the user's units and direction; of a paused trial, its value
+            so far.
         cost: the cost paid, by resource.
         predicted: the expected cost, by resource.
         because: why it was chosen.
@@ -174,8 +184,8 @@ class Trial:
         origin: where it comes from; see `Origin`.
         run: how it is evaluated.
         curve: the values that a training reported, by ascending step.
-        until: the step that the running part of a training goes to; None without `steps`, and if
-            it is not running.
+        until: the step that its part of a training goes to; None without `steps`, and if it is
+            paused or done.
     """
 
     number: int
@@ -225,8 +235,21 @@ class Trial:
         return self.curve[-1].step if self.curve else 0
 
     @property
+    def is_resumed(self) -> bool:
+        """Whether its training was paused and resumed."""
+        return self.run.since > 0 or bool(self.run.earlier)
+
+    @property
+    def part_cost(self) -> Mapping[str, float]:
+        """The cost of its last part, by resource; of a trial in one part, its cost."""
+        earlier = self.run.earlier
+        if not earlier:
+            return self.cost
+        return {r: max(amount - earlier.get(r, 0.0), 0.0) for r, amount in self.cost.items()}
+
+    @property
     def limit(self) -> Mapping[str, float]:
-        """The most it may cost, by resource. If possible it is killed at this limit."""
+        """The most that its part may cost, by resource. If possible it is killed there."""
         limit: Mapping[str, float] = self.notes.get("limit", {})
         return limit
 
@@ -300,6 +323,8 @@ class History:
         if "X" in vars(self) and trials:  # append to the cached array
             new = np.array([trial.x for trial in trials])
             vars(more)["X"] = np.concatenate([self.X, new]) if len(self.X) else new
+        if "turns" in vars(self):
+            vars(more)["turns"] = max(self.turns, len(more), *(_turn(t) + 1 for t in trials))
         return more
 
     def replacing(self, trial: Trial) -> History:
@@ -310,6 +335,8 @@ class History:
             vars(changed)["_by_state"] = _updated(self._by_state, self.trials[at], trial)
         if "X" in vars(self):
             vars(changed)["X"] = self.X
+        if "turns" in vars(self):
+            vars(changed)["turns"] = max(self.turns, _turn(trial) + 1)
         return changed
 
     @cached_property
@@ -363,11 +390,25 @@ class History:
         """(d,) the point evaluated before trial `number`; None if there is none."""
         return next((t.x for t in reversed(self.trials[:number]) if t.leads_on), None)
 
+    @cached_property
+    def turns(self) -> int:
+        """The number of trials and resumed parts of trials that have begun.
+
+        It never decreases, and without resumed parts it is the number of trials.
+        """
+        resumed = (trial.run.turn for trial in self.trials if trial.run.turn is not None)
+        return max(len(self), max(resumed, default=-1) + 1)
+
     def last_note(self, key: str) -> Any:
         """The most recently stored note of that name, or None."""
-        return next(
-            (trial.notes[key] for trial in reversed(self.trials) if key in trial.notes), None
-        )
+        trials = self.trials
+        if self.turns > len(trials):
+            trials = tuple(sorted(trials, key=_turn))
+        return next((trial.notes[key] for trial in reversed(trials) if key in trial.notes), None)
+
+
+def _turn(trial: Trial) -> int:
+    return trial.number if trial.run.turn is None else trial.run.turn
 
 
 def _updated(

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Unpack
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Unpack
 
 from farthing.core.options import AnyBudget, AnySpace, SearchOptions
 from farthing.core.outcomes import missing_cost
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
 from farthing.errors import InvalidInput
-from farthing.history import Outcome
 from farthing.optimizer import Optimizer
 from farthing.running import InProcess
+from farthing.running.answer import Objective
 from farthing.running.signals import INTERRUPTED
-from farthing.running.worker import run_trials
+from farthing.running.training import check_steps
+from farthing.running.worker import HERE, Place, run_trials
 from farthing.view.progress import watching
 from farthing.view.result import Result
 
@@ -23,7 +27,7 @@ __all__ = ["minimize"]
 
 @takes_settings(SearchOptions)
 def minimize(
-    objective: Callable[[dict[str, Any]], float | Outcome],
+    objective: Objective,
     space: AnySpace,
     budget: AnyBudget = None,
     *,
@@ -42,7 +46,8 @@ def minimize(
     last one may exceed the budget.
 
     Args:
-        objective: params -> value, or an Outcome.
+        objective: params -> value, or an Outcome. With `steps=...`, it also takes its training,
+            (params, trial), and calls `trial.report(step, value)`; see `farthing.running.Training`.
         progress: whether to show a progress bar for the budget.
 
     The other arguments are those of the Optimizer.
@@ -54,10 +59,11 @@ def minimize(
             'Pass budget="10m" or stop=MaxTrials(50).'
         )
     engine = InProcess(objective)
+    check_steps(objective, checked.steps)
     optimizer = Optimizer.of(checked)
-    with watching(optimizer, quiet=not progress) as on_change:
+    with watching(optimizer, quiet=not progress) as on_change, _checkpoints(checked) as place:
         try:
-            reason = run_trials(optimizer, checked, engine, on_change)
+            reason = run_trials(optimizer, checked, engine, on_change, place=place)
         except KeyboardInterrupt:  # during a suggestion
             reason = INTERRUPTED
     history = optimizer.history
@@ -65,3 +71,13 @@ def minimize(
         # The user forgot the cost, which ends the run after its first trial. An error is clearer.
         raise InvalidInput(reason.sentence)
     return Result.of(checked, optimizer.best, reason, optimizer.seen)
+
+
+@contextmanager
+def _checkpoints(settings: Settings) -> Iterator[Place]:
+    """A place with a temporary folder for the checkpoints of trainings that can be resumed."""
+    if settings.steps is None or not settings.steps.can_resume:
+        yield HERE
+        return
+    with TemporaryDirectory(prefix="farthing-") as folder:
+        yield Place(checkpoints=Path(folder))

@@ -36,7 +36,7 @@ from farthing.core.suggest import AskOptions, best_trial, warm_up
 from farthing.core.transition import kill_reason
 from farthing.data.importing import Imported, select_new
 from farthing.errors import InvalidInput, Outdated
-from farthing.history import History, StopReason, Trial
+from farthing.history import CurvePoint, History, StopReason, Trial
 from farthing.space.space import Space
 
 __all__ = ["Optimizer"]
@@ -210,6 +210,7 @@ class Optimizer:
         ahead: Mapping[str, float],
         reports: Sequence[Mapping[str, Any]] = (),
         run: Mapping[str, Any] = MappingProxyType({}),
+        curve: Sequence[CurvePoint] = (),
     ) -> str | None:
         """Extend the lease of a running trial, and reserve what it needs until the next call.
 
@@ -219,17 +220,29 @@ class Optimizer:
             ahead: what it will have used at the next call.
             reports: the progress that it has reported.
             run: where it runs: `slot`, `log`.
+            curve: the points that its part has reported.
 
         Returns:
             Why the trial must be killed now; None if it may continue.
         """
         session = self._session
-        event = Renewed(trial.number, lease, cost, ahead, tuple(reports), run)
+        event = Renewed(trial.number, lease, cost, ahead, tuple(reports), run, tuple(curve))
         # Renew before expiring: the clock may have jumped, and this worker is alive.
         state = session.commit(event)
         if session.expire_leases(state) is not state:  # this trial may need what became free
             state = session.commit(event)
         return kill_reason(self._settings, state, event, session.moment())
+
+    def continue_trial(self, told: Told) -> Trial | None:
+        """Decide at a rung whether a running training goes on at once.
+
+        Args:
+            told: what would be told if the training were paused now.
+
+        Returns:
+            The trial with the step to which it goes on, or None if it is to be paused.
+        """
+        return self._asker.continued(told)
 
     def is_worked_on(self) -> bool:
         """Whether any worker is running a trial."""
@@ -246,8 +259,13 @@ class Optimizer:
         cost: Price = None,
         failed: str | None = None,
         killed: bool = False,
+        step: int | None = None,
     ) -> None:
         """Report the outcome of a trial: a value, a failure or a kill, and its cost.
+
+        With `steps=...`, a trial is a training that runs from `trial.step` to `trial.until`. Report
+        its value there, and the cost of this part. Before the last step the trial is then paused,
+        and `ask` may return it again.
 
         Args:
             trial: what `ask` returned, or its number.
@@ -256,11 +274,14 @@ class Optimizer:
                 trial is a lower bound of its full cost. Not needed if the cost is known beforehand.
             failed: why there is no value. The policy avoids such parameters from then on.
             killed: whether the trial was stopped before it had a value.
+            step: the step that a training reached; by default `trial.until`. A training that ends
+                at an earlier step is done.
         """
+        _check_step(self._settings, step)
         number = trial.number if isinstance(trial, Trial) else trial
         state, checked = outcome_of(value, failed, killed, f"trial {number}")
         with self._session.measured():
-            self._session.commit(Told(trial, state, checked, cost, failed))
+            self._session.commit(Told(trial, state, checked, cost, failed, step=step))
 
     def add(
         self,
@@ -365,6 +386,15 @@ class Optimizer:
             now: whether workers kill their running trials, which are charged; if not, they finish.
         """
         self._session.commit(StopRequested(StopReason("requested", because), now))
+
+
+def _check_step(settings: Settings, step: Any) -> None:
+    if step is None:
+        return
+    if settings.steps is None:
+        raise InvalidInput(f"step={step!r} has no effect without steps. Set steps=..., or omit it.")
+    if isinstance(step, bool) or not isinstance(step, int | np.integer):
+        raise InvalidInput(f"step={step!r}: expected a whole number, such as trial.until.")
 
 
 def _for_user(trial: Trial) -> Trial:

@@ -79,7 +79,8 @@ def propose(
     """The next proposal, with the predicted cost.
 
     It is the first of the given points, else a point of the initial design if the policy needs a
-    model and there is none, else the proposal of the policy.
+    model and there is none, else the proposal of the policy. If the policy predicts no cost for a
+    part of a training, it is the part's share of the steps.
 
     Args:
         given: configurations that the user wants to be evaluated first (`start=`).
@@ -106,7 +107,12 @@ def propose(
         until = proposal.until or belief.steps.decision_steps[0]
         first = first_part(belief, until)
         return replace(proposal, x=x, because=because, predicted=first.predicted(x), until=until)
-    return replace(proposal, x=x, because=because, predicted=belief.predicted(x))
+    predicted = belief.predicted(x)
+    if belief.steps is not None and proposal.until is not None:
+        since = 0 if proposal.resume is None else belief.history[proposal.resume].step
+        share = np.log((proposal.until - since) / belief.steps.last)
+        predicted = {r: cost._replace(mean=cost.mean + share) for r, cost in predicted.items()}
+    return replace(proposal, x=x, because=because, predicted=predicted)
 
 
 def promises_nothing(belief: Belief, proposal: Proposal) -> bool:

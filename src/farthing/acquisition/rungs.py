@@ -109,18 +109,23 @@ def first_part(belief: Belief, until: int | None = None) -> Belief:
 
 
 def resume_cost(belief: Belief, trial: Trial, resource: str) -> float:
-    """What resuming a paused training costs before its next step."""
+    """What resuming a paused training costs before its next step; nothing if its process waits."""
     steps = belief.steps
     assert steps is not None
-    if isinstance(steps.resume, str) or resource != belief.ledger.resources[0]:
+    if isinstance(steps.resume, str) or resource != belief.ledger.resources[0] or trial.run.waits:
         return 0.0
     return float(steps.resume)
 
 
 def paused_trainings(belief: Belief) -> list[Trial]:
-    """The paused trainings that can go on."""
-    assert belief.steps is not None
-    return [t for t in belief.history.having("paused") if t.curve and t.step < belief.steps.last]
+    """The paused trainings that can go on: without checkpoints only one whose process waits."""
+    steps = belief.steps
+    assert steps is not None
+    return [
+        trial
+        for trial in belief.history.having("paused")
+        if trial.curve and trial.step < steps.last and (steps.can_resume or trial.run.waits)
+    ]
 
 
 def paused_chains(belief: Belief) -> list[Chains]:

@@ -134,13 +134,23 @@ class Ledger:
         """The amounts reserved for trial `number`; empty if there are none."""
         return MappingProxyType(dict(dict(self._reservations).get(number, ())))
 
-    def reserve(self, number: int, amounts: Mapping[str, float]) -> "Ledger":
-        """Reserve `amounts` for trial `number`, which starts now."""
+    def reserve(
+        self, number: int, amounts: Mapping[str, float], *, resumed: bool = False
+    ) -> "Ledger":
+        """Reserve `amounts` for trial `number`, which starts now.
+
+        Args:
+            resumed: whether it continues after a pause. A trial is counted only once.
+        """
         if self._has_reservation(number):
             raise InvalidInput(
                 f"Trial {number} already has a reservation. Extend or charge it instead."
             )
-        return self._after({**dict(self._reservations), number: self._with_trial_count(amounts)})
+        if resumed:
+            reserved = tuple(self._amounts(amounts).items())
+        else:
+            reserved = self._with_trial_count(amounts)
+        return self._after({**dict(self._reservations), number: reserved})
 
     def extend(self, number: int, amounts: Mapping[str, float]) -> "Ledger":
         """Reserve `amounts` more for trial `number`, which is running."""
@@ -162,6 +172,8 @@ class Ledger:
             trial: reserved for trial, reserved in self._reservations if trial != number
         }
         paid = dict(self._with_trial_count(amounts))
+        if any(trial == number and "trials" not in dict(r) for trial, r in self._reservations):
+            paid.pop("trials", None)  # it was counted before it was paused
         return self._after(reservations, spent=paid)
 
     def release(self, number: int) -> "Ledger":
@@ -207,7 +219,7 @@ class Ledger:
             if name not in accounts and (account.spent or account.reserved):
                 accounts[name] = replace(account, limit=math.inf)
         # A running trial counts as one trial, even if the old budget did not count trials.
-        one = {"trials": 1.0} if "trials" in accounts else {}
+        one = {"trials": 1.0} if "trials" in accounts and "trials" not in known else {}
         reservations = {
             number: tuple({**one, **dict(reserved)}.items())
             for number, reserved in self._reservations

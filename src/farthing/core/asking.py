@@ -10,10 +10,23 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from farthing.core.charging import out_of_time
-from farthing.core.events import Asked, AskedTogether, Event, Moment, SuggestLock, TimePassed
+from farthing.core.endings import is_running
+from farthing.core.events import (
+    AskedAgain,
+    AskedPart,
+    AskedTogether,
+    Continued,
+    Event,
+    Moment,
+    SuggestLock,
+    TimePassed,
+    Told,
+)
 from farthing.core.session import Session
 from farthing.core.state import State
 from farthing.core.suggest import (
@@ -24,6 +37,7 @@ from farthing.core.suggest import (
     one_thread,
     suggest,
 )
+from farthing.core.transition import apply
 from farthing.errors import Outdated, Stopped
 from farthing.history import Trial
 
@@ -117,10 +131,61 @@ class Asker:
                 self._release_own_lock(session.store.look())
             raise
         event: Event = asked[0] if len(asked) == 1 else AskedTogether(asked)
-        overhead = sum(each.suggest_s for each in asked if isinstance(each, Asked))
+        overhead = sum(each.suggest_s for each in asked if not isinstance(each, AskedAgain))
         after = session.commit(event, overhead=overhead)
         self._release_own_lock(after)
-        return list(after.history.trials[-len(asked) :])
+        new = sum(not isinstance(each, AskedPart) for each in asked)
+        numbers = iter(range(len(after.history) - new, len(after.history)))
+        return [
+            after.history[each.trial.number if isinstance(each, AskedPart) else next(numbers)]
+            for each in asked
+        ]
+
+    def continued(self, told: Told) -> Trial | None:
+        """Continue a running training beyond its rung if that is the best thing to do next.
+
+        No lock is needed: at worst, two processes compute the same suggestion.
+
+        Args:
+            told: what would be told if the training were paused now.
+
+        Returns:
+            The trial with its next rung, or None: pause it.
+        """
+        session = self._session
+        assert isinstance(told.trial, Trial)
+        number = told.trial.number
+        with session.measured():
+            state = session.look_recent()
+            if state.stop_requested is not None or not is_running(state, number):
+                return None
+            if out_of_time(session.settings, state, session.moment()) is not None:
+                return None
+            start = time.perf_counter()
+            with session.clock.measuring(), one_thread():
+                suggestion = suggest(session.settings, self._as_if_paused(state, told))
+            seconds = time.perf_counter() - start
+            if suggestion.verdict.stop or suggestion.proposal.resume != number:
+                return None
+            trial, reservation = suggestion.trial(session.settings.max_overrun)
+            assert isinstance(told.cost, Mapping)
+            cost, changes = told.cost, len(state.changes)
+            event = Continued(trial, reservation, cost, told.curve, seconds, changes)
+            try:
+                return session.commit(event, overhead=seconds).history[number]
+            except (Outdated, Stopped):
+                return None
+
+    def _as_if_paused(self, state: State, told: Told) -> State:
+        """The state in which a training is paused, and its process waits for the decision.
+
+        What users have enqueued can wait until the training is complete or paused.
+        """
+        session = self._session
+        state = apply(session.settings, replace(state, queue=()), told, session.moment())
+        assert isinstance(told.trial, Trial)
+        trial = state.history[told.trial.number]
+        return state.with_trial(replace(trial, run=replace(trial.run, waits=True)))
 
     def _stop_if_time_is_short(self, state: State) -> None:
         """Refuse a suggestion that would end after the budget if it took as long as the last."""

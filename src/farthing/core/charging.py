@@ -125,7 +125,7 @@ def charge_trial(
     paid already.
 
     Args:
-        paid: the cost of the trial by resource.
+        paid: the cost of the trial, or of its part, by resource.
         ran: seconds that it ran.
     """
     if trial.is_external:
@@ -136,8 +136,8 @@ def charge_trial(
         more = due - settings.clock[resource] * ran
         if resource != "s" and more > ROUNDING * due:
             amounts[resource] = more
-    if trial.state == "lost":  # it was charged when it was lost: only the rest is due
-        rest = {r: a - trial.cost.get(r, 0.0) for r, a in amounts.items()}
+    if trial.state in ("lost", "paused"):  # it was charged when it was lost: only the rest is due
+        rest = {r: a - trial.part_cost.get(r, 0.0) for r, a in amounts.items()}
         return replace(state, ledger=state.ledger.pay({r: a for r, a in rest.items() if a > 0}))
     return replace(state, ledger=state.ledger.charge(trial.number, amounts))
 
@@ -153,4 +153,5 @@ def charge_so_far(settings: Settings, state: State, trial: Trial, moment: Moment
     present = None if any(resource in reserved for resource in settings.clock) else 0.0
     last_sign = trial.run.asked_at if trial.run.lease is None else trial.run.lease - settings.lease
     ran = max(last_sign - trial.run.asked_at, 0.0)
-    return charge_trial(settings, state, trial, trial.cost, ran, moment._replace(present=present))
+    cost = trial.part_cost
+    return charge_trial(settings, state, trial, cost, ran, moment._replace(present=present))

@@ -14,10 +14,11 @@ from farthing.core.outcomes import (
     missing_cost,
     missing_cost_reason,
 )
+from farthing.core.parts import added, can_return, ended_part, is_other_part
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.worker_health import others_may_succeed
-from farthing.history import StopReason, Trial
+from farthing.history import Run, StopReason, Trial
 
 __all__ = [
     "FREE_IN_A_ROW",
@@ -47,15 +48,29 @@ def end_trial(settings: Settings, state: State, event: Told, moment: Moment) -> 
 
         too late, no value           ignored: a trial is lost only once
         too late, value, dropped     its cost is charged, its value is ignored
+        too late, resumed since      ignored: another worker repeats this part
         all others                   the trial ends as reported; a lost trial gets its value
     """
+    if not event.by_user and _is_repeated(state, event):
+        return state
     trial = find_unfinished(state.history, event.trial)
+    if trial.state == "paused" and event.state in ("paused", "lost") and not event.by_user:
+        return state  # reported twice, or lost after another process had noticed
     is_late = trial.state == "lost" and not event.by_user
     if is_late and event.state != "done":
         return state
     if is_late and event.state == "done" and trial.is_dropped:
         return _charge_dropped(settings, state, trial, event, moment)
     return _end(settings, state, trial, event, moment)
+
+
+def _is_repeated(state: State, event: Told) -> bool:
+    """Whether a report is about a part of a training that another worker has resumed since."""
+    number = event.trial.number if isinstance(event.trial, Trial) else event.trial
+    if not number < len(state.history):
+        return False
+    trial = state.history[number]
+    return trial.is_resumed and is_other_part(trial, event.trial)
 
 
 def _charge_dropped(
@@ -65,14 +80,15 @@ def _charge_dropped(
     paid = checked_cost(settings, event.cost, trial.x, required=False, previous=previous)
     ran = event.run.get("run_s", 0.0)
     state = charge_trial(settings, state, trial, paid, ran, moment)
-    return state.with_trial(replace(trial, cost=paid))
+    return state.with_trial(replace(trial, cost=added(trial.run.earlier, paid)))
 
 
 def _end(settings: Settings, state: State, trial: Trial, event: Told, moment: Moment) -> State:
     paid = _cost(settings, state, trial, event)
+    ending, value, curve = ended_part(settings, trial, event, paid)
     state = charge_trial(settings, state, trial, paid, event.run.get("run_s", 0.0), moment)
     match event.state:
-        case "done":
+        case "done" | "paused":
             state = _after_success(settings, state, trial, event, paid)
         case "failed" | "lost":
             state = _after_failure(settings, state, trial, event)
@@ -87,13 +103,34 @@ def _end(settings: Settings, state: State, trial: Trial, event: Told, moment: Mo
         trial.run,
         **{**event.run, "reports": event.run.get("reports") or trial.run.reports},
         lease=None,
-        retry=event.state == "lost" and trial.run.attempt <= settings.retries,
+        retry=ending == "lost" and trial.run.attempt <= settings.retries,
         told_at=max(moment.now, math.nextafter(last_asked, math.inf)),
         queue_s=max(moment.now - trial.run.asked_at - run_s, 0.0),
     )
     run = replace(run, run_s=run_s)
+    if trial.is_resumed:
+        run = _with_earlier_parts(run, trial.run)
     return state.with_trial(
-        replace(trial, state=event.state, value=event.value, cost=paid, error=event.error, run=run)
+        replace(
+            trial,
+            state=ending,
+            value=value,
+            cost=added(trial.run.earlier, paid) if trial.run.earlier else paid,
+            error=event.error,
+            run=run,
+            curve=curve,
+            until=None if ending in ("done", "paused") else trial.until,
+        )
+    )
+
+
+def _with_earlier_parts(run: Run, earlier: Run) -> Run:
+    """The measurements of all parts of a training: seconds are added, memory is the largest."""
+    return replace(
+        run,
+        run_s=(earlier.run_s or 0.0) + (run.run_s or 0.0),
+        cpu_s=(earlier.cpu_s or 0.0) + (run.cpu_s or 0.0),
+        peak_mb=max(earlier.peak_mb or 0.0, run.peak_mb or 0.0),
     )
 
 
@@ -109,7 +146,8 @@ def _cost(settings: Settings, state: State, trial: Trial, event: Told) -> dict[s
         paid.setdefault("s", ran)
     if event.by_user or event.state not in ("failed", "killed"):
         return paid
-    return {r: a for r, a in trial.predicted.items() if r in settings.required_costs} | paid
+    ahead = ((r, a - trial.run.earlier.get(r, 0.0)) for r, a in trial.predicted.items())
+    return {r: max(a, 0.0) for r, a in ahead if r in settings.required_costs} | paid
 
 
 def _after_success(
@@ -181,15 +219,28 @@ def expire_leases(settings: Settings, state: State, moment: Moment) -> State:
         retry = trial.run.attempt <= settings.retries
         run = replace(trial.run, lease=None, retry=retry, told_at=moment.now)
         error = f"its worker ({trial.run.worker}) disappeared"
-        state = state.with_trial(replace(trial, state="lost", error=error, run=run))
+        state = state.with_trial(_without_worker(settings, trial, error, run))
     return state
 
 
-def return_trial(state: State, event: Returned, moment: Moment) -> State:
-    """The state in which a trial that never began is lost, costs nothing and is repeated."""
+def _without_worker(settings: Settings, trial: Trial, error: str, run: Run) -> Trial:
+    """A trial whose part nobody works on any more: lost, or paused where its checkpoint is."""
+    if not can_return(settings, trial):
+        return replace(trial, state="lost", error=error, run=run)
+    assert settings.steps is not None
+    value = settings.steps.value_of(trial.curve, settings.sign)
+    run = replace(run, retry=False)
+    return replace(trial, state="paused", value=value, error=error, run=run, until=None)
+
+
+def return_trial(settings: Settings, state: State, event: Returned, moment: Moment) -> State:
+    """The state in which a trial that never began is lost, costs nothing and is repeated.
+
+    A part of a training that never began is paused again.
+    """
     if not is_running(state, event.number):
         return state
     trial = state.history[event.number]
     run = replace(trial.run, lease=None, retry=True, told_at=moment.now)
     state = replace(state, ledger=state.ledger.release(event.number))
-    return state.with_trial(replace(trial, state="lost", error=event.because, run=run))
+    return state.with_trial(_without_worker(settings, trial, event.because, run))

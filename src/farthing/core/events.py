@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 
 from farthing.core.settings import Settings
 from farthing.core.state import QueueEntry
-from farthing.history import PricePoint, StopReason, Trial, TrialState
+from farthing.history import CurvePoint, PricePoint, StopReason, Trial, TrialState
 
 __all__ = [
     "Added",
     "Asked",
     "AskedAgain",
+    "AskedPart",
     "AskedTogether",
     "Changed",
+    "Continued",
     "Dropped",
     "Ended",
     "Enqueued",
@@ -89,10 +91,48 @@ class AskedAgain(NamedTuple):
     lease: float | None = None
 
 
+class AskedPart(NamedTuple):
+    """A paused trial is resumed, and its training runs to another step.
+
+    Attributes:
+        trial: the paused trial, with the `predicted`, `because` and `notes` of its suggestion and
+            with the step to run to, `until`. `predicted` is the cost of this part.
+
+    The others are those of `Asked`.
+    """
+
+    trial: Trial
+    reservation: Mapping[str, float]
+    suggest_s: float = 0.0
+    suggester: str | None = None
+    worker: str | None = None
+    lease: float | None = None
+    changes: int | None = None
+
+
 class AskedTogether(NamedTuple):
     """A batch of trials starts: all of them or none."""
 
-    asked: tuple[Asked | AskedAgain, ...]
+    asked: tuple[Asked | AskedAgain | AskedPart, ...]
+
+
+class Continued(NamedTuple):
+    """A running training has reached the step of its part, and goes on to a later one.
+
+    Attributes:
+        trial: the trial with the `predicted`, `because`, `notes` and `until` of its suggestion, as
+            in `AskedPart`.
+        reservation: the amounts to reserve for the steps ahead, by resource.
+        cost: what its part has used so far.
+        curve: the points that its part has reported, each with the cost of the part until then.
+    """
+
+    trial: Trial
+    reservation: Mapping[str, float]
+    cost: Mapping[str, float]
+    curve: tuple[CurvePoint, ...] = ()
+    suggest_s: float = 0.0
+    changes: int | None = None
 
 
 class Renewed(NamedTuple):
@@ -100,10 +140,11 @@ class Renewed(NamedTuple):
 
     Attributes:
         lease: seconds after which the trial is lost unless it is renewed again.
-        cost: what the trial has used so far.
+        cost: what the trial, or its part, has used so far.
         ahead: what it will have used when it is renewed next.
         reports: the progress that it has reported.
         run: where it runs: `slot`, `log`.
+        curve: the points that its part has reported, each with the cost of the part until then.
     """
 
     number: int
@@ -112,6 +153,7 @@ class Renewed(NamedTuple):
     ahead: Mapping[str, float]
     reports: tuple[Mapping[str, Any], ...] = ()
     run: Mapping[str, Any] = {}
+    curve: tuple[CurvePoint, ...] = ()
 
 
 class Returned(NamedTuple):
@@ -128,14 +170,18 @@ class WorkerExcluded(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The outcome of a trial.
+    """The outcome of a trial, or of a part of its training.
 
     Attributes:
         trial: the trial as it was asked, or its number.
+        state: "paused" if its training ended at a step before the last and can go on.
+        cost: of the trial, or of this part.
         by_user: whether a user reports it. Then every required cost must be given. An engine may
             report an outcome without costs.
         run: measurements of the run: `run_s`, `cpu_s`, `peak_mb`, `reports`, `metrics`, `slot`,
             `log`, `tail`.
+        step: the step at which a training had this value; None: `until` if a user reports it.
+        curve: the points that the part has reported, each with the cost of the part until then.
     """
 
     trial: Trial | int
@@ -145,6 +191,8 @@ class Told(NamedTuple):
     error: str | None = None
     by_user: bool = True
     run: Mapping[str, Any] = {}
+    step: int | None = None
+    curve: tuple[CurvePoint, ...] = ()
 
 
 class Added(NamedTuple):
@@ -244,7 +292,9 @@ UntimedEvent = (
 Event = (
     Asked
     | AskedAgain
+    | AskedPart
     | AskedTogether
+    | Continued
     | Renewed
     | Returned
     | WorkerExcluded

@@ -216,11 +216,21 @@ def find_unfinished(history: History, trial: Trial | int) -> Trial:
             f"Trial {number!r} is unknown: ask() did not return it. Pass what ask() returned, or "
             "call add(params, value) for an external evaluation."
         )
-    if found.state not in ("running", "lost"):
+    if found.state == "paused" and not (isinstance(trial, Trial) and _is_same_part(trial, found)):
+        raise InvalidInput(
+            f"Trial {number} is paused at step {found.step}. ask() returns it when it is resumed; "
+            "report that part then."
+        )
+    if found.state not in ("running", "paused", "lost"):
         raise InvalidInput(
             f"Trial {number} already has an outcome ({found.state}). Report a trial only once."
         )
     return found
+
+
+def _is_same_part(reported: Trial, stored: Trial) -> bool:
+    """Whether a paused trial was reported by the worker that ran its last part."""
+    return reported.run.asked_at == stored.run.asked_at
 
 
 def _is_same(reported: Trial, stored: Trial) -> bool:

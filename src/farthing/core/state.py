@@ -100,9 +100,9 @@ class State:
 
         It changes with every ask, tell, import and change, and no earlier version comes back.
         """
-        states: tuple[TrialState, ...] = ("running", "done", "failed", "killed", "lost")
+        states: tuple[TrialState, ...] = ("running", "paused", "done", "failed", "killed", "lost")
         counts = (len(self.history.having(each)) for each in states)
-        return *counts, len(self.prices), len(self.changes), len(self.queue)
+        return *counts, self.history.turns, len(self.prices), len(self.changes), len(self.queue)
 
     def with_trial(self, trial: Trial) -> State:
         """The state with a trial in place of the one that has the same number."""

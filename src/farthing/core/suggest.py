@@ -24,7 +24,7 @@ from farthing.acquisition.search import Effort, sobol
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
 from farthing.core.charging import out_of_time
-from farthing.core.events import Asked, AskedAgain, Moment
+from farthing.core.events import Asked, AskedAgain, AskedPart, Moment
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
@@ -32,6 +32,7 @@ from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
 from farthing.errors import InvalidInput, Stopped
 from farthing.history import BUDGET_SPENT, History, PricePoint, StopReason, Trial, origin_of
 from farthing.models.normal import expected_cost, max_overrun
+from farthing.steps import Steps
 from farthing.stopping import OutOfBudget
 
 __all__ = [
@@ -65,7 +66,9 @@ class Suggestion(NamedTuple):
     verdict: Verdict
 
     def trial(self, margin: float | None = None) -> tuple[Trial, dict[str, float]]:
-        """The trial to start, and the amounts to reserve for it, by limited resource.
+        """The trial to start or to resume, and the amounts to reserve for it, by limited resource.
+
+        The predicted cost of a resumed trial is that of its next part.
 
         Args:
             margin: the `max_overrun` of the settings, see `normal.max_overrun`; None: no limit.
@@ -87,6 +90,17 @@ class Suggestion(NamedTuple):
                 limit[resource] = min(limit.get(resource, np.inf), end)
         reservation |= _unpredicted(belief, proposal, limit)
         notes = {**belief.notes(), **verdict.notes, **proposal.notes}
+        if proposal.resume is not None:
+            paused = belief.history[proposal.resume]
+            kept = {key: note for key, note in paused.notes.items() if key != "limit"}
+            notes = {**kept, **notes, **({"limit": limit} if limit else {})}
+            return replace(
+                paused,
+                predicted=predicted,
+                because=proposal.because,
+                notes=notes,
+                until=proposal.until,
+            ), reservation
         trial = Trial(
             number=belief.number,
             params=belief.space.decode(x),
@@ -95,6 +109,7 @@ class Suggestion(NamedTuple):
             because=proposal.because,
             notes={**notes, "limit": limit} if limit else notes,
             origin=origin_of(proposal.notes),
+            until=proposal.until,
         )
         return trial, reservation
 
@@ -124,26 +139,56 @@ def _unpredicted(
 def suggest(settings: Settings, state: State) -> Suggestion:
     """What to evaluate next, and whether to stop instead."""
     effort = depth(state.ledger, state.suggest_s, settings.overhead, settings.clock)
-    number = len(state.history)
+    number = state.history.turns
     belief = believed(settings, state, depth=effort)
     rng = np.random.default_rng([settings.seed, number])
-    if state.ledger.used_up:
+    if _is_spent(settings, state):
         return Suggestion(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
     if effort == "none" and len(state.history) >= START:
         proposal = step(belief, rng)
     else:
         proposal = propose(settings.policy, belief, rng, settings.start)
+    proposal = _with_part(settings, proposal)
     if effort == "light" and belief.objective is not None:
         because = f"{proposal.because}; a quick suggestion, because the overhead is limited"
         proposal = replace(proposal, because=because)
-    enqueued = first_enqueued(belief, proposal, state.queue) if state.queue else None
-    if enqueued is not None:  # only the budget can refuse it, not the stopping rule
+    if state.ledger.used_up and proposal.resume is None:  # no trial is left to begin
+        return Suggestion(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
+    queue = () if state.ledger.used_up else state.queue
+    enqueued = first_enqueued(belief, proposal, queue) if queue else None
+    if enqueued is not None:
+        enqueued = _with_part(settings, enqueued)
+        # Only the budget can refuse it, not the stopping rule.
         return Suggestion(belief, enqueued, OutOfBudget()(belief, enqueued, rng))
     verdict = OutOfBudget()(belief, proposal, rng)
     if not verdict.stop and settings.stop is not None:
         rng = np.random.default_rng([settings.seed, number, 1])
         verdict = judge(settings.stop, belief, proposal, rng)
     return Suggestion(belief, proposal, verdict)
+
+
+def _is_spent(settings: Settings, state: State) -> bool:
+    """Whether nothing may start. If all trials have begun, paused trainings may still go on."""
+    goes_on = settings.steps is not None and bool(state.history.having("paused"))
+    return any(not (goes_on and resource == "trials") for resource in state.ledger.used_up)
+
+
+def _with_part(settings: Settings, proposal: Proposal) -> Proposal:
+    """The proposal with the step to which its training runs.
+
+    A policy that decides by steps looks at every training at the first rung; for all other policies
+    a training is one evaluation. The cost of the part is its share of the steps.
+    """
+    steps = settings.steps
+    if steps is None or proposal.x is None or proposal.until is not None:
+        return proposal
+    until = steps.decision_steps[0] if "steps" in settings.policy.needs else steps.last
+    share = np.log(until / steps.last)
+    predicted = {
+        resource: normal._replace(mean=normal.mean + share)
+        for resource, normal in proposal.predicted.items()
+    }
+    return replace(proposal, until=until, predicted=predicted)
 
 
 def believed(
@@ -155,7 +200,7 @@ def believed(
         model: whether to fit a model of the objective; None: if the policy or the rule uses one.
         depth: how much computing the overhead allows.
     """
-    no_models = bool(state.ledger.used_up) or depth == "none"
+    no_models = _is_spent(settings, state) or depth == "none"
     belief = believe(
         settings.space,
         state.history,
@@ -173,7 +218,13 @@ def believed(
 
 
 def best_trial(settings: Settings, history: History) -> Trial | None:
-    """The best trial, by posterior mean if `noisy`; None before the first value."""
+    """The best trial, by posterior mean if `noisy`; None before the first value.
+
+    With `steps`, if the value of a trial is the best one of its curve, the best checkpoint counts,
+    whatever became of its trial. If it is the last one, only trials that are done count.
+    """
+    if settings.steps is not None and settings.steps.value == "best":
+        return _best_checkpoint(settings, settings.steps, history)
     done = history.done
     if not done:
         return None
@@ -192,6 +243,21 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
         if belief.objective is not None:
             y = belief.objective.at(history.points("done")).mean[:, 0]
     return done[int(np.argmin(y))]
+
+
+def _best_checkpoint(settings: Settings, steps: Steps, history: History) -> Trial | None:
+    """The trial with the best value of any step, with that value."""
+    found = [
+        (trial, value)
+        for trial in history
+        if not trial.is_dropped
+        and (value := steps.value_of(trial.curve, settings.sign)) is not None
+    ]
+    found += [(t, t.value) for t in history.done if not t.curve and t.value is not None]
+    if not found:
+        return None
+    trial, value = min(found, key=lambda each: (settings.sign * each[1], each[0].number))
+    return trial if trial.value == value else replace(trial, value=value)
 
 
 # ── imported costs ───────────────────────────────────────────────────────────────────────────────
@@ -295,7 +361,7 @@ def next_trials(
     suggest: Suggester,
     options: AskOptions,
     moment: Callable[[], Moment],
-) -> tuple[Asked | AskedAgain, ...]:
+) -> tuple[Asked | AskedAgain | AskedPart, ...]:
     """The events that start the next trials: `count` of them, or fewer if no more may start.
 
     Args:
@@ -325,8 +391,8 @@ def next_trials(
 
 def _next(
     settings: Settings, state: State, suggest: Suggester, options: AskOptions
-) -> Asked | AskedAgain:
-    """The oldest lost trial that is to be repeated, or else a suggested one.
+) -> Asked | AskedAgain | AskedPart:
+    """The oldest lost trial that is to be repeated, or else a suggested or resumed one.
 
     Raises:
         Stopped: the stopping rule or the budget stops the study.
@@ -344,6 +410,8 @@ def _next(
         raise Stopped(suggestion.verdict.reason)
     trial, reservation = suggestion.trial(settings.max_overrun)
     asked_by = (options.suggester, options.worker, options.lease)
+    if suggestion.proposal.resume is not None:
+        return AskedPart(trial, reservation, seconds, *asked_by, len(state.changes))
     return Asked(trial, reservation, seconds, *asked_by, len(state.changes))
 
 

@@ -6,6 +6,7 @@ starting and renewing trials are in this module. It calls
     charging        to reserve and charge costs and time
     endings         to end trials
     edits           to change settings, and to enqueue, drop and repeat trials
+    parts           to resume and continue trainings
     worker_health   to exclude a worker
 """
 
@@ -24,8 +25,10 @@ from farthing.core.events import (
     Added,
     Asked,
     AskedAgain,
+    AskedPart,
     AskedTogether,
     Changed,
+    Continued,
     Dropped,
     Ended,
     Enqueued,
@@ -42,6 +45,7 @@ from farthing.core.events import (
     Told,
     WorkerExcluded,
 )
+from farthing.core.parts import added, carry_on, longer_curve, resume, turn_of
 from farthing.core.settings import Settings
 from farthing.core.state import Change, State
 from farthing.core.worker_health import exclude_worker
@@ -63,12 +67,16 @@ def apply(settings: Settings, state: State, event: Event, moment: Moment) -> Sta
     match event:
         case Asked() | AskedAgain():
             return _start(settings, before.ledger, state, event, moment)
+        case AskedPart():
+            return _start_part(settings, before.ledger, state, event, moment)
         case AskedTogether():
             return _start_batch(settings, before.ledger, state, event, moment)
+        case Continued():
+            return carry_on(settings, before.ledger, state, event, moment)
         case Renewed():
             return _renew(settings, state, event, moment)
         case Returned():
-            return return_trial(state, event, moment)
+            return return_trial(settings, state, event, moment)
         case WorkerExcluded():
             return exclude_worker(state, event.worker)
         case Told():
@@ -148,11 +156,23 @@ def _start_batch(
     settings: Settings, before: Ledger, state: State, event: AskedTogether, moment: Moment
 ) -> State:
     for each in event.asked:
-        number = len(state.history)
-        state = _start(settings, before, state, each, moment)
-        reserved = state.ledger.reserved_for(number)
-        before = before.reserve(number, {r: a for r, a in reserved.items() if r != "trials"})
+        if isinstance(each, AskedPart):
+            number = each.trial.number
+            state = _start_part(settings, before, state, each, moment)
+        else:
+            number = len(state.history)
+            state = _start(settings, before, state, each, moment)
+        reserved = {r: a for r, a in state.ledger.reserved_for(number).items() if r != "trials"}
+        before = before.reserve(number, reserved, resumed=isinstance(each, AskedPart))
     return state
+
+
+def _start_part(
+    settings: Settings, before: Ledger, state: State, event: AskedPart, moment: Moment
+) -> State:
+    if state.stop_requested is not None:
+        raise Stopped(state.stop_requested)
+    return resume(settings, before, state, event, moment)
 
 
 def _start_retry(settings: Settings, state: State, event: AskedAgain, moment: Moment) -> State:
@@ -170,6 +190,7 @@ def _start_retry(settings: Settings, state: State, event: AskedAgain, moment: Mo
         because=f"repeats trial {lost.number}, which was lost",
         notes={key: lost.notes[key] for key in ("phase", "limit") if key in lost.notes},
         origin="retry",
+        until=None if settings.steps is None else lost.until or settings.steps.last,
         run=Run(attempt=lost.run.attempt + 1),
     )
     reservation = amounts_to_reserve(settings, ledger, {**lost.limit, **lost.predicted}, moment)
@@ -191,6 +212,7 @@ def _with_started(
         worker=event.worker,
         lease=None if event.lease is None else moment.now + event.lease,
         asked_at=moment.now,
+        turn=turn_of(state, trial.number),
     )
     reservation = {
         r: min(amount, max(state.ledger[r].left, 0.0)) for r, amount in reservation.items()
@@ -229,7 +251,12 @@ def _renew(settings: Settings, state: State, event: Renewed, moment: Moment) -> 
     reported = {"reports": event.reports or trial.run.reports, **event.run}
     run = replace(trial.run, lease=moment.now + event.lease, **reported)
     state = replace(state, ledger=ledger)
-    return state.with_trial(replace(trial, cost=dict(event.cost), run=run))
+    cost, curve = dict(event.cost), trial.curve
+    if trial.run.earlier:
+        cost = added(trial.run.earlier, cost)
+    if event.curve:
+        curve = longer_curve(trial, event.curve)
+    return state.with_trial(replace(trial, cost=cost, run=run, curve=curve))
 
 
 def kill_reason(settings: Settings, state: State, event: Renewed, moment: Moment) -> str | None:

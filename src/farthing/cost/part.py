@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.cost.model import CostModel, DependsOnPrevious, Slopes, about_of, because_of
+from farthing.cost.model import CostModel, DependsOnPrevious, Slopes, about_of, because_of, least_of
 from farthing.history import CurvePoint
 from farthing.models.gp import FitMemory, Normal
 
@@ -75,6 +75,10 @@ class PartCost:
         mean, std = self.model.log_at(X)
         moved, slope = self._moved(mean)
         return Normal(moved, slope * std)
+
+    def least(self, X: Array) -> Array:
+        """(m,) no larger than the mean of ln c."""
+        return self._moved(least_of(self.model, X))[0]
 
     def slopes(self, X: Array) -> Slopes:
         """`log_at` and the gradients (m, d) of its mean and of its standard deviation."""

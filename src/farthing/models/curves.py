@@ -416,8 +416,22 @@ class FinalValue:
         return Normal(self.curves.mean + B[-1] + a @ B[:-1], _std(variance))
 
     def at_best(self, X: Array) -> Normal:
-        """The same: it is fast enough to be its own bound."""
-        return self.at(X)
+        """`at` in single precision, for the rows of a table: a fraction of its time."""
+        c = self.curves
+        B, G = self._sums
+        Z, centres = c.embedded(X), c._Z
+        squares = np.hstack([Z, (Z * Z).sum(axis=1, keepdims=True), np.ones((len(Z), 1))])
+        ones = np.ones((len(centres), 1))
+        others = np.hstack([-10.0 * centres, 5.0 * ones, 5.0 * (centres * centres).sum(1)[:, None]])
+        q = squares.astype(np.float32) @ others.T.astype(np.float32)
+        np.sqrt(np.maximum(q, 0.0, out=q), out=q)
+        a = matern(q, 1.0)
+        solved = a @ G[:-1, :-1].astype(np.float32)
+        explained = np.einsum("ij,ij->i", solved, a) + 2.0 * (a @ G[:-1, -1].astype(np.float32))
+        variance = c._prior - (explained.astype(np.float64) + G[-1, -1])
+        mean = (a @ B[:-1].astype(np.float32)).astype(np.float64)
+        floor = np.maximum(variance, 1e-4 * c._prior)  # below it rounding errors dominate
+        return Normal(c.mean + B[-1] + mean, _std(floor))
 
     def _variance(self, a: Array, solved: Array) -> Array:
         _, G = self._sums

@@ -37,6 +37,7 @@ from farthing.acquisition.scores import (
     look,
     maximise_score,
 )
+from farthing.acquisition.search import untried
 from farthing.acquisition.trainings import Trainings
 from farthing.budget.units import check_worth
 from farthing.policies.gittins import Gittins
@@ -110,12 +111,14 @@ class _Search:
         """The affordable training of smallest index, or None."""
         best = float(np.mean(self.trainings.best))
         if self.seen is None:
-            self.seen = look(self.part, self.rng)
+            self.seen = _seen(self.part, self.rng)
         score = between_bounds(self.belief, rate, best)
         found = maximise_score(self.part, score, self.rng, seen=self.seen)
         groups = list(self.paused)
         if len(found.X):
-            groups.append(new_chains(self.belief, found.X[:FINALISTS]))
+            new = new_chains(self.belief, found.X[:FINALISTS])
+            groups.append(new.take(new.affordable))
+        groups = [chains for chains in groups if len(chains.mean)]
         if not groups:
             return None
         groups = _finalists(groups, rate)
@@ -123,6 +126,15 @@ class _Search:
         which = int(np.argmin([index.min() for index in found_indices]))
         k = int(np.argmin(found_indices[which]))
         return Smallest(groups[which], k, float(found_indices[which][k]), best)
+
+
+def _seen(part: Belief, rng: np.random.Generator) -> ScoreView:
+    """The starting points of a search. The rows of a table are screened in single precision."""
+    if part.space.rows is None:
+        return look(part, rng)
+    X = untried(part.space.rows, part.tried)
+    outlook = part.at_best(X)
+    return ScoreView(X, outlook._replace(log_success=part.log_success(X)))
 
 
 def _finalists(groups: list[Chains], rate: float) -> list[Chains]:

@@ -24,7 +24,7 @@ output.py. If the engine can kill a trial (`kills`), it calls `may_go_on` every 
 from farthing.errors import Infrastructure, Interrupted
 from farthing.running.cluster import Cluster
 from farthing.running.command import CommandTask
-from farthing.running.engine import Allowance, Engine, Job
+from farthing.running.engine import Allowance, Engine, Job, Part
 from farthing.running.finished import Finished, Usage
 from farthing.running.function import CallableTask
 from farthing.running.in_process import InProcess
@@ -33,6 +33,7 @@ from farthing.running.pricing import Pricing
 from farthing.running.process_group import ProcessGroup
 from farthing.running.reporting import report_progress
 from farthing.running.task import Task
+from farthing.running.training import Training
 
 __all__ = [
     "Allowance",
@@ -45,9 +46,11 @@ __all__ = [
     "Infrastructure",
     "Interrupted",
     "Job",
+    "Part",
     "Pricing",
     "ProcessGroup",
     "Task",
+    "Training",
     "Usage",
     "find_log",
     "open_log",

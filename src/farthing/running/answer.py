@@ -13,11 +13,16 @@ from typing import Any
 from farthing.errors import Infrastructure, InvalidInput
 from farthing.history import Outcome
 from farthing.running.engine import plain
+from farthing.running.output import PAUSED
 from farthing.running.reporting import plain_cost
+from farthing.running.training import Training, takes_training
 
 __all__ = ["METRIC", "Objective", "answer", "check_objective"]
 
-Objective = Callable[[dict[str, Any]], float | Outcome]
+Objective = (
+    Callable[[dict[str, Any]], float | Outcome]
+    | Callable[[dict[str, Any], Training], float | Outcome | None]
+)
 
 METRIC = "value"  # key of the objective value in the message
 MAX_TEXT = 20_000  # characters of an error
@@ -25,7 +30,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def check_objective(objective: Any) -> None:
-    """Check that the objective can be called with the parameters as its only argument.
+    """Check that the objective can be called with the parameters, or also with its training.
 
     Raises:
         InvalidInput: it is not callable, or its signature needs other arguments.
@@ -39,18 +44,24 @@ def check_objective(objective: Any) -> None:
         signature = inspect.signature(objective)
     except (TypeError, ValueError):  # a function in C has no signature
         return
+    if takes_training(objective):
+        return
     try:
         signature.bind({})
     except TypeError as error:
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         raise InvalidInput(
             f"The objective {name}{signature} cannot be called with the parameters alone "
-            f"({error}). Give it one argument, the dictionary of parameters: def objective(params)."
+            f"({error}). Give it one argument, the dictionary of parameters: def objective(params). "
+            "With steps=..., it may take its training, too: def objective(params, trial)."
         ) from None
 
 
 def answer(
-    objective: Objective, params: Mapping[str, Any], catching: type[BaseException] = Exception
+    objective: Objective,
+    params: Mapping[str, Any],
+    catching: type[BaseException] = Exception,
+    training: Training | None = None,
 ) -> dict[str, Any]:
     """Evaluate the objective and return its message.
 
@@ -60,11 +71,15 @@ def answer(
 
     Args:
         catching: the exceptions that become messages; others are raised.
+        training: the second argument of an objective that reports its progress.
     """
     try:
-        returned = objective(dict(params))
+        arguments = (training,) if training is not None and takes_training(objective) else ()
+        returned = objective(dict(params), *arguments)
     except catching as error:
         return _failure(error)
+    if returned is None and training is not None and training.reported is not None:
+        return {PAUSED: True} if training.is_paused else {METRIC: training.reported}
     return _result(returned)
 
 

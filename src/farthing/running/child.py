@@ -30,6 +30,7 @@ from farthing.running.supervisor import (
     supervise,
 )
 from farthing.running.task import Start
+from farthing.running.training import Answers
 
 __all__ = ["Child"]
 
@@ -52,21 +53,32 @@ class Child:
         tail: the last lines of its other output.
         ending: how it ended; None while it runs, and if its supervisor was killed.
         end_reason: why the worker ended it; None if the worker did not.
+        is_paused: whether the tuner told a training to end.
+        at_rung: whether the last step of a training is one at which the tuner decided.
+
+    Args:
+        waits: whether a training waits for the answer to its report. That time is not its own.
     """
 
     def __init__(
         self,
         metric: str,
-        on_report: Callable[[Mapping[str, Any], Usage], None] | None,
+        on_report: Callable[[Mapping[str, Any], Usage], str | None] | None,
         log: Log,
         *,
         prints_messages: bool,
+        waits: bool = False,
     ) -> None:
         self.messages = Messages(metric)
         self.tail = Tail()
         self._log, self._prints_messages = log, prints_messages
         self.ending: Ending | None = None
         self.end_reason: str | None = None
+        self.is_paused = self.at_rung = False
+        self.answers: Answers | None = None
+        self._waits, self._waited = waits, 0.0  # seconds in which it waited for answers
+        self._pause_until = math.inf  # when to end a training that does not end by itself
+        self._grace = 0.0
         self._on_report = on_report
         self._started_at = time.monotonic()
         self._supervisor: int | None = None  # process id; None before the start and after the end
@@ -89,7 +101,7 @@ class Child:
         Raises:
             OSError: the system has no process or no file descriptor left.
         """
-        self._deadline = deadline
+        self._deadline, self._grace = deadline, grace
         with ExitStack() as theirs:
             link, far_link = self._share(socket_pair(), theirs, self._receive)
             _, far_messages = self._share(pipe(), theirs, self._read_messages)
@@ -119,7 +131,12 @@ class Child:
         next_tick = time.monotonic() + tick
         while self._link is not None:
             may_run = self.end_reason is None
-            self._wait(next_tick - time.monotonic() if may_run else MAX_WAIT)
+            self._wait(
+                min(next_tick, self._pause_until) - time.monotonic() if may_run else MAX_WAIT
+            )
+            if time.monotonic() >= self._pause_until:
+                self._pause_until = math.inf
+                self._request_end(grace)
             if may_run and self._link is not None and time.monotonic() >= next_tick:
                 self.end_reason = allowance.may_go_on(self.usage)
                 next_tick = time.monotonic() + tick
@@ -150,6 +167,9 @@ class Child:
                 interrupted, grace = again, 0.0
         self._open.close()
         self._sources.close()
+        if self.answers is not None:
+            self.answers.close()
+            self.answers = None
         if interrupted is not None:
             raise interrupted
 
@@ -161,7 +181,7 @@ class Child:
             self._measure()
         # Usage never decreases, though the news of the end may arrive after a later measurement.
         at = time.monotonic() if ending is None else ending.at
-        self._wall_s = max(self._wall_s, at - self._started_at)
+        self._wall_s = max(self._wall_s, at - self._started_at - self._waited)
         peak_mb = max(self._peak_mb.values())
         if ending is not None:
             self._cpu_s = max(self._cpu_s, ending.cpu_s)
@@ -269,8 +289,22 @@ class Child:
 
     def _pass_on(self, progress: list[Mapping[str, Any]]) -> None:
         for message in progress:
-            if self._on_report is not None:
-                self._on_report(message, self.usage)
+            if self._on_report is None:
+                continue
+            if self.is_paused:  # it continues although it was told to end
+                self._pause_until = -math.inf
+            asked_at = time.monotonic()
+            answer = self._on_report(message, self.usage)
+            self.at_rung = answer is not None
+            if answer is None or self.answers is None:
+                continue
+            self.answers.give(answer)
+            if self._waits:
+                self._waited += time.monotonic() - asked_at
+            if not answer.startswith("continue"):
+                self.is_paused = True
+                if not self._waits:  # it may not know that it can be paused
+                    self._pause_until = time.monotonic() + (0 if answer == "stop" else self._grace)
 
     def _measure(self) -> None:
         now = time.monotonic()

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NoReturn
 from farthing.errors import InvalidInput
 from farthing.running.engine import Job, plain
 from farthing.running.task import PRIVATE, RESULT_FILE, Start
+from farthing.running.training import continue_file
 
 __all__ = ["CommandTask"]
 
@@ -51,6 +52,13 @@ class CommandTask:
     problem of the machine. An object with a "step" reports progress. If a command prints no result,
     its last progress with the metric is the result.
 
+    With `steps=...`, a program finds the step at which it was paused in FARTHING_STEP, the next
+    step at which the tuner decides in FARTHING_UNTIL, and the folder of its checkpoint in
+    FARTHING_CHECKPOINT. It may save a checkpoint and exit when it reaches that step. Or it reads
+    the file FARTHING_CONTINUE after it has reported the step: as soon as the file contains a later
+    step it may continue, and if it contains "pause" it saves a checkpoint and exits. A program that
+    does neither is ended when it is paused.
+
     Args:
         argv: the program and its arguments.
         metric: the key of the objective value in the result.
@@ -65,6 +73,7 @@ class CommandTask:
     env: Mapping[str, str] | None = None
 
     prints_messages: ClassVar[bool] = True
+    waits: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.argv, str) or not all(isinstance(part, str) for part in self.argv):
@@ -124,6 +133,8 @@ class CommandTask:
         argv = self.filled(job.params)
         result_file = {"FARTHING_RESULT": os.fspath(folder / RESULT_FILE)}
         inherited = {name: text for name, text in os.environ.items() if name not in PRIVATE}
+        if job.part is not None:
+            result_file["FARTHING_CONTINUE"] = os.fspath(continue_file(folder))
         environment = {**inherited, **self._variables(job), **result_file}
         cwd = self._folder(job)
         if not cwd.is_dir():

@@ -13,7 +13,31 @@ from typing import Any, Protocol
 from farthing.errors import InvalidInput
 from farthing.running.finished import Finished, Usage
 
-__all__ = ["Allowance", "Engine", "Job"]
+__all__ = ["Allowance", "Engine", "Job", "Part"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a training that a job runs.
+
+    Attributes:
+        step: the step at which the training was paused; 0 for a new one.
+        until: the step at which the tuner decides next.
+        last: the step at which the training is complete.
+        checkpoint: the folder for the checkpoint of the trial, which exists; None if a paused
+            training is never resumed.
+    """
+
+    step: int
+    until: int
+    last: int
+    checkpoint: Path | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that describe the part."""
+        folder = {} if self.checkpoint is None else {"FARTHING_CHECKPOINT": str(self.checkpoint)}
+        return {"FARTHING_STEP": str(self.step), "FARTHING_UNTIL": str(self.until), **folder}
 
 
 @dataclass(frozen=True)
@@ -28,6 +52,7 @@ class Job:
         env: environment variables for the evaluation; `{slot}` is replaced.
         cwd: working directory; None for the current one.
         log: file for the output of the evaluation; None to keep only the last lines.
+        part: the part of a training; None if trials are evaluated as a whole.
     """
 
     params: Mapping[str, Any]
@@ -37,6 +62,7 @@ class Job:
     env: Mapping[str, str] | None = None
     cwd: str | os.PathLike[str] | None = None
     log: Path | None = None
+    part: Part | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -51,6 +77,7 @@ class Job:
             "FARTHING_PARAMS": json.dumps(dict(self.params), default=plain),
             "FARTHING_TRIAL": str(self.number),
             "FARTHING_SEED": str(self.seed),
+            **({} if self.part is None else self.part.environment),
         }
 
 
@@ -62,14 +89,16 @@ class Allowance:
         tick: seconds between two calls of `may_go_on`.
         may_go_on: called with the usage so far; returns None, or why the evaluation must end now.
             The engine reads no output during the call.
-        on_report: called with each progress message and the usage at that time.
+        on_report: called with each progress message and the usage at that time. At the steps at
+            which the tuner decides, it returns the answer to the training: "continue UNTIL",
+            "pause" or "stop"; at all others None.
         until: returns the deadline as a monotonic time. It holds even if `may_go_on` cannot be
             called. The engine reads it at the start and after each `may_go_on`.
     """
 
     tick: float
     may_go_on: Callable[[Usage], str | None]
-    on_report: Callable[[Mapping[str, Any], Usage], None] | None = None
+    on_report: Callable[[Mapping[str, Any], Usage], str | None] | None = None
     until: Callable[[], float] = lambda: math.inf
 
     def __post_init__(self) -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from farthing.core.settings import Settings
-from farthing.history import Outcome
+from farthing.errors import InvalidInput
+from farthing.running.answer import Objective
 from farthing.running.cluster import Cluster
 from farthing.running.engine import Engine
 from farthing.running.function import CallableTask
 from farthing.running.pool import check_start
 from farthing.running.process_group import ProcessGroup
 from farthing.running.task import Task
+from farthing.running.training import check_steps
 
 __all__ = ["Objective", "cluster_engine", "local_engine"]
-
-Objective = Callable[[dict[str, Any]], float | Outcome]
 
 
 def local_engine(objective: Objective | Task, settings: Settings) -> ProcessGroup:
@@ -26,12 +25,22 @@ def local_engine(objective: Objective | Task, settings: Settings) -> ProcessGrou
         InvalidInput: the objective cannot start here.
     """
     task = _task(objective)
+    check_steps(getattr(task, "objective", None), settings.steps)
     check_start(task, settings)
     return ProcessGroup(task, timeout=settings.timeout, grace=settings.grace)
 
 
 def cluster_engine(objective: Objective | Task, settings: Settings, cluster: Cluster) -> Engine:
-    """Evaluate trials on a cluster."""
+    """Evaluate trials on a cluster.
+
+    Raises:
+        InvalidInput: trainings in steps cannot be paused on a cluster.
+    """
+    if settings.steps is not None:
+        raise InvalidInput(
+            "steps=... needs workers that can answer a training: a cluster cannot. Run without "
+            "engine=..., or without steps."
+        )
     return cluster.evaluating(
         _task(objective), timeout=settings.timeout, grace=settings.grace, lease=settings.lease
     )

@@ -36,9 +36,9 @@ class Finished:
     """The result of one evaluation.
 
     Attributes:
-        state: "done"; "failed" because of the parameters, so the models learn from it; "killed" at
-            a limit, so its cost is a lower bound; or "lost" because of the machine, so the models
-            ignore it.
+        state: "done"; "paused" if a training ended at a step before the last; "failed" because of
+            the parameters, so the models learn from it; "killed" at a limit, so its cost is a lower
+            bound; or "lost" because of the machine, so the models ignore it.
         value: the objective value if done.
         cost: the cost in its result, by resource. A number without a resource has the key "" and is
             in the first resource of the budget.
@@ -49,7 +49,7 @@ class Finished:
         tail: the last lines of its output.
     """
 
-    state: Literal["done", "failed", "killed", "lost"]
+    state: Literal["done", "paused", "failed", "killed", "lost"]
     value: float | None
     cost: Mapping[str, float]
     error: str | None

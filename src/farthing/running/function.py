@@ -8,19 +8,19 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 from farthing.errors import InvalidInput
 from farthing.running.answer import METRIC, Objective, answer, check_objective
 from farthing.running.engine import Job
 from farthing.running.reporting import send, set_receiver
 from farthing.running.task import PRIVATE, Start
+from farthing.running.training import Training, answer_file, receiver, takes_training
 
 __all__ = ["CallableTask"]
 
@@ -33,7 +33,8 @@ class CallableTask:
     means that the parameters are bad, unless it is `Infrastructure` or says that the disk is full.
 
     Args:
-        objective: called with a dictionary of parameters, in its own process.
+        objective: called with a dictionary of parameters, in its own process; and with its
+            `Training` if it takes one.
         start: "fork" (the default on Linux) also works for lambdas and closures, and the process
             inherits open files. "spawn" (the default on other systems) pickles the objective for a
             new interpreter. It is slower, but safe with libraries whose threads do not survive a
@@ -51,6 +52,11 @@ class CallableTask:
         if self.start not in ("fork", "spawn"):
             raise InvalidInput(f'start={self.start!r}: expected "fork" or "spawn".')
 
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the answers of the tuner."""
+        return takes_training(self.objective)
+
     def check(self, job: Job) -> None:
         """Check that the working directory exists."""
         if job.cwd is not None and not Path(job.cwd).is_dir():
@@ -62,10 +68,10 @@ class CallableTask:
     def prepare(self, job: Job, folder: Path) -> Start:
         """Pickle the objective if it is spawned."""
         if self.start == "fork":
-            return self._forked(job)
+            return self._forked(job, answer_file(folder))
         return _spawned(self.objective, job, folder / "objective.pickle")
 
-    def _forked(self, job: Job) -> Start:
+    def _forked(self, job: Job, answers: Path) -> Start:
         def start(messages: int, output: int) -> NoReturn:
             gc.freeze()  # only the parent may finalise the garbage that this process inherited
             # Keep the inherited streams: on deletion they would write the parent's unflushed text.
@@ -77,7 +83,7 @@ class CallableTask:
             os.environ.update(job.environment)
             if job.cwd is not None:
                 os.chdir(job.cwd)
-            _evaluate(self.objective, job.params, job.seed, messages)
+            _evaluate(self.objective, job, answers, messages)
 
         return start
 
@@ -94,7 +100,8 @@ def _spawned(objective: Objective, job: Job, file: Path) -> Start:
     import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 
     try:
-        payload = cloudpickle.dumps((objective, dict(job.params), job.seed))
+        job = replace(job, params=dict(job.params))
+        payload = cloudpickle.dumps((objective, job))
     except Exception as error:  # __reduce__ may raise anything
         raise InvalidInput(
             f"The objective cannot be sent to another process: {error}. Keep open files, locks and "
@@ -123,18 +130,17 @@ def _spawned(objective: Objective, job: Job, file: Path) -> Start:
 def evaluate_pickled(file: str, messages: int) -> NoReturn:
     """Evaluate a pickled objective in a new interpreter."""
     os.set_inheritable(messages, False)
-    objective, params, seed = pickle.loads(Path(file).read_bytes())
-    _evaluate(objective, params, seed, messages)
+    objective, job = pickle.loads(Path(file).read_bytes())
+    _evaluate(objective, job, answer_file(Path(file).parent), messages)
 
 
-def _evaluate(
-    objective: Objective, params: Mapping[str, Any], seed: int, messages: int
-) -> NoReturn:
+def _evaluate(objective: Objective, job: Job, answers: Path, messages: int) -> NoReturn:
     """Evaluate, send the message, and exit without the exit handlers of the parent."""
     set_receiver(partial(_write, messages))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
-    _seed_global_state(seed)
-    message = answer(objective, params, catching=BaseException)
+    _seed_global_state(job.seed)
+    training = None if job.part is None else Training(job, receiver(answers))
+    message = answer(objective, job.params, catching=BaseException, training=training)
     if "failed" in message:  # the log shows the traceback after the output
         with suppress(Exception):
             print(message["failed"], file=sys.stderr)

@@ -16,6 +16,7 @@ from farthing.running.measuring import megabytes
 from farthing.running.output import Messages
 from farthing.running.reporting import receiving, send
 from farthing.running.result import ended, killed
+from farthing.running.training import Training
 
 __all__ = ["InProcess"]
 
@@ -28,7 +29,7 @@ class InProcess:
     calling program.
 
     Args:
-        objective: called with a dictionary of parameters.
+        objective: called with a dictionary of parameters, and with its `Training` if it takes one.
     """
 
     objective: Objective
@@ -41,22 +42,34 @@ class InProcess:
     def run(self, job: Job, allowance: Allowance) -> Finished:
         """Evaluate one trial (see `Engine.run`)."""
         messages, used, callback_errors = Messages(METRIC), _meter(), list[Exception]()
+        answers = ["pause"]  # the last answer of the tuner
+        waited = Usage(0.0, 0.0, 0.0)  # for the tuner
 
         def usage() -> Usage:
-            return used()._replace(reported=dict(messages.reported))
+            now = used()
+            wall_s, cpu_s = now.wall_s - waited.wall_s, now.cpu_s - waited.cpu_s
+            return Usage(wall_s, cpu_s, now.peak_mb, dict(messages.reported))
 
         def receive(line: bytes) -> None:
+            nonlocal waited
             for progress in messages.feed(line):
                 if allowance.on_report is not None:
                     try:
-                        allowance.on_report(progress, usage())
+                        before = used()
+                        answer_to_it = allowance.on_report(progress, usage())
+                        if answer_to_it is not None:
+                            now, answers[:] = used(), [answer_to_it]
+                            wall_s = waited.wall_s + now.wall_s - before.wall_s
+                            cpu_s = waited.cpu_s + now.cpu_s - before.cpu_s
+                            waited = Usage(wall_s, cpu_s, 0.0)
                     except Exception as error:  # the objective may catch it
                         callback_errors.append(error)
                         raise
 
         try:
+            training = None if job.part is None else Training(job, lambda: answers[-1])
             with receiving(receive):
-                send(answer(self.objective, job.params))
+                send(answer(self.objective, job.params, training=training))
             total = usage()
         except KeyboardInterrupt as interrupt:
             if messages.result is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["Messages", "Tail", "costs_of", "message_in", "metrics_of", "number_of"]
+__all__ = ["PAUSED", "Messages", "Tail", "costs_of", "message_in", "metrics_of", "number_of"]
 
 MAX_LINE = 1 << 20  # bytes; a longer line is not a message
 MAX_REPORTS = 1_000  # progress messages kept
@@ -20,6 +20,7 @@ MAX_COST = 1e300  # so that no sum of costs is infinite
 MAX_TAIL = 50  # lines
 MAX_TAIL_LINE = 2_000  # bytes
 MAX_METRICS = 20_000  # characters of all metrics of a result
+PAUSED = "farthing.paused"  # key of the message of an objective that was paused
 
 
 class Messages:
@@ -39,7 +40,7 @@ class Messages:
         # Lines without any of these are not parsed. JSON may escape an unusual metric name, so with
         # such a name every line is parsed.
         plain = (metric,) if re.fullmatch(r"[\w .-]+", metric, re.ASCII) else ("",)
-        keys = ("step", "failed", "infrastructure", *plain)
+        keys = ("step", "failed", "infrastructure", PAUSED, *plain)
         self._marks = tuple(key.encode() for key in keys)
         self._last = b""
         self._partial = b""  # an incomplete line
@@ -81,7 +82,7 @@ class Messages:
         if message is None:
             return None
         if "step" not in message:
-            if any(key in message for key in (self.metric, "failed", "infrastructure")):
+            if any(key in message for key in (self.metric, "failed", "infrastructure", PAUSED)):
                 self.result = message
             return None
         if len(line) > MAX_REPORTS_LINE:

@@ -75,7 +75,7 @@ def places_of(workers: int | None, slots: Sequence[Any] | None, logs: Path) -> l
             f"workers={workers!r}, but there are {len(slots)} slots: each worker needs one slot. "
             "Omit workers. If two workers share a slot, list it twice."
         )
-    return [Place(str(slot), logs) for slot in slots]
+    return [Place(str(slot), logs, logs / "checkpoints") for slot in slots]
 
 
 def _is_slot(slot: Any) -> bool:

@@ -15,8 +15,9 @@ from farthing.running.child import Child
 from farthing.running.engine import Allowance, Job
 from farthing.running.finished import Finished
 from farthing.running.log import Log
-from farthing.running.result import ended, killed, lost, read_result_file
+from farthing.running.result import ended, killed, lost, paused, read_result_file
 from farthing.running.task import RESULT_FILE, Task
+from farthing.running.training import Answers
 
 __all__ = ["ProcessGroup"]
 
@@ -63,11 +64,16 @@ class ProcessGroup:
 
     def _run(self, job: Job, allowance: Allowance, log: Log) -> Finished:
         prints = self.task.prints_messages
-        child = Child(self.task.metric, allowance.on_report, log, prints_messages=prints)
+        waits = job.part is not None and self.task.waits
+        child = Child(
+            self.task.metric, allowance.on_report, log, prints_messages=prints, waits=waits
+        )
         folder: Path | None = None
         try:
             try:
                 folder = Path(tempfile.mkdtemp(prefix="farthing-"))
+                if job.part is not None:
+                    child.answers = Answers(folder, job.part.until)
                 start = self.task.prepare(job, folder)
                 deadline = allowance.until()
                 child.start(
@@ -107,6 +113,8 @@ class ProcessGroup:
             return _killed(child, f"killed at its timeout of {self.timeout:g} s")
         if ending.reason == "deadline":
             return _killed(child, "the wall-clock budget is spent, and the worker did not respond")
+        if child.is_paused and child.end_reason is None and ending.reason == "requested":
+            return paused(child.messages, child.usage)
         if ending.reason is not None or ending.status is None:
             return _killed(child, child.end_reason or "killed on request")
         return ended(
@@ -115,6 +123,7 @@ class ProcessGroup:
             status=ending.status,
             tail=child.tail.text,
             result_file=read_result_file(folder / RESULT_FILE),
+            at_rung=child.at_rung or child.is_paused,
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from farthing.running.finished import Finished, Usage
 from farthing.running.output import (
     MAX_LINE,
+    PAUSED,
     Messages,
     costs_of,
     message_in,
@@ -22,7 +23,7 @@ from farthing.running.output import (
     number_of,
 )
 
-__all__ = ["ended", "killed", "lost", "read_result_file"]
+__all__ = ["ended", "killed", "lost", "paused", "read_result_file"]
 
 # Keys of a result without a value, and the state of such a trial.
 _WITHOUT_VALUE: Mapping[str, Literal["failed", "lost"]] = {
@@ -43,6 +44,7 @@ def ended(
     status: int = 0,
     tail: str = "",
     result_file: str | None = None,
+    at_rung: bool = False,
 ) -> Finished:
     """The result of an evaluation that ended by itself.
 
@@ -52,6 +54,8 @@ def ended(
         status: exit status of its process as `os.wait` returns it.
         tail: the last lines of its other output.
         result_file: the contents of its result file; None if it wrote none.
+        at_rung: whether it is a training that ended at a step at which the tuner decides. Without a
+            result it is paused.
     """
     reports, cost = tuple(messages.reports), dict[str, float]()
 
@@ -60,6 +64,8 @@ def ended(
 
     code = os.waitstatus_to_exitcode(status)
     result = messages.result if result_file is None else _result_in(result_file)
+    if code == 0 and ((result or {}).get(PAUSED) or (result is None and at_rung)):
+        return paused(messages, usage)
     if result is None and result_file is None and code == 0:
         result = next((m for m in reversed(messages.reports) if messages.metric in m), None)
     fields = result or {}
@@ -83,6 +89,11 @@ def ended(
         expected = f"its {messages.metric} is {shown}: expected a finite number"
         return without_value("failed", expected)
     return Finished("done", value, cost, None, usage, reports, metrics)
+
+
+def paused(messages: Messages, usage: Usage) -> Finished:
+    """The result of a training that was paused, or stopped early."""
+    return Finished("paused", None, {}, None, usage, tuple(messages.reports))
 
 
 def killed(messages: Messages, usage: Usage, reason: str, *, tail: str = "") -> Finished:

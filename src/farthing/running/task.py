@@ -29,6 +29,10 @@ class Task(Protocol):
     def prints_messages(self) -> bool:
         """Whether its messages are part of its printed output."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether a training waits for the answer of the tuner when it reports a rung."""
+
     def check(self, job: Job) -> None:
         """Check that its folder, its program and its files exist here.
 

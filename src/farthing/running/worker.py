@@ -17,10 +17,13 @@ from farthing.core.outcomes import unknown_units
 from farthing.core.settings import Settings
 from farthing.core.worker_health import exclusion_message, worker_health
 from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Unfit, Unreachable
-from farthing.history import StopReason, Trial
+from farthing.history import CurvePoint, StopReason, Trial
 from farthing.optimizer import Optimizer
-from farthing.running import Allowance, Engine, Finished, Job, Pricing, Usage
+from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Usage
+from farthing.running.answer import METRIC
+from farthing.running.output import number_of
 from farthing.running.signals import INTERRUPTED, ExitCheck
+from farthing.steps import Steps
 
 __all__ = [
     "HERE",
@@ -35,6 +38,7 @@ __all__ = [
 ]
 
 MAX_REPORTS = 1000  # progress messages kept of a trial
+MAX_POINTS = 2000  # of the curve of one part
 TICK = (0.05, 1.0)  # seconds between lease renewals: 1 % of the time budget, within these bounds
 POLL = 0.1  # seconds between checks whether other workers have finished
 
@@ -51,10 +55,13 @@ class Place(NamedTuple):
     Attributes:
         slot: passed to its trials as FARTHING_SLOT, for example the number of a GPU.
         logs: the folder for the log files of its trials; None for no log files.
+        checkpoints: the folder for the checkpoints of its trainings, one folder per trial; None for
+            no checkpoints.
     """
 
     slot: str | None = None
     logs: Path | None = None
+    checkpoints: Path | None = None
 
 
 HERE = Place()
@@ -128,8 +135,7 @@ def run_trials(
         on_change()
         try:
             _evaluate(optimizer, settings, engine, trial, on_change, exit_check, place)
-        except Interrupted as interrupted:
-            _conclude(optimizer, settings, trial, interrupted.finished, place)
+        except Interrupted:
             return INTERRUPTED
         on_change()
     return request.reason
@@ -155,6 +161,8 @@ def _evaluate(
     pricing = _pricing(settings)
     tick = min(_tick(settings), settings.lease / 3)
     reports = list[dict[str, Any]]()
+    curve = Curve(settings.steps)
+    until = trial.until
     answered_at = time.monotonic()  # the last answer of the store
     # The supervisor process enforces this deadline if this process is stopped. It is one tick late,
     # so that this process, if it runs, ends the trial first.
@@ -176,6 +184,7 @@ def _evaluate(
                 ahead=ahead,
                 reports=reports,
                 run=_where(place, trial),
+                curve=curve.points,
             )
             left = _left(optimizer, trial)
         except StorageError as error:
@@ -191,10 +200,32 @@ def _evaluate(
         on_change()
         return reason
 
-    def on_report(message: Mapping[str, Any], usage: Usage) -> None:
-        reports.append({**message, "cost": pricing.cost(usage, {}, settings.resources)})
+    def on_report(message: Mapping[str, Any], usage: Usage) -> str | None:
+        cost = pricing.cost(usage, {}, settings.resources)
+        if settings.steps is not None and (point := _point(settings, message, cost)) is not None:
+            curve.add(point)
+            return at_step(settings.steps, point, usage)
+        reports.append({**message, "cost": cost})
         if len(reports) > MAX_REPORTS:  # every second one still shows the whole curve
             del reports[1:-1:2]
+        return None
+
+    def at_step(steps: Steps, point: CurvePoint, usage: Usage) -> str | None:
+        """The answer to a report: at a rung the decision of the tuner, else None."""
+        nonlocal until
+        if until is None or not until <= point.step < steps.last:
+            return None
+        run = {"run_s": usage.wall_s, **_where(place, trial)}
+        told = Told(
+            *(trial, "paused", None, point.cost), by_user=False, run=run, curve=tuple(curve.points)
+        )
+        continued = None if exit_check() is not None else optimizer.continue_trial(told)
+        on_change()
+        if continued is not None:
+            until = continued.until
+            return f"continue {until}"
+        until = None  # asked once
+        return "pause" if steps.can_resume else "stop"
 
     job = Job(
         trial.params,
@@ -204,13 +235,72 @@ def _evaluate(
         env=settings.env,
         cwd=settings.cwd,
         log=_log(place, trial),
+        part=_part(settings, trial, place),
     )
     try:
         finished = engine.run(job, Allowance(tick, may_go_on, on_report, lambda: deadline))
     except InvalidInput as error:  # no other trial could run either
         optimizer.commit(Returned(trial.number, str(error)))
         raise
-    _conclude(optimizer, settings, trial, finished, place, reports)
+    except Interrupted as interrupted:
+        _conclude(optimizer, settings, trial, interrupted.finished, place, reports, curve.points)
+        raise
+    _conclude(optimizer, settings, trial, finished, place, reports, curve.points)
+
+
+# ── trainings in parts ───────────────────────────────────────────────────────────────────────────
+
+
+class Curve:
+    """The points that a part of a training has reported.
+
+    All of them, up to MAX_POINTS; of more, the rungs, the best one, the last one, and every k-th.
+    """
+
+    def __init__(self, steps: Steps | None) -> None:
+        self.points = list[CurvePoint]()
+        self._rungs = frozenset() if steps is None else frozenset(steps.decision_steps)
+
+    def add(self, point: CurvePoint) -> None:
+        """Append a point, if its step is later than the last one."""
+        if self.points and point.step <= self.points[-1].step:
+            return
+        self.points.append(point)
+        if len(self.points) > MAX_POINTS:
+            values = [each.value for each in self.points]
+            kept = {values.index(min(values)), values.index(max(values)), len(values) - 1}
+            self.points = [
+                each
+                for i, each in enumerate(self.points)
+                if i % 2 == 0 or i in kept or each.step in self._rungs
+            ]
+
+
+def _point(
+    settings: Settings, message: Mapping[str, Any], cost: Mapping[str, float]
+) -> CurvePoint | None:
+    """The point of a curve in a progress message; None if it has no whole step or no value."""
+    step = number_of(message.get("step"))
+    value = number_of(message.get(settings.metric, message.get(METRIC)))
+    assert settings.steps is not None
+    if step is None or value is None or step != int(step) or not 1 <= step <= settings.steps.last:
+        return None
+    return CurvePoint(int(step), value, cost)
+
+
+def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
+    """What the engine needs to know of the part of a training, whose checkpoint folder exists."""
+    steps = settings.steps
+    if steps is None:
+        return None
+    folder = None
+    if steps.can_resume and place.checkpoints is not None:
+        folder = (place.checkpoints / str(trial.number)).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+    return Part(trial.run.since, trial.until or steps.last, steps.last, folder)
+
+
+# ── the outcome ──────────────────────────────────────────────────────────────────────────────────
 
 
 def _left(optimizer: Optimizer, trial: Trial) -> float:
@@ -228,6 +318,7 @@ def _conclude(
     finished: Finished,
     place: Place,
     reports: Iterable[Mapping[str, Any]] = (),
+    curve: Iterable[CurvePoint] = (),
 ) -> None:
     """Tell the state of a trial, its cost and what it reported."""
     usage = finished.usage
@@ -241,6 +332,7 @@ def _conclude(
             *(trial, finished.state, finished.value, cost, finished.error),
             by_user=False,
             run={**measured, **reported, **_where(place, trial), "tail": finished.tail or None},
+            curve=tuple(curve),
         )
     )
 

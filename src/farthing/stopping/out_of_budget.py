@@ -32,6 +32,8 @@ class OutOfBudget:
         """Stop if an account is empty, or if the policy found no point that it may propose."""
         ledger = belief.ledger
         for resource in ledger.used_up:
+            if resource == "trials" and proposal.resume is not None:
+                continue  # it was counted when it began
             account = ledger[resource]
             because = f"the budget of {format_amount(resource, account.limit)} is spent"
             if account.reserved:

@@ -203,7 +203,8 @@ class DatabaseStore:
         """Read the rows that are newer than the copy of the state."""
         state = state_of(row, self._state)
         trials = list(state.history)
-        for trial in changed_trials(connection, self._id, self._revision, row.trials):
+        known = tuple(trials)
+        for trial in changed_trials(connection, self._id, self._revision, row.trials, known):
             if not 0 <= trial.number <= len(trials):
                 raise ValueError(f"trial {trial.number} after {len(trials)} trials")
             trials[trial.number : trial.number + 1] = [trial]

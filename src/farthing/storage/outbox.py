@@ -15,7 +15,7 @@ from typing import Any
 
 from farthing.core.events import Told
 from farthing.errors import InvalidInput, StorageError, Unreachable
-from farthing.history import History, Trial
+from farthing.history import CurvePoint, History, Trial
 from farthing.storage.json_text import from_text, to_text
 
 __all__ = ["Outbox", "state_folder"]
@@ -122,6 +122,7 @@ class Outbox:
             try:
                 facts = _renamed(from_text(file.read_text(encoding="utf-8")), OLD_KEYS)
                 facts["run"] = _renamed(facts["run"], OLD_RUN_KEYS)
+                facts["curve"] = tuple(CurvePoint(*point) for point in facts.get("curve", ()))
                 asked_at, seed = facts.pop("asked")
                 found.append((file, Told(**facts), (asked_at, seed)))
             except (AttributeError, OSError, ValueError, TypeError, LookupError, RecursionError):

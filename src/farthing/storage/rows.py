@@ -18,12 +18,21 @@ from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, func, s
 from farthing.budget.ledger import Account, Ledger
 from farthing.core.state import Change, QueueEntry, State
 from farthing.errors import StorageError
-from farthing.history import Origin, PricePoint, Run, StopKind, StopReason, Trial, TrialState
+from farthing.history import (
+    CurvePoint,
+    Origin,
+    PricePoint,
+    Run,
+    StopKind,
+    StopReason,
+    Trial,
+    TrialState,
+)
 from farthing.storage.database import clock
 from farthing.storage.json_text import from_text, from_texts, storable, to_text
 from farthing.storage.names import current_notes
 from farthing.storage.old_sentences import kind_of_old, origin_of_old
-from farthing.storage.schema import changes, prices, studies, trials
+from farthing.storage.schema import changes, curves, prices, studies, trials
 
 __all__ = [
     "changed_prices",
@@ -190,18 +199,26 @@ def ledger_of(text: str) -> Ledger:
 # ── trials ─────────────────────────────────────────────────────────────────────────────────────
 
 TRIAL = tuple(f.name for f in fields(Trial) if f.name not in ("run", "curve", "until"))
+TAIL = ("until", "points")  # of a trial, after its run; its curve has a table of its own
 STATES = get_args(TrialState)
 ORIGINS = get_args(Origin)
-RUN = tuple(f.name for f in fields(Run))
+RUN = tuple(f.name for f in fields(Run) if f.name != "waits")
 RUN_COLUMNS = {"suggest_s": "think_s", "reports": "progress"}  # where they differ
-JSON_COLUMNS = frozenset(("params", "x", "cost", "predicted", "notes", "reports", "metrics"))
+JSON_COLUMNS = frozenset(
+    ("params", "x", "cost", "predicted", "notes", "reports", "metrics", "earlier")
+)
 NUMBER = (float, int, NoneType)
-READ = tuple(trials.c[RUN_COLUMNS.get(name, name)] for name in (*TRIAL, *RUN))
+READ = tuple(trials.c[RUN_COLUMNS.get(name, name)] for name in (*TRIAL, *RUN, *TAIL))
 CHANGED = (
     select(*READ)
     .where(trials.c.study == bindparam("which"), trials.c.revision > bindparam("since"))
     .order_by(trials.c.number)
     .limit(bindparam("most"))
+)
+CURVES = (
+    select(curves.c.trial, curves.c.step, curves.c.value, curves.c.cost)
+    .where(curves.c.study == bindparam("which"), curves.c.revision > bindparam("since"))
+    .order_by(curves.c.trial, curves.c.step)
 )
 INSERT = trials.insert()
 UPDATE_TRIAL = trials.update().where(
@@ -209,11 +226,14 @@ UPDATE_TRIAL = trials.update().where(
 )
 
 
-def changed_trials(connection: Connection, study: int, since: int, most: int) -> list[Trial]:
+def changed_trials(
+    connection: Connection, study: int, since: int, most: int, earlier: Sequence[Trial] = ()
+) -> list[Trial]:
     """The trials that changed after a revision, ordered by number.
 
     Args:
         most: the number of trials of the study.
+        earlier: the trials at that revision. Only the newer points of their curves are read.
     """
     if not 0 <= most <= MAX_TRIALS:
         raise ValueError(f"a study with {most} trials, of which at most {MAX_TRIALS:,} can be read")
@@ -222,7 +242,7 @@ def changed_trials(connection: Connection, study: int, since: int, most: int) ->
         if not rows:
             return []
         columns: dict[str, Sequence[Any]]
-        columns = dict(zip((*TRIAL, *RUN), zip(*rows, strict=True), strict=True))
+        columns = dict(zip((*TRIAL, *RUN, *TAIL), zip(*rows, strict=True), strict=True))
         columns |= {name: from_texts(columns[name]) for name in JSON_COLUMNS}
         _check(columns)
         columns["x"] = [np.array(x, dtype=np.float64) for x in columns["x"]]
@@ -232,9 +252,38 @@ def changed_trials(connection: Connection, study: int, since: int, most: int) ->
         columns["notes"] = list(map(current_notes, columns["notes"]))
         columns["reports"] = [tuple(lines or ()) for lines in columns["reports"]]
         columns["metrics"] = [metrics or {} for metrics in columns["metrics"]]
+        columns["since"] = [step or 0 for step in columns["since"]]
+        columns["earlier"] = [cost or {} for cost in columns["earlier"]]
+        found = _new_points(connection, study, since) if any(columns["points"]) else {}
+        columns["points"] = [
+            _curve(number, count or 0, earlier, found)
+            for number, count in zip(columns["number"], columns["points"], strict=True)
+        ]
         runs = [Run(*row) for row in zip(*map(columns.__getitem__, RUN), strict=True)]
-        parts = zip(*map(columns.__getitem__, TRIAL), runs, strict=True)
+        parts = zip(
+            *map(columns.__getitem__, TRIAL), runs, columns["points"], columns["until"], strict=True
+        )
         return [Trial(*row) for row in parts]
+
+
+def _new_points(connection: Connection, study: int, since: int) -> dict[int, list[CurvePoint]]:
+    """The points of curves that were added after a revision, by trial and by ascending step."""
+    found: dict[int, list[CurvePoint]] = {}
+    for number, step, value, cost in connection.execute(CURVES, {"which": study, "since": since}):
+        if not (isinstance(step, int) and isinstance(value, float)):
+            raise ValueError(f"a curve of trial {number!r} with a text in a column of numbers")
+        found.setdefault(number, []).append(CurvePoint(step, value, from_text(cost)))
+    return found
+
+
+def _curve(
+    number: int, count: int, earlier: Sequence[Trial], found: Mapping[int, list[CurvePoint]]
+) -> tuple[CurvePoint, ...]:
+    """The curve of a trial, from its known points and the new ones."""
+    curve = (*(earlier[number].curve if number < len(earlier) else ()), *found.get(number, ()))
+    if len(curve) != count:
+        raise ValueError(f"trial {number} with {len(curve)} points, but it counts {count}")
+    return curve
 
 
 def _check(columns: Mapping[str, Sequence[Any]]) -> None:
@@ -246,6 +295,9 @@ def _check(columns: Mapping[str, Sequence[Any]]) -> None:
         _check_types(name, chain.from_iterable(map(dict.values, columns[name])), *NUMBER)
     for name in ("value", "lease", "asked_at", "told_at", "run_s"):
         _check_types(name, columns[name], *NUMBER)
+    for name in ("until", "since", "turn", "points"):
+        _check_types(name, columns[name], int, NoneType)
+    _check_types("earlier", columns["earlier"], dict, NoneType)
     if unknown := set(columns["state"]).difference(STATES):
         raise ValueError(f"a trial with the state {min(map(repr, unknown))}")
     if unknown := set(columns["origin"]).difference(ORIGINS, [None]):
@@ -284,12 +336,36 @@ def write_trials(
     if len(after.history) > known:
         rows = [_as_stored(_columns_of(trial)) for trial in after.history.trials[known:]]
         connection.execute(INSERT, [{"study": study, "revision": revision, **r} for r in rows])
+    _write_points(connection, study, revision, before, after)
+
+
+def _write_points(
+    connection: Connection, study: int, revision: int, before: State, after: State
+) -> None:
+    """Insert the new points of all curves."""
+    known = before.history.trials
+    new = [
+        {
+            "study": study,
+            "trial": trial.number,
+            "step": point.step,
+            "revision": revision,
+            "value": float(point.value),
+            "cost": to_text(point.cost),
+        }
+        for number, trial in enumerate(after.history)
+        if trial.curve and not (number < len(known) and known[number].curve is trial.curve)
+        for point in trial.curve[len(known[number].curve) if number < len(known) else 0 :]
+    ]
+    if new:
+        connection.execute(curves.insert(), new)
 
 
 def _columns_of(trial: Trial) -> dict[str, Any]:
     """The columns of a trial, with structured values that are not yet JSON."""
     columns = {name: getattr(trial, name) for name in TRIAL}
     columns |= {name: getattr(trial.run, name) for name in RUN}
+    columns |= {"until": trial.until, "points": len(trial.curve) or None}
     return columns | {"censored": int(trial.state == "killed"), "retry": int(trial.run.retry)}
 
 
@@ -300,8 +376,11 @@ def _as_stored(columns: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "reports" in stored:
         stored["reports"] = to_text(list(columns["reports"])) if columns["reports"] else None
-    if "metrics" in stored and not columns["metrics"]:
-        stored["metrics"] = None
+    for name in ("metrics", "earlier"):
+        if name in stored and not columns[name]:
+            stored[name] = None
+    if "since" in stored:
+        stored["since"] = columns["since"] or None
     return {RUN_COLUMNS.get(name, name): value for name, value in stored.items()}
 
 

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from farthing.errors import StorageError
 
-__all__ = ["MIGRATIONS", "changes", "prepare", "prices", "studies", "trials"]
+__all__ = ["MIGRATIONS", "changes", "curves", "prepare", "prices", "studies", "trials"]
 
 metadata = MetaData()
 
@@ -99,7 +99,26 @@ trials = Table(
     Column("slot", Text),
     Column("log", Text),  # the file with its output, on its worker's machine
     Column("tail", Text),  # the last lines of its output
+    # Of trainings in parts; NULL in all other trials, and where an older version wrote them.
+    Column("until", Integer),  # the step that the part goes to
+    Column("since", Integer),  # the step at which it began
+    Column("earlier", Text),  # the cost of the parts before it
+    Column("turn", Integer),  # its place in the order of all starts; NULL: the number
+    Column("points", Integer),  # of its curve
     Index("farthing_trials_by_revision", "study", "revision"),
+)
+
+# The values that trainings report. Rows are only ever added.
+curves = Table(
+    "farthing_curves",
+    metadata,
+    Column("study", ForeignKey(studies.c.id), primary_key=True),
+    Column("trial", Integer, primary_key=True, autoincrement=False),
+    Column("step", BigInteger, primary_key=True, autoincrement=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("value", Double, nullable=False),
+    Column("cost", Text, nullable=False),  # of the trial up to this step, by resource
+    Index("farthing_curves_by_revision", "study", "revision"),
 )
 
 # Imported costs without a value: the cost model learns from them, but they are not trials.
@@ -161,9 +180,22 @@ def _kinds(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {column} TEXT"))
 
 
+def _curves(connection: Connection) -> None:
+    """Trainings in parts, and their curves."""
+    for column in (
+        "until INTEGER",
+        "since INTEGER",
+        "earlier TEXT",
+        "turn INTEGER",
+        "points INTEGER",
+    ):
+        connection.execute(text(f"ALTER TABLE {trials.name} ADD COLUMN {column}"))
+    curves.create(connection)
+
+
 # Migration k turns version k into version k + 1. Never change a released one; add another. The
 # first one creates the tables as they are above.
-MIGRATIONS: tuple[Migration, ...] = (_first, _price_bounds, _changes_and_logs, _kinds)
+MIGRATIONS: tuple[Migration, ...] = (_first, _price_bounds, _changes_and_logs, _kinds, _curves)
 
 
 def prepare(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:

@@ -13,7 +13,7 @@ from farthing.budget.ledger import Ledger
 from farthing.errors import InvalidInput
 from farthing.storage.database import Database, clock
 from farthing.storage.rows import ledger_of, ledger_text, reason_of
-from farthing.storage.schema import changes, prices, studies, trials
+from farthing.storage.schema import changes, curves, prices, studies, trials
 from farthing.storage.settings_text import from_described
 
 __all__ = [
@@ -145,7 +145,7 @@ def move_logs(database: Database, id: int, before: Path, now: Path) -> None:
 def delete_study(database: Database, id: int) -> None:
     """Delete a study with its trials, costs and changes."""
     with database.writing(lock=True) as connection:
-        for table in (trials, prices, changes):
+        for table in (curves, trials, prices, changes):
             connection.execute(table.delete().where(table.c.study == id))
         connection.execute(studies.delete().where(studies.c.id == id))
 

@@ -1,0 +1,235 @@
+"""Trainings in parts: the curve of a trial, and how its parts are resumed, continued and lost.
+
+A part is what one process trains without interruption. It is reserved, charged and leased like a
+trial. Between two parts the trial is paused. The cost of a trial is the sum of its parts, and a
+budget of trials counts it once.
+
+If the worker of a resumed part disappears, its checkpoint from before is still there: the trial is
+paused again. Without a checkpoint (`resume="never"`), or in its first part, it is lost. Its curve
+stays in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from farthing.budget.ledger import Ledger
+from farthing.core.charging import amounts_to_reserve
+from farthing.core.events import AskedPart, Continued, Moment, Told
+from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.errors import InvalidInput, Outdated
+from farthing.history import CurvePoint, Trial, TrialState
+
+__all__ = [
+    "added",
+    "can_return",
+    "carry_on",
+    "ended_part",
+    "is_other_part",
+    "longer_curve",
+    "resume",
+    "turn_of",
+]
+
+
+# ── costs and curves ─────────────────────────────────────────────────────────────────────────────
+
+
+def added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    """The sum of two costs, by resource."""
+    return {r: one.get(r, 0.0) + other.get(r, 0.0) for r in {**one, **other}}
+
+
+def longer_curve(trial: Trial, points: Iterable[CurvePoint]) -> tuple[CurvePoint, ...]:
+    """The curve of a trial with the points of its running part, whose costs are those of the part.
+
+    A step that is known already is not replaced: after a loss, a training may repeat some steps.
+    """
+    curve = list(trial.curve)
+    for point in sorted(points, key=lambda each: each.step):
+        if not curve or point.step > curve[-1].step:
+            curve.append(point._replace(cost=added(trial.run.earlier, point.cost)))
+    return tuple(curve)
+
+
+def turn_of(state: State, number: int) -> int | None:
+    """The turn of the trial or part that begins next; None if it is the number of its trial."""
+    turns = state.history.turns
+    return None if turns == number else turns
+
+
+# ── starting ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def resume(
+    settings: Settings, before: Ledger, state: State, event: AskedPart, moment: Moment
+) -> State:
+    """The state in which a paused trial runs again.
+
+    Args:
+        before: the ledger before the suggestion itself is charged, as the suggestion saw it.
+    """
+    number, new = event.trial.number, event.trial
+    trial = state.history[number] if number < len(state.history) else None
+    if trial is None or trial.state != "paused" or state.is_suggesting(event.suggester, moment.now):
+        raise Outdated(f"another process has resumed trial {number}")
+    if event.changes not in (None, len(state.changes)):
+        raise Outdated("the settings have changed")
+    _check_until(trial, new.until)
+    reservation = amounts_to_reserve(settings, state.ledger, event.reservation, moment)
+    if _is_short(before, reservation):
+        raise Outdated("less of the budget is left than the suggestion assumed")
+    run = replace(
+        trial.run,
+        worker=event.worker,
+        lease=None if event.lease is None else moment.now + event.lease,
+        asked_at=moment.now,
+        told_at=None,
+        suggest_s=trial.run.suggest_s + event.suggest_s,
+        since=_checkpoint(settings, trial),
+        earlier=dict(trial.cost),
+        turn=turn_of(state, number),
+    )
+    running = replace(
+        trial,
+        state="running",
+        error=None,
+        predicted=added(trial.cost, new.predicted),
+        because=new.because,
+        notes=new.notes,
+        until=new.until,
+        run=run,
+    )
+    left = {r: min(amount, max(state.ledger[r].left, 0.0)) for r, amount in reservation.items()}
+    state = replace(state, suggest_s=event.suggest_s, suggester=None, suggester_until=None)
+    state = replace(state, ledger=state.ledger.reserve(number, left, resumed=True))
+    return state.with_trial(running)
+
+
+def _checkpoint(settings: Settings, trial: Trial) -> int:
+    """The step from which a paused training goes on; 0: it starts again.
+
+    A part that was lost has reported more steps than its checkpoint has.
+    """
+    if settings.steps is None or not settings.steps.can_resume:
+        return 0
+    return trial.run.since if trial.error is not None else trial.step
+
+
+def carry_on(
+    settings: Settings, before: Ledger, state: State, event: Continued, moment: Moment
+) -> State:
+    """The state in which a running training goes on to a later step, with more reserved for it."""
+    number, new = event.trial.number, event.trial
+    trial = state.history[number] if number < len(state.history) else None
+    if trial is None or trial.state != "running" or not _is_same_part(trial, new):
+        raise Outdated(f"trial {number} does not run any more")
+    if event.changes not in (None, len(state.changes)):
+        raise Outdated("the settings have changed")
+    curve = longer_curve(trial, event.curve)
+    _check_until(replace(trial, curve=curve), new.until)
+    ahead = amounts_to_reserve(settings, state.ledger, added(event.cost, event.reservation), moment)
+    reserved = state.ledger.reserved_for(number)
+    more = {r: max(amount - reserved.get(r, 0.0), 0.0) for r, amount in ahead.items()}
+    if _is_short(before, more):
+        raise Outdated("less of the budget is left than the suggestion assumed")
+    left = {r: min(amount, max(state.ledger[r].left, 0.0)) for r, amount in more.items()}
+    continued = replace(
+        trial,
+        cost=added(trial.run.earlier, event.cost),
+        predicted=added(trial.run.earlier, added(event.cost, new.predicted)),
+        because=new.because,
+        notes=_with_limit(new.notes, event.cost),
+        until=new.until,
+        curve=curve,
+        run=replace(
+            trial.run,
+            suggest_s=trial.run.suggest_s + event.suggest_s,
+            turn=turn_of(state, number),
+        ),
+    )
+    state = replace(state, ledger=state.ledger.extend(number, left), suggest_s=event.suggest_s)
+    return state.with_trial(continued)
+
+
+def _with_limit(notes: Mapping[str, Any], cost: Mapping[str, float]) -> dict[str, Any]:
+    """Notes whose limit holds for the whole part: what it has used, and the steps ahead."""
+    limit = notes.get("limit")
+    if not limit:
+        return dict(notes)
+    return {**notes, "limit": {r: most + cost.get(r, 0.0) for r, most in limit.items()}}
+
+
+def _check_until(trial: Trial, until: int | None) -> None:
+    if until is None or until <= trial.step:
+        raise InvalidInput(
+            f"Trial {trial.number} has reached step {trial.step} and is to run to step {until}: "
+            "expected a later one. Correct the policy."
+        )
+
+
+def _is_short(ledger: Ledger, amounts: Mapping[str, float]) -> bool:
+    """Whether amounts are not left. A trial that has begun needs no further one of "trials"."""
+    if any(resource != "trials" for resource in ledger.used_up):
+        return True
+    return any(ledger[r].left < amount for r, amount in amounts.items())
+
+
+# ── ending ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _is_same_part(stored: Trial, reported: Trial) -> bool:
+    return stored.run.asked_at == reported.run.asked_at
+
+
+def is_other_part(stored: Trial, reported: Trial | int) -> bool:
+    """Whether a report belongs to an earlier part: another worker has resumed the trial since."""
+    return isinstance(reported, Trial) and not _is_same_part(stored, reported)
+
+
+def can_return(settings: Settings, trial: Trial) -> bool:
+    """Whether a running trial whose part is lost can go on from its checkpoint."""
+    steps = settings.steps
+    return steps is not None and steps.can_resume and trial.run.since > 0
+
+
+def ended_part(
+    settings: Settings, trial: Trial, event: Told, paid: Mapping[str, float]
+) -> tuple[TrialState, float | None, tuple[CurvePoint, ...]]:
+    """The state, the value and the curve of a trial whose training, or a part of it, has ended.
+
+    A user reports the value at a step; `until` unless given. A training that reaches the last step
+    is done; one that ends between `until` and the last step is paused; one that ends before `until`
+    has stopped by itself, and is done.
+
+    Args:
+        paid: the cost of the part.
+    """
+    steps, curve = settings.steps, longer_curve(trial, event.curve)
+    state, value = event.state, event.value
+    if steps is None:
+        return state, value, curve
+    if event.by_user and state == "done" and value is not None and trial.until is not None:
+        step = trial.until if event.step is None else event.step
+        if not trial.step < step <= steps.last:
+            raise InvalidInput(
+                f"step={step!r}: expected a whole number above {trial.step}, the last step that "
+                f"trial {trial.number} reached, and at most {steps.last}, the last step."
+            )
+        curve = longer_curve(trial, (*event.curve, CurvePoint(step, value, paid)))
+        if trial.until <= step < steps.last:
+            state = "paused"
+    elif state == "done" and value is not None and not curve:
+        # A training that reports no steps has run to the end.
+        curve = longer_curve(trial, (CurvePoint(steps.last, value, paid),))
+    if state == "lost" and can_return(settings, trial):
+        return "paused", steps.value_of(curve, settings.sign), curve
+    if state not in ("done", "paused"):
+        return state, None, curve
+    if steps.value == "last" and value is not None:
+        return state, value, curve
+    values = [v for v in (value, steps.value_of(curve, settings.sign)) if v is not None]
+    return state, min(values, key=lambda each: settings.sign * each, default=None), curve
