@@ -40,7 +40,7 @@ __all__ = ["index_bounds", "revealed", "staged_index", "staged_thresholds"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-NODES = 25  # of a piecewise cubic
+NODES = 21  # of a piecewise cubic
 UPPER = 5.0  # in standard deviations: beyond it W has slope 1
 WIDTH = 1.5  # in units of sigma: half of the region around a kink where the nodes are dense
 LEAST_PRICE = 1e-12  # in standard deviations: a rung that costs less counts as costing this
@@ -138,7 +138,8 @@ def staged_thresholds(
         if n == 0:
             break
         a, kink = found[:n, k], kink[:n]
-        top = np.maximum(UPPER * ahead[:n, k], a + ahead[:n, k])
+        # Beyond all thresholds and some standard deviations, W has slope 1.
+        top = np.maximum(found[:n, k:].max(axis=1), 0.0) + UPPER * ahead[:n, k]
         V = _nodes(a, top, kink, WIDTH * s[:n, k], steps)
         if cubic is None:
             z = V / s[:n, -1:]

@@ -8,7 +8,7 @@ they run to, and a failed one counts as if it had ended no better than the media
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,9 +89,10 @@ def curve_rows(
     return rows, tuple(trial.number for trial in trials)
 
 
+@lru_cache(maxsize=4096)  # most trials have not changed since the last suggestion
 def _at_rungs(
     trial: Trial, steps: Steps, rungs: tuple[int, ...], sign: float
-) -> list[tuple[int, float]]:
+) -> tuple[tuple[int, float], ...]:
     """The rungs that a trial has reached, and its value there, to minimise."""
     found, best, last, k = [], np.inf, np.nan, 0
     curve = trial.curve
@@ -107,7 +108,7 @@ def _at_rungs(
             found.append((j, value))
     if not curve and trial.state == "done" and trial.value is not None:
         found.append((len(rungs) - 1, sign * trial.value))  # imported, or told without a curve
-    return found
+    return tuple(found)
 
 
 def train(
@@ -158,9 +159,10 @@ def _incumbent(history: History, rows: CurveRows, steps: Steps, sign: float) -> 
     """
     done = [sign * t.value for t in history.done if t.value is not None]
     if steps.value == "best":
+        done += [float(rows.y.min())]  # the values of all rungs; running trainings are further
         done += [
             sign * point.value
-            for trial in history.having(*KNOWN)
+            for trial in history.having("running", "failed", "killed")
             for point in trial.curve
             if np.isfinite(point.value)
         ]

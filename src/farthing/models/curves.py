@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -423,7 +423,7 @@ class FinalValue:
         squares = np.hstack([Z, (Z * Z).sum(axis=1, keepdims=True), np.ones((len(Z), 1))])
         ones = np.ones((len(centres), 1))
         others = np.hstack([-10.0 * centres, 5.0 * ones, 5.0 * (centres * centres).sum(1)[:, None]])
-        q = squares.astype(np.float32) @ others.T.astype(np.float32)
+        q: Any = squares.astype(np.float32) @ others.T.astype(np.float32)
         np.sqrt(np.maximum(q, 0.0, out=q), out=q)
         a = matern(q, 1.0)
         solved = a @ G[:-1, :-1].astype(np.float32)
@@ -620,7 +620,7 @@ def _learnt(rows: CurveRows, z: Array, options: Ints, start: CurveHyper | None) 
             jac=True,
             method="L-BFGS-B",
             bounds=box,
-            options={"maxiter": 40, "ftol": 1e-5, "gtol": 1e-3},
+            options={"maxiter": 40 if start is None else 15, "ftol": 1e-5, "gtol": 1e-3},
         )
         for first in starts
     ]
