@@ -6,22 +6,14 @@ import numpy as np
 import pytest
 
 from farthing.models import curves as module
-from farthing.models.curves import (
-    CurveHyper,
-    CurveRows,
-    Scaling,
-    fit_curves,
-    negative_curve_posterior,
-    refit_curves,
-    thinned,
-)
+from farthing.models.curve_hyperparameters import CurveHyper, negative_curve_posterior
+from farthing.models.curve_values import CurveRows, Scaling, thinned
+from farthing.models.curves import fit_curves, refit_curves
 from farthing.models.kernel import columns, embed
 
 STEPS = np.array([1, 3, 9, 27, 51])
 OPTIONS = np.array([0, 3, 0])
-HYPER = CurveHyper(
-    np.array([0.4, 1.3, 0.7]), 0.3, 0.6, 0.9, 0.05, 0.1, 0.4, 0.25, 0.01, 0.7
-)
+HYPER = CurveHyper(np.array([0.4, 1.3, 0.7]), 0.3, 0.6, 0.9, 0.05, 0.1, 0.4, 0.25, 0.01, 0.7)
 
 
 def some_rows(n=7, seed=0, d=3, steps=STEPS):
@@ -142,7 +134,9 @@ def test_the_gradient_of_the_posterior_of_hyperparameters():
 
     gradient = negative_curve_posterior(theta, rows, E, source, z)[1]
     for j, unit in enumerate(1e-5 * np.eye(len(theta))):
-        assert gradient[j] == pytest.approx((loss(theta + unit) - loss(theta - unit)) / 2e-5, abs=1e-5)
+        assert gradient[j] == pytest.approx(
+            (loss(theta + unit) - loss(theta - unit)) / 2e-5, abs=1e-5
+        )
 
 
 def test_the_likelihood_is_that_of_a_dense_normal(fitted):

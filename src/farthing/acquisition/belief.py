@@ -8,27 +8,27 @@ shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable if
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
-from farthing.acquisition.trainings import Trainings, is_staged, train
+from farthing.acquisition.paid_costs import evidence_of, evidence_of_steps, paid
+from farthing.acquisition.success import fit_success, log_success, log_success_slopes
+from farthing.acquisition.trainings import REPORTED, Trainings, has_begun, is_staged, train
 from farthing.budget.ledger import Ledger
-from farthing.cost import CostLearner, CostModel, DependsOnPrevious, Evidence, KnownBeforehand
+from farthing.cost import CostLearner, CostModel, DependsOnPrevious, KnownBeforehand
 from farthing.cost.model import because_of, least_of
-from farthing.cost.part import PartCost, rate_of, startup_of
+from farthing.cost.part import PartCost, startup_of
 from farthing.history import History, Trial, TrialState
 from farthing.models.gp import GP, FitMemory, Normal, refit
-from farthing.models.normal import LOG_SQRT_2PI
 from farthing.space.space import Space
 from farthing.steps import Steps
 
-__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe", "evidence_of", "paid"]
+__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe"]
 
 Array = NDArray[np.float64]
 
@@ -37,7 +37,6 @@ START = 4  # trials of the initial design, before any model (docs/decisions.md)
 START_SHARE = 1 / 5  # share of the budget after which the initial design ends early
 FANTASIES = 10  # Lee et al. 2020, appendix A
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
-LABEL_VARIANCE = 0.1  # of the labels +1 and -1: at a failed point P(success) is 8e-4, not 0
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
 
 
@@ -233,13 +232,13 @@ class Belief:
 
     def log_success(self, X: Array) -> Array:
         """ln P(an evaluation at X returns a value), (m,); 0 until a trial has failed."""
-        return np.zeros(len(X)) if self.success is None else _log_success(self.success.at(X))
+        return np.zeros(len(X)) if self.success is None else log_success(self.success.at(X))
 
     def log_success_slopes(self, X: Array) -> tuple[Array, Array]:
         """`log_success(X)` and its gradient (m, d)."""
         if self.success is None:
             return np.zeros(len(X)), np.zeros(np.shape(X))
-        return _log_success_slopes(*self.success.slopes(X))
+        return log_success_slopes(*self.success.slopes(X))
 
     # ── everything at once ─────────────────────────────────────────────────────────────────
 
@@ -328,26 +327,6 @@ def _select(parts: Array, which: NDArray[np.int64]) -> Array:
     return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
 
 
-# ── the probability of success ─────────────────────────────────────────────────────────────────
-
-
-def _log_success(latent: Normal) -> Array:
-    """ln P = ln Phi(mean / sqrt(std^2 + 0.1)): least-squares classification of +1 and -1.
-
-    Rasmussen and Williams 2006, section 6.5; used as the probability of feasibility, as in Gelbart
-    et al. 2014.
-    """
-    return np.asarray(log_ndtr(latent.mean[:, 0] / np.sqrt(latent.std**2 + LABEL_VARIANCE)))
-
-
-def _log_success_slopes(latent: Normal, d_mean: Array, d_std: Array) -> tuple[Array, Array]:
-    value = _log_success(latent)
-    spread = np.sqrt(latent.std**2 + LABEL_VARIANCE)
-    t = latent.mean[:, 0] / spread
-    ratio = np.exp(-0.5 * t * t - LOG_SQRT_2PI - value) / spread
-    return value, ratio[:, None] * (d_mean[:, :, 0] - (t * latent.std / spread)[:, None] * d_std)
-
-
 # ── running trials ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -378,49 +357,6 @@ def _penalise_failures(objective: GP, history: History, y: Array) -> GP:
 
 
 # ── costs ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def paid(history: History, resource: str) -> Iterator[Trial]:
-    """The trials from which to learn the cost of a resource, including failed and killed ones.
-
-    A trial that cost nothing was answered from a cache. It does not show what the next one costs.
-    """
-    finished = history.having("done", "failed", "killed")
-    return (trial for trial in finished if trial.cost.get(resource, 0.0) > 0)
-
-
-def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidence:
-    """The costs of these trials, as data for a cost learner."""
-    return Evidence(
-        space,
-        np.array([t.x for t in trials]).reshape(-1, space.d),
-        np.array([t.cost[resource] for t in trials], dtype=np.float64),
-        np.array([t.state == "killed" for t in trials], dtype=np.bool_),
-    )
-
-
-def _evidence_of_steps(
-    space: Space, history: History, resource: str, steps: Steps, startup: float
-) -> tuple[list[Trial], Evidence]:
-    """The cost of all steps of each training, without its start-up: the cost per step times T.
-
-    A killed training without a report says that the part it ran would have cost more.
-    """
-    trials, costs, at_least = [], [], []
-    for trial in history.having("running", "paused", "done", "failed", "killed"):
-        reached, cost = trial.step, trial.cost
-        if trial.curve:
-            cost = trial.curve[-1].cost
-        elif trial.state == "done":
-            reached = steps.last
-        elif trial.state == "killed":
-            reached = trial.until or steps.last
-        if reached and cost.get(resource, 0.0) > 0:
-            trials.append(trial)
-            costs.append(rate_of(reached, cost, resource, startup) * steps.last)
-            at_least.append(trial.state == "killed" and not trial.curve)
-    X = np.array([t.x for t in trials]).reshape(-1, space.d)
-    return trials, Evidence(space, X, np.array(costs), np.array(at_least, dtype=np.bool_))
 
 
 def _after(model: CostModel, x: Array) -> CostModel:
@@ -466,29 +402,15 @@ def believe(
         objective, memories["objective"] = refit(
             X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
         )
-        returned = history.having("done", "failed")
-        if len(returned) > len(done):
-            labels = np.array([1.0 if t.state == "done" else -1.0 for t in returned])
-            success, memories["success"] = refit(
-                history.points("done", "failed"),
-                labels,
-                memories.get("success"),
-                options=space.options,
-                noisy=True,
-                clip=False,
-                seldom=light,
-            )
+        success = fit_success(space, history, ("done",), memories, light)
     trainings = None
     if curves and steps is not None and is_staged(steps):
-        reported = [t for t in history.having("running", "paused", "done") if t.curve or t.value]
-        ended = len(reported) + len(history.having("failed", "killed"))
-        if len(reported) >= 2 and (ended >= START or ledger.spent_share >= START_SHARE):
+        design_ended = ledger.spent_share >= START_SHARE
+        if has_begun(history, 2 if design_ended else START):
             reports = sum(len(t.curve) for t in history)
             rng = np.random.default_rng([seed, len(history), reports, FANTASIES])
             trainings, memories["curves"] = train(
-                history,
-                space,
-                steps,
+                *(history, space, steps),
                 sign=sign,
                 noisy=noisy,
                 memory=memories.get("curves"),
@@ -496,24 +418,14 @@ def believe(
                 rng=rng,
                 seldom=light,
             )
-            if failed := history.having("failed"):
-                labels = np.array([1.0] * len(reported) + [-1.0] * len(failed))
-                success, memories["success"] = refit(
-                    np.array([t.x for t in (*reported, *failed)]),
-                    labels,
-                    memories.get("success"),
-                    options=space.options,
-                    noisy=True,
-                    clip=False,
-                    seldom=light,
-                )
+            success = fit_success(space, history, REPORTED, memories, light)
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
         startup = 0.0
         if steps is not None and is_staged(steps):
             if not isinstance(learner, KnownBeforehand):
                 startup = startup_of([t.curve for t in history if t.curve], resource)
-            trials, evidence = _evidence_of_steps(space, history, resource, steps, startup)
+            trials, evidence = evidence_of_steps(space, history, resource, steps, startup)
         else:
             trials = list(paid(history, resource))
             evidence = evidence_of(space, trials, resource)

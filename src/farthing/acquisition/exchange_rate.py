@@ -17,7 +17,7 @@ before it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from scipy.special import log_ndtr
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.search import Effort, candidates, is_among
+from farthing.models.gp import GP
 from farthing.models.normal import expected_cost, gittins, log_ei
 
 __all__ = [
@@ -79,7 +80,9 @@ def exchange_rate_of_budget(boxes: Boxes, best: float, budget: float) -> float:
 
 def boxes_of(belief: Belief, rng: np.random.Generator) -> Boxes:
     """The affordable, untried points as independent boxes, largest standard deviation first."""
-    belief = belief.without_running().in_one_unit()
+    if belief.trainings is None:
+        belief = belief.without_running()
+    belief = belief.in_one_unit()
     gp, rows = belief.objective, belief.space.rows
     assert gp is not None
     if rows is None:
@@ -104,6 +107,10 @@ def with_rate_of_budget(belief: Belief) -> Belief:
 
     The rate is computed once and stored in the notes of the trials.
     """
+    trainings, given = belief.trainings, belief
+    if trainings is not None:  # boxes are whole trainings, in units of the model of the curves
+        final = cast(GP, trainings.curves.new)  # it has the methods of a GP that boxes need
+        belief = replace(belief, objective=final, best=trainings.best)
     if belief.objective is None:
         return belief
     found = belief.memories.get("worth")
@@ -113,7 +120,10 @@ def with_rate_of_budget(belief: Belief) -> Belief:
         rng = np.random.default_rng([belief.seed, belief.number, MOST_BOXES])
         boxes = boxes_of(belief, rng) if resource in belief.cost else None
         if boxes is None or not len(boxes.cost):  # no cost model or no boxes: a provisional rate
-            return replace(belief, worth=belief.scale / left)
+            rate = trainings.curves.scaling.rate(trainings.value) if trainings is not None else 1.0
+            return replace(given, worth=belief.scale / left / rate)
         found = {"rate": exchange_rate_of_budget(boxes, float(np.mean(belief.best)), left)}
+        if trainings is not None:
+            found["rate"] /= trainings.curves.scaling.rate(trainings.value)
     memories = {**belief.memories, "worth": found}
-    return replace(belief, worth=float(found["rate"]), memories=memories)
+    return replace(given, worth=float(found["rate"]), memories=memories)

@@ -34,6 +34,7 @@ __all__ = [
     "paused_trainings",
     "proposal_of",
     "resume_cost",
+    "whole_cost",
 ]
 
 Array = NDArray[np.float64]
@@ -148,7 +149,7 @@ def paused_chains(belief: Belief) -> list[Chains]:
         first = {r: np.log(np.maximum(c[:, 0], 1e-300)) for r, c in costs.items()}
         spread = np.full(len(trials), OWN_SPREAD)
         following = {r: Normal(m, spread) for r, m in first.items()}
-        price, affordable = np.ones(ahead.shape), np.ones(len(trials), dtype=np.bool_)
+        price, affordable = ahead, np.ones(len(trials), dtype=np.bool_)
         if costs:
             normals = list(following.values())
             affordable = belief.shortfall(normals, belief.left)[0][0] <= 0
@@ -188,6 +189,14 @@ def _own_costs(belief: Belief, trials: list[Trial], resource: str, ahead: Array)
     return cost
 
 
+def whole_cost(belief: Belief, X: Array) -> Array:
+    """(m,) the expected cost of a whole training at X (m, d); its steps if no costs are known."""
+    if not belief.cost:
+        assert belief.steps is not None
+        return np.full(len(X), float(belief.steps.last))
+    return np.exp(expected_cost(*belief.costs(X)[0], np.inf))
+
+
 def new_chains(belief: Belief, X: Array) -> Chains:
     """The coming rungs of new trainings at X (m, d)."""
     trainings, steps = belief.trainings, belief.steps
@@ -195,10 +204,10 @@ def new_chains(belief: Belief, X: Array) -> Chains:
     assert steps is not None
     part = first_part(belief)
     outlook = part.outlook(X)
-    first = np.exp(expected_cost(*outlook.cost, outlook.cap))
-    whole = np.exp(expected_cost(*belief.costs(X)[0], np.inf))
-    # After the first rung the start-up is paid: the other rungs cost what is left of the whole.
     rungs = np.array(trainings.rungs, dtype=np.float64)
+    first = np.exp(expected_cost(*outlook.cost, outlook.cap)) if belief.cost else rungs[0]
+    whole = whole_cost(belief, X)
+    # After the first rung the start-up is paid: the other rungs cost what is left of the whole.
     shares = np.diff(rungs) / (rungs[-1] - rungs[0])
     rest = np.maximum(whole - first, 0.0)[:, None] * shares
     price = (

@@ -14,23 +14,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.history import History, Trial, TrialState
-from farthing.models.curves import CurveRows, Curves, refit_curves, thinned
+from farthing.models.curve_values import CurveRows, thinned
+from farthing.models.curves import Curves, refit_curves
 from farthing.models.gp import FitMemory
 from farthing.space.space import Space
 from farthing.steps import Steps
 
-__all__ = ["Trainings", "curve_rows", "is_staged", "train"]
+__all__ = ["REPORTED", "Trainings", "curve_rows", "has_begun", "is_staged", "train"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LARGEST = 1e150  # values are clipped here, as in belief.py
 KNOWN: tuple[TrialState, ...] = ("running", "paused", "done", "failed", "killed")
+REPORTED: tuple[TrialState, ...] = ("paused", "done")
 
 
 def is_staged(steps: Steps | None) -> bool:
     """Whether there is more than one rung; one rung is an evaluation as a whole."""
     return steps is not None and len(steps.decision_steps) > 1
+
+
+def has_begun(history: History, count: int) -> bool:
+    """Whether two trainings have reported a value, and `count` have reported or failed."""
+    reported = [t for t in history.having("running", *REPORTED) if t.curve or t.value is not None]
+    ended = len(reported) + len(history.having("failed", "killed"))
+    return len(reported) >= 2 and ended >= count
 
 
 @dataclass(frozen=True)

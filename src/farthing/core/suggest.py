@@ -21,6 +21,7 @@ from farthing.acquisition.initial_design import cap, first_enqueued, propose
 from farthing.acquisition.overhead import Depth, depth, step
 from farthing.acquisition.protocols import Proposal, Verdict, judge
 from farthing.acquisition.search import Effort, sobol
+from farthing.acquisition.trainings import is_staged
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
 from farthing.core.charging import out_of_time
@@ -201,6 +202,9 @@ def believed(
         depth: how much computing the overhead allows.
     """
     no_models = _is_spent(settings, state) or depth == "none"
+    curves = "steps" in settings.policy.needs and is_staged(settings.steps)
+    if model is None:  # the model of the learning curves is enough for a policy that decides by it
+        model = "model" in settings.uses and not (curves and settings.stop is None)
     belief = believe(
         settings.space,
         state.history,
@@ -210,9 +214,10 @@ def believed(
         noisy=settings.noisy,
         worth=settings.exchange_rate,
         seed=settings.seed,
-        model=("model" in settings.uses if model is None else model) and not no_models,
+        model=model and not no_models,
         light=depth == "light",
         steps=settings.steps,
+        curves=curves and "model" in settings.uses and not no_models,
     )
     return with_rate_of_budget(belief) if settings.worth_from_budget else belief
 

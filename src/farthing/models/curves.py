@@ -16,198 +16,37 @@ Hyperparameters are the maximum a posteriori under normal priors of their logari
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
-from scipy.optimize import minimize
 
-from farthing.models.gp import FitMemory, Normal, clip_outliers, standardise
+from farthing.models.curve_hyperparameters import (
+    CurveHyper,
+    Tables,
+    inverted,
+    learnt_curves,
+    row_kernel,
+)
+from farthing.models.curve_values import CurveRows, Scaling
+from farthing.models.gp import FitMemory, Normal
 from farthing.models.hyperparameters import factor
 from farthing.models.kernel import columns, distances, embed, matern, matern_slopes, pulled
 
-__all__ = [
-    "CurveHyper",
-    "CurveRows",
-    "Curves",
-    "FinalValue",
-    "Scaling",
-    "fit_curves",
-    "negative_curve_posterior",
-    "refit_curves",
-    "thinned",
-]
+__all__ = ["Curves", "FinalValue", "fit_curves", "refit_curves"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-MOST_RUNGS = 8
 LEARN_AT_MOST = 300  # rows that the hyperparameters are learnt from
 MODEL_AT_MOST = 600  # rows that the posterior uses
 ALWAYS_RELEARN_UP_TO = 16  # hyperparameters are learnt again at every n up to this one,
 RELEARN_GROWTH = 1.15  # then each time the number of rows has grown by this factor,
 RELEARN_SELDOM = 1.5  # or by this one if time is short
-DECADES = 10.0  # values that differ by more than this factor are modelled by their logarithms
 VARIANCE_FLOOR = 1e-9
-SQRT3 = np.sqrt(3.0)
-
-# Mean and sd of the logarithm; b itself is normal.
-NAMES = ("v1", "v2", "l2", "v3", "v4", "l4", "v0", "noise")
-PRIOR = {
-    "v1": (0.2, 1.0),
-    "v2": (0.7, 0.7),
-    "l2": (1.0, 0.4),
-    "v3": (0.02, 0.7),
-    "v4": (0.04, 0.7),
-    "l4": (0.5, 0.6),
-    "v0": (0.3, 1.0),
-    "noise": (1e-3, 1.0),
-}
-LENGTHSCALE_PRIOR = (0.0, 1.0)
-SPREAD_PRIOR = (0.5, 0.5)  # of b
-SPREAD_BOX = (0.0, 2.5)  # b >= 0: otherwise a plateau teaches that all curves converge
-LENGTHSCALE_BOX = (np.log(0.05), np.log(100.0))
-STEP_LENGTH_BOX = (np.log(0.05), np.log(20.0))
-VARIANCE_BOX = (np.log(1e-5), np.log(50.0))
-NOISE_BOX = (np.log(1e-6), np.log(1.0))
-BOTH_STARTS_UP_TO = 15  # rows up to which the search also starts from the prior
-
-
-class CurveHyper(NamedTuple):
-    """Hyperparameters (module docstring)."""
-
-    lengthscales: Array  # (d,)
-    v1: float
-    v2: float
-    l2: float
-    v3: float
-    v4: float
-    l4: float
-    v0: float
-    noise: float
-    b: float
-
-    def to_list(self) -> list[float]:
-        """Plain numbers, for storing with a trial."""
-        return [*map(float, self.lengthscales), *map(float, self[1:])]
-
-    @staticmethod
-    def from_list(numbers: Sequence[float]) -> CurveHyper:
-        """The inverse of `to_list`."""
-        d = len(numbers) - len(CurveHyper._fields) + 1
-        return CurveHyper(np.asarray(numbers[:d], dtype=np.float64), *numbers[d:])
-
-    @staticmethod
-    def prior(d: int) -> CurveHyper:
-        """The means of the priors."""
-        return CurveHyper.from_list([1.0] * d + [PRIOR[n][0] for n in NAMES] + [SPREAD_PRIOR[0]])
-
-    @property
-    def theta(self) -> Array:
-        """(d + 9,) logarithms, and b."""
-        return np.append(np.log([*self.lengthscales, *self[1:-1]]), self.b)
-
-    @staticmethod
-    def of_theta(theta: Array) -> CurveHyper:
-        """The inverse of `theta`."""
-        return CurveHyper.from_list([*np.exp(theta[:-1]), float(theta[-1])])
-
-
-class Scaling(NamedTuple):
-    """z = (w - shift) / scale of values w = min(y, most), or of their logarithms."""
-
-    most: float
-    logs: bool
-    shift: float
-    scale: float
-
-    @staticmethod
-    def of(y: Array) -> tuple[Array, Scaling]:
-        """The transformed values, and the transformation. Bad outliers are clipped.
-
-        Logarithms, if all values are positive and span more than a decade.
-        """
-        clipped = clip_outliers(y)
-        most = float(clipped.max()) if clipped.max() < y.max() else np.inf
-        low, high = float(clipped.min()), float(clipped.max())
-        logs = low > 0.0 and high > DECADES * low
-        z, shift, scale = standardise(np.log(clipped) if logs else clipped)
-        return z, Scaling(most, logs, shift, scale)
-
-    def apply(self, y: Array | float) -> Array:
-        """z of values y."""
-        y = np.minimum(y, self.most)
-        w = np.log(np.maximum(y, np.finfo(float).tiny)) if self.logs else y
-        return np.asarray((w - self.shift) / self.scale)
-
-    def undo(self, z: Array | float) -> Array:
-        """y of z."""
-        w = self.shift + self.scale * np.asarray(z)
-        return np.exp(w) if self.logs else w
-
-    def rate(self, y: float) -> float:
-        """dz/dy at y: what one unit of the objective is in z."""
-        return 1.0 / (self.scale * (max(y, np.finfo(float).tiny) if self.logs else 1.0))
-
-
-class CurveRows(NamedTuple):
-    """Values of trials at rungs: N rows, sorted by trial.
-
-    Attributes:
-        X: (n, d) the configurations of all trials, also of those without a row.
-        trial: (N,) the trial of each row.
-        rung: (N,) the rung of each row, 0 to J - 1.
-        y: (N,) values to minimise.
-        steps: (J,) the step of each rung.
-    """
-
-    X: Array
-    trial: Ints
-    rung: Ints
-    y: Array
-    steps: Ints
-
-
-def thinned(rungs: Sequence[int], at_most: int = MOST_RUNGS) -> tuple[int, ...]:
-    """At most eight of the rungs, evenly spread, with the first and the last one."""
-    if len(rungs) <= at_most:
-        return tuple(rungs)
-    chosen = np.linspace(0, len(rungs) - 1, at_most).round().astype(np.int64)
-    return tuple(rungs[i] for i in chosen)
-
-
-def _tau(steps: Ints) -> Array:
-    return np.asarray(np.log(steps) / np.log(max(int(steps[-1]), 2)))
-
-
-class _Tables(NamedTuple):
-    """The parts of the kernel between rungs, (J, J) each, and s, (J,)."""
-
-    common: Array  # v0 k
-    shared: Array  # v1 + v2 k
-    own: Array  # v3 + v4 k
-    s: Array
-
-    @staticmethod
-    def of(hyper: CurveHyper, steps: Ints) -> _Tables:
-        tau = _tau(steps)
-        gap = SQRT3 * np.abs(tau[:, None] - tau)
-        k2, k4 = _matern32(gap / hyper.l2), _matern32(gap / hyper.l4)
-        return _Tables(
-            hyper.v0 * k2,
-            hyper.v1 + hyper.v2 * k2,
-            hyper.v3 + hyper.v4 * k4,
-            np.exp(hyper.b * (tau - 1.0)),
-        )
-
-
-def _matern32(q: Array) -> Array:
-    return np.asarray((1.0 + q) * np.exp(-q))
 
 
 # ── the posterior ──────────────────────────────────────────────────────────────────────────────
@@ -229,8 +68,8 @@ class Curves:
     inverse: Array  # (N, N) of the covariance of the rows
 
     @cached_property
-    def _tables(self) -> _Tables:
-        return _Tables.of(self.hyper, self.steps)
+    def _tables(self) -> Tables:
+        return Tables.of(self.hyper, self.steps)
 
     @cached_property
     def _weight(self) -> Array:
@@ -514,29 +353,6 @@ def _taken(rows: CurveRows, keep: Bools) -> CurveRows:
     return rows._replace(trial=rows.trial[keep], rung=rows.rung[keep], y=rows.y[keep])
 
 
-def _kernel(
-    hyper: CurveHyper, rows: CurveRows, similarity: Array, tables: _Tables
-) -> tuple[Array, Array]:
-    """The covariance of the rows with noise, (N, N), and s of each row, (N,)."""
-    at = np.ix_(rows.rung, rows.rung)
-    K = tables.shared[at]
-    K *= similarity[np.ix_(rows.trial, rows.trial)]
-    K += tables.common[at]
-    K += np.where(rows.trial[:, None] == rows.trial, tables.own[at], 0.0)
-    K[np.diag_indices_from(K)] += hyper.noise
-    s = tables.s[rows.rung]
-    K *= np.multiply.outer(s, s)
-    return K, s
-
-
-def _inverted(K: Array, variance: float) -> tuple[Array, Array]:
-    """K^-1 and its Cholesky factor."""
-    L = factor(K, variance)
-    inverse, _ = lapack.dpotri(L, lower=1)
-    inverse += np.tril(inverse, -1).T
-    return np.asarray(inverse), L
-
-
 def fit_curves(
     rows: CurveRows,
     *,
@@ -559,13 +375,13 @@ def fit_curves(
     hyper = CurveHyper.prior(rows.X.shape[1]) if start is None else start
     if learn:
         some = _subset(rows, z, LEARN_AT_MOST)
-        hyper = _learnt(_taken(rows, some), z[some], options, start)
+        hyper = learnt_curves(_taken(rows, some), z[some], options, start)
     keep = _recent(rows, z, MODEL_AT_MOST)
     rows, z = _taken(rows, keep), z[keep]
-    tables = _Tables.of(hyper, rows.steps)
+    tables = Tables.of(hyper, rows.steps)
     Z = embed(rows.X, options) / hyper.lengthscales[columns(options)]
-    K, _ = _kernel(hyper, rows, matern(distances(Z, Z), 1.0), tables)
-    inverse, _ = _inverted(K, float(K.max()))
+    K, _ = row_kernel(hyper, rows, matern(distances(Z, Z), 1.0), tables)
+    inverse, _ = inverted(K, float(K.max()))
     ones = inverse.sum(axis=0)
     mean = float(ones @ z / ones.sum())
     return Curves(
@@ -597,101 +413,3 @@ def refit_curves(
     if memory is not None and not due:
         return model, memory
     return model, {"hyper": model.hyper.to_list(), "n": n}
-
-
-def _learnt(rows: CurveRows, z: Array, options: Ints, start: CurveHyper | None) -> CurveHyper:
-    """The hyperparameters of largest likelihood x prior: the best L-BFGS-B run."""
-    d = rows.X.shape[1]
-    step, variance = STEP_LENGTH_BOX, VARIANCE_BOX
-    box = np.array(
-        [LENGTHSCALE_BOX] * d
-        + [variance, variance, step, variance, variance, step, variance, NOISE_BOX, SPREAD_BOX]
-    )
-    starts = [] if start is None else [start.theta]
-    if start is None or len(z) <= BOTH_STARTS_UP_TO:
-        starts.append(CurveHyper.prior(d).theta)
-    used, trial = np.unique(rows.trial, return_inverse=True)
-    rows = rows._replace(X=rows.X[used], trial=trial)
-    E, source = embed(rows.X, options), columns(options)
-    results = [
-        minimize(
-            lambda theta: negative_curve_posterior(theta, rows, E, source, z),
-            np.clip(first, box[:, 0], box[:, 1]),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=box,
-            options={"maxiter": 40 if start is None else 15, "ftol": 1e-5, "gtol": 1e-3},
-        )
-        for first in starts
-    ]
-    return CurveHyper.of_theta(min(results, key=lambda result: float(result.fun)).x)
-
-
-def negative_curve_posterior(
-    theta: Array, rows: CurveRows, E: Array, source: Ints, z: Array
-) -> tuple[float, Array]:
-    """-ln p(z | theta) - ln p(theta) and its gradient, with mu profiled out.
-
-    d(-ln p) = -tr(P dK)/2 with P = a a' - K^-1. All of dK but the part of the lengthscales are
-    tables between rungs, so the sums of P over pairs of rungs suffice.
-
-    Args:
-        E: (n, e) embedded configurations of the trials.
-        source: (e,) the coordinate of each embedded column.
-    """
-    hyper = CurveHyper.of_theta(theta)
-    d, N, J = len(hyper.lengthscales), len(z), len(rows.steps)
-    tables = _Tables.of(hyper, rows.steps)
-    Z = E / hyper.lengthscales[source]
-    similarity, slope = matern_slopes(distances(Z, Z), 1.0)
-    np.fill_diagonal(similarity, 1.0)
-    K, s = _kernel(hyper, rows, similarity, tables)
-    inverse, L = _inverted(K, float(K.max()))
-    ones = inverse.sum(axis=0)
-    residual = z - float(ones @ z / ones.sum())
-    a = inverse @ residual
-    value = 0.5 * residual @ a + np.log(np.diag(L)).sum() + 0.5 * N * np.log(2.0 * np.pi)
-    P = np.multiply.outer(a, a)
-    P -= inverse
-    tau = _tau(rows.steps)
-    to_b = 2.0 * float((tau[rows.rung] - 1.0) @ np.einsum("ij,ij->i", P, K))
-    P *= np.multiply.outer(s, s)
-    to_noise = float(np.trace(P)) * hyper.noise
-    at_rung = np.zeros((N, J))
-    at_rung[np.arange(N), rows.rung] = 1.0
-    same = rows.trial[:, None] == rows.trial
-    common = at_rung.T @ P @ at_rung
-    own = at_rung.T @ np.where(same, P, 0.0) @ at_rung
-    at_trial = np.zeros((N, len(E)))
-    at_trial[np.arange(N), rows.trial] = 1.0
-    by_trial = at_trial.T @ (P * tables.shared[np.ix_(rows.rung, rows.rung)]) @ at_trial
-    by_trial *= slope
-    squares = 2.0 * (np.einsum("ij,ij,i->j", Z, Z, by_trial.sum(0)) - (Z * (by_trial @ Z)).sum(0))
-    P *= similarity[np.ix_(rows.trial, rows.trial)]
-    shared = at_rung.T @ P @ at_rung
-    gap = SQRT3 * np.abs(tau[:, None] - tau)
-    q2, q4 = gap / hyper.l2, gap / hyper.l4
-    k2, k4 = _matern32(q2), _matern32(q4)
-    bend2, bend4 = q2 * q2 * np.exp(-q2), q4 * q4 * np.exp(-q4)
-    gradient = -0.5 * np.array(
-        [
-            *np.bincount(source, squares, minlength=d),
-            hyper.v1 * shared.sum(),
-            hyper.v2 * (shared * k2).sum(),
-            ((hyper.v2 * shared + hyper.v0 * common) * bend2).sum(),
-            hyper.v3 * own.sum(),
-            hyper.v4 * (own * k4).sum(),
-            hyper.v4 * (own * bend4).sum(),
-            hyper.v0 * (common * k2).sum(),
-            to_noise,
-            to_b,
-        ]
-    )
-    means = np.array(
-        [LENGTHSCALE_PRIOR[0]] * d + [np.log(PRIOR[name][0]) for name in NAMES] + [SPREAD_PRIOR[0]]
-    )
-    sds = np.array(
-        [LENGTHSCALE_PRIOR[1]] * d + [PRIOR[name][1] for name in NAMES] + [SPREAD_PRIOR[1]]
-    )
-    u = (theta - means) / sds
-    return float(value + 0.5 * u @ u), gradient + u / sds

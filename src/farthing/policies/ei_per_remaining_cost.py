@@ -33,7 +33,7 @@ __all__ = ["EIPerRemainingCost"]
 class EIPerRemainingCost:
     """Expected improvement of the final value per remaining cost of a training."""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"cost", "model", "steps"})
+    needs: ClassVar[frozenset[str]] = frozenset({"model", "steps"})
     reads: ClassVar[frozenset[str]] = frozenset()
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
