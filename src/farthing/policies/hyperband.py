@@ -15,7 +15,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.rungs import paused_part
+from farthing.acquisition.rungs import paused_part, paused_trainings
 from farthing.errors import InvalidInput
 from farthing.history import Trial
 from farthing.policies.asha import halving_rungs, new_training, value_at
@@ -68,14 +68,14 @@ class Hyperband:
         self, belief: Belief, trials: list[Trial], rungs: tuple[int, ...]
     ) -> Proposal | None:
         """The next training to promote, once all trainings of its rung have arrived."""
-        racing = trials
+        racing, waiting = trials, {t.number for t in paused_trainings(belief)}
         for rung, until in itertools.pairwise(rungs):
             if any(t.step < rung and t.state in ("running", "paused") for t in racing):
                 return None
             order = sorted(racing, key=lambda t: (value_at(belief, t, rung), t.number))
             racing = order[: max(int(len(racing) / self.eta), 1)]
             for trial in racing:
-                if trial.state == "paused" and trial.step < until:
+                if trial.number in waiting and trial.step < until:
                     because = (
                         f"trial {trial.number} is among the best 1/{self.eta:g} of its bracket at "
                         f"step {rung}, so it goes on to step {until}"
