@@ -13,7 +13,11 @@ POLICIES = as_a_whole(examples_in(policies))  # the others: test_policies_by_ste
 RULES = examples_in(stopping)
 
 
-FIRST = [name for kind in classes_in(policies).values() if (name := next(iter(examples_of(kind)))) in POLICIES]
+FIRST = [
+    name
+    for kind in classes_in(policies).values()
+    if (name := next(iter(examples_of(kind)))) in POLICIES
+]
 
 
 PARAMETERS = {
