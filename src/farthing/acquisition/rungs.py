@@ -205,7 +205,9 @@ def new_chains(belief: Belief, X: Array) -> Chains:
     part = first_part(belief)
     outlook = part.outlook(X)
     rungs = np.array(trainings.rungs, dtype=np.float64)
-    first = np.exp(expected_cost(*outlook.cost, outlook.cap)) if belief.cost else rungs[0]
+    first = np.full(len(X), rungs[0])
+    if belief.cost:
+        first = np.exp(expected_cost(*outlook.cost, outlook.cap))
     whole = whole_cost(belief, X)
     # After the first rung the start-up is paid: the other rungs cost what is left of the whole.
     shares = np.diff(rungs) / (rungs[-1] - rungs[0])

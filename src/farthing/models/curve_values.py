@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_RUNGS = 8
+MOST_LOG = 700.0  # exp of more overflows
 DECADES = 10.0  # values that differ by more than this factor are modelled by their logarithms
 
 
@@ -49,7 +50,7 @@ class Scaling(NamedTuple):
     def undo(self, z: Array | float) -> Array:
         """y of z."""
         w = self.shift + self.scale * np.asarray(z)
-        return np.exp(w) if self.logs else w
+        return np.exp(np.minimum(w, MOST_LOG)) if self.logs else w
 
     def rate(self, y: float) -> float:
         """dz/dy at y: what one unit of the objective is in z."""
