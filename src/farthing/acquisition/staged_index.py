@@ -9,8 +9,8 @@ without this trial, going on is worth, with u = g - m,
     W_k(u) = max(0, V_k(u)),  V_k(u) = E W_{k+1}(u - sigma_{k+1} Z) - p_{k+1}
 
 The index is g = m + a_0, where a_k is the root of V_k: to go on is worth it exactly if g is above
-the index. With one rung it is the index of Weitzman 1979; several rungs are the chains of Gupta,
-Jiang, Scully and Singla 2019, "The Markovian price of information". Trials are independent there.
+the index. With one rung it is the index of Weitzman 1979. Several rungs are the chains with a price
+per step of Gupta et al. 2019, where trials are independent.
 
 W_k is 0 below a_k and smooth above it. It is a piecewise cubic through its values and slopes at
 NODES points from a_k on, and the expectation of a piecewise cubic is exact: with D1, D2, D3 the
@@ -19,7 +19,7 @@ jumps of its first three derivatives at a node v, and z = (u - v) / sigma, each 
     D1 sigma h(z) + D2 sigma^2 h2(z) + D3 sigma^3 h3(z),
     h = z Phi + phi,    h2 = (Phi + z h) / 2,    h3 = (h + z h2) / 3,
 
-where h2 and h3 are the integrals of h. The error of the index is below 1e-5 s (docs/decisions.md).
+where h2 and h3 are the integrals of h. The error of the index is about 1e-6 s (docs/decisions.md).
 
 Two bounds need no recursion. If the next rung revealed everything, the index would be lower; if
 everything had to be paid at once, it would be higher (`index_bounds`).

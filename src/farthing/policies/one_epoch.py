@@ -1,8 +1,7 @@
 """One short look at many configurations, then whole trainings of the best (Egele et al. 2023).
 
 For a share of the budget, new trainings at random configurations run to the first rung only. Then
-the paused ones continue to the last step, best first ("Is one epoch all you need", arXiv
-2307.15422). After all of them, new looks begin again.
+the paused ones continue to the last step, best first. After all of them, new looks begin again.
 """
 
 from __future__ import annotations
