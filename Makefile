@@ -1,9 +1,11 @@
-# A bare machine needs Python 3.11+ (with pip and venv) and make; everything else goes into .venv.
+# A bare machine needs Python 3.11+ (with pip and venv) and make. The demo installs its few packages
+# into .venv-demo, everything else goes into .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
 CODE := src tests benchmarks examples docs/*.py
 SET_UP := .venv/.set-up
+DEMO := .venv-demo
 
 # The matrices are small: more BLAS threads only make them slower, and tests already run in parallel.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -14,8 +16,8 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' Makefile
 
-demo: $(SET_UP) ## tune a model on a budget of one minute
-	$(BIN)/farthing demo
+demo: $(DEMO)/.set-up ## tune a model for at most a minute, in a small environment of its own
+	@$(DEMO)/bin/farthing demo
 
 test: $(SET_UP) ## run the quick tests, about three CPU minutes
 	$(ONE_THREAD) $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
@@ -55,10 +57,17 @@ screenshots: $(SET_UP) ## take the pictures of docs/seeing.md and time the pages
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.site.screenshots
 
 clean: ## remove the environments and every cache
-	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build farthing-demo.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(SET_UP): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q -e '.[test,lint,demo,evidence]'
+	@touch $@
+
+# Bytecode is left out here, because the demo imports only a small part of what is installed.
+$(DEMO)/.set-up: pyproject.toml
+	@echo "Installing Farthing and scikit-learn into $(DEMO), once."
+	@$(PYTHON) -m venv $(DEMO)
+	@$(DEMO)/bin/python -m pip install -q --no-compile -e '.[demo]'
 	@touch $@

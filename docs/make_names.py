@@ -74,6 +74,11 @@ minimize(train, space, budget=20, cost={call})
 
 
 EXAMPLES: dict[str, str] = {
+    "farthing.Bool": """
+from farthing import Bool, Float, Space
+
+Space({"augment": Bool(), "strength": Float(0, 1, when={"augment": True})})
+""",
     "farthing.Budget": """
 from farthing import Budget
 
@@ -99,6 +104,7 @@ from farthing import Float
 
 Float(1e-5, 1e-1, log=True)
 Float(0, 1, cost="increases")       # larger values cost more
+Float(0.1, 0.9, step=0.1)           # 0.1, 0.2, ..., 0.9
 """,
     "farthing.History": """
 from farthing import Float, minimize
@@ -110,6 +116,7 @@ print(len(result.history), [trial.value for trial in result.history.done])
 from farthing import Int
 
 Int(1, 512, log=True)               # both ends included
+Int(16, 512, step=16)               # 16, 32, ..., 512
 """,
     "farthing.InvalidInput": """
 from farthing import InvalidInput, minimize
@@ -171,6 +178,8 @@ space = Space({"rate": Float(1e-4, 1, log=True), "solver": Categorical(["adam", 
 x = space.encode({"rate": 0.01, "solver": "sgd"})
 print(x, space.decode(x))
 table = Space.from_rows([{"a": 1, "b": 2}, {"a": 3, "b": 5}])     # a table of candidates
+parameters = {"rate": Float(0, 1), "solver": Categorical(["adam", "sgd"]), "momentum": Float(0, 1)}
+Space(parameters, allowed=[{"solver": "sgd", "momentum": 0.9}, {"solver": "adam"}])
 """,
     "farthing.State": """
 from farthing import Float, Ledger, Settings, State, suggest
@@ -178,6 +187,18 @@ from farthing import Float, Ledger, Settings, State, suggest
 settings = Settings.of({"x": Float(0, 1)}, 5)
 suggestion = suggest(settings, State(Ledger.of(settings.budget)))  # a pure function
 print(suggestion.proposal.because)
+""",
+    "farthing.Steps": """
+from farthing import Float, Steps, minimize
+
+def train(params, trial):
+    for step in range(1, 9):
+        if trial.report(step, (params["lr"] - 0.3) ** 2 + 1 / step) != "continue":
+            return
+
+steps = Steps(8, first=2, resume="never")
+print(steps.decision_steps)         # (2, 4, 8)
+print(minimize(train, {"lr": Float(0, 1)}, "5 trials", steps=steps).best.value)
 """,
     "farthing.StopReason": """
 from farthing import Float, minimize
@@ -227,10 +248,32 @@ from farthing import Float, Optimizer
 trial = Optimizer({"x": Float(0, 1)}, budget=10).ask()
 print(trial.number, trial.params, trial.because)
 """,
+    "farthing.at_least": """
+from farthing import Float, Int, Space, at_least
+
+Space({"layers": Int(1, 4), "dropout": Float(0, 1, when={"layers": at_least(2)})})
+""",
+    "farthing.at_most": """
+from farthing import Bool, Float, Space, at_most
+
+Space({"rate": Float(1e-4, 1, log=True), "warm_up": Bool(when={"rate": at_most(0.01)})})
+""",
+    "farthing.between": """
+from farthing import Bool, Ordinal, Space, between
+
+Space({"batch": Ordinal([16, 32, 64, 128]), "fused": Bool(when={"batch": between(32, 64)})})
+""",
+    "farthing.maximize": """
+from farthing import Float, maximize
+
+result = maximize(lambda p: -(p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, n_trials=8)
+print(result.best_value)            # the largest value that the objective returned
+""",
     "farthing.minimize": """
 from farthing import Float, minimize
 
 result = minimize(lambda p: (p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, budget="8 trials")
+minimize(lambda p: p["x"] ** 2, {"x": Float(-1, 1)}, n_trials=8, workers=2, policy="ei")
 """,
     "farthing.suggest": """
 from farthing import Float, Ledger, Settings, State, suggest

@@ -1,5 +1,7 @@
 """Small finished runs in memory, one of each kind that figures have to show."""
 
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
 from farthing import Categorical, Float, Int, Optimizer
@@ -47,6 +49,19 @@ def played(count=14, *, sign=1.0, costs=("usd",), broken=(3, 6, 7), **settings):
             optimizer.tell(trial, killed=True, cost=paid)
         else:
             optimizer.tell(trial, sign * value(trial.params), cost=paid)
+    return optimizer
+
+
+def overlapping(count=8):
+    """An optimizer of two workers: the wall clock shows half of the seconds of the trials."""
+    optimizer = played(count, costs=("s",), broken=())
+
+    def two_workers(state, now):
+        half = math.fsum(trial.cost["s"] for trial in state.history) / 2
+        account = replace(state.ledger["s"], spent=half, overhead=0.0)
+        return replace(state, ledger=replace(state.ledger, _accounts=(("s", account),)))
+
+    optimizer._store.commit(two_workers)
     return optimizer
 
 

@@ -1,6 +1,10 @@
 """minimize(): measured and charged cost, failures, stopping and output."""
 
+import inspect
 import math
+import multiprocessing
+import os
+import pickle
 import sys
 import time
 from dataclasses import dataclass
@@ -8,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from farthing import Float, Outcome, Space, minimize
+from farthing import Float, Optimizer, Outcome, Space, Study, maximize, minimize
 from farthing.errors import InvalidInput
 from farthing.policies import EI, EIPerCost, Random
 from farthing.stopping import MaxTrials, NotWorthIt, Target
@@ -170,7 +174,7 @@ def test_an_exception_is_a_failed_trial_even_the_first(budget, cost):
     [
         (3, "3 is not an objective"),
         ("train.py", "'train.py' is not an objective"),
-        (lambda a, b: 1.0, r"<lambda>\(a, b\) cannot be called with the parameters alone"),
+        (lambda a, b, c: 1.0, r"<lambda>\(a, b, c\) cannot be called with the parameters alone"),
         (lambda: 1.0, r"<lambda>\(\) cannot be called with the parameters alone"),
         (lambda *, params: 1.0, "cannot be called with the parameters alone"),
         (dict.fromkeys, None),
@@ -382,3 +386,175 @@ def test_failures_in_a_row_of_zero_never_ends_the_run():
         policy=Random(),
     )
     assert len(result.history) > 6
+
+
+# ── the number of trials ─────────────────────────────────────────────────────────────────────────
+
+
+def test_n_trials_is_a_limit_besides_the_budget():
+    for name in ("n_trials", "max_trials"):
+        alone = minimize(bowl, SPACE, **{name: 6})
+        assert len(alone.trials) == 6
+        assert alone.stop_reason.sentence == minimize(bowl, SPACE, "6 trials").stop_reason.sentence
+        priced = {"cost": lambda params: 1.0, "policy": Random()}
+        assert len(minimize(bowl, SPACE, "$4", **{name: 6}, **priced).trials) == 4
+        assert len(minimize(bowl, SPACE, "$9", **{name: 6}, **priced).trials) == 6
+        assert minimize(bowl, SPACE, "$9", **{name: 6}, **priced).spent == 6  # still in dollars
+
+
+def test_n_trials_decides_like_a_budget_of_trials():
+    assert [trial.params for trial in minimize(bowl, SPACE, n_trials=7).trials] == [
+        trial.params for trial in minimize(bowl, SPACE, "7 trials").trials
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"n_trials": 5, "max_trials": 5}, "are the same limit. Give one."),
+        ({"n_trials": 5, "budget": "5 trials"}, "already limits the trials to 5"),
+        ({"n_trials": 0}, "n_trials=0: expected a whole number of at least 1"),
+        ({"max_trials": 2.5}, "max_trials=2.5: expected a whole number"),
+        ({"n_trials": True}, "n_trials=True: expected a whole number"),
+        ({"n_trials": 5, "workers": 0}, "workers=0: expected a whole number of at least 1"),
+        ({"n_trials": 5, "workers": True}, "workers=True: expected a whole number"),
+    ],
+)
+def test_wrong_limits_and_workers_are_refused(given, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        minimize(bowl, SPACE, **given)
+
+
+# ── maximising ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_maximize_is_minimize_with_the_other_sign():
+    lowest = minimize(bowl, SPACE, n_trials=9, seed=2)
+    highest = maximize(lambda params: -bowl(params), SPACE, n_trials=9, seed=2)
+    assert [trial.params for trial in highest.trials] == [trial.params for trial in lowest.trials]
+    assert highest.best_value == -lowest.best_value == max(t.value for t in highest.trials)
+    assert highest.best_params == lowest.best_params == dict(lowest.best.params)
+
+
+def test_maximize_refuses_the_other_direction():
+    with pytest.raises(InvalidInput, match=r"maximize\(\) cannot have direction='minimize'"):
+        maximize(bowl, SPACE, n_trials=3, direction="minimize")
+    assert maximize(bowl, SPACE, n_trials=3, direction="maximize").best_value > 0
+    with pytest.raises(InvalidInput, match=r"maximize\(\) without a budget"):
+        maximize(bowl, SPACE)
+
+
+def test_maximize_and_minimize_have_the_same_arguments():
+    assert inspect.signature(maximize) == inspect.signature(minimize)
+
+
+# ── workers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_workers_evaluate_at_the_same_time():
+    """Each of the first two trials waits until the other one has started."""
+    context = multiprocessing.get_context("fork")
+    both, count = context.Barrier(2), context.Value("i", 0)
+    here = os.getpid()
+
+    def objective(params):
+        assert os.getpid() != here
+        with count:
+            count.value += 1
+            first = count.value <= 2
+        if first:
+            both.wait()  # for ever, if the trials ran one after the other
+        return bowl(params)
+
+    result = minimize(objective, SPACE, n_trials=5, workers=2)
+    assert [trial.state for trial in result.trials] == ["done"] * 5
+    assert len({trial.run.worker for trial in result.trials}) == 2
+    assert result.best_value == min(bowl(trial.params) for trial in result.trials)
+
+
+def test_the_budget_holds_with_workers():
+    """A known cost, a closure, is never overspent by a policy of a local class."""
+
+    @dataclass(frozen=True)
+    class Own:
+        needs: ClassVar[frozenset[str]] = frozenset()
+        reads: ClassVar[frozenset[str]] = frozenset()
+
+        def propose(self, belief, rng):
+            return Random().propose(belief, rng)
+
+    scale = 1.5
+    result = minimize(
+        bowl, SPACE, 12, workers=3, policy=Own(), cost=lambda params: scale + params["a"]
+    )
+    spent = sum(scale + trial.params["a"] for trial in result.trials)
+    assert result.spent == pytest.approx(spent)
+    assert 12 - (scale + 1) < spent <= 12 * (1 + 1e-9)
+    assert not result.history.running
+
+
+def test_a_trial_is_killed_when_the_budget_of_seconds_is_spent_and_there_are_workers():
+    def objective(params):
+        while True:
+            time.sleep(0.01)
+
+    result = minimize(objective, SPACE, "1s", workers=2, failures_in_a_row=0)
+    assert result.found is None
+    assert {trial.state for trial in result.trials} == {"killed"}
+    assert result.ledger["s"].left <= 1.0
+
+
+def test_workers_explain_what_their_database_cannot_store():
+    class Own:
+        needs = reads = frozenset()
+
+        def propose(self, belief, rng):
+            return Random().propose(belief, rng)
+
+    assert len(minimize(bowl, SPACE, n_trials=2, policy=Own()).trials) == 2
+    with pytest.raises(InvalidInput, match=r"workers=2: .*Own object.*if it is a dataclass"):
+        minimize(bowl, SPACE, n_trials=2, policy=Own(), workers=2)
+
+
+def test_a_missing_cost_is_an_error_with_workers_too():
+    with pytest.raises(InvalidInput, match=r"return Outcome\(value, cost=\.\.\.\)"):
+        minimize(bowl, SPACE, "$5", workers=2)
+
+
+def test_workers_leave_no_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    result = minimize(bowl, SPACE, n_trials=3, workers=2)
+    assert list(tmp_path.iterdir()) == []
+    assert len(result.dataframe()) == 3
+    assert result.plot.values.curve().panels
+
+
+# ── the same names everywhere ────────────────────────────────────────────────────────────────────
+
+
+def test_a_result_an_optimizer_and_a_study_have_the_same_names(tmp_path):
+    result = minimize(bowl, SPACE, n_trials=7)
+    optimizer = Optimizer(SPACE, "9 trials")
+    study = Study.create(tmp_path / "a.db", name="a", space=SPACE, budget="9 trials")
+    for each in (optimizer, study):
+        assert each.best is each.best_params is each.best_value is None
+        assert each.trials == []
+        each.import_trials(result)
+    for each in (result, optimizer, study):
+        assert each.best_params == dict(each.best.params) == result.best_params
+        assert each.best_value == each.best.value == result.best_value
+        assert [trial.value for trial in each.trials] == [t.value for t in result.history]
+        assert each.dataframe()["value"].tolist() == [t.value for t in result.history]
+        for name in ("curve", "money", "drivers", "timeline", "prospect", "predictions", "pareto"):
+            assert getattr(each.plot.values, name)().name, name
+        assert each.plot.values.slice("a").panels
+
+
+def test_a_result_can_be_pickled_even_if_its_settings_cannot():
+    plain = pickle.loads(pickle.dumps(minimize(bowl, SPACE, n_trials=3)))
+    assert plain.plot.values.curve().panels
+    priced = minimize(bowl, SPACE, "$3", cost=lambda params: 1.0)
+    copied = pickle.loads(pickle.dumps(priced))
+    assert copied.best_params == priced.best_params
+    with pytest.raises(InvalidInput, match="Draw the figures before you pickle it"):
+        _ = copied.plot

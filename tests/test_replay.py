@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from runs import overlapping
 
 from farthing import Categorical, Float, History, Int, InvalidInput, Optimizer, Space, Study
 from farthing.data.tabular import to_frame
@@ -192,6 +193,20 @@ def test_overlapping_trials_may_cost_more_than_the_budget():
     found = replay(optimizer, RegretGap(within=1e-9))
     assert found.spent_in_all == 32.0
     assert np.isfinite([step.number for step in found.steps[6:]]).all()
+
+
+def test_two_workers_spend_the_wall_clock_once():
+    """The costs add up to twice the wall clock; the replay spends what the study spent."""
+    optimizer = overlapping()
+    spent = optimizer._store.look().ledger["s"].spent
+    costs = [trial.cost["s"] for trial in optimizer.history]
+    assert sum(costs) == pytest.approx(2 * spent)
+    found = replay(optimizer, MaxTrials(3))
+    assert found.spent_in_all == pytest.approx(spent)
+    assert found.spent == pytest.approx(sum(costs[:3]) / 2)
+    assert found.saved == pytest.approx(sum(costs[3:]) / 2)
+    left = [step.number for step in replay(optimizer, OutOfBudget()).steps]
+    assert left == pytest.approx([200 - sum(costs[:k]) / 2 for k in range(9)])
 
 
 # ---------------------------------------------------------------- a log of another tuner

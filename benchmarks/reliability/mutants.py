@@ -86,7 +86,7 @@ MOVED = {
     "decision.py:_Several": "stopping/combine.py",
     "display.py": "view/progress.py",
     "drawing.py": "view/primitives.py",
-    "facts.py": "view/result.py",
+    "facts.py": "view/facts.py",
     "features.py": "models/features.py",
     "figures/drivers.py": "view/figures/drivers.py",
     "figures/learning.py": "view/figures/learning.py",

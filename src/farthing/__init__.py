@@ -10,9 +10,10 @@ from farthing.core.state import State
 from farthing.core.suggest import Suggestion, suggest
 from farthing.errors import FarthingError, InvalidInput, Stopped, StorageError
 from farthing.history import History, Outcome, StopReason, Trial
-from farthing.minimize import minimize
+from farthing.minimize import maximize, minimize
 from farthing.optimizer import Optimizer
-from farthing.space.space import Categorical, Float, Int, Ordinal, Space
+from farthing.space.conditions import at_least, at_most, between
+from farthing.space.space import Bool, Categorical, Float, Int, Ordinal, Space
 from farthing.steps import Steps
 from farthing.view.result import Result
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "Bool",
     "Budget",
     "Categorical",
     "FarthingError",
@@ -44,7 +46,11 @@ __all__ = [
     "Study",
     "Suggestion",
     "Trial",
+    "at_least",
+    "at_most",
+    "between",
     "cost",
+    "maximize",
     "minimize",
     "policies",
     "stopping",

@@ -20,6 +20,7 @@ __all__ = [
     "NOT_ENDED",
     "CurvePoint",
     "History",
+    "LimitRule",
     "Origin",
     "Outcome",
     "PricePoint",
@@ -38,6 +39,9 @@ TrialState = Literal["running", "paused", "done", "failed", "killed", "lost"]
 # Where a trial comes from: the policy, the initial design, a user who enqueued it, a lost trial
 # that is tried again, or an import of an evaluation that was paid outside this study.
 Origin = Literal["suggested", "design", "enqueued", "retry", "imported"]
+
+# Which rule limits the cost of a trial: the cap of the initial design, or a setting of that name.
+LimitRule = Literal["start", "max_overrun", "max_cost"]
 
 StopKind = Literal[
     "budget_spent",
@@ -88,12 +92,15 @@ class Outcome:
         cost: its cost, as a number in the budget's first resource or as {resource: amount}.
         failed: why there is no value. The models learn to avoid such configurations.
         metrics: other results to store and show, such as `{"accuracy": 0.97}`.
+        constraints: the measured quantities that the study constrains, such as
+            `{"latency_ms": 12.0}`. They are stored and shown like metrics.
     """
 
     value: float | None = None
     cost: float | Mapping[str, float] | None = None
     failed: str | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    constraints: Mapping[str, float] = field(default_factory=dict)
 
 
 class CurvePoint(NamedTuple):
@@ -129,7 +136,7 @@ class Run:
         cpu_s: CPU seconds of the evaluation.
         peak_mb: the largest memory of one of its processes, in MB.
         reports: what it reported while it ran.
-        metrics: further results besides value and cost.
+        metrics: further results besides value and cost, such as what constraints limit.
         slot: the slot that it ran on, such as the number of a GPU.
         log: the file with its output, on the machine of its worker.
         tail: the last lines of its output.
@@ -254,6 +261,12 @@ class Trial:
         return limit
 
     @property
+    def limit_by(self) -> Mapping[str, LimitRule]:
+        """The rule that sets the limit, by resource."""
+        rules: Mapping[str, LimitRule] = self.notes.get("limit_by", {})
+        return rules
+
+    @property
     def is_external(self) -> bool:
         """Whether it was imported, so that this study did not pay for it."""
         return self.origin == "imported"
@@ -267,6 +280,14 @@ class Trial:
     def leads_on(self) -> bool:
         """Whether the next evaluation follows it. A lost or an imported trial has no successor."""
         return self.state != "lost" and not self.is_external
+
+    @property
+    def is_valueless(self) -> bool:
+        """Whether it was killed before it had a value, at a limit that the user chose.
+
+        A trial that the initial design or the end of the budget killed may have a good value.
+        """
+        return self.notes.get("killed_by") in ("timeout", "max_overrun", "max_cost", "user")
 
     @property
     def is_start(self) -> bool:

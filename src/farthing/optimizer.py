@@ -26,7 +26,9 @@ from farthing.core.events import (
     Told,
 )
 from farthing.core.options import AnyBudget, AnySpace, SearchOptions
-from farthing.core.outcomes import added_trial, outcome_of
+from farthing.core.outcomes import added_trial, outcome_of, reported_constraints
+from farthing.core.parts import check_step
+from farthing.core.predict import predict, scores_at
 from farthing.core.session import Session
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
@@ -35,9 +37,14 @@ from farthing.core.store import InMemoryStore, Store
 from farthing.core.suggest import AskOptions, best_trial, warm_up
 from farthing.core.transition import kill_reason
 from farthing.data.importing import Imported, select_new
+from farthing.data.tabular import frame_of, points_of, to_frame
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import CurvePoint, History, StopReason, Trial
+from farthing.models.constraints import Constraint
 from farthing.space.space import Space
+from farthing.view.plots import Plots
+from farthing.view.report import card
+from farthing.view.watched import status_of
 
 __all__ = ["Optimizer"]
 
@@ -122,6 +129,16 @@ class Optimizer:
     def noisy(self) -> bool:
         """Whether the same parameters may return different values."""
         return self._settings.noisy
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The constraints that a feasible trial meets."""
+        return self._settings.bounds
+
+    @property
+    def waits_for_cost(self) -> frozenset[str]:
+        """Resources whose cost is unknown until a trial reports it. Workers wait for the first."""
+        return self._settings.billed
 
     @property
     def seed(self) -> int:
@@ -260,6 +277,7 @@ class Optimizer:
         failed: str | None = None,
         killed: bool = False,
         step: int | None = None,
+        constraints: Mapping[str, float] | None = None,
     ) -> None:
         """Report the outcome of a trial: a value, a failure or a kill, and its cost.
 
@@ -276,12 +294,15 @@ class Optimizer:
             killed: whether the trial was stopped before it had a value.
             step: the step that a training reached; by default `trial.until`. A training that ends
                 at an earlier step is done.
+            constraints: the measured quantities that the study constrains: {"latency_ms": 12.0}.
         """
-        _check_step(self._settings, step)
+        check_step(self._settings, step)
         number = trial.number if isinstance(trial, Trial) else trial
         state, checked = outcome_of(value, failed, killed, f"trial {number}")
+        metrics = reported_constraints(state, constraints)
+        run = {"metrics": metrics} if metrics else {}
         with self._session.measured():
-            self._session.commit(Told(trial, state, checked, cost, failed, step=step))
+            self._session.commit(Told(trial, state, checked, cost, failed, run=run, step=step))
 
     def add(
         self,
@@ -292,15 +313,23 @@ class Optimizer:
         failed: str | None = None,
         killed: bool = False,
         running: bool = False,
+        constraints: Mapping[str, float] | None = None,
     ) -> Trial:
         """Learn from an external evaluation. It gets a number, but the budget does not pay for it.
 
         Args:
-            value, cost, failed, killed: as in `tell`.
+            value, cost, failed, killed, constraints: as in `tell`.
             running: whether it is still running. It is fantasised until `tell` reports its outcome.
         """
         trial = added_trial(
-            self._settings, params, value, cost=cost, failed=failed, killed=killed, running=running
+            self._settings,
+            params,
+            value,
+            cost=cost,
+            failed=failed,
+            killed=killed,
+            running=running,
+            constraints=constraints,
         )
         history = self._session.commit(Added((trial,))).history
         return _for_user(history[len(history) - 1])
@@ -353,13 +382,23 @@ class Optimizer:
 
     @property
     def best(self) -> Trial | None:
-        """The best trial so far, by posterior mean if `noisy`; None before the first value."""
+        """The best feasible trial so far, by posterior mean if `noisy`; None if there is none."""
         state = self._store.look()
         version = state.version()
         if self._best is None or self._best[0] != version:
             with self._session.clock.measuring() if self.noisy else nullcontext():
                 self._best = version, best_trial(self._settings, state.history)
         return self._best[1]
+
+    @property
+    def best_params(self) -> dict[str, Any] | None:
+        """The parameters of the best trial; None before the first value."""
+        return None if self.best is None else dict(self.best.params)
+
+    @property
+    def best_value(self) -> float | None:
+        """The value of the best trial; None before the first value."""
+        return None if self.best is None else self.best.value
 
     @property
     def seen(self) -> State:
@@ -376,6 +415,70 @@ class Optimizer:
         """Every trial, in the user's units and direction."""
         return self._store.look().history
 
+    @property
+    def trials(self) -> list[Trial]:
+        """Every trial, in the order in which they were suggested."""
+        return list(self.history)
+
+    def dataframe(self) -> Any:
+        """One row per trial; needs pandas."""
+        return to_frame(self.history)
+
+    @property
+    def facts(self) -> tuple[Settings, State]:
+        """The settings and the state of one moment, from which all views are made."""
+        state = self._store.look()
+        return self._settings, state  # in this order, because a look may change the settings
+
+    @property
+    def plot(self) -> Plots:
+        """The figures: `optimizer.plot.curve()`, `study.plot.pareto(12)`; see `Plots`."""
+        return Plots(lambda: self.facts)
+
+    def predict(self, params: Any) -> Any:
+        """What the models of all ended trials predict at some parameters; needs pandas.
+
+        Args:
+            params: one configuration, a list of them, or a data frame with a column for each
+                parameter, named `<name>` or `param_<name>`.
+
+        Returns:
+            A data frame with one row per configuration, in the user's units and direction: `mean`
+            and `std` of the objective (NaN while there is no model), `success`, the probability
+            that the evaluation returns a value, and the 10 %, 50 % and 90 % quantiles of each
+            cost that is learnt or known: `cost_usd_p10`, `cost_usd_p50`, `cost_usd_p90`.
+        """
+        settings, state = self.facts
+        rows = predict(settings, state, points_of(params, settings.space)).rows()
+        index = params.index if hasattr(params, "to_dict") else None
+        return frame_of(rows, "predict()", index)
+
+    def acquisition(self, params: Any) -> Any:
+        """The score that the policy maximises to choose the next trial; higher is better.
+
+        The policy compares only affordable points that were not tried. Pending trials are
+        fantasised.
+
+        Args:
+            params: as in `predict`.
+
+        Returns:
+            A number for one configuration, else an array.
+
+        Raises:
+            InvalidInput: the next trial is chosen without a score: by the initial design, or by a
+                policy such as Random.
+        """
+        settings, state = self.facts
+        scores = scores_at(settings, state, points_of(params, settings.space))
+        return float(scores[0]) if isinstance(params, Mapping) else scores
+
+    def __repr__(self) -> str:
+        return f"Optimizer({', '.join(self.space.names)})\n{status_of(self)}".strip()
+
+    def _repr_html_(self) -> str:
+        return card("Optimizer", *self.facts)
+
     # ── stopping ───────────────────────────────────────────────────────────────────────────
 
     def request_stop(self, because: str = "a stop was requested", *, now: bool = False) -> None:
@@ -386,15 +489,6 @@ class Optimizer:
             now: whether workers kill their running trials, which are charged; if not, they finish.
         """
         self._session.commit(StopRequested(StopReason("requested", because), now))
-
-
-def _check_step(settings: Settings, step: Any) -> None:
-    if step is None:
-        return
-    if settings.steps is None:
-        raise InvalidInput(f"step={step!r} has no effect without steps. Set steps=..., or omit it.")
-    if isinstance(step, bool) or not isinstance(step, int | np.integer):
-        raise InvalidInput(f"step={step!r}: expected a whole number, such as trial.until.")
 
 
 def _for_user(trial: Trial) -> Trial:

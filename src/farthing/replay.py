@@ -3,13 +3,17 @@
 The trials are replayed one by one, in the order of their numbers, as if each had ended before the
 next one started. The belief after each trial, and what a rule stores with it, are those of a run
 with that rule. On the log of such a run the rule therefore stops where it did.
+
+An Optimizer or a Study knows what it has spent. There each trial counts with its share of the
+spending (`core.shares`), so that two workers in one hour spend one hour, and overhead is included.
+A log has only costs: they are added up.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,11 +24,13 @@ from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget, format_amount, worth_of
 from farthing.core.options import AnyBudget, AnySpace, Direction, Learner
 from farthing.core.settings import Settings
+from farthing.core.shares import cost_of, share_of_spending
 from farthing.core.state import State
 from farthing.core.suggest import believed, one_thread
 from farthing.data.tabular import COLUMNS, is_empty, learnt_from, read_rows, row
 from farthing.errors import InvalidInput
-from farthing.history import History, Trial
+from farthing.history import History
+from farthing.models.constraints import is_feasible
 from farthing.optimizer import Optimizer
 from farthing.policies import EI, EIPerCost
 from farthing.space.space import Float, Int, Ordinal, Parameter, Space
@@ -45,7 +51,7 @@ class Step(NamedTuple):
     Attributes:
         trials: the number of trials so far.
         best: the best value so far, in the user's direction; None before the first value.
-        spent: the cost of these trials.
+        spent: the spending until then.
         number, threshold: what the rule compared.
         stop: whether the rule would have stopped here.
         because: why it would have stopped, or not.
@@ -70,8 +76,8 @@ class Replay:
         because: why it would have stopped, or not.
         trials_in_all: the number of trials of the run.
         best, best_in_all: the best value when it would have stopped, and at the end.
-        spent, spent_in_all: the cost when it would have stopped, and at the end.
-        resource: the resource in which costs are counted.
+        spent, spent_in_all: the spending when it would have stopped, and at the end.
+        resource: the resource in which the spending is counted.
         lost: how much worse the best value would have been.
         worth: exchange rate: how much objective one unit of cost is worth; None if not given.
         steps: the verdict after each trial, until the rule stops.
@@ -92,7 +98,7 @@ class Replay:
 
     @property
     def saved(self) -> float:
-        """The cost that the rule would have saved."""
+        """The spending that the rule would have saved."""
         return self.spent_in_all - self.spent
 
     @property
@@ -145,6 +151,7 @@ def replay(
     noisy: bool = False,
     cost: Learner | None = None,
     seed: int = 0,
+    constraints: Mapping[str, str] | None = None,
 ) -> Replay:
     """Apply a stopping rule to the log of any finished run.
 
@@ -163,6 +170,7 @@ def replay(
         noisy: whether the same parameters may return different values.
         cost: a function of the parameters, or a learner from `farthing.cost`.
         seed: random seed of the rule's searches.
+        constraints: as in `Settings`; the log has a column for each measured quantity.
     """
     if inspect.isclass(rule) or not hasattr(rule, "needs"):
         raise InvalidInput(
@@ -174,7 +182,7 @@ def replay(
     if not rows:
         raise InvalidInput("The log has no rows: expected one row for each trial.")
     settings = Settings.of(
-        _inferred_space(rows) if space is None else space,
+        _inferred_space(rows, constraints or {}) if space is None else space,
         _unlimited(rows) if budget is None else budget,
         policy=EIPerCost() if "cost" in rule.needs else EI(),
         stop=rule,
@@ -183,6 +191,7 @@ def replay(
         direction=direction,
         noisy=noisy,
         seed=seed,
+        constraints=constraints,
     )
     trials, prices = learnt_from([_with_failure(each) for each in rows], settings)
     log = History(
@@ -218,8 +227,12 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
             f"{type(rule).__name__} needs costs, but the log has none. Add a column `cost`, or "
             "pass cost=... as a function of the parameters."
         )
-    paid = [0.0 if trial.is_external else trial.cost.get(resource, 0.0) for trial in log]
-    now = replace(state, ledger=_full_ledger(settings, log), history=History())
+    scales = {name: share_of_spending(state, name, log) for name in settings.cost_resources}
+    shares = [
+        {r: scales[r] * cost_of(trial, r) for r in trial.cost if r in scales} for trial in log
+    ]
+    paid = [share.get(resource, 0.0) for share in shares]
+    now = replace(state, ledger=_full_ledger(settings, shares), history=History())
     steps: list[Step] = []
     for made in range(len(log) + 1):
         with one_thread():
@@ -227,7 +240,8 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
             next_x = log[made].x if made < len(log) else None
             rng = np.random.default_rng([settings.seed, made, 1])
             verdict = judge(rule, belief, Proposal(next_x, "in the log"), rng)
-        best = None if not len(belief.y) else settings.sign * float(belief.y.min())
+        lowest = float(belief.feasible_y.min(initial=math.inf))
+        best = settings.sign * lowest if math.isfinite(lowest) else None
         spent = math.fsum(paid[:made])
         numbers = verdict.number, verdict.threshold
         steps.append(Step(made, best, spent, *numbers, verdict.stop, verdict.because))
@@ -236,10 +250,14 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
         phase = {key: log[made].notes[key] for key in ("phase",) if key in log[made].notes}
         notes = {**phase, **belief.notes(), **verdict.notes}
         ended = replace(log[made], number=made, notes=notes)
-        ledger = now.ledger if ended.is_external else now.ledger.charge(None, ended.cost)
+        ledger = now.ledger if ended.is_external else now.ledger.charge(None, shares[made])
         now = replace(now, ledger=ledger, history=now.history.adding(ended))
     last = steps[-1]
-    values = [settings.sign * trial.value for trial in log if trial.value is not None]
+    values = [
+        settings.sign * trial.value
+        for trial in log
+        if trial.value is not None and is_feasible(settings.bounds, trial)
+    ]
     final = settings.sign * min(values) if values else None
     # A rule that stops before the first value loses everything.
     lost = math.inf if final is not None and last.best is None else 0.0
@@ -261,14 +279,14 @@ def _replayed(settings: Settings, state: State, worth: float | None) -> Replay:
     )
 
 
-def _full_ledger(settings: Settings, log: Sequence[Trial]) -> Ledger:
-    """The budget before the first trial, large enough for trials that ran at the same time."""
+def _full_ledger(settings: Settings, shares: Sequence[Mapping[str, float]]) -> Ledger:
+    """The budget before the first trial, large enough for all of them."""
     if settings.budget is None:
         return Ledger.of(None)
     limits = dict(settings.budget.limits)
     for resource in limits:
-        total = math.fsum(t.cost.get(resource, 0.0) for t in log if not t.is_external)
-        needed = float(len(log) + 1) if resource == "trials" else total * (1 + 1e-6)
+        total = math.fsum(share.get(resource, 0.0) for share in shares)
+        needed = float(len(shares) + 1) if resource == "trials" else total * (1 + 1e-6)
         limits[resource] = max(limits[resource], needed)
     return Ledger.of(Budget(limits))
 
@@ -303,12 +321,17 @@ def _flat_names(each: Row) -> list[str]:
     ]
 
 
-def _inferred_space(rows: Sequence[Row]) -> Space:
-    """The space that contains the rows: ranges of numbers, and options of other values."""
+def _inferred_space(rows: Sequence[Row], measured: Container[str] = ()) -> Space:
+    """The space that contains the rows: ranges of numbers, and options of other values.
+
+    Args:
+        measured: quantities with a constraint, which are no parameters.
+    """
     columns: dict[str, list[Any]] = {}
     for each in rows:
         for name, cell in _parameters(each):
-            columns.setdefault(name, []).append(cell)
+            if name not in measured:
+                columns.setdefault(name, []).append(cell)
     found = {name: _range(name, _numbers(cells)) for name, cells in columns.items()}
     varied = {name: parameter for name, parameter in found.items() if parameter is not None}
     if not varied:
@@ -328,7 +351,7 @@ def _parameters(each: Row) -> list[tuple[str, Any]]:
     return prefixed or [
         (str(n), cell)
         for n, cell in each.items()
-        if n not in LOG_COLUMNS and not str(n).startswith(("cost_", "predicted_"))
+        if n not in LOG_COLUMNS and not str(n).startswith(("cost_", "predicted_", "metric_"))
     ]
 
 

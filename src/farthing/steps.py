@@ -99,11 +99,6 @@ class Steps:
         return (*before, self.last)
 
     @property
-    def rungs_of(self) -> tuple[int, ...]:
-        """The same as `decision_steps`."""
-        return self.decision_steps
-
-    @property
     def can_resume(self) -> bool:
         """Whether a paused training can continue."""
         return self.resume != "never"

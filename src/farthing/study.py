@@ -18,16 +18,16 @@ from typing import Any, Unpack
 from farthing.acquisition.protocols import Policy, StoppingRule
 from farthing.core.edits import difference
 from farthing.core.events import Dropped, Ended, Event, Repeated, Resumed, Told
-from farthing.core.options import AnyBudget, AnySpace, Learner, RunOptions
+from farthing.core.options import AnyBudget, AnyCost, AnySpace, RunOptions
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
-from farthing.core.state import State
 from farthing.core.suggest import warm_up
 from farthing.data.tabular import record
 from farthing.errors import InvalidInput, Unreachable
 from farthing.history import StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Cluster, Engine, Task, find_log
+from farthing.running.callbacks import Callback, calling
 from farthing.running.engines import Objective, cluster_engine, local_engine
 from farthing.running.pool import places_of, run_workers
 from farthing.storage import (
@@ -45,16 +45,16 @@ from farthing.storage import (
     overview,
     rename_study,
 )
-from farthing.view.plots import Plots
+from farthing.view.facts import costs, explanation, trial_of
 from farthing.view.report import Summary, card, page, report_facts, report_text
-from farthing.view.result import Result, costs, explanation, summary, trial_of
+from farthing.view.result import Result, summary
 from farthing.view.study_view import (
     changes_of,
     external_code,
     plain_settings,
     result_of,
-    status_of,
 )
+from farthing.view.watched import status_of
 
 __all__ = ["Study"]
 
@@ -168,9 +168,9 @@ class Study(Optimizer):
         url: str | Path,
         name: str,
         *,
-        policy: Policy | None = None,
-        stop: StoppingRule | None = None,
-        cost: Learner | Mapping[str, Learner] | None = None,
+        policy: Policy | str | None = None,
+        stop: StoppingRule | str | None = None,
+        cost: AnyCost = None,
         look: bool = False,
         trust: bool = False,
     ) -> Study:
@@ -258,10 +258,6 @@ class Study(Optimizer):
         """Everything that is stored of every trial, as plain values."""
         return [record(trial) for trial in self.history]
 
-    def dataframe(self) -> Any:
-        """One row per trial; needs pandas."""
-        return self._result(suggests=False).dataframe()
-
     @property
     def logs(self) -> Path:
         """The folder with the output of trials, one file each: given, or beside the database.
@@ -282,12 +278,6 @@ class Study(Optimizer):
         state = self._look()
         return result_of(self, self._settings, state, suggests=suggests)
 
-    @property
-    def facts(self) -> tuple[Settings, State]:
-        """The settings and the state of one moment, from which all views are made."""
-        state = self._store.look()
-        return self._settings, state  # in this order, because a look may change the settings
-
     def explain(self, number: int) -> dict[str, Any]:
         """Why a trial was suggested and what its outcome was, as plain values."""
         return explanation(self._settings, self._look(), number)
@@ -295,11 +285,6 @@ class Study(Optimizer):
     def costs(self) -> list[dict[str, Any]]:
         """How well costs are predicted, each from all the others, as plain values."""
         return costs(self._settings, self._look())
-
-    @property
-    def plot(self) -> Plots:
-        """Its figures: `study.plot.curve()`, `study.plot.pareto(12)`; see `farthing.view.plots`."""
-        return Plots(lambda: self.facts)
 
     def summary(self) -> dict[str, Any]:
         """The progress of the study, as plain values; printed, it is a report."""
@@ -363,6 +348,7 @@ class Study(Optimizer):
         slots: Sequence[int | str] | None = None,
         engine: Cluster | None = None,
         on_change: Callable[[Study], None] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Result:
         """Evaluate trials until the study stops, each in a process of its own.
 
@@ -371,13 +357,17 @@ class Study(Optimizer):
         more. The run first cancels a requested stop, and a stop because of failures.
 
         Args:
-            objective: params -> value, or an Outcome; or a CommandTask.
+            objective: params -> value, or an Outcome; or a CommandTask. With `steps=...`, a
+                function may take its training, too: (params, trial).
             workers: the number of parallel trials; by default 1, the number of slots, or the
                 capacity of the cluster.
             slots: one name per worker, such as the numbers of GPUs. A trial finds its slot in
                 FARTHING_SLOT, and in `env` as `{slot}`. By default 0, 1, 2, ...
             engine: the cluster that evaluates, `Dask(client)` or `Ray()`; None: this machine.
             on_change: called with the study after each possible change.
+            callbacks: each is called with the study and a trial after the trial has ended. To end
+                the run, it raises StopIteration or calls `study.request_stop()`. After any other
+                error no trial starts, running trials finish, and the error is raised.
 
         The first Ctrl-C lets running trials finish, the second kills them.
 
@@ -395,8 +385,13 @@ class Study(Optimizer):
         self._prepare_run()
         self.commit(Resumed())
         on_cluster = engine is not None
-        reason = run_workers(self, settings, evaluator, notify, places, threads=on_cluster)
-        self.commit(Ended(reason))
+        with calling(self, callbacks, notify) as (on_event, exit_check):
+            reason = run_workers(
+                *(self, settings, evaluator, on_event, places),
+                threads=on_cluster,
+                exit_check=exit_check,
+            )
+            self.commit(Ended(reason))
         return self.result()
 
     def work(

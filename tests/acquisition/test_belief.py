@@ -8,7 +8,8 @@ from oracles import differences
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from farthing.acquisition.belief import FANTASIES, START, believe
+from farthing.acquisition.belief import START, believe
+from farthing.acquisition.fantasies import FANTASIES
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget
 from farthing.cost import Known, Linear, LogGP

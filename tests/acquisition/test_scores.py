@@ -15,7 +15,8 @@ from oracles import (
 )
 from scipy.special import logsumexp
 
-from farthing.acquisition.belief import Outlook, believe
+from farthing.acquisition.belief import believe
+from farthing.acquisition.outlook import Outlook
 from farthing.acquisition.scores import (
     Monotone,
     ScoreSurface,

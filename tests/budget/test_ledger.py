@@ -267,9 +267,10 @@ def test_the_life_of_a_trial():
     assert pickle.loads(pickle.dumps(longer)) == longer
 
 
-def test_an_overrun_is_charged_and_left_is_negative():
+def test_an_overrun_is_charged_and_nothing_is_left():
     ledger = Ledger.of(Budget(10)).charge(None, {"cost": 12})
-    assert (ledger.spent, ledger.left) == (12, -2)
+    assert (ledger.spent, ledger.left, ledger["cost"].overspent) == (12, 0, 2)
+    assert Ledger.of(Budget(10)).charge(None, {"cost": 9})["cost"].overspent == 0
 
 
 def test_overhead_is_charged_to_an_account_in_seconds():
@@ -369,7 +370,7 @@ def test_every_sequence_of_events_balances(sequence, limit, trials):
             assert account.spent == pytest.approx(sum(p.get(resource, 0) for p in paid))
             assert account.reserved == pytest.approx(sum(reserved))
             scale = max(account.limit, account.spent, account.reserved)
-            total = account.spent + account.reserved + account.left
+            total = account.spent + account.reserved + account.left - account.overspent
             assert total == pytest.approx(account.limit, abs=1e-15 * 4 * scale)
             assert 0 <= account.overhead <= account.spent
         assert ledger["s"].overhead == pytest.approx(sum(overhead))

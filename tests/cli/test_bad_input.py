@@ -78,7 +78,7 @@ def trials_of(farthing):
         (["--budget", "soon", *X, "--", "true"], ["'soon' is not a budget", '"2h"']),
         (["--budget", "5m", *X, "--worth", "1 = x", "--", "true"], ["'x' is not a budget"]),
         (["--budget", "$5", *X, "--rate", "x/h", "--", "true"], ["--rate 'x/h': expected a price"]),
-        (["--budget", "5m", *X, "--", "true", "{y}"], ["asks for {y}", "only x"]),
+        (["--budget", "5m", *X, "--", "true", "{y}"], ["The command has {y}", "no --param y="]),
         (["--budget", "5m", *X, "--", "no-such-program", "{x}"], ["no program 'no-such-program'"]),
         (["--budget", "5m", *X, "--", "./no-such-file", "{x}"], ["There is no program"]),
         (["--budget", "5m", *X, "--", "/etc/passwd", "{x}"], ["not an executable program"]),

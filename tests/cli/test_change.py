@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from farthing import Study
+from farthing import Int, Space, Study
+from farthing.policies import Random
 
 RUN = ["run", "--policy", "random", "--param", "x=float:0:1"]
 
@@ -145,3 +146,17 @@ def test_a_study_gets_another_command_and_keeps_its_parameters(study, tmp_path, 
     assert "Changed: command: " in result.out
     assert "Changed: budget: 3 trials -> 4 trials" in result.out
     assert len(Study.open("farthing.db", "py").history) == 4
+
+
+def test_a_study_of_a_table_keeps_its_rows(farthing):
+    """`--param` describes one parameter, and the rows of the table stay."""
+    space = Space.from_rows([{"a": 2}, {"a": 1, "b": 5}], {"a": Int(1, 4), "b": Int(5, 6)})
+    made = Study.create("farthing.db", name="t", space=space, budget="2 trials", policy=Random())
+    made.tell(made.ask(), 1.0)
+    made.close()
+    result = farthing("change", "t", "--param", "a=int:0:9")
+    assert (result.code, result.err) == (0, "")
+    opened = Study.open("farthing.db", "t")
+    assert opened.space.parameters["a"] == Int(0, 9)
+    assert opened.space.allowed == space.allowed
+    opened.close()

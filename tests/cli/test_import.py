@@ -135,13 +135,13 @@ def test_the_metric_names_the_value(farthing, tmp_path):
 def test_points_of_try_come_first_and_once(farthing, printing):
     run = ["run", "--policy", "random", "--param", "x=float:0:1", "--param", "k=int:1:9"]
     tries = ["--try", "x=0.25,k=3", "--try", "k=7"]
-    result = farthing(*run, *tries, "--budget", "3 trials", "--", *printing("{x}"))
+    result = farthing(*run, *tries, "--budget", "3 trials", "--", *printing("{x}"), "{k}")
     assert result.code == 0, result.err
     rows = trials(farthing)
     assert rows[0]["params"] == {"x": 0.25, "k": 3}
     assert rows[1]["params"]["k"] == 7
     assert rows[1]["because"].startswith("enqueued by the user: k=7; the other parameters: ")
-    farthing(*run, *tries, "--budget", "4 trials", "--", *printing("{x}"))
+    farthing(*run, *tries, "--budget", "4 trials", "--", *printing("{x}"), "{k}")
     assert "asked for" not in trials(farthing)[3]["because"]
     farthing("run", "--budget", "+1 trials", "--try", "k=2")
     assert trials(farthing)[4]["params"]["k"] == 2

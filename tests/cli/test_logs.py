@@ -232,5 +232,8 @@ def test_csv_has_the_same_columns_whatever_the_trials_have(farthing, quick):
 def test_an_unknown_state(printed):
     result = printed("trials", "--state", "bogus")
     assert (result.code, result.out) == (2, "")
-    assert "'bogus' is not one of 'running', 'done', 'failed', 'killed', 'lost'" in result.err
+    assert (
+        "'bogus' is not one of 'running', 'paused', 'done', 'failed', 'killed', 'lost'"
+        in result.err
+    )
     assert printed("trials", "--state", "killed").err == "Nothing to show.\n"

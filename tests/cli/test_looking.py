@@ -158,7 +158,7 @@ def test_explain_a_point_of_the_initial_design(priced):
     assert facts["because"].startswith("the middle of the space (point 1 of")
     assert facts["best_before"] is None
     assert "front" not in facts
-    assert "there was no model yet" in priced("explain", "0").out
+    assert "It belongs to the initial design" in priced("explain", "0").out
 
 
 def test_explain_shows_expectation_and_result(priced):
@@ -175,7 +175,7 @@ def test_explain_shows_expectation_and_result(priced):
     stated = float(re.search(r"expected improvement ([\d.e-]+)", facts["because"])[1])
     assert facts["expected_improvement"] == pytest.approx(stated, rel=0.02)
     words = priced("explain", "8").out
-    assert re.search(r"the Pareto front of improvement and cost \(\d+ points?", words)
+    assert "trade-off:  No compared point promised more" in words
     assert re.search(r"It (has|does not have) the highest improvement / cost\^a for a", words)
 
 
@@ -259,11 +259,69 @@ def test_a_trial_is_one_line_that_fits_the_terminal(long_lines, width, monkeypat
     assert lines[1].startswith("0      done    0.123457  ")
     assert ("$0.014" in lines[1]) == (width > 40)
     assert lines[1].endswith("…")
-    assert "it ended" in lines[2]
+    assert "it en" in lines[2]
     assert "because" not in lines[0]
     for command in (["status"], ["best"], ["explain", "0"]):
         wrapped = long_lines(*command).out.splitlines()
         assert all(cell_len(line) <= width or "/" in line for line in wrapped)
+
+
+def test_an_error_has_a_column_of_its_own(long_lines, monkeypatch):
+    monkeypatch.setattr("farthing.cli.output._width", lambda: 100)
+    head, good, bad = long_lines("trials").out.splitlines()
+    at, params = head.index("error"), head.index("params")
+    assert at < params
+    assert good[at:params].strip() == ""
+    assert bad[at:].startswith("it ended with exit")
+    assert good[params:].startswith("a_long_name_0=")
+    assert "a_long_name_0=" in bad
+
+
+@pytest.fixture
+def varied(farthing):
+    """Six trials of different values and costs; the second failed."""
+    space = {"x": _float()}
+    study = Study.create("farthing.db", name="default", space=space, budget="$60, 9 trials")
+    for value, cost in ((5.0, 1.0), (None, 6.0), (1.0, 2.0), (3.0, 5.0), (2.0, 4.0), (4.0, 3.0)):
+        if value is None:
+            study.tell(study.ask(), failed="no", cost=cost)
+        else:
+            study.tell(study.ask(), value, cost=cost)
+    study.close()
+    return farthing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "numbers"),
+    [
+        ([], [0, 1, 2, 3, 4, 5]),
+        (["--sort", "number"], [0, 1, 2, 3, 4, 5]),
+        (["--sort", "value"], [2, 4, 3, 5, 0, 1]),
+        (["--sort", "cost"], [1, 3, 4, 5, 2, 0]),
+        (["--best", "3"], [2, 4, 3]),
+        (["--best", "3", "--sort", "cost"], [3, 4, 2]),
+        (["--best", "3", "--sort", "number"], [2, 3, 4]),
+        (["--best", "99"], [2, 4, 3, 5, 0]),
+        (["--best", "3", "--state", "failed"], []),
+        (["--sort", "cost", "--state", "done"], [3, 4, 5, 2, 0]),
+    ],
+)
+def test_trials_are_sorted_and_selected(varied, arguments, numbers):
+    rows = data(varied("trials", "--format", "json", *arguments))
+    assert [row["number"] for row in rows] == numbers
+    table = varied("trials", *arguments).out.splitlines()[1:]
+    assert [int(line.split()[0]) for line in table] == numbers
+
+
+def test_when_maximising_the_best_value_is_the_highest(farthing):
+    space = {"x": _float()}
+    study = Study.create("farthing.db", name="a", space=space, direction="maximize", budget="$9")
+    for value in (1.0, 3.0, 2.0):
+        study.tell(study.ask(), value, cost=1.0)
+    study.close()
+    rows = data(farthing("trials", "--best", "2", "--format", "json"))
+    assert [row["value"] for row in rows] == [3.0, 2.0]
+    assert farthing("trials", "--best", "0").code == 2
 
 
 def test_without_a_terminal_nothing_is_cut(long_lines):

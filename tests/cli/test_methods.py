@@ -5,7 +5,8 @@ import re
 import pytest
 
 from farthing import cost, policies, stopping
-from farthing.cli.methods import make_method, methods_in
+from farthing.cli.methods import make_method
+from farthing.core.method_names import methods_in
 from farthing.errors import InvalidInput
 
 
@@ -63,11 +64,11 @@ def test_a_module_of_this_folder_is_found(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("coolin", "there is no 'coolin'. Did you mean cooling?"),
+        ("coolin", "there is no policy 'coolin'. Did you mean cooling?"),
         ("", "expected a name such as cooling"),
         ("cooling(", "expected a name such as cooling"),
         ("1 + 1", "expected a name such as cooling"),
-        ("contextual(slack=open('x'))", "there is no 'open'"),
+        ("contextual(slack=open('x'))", "there is no policy 'open'"),
         ("contextual(slack=[].append)", "expected a name such as cooling"),
         (
             "contextual(slac=0.5)",

@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farthing import Categorical, Float, Int, Ordinal
-from farthing.cli.parameters import parameter_of, split_parameter
+from farthing import (
+    Bool,
+    Categorical,
+    Float,
+    Int,
+    Ordinal,
+    Space,
+    at_least,
+    at_most,
+    between,
+)
+from farthing.cli.parameters import parameter_of, parameters_of, split_parameter
 from farthing.errors import InvalidInput
 
 
@@ -31,6 +41,21 @@ from farthing.errors import InvalidInput
         ({"type": "float", "low": 0, "high": 1, "when": {"a": "b"}}, Float(0, 1, when={"a": "b"})),
         ({"type": "choice", "values": [1, 2.5, "x"]}, Categorical([1, 2.5, "x"])),
         ({"type": "ordinal", "values": [1, 2]}, Ordinal([1, 2])),
+        ("bool", Bool()),
+        ("bool:when=a=x", Bool(when={"a": "x"})),
+        ("int:16:512:step=16", Int(16, 512, step=16)),
+        ("float:0.1:0.9:step=0.1:increases", Float(0.1, 0.9, step=0.1, cost="increases")),
+        ({"type": "float", "low": 0, "high": 1, "step": 0.5}, Float(0, 1, step=0.5)),
+        ({"type": "bool", "when": {"n": {"at_least": 2}}}, Bool(when={"n": at_least(2)})),
+        ({"type": "bool", "when": {"n": {"at_most": 2}}}, Bool(when={"n": at_most(2)})),
+        ({"type": "bool", "when": {"n": {"between": [1, 2]}}}, Bool(when={"n": between(1, 2)})),
+        (
+            {"type": "bool", "when": {"n": {"at_least": 1, "at_most": 2}}},
+            Bool(when={"n": between(1, 2)}),
+        ),
+        ("choice:a,b:when=c=x,y", Categorical(["a", "b"], when={"c": ["x", "y"]})),
+        ('choice:a,":when=c=x"', Categorical(["a", ":when=c=x"])),
+        ("ordinal:1,2:log:when=c=x", Ordinal([1, 2], log=True, when={"c": "x"})),
     ],
 )
 def test_a_description_makes_its_parameter(described, expected):
@@ -56,6 +81,15 @@ def test_any_text_can_be_quoted(options):
             "after the range, expected nothing, log, increases or decreases",
         ),
         ("float:0:1:log", "log"),
+        ("float:0:1:step=x", "expected a number for low and for high and for step"),
+        ("float:0:1:step=0.1:step=0.2", "after the range, expected nothing"),
+        ("int:0:9:step=4", "Use 8 or 12 for high"),
+        ("int:1:9:log:step=2", "step and log exclude each other"),
+        ("bool:x", "is not a kind of parameter"),
+        ("float:0:1:when=layers", "a shell reads > and <"),
+        ("float:0:1:when=a>=1:when=a>=2", "two conditions on a"),
+        ("float:0:1:when=a=1:when=a<=2", "two conditions on a"),
+        ({"type": "bool", "when": {"n": {"above": 2}}}, "is not one of {at_least = 2}"),
         ("float:1:0", "low"),
         ("int:1.5:3", "expected an integer"),
         ("real:0:1", "'real' is not a kind of parameter"),
@@ -69,6 +103,30 @@ def test_any_text_can_be_quoted(options):
 def test_an_invalid_description_is_explained(described, sentence):
     with pytest.raises(InvalidInput, match=re.escape(sentence)):
         parameter_of("p", described)
+
+
+def test_the_values_of_conditions_have_the_types_of_their_parents():
+    found = parameters_of(
+        {
+            "drop": "float:0:1:when=layers>=2:when=layers<=4",
+            "layers": "int:1:5:when=deep=true",
+            "deep": "bool",
+            "gamma": "float:0:1:when=kernel=rbf,poly:when=scale>=0.5",
+            "kernel": "choice:rbf,poly,linear",
+            "scale": "float:0:1",
+            "table": {"type": "bool", "when": {"kernel": "rbf"}},
+        },
+        {"old": Int(1, 2)},
+    )
+    assert found["drop"].when == {"layers": between(2, 4)}
+    assert found["layers"].when == {"deep": True}
+    assert found["gamma"].when == {"kernel": ["rbf", "poly"], "scale": at_least(0.5)}
+    Space(found)  # every condition can be true
+    assert parameters_of({"b": "bool:when=old=2"}, {"old": Int(1, 2)})["b"].when == {"old": 2}
+    with pytest.raises(InvalidInput, match="names 'gone', but the parameters are"):
+        Space(parameters_of({"b": "bool:when=gone=2"}))
+    with pytest.raises(InvalidInput, match="'x' is not a number"):
+        parameters_of({"b": "bool:when=n=x", "n": "int:1:2"})
 
 
 @pytest.mark.parametrize("text", ["lr", "lr=", "=float:0:1", "l r=float:0:1", "{lr}=float:0:1"])

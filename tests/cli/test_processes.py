@@ -116,8 +116,8 @@ def begin(tmp_path):
         process.kill()
 
 
-def trials(tmp_path, name="default"):
-    study = Study.open(tmp_path / "farthing.db", name)
+def trials(tmp_path, name="default", database="farthing.db"):
+    study = Study.open(tmp_path / database, name)
     try:
         return study.records()
     finally:
@@ -313,18 +313,19 @@ def test_a_terminal_shows_a_bar(begin, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_demo_works_without_a_terminal_and_leaves_nothing_behind(begin, tmp_path):
-    pytest.importorskip("sklearn")
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    run = begin("demo", "--budget", "9m, 2 trials", TMPDIR=str(scratch))
+def test_the_demo_in_a_terminal_counts_trials_and_is_resumed_after_ctrl_c(begin, tmp_path):
+    run = begin("demo", "--budget", f"{FOREVER}s", "--seed", "1", terminal=True)
+    run.shows("\x1b[K2 trials, ")
+    os.kill(run.pid, signal.SIGINT)
     code, out, err = run.ended()
-    assert (code, err) == (0, "")
-    assert re.search(r"^stopped: the budget of 2 trials is spent", out, re.MULTILINE)
-    assert re.search(r"errors: +[\d.]+% of the test digits", out)
-    assert re.search(r"go on\? +(yes|no): \w", out)
-    assert list(scratch.iterdir()) == []
-    assert {path.name for path in tmp_path.iterdir()} == {"scratch", run.out.name, run.err.name}
+    assert code == 130
+    assert re.search(r"\r\x1b\[Ktrial 0 +[\d.]+ % misread, ", out)
+    again = "farthing demo --storage farthing-demo.db --name demo"
+    assert f"All results are saved. Resume with: {again}\n" in err
+    before = len(trials(tmp_path, "demo", "farthing-demo.db"))
+    resumed = begin(*shlex.split(again)[1:], "--budget", f"9m, {before + 1} trials", "--quiet")
+    assert resumed.ended()[0] == 0
+    assert len(trials(tmp_path, "demo", "farthing-demo.db")) == before + 1
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ def _command(command: click.Command) -> str:
     parts = [f"### `{head}`", *map(_paragraph, inspect.cleandoc(command.help or "").split("\n\n"))]
     groups = {"Option": _kind(command, "option")}
     if isinstance(command, GroupedCommand):
-        groups = grouped_options(command.params)
+        groups = grouped_options(_kind(command, "option"))
     for heading, options in groups.items():
         rows = [f"| {_names(option)} | {_escaped(option)} |" for option in options]
         if rows:
@@ -39,7 +39,11 @@ def _command(command: click.Command) -> str:
 
 
 def _kind(command: click.Command, kind: str) -> list[click.Parameter]:
-    return [parameter for parameter in command.params if parameter.param_type_name == kind]
+    return [
+        parameter
+        for parameter in command.params
+        if parameter.param_type_name == kind and not getattr(parameter, "hidden", False)
+    ]
 
 
 def _paragraph(text: str) -> str:

@@ -94,7 +94,7 @@ def test_parameters_arrive_unchanged(farthing, quick, tmp_path):
     )
     result = farthing(
         *("run", "--policy", "random", "--budget", "12 trials", "--param", f"x=choice:{quoted}"),
-        *("--param", "y=float:0:1", "--", "sh", "take.sh", "{x}", "<{x}>{{x}}"),
+        *("--param", "y=float:0:1", "--", "sh", "take.sh", "{x}", "<{x}>{{x}}", "{y}"),
     )
     assert result.code == 0, result.err
     seen = (tmp_path / "seen").read_text().split("\0")[:-1]
@@ -209,3 +209,102 @@ def test_any_of_several_rules_stops(farthing, printing):
     )
     assert result.code == 0
     assert "stopped: 3 of at most 3 trials" in result.out
+
+
+@pytest.mark.parametrize("workers", [4, 16])
+@pytest.mark.parametrize("more", [(), ("--policy", "random"), ("--cost", "point_estimate")])
+def test_a_budget_is_kept_at_a_parallel_start(farthing, workers, more):
+    """Each trial costs $1, which it reports at its end. Without waiting, all workers start one."""
+    command = ("sh", "-c", 'sleep 0.5; echo "{\\"value\\": {x}, \\"cost\\": 1}"')
+    arguments = ("--budget", "$2", "--workers", str(workers), "--param", "x=float:0:1", *more)
+    result = farthing("run", *arguments, "--", *command)
+    assert result.code == 0, result.err
+    assert [row["cost"] for row in rows(farthing)] == [{"usd": 1.0}] * 2
+
+
+def test_with_max_cost_workers_start_together(farthing):
+    command = ("sh", "-c", 'sleep 0.5; echo "{\\"value\\": {x}, \\"cost\\": 1}"')
+    arguments = ("--budget", "$4", "--workers", "4", "--param", "x=float:0:1", "--max-cost", "$1")
+    result = farthing("run", *arguments, "--", *command)
+    assert result.code == 0, result.err
+    assert "Waiting" not in result.out
+    assert [row["cost"] for row in rows(farthing)] == [{"usd": 1.0}] * 4
+
+
+RICH = [
+    *("--param", "width=int:16:64:step=16", "--param", "layers=int:1:3"),
+    *("--param", "drop=float:0:0.5:step=0.1:when=layers>=2"),
+    *("--param", "norm=bool", "--param", "eps=float:0:1:when=norm=true:when=layers>=2"),
+    *("--param", "solver=choice:sgd,adam", "--param", "momentum=float:0:1"),
+    *("--allowed", "solver=sgd,momentum=0.9", "--allowed", "solver=adam"),
+]
+
+
+def check_rich(params):
+    assert params["width"] in (16, 32, 48, 64)
+    assert ("drop" in params) == (params["layers"] >= 2)
+    assert ("eps" in params) == (params["layers"] >= 2 and params["norm"])
+    assert params.get("momentum") == {"sgd": 0.9, "adam": None}[params["solver"]]
+
+
+def test_steps_conditions_and_combinations_in_the_shell(farthing, tmp_path):
+    (tmp_path / "train.sh").write_text('echo "$@" >> seen; echo "{\\"value\\": $1}"\n')
+    run = ["run", "--policy", "random", *RICH, "--", "sh", "train.sh", "{width}", "{norm}"]
+    run += ["{layers}", "{solver}", "--drop={drop?}", "--eps={eps?}", "--momentum={momentum?}"]
+    result = farthing(*run[:3], "--budget", "12 trials", *run[3:])
+    assert (result.code, result.err) == (0, "")
+    stored = [row["params"] for row in rows(farthing)]
+    for params in stored:
+        check_rich(params)
+    assert {params["norm"] for params in stored} == {True, False}
+    seen = [line.split() for line in (tmp_path / "seen").read_text().splitlines()]
+    assert [words[1] for words in seen] == [str(params["norm"]).lower() for params in stored]
+    for words, params in zip(seen, stored, strict=True):
+        optional = [f"--{n}={params[n]}" for n in ("drop", "eps", "momentum") if n in params]
+        assert words[4:] == optional
+    again = farthing(*run[:3], "--budget", "14 trials", *run[3:])
+    assert again.code == 0
+    assert len(rows(farthing)) == 14
+    wider = farthing("change", "--param", "width=int:0:96:step=16")
+    assert wider.code == 0, wider.err
+    assert "width" in wider.out
+    more = [*RICH[-4:], "--allowed", "solver=adam,momentum=0.5"]
+    assert farthing("change", *more).code == 0
+    refused = farthing("change", "--allowed", "solver=adam")
+    assert (
+        "can only get more allowed combinations" in refused.err or "same parameters" in refused.err
+    )
+    assert refused.code == 2
+
+
+def test_a_file_with_conditions_and_combinations(farthing, tmp_path):
+    (tmp_path / "farthing.toml").write_text(
+        """
+        [run]
+        budget = "6 trials"
+        policy = "random"
+        command = ["sh", "-c", 'echo "{\\"value\\": $0}" # reads FARTHING_PARAMS', "{width}"]
+
+        [params]
+        width = {type = "int", low = 16, high = 64, step = 16}
+        layers = "int:1:3"
+        drop = {type = "float", low = 0, high = 0.5, when = {layers = {at_least = 2}}}
+        norm = {type = "bool"}
+        eps = "float:0:1:when=layers>=2:when=norm=true"
+        solver = "choice:sgd,adam"
+        momentum = "float:0:1"
+
+        [[allowed]]
+        solver = "sgd"
+        momentum = 0.9
+
+        [[allowed]]
+        solver = "adam"
+        """
+    )
+    result = farthing("run")
+    assert result.code == 0, result.err
+    for row in rows(farthing):
+        check_rich(row["params"])
+    (tmp_path / "farthing.toml").write_text("allowed = 3")
+    assert "expected a table [[allowed]]" in farthing("run").err

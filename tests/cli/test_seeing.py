@@ -22,7 +22,7 @@ def test_a_figure_in_the_terminal(priced):
     result = priced("plot", "curve")
     assert result.code == 0, result.err
     assert result.out.startswith("Best value against cost\n")
-    assert "cumulative cost (usd)" in result.out
+    assert "spent (usd)" in result.out
     assert "◆" in priced("plot", "pareto", "6").out
     assert "useful" in priced("plot", "money").out
 
@@ -46,7 +46,9 @@ def test_a_figure_in_a_file(priced, tmp_path, file, begins):
         (["pareto", "99"], "There is no trial 99"),
         (["slice"], "got 0 arguments, expected PARAMETER [PARAMETER]"),
         (["slice", "y"], "Unknown parameter 'y'"),
-        (["curve", "1"], "got 1 arguments, expected none"),
+        (["curve", "1"], "There is no study '1'"),
+        (["curve", "1", "default"], "got 1 arguments, expected [NAME] after"),
+        (["slice", "x", "x", "x", "default"], "got 3 arguments, expected PARAMETER [PARAMETER]"),
         (["curve", "-o", "a.cake"], "a.cake cannot be written"),
         (["curve", "-o", "no/a.svg"], "no/a.svg cannot be written"),
     ],
@@ -69,7 +71,7 @@ def test_a_report(priced, tmp_path):
     assert "Comparison of studies" in (tmp_path / "both.html").read_text()
     for arguments, part in (
         (["none"], "There is no study 'none'"),
-        (["-o", "no/a.html"], "no/a.html cannot be written"),
+        (["b", "-o", "no/a.html"], "no/a.html cannot be written"),
     ):
         result = priced("report", *arguments)
         assert (result.code, result.out) == (2, "")

@@ -25,7 +25,7 @@ def test_the_studies_of_a_database(study, printing):
     assert [each["trials"] for each in found] == [{"done": 3}, {"done": 2}]
     values = [row["value"] for row in trials(study, "--name", "b")]
     assert found[1]["best"] == max(values)
-    assert found[0]["best"] == min(row["value"] for row in trials(study))
+    assert found[0]["best"] == min(row["value"] for row in trials(study, "default"))
     assert found[1]["spent"] == {"trials": 2.0, "cost": 4.0}
 
 
@@ -38,8 +38,8 @@ def test_a_missing_database_is_an_error(farthing, tmp_path):
 
 def test_a_study_is_renamed(study):
     assert study("rename", "default", "svm").out == "Renamed study 'default' to 'svm'.\n"
-    assert len(trials(study, "--name", "svm")) == 3
-    assert "no study 'default'" in study("trials").err
+    assert len(trials(study, "svm")) == 3
+    assert "no study 'default'" in study("trials", "default").err
     result = study("rename", "svm", "svm")
     assert (result.code, "There is already a study 'svm'" in result.err) == (2, True)
     assert study("rename", "none", "svm").code == 2

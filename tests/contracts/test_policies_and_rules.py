@@ -1,5 +1,6 @@
 """Contract tests of every policy and every stopping rule; see `methods.py`."""
 
+import re
 import sys
 from functools import cache
 from types import SimpleNamespace
@@ -103,8 +104,66 @@ NONE, MODEL = frozenset(), frozenset({"model"})
 @pytest.mark.parametrize("role", ["policy", "stop"])
 @pytest.mark.parametrize("declared", [{}, {"needs": MODEL}, {"reads": NONE}])
 def test_a_method_without_its_attributes_is_refused(role, declared):
-    with pytest.raises(InvalidInput, match=f"{role}=.*expected a {role} such as"):
+    missing = " and ".join(f"no attribute {n}" for n in ("needs", "reads") if n not in declared)
+    with pytest.raises(InvalidInput, match=f"{role}=.* has {missing}. Expected a "):
         Optimizer(Space({"x": Float(0, 1)}), **{role: Own(**declared)})
+
+
+@pytest.mark.parametrize("role", ["policy", "stop"])
+def test_a_method_whose_needs_are_no_set_is_refused(role):
+    own = Own(needs=["model"], reads=NONE)
+    with pytest.raises(InvalidInput, match=r"has needs = \['model'\]: expected a frozenset"):
+        Optimizer(Space({"x": Float(0, 1)}), **{role: own})
+
+
+class Answers(Own):
+    """A policy and a rule that answer what they are told to."""
+
+    def __init__(self, answer):
+        Own.__init__(self, needs=NONE, reads=NONE)
+        self.answer = answer
+
+    def propose(self, belief, rng):
+        return self.answer
+
+    def __call__(self, belief, proposal, rng):
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (None, "Answers.propose returned None: expected a Proposal"),
+        (np.array([0.5]), "Answers.propose returned array([0.5]): expected a Proposal"),
+        (Proposal(np.array([0.5, 0.5]), "why"), "expected a point of the unit cube"),
+        (Proposal(0.5, "why"), "Answers.propose returned x=0.5: expected"),
+        (Proposal("here", "why"), "Answers.propose returned x='here': expected"),
+        (Proposal(np.array([np.nan]), "why"), "Answers.propose returned x=array([nan]): expected"),
+        (Proposal(np.array([1.5]), "why"), "Answers.propose returned x=array([1.5]): expected"),
+        (Proposal(np.array([0.5]), None), "Answers.propose returned because=None: expected a sent"),
+    ],
+)
+def test_a_wrong_answer_of_a_policy_names_the_policy(answer, sentence):
+    space = Space({"x": Float(0, 1)})
+    own, nested = Answers(answer), policies.StartWith([{"x": 0.5}], then=Answers(answer))
+    after = Optimizer(space, policy=nested)
+    after.tell(after.ask(), 1.0)  # the point that it starts with
+    for optimizer in (Optimizer(space, policy=own), after):
+        with pytest.raises(InvalidInput, match=re.escape(sentence)):
+            optimizer.ask()
+
+
+def test_a_point_may_be_a_list():
+    optimizer = Optimizer(Space({"x": Float(0, 1)}), policy=Answers(Proposal([0.25], "why")))
+    assert optimizer.ask().params == {"x": 0.25}
+
+
+@pytest.mark.parametrize("combined", [lambda r: r, lambda r: stopping.any_of(r, r),
+                                      lambda r: stopping.after(1, r)])  # fmt: skip
+def test_a_wrong_answer_of_a_rule_names_the_rule(combined):
+    optimizer = Optimizer(Space({"x": Float(0, 1)}), stop=combined(Answers(True)))
+    with pytest.raises(InvalidInput, match="rule Answers returned True: expected a Verdict"):
+        optimizer.ask()
 
 
 @pytest.mark.parametrize("role", ["policy", "stop"])

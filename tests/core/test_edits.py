@@ -9,6 +9,7 @@ from processes import wait_until
 from small_studies import SPACE, same
 
 from farthing import (
+    Bool,
     Budget,
     Categorical,
     Float,
@@ -20,6 +21,7 @@ from farthing import (
     Space,
     Stopped,
     Study,
+    at_least,
 )
 from farthing.budget.ledger import Account
 from farthing.core.edits import difference
@@ -136,7 +138,7 @@ def test_a_budget_below_the_spent_amount_starts_nothing_and_is_no_error(url):
     play(study, 3)
     spent = study.ledger.spent
     study.change(budget=spent / 2)
-    assert study.ledger.left == pytest.approx(-spent / 2)
+    assert study.ledger["cost"].overspent == pytest.approx(spent / 2)
     assert study.verdict.stop
     with pytest.raises(Stopped, match="is spent"):
         study.ask()
@@ -464,3 +466,60 @@ def test_running_workers_apply_a_change(url, workers, tmp_path):
     assert all(trial.cost["s"] > 0 for trial in result.history)
     assert result.ledger["s"].limit == 600
     assert result.ledger["s"].spent == pytest.approx(result.elapsed_s)
+
+
+STEPS = {"w": Int(16, 64, step=16), "f": Bool(), "r": Float(0, 1, when={"w": at_least(32)})}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [
+        ("w", Int(0, 96, step=16)),
+        ("w", Int(8, 64, step=8)),
+        ("w", Int(16, 64)),
+        ("f", Categorical([False, True, "auto"])),
+    ],
+)
+def test_a_step_gets_finer_and_a_bool_gets_more_options(name, parameter):
+    optimizer = Optimizer(STEPS, "9 trials", policy=Random())
+    for _ in range(4):
+        optimizer.tell(optimizer.ask(), 1.0)
+    optimizer.change(space={**STEPS, name: parameter})
+    for trial in optimizer.history:
+        assert optimizer.space.decode(trial.x) == dict(trial.params)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "because"),
+    [
+        ("w", Int(16, 64, step=24), "from 16 to 64 in steps of 16 and cannot become .* of 24"),
+        ("w", Int(8, 72, step=16), "in steps of 16 and cannot become"),
+        ("f", Categorical([False]), "is true or false and cannot become one of False"),
+        (
+            "r",
+            Float(0, 1, when={"w": at_least(48)}),
+            "when w is at least 32 and cannot become 0 to 1 when w is at least 48",
+        ),
+    ],
+)
+def test_steps_options_and_conditions_that_exclude_trials_are_refused(name, parameter, because):
+    optimizer = Optimizer(STEPS, "9 trials", policy=Random())
+    optimizer.tell(optimizer.ask(), 1.0)
+    with pytest.raises(InvalidInput, match=because):
+        optimizer.change(space={**STEPS, name: parameter})
+
+
+def test_allowed_combinations_only_grow():
+    parameters = {"a": Int(1, 3), "b": Categorical(["x", "y"]), "c": Float(0, 1)}
+    pairs = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}, {"a": 3}]
+    optimizer = Optimizer(Space(parameters, allowed=pairs[:2]), "20 trials", policy=Random())
+    optimizer.tell(optimizer.ask(), 1.0)
+    changes = optimizer.change(space=Space(parameters, allowed=pairs))
+    assert changes == {"allowed": ("2", "3")}
+    (trial,) = optimizer.history
+    assert optimizer.space.decode(trial.x) == dict(trial.params)
+    with pytest.raises(InvalidInput, match=r"lacks the allowed combination \{'a': 1"):
+        optimizer.change(space=Space(parameters, allowed=pairs[1:]))
+    for other in (Space(parameters), Space(parameters, allowed=[{"a": 1}, {"a": 2}])):
+        with pytest.raises(InvalidInput, match="combinations of the same parameters"):
+            optimizer.change(space=other)

@@ -2,12 +2,13 @@
 
 import inspect
 import math
+import re
 from dataclasses import fields
 
 import numpy as np
 import pytest
 
-from farthing import Budget, Float, Optimizer, Space, Study, minimize
+from farthing import Budget, Float, Optimizer, Space, Steps, Study, minimize
 from farthing.cli.config import SETTINGS, Config
 from farthing.cli.request import read_request
 from farthing.cli.run import run
@@ -37,9 +38,12 @@ REFUSED = [
     ("space", {"a": 3}, "not a parameter"),
     ("budget", "soon", "is not a budget"),
     ("budget", -1, "positive"),
-    ("policy", "carbo", "expected a policy such as"),
+    ("policy", "carb", "there is no policy 'carb'. Did you mean carbo?"),
+    ("policy", 3, r"policy=3 has no method propose\(belief, rng\) and no attribute needs and no"),
     ("policy", EI, r"EI\(\.\.\.\)"),
-    ("stop", "soon", "expected a stop such as"),
+    ("stop", "soon", "there is no stopping rule 'soon'"),
+    ("stop", 3, r"stop=3 has no method __call__\(belief, proposal, rng\) and no attribute needs"),
+    ("cost", "log_g", "there is no cost model 'log_g'. Did you mean log_gp?"),
     ("stop", MaxTrials, r"MaxTrials\(\.\.\.\)"),
     ("cost", 3.0, "function of the parameters"),
     ("cost", LogGP, "function of the parameters"),
@@ -72,8 +76,15 @@ REFUSED = [
         ("max_overrun", bad, "a number above 0, or None")
         for bad in (0, -1, math.inf, math.nan, "3", True)
     ),
+    ("max_cost", "$2", "max_cost in 'usd' has no effect: the budget limits s"),
+    ("max_cost", "3 trials", "max_cost in 'trials' has no effect"),
+    ("max_cost", "9x", "max_cost|9x"),
     *(("overhead", bad, "expected a share in") for bad in (0, -1, 2, None, "5 %")),
     ("measure", "cpu", "CPU seconds has no effect"),
+    *(("steps", bad, "whole number of steps") for bad in (0, 2.5, "51", True)),
+    *(("constraints", bad, "expected") for bad in ({"a": "< 3"}, {"a": 3}, "a <= 3", [1])),
+    *(("constraints", {bad: "<= 3"}, "not a name of a quantity") for bad in ("", " a", 3)),
+    *(("constraints", {bad: "<= 3"}, "something else") for bad in ("value", "cost", "failed")),
     *(("command", bad, "a program and its arguments") for bad in ("python x", [], [""], [1], {})),
     *(("metric", bad, "expected a key") for bad in ("", None, 3)),
     *(("cwd", bad, "the path of a folder") for bad in ("", 3)),
@@ -126,7 +137,7 @@ def test_an_unknown_setting_is_refused_everywhere(tmp_path):
         lambda **given: minimize(price, SPACE, "9s", **given),
         lambda **given: Study.create(tmp_path / "a.db", name="a", space=SPACE, **given),
     ):
-        with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        with pytest.raises(TypeError, match="argument 'colour'"):
             call(colour=3)
     assert not (tmp_path / "a.db").exists()
 
@@ -245,7 +256,13 @@ def test_the_seed_of_a_trial_is_a_function_of_the_study_s_and_its_number():
 # ── every interface takes every setting ──────────────────────────────────────────────────────────
 
 # Options whose names differ from those of their settings.
-RENAMED = {"param": {"space"}, "maximize": {"direction"}, "cost": {"cost", "measure"}}
+RENAMED = {
+    "param": {"space"},
+    "allowed": {"space"},
+    "maximize": {"direction"},
+    "cost": {"cost", "measure"},
+}
+RENAMED |= {option: {"steps"} for option in ("first_step", "resume", "step_value")}
 # Options that are no settings: the database, the name of the study, the workers.
 WHERE = {"storage", "name", "workers", "slots"}
 ONCE = {"config", "quiet", "kind", "tries", "trust"}  # options of one run
@@ -269,7 +286,10 @@ def test_search_and_run_options_are_the_fields_of_settings():
         (
             minimize,
             SearchOptions,
-            {"objective", "space", "budget", "progress", "failures_in_a_row"},
+            {
+                *("objective", "space", "budget", "progress", "failures_in_a_row"),
+                *("n_trials", "max_trials", "workers", "callbacks"),
+            },
         ),
         (Study.create, RunOptions, {"url", "name", "space", "budget"}),
     ],
@@ -317,7 +337,9 @@ WRITTEN = {
     "seed": (["--seed", "3"], 3, ("seed", 3)),
     "start": (["--start", "a=2.5"], {"a": 2.5}, ("start", ({"a": 2.5},))),
     "max_overrun": (["--max-overrun", "3"], 3, ("max_overrun", 3.0)),
+    "max_cost": (["--max-cost", "$2"], "$2", ("max_cost", {"usd": 2.0})),
     "overhead": (["--overhead", "0.2"], 0.2, ("overhead", 0.2)),
+    "steps": (["--steps", "51"], 51, ("steps", Steps(51))),
     "timeout": (["--timeout", "2m"], "2m", ("timeout", 120.0)),
     "retries": (["--retries", "2"], 2, ("retries", 2)),
     "failures_in_a_row": (["--failures-in-a-row", "0"], 0, ("failures_in_a_row", math.inf)),
@@ -326,6 +348,11 @@ WRITTEN = {
     "rate": (["--rate", "$3/h"], "$3/h", ("rate", "$3/h")),
     "metric": (["--metric", "loss"], "loss", ("metric", "loss")),
     "command": (["--", "echo", "{a}"], ["echo", "{a}"], ("command", ("echo", "{a}"))),
+    "constraints": (
+        ["--constraint", "a <= 3", "--constraint", "b b>=0.5"],
+        ["a <= 3", "b b>=0.5"],
+        ("constraints", {"a": "<= 3.0", "b b": ">= 0.5"}),
+    ),
     "cwd": (["--cwd", "/sub"], "/sub", ("cwd", "/sub")),
     "env": (["--env", "A=b=c"], {"A": "b=c"}, ("env", {"A": "b=c"})),
     "logs": (["--logs", "/kept"], "/kept", ("logs", "/kept")),
@@ -355,6 +382,38 @@ def test_an_option_and_a_key_of_the_file_make_the_setting(name):
         assert getattr(from_file, setting) == expected
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--steps", "1,3,9,27"], Steps(27, rungs=(1, 3, 9, 27))),
+        (["--steps", "51", "--first-step", "3"], Steps(51, first=3)),
+        (["--steps", "51", "--resume", "never"], Steps(51, resume="never")),
+        (["--steps", "51", "--resume", "2.5"], Steps(51, resume=2.5)),
+        (["--steps", "51", "--step-value", "last"], Steps(51, value="last")),
+    ],
+)
+def test_the_command_line_sets_all_of_steps(options, expected):
+    basis = {"budget": "9s", "command": ["true"]}
+    assert requested(options, (basis, {"a": "float:2:3"})).steps == expected
+    named = zip(options[::2], options[1::2], strict=True)
+    keys = {option[2:].replace("-", "_"): text for option, text in named}
+    keys |= {"first_step": int(keys["first_step"])} if "first_step" in keys else {}
+    assert requested([], ({**basis, **keys}, {"a": "float:2:3"})).steps == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (["--resume", "never"], "--resume never has no effect without steps"),
+        (["--steps", "many"], "--steps many: expected the last step"),
+        (["--steps", "51", "--resume", "often"], "expected 'checkpoint'"),
+    ],
+)
+def test_the_command_line_refuses_impossible_steps(options, match):
+    with pytest.raises(InvalidInput, match=match):
+        requested(options, ({"budget": "9s", "command": ["true"]}, {"a": "float:2:3"}))
+
+
 def test_there_is_an_example_for_every_setting():
     assert {setting for _, _, (setting, _) in WRITTEN.values()} == FIELDS.keys()
 
@@ -368,3 +427,22 @@ def test_the_command_line_takes_a_worth_if_the_policy_uses_it():
     assert Optimizer(SPACE, "10m", worth=0.01).worth == 0.01
     with pytest.raises(InvalidInput, match=r"--worth 0\.01 has no effect"):
         requested([*words[:4], "--policy", "random", *words[4:]], ({}, {}))
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "sentence"),
+    [
+        (minimize, "n_trails", "minimize() has no argument 'n_trails'. Did you mean 'n_trials'?"),
+        (Optimizer, "polcy", "Optimizer() has no argument 'polcy'. Did you mean 'policy'?"),
+        (Study.create, "time_out", "Study.create() has no argument 'time_out'. Did you mean 'time"),
+        (Optimizer, "zzz", "Optimizer() has no argument 'zzz'. It has space, budget, policy, stop"),
+    ],
+)
+def test_a_misspelt_argument_names_the_nearest_one(call, given, sentence):
+    with pytest.raises(TypeError, match=re.escape(sentence)):
+        call(**{given: 3})
+
+
+def test_a_misspelt_change_names_the_nearest_setting():
+    with pytest.raises(InvalidInput, match=r"Did you mean 'policy'\?"):
+        Optimizer(SPACE, "9s").change(polcy="ei")

@@ -315,7 +315,9 @@ def test_every_trial_has_its_origin_and_keeps_it(url):
     assert [trial.origin for trial in state_in(url).history] == found
     # As an older version left them: the sentences of that version, and no column.
     older_version(url)
-    stored(url, "ALTER TABLE farthing_trials DROP COLUMN origin")
+    for column in ("origin", "until", "since", "earlier", "turn", "points"):
+        stored(url, f"ALTER TABLE farthing_trials DROP COLUMN {column}")
+    stored(url, "DROP TABLE farthing_curves")
     for column in ("halted_kind", "stop_kind"):
         stored(url, f"ALTER TABLE farthing_studies DROP COLUMN {column}")
     stored(url, "UPDATE farthing_schema SET version = 3")

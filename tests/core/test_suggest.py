@@ -78,5 +78,5 @@ def test_without_a_prediction_the_highest_recent_cost_is_reserved():
         assert Suggestion(told, proposal, ON).trial()[1] == {"cost": most_expensive}
     without_trials = replace(belief, history=History())
     assert Suggestion(without_trials, proposal, ON).trial()[1] == {
-        "cost": 180.0
+        "cost": 300.0
     }  # the cap of the initial design

@@ -169,7 +169,8 @@ def test_a_tell_charges_and_releases():
     assert (done.state, done.value, done.cost) == ("done", 0.5, {"usd": 4.5})
     assert (done.run.told_at, done.run.lease, done.run.queue_s) == (1008.0, None, 8.0)
     over = after(made, Told(1, "done", 0.5, 40.0), state=told)
-    assert over.ledger["usd"].left == pytest.approx(-34.5)  # costs stay charged
+    assert over.ledger["usd"].left == 0
+    assert over.ledger["usd"].overspent == pytest.approx(34.5)  # costs stay charged
 
 
 def test_a_tell_by_number_and_by_trial_are_the_same():
@@ -993,7 +994,7 @@ def test_invariants_of_any_events(which, retries, failures, clock, steps):
             reserved = [each.get(resource, 0.0) for each in ledger.reservations.values()]
             assert account.reserved == math.fsum(reserved) >= 0
             if math.isfinite(account.limit):
-                total = account.spent + account.reserved + account.left
+                total = account.spent + account.reserved + account.left - account.overspent
                 assert total == pytest.approx(account.limit, abs=1e-9)
             else:
                 assert account.reserved == 0

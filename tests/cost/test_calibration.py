@@ -11,7 +11,7 @@ from farthing.history import History, Trial
 from farthing.models.gp import Normal
 from farthing.models.normal import log_ei_rate, shrunk_correlation
 from farthing.policies import Random
-from farthing.view.result import costs
+from farthing.view.facts import costs
 
 SPACE = Space(
     {

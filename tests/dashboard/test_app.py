@@ -143,7 +143,7 @@ def test_the_page_of_a_trial_explains_it(database):
     )
     assert "momentum" in facts.text or "adam" in facts.text
     assert "drawn uniformly" in why.text
-    assert "the Pareto front of improvement and cost (" in why.text
+    assert "The policy uses no model: it compares neither improvement nor cost." in why.text
     assert 'data-figure="pareto"' in why.text
     assert "ValueError: &lt;b&gt;no&lt;/b&gt;" in log.text
     assert "This trial has reported no progress." in log.text

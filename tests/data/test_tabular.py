@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farthing import Categorical, Float, Int, Optimizer, Ordinal, Space, Study
+from farthing import Bool, Categorical, Float, Int, Optimizer, Ordinal, Space, Study
 from farthing.budget.ledger import Ledger
 from farthing.core.events import Added, Moment
 from farthing.core.settings import Settings
@@ -27,7 +28,7 @@ from farthing.data.tabular import (
     to_json,
 )
 from farthing.errors import InvalidInput
-from farthing.history import History, Run, Trial
+from farthing.history import CurvePoint, History, Run, Trial
 from farthing.policies import Random
 
 ODD = ['a,"b"', "two\r\nlines", "ünï 漢", " blank ", "=1+1", 7, "7", 1.5, (50,), (50, (20, "x"))]
@@ -171,8 +172,18 @@ def test_a_record_has_every_field_as_a_plain_value():
     assert (whole["state"], whole["censored"], whole["retry"]) == ("killed", 1, 0)
     assert (whole["worker"], whole["run_s"], whole["reports"]) == ("here:7", 0.5, [{"step": 1}])
     assert record(a_history(SPACE, 1, seed=1)[0])["censored"] == 0
-    known = {*Trial.__dataclass_fields__, *Run.__dataclass_fields__} - {"x", "run"}
-    assert whole.keys() == known | {"censored"}
+    known = {*Trial.__dataclass_fields__, *Run.__dataclass_fields__} - {"x", "run", "waits"}
+    assert whole.keys() == known | {"censored", "step"}
+
+
+def test_a_training_is_shown_with_its_step_and_its_curve():
+    whole = a_history(SPACE, 1, seed=1)[0]
+    assert not {"step", "curve"} & row(whole).keys()
+    points = (CurvePoint(1, 0.5, {"usd": 1.0}), CurvePoint(4, 0.25, {"usd": 3.0}))
+    training = row(replace(whole, state="paused", curve=points))
+    assert (training["state"], training["step"]) == ("paused", 4)
+    assert training["curve"][1] == {"step": 4, "value": 0.25, "cost": {"usd": 3.0}}
+    assert training.items() <= record(replace(whole, state="paused", curve=points)).items()
 
 
 def test_each_parameter_and_each_resource_has_a_column():
@@ -225,7 +236,7 @@ def test_what_is_learnt_from_each_state(state, values, costs):
     cells = {"a": 2.5, "k": 3, "state": state, "cost": 2.0, "error": "why"}
     cells |= {"value": 0.5} if state == "done" else {}
     trials, prices = learnt([cells], values=values, costs=costs)
-    if state in ("running", "lost") or (state == "killed" and not costs):
+    if state in ("running", "paused", "lost") or (state == "killed" and not costs):
         assert (trials, prices) == ((), ())
     elif values:
         (trial,) = trials
@@ -248,7 +259,7 @@ def test_a_failure_without_an_error_gets_one():
 @pytest.mark.parametrize(
     ("cells", "match"),
     [
-        ({"state": "finished"}, r"Row 1: state is 'finished': expected one of running, done"),
+        ({"state": "finished"}, r"Row 1: state is 'finished': expected one of running, paused"),
         ({"k": "3.7"}, r"3\.7 is not a value of Int"),
         ({"k": "many"}, "k is 'many': expected a number"),
         ({"k": "1e999"}, "inf is not a value of Int"),
@@ -458,3 +469,30 @@ def test_nothing_is_learnt_from_running_and_lost_trials(tmp_path):
     made = make(SIMPLE)
     nothing = believed(made, State(Ledger.of(made.budget), History()))
     assert nothing.cost == {}
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        *(("true", True), ("True", True), ("1", True), (1, True), (1.0, True), (np.True_, True)),
+        *(("false", False), ("FALSE", False), ("0", False), (0, False), ("no", False)),
+    ],
+)
+def test_a_bool_is_read_from_texts_and_numbers(cell, value):
+    (trial,), _ = learnt([{"flag": cell, "value": 1}], Space({"flag": Bool()}))
+    assert trial.params == {"flag": value}
+    assert type(trial.params["flag"]) is bool
+
+
+def test_steps_and_combinations_are_read_from_a_file():
+    space = Space(
+        {"s": Float(0, 1, step=0.1), "a": Categorical(["x", "y"]), "n": Int(1, 9)},
+        allowed=[{"a": "x", "n": 3}, {"a": "y"}],
+    )
+    trials, _ = learnt(parsed("s,a,n,value\n0.30000000000000004,x,3,1\n0.2,y,,2\n", "it"), space)
+    assert [space.decode(trial.x) for trial in trials] == [
+        {"s": 0.3, "a": "x", "n": 3},
+        {"s": 0.2, "a": "y"},
+    ]
+    with pytest.raises(InvalidInput, match=r"Row 0: .*is not an allowed combination"):
+        learnt(parsed("s,a,n,value\n0.2,y,3,1\n", "it"), space)

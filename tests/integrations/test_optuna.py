@@ -16,7 +16,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 from processes import PATIENCE
 
-from farthing import Float, Int, InvalidInput, Optimizer, Ordinal, Stopped, Study
+from farthing import Bool, Float, Int, InvalidInput, Optimizer, Ordinal, Stopped, Study
 from farthing.acquisition.protocols import Proposal
 from farthing.integrations.optuna import (
     CostAwareSampler,
@@ -497,3 +497,20 @@ def test_distributions_of_a_space():
         "k": IntDistribution(1, 5),
         "o": CategoricalDistribution(["(1,)", "(2,)"]),
     }
+
+
+def test_steps_and_booleans_are_translated_both_ways():
+    space = Space({"w": Int(16, 64, step=16), "r": Float(0.1, 0.9, step=0.1), "f": Bool()})
+    distributions = distributions_of(space)
+    assert distributions == {
+        "w": IntDistribution(16, 64, step=16),
+        "r": FloatDistribution(0.1, 0.9, step=0.1),
+        "f": CategoricalDistribution([False, True]),
+    }
+    assert Translation.of(distributions).space == space
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(
+        lambda t: t.suggest_float("r", 0.1, 0.9, step=0.1) + t.suggest_int("w", 16, 64, step=16),
+        n_trials=6,
+    )
+    assert space_of(study) == Space({"r": Float(0.1, 0.9, step=0.1), "w": Int(16, 64, step=16)})

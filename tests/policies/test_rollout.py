@@ -193,7 +193,7 @@ def test_sobol_points_are_whole_nets(monkeypatch):
     sizes = []
 
     def watched(make):
-        return lambda size, *others: sizes.append(size) or make(size, *others)
+        return lambda size, *others, **more: sizes.append(size) or make(size, *others, **more)
 
     for name in ("sobol", "draws"):
         monkeypatch.setattr(rollout, name, watched(getattr(rollout, name)))

@@ -43,7 +43,8 @@ KNOWN_PLACES = {
     "farthing.running.process_pool": {"multiprocessing"},
     "farthing.running.thread_pool": {"multiprocessing"},  # connections only
     "farthing.running.signals": {"multiprocessing"},  # connections only
-    "farthing.cli.methods": {"importlib", "pkgutil", "import_module"},  # what the user typed
+    "farthing.cli.methods": {"importlib", "import_module"},  # what the user typed
+    "farthing.view.result": {"pickle"},  # dumps only: what may be pickled
     "farthing.view.report.page": {"importlib"},  # importlib.resources: our own style sheet
     "farthing.dashboard.app": {"importlib"},
 }

@@ -676,7 +676,6 @@ def test_bad_spaces_are_refused(make, sentence):
         ({"unknown": 1}, "'child': its `when` names 'unknown'"),
         ({"child": 1}, "names itself"),
         ({"real": 1.0}, "names the Float 'real'"),
-        ({"nested": 1}, "conditional itself"),
         ({"solver": "lbfgs"}, "'lbfgs' is not a value of"),
         ({"solver": ["sgd", "lbfgs"]}, "'lbfgs' is not a value of"),
         ({"solver": []}, "is never true"),
@@ -692,7 +691,6 @@ def test_bad_conditions_are_refused(when, sentence):
                 "real": Float(0, 2),
                 "solver": Categorical(["sgd", "adam"]),
                 "depth": Int(1, 16),
-                "nested": Int(0, 5, when={"solver": "sgd"}),
             }
         )
 

@@ -39,7 +39,7 @@ def test_the_number_is_what_is_left():
 def test_the_budget_is_spent(paid):
     verdict = judge(Ledger.of(Budget("$40")).charge(None, {"usd": paid}))
     assert verdict.stop
-    assert verdict.number == 40.0 - paid
+    assert verdict.number == 0.0
     assert verdict.because == "the budget of $40.00 is spent"
 
 

@@ -18,7 +18,22 @@ from methods import Circumstances, examples_in
 from processes import PATIENCE, holds_a_lock_on
 from sqlalchemy import event, text
 
-from farthing import Budget, Categorical, Float, Int, Ledger, Ordinal, Space, policies, stopping
+from farthing import (
+    Bool,
+    Budget,
+    Categorical,
+    Float,
+    Int,
+    Ledger,
+    Ordinal,
+    Space,
+    Study,
+    at_least,
+    at_most,
+    between,
+    policies,
+    stopping,
+)
 from farthing.core.settings import Settings
 from farthing.core.state import Change, QueueEntry, State
 from farthing.cost import Known, LogGP
@@ -239,12 +254,14 @@ def test_a_database_of_version_2_is_migrated(url):
     create_study(where, "kept", "{}", Ledger.of(Budget("$3")))
     with where.writing() as connection:
         connection.execute(text("DROP TABLE farthing_changes"))
+        connection.execute(text("DROP TABLE farthing_curves"))
         for column in (
             *("given", "changes", "queue", "elapsed_s", "thinking_s"),
             *("halted_kind", "stop_kind"),
         ):
             connection.execute(text(f"ALTER TABLE farthing_studies DROP COLUMN {column}"))
-        for column in ("metrics", "slot", "log", "tail", "origin"):
+        parts = ("until", "since", "earlier", "turn", "points")
+        for column in ("metrics", "slot", "log", "tail", "origin", *parts):
             connection.execute(text(f"ALTER TABLE farthing_trials DROP COLUMN {column}"))
         connection.execute(text("UPDATE farthing_schema SET version = 2"))
     where.close()
@@ -567,3 +584,36 @@ def test_an_idle_connection_is_replaced(url, monkeypatch):
 def test_equal_policies_have_equal_texts():
     assert to_text(describe(EI())) == to_text(describe(EI()))
     assert to_text(describe(CArBO())) != to_text(describe(CArBO(share=0.3)))
+
+
+RICH = Space(
+    {
+        "w": Int(16, 64, step=16),
+        "s": Float(0.1, 0.9, step=0.1, when={"w": at_least(32)}),
+        "f": Bool(when={"s": between(0.2, 0.8)}),
+        "k": Categorical(["rbf", "poly", "linear"]),
+        "g": Float(0, 1, when={"k": ["rbf", "poly"], "w": at_most(48)}),
+        "a": Int(1, 9),
+        "b": Categorical([("t", 1), None]),
+    },
+    allowed=[{"a": 1, "b": ("t", 1)}, {"a": 2, "b": None}, {"b": ("t", 1)}],
+)
+
+
+def test_steps_conditions_and_combinations_are_stored(tmp_path):
+    made = Study.create(tmp_path / "s.db", name="s", space=RICH, budget="9 trials", policy=Random())
+    for number in range(5):
+        made.tell(made.ask(), float(number))
+    opened = Study.open(tmp_path / "s.db", "s")
+    assert opened.space == RICH
+    assert repr(opened.space) == repr(RICH)
+    assert [trial.params for trial in opened.history] == [trial.params for trial in made.history]
+    for trial in opened.history:
+        assert RICH.decode(trial.x) == dict(trial.params)
+
+
+def test_a_space_without_news_is_stored_as_before():
+    settings = Settings.of({"x": Float(0, 1), "k": Int(1, 3)}, "9 trials")
+    stored = described(settings)["space"]
+    assert stored.keys() == {"parameters", "rows"}
+    assert stored["parameters"]["x"].keys() == {"__is__", "low", "high", "log", "when"}

@@ -17,6 +17,7 @@ from farthing.view.formatting import (
     shown_params,
     spent,
     trial_line,
+    why_no_best,
 )
 
 
@@ -84,7 +85,7 @@ def test_a_finished_trial():
 
 
 def test_the_best_trial():
-    assert best_line(None) == "no trial returned a value"
+    assert why_no_best([], [a_trial(state="failed")]) == "no trial returned a value"
     best = a_trial(state="done", value=1 / 3)
     assert best_line(best) == "0.333333 (trial 3) at lr=0.0001235, depth=4, loss=hinge"
 

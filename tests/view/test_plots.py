@@ -217,6 +217,7 @@ def test_no_data_in_a_study_becomes_markup(tmp_path):
 )
 def test_a_missing_extra_is_named(monkeypatch, hidden, package):
     monkeypatch.setitem(sys.modules, hidden, None)
+    monkeypatch.delitem(sys.modules, "farthing.view.plots.notebook_figure", raising=False)
     plots = Plots(lambda: tuple(seen(played(2))))
     drawn = plots if package == "matplotlib" else plots.interactive
     with pytest.raises(InvalidInput, match=rf"{package}.*pip install 'farthing\[plots\]'"):

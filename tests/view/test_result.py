@@ -18,7 +18,8 @@ from farthing.errors import InvalidInput
 from farthing.history import History, StopReason, Trial
 from farthing.models.normal import log_ei
 from farthing.policies import EI, EIPerCost, Gittins, Random
-from farthing.view.result import Result, _ledger_before, _promise, explanation, summary, time_of
+from farthing.view.facts import _ledger_before, _promise, explanation
+from farthing.view.result import Result, summary, time_of
 
 SPACE = Space({"a": Float(2, 3), "k": Int(1, 9)})
 PROMISE = {

@@ -4,73 +4,55 @@ f    number of fantasies: posterior draws of the running trials, which share one
      if no trial is running
 eta  = 0.2: a point is affordable if P(c <= left) >= 1 - eta for every resource
 shortfall(x) = max over resources of  m + z_{1-eta} s - ln left,   affordable iff <= 0
+
+The incumbent is the best value of a feasible trial: one that meets all constraints. It is infinite
+before there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition.paid_costs import evidence_of, evidence_of_steps, paid
-from farthing.acquisition.success import fit_success, log_success, log_success_slopes
+from farthing.acquisition.closed_options import ClosedOptions, closed_options
+from farthing.acquisition.fantasies import (
+    FANTASIES,
+    fantasise,
+    fantasise_constraints,
+    penalise_failures,
+    valueless,
+)
+from farthing.acquisition.outlook import Outlook, OutlookSlopes
+from farthing.acquisition.paid_costs import evidence_for
 from farthing.acquisition.trainings import REPORTED, Trainings, has_begun, is_staged, train
 from farthing.budget.ledger import Ledger
-from farthing.cost import CostLearner, CostModel, DependsOnPrevious, KnownBeforehand
+from farthing.cost import CostLearner, CostModel, DependsOnPrevious
 from farthing.cost.model import because_of, least_of
-from farthing.cost.part import PartCost, startup_of
-from farthing.history import History, Trial, TrialState
+from farthing.cost.part import PartCost
+from farthing.history import History, Run, Trial, TrialState
+from farthing.models.constraints import Constraint, are_feasible, violations
+from farthing.models.feasibility import Feasibility, fit_constraints
 from farthing.models.gp import GP, FitMemory, Normal, refit
+from farthing.models.success import fit_success, log_success, log_success_slopes
 from farthing.space.space import Space
 from farthing.steps import Steps
 
-__all__ = ["Belief", "Outlook", "OutlookSlopes", "believe"]
+__all__ = ["Belief", "believe"]
 
 Array = NDArray[np.float64]
 
 LARGEST = 1e150  # values are clipped here, so that the square of their scale does not overflow
 START = 4  # trials of the initial design, before any model (docs/decisions.md)
 START_SHARE = 1 / 5  # share of the budget after which the initial design ends early
-FANTASIES = 10  # Lee et al. 2020, appendix A
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
-
-
-class Outlook(NamedTuple):
-    """The predictions at m points: everything a score may depend on.
-
-    Attributes:
-        mean: posterior mean of the objective, (m, f) with f fantasies; lower is better.
-        std: posterior standard deviation of the objective, (m,).
-        cost: mean and std of ln c of the scarcest resource, (m,) each.
-        log_success: ln P(the evaluation returns a value), (m,).
-        best: the incumbent, (f,).
-        cap: the most that an evaluation can cost; inf without a budget.
-        shortfall: affordable where <= 0, (m,).
-    """
-
-    mean: Array
-    std: Array
-    cost: Normal
-    log_success: Array
-    best: Array
-    cap: float
-    shortfall: Array
-
-
-class OutlookSlopes(NamedTuple):
-    """Gradients in the cube, (m, d), of the numbers of an Outlook; d_mean is (m, d, f)."""
-
-    d_mean: Array
-    d_std: Array
-    d_cost_mean: Array
-    d_cost_std: Array
-    d_log_success: Array
-    d_shortfall: Array
+UNAFFORDABLE = 50.0  # the shortfall of a closed option, in ln c
 
 
 @dataclass(frozen=True)
@@ -80,9 +62,10 @@ class Belief:
     Attributes:
         objective: None during the initial design, while there are too few values for a model.
         cost: a model of ln c for each resource whose cost is needed.
-        success: a GP on +1 (returned a value) and -1 (failed); None until a trial has failed.
+        success: a GP on +1 (returned a value) and -1 (failed, or killed at a limit of the user);
+            None until a trial has no value.
         y: (n,) values to minimise, of the trials done.
-        best: the incumbent, (f,): one per fantasy.
+        best: the incumbent, (f,): one per fantasy; inf if no trial is feasible.
         number: the number of the trial to be proposed.
         worth: exchange rate: the objective units that one unit of cost is worth, or None.
         sign: +1, or -1 if the user maximises; only for messages and for thresholds of the user.
@@ -91,6 +74,9 @@ class Belief:
         steps: the steps of a training; None if trials are evaluated as a whole.
         trainings: the model of the learning curves, if the policy decides by steps. The costs are
             then those of a whole training.
+        max_cost: the most that one trial can cost, by resource, as the user states it.
+        constraints: the constraints that a feasible trial meets.
+        feasibility: the models of the constraints; () if there are none or no objective model.
     """
 
     space: Space
@@ -111,6 +97,9 @@ class Belief:
     light: bool = False
     steps: Steps | None = None
     trainings: Trainings | None = None
+    max_cost: Mapping[str, float] = field(default_factory=dict)
+    constraints: tuple[Constraint, ...] = ()
+    feasibility: tuple[Feasibility, ...] = ()
 
     @cached_property
     def tried(self) -> Array:
@@ -122,10 +111,29 @@ class Belief:
 
     @cached_property
     def top(self) -> Array:
-        """(up to 5, d) the best points tried, best first."""
+        """(up to 5, d) the best points tried, best first; infeasible ones by their violation."""
         done = self.history.done
         order = np.argsort(self.y, kind="stable")[:5]
+        if self.constraints:
+            order = np.lexsort((self.y, violations(self.constraints, done)))[:5]
         return np.array([done[i].x for i in order]).reshape(-1, self.space.d)
+
+    @cached_property
+    def feasible_y(self) -> Array:
+        """(n,) `y`, but inf for a trial that violates a constraint."""
+        if not self.constraints:
+            return self.y
+        return np.where(are_feasible(self.constraints, self.history.done), self.y, np.inf)
+
+    @property
+    def lacks_feasible(self) -> bool:
+        """Whether there are values, but none of a trial that meets the constraints."""
+        return bool(len(self.y)) and bool(np.isinf(self.feasible_y).all())
+
+    @property
+    def has_incumbent(self) -> bool:
+        """Whether there is a best value: of a feasible trial, or of a running one as drawn."""
+        return bool(np.isfinite(self.best).all())
 
     @property
     def scale(self) -> float:
@@ -198,10 +206,11 @@ class Belief:
     def costs(self, X: Array) -> tuple[Normal, Array]:
         """ln c as one number per point, and the shortfall, affordable where <= 0; (m,) each."""
         if not self.cost:
-            return Normal(np.zeros(len(X)), np.zeros(len(X))), np.full(len(X), -np.inf)
+            nothing = np.full(len(X), -np.inf)
+            return Normal(np.zeros(len(X)), np.zeros(len(X))), self._closing(X, nothing)
         costs = [model.log_at(X) for model in self.cost.values()]
         mean, std = self.one_cost(costs, self.left)[0]
-        return Normal(mean[0], std[0]), self.shortfall(costs, self.left)[0][0]
+        return Normal(mean[0], std[0]), self._closing(X, self.shortfall(costs, self.left)[0][0])
 
     def cost_slopes(self, X: Array) -> tuple[Normal, Array, Array, Array, Array]:
         """`costs(X)` and the gradients (m, d) of ln c's mean, its std, and of the shortfall."""
@@ -217,7 +226,19 @@ class Belief:
         [shortfall], [short] = self.shortfall(costs, self.left)
         d_shortfall = d_means[short, rows] + Z_AFFORDABLE * d_stds[short, rows]
         cost = Normal(mean[0], std[0])
+        shortfall = self._closing(X, shortfall)
         return cost, shortfall, d_means[which, rows], d_stds[which, rows], d_shortfall
+
+    @cached_property
+    def closed(self) -> ClosedOptions:
+        """The options that are not proposed, because they were killed and never finished."""
+        return closed_options(self.space, self.history)
+
+    def _closing(self, X: Array, shortfall: Array) -> Array:
+        """The shortfall, with points that have a closed option far from affordable."""
+        return (
+            np.where(self.closed.contain(X), UNAFFORDABLE, shortfall) if self.closed else shortfall
+        )
 
     def about_costs(self) -> str:
         """Remarks of the cost models, such as why one is simpler than the user chose."""
@@ -231,14 +252,28 @@ class Belief:
     # ── success ────────────────────────────────────────────────────────────────────────────
 
     def log_success(self, X: Array) -> Array:
-        """ln P(an evaluation at X returns a value), (m,); 0 until a trial has failed."""
-        return np.zeros(len(X)) if self.success is None else log_success(self.success.at(X))
+        """ln P(an evaluation at X returns a value and meets the constraints), (m,).
+
+        The part of the value is 0 until a trial has failed.
+        """
+        value = np.zeros(len(X)) if self.success is None else log_success(self.success.at(X))
+        return value + self.log_feasible(X) if self.feasibility else value
+
+    def log_feasible(self, X: Array) -> Array:
+        """ln P(an evaluation at X meets all constraints), (m,); they are independent."""
+        parts = [model.log_probability(X) for model in self.feasibility]
+        return np.sum(parts, axis=0) if parts else np.zeros(len(X))
 
     def log_success_slopes(self, X: Array) -> tuple[Array, Array]:
         """`log_success(X)` and its gradient (m, d)."""
         if self.success is None:
-            return np.zeros(len(X)), np.zeros(np.shape(X))
-        return log_success_slopes(*self.success.slopes(X))
+            value, slope = np.zeros(len(X)), np.zeros(np.shape(X))
+        else:
+            value, slope = log_success_slopes(*self.success.slopes(X))
+        for model in self.feasibility:
+            more, d_more = model.slopes(X)
+            value, slope = value + more, slope + d_more
+        return value, slope
 
     # ── everything at once ─────────────────────────────────────────────────────────────────
 
@@ -287,13 +322,17 @@ class Belief:
             return self
         n = len(gp.X) - running
         gp = replace(gp, X=gp.X[:n], targets=gp.targets[:n, :1], L=gp.L[:n, :n])
-        best = np.array([self.y.min()])
-        if self.noisy:
-            best = gp.at(np.array([t.x for t in self.history.done])).mean.min(axis=0)
-        return replace(self, objective=gp, best=best)
+        best = np.array([self.feasible_y.min()])
+        if self.noisy and np.isfinite(best[0]):
+            X = np.array([t.x for t in self.history.done])
+            best = gp.at(X[np.isfinite(self.feasible_y)]).mean.min(axis=0)
+        feasibility = tuple(each.without_drawn() for each in self.feasibility)
+        return replace(self, objective=gp, best=best, feasibility=feasibility)
 
     def fantasise(self, x: Array, y: float, cost: float | Mapping[str, float]) -> Belief:
         """The belief after observing y at x, with unchanged hyperparameters.
+
+        The observation meets the constraints, and their models do not learn from it.
 
         Args:
             cost: a number in the first resource that is not "trials", or numbers by resource.
@@ -303,8 +342,15 @@ class Belief:
         paid = dict(cost) if isinstance(cost, Mapping) else {first: cost}
         objective = self.objective.condition(x, y)
         seen = objective.at(x[None]).mean[0] if self.noisy else y
-        value = self.sign * y
-        trial = Trial(self.number, self.space.decode(x), x, state="done", value=value, cost=paid)
+        trial = Trial(
+            self.number,
+            self.space.decode(x),
+            x,
+            state="done",
+            value=self.sign * y,
+            cost=paid,
+            run=Run(metrics={each.name: each.bound for each in self.constraints}),
+        )
         return replace(
             self,
             objective=objective,
@@ -325,38 +371,6 @@ class Belief:
 def _select(parts: Array, which: NDArray[np.int64]) -> Array:
     """(u, m): parts[which[i, j], i, j], for parts of shape (k, u, m)."""
     return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
-
-
-# ── running trials ─────────────────────────────────────────────────────────────────────────────
-
-
-def _fantasise(objective: GP, best: Array, X: Array, rng: np.random.Generator) -> tuple[GP, Array]:
-    """Joint posterior draws at the running points X, each with its own incumbent.
-
-    Snoek et al. 2012, section 3.3; Lee et al. 2020, algorithm 3.
-    """
-    draws = objective.sample(X, FANTASIES, rng)  # (f, k)
-    return objective.condition_all(X, draws.T), np.minimum(best, draws.min(axis=1))
-
-
-# ── failures ───────────────────────────────────────────────────────────────────────────────────
-
-
-def _penalise_failures(objective: GP, history: History, y: Array) -> GP:
-    """The objective as if every failed trial had returned max(posterior mean, median of y).
-
-    A failed trial returns no value, so EI at its point would stay large for ever and P(success)
-    alone would have to outweigh it. The hyperparameters do not depend on these values.
-    """
-    X = history.points("failed")
-    if len(X):
-        # The posterior before all of them: one solve for all failures.
-        expected = objective.at(X).mean[:, 0]
-        objective = objective.condition_all(X, np.maximum(expected, np.median(y))[:, None])
-    return objective
-
-
-# ── costs ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _after(model: CostModel, x: Array) -> CostModel:
@@ -381,6 +395,8 @@ def believe(
     light: bool = False,
     steps: Steps | None = None,
     curves: bool = False,
+    max_cost: Mapping[str, float] = MappingProxyType({}),
+    constraints: tuple[Constraint, ...] = (),
 ) -> Belief:
     """Fit the models to the history; earlier hyperparameters are in the notes of the trials.
 
@@ -390,45 +406,55 @@ def believe(
         light: whether to fit hyperparameters less often and search less, to limit the overhead.
         steps: the steps of a training; None if trials are evaluated as a whole.
         curves: whether to fit a model of the learning curves, if there are several rungs.
+        max_cost: the most that one trial can cost, by resource.
+        constraints: what a trial must meet to be feasible.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
     X = history.points("done").reshape(-1, space.d)
     y = sign * np.array([t.value for t in done], dtype=np.float64).clip(-LARGEST, LARGEST)
     objective, success = None, None
+    feasibility: tuple[Feasibility, ...] = ()
+    feasible = are_feasible(constraints, done) if constraints else np.ones(len(y), dtype=np.bool_)
     # An initial design that has spent its share ends once two trials have returned a value.
     design_ended = len(finished) >= START or ledger.spent_share >= START_SHARE
     if model and design_ended and len(done) >= 2:
         objective, memories["objective"] = refit(
             X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
         )
-        success = fit_success(space, history, ("done",), memories, light)
+        feasibility, of_constraints = fit_constraints(
+            constraints, X, done, memories, options=space.options, noisy=noisy, seldom=light
+        )
+        memories |= of_constraints
     trainings = None
-    if curves and steps is not None and is_staged(steps):
-        design_ended = ledger.spent_share >= START_SHARE
-        if has_begun(history, 2 if design_ended else START):
-            reports = sum(len(t.curve) for t in history)
-            rng = np.random.default_rng([seed, len(history), reports, FANTASIES])
-            trainings, memories["curves"] = train(
-                *(history, space, steps),
-                sign=sign,
-                noisy=noisy,
-                memory=memories.get("curves"),
-                fantasies=FANTASIES,
-                rng=rng,
-                seldom=light,
+    began = 2 if ledger.spent_share >= START_SHARE else START
+    if curves and steps is not None and is_staged(steps) and has_begun(history, began):
+        reports = sum(len(t.curve) for t in history)
+        trainings, memories["curves"] = train(
+            *(history, space, steps),
+            sign=sign,
+            noisy=noisy,
+            memory=memories.get("curves"),
+            fantasies=FANTASIES,
+            rng=np.random.default_rng([seed, len(history), reports, FANTASIES]),
+            infeasible=frozenset(
+                t.number for t, met in zip(done, feasible, strict=True) if not met
+            ),
+            seldom=light,
+        )
+        if constraints and not feasibility and len(done) >= 2:
+            feasibility, of_constraints = fit_constraints(
+                constraints, X, done, memories, options=space.options, noisy=noisy, seldom=light
             )
-            success = fit_success(space, history, REPORTED, memories, light)
+            memories |= of_constraints
+    if (objective or trainings) and (missing := valueless(history)):
+        returned = done if trainings is None else history.having(*REPORTED)
+        success, memories["success"] = fit_success(
+            returned, missing, memories.get("success"), options=space.options, seldom=light
+        )
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
-        startup = 0.0
-        if steps is not None and is_staged(steps):
-            if not isinstance(learner, KnownBeforehand):
-                startup = startup_of([t.curve for t in history if t.curve], resource)
-            trials, evidence = evidence_of_steps(space, history, resource, steps, startup)
-        else:
-            trials = list(paid(history, resource))
-            evidence = evidence_of(space, trials, resource)
+        trials, evidence, startup = evidence_for(learner, space, history, resource, steps)
         evidence = evidence._replace(
             memory=memories.get(f"cost:{resource}"),
             previous=history.previous[[t.number for t in trials]] if trials else None,
@@ -440,15 +466,16 @@ def believe(
             cost[resource] = PartCost(fitted, startup) if is_staged(steps) else fitted
             if fitted.memory is not None:
                 memories[f"cost:{resource}"] = fitted.memory
-    best = np.array([y.min() if len(y) else np.inf])
-    if noisy and objective is not None:
-        best = objective.at(X).mean.min(axis=0)
+    best = np.array([y[feasible].min(initial=np.inf)])
+    if noisy and objective is not None and feasible.any():
+        best = objective.at(X[feasible]).mean.min(axis=0)
     if objective is not None:
-        objective = _penalise_failures(objective, history, y)
+        objective = penalise_failures(objective, history, y)
     if history.running and objective is not None:
         pending = history.points("running")
         rng = np.random.default_rng([seed, len(history), FANTASIES])
-        objective, best = _fantasise(objective, best, pending, rng)
+        feasibility, met = fantasise_constraints(feasibility, pending, rng.spawn(1)[0])
+        objective, best = fantasise(objective, best, pending, rng, met)
     return Belief(
         space=space,
         objective=objective,
@@ -467,4 +494,7 @@ def believe(
         light=light,
         steps=steps,
         trainings=trainings,
+        max_cost=max_cost,
+        constraints=constraints,
+        feasibility=feasibility,
     )

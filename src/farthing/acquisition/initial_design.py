@@ -4,7 +4,7 @@ Costs are unknown at first and may span decades. The points are therefore, in th
 
 1. the configurations that the user gives (`start=`)
 2. the middle of the space, or the side declared cheap by `Float(..., cost="increases")`
-3. points near the first one, while no cost model exists
+3. points near the first one, while no cost model exists; after a kill, points far from it
 4. the cheaper of two uniform draws that are predicted to stay within the cap below. (The cheapest
    of many draws would never explore a region that is expensive and good.)
 
@@ -12,11 +12,14 @@ Each categorical parameter takes the option that was tried least often.
 
 The cap on the cost of one trial, as a share of the budget:
 
-    1/5 until a trial returns a value, then 1/10; doubled for each trial killed since the last value
-    all trials of the design together: 1/4
+    1/3 until a trial has ended: no constant cost is killed if the budget pays for three trials
+    1/10 once a trial has returned a value; doubled for each trial killed since the last value
+    all trials of the design together: 1/4, except for a first trial that uses more
     all that is left, if three trials were killed and none returned a value: the budget pays for a
         few evaluations at most
     more than 1/10, if trials that returned a value cost about that much (`_cap_from_costs`)
+    near a killed trial: twice what that one had cost, or the trial does not start
+    the user's bound, if there is one (`max_cost`)
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.acquisition.belief import START, START_SHARE, Z_AFFORDABLE, Belief
-from farthing.acquisition.protocols import Policy, Proposal
+from farthing.acquisition.protocols import Policy, Proposal, checked_proposal
 from farthing.acquisition.rungs import first_part
 from farthing.acquisition.search import Rated, is_among, maximise, sobol, untried
 from farthing.acquisition.trainings import is_staged
@@ -40,6 +43,7 @@ from farthing.space.space import Space
 __all__ = [
     "DRAWS",
     "MOST_POINTS",
+    "batch_cap",
     "cap",
     "check_enqueued",
     "first_allowed",
@@ -53,13 +57,15 @@ Array = NDArray[np.float64]
 
 DRAWS = 64  # random points to check before a search for an affordable point starts
 # Shares of the budget: the most that one trial of the design may cost
-FIRST_CAP = 1 / 5  # until a trial returns a value
+FIRST_CAP = 1 / 3  # until a trial has ended
 CAP = 1 / 10  # once a trial has returned a value
 MIN_CAP = 1 / 20  # if all trials of the design together would exceed DESIGN_SHARE
 DESIGN_SHARE = 1 / 4
 # Compared with the trials that returned a value, the next one may cost TWICE as much, but at most
-# USUAL_SHARE of the budget and what is left of DESIGN_SHARE. It may always cost MORE times as much.
-TWICE, MORE = 2.0, 1.1
+# USUAL_SHARE of the budget and what is left of DESIGN_SHARE. It may always cost MORE times as much,
+# because measured times vary. A trial near a killed one may cost TWICE what that one had cost.
+TWICE, MORE = 2.0, 1.5
+NEAR = 0.25  # in the unit cube, for every number; the options are the same
 USUAL_SHARE = 3 / 20
 MAX_KILLED = 3  # trials killed without any value: the next one may use all that is left
 CHEAP_SIDE = 0.1  # in the unit cube: the first value of a parameter that raises the cost
@@ -92,10 +98,16 @@ def propose(
         known = belief.trainings if by_steps else belief.objective
         lacks_model = "model" in policy.needs and known is None
         proposal = start(first, rng) if lacks_model else policy.propose(belief, rng)
+        proposal = checked_proposal(policy, proposal, belief.space.d)
         if proposal.predicted:  # a nested policy already called `propose`
             return proposal
         if proposal.until is None and promises_nothing(belief, proposal):
             proposal = explore(belief) or proposal
+        # A policy of a user may not look at what is left.
+        if proposal.x is not None and belief.costs(proposal.x[None])[1][0] > 0:
+            because = f"{proposal.because}; that point is too expensive, so another one is taken"
+            x = first_allowed(belief, belief.space.sample(DRAWS, rng), rng)
+            proposal = replace(proposal, x=x, because=because)
     x, because = proposal.x, proposal.because
     if x is None:
         x, because = left_over(belief, rng), "one of the few untried configurations"
@@ -122,6 +134,8 @@ def promises_nothing(belief: Belief, proposal: Proposal) -> bool:
     it never varies the parameter again to find out.
     """
     if proposal.x is None or belief.objective is None or belief.history.running:
+        return False
+    if not belief.has_incumbent:  # any feasible value would be an improvement
         return False
     if any(trial.notes.get("phase") == "explore" for trial in belief.history.trials[-EVERY + 1 :]):
         return False
@@ -161,27 +175,58 @@ def start(belief: Belief, rng: np.random.Generator) -> Proposal:
         because, X = "the middle of the space", np.concatenate([first[None], drawn])
         if any(getattr(p, "cost", None) for p in space.parameters.values()):
             because = "the side of the space that is declared cheap"
-    elif not belief.cost:
+    elif not belief.cost and not belief.history.having("killed"):
         because = "near the first point, because costs are unknown so far"
         X = around(space, first, min(REACH * 2.0 ** (number - 1), 1.0), rng)
+    elif not belief.cost:
+        because, X = "far from the trial that was killed, because costs are unknown so far", drawn
     else:
         because, X = "the cheaper of two uniform draws within the cost cap", drawn
     if number:
         X = _least_tried_options(belief, X, rng)
-    X = _within_cap_first(belief, X, most)
-    x = first_allowed(belief, X, rng)
+    X = _far_from_kills_first(belief, _within_cap_first(belief, X, most))
+    x = first_allowed(belief, X, rng) if len(X) else None
     because += f" (point {number + 1} of {START} of the initial design)" * (number < START)
     if x is not None:  # a point that is known to cost more than the cap may cost that much
         for resource, (mean, std) in belief.predicted(x).items():
             if resource in most and (std[0] == 0 or belief.history.done):
                 expected = float(np.exp(mean[0] + Z_AFFORDABLE * std[0]))
                 most[resource] = max(most[resource], expected)
+        most = {r: _above_kills_near(belief, x, r, limit) for r, limit in most.items()}
     notes: dict[str, Any] = {"phase": "start"}
     return Proposal(x, because, notes=notes | ({"limit": most} if most else {}))
 
 
+def _above_kills_near(belief: Belief, x: Array, resource: str, limit: float) -> float:
+    """The limit at x, or twice what a killed trial near x had cost, if that is left."""
+    for trial in belief.history.having("killed"):
+        if _is_near(belief.space, x[None], trial.x)[0]:
+            more = TWICE * trial.cost.get(resource, 0.0)
+            limit = max(limit, min(more, belief.ledger[resource].left))
+    return limit
+
+
+def _is_near(space: Space, X: Array, x: Array) -> NDArray[np.bool_]:
+    """(m,) whether points have the options of x and numbers close to those of x."""
+    gap = np.where(space.categorical, x != X, np.abs(X - x))
+    return np.asarray(gap.max(axis=1) <= NEAR)
+
+
+def _far_from_kills_first(belief: Belief, X: Array) -> Array:
+    """X with the points near a killed trial last, if its cost is left, or else without them."""
+    near, barred = np.zeros(len(X), dtype=bool), np.zeros(len(X), dtype=bool)
+    for trial in belief.history.having("killed"):
+        here = _is_near(belief.space, X, trial.x)
+        near |= here
+        limited = (r for r in belief.ledger.limited_resources if r in trial.cost)
+        if any(trial.cost[r] >= belief.ledger[r].left for r in limited):
+            barred |= here
+    return np.asarray(np.concatenate([X[~near], X[near & ~barred]]))
+
+
 def cap(belief: Belief) -> dict[str, float]:
     """The most that a trial of the initial design may cost, by limited resource."""
+    bounds = {r: bound for r, bound in belief.max_cost.items() if r in belief.ledger}
     returned = [trial.number for trial in belief.history.done]
     last = max(returned, default=-1)
     killed = sum(trial.number > last for trial in belief.history.having("killed"))
@@ -189,16 +234,26 @@ def cap(belief: Belief) -> dict[str, float]:
     if killed and returned and len(belief.history) < START - 1:
         share_left -= MIN_CAP  # for the next trial, in case this one is killed, too
     share = min((CAP if returned else FIRST_CAP) * 2.0**killed, max(share_left, MIN_CAP))
-    if not returned and killed >= MAX_KILLED:
-        share = 1.0
+    if not returned and (not killed or killed >= MAX_KILLED):
+        share = 1.0 if killed else FIRST_CAP
     accounts = {name: belief.ledger[name] for name in belief.ledger.limited_resources}
-    return {
-        name: min(
-            max(share * account.limit, _cap_from_costs(belief, name, share_left)),
-            max(account.left, 0.0),
-        )
+    caps = {
+        name: max(share * account.limit, _cap_from_costs(belief, name, share_left))
         for name, account in accounts.items()
     }
+    return {name: min(most, accounts[name].left) for name, most in (caps | bounds).items()}
+
+
+def batch_cap(belief: Belief, resource: str) -> float:
+    """The most to reserve for one of several trials of unknown cost, so that a batch may start.
+
+    All of it for the first, then what is left of 1/4 of the budget, but at least 1/20.
+    """
+    account = belief.ledger[resource]
+    if not account.reserved:
+        return account.left
+    share = max(DESIGN_SHARE - belief.ledger.used, MIN_CAP)
+    return min(share * account.limit, account.left)
 
 
 def _cap_from_costs(belief: Belief, resource: str, share_left: float) -> float:

@@ -15,25 +15,31 @@ An observation y at x is a rank-one update, for all paths at once:
 The cost models do not learn along a path, because their interface has no joint posterior. Each
 evaluation pays its expected cost, so the points of a path alone decide what stays affordable. A
 cost that depends on the previous evaluation uses the previous point of the path.
+
+With constraints, a path also draws what is measured, z_t ~ N(mean(x_t), variance(x_t)), and
+the models of the constraints learn it in the same way. A point that violates one is no incumbent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from farthing.acquisition.belief import Belief, Outlook
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.outlook import Outlook
 from farthing.acquisition.protocols import Policy
 from farthing.acquisition.scores import Score
 from farthing.acquisition.search import sobol
 from farthing.cost import DependsOnPrevious
+from farthing.models.feasibility import Feasibility
 from farthing.models.gp import VARIANCE_FLOOR, Normal
-from farthing.models.normal import expected_cost, h, log_ei
+from farthing.models.normal import expected_cost, h, log_below, log_ei
 
 __all__ = [
     "Base",
@@ -53,6 +59,7 @@ Base = Sequence[float | Score]  # one score for each of the steps 2 .. h; a numb
 
 CHUNK = 2**15  # size of an array over paths and points: a few such arrays fit into the cache
 KNOWN = 1e-12  # a cost is known if the standard deviation of ln c is smaller
+UNCONSTRAINED = np.zeros((0, 0, 0))
 TINY = 1e-300  # added to EI, so that an EI of zero is still better than a forbidden point
 
 
@@ -61,13 +68,56 @@ class Draws(NamedTuple):
 
     normals: Array  # (p, h - 1)
     fantasy: Ints  # (p,) the fantasy of the running trials that each path starts from
+    measured: Array = UNCONSTRAINED  # (p, h - 1, k) for the k constraints
 
 
-def draws(count: int, horizon: int, fantasies: int, rng: np.random.Generator) -> Draws:
+def draws(
+    count: int,
+    horizon: int,
+    fantasies: int,
+    rng: np.random.Generator,
+    *,
+    constraints: int = 0,
+) -> Draws:
     """Normals from randomly rotated Sobol points; the last coordinate draws the fantasies."""
-    U = (sobol(count, horizon) + rng.random(horizon)) % 1.0
-    normals = ndtri(np.clip(U[:, : horizon - 1], 1e-12, 1.0 - 1e-12))
-    return Draws(normals, (U[:, -1] * fantasies).astype(np.int64))
+    later = horizon - 1
+    d = later * (1 + constraints) + 1
+    U = (sobol(count, d) + rng.random(d)) % 1.0
+    normals = ndtri(np.clip(U[:, :-1], 1e-12, 1.0 - 1e-12))
+    measured = normals[:, later:].reshape(count, later, constraints)
+    return Draws(normals[:, :later], (U[:, -1] * fantasies).astype(np.int64), measured)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A constraint: the joint posterior of what is measured, in standardised units."""
+
+    mean: Array  # (m,)
+    covariance: Array  # (m, m)
+    floor: float  # lower bound of a variance
+    noise: float  # that the model assumes
+    measured_noise: float  # that measurements have
+    bound: float
+
+    def spread(self, variance: Array) -> Array:
+        """The standard deviation of a measurement."""
+        return np.sqrt(np.maximum(variance, self.floor) + self.measured_noise)
+
+    def log_probability(self, mean: Array, variance: Array) -> Array:
+        """ln P(the constraint is met)."""
+        return log_below(mean, self.spread(variance), self.bound)
+
+
+def _limit(X: Array, model: Feasibility) -> Limit:
+    gp = model.gp
+    return Limit(
+        (gp.at(X).mean[:, 0] - gp.shift) / gp.scale,
+        gp.standard_covariance(X),
+        VARIANCE_FLOOR * gp.variance,
+        gp.noise,
+        gp.noise if model.noisy else 0.0,
+        (model.bound - gp.shift) / gp.scale,
+    )
 
 
 @dataclass(frozen=True)
@@ -82,7 +132,8 @@ class JointPosterior:
     floor: float  # lower bound of a variance
     noise: float
     best: Array  # (f,)
-    log_success: Array  # (m,)
+    log_success: Array  # (m,) ln P(a value is returned), without the constraints
+    limits: tuple[Limit, ...]  # the constraints
     costs: tuple[Normal, ...]  # ln c of each resource, (m,), for the first point of a path
     depends_on_previous: bool  # whether a cost depends on the previous evaluation
     after: dict[int, tuple[Normal, ...]] = field(default_factory=dict)  # cache of costs_after
@@ -100,6 +151,36 @@ class JointPosterior:
         )
 
 
+class _LimitOnPaths:
+    """A constraint along r paths: its posterior at all points after the evaluations so far."""
+
+    def __init__(self, limit: Limit, paths: int) -> None:
+        self.limit = limit
+        self.mean = np.repeat(limit.mean[None], paths, axis=0)  # (r, m)
+        self.variance = np.repeat(np.diag(limit.covariance)[None], paths, axis=0)
+        self.updates: list[Array] = []
+
+    def evaluate(self, at: Ints, z: Array) -> Bools:
+        """Measure at the points `at`, (r,), with the normal draws z, (r,): which meet the bound."""
+        rows = np.arange(len(at))
+        v = self.limit.covariance[at]
+        for u in self.updates:
+            v -= u * u[rows, at][:, None]
+        here = np.maximum(v[rows, at], self.limit.floor)
+        pivot = np.sqrt(here + self.limit.noise)
+        v /= pivot[:, None]
+        surprise = self.limit.spread(here) * z
+        met = self.mean[rows, at] + surprise <= self.limit.bound
+        self.mean += v * (surprise / pivot)[:, None]
+        self.variance -= v * v
+        self.updates.append(v)
+        return np.asarray(met)
+
+    def log_probability(self) -> Array:
+        """(r, m) ln P(the constraint is met) at every point of every path."""
+        return self.limit.log_probability(self.mean, self.variance)
+
+
 def joint_posterior(belief: Belief, X: Array, is_open: Bools) -> JointPosterior:
     """The joint posterior of a belief at the points X."""
     gp = belief.objective
@@ -113,7 +194,8 @@ def joint_posterior(belief: Belief, X: Array, is_open: Bools) -> JointPosterior:
         floor=VARIANCE_FLOOR * gp.variance,
         noise=gp.noise,
         best=(belief.best - gp.shift) / gp.scale,
-        log_success=belief.log_success(X),
+        log_success=replace(belief, feasibility=()).log_success(X),
+        limits=tuple(map(partial(_limit, X), belief.feasibility)),
         costs=tuple(model.log_at(X) for model in belief.cost.values()),
         depends_on_previous=any(
             isinstance(model, DependsOnPrevious) for model in belief.cost.values()
@@ -225,7 +307,11 @@ def _simulate(
     prices = _prices(joint, joint.belief.left, joint.costs)
     first_std = np.sqrt(np.maximum(C[first, first], joint.floor))
     reward = first_std * h((joint.best[:, None] - joint.mean[:, first]) / first_std)  # (f, a)
-    gained = np.repeat(reward.mean(axis=0) * prices.probability[0, first], p)
+    reward = reward.mean(axis=0) * prices.probability[0, first]
+    for limit in joint.limits:
+        feasible = limit.log_probability(limit.mean, np.diag(limit.covariance))
+        reward = reward * np.exp(feasible[first])
+    gained = np.repeat(reward, p)
 
     mean = np.tile(joint.mean[drawn.fantasy], (len(first), 1))  # (r, m)
     variance = np.repeat(np.diag(C)[None], len(mean), axis=0)
@@ -233,6 +319,7 @@ def _simulate(
     left = np.repeat(joint.belief.left, len(mean), axis=1)
     rows, at, state_of = np.arange(len(mean)), np.repeat(first, p), np.zeros(len(mean), np.int64)
     alive = np.ones(len(mean), dtype=np.bool_)
+    limits = [_LimitOnPaths(each, len(mean)) for each in joint.limits]
     path: list[Ints] = []
     updates: list[Array] = []
     for t, score in enumerate(base):
@@ -247,7 +334,11 @@ def _simulate(
         surprise = pivot * z if noisy else np.sqrt(here) * z
         seen = mean[rows, at] + surprise
         mean += v * (surprise / pivot)[:, None]
-        best = np.minimum(best, mean[rows, at] if noisy else seen)
+        now = mean[rows, at] if noisy else seen
+        for j, each in enumerate(limits):
+            met = each.evaluate(at, np.tile(drawn.measured[:, t, j], len(first)))
+            now = np.where(met, now, np.inf)
+        best = np.minimum(best, now)
         variance -= v * v
         updates.append(v)
         path.append(at)
@@ -258,20 +349,23 @@ def _simulate(
         ei = std * h((best[:, None] - mean) / std)
         affordable = joint.is_open & (prices.shortfall <= 0)
         allowed = joint.is_open & np.ones_like(affordable) if truncate else affordable
+        log_feasible = sum((each.log_probability() for each in limits), np.zeros((1, 1)))
+        feasible_ei = ei * np.exp(log_feasible) if limits else ei
         if callable(score):
-            rated = _scores(score, joint, prices, state_of, mean, std, best)
+            log_success = joint.log_success + log_feasible
+            rated = _scores(score, joint, prices, state_of, mean, std, best, log_success)
             rated = np.where(allowed[state_of], rated, -np.inf)
         else:
             weight = prices.probability
             if score:
                 weight = weight * np.exp(-score * expected_cost(*prices.cost, prices.cap[:, None]))
-            rated = (ei + TINY) * np.where(allowed, weight, -np.inf)[state_of]
+            rated = (feasible_ei + TINY) * np.where(allowed, weight, -np.inf)[state_of]
         if once:
             for before in path:
                 rated[rows, before] = -np.inf
         at = rated.argmax(axis=1)
         alive &= (rated[rows, at] > -np.inf) & affordable[state_of, at]
-        gained += np.where(alive, ei[rows, at] * prices.probability[state_of, at], 0.0)
+        gained += np.where(alive, feasible_ei[rows, at] * prices.probability[state_of, at], 0.0)
         if not alive.any():
             break
     return gained.reshape(len(first), p), [*path[1:], at]
@@ -285,6 +379,7 @@ def _scores(
     mean: Array,
     std: Array,
     best: Array,
+    log_success: Array,
 ) -> Array:
     """Any score at every point of every path, (r, m); one call for all paths of a state."""
     gp = joint.belief.objective
@@ -297,7 +392,7 @@ def _scores(
             (gp.shift + gp.scale * mean[rows]).reshape(-1, 1),
             (gp.scale * std[rows]).reshape(-1),
             Normal(*(np.tile(part[state], count) for part in prices.cost)),
-            np.tile(joint.log_success, count),
+            np.broadcast_to(log_success, mean.shape)[rows].reshape(-1),
             np.repeat(gp.shift + gp.scale * best[rows], mean.shape[1])[:, None],
             float(prices.cap[state]),
             np.tile(prices.shortfall[state], count),
@@ -318,7 +413,7 @@ def rolled_out_gains(
     """
     assert belief.objective is not None
     gained = np.zeros(len(drawn.normals))
-    for path, (normals, f) in enumerate(zip(*drawn, strict=True)):
+    for path, (normals, f) in enumerate(zip(drawn.normals, drawn.fantasy, strict=True)):
         gp = belief.objective
         one = replace(gp, targets=gp.targets[:, [f]])
         now, here = replace(belief, objective=one, best=belief.best[[f]]), x

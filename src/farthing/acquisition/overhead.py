@@ -8,7 +8,9 @@ kept near a share of the cost of trials:
 
     r <= 1      "whole": fit the models and search as usual
     r <= 1.5    "light": keep the last hyperparameters, search less
-    r > 1.5     "none": no model; a random step from the best point, or sometimes a uniform point
+    r > 1.5     "none": no model; a random step from the best point, or sometimes a uniform point.
+                Costs that are known beforehand are still compared with what is left. If the most
+                expensive recent trial exceeds what is left of another resource: "light"
 
 The longest step is about a third of the cube. The shortest one shrinks as trials accumulate.
 If trials become more expensive, r falls and the models are used again.

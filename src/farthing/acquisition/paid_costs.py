@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from farthing.cost import Evidence
-from farthing.cost.part import rate_of
+from farthing.cost import CostLearner, Evidence, KnownBeforehand
+from farthing.cost.part import rate_of, startup_of
 from farthing.history import History, Trial
 from farthing.space.space import Space
 from farthing.steps import Steps
 
-__all__ = ["evidence_of", "evidence_of_steps", "paid"]
+__all__ = ["evidence_for", "evidence_of", "evidence_of_steps", "paid"]
 
 
 def paid(history: History, resource: str) -> Iterator[Trial]:
@@ -56,3 +56,16 @@ def evidence_of_steps(
             at_least.append(trial.state == "killed" and not trial.curve)
     X = np.array([t.x for t in trials]).reshape(-1, space.d)
     return trials, Evidence(space, X, np.array(costs), np.array(at_least, dtype=np.bool_))
+
+
+def evidence_for(
+    learner: CostLearner, space: Space, history: History, resource: str, steps: Steps | None
+) -> tuple[list[Trial], Evidence, float]:
+    """The trials that a learner learns from, their costs, and the start-up that is not in them."""
+    if steps is None or len(steps.decision_steps) == 1:
+        trials = list(paid(history, resource))
+        return trials, evidence_of(space, trials, resource), 0.0
+    startup = 0.0
+    if not isinstance(learner, KnownBeforehand):
+        startup = startup_of([trial.curve for trial in history if trial.curve], resource)
+    return *evidence_of_steps(space, history, resource, steps, startup), startup

@@ -33,6 +33,7 @@ Ints = NDArray[np.int64]
 
 FEATURES = 1024
 CERTAIN = 5.0  # standard deviations: a row is skipped if its value is surely above another one
+CUTS = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)  # shares of an ascent that are tried, with constraints
 STEPS = (12,)  # of the climb from the best screened point of each path
 
 
@@ -89,12 +90,23 @@ def draw(gp: GP, names: Sequence[str], count: int, rng: np.random.Generator) -> 
     return Paths(gp, centres, omega, phase, weight, np.asarray(correction))
 
 
-def minima(paths: Paths, space: Space, near: Array, rng: np.random.Generator) -> Array:
+Bounds = Sequence[tuple[Paths, float]]  # paths of the constraints, and their upper bounds
+
+
+def minima(
+    paths: Paths, space: Space, near: Array, rng: np.random.Generator, bounds: Bounds = ()
+) -> Array:
     """(p,) the minimum of each path: over all rows of a table, or by screening and ascent.
+
+    With bounds it is the minimum over the points where path i of every constraint is within its
+    bound, and over `near`, whose values were measured. An ascent that leaves this region is cut
+    back to it.
 
     Args:
         near: (k, d) further points to search at and around.
     """
+    if bounds:
+        return _bounded_minima(paths, space, near, rng, bounds)
     if space.rows is not None:
         rows = np.vstack([space.rows[_may_be_lowest(paths.gp, space.rows)], near])
         parts = range(0, len(rows), CHUNK)
@@ -107,6 +119,35 @@ def minima(paths: Paths, space: Space, near: Array, rng: np.random.Generator) ->
     ends = climb(_Downhill(paths), lowest, free, STEPS, paths.gp.lengthscales)
     found, _ = paths.along(space.snap(ends), np.arange(len(ends)))
     return np.asarray(np.minimum(value.min(axis=0), found))
+
+
+def _bounded_minima(
+    paths: Paths, space: Space, near: Array, rng: np.random.Generator, bounds: Bounds
+) -> Array:
+    here = paths.at(near)
+    if space.rows is not None:
+        parts = range(0, len(space.rows), CHUNK)
+        lows = [_within(paths, space.rows[i : i + CHUNK], bounds).min(axis=0) for i in parts]
+        return np.asarray(np.minimum(np.min(lows, axis=0), here.min(axis=0)))
+    X = np.vstack([near, candidates(space, rng, near, Effort())])
+    value = _within(paths, X, bounds)
+    value[: len(near)] = here
+    lowest = X[value.argmin(axis=0)]
+    found = value.min(axis=0)
+    free = space.active(lowest) & (space.options == 0)
+    ends = climb(_Downhill(paths), lowest, free, STEPS, paths.gp.lengthscales)
+    each = np.arange(len(ends))
+    for share in CUTS:
+        points = space.snap(lowest + share * (ends - lowest))
+        inside = np.all([path.along(points, each)[0] <= most for path, most in bounds], axis=0)
+        found = np.where(inside, np.minimum(found, paths.along(points, each)[0]), found)
+    return np.asarray(found)
+
+
+def _within(paths: Paths, X: Array, bounds: Bounds) -> Array:
+    """(m, p) the value of every path at every point, inf where a constraint is not met."""
+    met = np.all([path.at(X) <= most for path, most in bounds], axis=0)
+    return np.where(met, paths.at(X), np.inf)
 
 
 def _may_be_lowest(gp: GP, rows: Array) -> NDArray[np.bool_]:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from farthing.acquisition.belief import Belief
+from farthing.errors import InvalidInput
 from farthing.history import StopKind, StopReason
 from farthing.models.gp import Normal
 
-__all__ = ["Policy", "Proposal", "StoppingRule", "Verdict", "judge"]
+__all__ = [
+    "NOTHING_FEASIBLE",
+    "Policy",
+    "Proposal",
+    "StoppingRule",
+    "Verdict",
+    "checked_proposal",
+    "checked_verdict",
+    "judge",
+]
 
 Array = NDArray[np.float64]
 
@@ -67,8 +78,15 @@ class Verdict:
         return StopReason(self.kind, self.because)
 
 
+# The verdict of the rules that judge the best value, while no trial meets the constraints.
+NOTHING_FEASIBLE = Verdict(False, "no trial meets the constraints yet")
+
+
 class Policy(Protocol):
-    """A method that chooses the next evaluation. Each file in `policies/` defines one."""
+    """A method that chooses the next evaluation. Each file in `policies/` defines one.
+
+    A policy that maximises a score also has `surface(belief, rng)`; see `scores.surface_of`.
+    """
 
     @property
     def needs(self) -> frozenset[str]:
@@ -109,4 +127,44 @@ def judge(
     by_steps = "steps" in rule.reads and belief.trainings is not None
     if "model" in rule.needs and belief.objective is None and not by_steps:
         return Verdict(False, "too few values to judge yet")
-    return rule(belief, proposal, rng)
+    return checked_verdict(rule, rule(belief, proposal, rng))
+
+
+def checked_proposal(policy: Policy, proposal: Any, d: int) -> Proposal:
+    """What a policy proposed, if it is a proposal of a point of the cube [0, 1]^d."""
+    name = type(policy).__name__
+    if not isinstance(proposal, Proposal):
+        raise InvalidInput(
+            f"{name}.propose returned {_short(proposal)}: expected a Proposal(x, because) of "
+            "farthing.acquisition.protocols."
+        )
+    if not isinstance(proposal.because, str):
+        raise InvalidInput(
+            f"{name}.propose returned because={_short(proposal.because)}: expected a sentence."
+        )
+    if proposal.x is None:
+        return proposal
+    try:
+        x = np.asarray(proposal.x, dtype=np.float64)
+    except (TypeError, ValueError):
+        x = np.empty(0)
+    if x.shape != (d,) or not np.all((x >= 0) & (x <= 1)):  # NaN is not
+        raise InvalidInput(
+            f"{name}.propose returned x={_short(proposal.x)}: expected a point of the unit "
+            f"cube, {d} numbers from 0 to 1, such as belief.space.encode(params)."
+        )
+    return proposal if x is proposal.x else replace(proposal, x=x)
+
+
+def checked_verdict(rule: StoppingRule, verdict: Any) -> Verdict:
+    """What a stopping rule answered, if it is a verdict."""
+    if not isinstance(verdict, Verdict):
+        raise InvalidInput(
+            f"The stopping rule {type(rule).__name__} returned {_short(verdict)}: expected a "
+            "Verdict(stop, because) of farthing.acquisition.protocols."
+        )
+    return verdict
+
+
+def _short(thing: Any) -> str:
+    return textwrap.shorten(repr(thing), 200, placeholder=" ...")

@@ -14,9 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition.belief import Belief, Outlook, OutlookSlopes
-from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.search import CHUNK, Effort, Found, Rated, candidates, maximise, untried
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.outlook import Outlook, OutlookSlopes
+from farthing.acquisition.protocols import Policy, Proposal
+from farthing.acquisition.search import (
+    CHUNK,
+    Effort,
+    Found,
+    Rated,
+    Surface,
+    candidates,
+    maximise,
+    untried,
+)
 from farthing.budget.units import format_amount
 from farthing.models.normal import (
     expected_cost,
@@ -35,12 +45,14 @@ __all__ = [
     "chained",
     "cheapness",
     "differenced",
+    "first_feasible",
     "gittins_index",
     "log_ei_per_cost",
     "look",
     "lower_bound",
     "maximise_score",
     "proposal",
+    "surface_of",
 ]
 
 Array = NDArray[np.float64]
@@ -83,8 +95,12 @@ class Monotone:
 def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
     """ln of the mean EI over fantasies, and its partial derivatives in mean and std.
 
-    Each fantasy has its own incumbent (Lee et al. 2020, algorithm 3).
+    Each fantasy has its own incumbent (Lee et al. 2020, algorithm 3). If no trial is feasible, the
+    incumbent is infinite and ln EI counts as 0: any feasible value is an improvement, and the
+    scores compare the probabilities of feasibility (Gelbart et al. 2014).
     """
+    if np.isinf(outlook.best).any():
+        return _with_infinite(outlook)
     value, to_mean, to_std = log_ei_slopes(outlook.mean, outlook.std[:, None], outlook.best)
     if value.shape[1] == 1:  # no fantasies: the usual case, in half the time
         return value[:, 0], to_mean, to_std[:, 0]
@@ -94,6 +110,19 @@ def _log_improvement(outlook: Outlook) -> tuple[Array, Array, Array]:
     mean = largest + np.log(total / value.shape[1])
     share /= total
     return mean[:, 0], share * to_mean, (share * to_std).sum(axis=1)
+
+
+def _with_infinite(outlook: Outlook) -> tuple[Array, Array, Array]:
+    """`_log_improvement` where some incumbents are infinite: (f,), or (m, 1) along paths."""
+    first: NDArray[np.bool_] = np.isinf(np.broadcast_to(outlook.best, outlook.mean.shape))
+    first = np.asarray(first.all(axis=1))
+    best = np.where(np.isinf(outlook.best), 0.0, outlook.best)
+    value, to_mean, to_std = _log_improvement(outlook._replace(best=best))
+    return (
+        np.where(first, 0.0, value),
+        np.where(first[:, None], 0.0, to_mean),
+        np.where(first, 0.0, to_std),
+    )
 
 
 def _log_affordable(outlook: Outlook) -> tuple[Array, Array, Array]:
@@ -332,6 +361,22 @@ def maximise_score(
     )
 
 
+def surface_of(policy: Policy, belief: Belief, rng: np.random.Generator) -> Surface | None:
+    """The surface that a policy maximises for its next proposal; None if it maximises none.
+
+    A policy that maximises one has a method `surface(belief, rng)`.
+    """
+    find: Callable[[Belief, np.random.Generator], Surface | None] | None
+    find = getattr(policy, "surface", None)
+    return None if find is None else find(belief, rng)
+
+
+def first_feasible(belief: Belief, rng: np.random.Generator, alpha: float) -> Proposal:
+    """The point most likely to meet the constraints, per cost^alpha, while no trial meets them."""
+    found = maximise_score(belief, log_ei_per_cost(alpha), rng)
+    return proposal(belief, found, "most likely to be the first that meets the constraints")
+
+
 def _source_of(belief: Belief, best: float) -> str:
     """Where the incumbent comes from: a trial, the running trials or the model."""
     found = next((t.number for t in belief.history.done if t.value == best), None)
@@ -359,6 +404,10 @@ def proposal(
     ei = float(np.exp(_log_improvement(outlook)[0][0]))
     best = belief.sign * float(np.mean(belief.best))
     because = f"{why}: expected improvement {ei:.3g} on {best:.4g}{_source_of(belief, best)}"
+    if not belief.has_incumbent:
+        because = f"{why}: no trial meets the constraints yet, so any feasible value improves"
+    if belief.feasibility:
+        because += f", feasible with probability {np.exp(belief.log_feasible(x[None])[0]):.3g}"
     for resource, (m, s) in belief.predicted(x).items():
         cost = float(np.exp(expected_cost(m, s, max(belief.ledger[resource].left, 1e-300))[0]))
         because += f", for about {format_amount(resource, cost)}"

@@ -51,6 +51,7 @@ BEAM = 3  # combinations of discrete values whose neighbours are scored in one r
 POLISHED = 16  # neighbours that are polished together
 POLISH_STEPS = (4, 8)  # steps per stage; after the first stage the better half continues
 FEW_LEVELS = 16  # try all levels of a coordinate up to this number
+FEW_COMBINATIONS = 64  # try all allowed combinations up to this number, and the nearest of more
 
 
 class Found(NamedTuple):
@@ -363,11 +364,14 @@ def _flip(
 
 
 def neighbours(space: Space, x: Array) -> Array:
-    """Points that differ from x in one discrete coordinate, at all levels or at nearby ones."""
+    """Points that differ from x in one discrete coordinate, at all levels or at nearby ones.
+
+    The coordinates of an allowed combination change together.
+    """
     out = []
     active = space.active(x[None])[0]
     for j, levels in enumerate(space.levels):
-        if levels is None or not active[j]:
+        if levels is None or not active[j] or space.combined[j]:
             continue
         here = int(np.argmin(np.abs(levels - x[j])))
         if len(levels) <= FEW_LEVELS:
@@ -378,4 +382,6 @@ def neighbours(space: Space, x: Array) -> Array:
         around = np.repeat(x[None], len(others), axis=0)
         around[:, j] = others
         out.append(around)
+    if space.combined.any():
+        out.append(space.recombined(x, FEW_COMBINATIONS))
     return np.vstack(out) if out else np.empty((0, space.d))

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from farthing.acquisition.belief import Belief, Outlook
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.outlook import Outlook
 from farthing.acquisition.rungs import (
     Chains,
     first_part,

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from farthing.acquisition.fantasies import valueless
 from farthing.history import History, Trial, TrialState
 from farthing.models.curve_values import CurveRows, thinned
 from farthing.models.curves import Curves, refit_curves
@@ -24,6 +25,7 @@ __all__ = ["REPORTED", "Trainings", "curve_rows", "has_begun", "is_staged", "tra
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 LARGEST = 1e150  # values are clipped here, as in belief.py
 KNOWN: tuple[TrialState, ...] = ("running", "paused", "done", "failed", "killed")
@@ -130,21 +132,27 @@ def train(
     memory: FitMemory | None,
     fantasies: int,
     rng: np.random.Generator,
+    infeasible: frozenset[int] = frozenset(),
     seldom: bool = False,
 ) -> tuple[Trainings, FitMemory]:
-    """Fit the model of the learning curves; returns the memory for the next call, too."""
+    """Fit the model of the learning curves; returns the memory for the next call, too.
+
+    Args:
+        infeasible: the numbers of trials that do not meet the constraints: none is the incumbent.
+    """
     rows, numbers = curve_rows(history, space, steps, sign)
     curves, memory = refit_curves(rows, memory, options=space.options, seldom=seldom)
-    value = _incumbent(history, rows, steps, sign)
+    met = np.array([number not in infeasible for number in numbers])
+    value = _incumbent(history, rows, met, steps, sign)
     best = curves.scaling.apply(value)[None]
     last = len(rows.steps) - 1
     reached = curves.reached()
     if noisy and reached.any():
-        own = np.flatnonzero(reached == last + 1 if steps.value == "last" else reached)
+        own = np.flatnonzero(met & (reached > (last if steps.value == "last" else 0)))
         if len(own):
             best = curves.covariance(own, reached[own] - 1)[0].min(axis=0)
     place = {number: i for i, number in enumerate(numbers)}
-    failed = np.array([place[t.number] for t in history.having("failed")], dtype=np.int64)
+    failed = np.array([place[t.number] for t in valueless(history)], dtype=np.int64)
     if len(failed):
         rung = np.full(len(failed), last)
         expected = curves.covariance(failed, rung)[0]
@@ -161,21 +169,19 @@ def train(
     return Trainings(curves, numbers, best, value, tuple(map(int, rows.steps))), memory
 
 
-def _incumbent(history: History, rows: CurveRows, steps: Steps, sign: float) -> float:
+def _incumbent(history: History, rows: CurveRows, met: Bools, steps: Steps, sign: float) -> float:
     """The best value of any checkpoint, or of a trial that is done if only the last value counts.
 
     Before the first such value it is the worst value so far, so that everything improves on it.
     """
-    done = [sign * t.value for t in history.done if t.value is not None]
+    trials = [t for t, ok in zip(history.having(*KNOWN), met, strict=True) if ok]
+    found = [sign * t.value for t in trials if t.state == "done" and t.value is not None]
     if steps.value == "best":
-        done += [float(rows.y.min())]  # the values of all rungs; running trainings are further
-        done += [
-            sign * point.value
-            for trial in history.having("running", "failed", "killed")
-            for point in trial.curve
-            if np.isfinite(point.value)
-        ]
-    return min(done, default=float(rows.y.max()))
+        found += rows.y[met[rows.trial]].tolist()  # at all rungs; some trainings are further
+        ahead = [t for t in trials if t.state in ("running", "failed", "killed")]
+        points = [sign * point.value for trial in ahead for point in trial.curve]
+        found += [value for value in points if np.isfinite(value)]
+    return min(found, default=float(rows.y.max()))
 
 
 def _running(history: History, place: dict[int, int], steps: Ints, reached: Ints) -> Ints:

@@ -1,6 +1,6 @@
 """The ledger of a study: what is spent, and what is reserved for running trials.
 
-Each account keeps `spent + reserved + left = limit`. Each method returns a new `Ledger`.
+Each account keeps `spent + reserved + left = limit + overspent`. Methods return a new `Ledger`.
 Resources have canonical names: `s` (wall clock), `worker_s` (compute, summed over workers), `usd`,
 `eur`, `gbp`, `kWh`, `trials`, and `cost` for a plain number. Any other name is its own resource.
 """
@@ -18,7 +18,7 @@ __all__ = ["Account", "Ledger"]
 
 @dataclass(frozen=True)
 class Account:
-    """The account of one resource: `spent + reserved + left = limit`."""
+    """The account of one resource: `spent + reserved + left = limit + overspent`."""
 
     limit: float  # inf if unlimited
     spent: float = 0.0
@@ -27,8 +27,13 @@ class Account:
 
     @property
     def left(self) -> float:
-        """What is neither spent nor reserved. It is negative after an overrun."""
-        return self.limit - (self.spent + self.reserved)
+        """What is neither spent nor reserved; 0 after an overrun."""
+        return max(self.limit - (self.spent + self.reserved), 0.0)
+
+    @property
+    def overspent(self) -> float:
+        """By how much spending and reservations exceed the limit; 0 if they do not."""
+        return max(self.spent + self.reserved - self.limit, 0.0)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,10 @@ from farthing.errors import InvalidInput
 
 __all__ = ["change"]
 
-FIXED = ("metric", "maximize", "workers", "tries", "config", "quiet", "kind", "command", "trust")
+FIXED = (
+    *("metric", "maximize", "name", "workers", "tries", "config", "quiet", "kind", "command"),
+    "trust",
+)
 
 
 @click.command(
@@ -22,27 +25,30 @@ FIXED = ("metric", "maximize", "workers", "tries", "config", "quiet", "kind", "c
     context_settings={"ignore_unknown_options": False},
     params=[option for option in run.params if option.name not in FIXED],
 )
-@click.argument("study", required=False)
+@click.argument("study", metavar="[NAME]", required=False)
+@click.option("--name", hidden=True)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def change(study: str | None, command: tuple[str, ...], **options: Any) -> None:
+def change(study: str | None, name: str | None, command: tuple[str, ...], **options: Any) -> None:
     """Change the budget or other settings of a study.
 
     \b
     farthing change svm --budget +10m
     farthing change svm --budget '2h, $40' --timeout none
 
-    STUDY is the name of the study. A budget without a sign replaces the total; with + or - it
-    changes the total by that amount. The value `none` removes a setting. A new command follows --.
+    NAME is the study. It can be left out if the database has only one. A budget without a sign
+    replaces the total; with + or - it changes the total by that amount. The value `none` removes a
+    setting. A new command follows --.
 
-    A parameter may get a wider range and more options. The direction and the metric are fixed.
+    A parameter may get a wider range or more options. The direction and the metric cannot change.
 
-    Running workers apply a new budget, policy and stopping rule at once. Settings of how trials
-    run, such as --timeout, apply when a worker starts again.
+    Running workers apply a new budget, policy and stopping rule at once. Settings that affect how
+    trials run, such as --timeout, apply to workers that start later.
     """
+    from farthing.cli.mistakes import check_quoted
     from farthing.cli.request import change as change_settings
 
-    storage, name = options.pop("storage"), study_name(study, options.pop("name"))
-    opened = open_study(storage, name)
+    check_quoted(options, (study, *command[:1]))
+    opened = open_study(options.pop("storage"), study_name(study, name))
     try:
         changed = change_settings(opened, options, command)
         if not changed and not (command or any(options.values())):
@@ -53,7 +59,7 @@ def change(study: str | None, command: tuple[str, ...], **options: Any) -> None:
         if not changed:
             click.echo("Nothing changed: already set.")
         ledger = opened.ledger
-        for resource in (r for r in ledger if ledger[r].left < 0 and "budget" in changed):
+        for resource in (r for r in ledger if ledger[r].overspent and "budget" in changed):
             account = ledger[resource]
             click.echo(
                 f"{format_amount(resource, account.spent + account.reserved)} are already spent or "

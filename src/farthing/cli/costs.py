@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from farthing.cli.options import format_option, open_study, study_options
+from farthing.cli.options import format_option, open_study, study_argument
 from farthing.cli.output import print_one, print_rows
 from farthing.data.tabular import to_json
 from farthing.view.formatting import amounts
@@ -18,14 +18,14 @@ MAX_DRIVERS = 5  # parameters named among the drivers
 
 
 @click.command()
-@study_options
+@study_argument
 @format_option
 def costs(storage: str | None, name: str | None, kind: str) -> int:
     """Show how well costs are predicted, and what drives them.
 
-    Each cost is predicted by a model of the others (cross-validation). The output has the error,
-    the share of costs inside their predicted bands, the parameters that drive the cost, and a row
-    for each trial.
+    Each cost is predicted by a model of the other trials (cross-validation). The output shows the
+    error, the share of costs inside their predicted bands, the parameters that drive the cost, and
+    a row for each trial.
     """
     study = open_study(storage, name)
     try:
@@ -79,8 +79,8 @@ def _line(row: dict[str, Any]) -> dict[str, Any]:
     )
     return {
         "number": row["number"],
-        "paid": bound + paid,
+        "cost": bound + paid,
         "predicted": predicted,
         "80 % band": f"{low} to {high}",
-        "paid / predicted": f"{row['paid'] / row['predicted']:.2f}",
+        "cost / predicted": f"{row['paid'] / row['predicted']:.2f}",
     }

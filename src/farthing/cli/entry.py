@@ -52,7 +52,10 @@ class Commands(click.Group):
 def app() -> None:
     """Tune a program within a budget of time, money or energy.
 
-    Farthing learns what each run costs, and spends the budget where it improves the result most.
+    Farthing learns what each run costs, and spends the budget where it improves the result most. It
+    can stop when going on is no longer worth the cost (--stop not_worth_it).
+
+    Many commands take the NAME of a study. You can leave it out if the database has only one study.
     """
 
 

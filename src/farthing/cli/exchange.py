@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from farthing.cli.config import read_config
-from farthing.cli.options import GroupedCommand, locate, open_study, study_options
+from farthing.cli.options import (
+    GroupedCommand,
+    locate,
+    only_study,
+    open_study,
+    study_argument,
+    study_name,
+)
 from farthing.cli.run import run
 from farthing.data.tabular import columns_of, parsed, row, to_csv, to_json
 from farthing.errors import InvalidInput
@@ -18,11 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["export", "import_"]
 
-NOT_FOR_IMPORT = ("workers", "quiet", "kind", "command", "tries", "trust")
+NOT_FOR_IMPORT = ("name", "workers", "quiet", "kind", "command", "tries", "trust")
 
 
 @click.command()
-@study_options
+@study_argument
 @click.option(
     "--format",
     "kind",
@@ -56,11 +63,20 @@ def export(storage: str | None, name: str | None, kind: str, output: str | None)
     params=[option for option in run.params if option.name not in NOT_FOR_IMPORT],
 )
 @click.argument("file")
+@click.argument("study", metavar="[NAME]", required=False)
+@click.option("--name", hidden=True)
 @click.option(
-    "--values/--no-values", default=True, help="Whether to learn the objective from the rows."
+    "--values/--no-values", default=True, help="Whether to learn the values from the rows."
 )
 @click.option("--costs/--no-costs", default=True, help="Whether to learn the costs from the rows.")
-def import_(file: str, values: bool, costs: bool, **options: Any) -> None:
+def import_(
+    file: str,
+    study: str | None,
+    name: str | None,
+    values: bool,
+    costs: bool,
+    **options: Any,
+) -> None:
     """Import external evaluations from a file.
 
     \b
@@ -71,9 +87,12 @@ def import_(file: str, values: bool, costs: bool, **options: Any) -> None:
     list of such objects. Both may be the output of `farthing export`. Rows that were imported
     before are skipped.
 
-    If the study does not exist yet, the command creates it. Then give the options of the later run,
-    or the same farthing.toml.
+    If the study does not exist yet, the command creates it. In that case, give the options of the
+    later run, or use its farthing.toml.
     """
+    from farthing.cli.mistakes import check_quoted
+
+    check_quoted(options, (study,))
     try:
         with click.open_file(file, encoding="utf-8-sig") as stream:
             rows = parsed(stream.read(), file)
@@ -81,16 +100,16 @@ def import_(file: str, values: bool, costs: bool, **options: Any) -> None:
         raise InvalidInput(
             f"{file} cannot be read: {error}. Expected a CSV or a JSON file."
         ) from None
-    study = _open_or_create(options)
+    opened = _open_or_create({**options, "name": study_name(study, name)})
     try:
         try:
-            found = study.import_trials(rows, values=values, costs=costs)
+            found = opened.import_trials(rows, values=values, costs=costs)
         except InvalidInput as error:
             message = str(error).replace("values=False", "--no-values")
             raise InvalidInput(f"{file}: {message}") from None
         click.echo(str(found))
     finally:
-        study.close()
+        opened.close()
 
 
 def _open_or_create(options: dict[str, Any]) -> Study:
@@ -102,6 +121,9 @@ def _open_or_create(options: dict[str, Any]) -> Study:
     config = read_config(options.pop("config"))
     options["workers"] = None
     storage, name = locate(options["storage"], options["name"])
+    creates = bool(options["param"] or config.params)
+    if options["name"] is None and not creates and not is_missing(storage):
+        name = only_study(storage)
     if not is_missing(storage) and name in Study.names(storage):
         given = [key for key, value in options.items() if value not in (None, ())]
         if others := [key for key in given if key not in ("storage", "name")]:
@@ -110,11 +132,11 @@ def _open_or_create(options: dict[str, Any]) -> Study:
                 "Leave it out, or change the study with `farthing change`."
             )
         return Study.open(storage, name, look=True)
-    if not (options["param"] or config.params):
+    if not creates:
         raise InvalidInput(
             f"There is no study {name!r} in {printable(storage)}. To create it, give the --param "
             "and the --budget of the later run, or a farthing.toml. To use another study, give "
-            "--name."
+            "its name after the file."
         )
     request = read_request(options, (), config, needs_command=False)
     return Study.from_settings(request.storage, request.name, request.settings)

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from farthing.cli.methods import methods_in
 from farthing.cli.options import format_option
 from farthing.cli.output import print_rows
+from farthing.core.method_names import Folder, methods_in
 
 __all__ = ["policies", "rules"]
 
@@ -28,7 +28,7 @@ def rules(kind: str) -> None:
     print_rows(_rows("stopping"), kind)
 
 
-def _rows(folder: str) -> list[dict[str, Any]]:
+def _rows(folder: Folder) -> list[dict[str, Any]]:
     return [
         {
             "name": name,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from farthing.cli.options import open_study, study_options
+from farthing.cli.options import open_study, study_argument
 from farthing.running import open_log
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ NOTHING_FOUND = 1  # exit code
 
 @click.command()
 @click.argument("number", type=int)
-@study_options
+@study_argument
 @click.option("-f", "--follow", is_flag=True, help="Print new output until the trial has ended.")
 def logs(number: int, storage: str | None, name: str | None, follow: bool) -> int:
     """Print the output of trial NUMBER (stdout and stderr).
 
     The worker of the trial writes the output to a file. The command first prints the path of that
-    file. It reads the file only if you own it and it lies in the study's folder of logs.
+    file. It reads the file only if you own it and it is in the study's log folder.
 
-    For a trial of another machine, the command prints only the last lines, once the trial has
-    ended.
+    For a trial that ran on another machine, the command prints only the last lines, after the trial
+    has ended.
     """
     study = open_study(storage, name)
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -23,10 +24,11 @@ __all__ = [
     "grouped_options",
     "locate",
     "no_database",
+    "only_study",
     "open_study",
     "storage_option",
+    "study_argument",
     "study_name",
-    "study_options",
     "worker_options",
 ]
 
@@ -35,21 +37,37 @@ STORAGE = "FARTHING_STORAGE"  # the environment variable with the default of --s
 STUDY = "default"
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Problem": ("budget", "param", "metric", "maximize", "noisy"),
+    "Problem": ("budget", "param", "allowed", "metric", "maximize", "noisy", "constraints"),
     "Study": ("storage", "name", "config", "trust", "values", "costs"),
     "Search": ("policy", "stop", "worth", "start", "tries", "seed", "overhead"),
-    "Cost": ("cost", "rate", "max_overrun", "timeout", "grace"),
+    "Trainings": ("steps", "first_step", "resume", "step_value"),
+    "Cost": ("cost", "rate", "max_overrun", "max_cost", "timeout", "grace"),
     "Trials and workers": (
         *("workers", "slots", "env", "cwd", "logs", "lease", "retries", "failures_in_a_row"),
     ),
 }
 OTHERS = "Output and help"
+MAX_LISTED = 20  # studies that an error lists
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class GroupedCommand(click.Command):
-    """A command whose help lists the options under the headings of `GROUPS`."""
+    """A command whose help lists the options under the headings of `GROUPS`.
+
+    If its last argument is a command to run, that is everything after `--`, even if an optional
+    argument before it is left out.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments before `--`, and take the rest as the command to run."""
+        takes_command = any(param.name == "command" for param in self.params)
+        if not (takes_command and ctx.allow_interspersed_args and "--" in args):
+            return click.Command.parse_args(self, ctx, args)
+        mark = args.index("--")
+        left = click.Command.parse_args(self, ctx, args[:mark])
+        ctx.params["command"] = (*ctx.params["command"], *args[mark + 1 :])
+        return left
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each heading."""
@@ -80,10 +98,16 @@ def storage_option(command: Command) -> Command:
     )(command)
 
 
-def study_options(command: Command) -> Command:
-    """The options that name a study."""
-    name = click.option("--name", help=f"Name of the study.  [default: {STUDY}]")
-    return storage_option(name(command))
+def study_argument(command: Command) -> Command:
+    """The argument NAME, the study, and --storage. A hidden option --name means the same."""
+
+    @wraps(command)
+    def named(*, study: str | None, name: str | None, **others: Any) -> Any:
+        return command(name=study_name(study, name), **others)
+
+    argument = click.argument("study", metavar="[NAME]", required=False)
+    option = click.option("--name", hidden=True)
+    return storage_option(argument(option(cast(Command, named))))
 
 
 def worker_options(command: Command) -> Command:
@@ -93,19 +117,19 @@ def worker_options(command: Command) -> Command:
             "--workers",
             type=click.IntRange(1),
             metavar="N",
-            help="Number of trials at the same time.  [default: 1, or the number of slots]",
+            help="Number of trials that run at once.  [default: 1, or the number of slots]",
         ),
         click.option(
             "--slots",
             metavar="A,B,...",
-            help="A slot for each worker, such as the GPUs 0,1,2,3.  [default: 0,1,...]",
+            help="The slots, one for each worker, such as the GPUs 0,1,2,3.  [default: 0,1,...]",
         ),
         click.option(
             "--env",
             "--slot-env",
             multiple=True,
             metavar="NAME=TEXT",
-            help="Environment variable of the trials. In TEXT, {slot} is the slot of the worker.",
+            help="Environment variable for the trials. In TEXT, {slot} is the slot of the worker.",
         ),
         click.option("--cwd", metavar="FOLDER", help="Working directory of the command."),
     )
@@ -143,10 +167,35 @@ def study_name(argument: str | None, option: str | None) -> str | None:
     return argument or option
 
 
+def only_study(url: str, how: str = "Give the name of one of them") -> str:
+    """The study that a command means if the user names none: of `farthing.toml`, or the only one.
+
+    Args:
+        how: the advice of the error if there are several.
+    """
+    from farthing.storage import printable
+    from farthing.study import Study
+
+    if name := read_config(None).run.get("name"):
+        return str(name)
+    names = Study.names(url)
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise InvalidInput(
+            f"The database {printable(url)} has no study. Create one with `farthing run`."
+        )
+    listed = ", ".join(map(repr, names[-MAX_LISTED:]))
+    more = f" and {len(names) - MAX_LISTED} older ones" if len(names) > MAX_LISTED else ""
+    raise InvalidInput(
+        f"The database {printable(url)} has {len(names)} studies: {listed}{more}. {how}."
+    )
+
+
 def open_study(
     storage: str | None, name: str | None, if_missing: str = "", *, trust: bool | None = None
 ) -> Study:
-    """Open an existing study.
+    """Open an existing study; without a name, that of `only_study`.
 
     Args:
         if_missing: the error message if there is no database.
@@ -156,8 +205,9 @@ def open_study(
     from farthing.cli.trust import check_trust
     from farthing.study import Study
 
-    url, name = locate(storage, name)
+    url, _ = locate(storage, "")
     check_exists(url, if_missing)
+    name = name or only_study(url)
     study = Study.open(url, name, look=True)
     if trust is None or not study.own_code:
         return study

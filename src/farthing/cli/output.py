@@ -67,7 +67,7 @@ def print_rows(
     *,
     table: Sequence[Row] | None = None,
     columns: Sequence[str] = (),
-    fits: bool = False,
+    shortened: Sequence[str] = (),
 ) -> None:
     """Print rows.
 
@@ -75,14 +75,15 @@ def print_rows(
         kind: table, json or csv.
         table: the rows with formatted values, for a table; by default the rows themselves.
         columns: the columns of the CSV, even if no row has a value for them.
-        fits: print one line per row, and shorten the last column to the width of the terminal.
+        shortened: the last columns of the table. If any, each row is one line, and these columns
+            are shortened to the width of the terminal.
     """
     if kind == "json":
         click.echo(to_json(rows))
     elif kind == "csv":
         click.echo(to_csv(rows, columns), nl=False)
-    elif fits:
-        _print_lines(rows if table is None else table)
+    elif shortened:
+        _print_lines(rows if table is None else table, shortened)
     else:
         _print_table(rows if table is None else table)
 
@@ -102,25 +103,32 @@ def print_one(row: Row, kind: str, *, table: Mapping[str, Any]) -> None:
                 click.echo(f"{label:<{indent}}{line}")
 
 
-def _print_lines(rows: Sequence[Row]) -> None:
-    """Print one line per row. A narrow terminal loses columns, from the second to last on."""
-    from rich.cells import cell_len, set_cell_size
+def _print_lines(rows: Sequence[Row], shortened: Sequence[str]) -> None:
+    """Print one line per row. A narrow terminal loses columns before the shortened ones."""
+    from rich.cells import cell_len
 
     if not rows:
         click.echo("Nothing to show.", err=True)
         return
     columns = [name for name in rows[0] if any(shown(row[name]) for row in rows)]
-    cells = [columns, *([shown(row[name]) for name in columns] for row in rows)]
+    cells = {name: [name, *(shown(row[name]) for row in rows)] for name in columns}
+    widths = {name: max(map(cell_len, texts)) for name, texts in cells.items()}
+    fixed = [name for name in columns if name not in shortened]
+    flexible = [name for name in columns if name in shortened]
     while True:
-        widths = [max(cell_len(line[i]) for line in cells) for i in range(len(cells[0]) - 1)]
-        space = _width() - sum(each + len(GAP) for each in widths)
-        if space >= MIN_WIDTH or len(widths) <= 3:
+        space = _width() - sum(widths[name] + len(GAP) for name in fixed)
+        if space >= len(flexible) * (MIN_WIDTH + len(GAP)) or len(fixed) <= 3:
             break
-        cells = [[*line[:-2], line[-1]] for line in cells]
-    for number, line in enumerate(cells):
-        padded = [set_cell_size(cell, size) for cell, size in zip(line, widths, strict=False)]
-        text = GAP.join([*padded, _cut(line[-1], space)] if space > 0 else padded).rstrip()
-        click.echo(click.style(text, bold=True) if number == 0 else text)
+        fixed.pop()
+    space -= len(GAP) * (len(flexible) - 1)
+    for i, name in enumerate(sorted(flexible, key=lambda name: widths[name])):
+        widths[name] = min(widths[name], max(space // (len(flexible) - i), 0))
+        space -= widths[name]  # what a short column leaves is for the others
+    shown_columns = [name for name in (*fixed, *flexible) if widths[name] > 0]
+    for number in range(len(rows) + 1):
+        texts = (_cell(cells[name][number], widths[name]) for name in shown_columns)
+        line = GAP.join(texts).rstrip()
+        click.echo(click.style(line, bold=True) if number == 0 else line)
 
 
 def _wrapped(text: str, indent: int) -> list[str]:
@@ -135,10 +143,13 @@ def _width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED
 
 
-def _cut(text: str, width: int) -> str:
+def _cell(text: str, width: int) -> str:
+    """A text that is padded or shortened to a width."""
     from rich.cells import cell_len, set_cell_size
 
-    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width)
 
 
 def print_changes(changed: Mapping[str, tuple[str, str]]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from farthing.cli.options import open_study, study_options
+from farthing.cli.options import locate, open_study, storage_option, study_name
 from farthing.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ FIGURES = {
 
 @click.command()
 @click.argument("figure", type=click.Choice(list(FIGURES)))
-@click.argument("about", nargs=-1)
-@study_options
+@click.argument("about", metavar="[ABOUT]... [NAME]", nargs=-1)
+@click.option("--name", hidden=True)
+@storage_option
 @click.option(
     "-o",
     "--output",
@@ -44,9 +45,13 @@ def plot(
     farthing plot pareto 12
     farthing plot slice lr depth -o lr.svg
 
-    ABOUT is the number of a trial for `pareto`, and one or two parameters for `slice`. The formats
+    ABOUT is the number of a trial for `pareto`, and one or two parameters for `slice`; the other
+    figures have no ABOUT. NAME is the study. It can be left out if the database has only one.
+
+    The formats
     .html (interactive), .png and .pdf need the extra `plots`: pip install 'farthing[plots]'.
     """
+    about, name = _split(figure, about, storage, name)
     arguments = _arguments(figure, about)
     study = open_study(storage, name)
     try:
@@ -69,14 +74,34 @@ def plot(
         raise InvalidInput(f"{output} cannot be written: {error}.") from None
 
 
+def _split(
+    figure: str, about: tuple[str, ...], storage: str | None, name: str | None
+) -> tuple[tuple[str, ...], str | None]:
+    """What the figure is about, and the study, which may be the last argument."""
+    from farthing.study import Study
+
+    least, most = _count(figure)
+    if len(about) <= least or (figure == "pareto" and len(about) == 1 and about[0].isdecimal()):
+        return about, name
+    if len(about) <= most and about[-1] not in Study.names(locate(storage, "")[0]):
+        return about, name
+    return about[:-1], study_name(about[-1], name)
+
+
+def _count(figure: str) -> tuple[int, int]:
+    """The least and the greatest number of arguments of a figure."""
+    usage = FIGURES[figure]
+    return int("PARAMETER" in usage), len(usage.split())
+
+
 def _arguments(figure: str, about: tuple[str, ...]) -> list[Any]:
     """The arguments of a figure: the number of a trial, or parameters."""
-    usage = FIGURES[figure]
-    least, most = usage.count("PARAMETER") and 1, len(usage.split())
+    least, most = _count(figure)
     if not least <= len(about) <= most:
+        usage = f"{FIGURES[figure]} [NAME]".lstrip()
         raise InvalidInput(
-            f"farthing plot {figure}: got {len(about)} arguments, expected "
-            f"{usage or 'none'} after the name of the figure."
+            f"farthing plot {figure}: got {len(about)} arguments, expected {usage} after the name "
+            "of the figure."
         )
     if figure != "pareto":
         return list(about)

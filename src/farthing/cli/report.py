@@ -6,15 +6,16 @@ from pathlib import Path
 
 import click
 
-from farthing.cli.options import locate, open_study, study_options
+from farthing.cli.options import check_exists, locate, only_study, open_study, storage_option
 from farthing.errors import InvalidInput
 
 __all__ = ["report"]
 
 
 @click.command()
-@click.argument("studies", nargs=-1)
-@study_options
+@click.argument("studies", metavar="[NAME]...", nargs=-1)
+@click.option("--name", hidden=True)
+@storage_option
 @click.option(
     "-o",
     "--output",
@@ -26,15 +27,18 @@ __all__ = ["report"]
 def report(studies: tuple[str, ...], storage: str | None, name: str | None, output: str) -> None:
     """Write an HTML report of one or more studies.
 
-    STUDIES are names of studies. With several names, the page also compares the studies over cost.
-    The page is one file that needs no network. `farthing dashboard` shows the same figures while a
-    study runs.
+    With several names, the page also compares the best values that the studies reached at each
+    cost. If the database has only one study, NAME can be left out.
+
+    The page is a single file that works offline. `farthing dashboard` shows the same figures while
+    a study runs.
     """
     from farthing.view.report import page
 
-    url, default_name = locate(storage, name)
+    url, _ = locate(storage, "")
+    check_exists(url)
     facts = {}
-    for each in studies or (default_name,):
+    for each in studies or (name or only_study(url),):
         study = open_study(url, each)
         try:
             facts[each] = study.facts

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from farthing.cli.config import Config
 from farthing.cli.methods import make_method
 from farthing.cli.options import DATABASE, STUDY
-from farthing.cli.parameters import configuration_of, parameter_of, split_parameter
+from farthing.cli.parameters import configuration_of, parameters_of, split_parameter
 from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
-from farthing.space.space import Space
+from farthing.models.constraints import split_constraint
+from farthing.space.space import Parameter, Space
+from farthing.steps import Steps
 from farthing.stopping.combine import any_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOTHING_TO_TUNE",
     "Request",
+    "bounds_of",
     "change",
     "naming_options",
     "read_request",
@@ -46,12 +49,14 @@ UNCHANGED = (
     "noisy",
     "command",
 )
-NUMBERS_OR_STRINGS = ("timeout", "grace", "lease", "worth", "max_overrun")
+NUMBERS_OR_STRINGS = ("timeout", "grace", "lease", "worth", "max_overrun", "max_cost")
+OPTION_NAMES = {"constraints": "constraint"}  # where the option differs from the setting
 CURRENT_FOLDER = "."
 CAN_BE_NONE = (
     "timeout",
     "worth",
     "max_overrun",
+    "max_cost",
     "rate",
     "stop",
     "cost",
@@ -59,8 +64,11 @@ CAN_BE_NONE = (
     "cwd",
     "logs",
     "env",
+    "steps",
+    "constraints",
 )
-OPTION = re.compile(rf"\b({'|'.join(f.name for f in fields(Settings))})=")
+STEPS = {"first_step": "first", "resume": "resume", "step_value": "value"}  # {option: field}
+OPTION = re.compile(rf"\b({'|'.join([*(f.name for f in fields(Settings)), *STEPS])})=")
 
 
 class Request(NamedTuple):
@@ -110,7 +118,9 @@ def read_request(
             f"--workers {workers} does not match the {len(slots or ())} slots of --slots. Each "
             "worker needs one slot. Leave --workers out; name a slot twice if two workers share it."
         )
-    space = Space({name: parameter_of(name, described) for name, described in params.items()})
+    parameters = parameters_of(params)
+    allowed = _combinations(options["allowed"] or config.allowed, parameters)
+    space = Space(parameters, allowed=allowed)
     with naming_options():
         budget = _number_or_text(values.get("budget"))
         settings = Settings.of(space, budget, **_settings(values, space))
@@ -129,13 +139,26 @@ def change(
     """Change the settings that the options name; `none` removes a setting."""
     values = {**_given(options), **({"command": list(command)} if command else {})}
     described = _parameters(options["param"])
-    params = {name: parameter_of(name, each) for name, each in described.items()}
+    parameters = {
+        **study.space.parameters,
+        **parameters_of(described, study.space.parameters),
+    }
+    allowed = _combinations(options["allowed"], parameters)
     with naming_options():
-        space = Space({**study.space.parameters, **params}) if params else study.space
-        given: dict[str, Any] = {"space": space} if params else {}
+        space = study.space
+        if described or allowed:
+            space = Space(parameters, allowed=allowed or study.space.allowed)
+        given: dict[str, Any] = {"space": space} if described or allowed else {}
         if "budget" in values:
             given["budget"] = None if values["budget"] == "none" else values["budget"]
         return study.change(**given, **_settings(values, space))
+
+
+def _combinations(
+    given: Sequence[Any], parameters: Mapping[str, Parameter]
+) -> list[dict[str, Any]] | None:
+    """The allowed combinations; None if all are."""
+    return [configuration_of(each, parameters, "--allowed") for each in given] or None
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,6 +206,9 @@ def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
             configuration_of(each, space.parameters)
             for each in ([start] if isinstance(start, str | dict) else start)
         ]
+    settings |= _steps(values, settings)
+    if "constraints" in values:
+        settings["constraints"] = bounds_of(values["constraints"])
     if "policy" in values:
         settings["policy"] = make_method(values["policy"], "policies", "--policy")
     rules = [make_method(text, "stopping", "--stop") for text in _as_list(values.get("stop", ()))]
@@ -196,6 +222,30 @@ def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
     if "maximize" in values:
         settings["direction"] = "maximize" if values["maximize"] else "minimize"
     return settings
+
+
+def _steps(values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Steps]:
+    """The steps of a training, if the options name them."""
+    given = {field: values[name] for name, field in STEPS.items() if name in values}
+    if "steps" not in values:
+        if given and "steps" not in settings:
+            name = next(option for option in STEPS if option in values)
+            raise InvalidInput(
+                f"{name}={values[name]} has no effect without steps. Give --steps, too."
+            )
+        return {}
+    text = str(values["steps"])
+    if not re.fullmatch(r"\d+(\s*,\s*\d+)*", text.strip()):
+        raise InvalidInput(
+            f"steps={text}: expected the last step of a training, such as 51, or the steps at "
+            "which the tuner decides, such as 1,3,9,27,51."
+        )
+    rungs = tuple(int(each) for each in text.split(","))
+    if "resume" in given:
+        given["resume"] = _number_or_text(given["resume"])
+    if len(rungs) > 1:
+        given["rungs"] = rungs
+    return {"steps": Steps(rungs[-1], **given)}
 
 
 def slots_of(given: Any) -> list[str] | None:
@@ -218,8 +268,23 @@ def variables_of(given: Any) -> dict[str, str]:
     return dict(each.split("=", 1) for each in given)
 
 
+def bounds_of(given: Any) -> dict[str, Any]:
+    """The constraints of texts such as `latency_ms <= 10`, or of a table."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    found: dict[str, Any] = {}
+    for name, condition in map(split_constraint, _as_list(given)):
+        if name in found:
+            raise InvalidInput(
+                f"--constraint {name} is given twice: {found[name]} and {condition}. A quantity "
+                "has one bound."
+            )
+        found[name] = condition
+    return found
+
+
 def _as_option(setting: re.Match[str]) -> str:
-    return f"--{setting[1].replace('_', '-')} "
+    return f"--{OPTION_NAMES.get(setting[1], setting[1]).replace('_', '-')} "
 
 
 def _as_list(value: Any) -> list[str]:

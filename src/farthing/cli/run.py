@@ -11,10 +11,13 @@ import click
 from farthing.cli.config import read_config
 from farthing.cli.options import (
     STORAGE,
+    STUDY,
     GroupedCommand,
+    check_exists,
     locate,
+    only_study,
     open_study,
-    study_options,
+    storage_option,
     worker_options,
 )
 from farthing.cli.output import print_changes
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from farthing.study import Study
     from farthing.view.result import Result
 
-__all__ = ["finish", "run", "same_command"]
+__all__ = ["exit_code", "finish", "print_missing_cost", "run", "same_command"]
 
 NO_SUCCESS, USAGE = 1, 2  # exit codes
 BY_SIGNAL = {"interrupted": 130, "terminated": 143}  # exit codes by kind of stop
@@ -43,21 +46,39 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     "--param",
     multiple=True,
     metavar="NAME=KIND",
-    help="A parameter: float:LOW:HIGH[:log], int:LOW:HIGH[:log], choice:A,B,... or "
-    "ordinal:1,2,...[:log]. If larger values of a range cost more, append :increases; if they cost "
-    "less, :decreases.",
+    help="A parameter: float:LOW:HIGH[:log], int:LOW:HIGH[:log], choice:A,B,..., "
+    "ordinal:1,2,...[:log] or bool. Append :step=STEP to a range for a grid. If larger values of a "
+    "range cost more, append :increases; if they cost less, :decreases. Last come conditions: "
+    "':when=solver=sgd,adam', ':when=layers>=2'.",
 )
-@study_options
+@click.option(
+    "--allowed",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    help="An allowed combination of some parameters. Without it, all combinations are.",
+)
+@storage_option
+@click.option("--name", help=f"Name of the study.  [default: {STUDY}, or the only study]")
 @click.option(
     "--metric",
     metavar="KEY",
     help="Key of the value in the JSON result of the command.  [default: value]",
 )
 @click.option(
-    "--maximize/--minimize", default=None, help="Direction of the value.  [default: minimize]"
+    "--maximize/--minimize",
+    default=None,
+    help="Whether a higher or a lower value is better.  [default: minimize]",
 )
 @click.option(
-    "--noisy", is_flag=True, default=None, help="The same parameters may give different values."
+    "--noisy", is_flag=True, default=None, help="The same parameters may return different values."
+)
+@click.option(
+    "--constraint",
+    "constraints",
+    multiple=True,
+    metavar="BOUND",
+    help="A bound of another number in the JSON result, such as 'latency_ms <= 10' or "
+    "'accuracy >= 0.9'.",
 )
 @worker_options
 @click.option(
@@ -66,19 +87,22 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     help="Folder for the output of trials.  [default: beside the database]",
 )
 @click.option(
-    "--policy", metavar="NAME", help="How to choose: a name of `farthing policies`, or module:Name."
+    "--policy",
+    metavar="NAME",
+    help="How to choose the next trial: a name from `farthing policies`, or module:Name.",
 )
 @click.option(
     "--stop",
     multiple=True,
     metavar="RULE",
-    help="When to stop: a name of `farthing rules`. If several are given, any of them stops.",
+    help="Stop before the budget is spent: a rule from `farthing rules`, such as not_worth_it. If "
+    "you give several, the first one that applies stops the study.",
 )
 @click.option(
     "--worth",
     metavar="RATE",
-    help="Exchange rate: '0.01 = $20', or how much objective one unit of cost is worth, or "
-    "`budget` to derive it from the budget.",
+    help="Exchange rate: '0.01 = $20' (an improvement of 0.01 is worth $20), or the improvement "
+    "that one unit of cost must bring, or `budget` to derive it from the budget.",
 )
 @click.option(
     "--rate",
@@ -96,7 +120,7 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     "--start",
     multiple=True,
     metavar="NAME=VALUE,...",
-    help="Evaluate this point first. Missing parameters are filled in.",
+    help="Evaluate this point first. Farthing fills in missing parameters.",
 )
 @click.option(
     "--max-overrun",
@@ -104,18 +128,52 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     help="Kill a trial whose expected remaining cost exceeds N times its first estimate.",
 )
 @click.option(
+    "--max-cost",
+    metavar="AMOUNT",
+    help="The most that one trial can cost, such as '$2'. A trial that exceeds it is killed. "
+    "Workers start together only if the budget pays for all of them.",
+)
+@click.option(
     "--overhead",
     type=float,
     metavar="SHARE",
-    help="Time for suggesting, as a share of the time of trials, if the budget is a time.  "
-    "[default: 0.05]",
+    help="If the budget is a time: how much of it suggesting may take, as a share of the time of "
+    "trials.  [default: 0.05]",
+)
+@click.option(
+    "--steps",
+    metavar="N",
+    help='Last step of a training that prints {"step": 3, "value": 0.4} after each step, or '
+    "the steps at which the tuner decides: 1,3,9,27,51.",
+)
+@click.option(
+    "--first-step",
+    type=click.IntRange(1),
+    metavar="N",
+    help="First step at which the tuner decides; then at twice as many, and so on.  [default: 1]",
+)
+@click.option(
+    "--resume",
+    metavar="COST",
+    help="What resuming a paused training costs: checkpoint (nothing), a number, or never.  "
+    "[default: checkpoint]",
+)
+@click.option(
+    "--step-value",
+    type=click.Choice(["best", "last"]),
+    help="The value of a training: the best of its steps, or that of the last one.  "
+    "[default: best]",
 )
 @click.option("--timeout", metavar="TIME", help="Kill a trial after this time.")
-@click.option("--grace", metavar="TIME", help="Time between SIGTERM and SIGKILL.  [default: 5s]")
+@click.option(
+    "--grace",
+    metavar="TIME",
+    help="Time between SIGTERM and SIGKILL when a trial is killed.  [default: 5s]",
+)
 @click.option(
     "--lease",
     metavar="TIME",
-    help="A trial is lost if its worker gives no sign of life for this time.  [default: 15s]",
+    help="A trial counts as lost if its worker has not reported for this time.  [default: 15s]",
 )
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Random seed.  [default: 0]")
 @click.option(
@@ -146,7 +204,8 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
 @click.option(
     "--trust",
     is_flag=True,
-    help="Import the user code that the study names, also from this folder. Remembered.",
+    help="Import code that is not part of Farthing if the study names it, also from this folder. "
+    "Farthing remembers this.",
 )
 @click.option("--quiet", is_flag=True, help="Print only the result.")
 @click.option(
@@ -171,64 +230,82 @@ def run(
     farthing run --budget 10m --param lr=float:1e-5:1e-1:log \\
         --param depth=int:1:16 -- python train.py --lr {lr} --depth {depth}
 
-    Farthing replaces {name} in the command by the value of the parameter. It also sets
-    FARTHING_PARAMS to all parameters as JSON. There is no shell, so every argument arrives
+    Farthing replaces {name} in the command with the value of the parameter. It also sets the
+    variable FARTHING_PARAMS to all parameters as JSON. It uses no shell, so every argument arrives
     unchanged.
 
     The result is the last printed line that is JSON with a value: {"value": 0.31} or
-    {"value": 0.31, "cost": 12.5}. The command may instead write it to the file FARTHING_RESULT.
+    {"value": 0.31, "cost": 12.5}. The command may instead write it to the file whose path is in
+    FARTHING_RESULT. The quantity of a constraint is another key of it, or a key of the object
+    "constraints" in it.
 
-    Give the same command again to resume the study. Changed settings are printed and applied.
+    With --steps 51, a training is paused and resumed. It finds the folder for its checkpoint in
+    FARTHING_CHECKPOINT, the step to continue from in FARTHING_STEP, and the step at which it may
+    save a checkpoint and exit in FARTHING_UNTIL.
+
+    Run the same command again to resume the study. Changed settings are printed and applied.
     Without --param, the study keeps its parameters and its command: farthing run --budget +10m.
     A file farthing.toml can replace all options.
 
-    Ctrl-C once finishes the running trials and ends. A second Ctrl-C kills them and charges what
-    they used. No result is lost.
+    Press Ctrl-C once to finish the running trials and end. Press it again to kill them; what they
+    used is charged. No result is lost.
 
-    The exit code is 0 if the budget is used or a rule stopped the study, 1 if no trial succeeded or
-    too many failed in a row, 2 after an error, 130 after Ctrl-C and 143 after SIGTERM.
+    The exit code is 0 if the budget is spent or a rule stopped the study, 1 if no trial succeeded
+    or too many failed in a row, 2 after an error, 130 after Ctrl-C and 143 after SIGTERM.
     """
+    from farthing.cli.mistakes import check_placeholders, check_quoted
     from farthing.cli.parameters import configuration_of
     from farthing.cli.request import read_request, slots_of
     from farthing.running import CommandTask
     from farthing.running.pool import check_start
     from farthing.view.progress import watching
 
+    check_quoted(options, command[:1])
     file, quiet = read_config(config), quiet or kind != "table"
-    if options["param"] or file.params or "command" in file.run:
+    if options["param"] or file.params or file.allowed or "command" in file.run:
         request = read_request(options, command, file)
         settings, storage = request.settings, request.storage
         workers, slots = request.workers, request.slots
     else:
-        request, (storage, name) = None, locate(options["storage"], options["name"])
-        study = _resume(storage, name, options, command, trust)
+        request, (storage, _) = None, locate(options["storage"], "")
+        study = _resume(storage, options, command, trust)
         settings, slots = (
             study.current_settings,
             slots_of(options["slots"] or file.run.get("slots")),
         )
         workers = options["workers"] or file.run.get("workers")
     task = CommandTask(settings.command or (), metric=settings.metric)
+    check_placeholders(task, settings.space.names)
     check_start(task, settings)
     if request is not None:
-        study = _open_or_create(request, trust)
+        study = _open_or_create(request, task, trust)
     for each in options["tries"]:
         study.enqueue(configuration_of(each, study.space.parameters, "--try"), once=True)
     if not quiet:
         _print_start(study, storage, task)
     try:
-        with watching(study, quiet=quiet) as on_change:
+        parallel = (workers or len(slots or ())) > 1
+        with watching(study, quiet=quiet, parallel=parallel) as on_change:
             result = study.run(task, workers=workers, slots=slots, on_change=lambda _: on_change())
-        return finish(result, kind, again=same_command())
+        code = finish(result, kind, again=same_command())
+        print_missing_cost(study, result)
+        return code
     finally:
         study.close()
 
 
-def _open_or_create(request: Request, trust: bool) -> Study:
+def _open_or_create(request: Request, task: CommandTask, trust: bool) -> Study:
     """Create the study, or open it with changed settings."""
+    from farthing.cli.mistakes import check_all_used
     from farthing.cli.trust import check_trust
     from farthing.study import Study
 
-    study = Study.from_settings(request.storage, request.name, request.settings)
+    if request.name not in Study.names(request.storage):
+        check_all_used(task, request.settings.space.parameters)
+    try:
+        study = Study.from_settings(request.storage, request.name, request.settings)
+    except InvalidInput as error:
+        raise InvalidInput(f"{error}{_how_to_resume(request)}") from None
     if study.own_code:  # `farthing change` has named code that the request does not
         check_trust(study, request.storage, trust)
         changed, overridden = study.changed, study.overridden
@@ -238,18 +315,51 @@ def _open_or_create(request: Request, trust: bool) -> Study:
     return study
 
 
-def _resume(
-    storage: str, name: str, options: dict[str, Any], command: tuple[str, ...], trust: bool
-) -> Study:
-    """Open an existing study, and change the settings that the options name."""
-    from farthing.cli.request import NOTHING_TO_TUNE, change
+def _how_to_resume(request: Request) -> str:
+    """What the parameters of the existing study are, if the request has different ones."""
+    from farthing.core.edits import describe_parameter
+    from farthing.study import Study
 
+    if request.name not in Study.names(request.storage):
+        return ""
+    study = Study.open(request.storage, request.name, look=True)
+    try:
+        space = study.space
+    finally:
+        study.close()
+    if space == request.settings.space:
+        return ""
+    parameters = (f"{name}: {describe_parameter(each)}" for name, each in space.parameters.items())
+    return (
+        f" The study has {'; '.join(parameters)}. To resume it with these, leave out --param. To "
+        "widen a range, give the wider range to `farthing run` or `farthing change`. To start a "
+        "new study, give --name NEW."
+    )
+
+
+def _resume(storage: str, options: dict[str, Any], command: tuple[str, ...], trust: bool) -> Study:
+    """Open an existing study, and change the settings that the options name."""
+    from farthing.cli.mistakes import check_placeholders
+    from farthing.cli.request import NOTHING_TO_TUNE, change
+    from farthing.running import CommandTask
+    from farthing.study import Study
+
+    if command:  # it may be meant for a new study: only a name selects an existing one
+        name = locate(storage, options["name"])[1]
+        if options["name"] is None and name not in Study.names(storage):
+            check_placeholders(CommandTask(command), ())
+            raise InvalidInput(NOTHING_TO_TUNE)
+    else:
+        check_exists(storage, NOTHING_TO_TUNE)
+        name = options["name"] or only_study(storage, "Give one of them: --name NAME")
     study = open_study(storage, name, NOTHING_TO_TUNE, trust=trust)
     if not command and study.current_settings.command is None:
         raise InvalidInput(
             f"Study {study.name!r} has no command. Give it last: farthing run ... -- "
             "python train.py --lr {lr}."
         )
+    if command:
+        check_placeholders(CommandTask(command), study.space.names)
     study.changed = change(study, options, command)
     return study
 
@@ -257,6 +367,7 @@ def _resume(
 def _print_start(study: Study, storage: str, task: CommandTask) -> None:
     """Print whether the study is resumed, and which settings have changed."""
     from farthing.budget.units import format_amount
+    from farthing.cli.mistakes import how_to_report, must_be_reported
     from farthing.storage import printable
     from farthing.view.formatting import spent
 
@@ -271,6 +382,14 @@ def _print_start(study: Study, storage: str, task: CommandTask) -> None:
             f"Keeping {name} = {current} (changed since the study was created); "
             f"ignoring {name} = {given}."
         )
+    resource = must_be_reported(study.current_settings)
+    if resource is not None and not any(resource in trial.cost for trial in study.history):
+        unit = "counts a cost" if resource == "cost" else f"counts {resource}"
+        click.echo(
+            f"The study {unit}, which Farthing cannot measure. "
+            f"{how_to_report(study.current_settings, resource)}",
+            err=True,
+        )
     unused = [name for name in study.space.names if name not in task.placeholders]
     if unused:
         names = ", ".join(f"{{{name}}}" for name in unused)
@@ -280,6 +399,16 @@ def _print_start(study: Study, storage: str, task: CommandTask) -> None:
             f"{'it' if one else 'them'} from FARTHING_PARAMS.",
             err=True,
         )
+
+
+def print_missing_cost(study: Study, result: Result) -> None:
+    """If a study stopped because the program reported no cost, print how to report it."""
+    from farthing.cli.mistakes import how_to_report, must_be_reported
+
+    resource = must_be_reported(study.current_settings)
+    if result.stop_reason.kind == "cost_missing" and resource is not None:
+        advice = how_to_report(study.current_settings, resource)
+        click.echo(f"{advice} Then run again.", err=True)
 
 
 def same_command() -> str:
@@ -306,9 +435,8 @@ def finish(result: Result, kind: str, *, again: str) -> int:
     from farthing.data.tabular import to_json
     from farthing.view.result import summary
 
-    reason = result.stop_reason
     if kind == "json":
-        facts = summary("", result)
+        facts, reason = summary("", result), result.stop_reason
         spent = {name: account["spent"] for name, account in facts["budget"].items()}
         why = {"stop_reason": reason.sentence, "stop_kind": reason.kind}
         ended = {"best": facts["best"], **why, "spent": spent}
@@ -316,10 +444,16 @@ def finish(result: Result, kind: str, *, again: str) -> int:
         click.echo(to_json({**ended, "trials": len(result.history), **took}))
     else:
         click.echo(str(result))
+    return exit_code(result, again=again)
+
+
+def exit_code(result: Result, *, again: str) -> int:
+    """The exit code of a run; if it was interrupted or found nothing, also print what to do."""
+    reason = result.stop_reason
     if reason.kind in BY_SIGNAL:
         click.echo(f"All results are saved. Resume with: {again}", err=True)
         return BY_SIGNAL[reason.kind]
-    if result.found is None:
+    if result.found is None and not result.history.done:
         error = next((trial.error for trial in result.history if trial.error), None)
         first = "" if error is None or reason.includes(error) else f" The first error:\n{error}"
         click.echo(f"No trial succeeded.{first}", err=True)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from farthing.cli.options import format_option, open_study, study_options
+from farthing.cli.options import format_option, open_study, study_argument
 from farthing.cli.output import print_one, print_rows
 from farthing.cli.watch import watch
 from farthing.data.tabular import columns_of, row
 from farthing.history import TrialState
+from farthing.models.constraints import is_feasible
 from farthing.view.formatting import (
     account_line,
     accounts,
@@ -19,19 +20,22 @@ from farthing.view.formatting import (
     best_line,
     counted,
     first_line,
-    shown,
     shown_params,
+    state_of,
     time_line,
+    why_no_best,
 )
 
 if TYPE_CHECKING:
+    from farthing.core.settings import Settings
+    from farthing.history import Trial
     from farthing.study import Study
 
 __all__ = ["best", "status", "trials"]
 
 
 @click.command()
-@study_options
+@study_argument
 @format_option
 @click.option(
     "--watch", "watched", is_flag=True, help="Update the display until the study has stopped."
@@ -62,6 +66,8 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
         lines["time"] = time_line(facts["elapsed_s"], facts["overhead_s"])
     if study.best is not None:
         lines["best"] = best_line(study.best)
+    elif history.done:
+        lines["best"] = why_no_best(study.current_settings.bounds, history)
     if study.waiting:
         lines["waiting"] = "; ".join(map(shown_params, study.waiting))
     for i, change in enumerate(study.changes, start=1):
@@ -71,6 +77,8 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
     for trial in history.running:
         expected = f" of about {amounts(trial.predicted)}" if trial.predicted else ""
         so_far = amounts(trial.cost) or "no time yet"
+        if trial.step:
+            so_far += f", step {trial.step}"
         lines[f"trial {trial.number}"] = f"{so_far}{expected} at {shown_params(trial.params)}"
     if any(trial.run.log is not None for trial in history):
         lines["logs"] = str(study.logs)
@@ -78,7 +86,7 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
 
 
 @click.command()
-@study_options
+@study_argument
 @format_option
 def best(storage: str | None, name: str | None, kind: str) -> int:
     """Show the best trial so far."""
@@ -86,7 +94,12 @@ def best(storage: str | None, name: str | None, kind: str) -> int:
     try:
         found = study.best
         if found is None:
-            click.echo("No trial has returned a value yet.", err=True)
+            why = "no trial has returned a value"
+            if study.history.done:
+                why = why_no_best(study.current_settings.bounds, study.history)
+            click.echo(
+                f"{why[:1].upper()}{why[1:]}{'' if study.history.done else ' yet'}.", err=True
+            )
             return 1
         print_one(row(found), kind, table=_detail_lines(row(found)))
         return 0
@@ -95,41 +108,87 @@ def best(storage: str | None, name: str | None, kind: str) -> int:
 
 
 @click.command()
-@study_options
+@study_argument
 @format_option
 @click.option(
     "--state",
     multiple=True,
     type=click.Choice(get_args(TrialState)),
-    help="Only trials in this state: running, done, failed, killed or lost.",
+    help="Only trials in this state: running, paused, done, failed, killed or lost.",
 )
-def trials(storage: str | None, name: str | None, kind: str, state: tuple[str, ...]) -> None:
+@click.option(
+    "--sort",
+    type=click.Choice(["number", "value", "cost"]),
+    help="Sort by number, by value (best first) or by cost (highest first).  "
+    "[default: number; with --best: value]",
+)
+@click.option(
+    "--best", "count", type=click.IntRange(1), metavar="N", help="Only the N best trials."
+)
+def trials(
+    storage: str | None,
+    name: str | None,
+    kind: str,
+    state: tuple[str, ...],
+    sort: str | None,
+    count: int | None,
+) -> None:
     """List all trials.
 
-    `farthing explain` shows why a trial was suggested.
+    \b
+    farthing trials --best 10
+    farthing trials --sort cost --state failed
+
+    `farthing explain` shows the whole error of a trial, and why it was suggested.
     """
     study = open_study(storage, name)
     try:
-        rows = [row(trial) for trial in study.history if not state or trial.state in state]
+        settings, current = study.facts
+        found = [t for t in current.history if not state or t.state in state]
+        if count is not None:
+            feasible = [t for t in found if t.state == "done" and is_feasible(settings.bounds, t)]
+            found = _sorted(feasible, "value", settings)[:count]
+        found = _sorted(found, sort or ("number" if count is None else "value"), settings)
+        rows = [row(trial) for trial in found]
         columns = columns_of(study.space.names, study.ledger.resources, study.history)
-        print_rows(rows, kind, table=[_table_row(row) for row in rows], columns=columns, fits=True)
+        names = [each.name for each in settings.bounds]
+        lines = [_table_row(row, names) for row in rows]
+        print_rows(rows, kind, table=lines, columns=columns, shortened=("error", "params"))
     finally:
         study.close()
 
 
-def _table_row(facts: dict[str, Any]) -> dict[str, Any]:
-    """A trial as a row of a table."""
-    cells = {
+def _sorted(trials: list[Trial], by: str, settings: Settings) -> list[Trial]:
+    """Trials in order; those without a value or a cost are last."""
+
+    def key(trial: Trial) -> tuple[bool, float, int]:
+        place: dict[str, float | None] = {
+            "number": 0.0,
+            "value": None if trial.value is None else settings.sign * trial.value,
+            "cost": _negated(trial.cost.get(settings.cost_resources[0])),
+        }
+        at = place[by]
+        return at is None, at or 0.0, trial.number
+
+    return sorted(trials, key=key)
+
+
+def _negated(amount: float | None) -> float | None:
+    return None if amount is None else -amount
+
+
+def _table_row(facts: dict[str, Any], measured: list[str]) -> dict[str, Any]:
+    """A trial as a row of a table, with a column for each quantity that is `measured`."""
+    return {
         "trial": facts["number"],
-        "state": facts["state"],
+        "state": state_of(facts["state"], facts.get("step")),
         "value": facts["value"],
+        **{name: facts["metrics"].get(name) for name in measured},
         "cost": amounts(facts["cost"]),
         "expected": amounts(facts["predicted"]),
+        "error": first_line(facts["error"]) if facts["error"] else "",
         "params": shown_params(facts["params"]),
     }
-    if facts["error"]:
-        cells["params"] = f"{shown(first_line(facts['error']))}  {cells['params']}"
-    return cells
 
 
 def _detail_lines(facts: dict[str, Any]) -> dict[str, Any]:

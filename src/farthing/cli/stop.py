@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import click
 
-from farthing.cli.options import open_study, study_options
+from farthing.cli.options import open_study, study_argument
 
 __all__ = ["stop"]
 
 
 @click.command()
-@study_options
+@study_argument
 @click.option("--now", is_flag=True, help="Kill running trials and charge what they have used.")
 def stop(storage: str | None, name: str | None, now: bool) -> None:
     """Ask all workers of a study to stop.
 
     Every worker, on any machine, finishes its running trial and then ends. To resume the study,
-    give the same `farthing run` again.
+    repeat its `farthing run` command.
     """
     study = open_study(storage, name)
     try:

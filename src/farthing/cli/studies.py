@@ -75,16 +75,20 @@ def rename(name: str, new: str, storage: str | None) -> None:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", required=False)
 @storage_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def delete(name: str, storage: str | None, yes: bool) -> int:
+def delete(name: str | None, storage: str | None, yes: bool) -> int:
     """Delete study NAME and all its trials.
 
-    The command asks for confirmation.
+    The command asks for confirmation. If the database has only one study, NAME can be left out,
+    but not together with --yes.
     """
+    if yes and name is None:
+        raise InvalidInput("--yes needs the name of the study: farthing delete NAME --yes.")
     study = open_study(storage, name)
     try:
+        name = study.name
         ledger, history = study.ledger, study.history
         paid = "; ".join(account_line(ledger, resource) for resource in ledger)
         running = f" {counted_trials(len(history.running))} running." if history.running else ""

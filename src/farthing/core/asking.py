@@ -167,7 +167,8 @@ class Asker:
             seconds = time.perf_counter() - start
             if suggestion.verdict.stop or suggestion.proposal.resume != number:
                 return None
-            trial, reservation = suggestion.trial(session.settings.max_overrun)
+            billed = None if told.trial.run.lease is None else session.settings.billed
+            trial, reservation = suggestion.trial(session.settings.max_overrun, billed)
             assert isinstance(told.cost, Mapping)
             cost, changes = told.cost, len(state.changes)
             event = Continued(trial, reservation, cost, told.curve, seconds, changes)

@@ -2,12 +2,14 @@
 
 A budget is the total that may be spent: "20m" includes the minutes that are already spent, and
 "+10m" adds ten minutes to the limit. Earlier trials must keep their meaning. The direction and the
-metric are therefore fixed, and a space can only grow: wider ranges, more options, more rows. The
+metric are therefore fixed, and a space can only grow: wider ranges, finer steps, more options, more
+rows or allowed combinations, under the same conditions. The
 points of trials are then computed again, for the same parameters in the new unit cube.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 import shlex
 from collections.abc import Callable, Mapping
@@ -25,10 +27,13 @@ from farthing.core.settings import Settings
 from farthing.core.state import Change, QueueEntry, State
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import History, Trial
+from farthing.models.constraints import constraint_of
+from farthing.space.parameters import exact, is_bool
 from farthing.space.space import Categorical, Float, Int, Ordinal, Parameter, Space
 
 __all__ = [
     "change_event",
+    "describe_parameter",
     "difference",
     "drop",
     "enqueue",
@@ -61,7 +66,11 @@ def change_event(settings: Settings, new: Mapping[str, Any], known: int, workers
 def _revised(settings: Settings, new: Mapping[str, Any], options: type) -> Settings:
     names = ("space", "budget", *options.__annotations__)
     if unknown := [name for name in new if name not in names]:
-        raise InvalidInput(f"Unknown setting {unknown[0]!r}: expected one of {', '.join(names)}.")
+        close = difflib.get_close_matches(unknown[0], names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise InvalidInput(
+            f"Unknown setting {unknown[0]!r}: expected one of {', '.join(names)}.{hint}"
+        )
     values: dict[str, Any] = {f.name: getattr(settings, f.name) for f in fields(Settings)}
     values.update(new)
     if isinstance(values["budget"], str):
@@ -115,8 +124,26 @@ def check_fixed(state: State, before: Settings, after: Settings) -> None:
             f"metric={after.metric!r}: the values of this study are its command's "
             f"{before.metric!r}, and the two cannot be compared. {NEW_STUDY}"
         )
+    if _meaning(before) != _meaning(after):
+        raise InvalidInput(
+            "steps: the last step and the value of a training cannot change any more, because this "
+            f"study has trials. {NEW_STUDY}"
+        )
     if before.space != after.space:
         _check_grown(before.space, after.space)
+    for each in after.bounds:
+        unknown = next((t for t in state.history.done if math.isnan(each.measured(t))), None)
+        if unknown is not None:
+            raise InvalidInput(
+                f"constraints={{{each.name!r}: ...}}: trial {unknown.number} of this study has not "
+                f"measured {each.name!r}, so it is unknown whether it meets the constraint. "
+                f"{NEW_STUDY}"
+            )
+
+
+def _meaning(settings: Settings) -> tuple[int, str] | None:
+    """What the values of trainings mean; None if trials are evaluated as a whole."""
+    return None if settings.steps is None else (settings.steps.last, settings.steps.value)
 
 
 def _check_grown(before: Space, after: Space) -> None:
@@ -140,25 +167,47 @@ def _check_grown(before: Space, after: Space) -> None:
         raise InvalidInput(
             f"A table of rows cannot become a space without rows, nor the reverse. {NEW_STUDY}"
         )
-    for x in () if before.rows is None else before.rows:
-        params = before.decode(x)
-        try:
-            after.encode(params)
-        except InvalidInput:
+    if _combined(before) != _combined(after):
+        raise InvalidInput(
+            "The allowed combinations must stay combinations of the same parameters, because "
+            f"earlier trials must stay inside. {NEW_STUDY}"
+        )
+    known = {frozenset(each.items()) for each in after.allowed or ()}
+    for each in before.allowed or ():
+        if frozenset(each.items()) not in known:
+            what = "allowed combination" if before.rows is None else "row"
+            whole = "list" if before.rows is None else "table"
             raise InvalidInput(
-                f"The new table lacks the row {params}: a table can only get more rows. {NEW_STUDY}"
-            ) from None
+                f"The new {whole} lacks the {what} {each}: a {whole} can only get more "
+                f"{what}s. {NEW_STUDY}"
+            )
+
+
+def _combined(space: Space) -> set[str]:
+    """The names of the parameters of which only some combinations are allowed."""
+    return {name for name, each in zip(space.names, space.combined, strict=True) if each}
 
 
 def _has_grown(old: Parameter, new: Parameter) -> bool:
     same = type(old) is type(new) and (old.when, _scale(old)) == (new.when, _scale(new))
     if isinstance(old, Float | Int) and isinstance(new, Float | Int):
-        return same and new.low <= old.low and old.high <= new.high
+        return same and new.low <= old.low and old.high <= new.high and _on_steps(old, new)
     if isinstance(old, Categorical) and isinstance(new, Categorical):
         return same and set(old.options) <= set(new.options)
     if isinstance(old, Ordinal) and isinstance(new, Ordinal):
         return same and old.numeric == new.numeric and set(old.values) <= set(new.values)
     return False
+
+
+def _on_steps(old: Float | Int, new: Float | Int) -> bool:
+    """Whether every step of the old range is one of the new range."""
+    if new.step is None:
+        return True
+    if old.step is None:
+        return False
+    step = exact(new.step)
+    gaps = (exact(old.step) / step, (exact(old.low) - exact(new.low)) / step)
+    return all(gap.denominator == 1 for gap in gaps)
 
 
 def _scale(parameter: Parameter) -> bool:
@@ -210,14 +259,11 @@ def difference(before: Settings, after: Settings) -> dict[str, tuple[str, str]]:
             old, new = was.parameters.get(name), now.parameters.get(name)
             if old != new:
                 found[name] = describe_parameter(old), describe_parameter(new)
-        if _rows(was) != _rows(now):
-            old_rows, rows = (str(len(_rows(each) or ())) for each in (was, now))
-            found["rows"] = old_rows, f"{rows} different ones" if rows == old_rows else rows
+        if was.allowed != now.allowed:
+            what = "allowed" if was.rows is None and now.rows is None else "rows"
+            old_rows, rows = (str(len(each.allowed or ())) for each in (was, now))
+            found[what] = old_rows, f"{rows} different ones" if rows == old_rows else rows
     return found
-
-
-def _rows(space: Space) -> list[dict[str, Any]] | None:
-    return None if space.rows is None else [space.decode(x) for x in space.rows]
 
 
 def describe_setting(name: str, value: Any) -> str:
@@ -260,10 +306,15 @@ def _configurations(value: tuple[Mapping[str, Any], ...]) -> str:
     return "; ".join(", ".join(f"{k}={v}" for k, v in params.items()) for params in value)
 
 
+def _conditions(value: Mapping[str, str]) -> str:
+    return ", ".join(str(constraint_of(*each)) for each in value.items())
+
+
 FORMATS: Mapping[str, Callable[[Any], str]] = {
-    **dict.fromkeys(("policy", "stop", "cost"), _part),
+    **dict.fromkeys(("policy", "stop", "cost", "steps"), _part),
     **dict.fromkeys(("timeout", "grace", "lease"), _seconds),
     "command": shlex.join,
+    "constraints": _conditions,
     "failures_in_a_row": _count,
     "start": _configurations,
 }
@@ -277,6 +328,9 @@ def describe_parameter(parameter: Parameter | None) -> str:
         text = f"{parameter.low:g} to {parameter.high:g}"
         if isinstance(parameter, Int):
             text = f"a whole number from {parameter.low} to {parameter.high}"
+        text += "" if parameter.step is None else f" in steps of {parameter.step:g}"
+    elif is_bool(parameter):
+        text = "true or false"
     else:
         values = parameter.options if isinstance(parameter, Categorical) else parameter.values
         text = ("one of " if isinstance(parameter, Categorical) else "") + ", ".join(

@@ -11,13 +11,22 @@ from farthing.core.events import Moment, Returned, Told
 from farthing.core.outcomes import (
     checked_cost,
     find_unfinished,
+    measured_metrics,
     missing_cost,
     missing_cost_reason,
 )
-from farthing.core.parts import added, can_return, ended_part, is_other_part
+from farthing.core.parts import (
+    added,
+    can_return,
+    ended_part,
+    is_other_part,
+    is_pause,
+    share_of_steps,
+)
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.worker_health import others_may_succeed
+from farthing.errors import InvalidInput
 from farthing.history import Run, StopReason, Trial
 
 __all__ = [
@@ -77,13 +86,18 @@ def _charge_dropped(
     settings: Settings, state: State, trial: Trial, event: Told, moment: Moment
 ) -> State:
     previous = state.history.before(trial.number)
-    paid = checked_cost(settings, event.cost, trial.x, required=False, previous=previous)
+    share = share_of_steps(settings, trial, event)
+    paid = checked_cost(
+        settings, event.cost, trial.x, required=False, previous=previous, share=share
+    )
     ran = event.run.get("run_s", 0.0)
     state = charge_trial(settings, state, trial, paid, ran, moment)
     return state.with_trial(replace(trial, cost=added(trial.run.earlier, paid)))
 
 
 def _end(settings: Settings, state: State, trial: Trial, event: Told, moment: Moment) -> State:
+    if not is_pause(settings, trial, event):
+        event = _with_measured(settings, event)
     paid = _cost(settings, state, trial, event)
     ending, value, curve = ended_part(settings, trial, event, paid)
     state = charge_trial(settings, state, trial, paid, event.run.get("run_s", 0.0), moment)
@@ -110,6 +124,9 @@ def _end(settings: Settings, state: State, trial: Trial, event: Told, moment: Mo
     run = replace(run, run_s=run_s)
     if trial.is_resumed:
         run = _with_earlier_parts(run, trial.run)
+    notes = trial.notes
+    if event.state == "killed":
+        notes = {**notes, "killed_by": _killed_by(settings, trial, event, paid)}
     return state.with_trial(
         replace(
             trial,
@@ -117,6 +134,7 @@ def _end(settings: Settings, state: State, trial: Trial, event: Told, moment: Mo
             value=value,
             cost=added(trial.run.earlier, paid) if trial.run.earlier else paid,
             error=event.error,
+            notes=notes,
             run=run,
             curve=curve,
             until=None if ending in ("done", "paused") else trial.until,
@@ -134,13 +152,46 @@ def _with_earlier_parts(run: Run, earlier: Run) -> Run:
     )
 
 
+def _killed_by(settings: Settings, trial: Trial, event: Told, paid: Mapping[str, float]) -> str:
+    """The rule that killed a trial: "timeout", a `LimitRule`, "user", or "end" of a run."""
+    for resource, most in trial.limit.items():
+        if paid.get(resource, 0.0) >= most:
+            return trial.limit_by.get(resource, "start" if trial.is_start else "max_overrun")
+    if event.by_user:
+        return "user"
+    ran = event.run.get("run_s", 0.0)
+    return "timeout" if settings.timeout is not None and ran >= settings.timeout else "end"
+
+
+def _with_measured(settings: Settings, event: Told) -> Told:
+    """The event with the constrained quantities among its metrics.
+
+    If one is missing or unknown, a user gets an error, and a trial of an engine has failed.
+    """
+    if event.state != "done":
+        return event
+    metrics = event.run.get("metrics", {})
+    try:
+        measured = measured_metrics(settings, metrics)
+    except InvalidInput as error:
+        if event.by_user:
+            raise
+        return event._replace(state="failed", value=None, error=str(error))
+    return event if measured == metrics else event._replace(run={**event.run, "metrics": measured})
+
+
 def _cost(settings: Settings, state: State, trial: Trial, event: Told) -> dict[str, float]:
     """The cost of a trial that ends.
 
     If an engine could not measure the cost of a trial without a value, it is the predicted one.
     """
     previous = state.history.before(trial.number)
-    paid = checked_cost(settings, event.cost, trial.x, required=event.by_user, previous=previous)
+    paid = checked_cost(
+        *(settings, event.cost, trial.x),
+        required=event.by_user,
+        previous=previous,
+        share=share_of_steps(settings, trial, event),
+    )
     ran = event.run.get("run_s", 0.0)
     if "s" in settings.required_costs and ran:  # the worker may have started before this budget
         paid.setdefault("s", ran)

@@ -179,7 +179,7 @@ class Told(NamedTuple):
         by_user: whether a user reports it. Then every required cost must be given. An engine may
             report an outcome without costs.
         run: measurements of the run: `run_s`, `cpu_s`, `peak_mb`, `reports`, `metrics`, `slot`,
-            `log`, `tail`.
+            `log`, `tail`. The quantities that constraints limit are metrics.
         step: the step at which a training had this value; None: `until` if a user reports it.
         curve: the points that the part has reported, each with the cost of the part until then.
     """

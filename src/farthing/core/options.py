@@ -12,28 +12,39 @@ from farthing.space.parameters import Kind
 from farthing.space.space import Space
 from farthing.steps import Steps
 
-__all__ = ["AnyBudget", "AnySpace", "Direction", "Learner", "RunOptions", "SearchOptions"]
+__all__ = [
+    "AnyBudget",
+    "AnyCost",
+    "AnySpace",
+    "Direction",
+    "Learner",
+    "RunOptions",
+    "SearchOptions",
+]
 
 Direction = Literal["minimize", "maximize"]
 Learner = CostLearner | Callable[[Mapping[str, Any]], float]
 AnyBudget = str | float | Mapping[str, float] | Budget | None
+AnyCost = Learner | str | Mapping[str, Learner | str] | None
 AnySpace = Space | Mapping[str, Kind]
 
 
 class SearchOptions(TypedDict, total=False):
     """How to choose the next evaluation, and when to stop. `Settings` describes each option."""
 
-    policy: Policy | None
-    stop: StoppingRule | None
-    cost: Learner | Mapping[str, Learner] | None
+    policy: Policy | str | None
+    stop: StoppingRule | str | None
+    cost: AnyCost
     worth: float | str | None
     direction: Direction
     noisy: bool
     seed: int
     start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     max_overrun: float | None
+    max_cost: AnyBudget
     overhead: float
     steps: Steps | int | None
+    constraints: Mapping[str, str] | None
 
 
 class RunOptions(SearchOptions, total=False):

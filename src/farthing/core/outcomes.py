@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,21 +14,24 @@ from farthing.core.events import Price
 from farthing.core.settings import Settings
 from farthing.cost import KnownBeforehand
 from farthing.errors import InvalidInput
-from farthing.history import IMPORTED, History, StopReason, Trial, TrialState
+from farthing.history import IMPORTED, History, Run, StopReason, Trial, TrialState
 
 __all__ = [
     "added_trial",
     "checked_cost",
     "external_trial",
     "find_unfinished",
+    "measured_metrics",
     "missing_cost",
     "missing_cost_reason",
     "outcome_of",
+    "reported_constraints",
     "unknown_units",
 ]
 
 Array = NDArray[np.float64]
 
+CONSTRAINTS = "constraints"  # the key of a result under which measured quantities may be
 MAX_COST = 1e300  # so that no sum of costs is infinite
 
 
@@ -40,6 +45,7 @@ def checked_cost(
     *,
     required: bool,
     previous: Array | None = None,
+    share: float = 1.0,
 ) -> dict[str, float]:
     """The cost of an evaluation by resource.
 
@@ -49,6 +55,7 @@ def checked_cost(
         x: the point that was evaluated.
         required: whether to refuse a missing cost that the budget or the policy needs.
         previous: the point that was evaluated before x.
+        share: the part of a whole evaluation, whose known cost is to be paid.
     """
     resources = settings.cost_resources
     reported: Mapping[str, Any] = {}
@@ -69,7 +76,7 @@ def checked_cost(
             )
     for resource, learner in settings.learners.items():
         if resource not in paid and isinstance(learner, KnownBeforehand):
-            paid[resource] = learner.price_at(settings.space, x, previous)
+            paid[resource] = share * learner.price_at(settings.space, x, previous)
     if required and (missing := missing_cost(settings, paid)):
         raise InvalidInput(
             f"The cost in {missing!r} is missing, which the budget or the policy needs. "
@@ -153,6 +160,49 @@ def _finite(value: object, what: str, advice: str) -> float:
     return number
 
 
+# ── constraints ──────────────────────────────────────────────────────────────────────────────────
+
+
+def measured_metrics(settings: Settings, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics of a trial with a value, among them every quantity that is constrained.
+
+    The quantities are entries of `metrics`, or of the mapping under its key "constraints".
+
+    Raises:
+        InvalidInput: a quantity is missing or not a finite number, or the study does not know it.
+    """
+    names = [each.name for each in settings.bounds]
+    given = metrics.get(CONSTRAINTS)
+    if not isinstance(given, Mapping):
+        given = {}
+        if not names:
+            return dict(metrics)
+    if unknown := [name for name in given if name not in names]:
+        known = f"has constraints on {', '.join(names)}" if names else "has no constraints"
+        raise InvalidInput(
+            f"The constraint {unknown[0]!r} is unknown: the study {known}"
+            f"{_nearest(unknown[0], names)}. Correct the name, report the quantity as a metric, or "
+            f"set constraints={{{unknown[0]!r}: '<= ...'}}."
+        )
+    found = {name: metric for name, metric in metrics.items() if name != CONSTRAINTS or not given}
+    for name in names:
+        if name not in given and name not in metrics:
+            raise InvalidInput(
+                f"The constraint {name!r} was not measured{_nearest(name, [*metrics])}. Return "
+                f"Outcome(value, constraints={{{name!r}: ...}}), call "
+                f"tell(..., constraints={{{name!r}: ...}}), or print {name!r} as a key of the "
+                "JSON result."
+            )
+        what, advice = f"The measured {name!r}", "Report what was measured, or failed='why'."
+        found[name] = _finite(given.get(name, metrics.get(name)), what, advice)
+    return found
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    close = get_close_matches(name, names, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
 # ── external evaluations ─────────────────────────────────────────────────────────────────────────
 
 
@@ -165,9 +215,11 @@ def added_trial(
     failed: str | None,
     killed: bool,
     running: bool,
+    constraints: Mapping[str, float] | None = None,
 ) -> Trial:
     """The trial for the arguments of `Optimizer.add`. Its cost may be unknown."""
-    if running and not (value is None and failed is None and not killed and cost is None):
+    ended = not (value is None and failed is None and not killed and cost is None)
+    if running and (ended or constraints):
         raise InvalidInput(
             "add(running=True): a running evaluation has no outcome and no cost yet. "
             "Call tell() with them after it has ended."
@@ -175,7 +227,28 @@ def added_trial(
     state: TrialState = "running"
     if not running:
         state, value = outcome_of(value, failed, killed, "the evaluation")
-    return external_trial(settings, params, state, value, cost=cost, error=failed)
+    metrics = reported_constraints(state, constraints)
+    return external_trial(settings, params, state, value, cost=cost, error=failed, metrics=metrics)
+
+
+def reported_constraints(
+    state: TrialState, constraints: Mapping[str, float] | None
+) -> dict[str, Any]:
+    """The argument `constraints` of `tell` and `add` as metrics of a trial.
+
+    Raises:
+        InvalidInput: it is not a mapping, or the trial has no value.
+    """
+    if constraints is not None and not isinstance(constraints, Mapping):
+        raise InvalidInput(
+            f"constraints={constraints!r}: expected the measured quantities, such as "
+            '{"latency_ms": 12.0}.'
+        )
+    if constraints and state != "done":
+        raise InvalidInput(
+            "Constraints were reported without a value. They belong to a trial that returned one."
+        )
+    return {CONSTRAINTS: dict(constraints)} if constraints else {}
 
 
 def external_trial(
@@ -186,6 +259,7 @@ def external_trial(
     *,
     cost: Price = None,
     error: str | None = None,
+    metrics: Mapping[str, Any] = MappingProxyType({}),
 ) -> Trial:
     """An external evaluation as a trial that has no number yet."""
     x = settings.space.encode(params)
@@ -200,6 +274,7 @@ def external_trial(
         error=error,
         notes={"phase": "start"},
         origin="imported",
+        run=Run(metrics=measured_metrics(settings, metrics) if state == "done" else {}),
     )
 
 

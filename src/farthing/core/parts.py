@@ -15,23 +15,33 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from farthing.acquisition.protocols import Proposal
 from farthing.budget.ledger import Ledger
 from farthing.core.charging import amounts_to_reserve
 from farthing.core.events import AskedPart, Continued, Moment, Told
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.errors import InvalidInput, Outdated
-from farthing.history import CurvePoint, Trial, TrialState
+from farthing.history import CurvePoint, History, Trial, TrialState
+from farthing.steps import Steps
 
 __all__ = [
     "added",
+    "best_checkpoint",
     "can_return",
     "carry_on",
+    "check_step",
     "ended_part",
     "is_other_part",
+    "is_pause",
+    "is_spent",
     "longer_curve",
     "resume",
+    "share_of_steps",
     "turn_of",
+    "with_part",
 ]
 
 
@@ -59,6 +69,58 @@ def turn_of(state: State, number: int) -> int | None:
     """The turn of the trial or part that begins next; None if it is the number of its trial."""
     turns = state.history.turns
     return None if turns == number else turns
+
+
+# ── suggesting ───────────────────────────────────────────────────────────────────────────────────
+
+
+def is_spent(settings: Settings, state: State) -> bool:
+    """Whether nothing may start. If all trials have begun, paused trainings may still go on."""
+    goes_on = settings.steps is not None and bool(state.history.having("paused"))
+    return any(not (goes_on and resource == "trials") for resource in state.ledger.used_up)
+
+
+def with_part(settings: Settings, proposal: Proposal) -> Proposal:
+    """The proposal with the step to which its training runs.
+
+    A policy that decides by steps looks at every training at the first rung; for all other policies
+    a training is one evaluation. The cost of the part is its share of the steps.
+    """
+    steps = settings.steps
+    if steps is None or proposal.x is None or proposal.until is not None:
+        return proposal
+    until = steps.decision_steps[0] if "steps" in settings.policy.needs else steps.last
+    share = np.log(until / steps.last)
+    predicted = {
+        resource: normal._replace(mean=normal.mean + share)
+        for resource, normal in proposal.predicted.items()
+    }
+    return replace(proposal, until=until, predicted=predicted)
+
+
+def best_checkpoint(settings: Settings, steps: Steps, history: History) -> Trial | None:
+    """The trial with the best value of any step, with that value.
+
+    The quantities that constraints limit are known at the end of a training only.
+    """
+    found = [
+        (trial, value)
+        for trial in history
+        if not trial.is_dropped
+        and all(bound.excess(trial) <= 0.0 for bound in settings.bounds)
+        and (value := steps.value_of(trial.curve, settings.sign)) is not None
+    ]
+    found += [
+        (trial, trial.value)
+        for trial in history.done
+        if not trial.curve
+        and trial.value is not None
+        and all(bound.excess(trial) <= 0.0 for bound in settings.bounds)
+    ]
+    if not found:
+        return None
+    trial, value = min(found, key=lambda each: (settings.sign * each[1], each[0].number))
+    return trial if trial.value == value else replace(trial, value=value)
 
 
 # ── starting ─────────────────────────────────────────────────────────────────────────────────────
@@ -196,6 +258,31 @@ def can_return(settings: Settings, trial: Trial) -> bool:
     return steps is not None and steps.can_resume and trial.run.since > 0
 
 
+def share_of_steps(settings: Settings, trial: Trial, event: Told) -> float:
+    """The share of all steps that a part has trained, as far as it is known; 1 without steps."""
+    steps = settings.steps
+    if steps is None or (event.state == "done" and not event.by_user and not event.curve):
+        return 1.0
+    reached = max((point.step for point in event.curve), default=event.step)
+    reached = reached or trial.until or steps.last
+    return max(min(reached, steps.last) - trial.run.since, 0) / steps.last
+
+
+def is_pause(settings: Settings, trial: Trial, event: Told) -> bool:
+    """Whether a user reports the value of a step at which the training pauses."""
+    steps, until = settings.steps, _until(trial, event)
+    if steps is None or until is None or not event.by_user or event.state != "done":
+        return False
+    return until <= (until if event.step is None else event.step) < steps.last
+
+
+def _until(trial: Trial, event: Told) -> int | None:
+    """The step that a part was to reach. A part that was lost, or told before, has none."""
+    if trial.until is None and isinstance(event.trial, Trial):
+        return event.trial.until
+    return trial.until
+
+
 def ended_part(
     settings: Settings, trial: Trial, event: Told, paid: Mapping[str, float]
 ) -> tuple[TrialState, float | None, tuple[CurvePoint, ...]]:
@@ -212,19 +299,22 @@ def ended_part(
     state, value = event.state, event.value
     if steps is None:
         return state, value, curve
-    if event.by_user and state == "done" and value is not None and trial.until is not None:
-        step = trial.until if event.step is None else event.step
+    until = _until(trial, event)
+    if event.by_user and state == "done" and value is not None and until is not None:
+        step = until if event.step is None else event.step
         if not trial.step < step <= steps.last:
             raise InvalidInput(
                 f"step={step!r}: expected a whole number above {trial.step}, the last step that "
                 f"trial {trial.number} reached, and at most {steps.last}, the last step."
             )
         curve = longer_curve(trial, (*event.curve, CurvePoint(step, value, paid)))
-        if trial.until <= step < steps.last:
+        if is_pause(settings, trial, event):
             state = "paused"
     elif state == "done" and value is not None and not curve:
         # A training that reports no steps has run to the end.
         curve = longer_curve(trial, (CurvePoint(steps.last, value, paid),))
+    if state == "paused" and curve and curve[-1].step >= steps.last:
+        state = "done"  # it was told to end, but was faster
     if state == "lost" and can_return(settings, trial):
         return "paused", steps.value_of(curve, settings.sign), curve
     if state not in ("done", "paused"):
@@ -233,3 +323,13 @@ def ended_part(
         return state, value, curve
     values = [v for v in (value, steps.value_of(curve, settings.sign)) if v is not None]
     return state, min(values, key=lambda each: settings.sign * each, default=None), curve
+
+
+def check_step(settings: Settings, step: Any) -> None:
+    """Refuse a step of `tell` that is no whole number, or has no effect."""
+    if step is None:
+        return
+    if settings.steps is None:
+        raise InvalidInput(f"step={step!r} has no effect without steps. Set steps=..., or omit it.")
+    if isinstance(step, bool) or not isinstance(step, int | np.integer):
+        raise InvalidInput(f"step={step!r}: expected a whole number, such as trial.until.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from numbers import Real
 from typing import Any
@@ -13,12 +13,26 @@ import numpy as np
 from farthing.acquisition.protocols import Policy, StoppingRule
 from farthing.budget.rates import rate_of
 from farthing.budget.units import Budget
-from farthing.core.options import Learner
+from farthing.core.method_names import Folder, named_method
+from farthing.core.options import AnyBudget, Learner
 from farthing.cost import CostLearner, Known
 from farthing.errors import InvalidInput
+from farthing.models.constraints import constraint_of
 from farthing.steps import Steps
 
-__all__ = ["as_learner", "as_seconds", "check_each", "check_rate", "check_steps", "check_worth"]
+__all__ = [
+    "as_amounts",
+    "as_learner",
+    "as_seconds",
+    "check_each",
+    "check_max_cost",
+    "check_rate",
+    "check_steps",
+    "check_worth",
+]
+
+# Keys of a result that are no measured quantities.
+RESULT_KEYS = ("value", "cost", "step", "failed", "infrastructure", "constraints")
 
 
 # ── each setting by itself ───────────────────────────────────────────────────────────────────────
@@ -59,13 +73,15 @@ def check_each(values: Mapping[str, Any]) -> dict[str, Any]:
         )
     if values["steps"] is not None:
         typed["steps"] = Steps.of(values["steps"])
+    typed["constraints"] = _as_constraints(values["constraints"], values["metric"])
     for params in values["start"]:
         if not isinstance(params, Mapping):
             raise InvalidInput(f"start={params!r}: expected parameters such as {{'width': 16}}.")
         values["space"].completed(params, np.full(values["space"].d, 0.5))
-    _check_instance(values["policy"], "policy", "EI()", "propose")
-    if values["stop"] is not None:
-        _check_instance(values["stop"], "stop", "MaxTrials(50)", "__call__")
+    typed |= _named(values)
+    _check_method(typed["policy"], "policy", "propose(belief, rng)")
+    if typed["stop"] is not None:
+        _check_method(typed["stop"], "stop", "__call__(belief, proposal, rng)")
     return typed
 
 
@@ -82,6 +98,14 @@ def as_seconds(time: Any, name: str) -> float:
     raise InvalidInput(f'{name}={time!r}: expected seconds {least}, or a time such as "10m".')
 
 
+def as_amounts(amounts: AnyBudget, name: str) -> dict[str, float]:
+    """Amounts by resource, from a text such as "$2" or from numbers."""
+    try:
+        return dict(Budget(amounts).limits)  # type: ignore[arg-type]
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}={amounts!r}: {error}") from None
+
+
 def as_learner(cost: Learner, resource: str) -> CostLearner:
     """A cost learner from a learner, or from a function of the parameters."""
     if not isinstance(cost, type) and hasattr(cost, "fit"):
@@ -92,6 +116,29 @@ def as_learner(cost: Learner, resource: str) -> CostLearner:
         f"cost={cost!r} for {resource!r}: expected a function of the parameters or a cost model "
         "from farthing.cost, such as LogGP()."
     )
+
+
+def _as_constraints(constraints: Any, metric: str) -> dict[str, str] | None:
+    """The constraints with their conditions in one form; None if there are none."""
+    if not (constraints is None or isinstance(constraints, Mapping)):
+        raise InvalidInput(
+            f"constraints={constraints!r}: expected a condition for each measured quantity, such "
+            'as {"latency_ms": "<= 10"}.'
+        )
+    found = {}
+    for name, condition in (constraints or {}).items():
+        if not (isinstance(name, str) and name.strip() == name and name):
+            raise InvalidInput(
+                f"constraints={constraints!r}: {name!r} is not a name of a quantity."
+            )
+        if name in (metric, *RESULT_KEYS):
+            raise InvalidInput(
+                f"constraints={{{name!r}: {condition!r}}}: {name!r} is not a measured quantity, "
+                "because results use this key for something else. Report the quantity under "
+                "another name."
+            )
+        found[name] = constraint_of(name, condition).condition
+    return found or None
 
 
 def _as_count(number: Any, name: str) -> int:
@@ -153,14 +200,45 @@ def _are_variables(value: Any) -> bool:
     )
 
 
-def _check_instance(part: Any, name: str, example: str, method: str) -> None:
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The policy, the stopping rule and the cost models; names of methods become objects."""
+    folders: dict[str, Folder] = {"policy": "policies", "stop": "stopping", "cost": "cost"}
+
+    def method(given: Any, name: str) -> Any:
+        if not isinstance(given, str):
+            return given
+        return named_method(given, folders[name], f"{name}={given!r}")
+
+    found = {name: method(values[name], name) for name in folders}
+    if isinstance(cost := values["cost"], Mapping):
+        found["cost"] = {resource: method(each, "cost") for resource, each in cost.items()}
+    return found
+
+
+def _check_method(part: Any, name: str, call: str) -> None:
     """Check that a part is a policy or a stopping rule, and not the class of one."""
     if isinstance(part, type):
         raise InvalidInput(
             f"{name}={part.__name__}: expected an instance. Pass {part.__name__}(...)."
         )
-    if any(not hasattr(part, attribute) for attribute in ("needs", "reads", method)):
-        raise InvalidInput(f"{name}={part!r}: expected a {name} such as {example}.")
+    kind, example = "policy", 'EI() or "ei"'
+    if name == "stop":
+        kind, example = "stopping rule", 'MaxTrials(50) or "max_trials(50)"'
+    missing = [f"no attribute {each}" for each in ("needs", "reads") if not hasattr(part, each)]
+    if not callable(getattr(part, call.partition("(")[0], None)):
+        missing.insert(0, f"no method {call}")
+    if missing:
+        raise InvalidInput(
+            f"{name}={part!r} has {' and '.join(missing)}. Expected a {kind} such as {example}; "
+            "for one of your own see farthing.acquisition.protocols."
+        )
+    for attribute in ("needs", "reads"):
+        words = getattr(part, attribute)
+        if not (isinstance(words, Set) and all(isinstance(word, str) for word in words)):
+            raise InvalidInput(
+                f"{name}={part!r} has {attribute} = {words!r}: expected a frozenset of words, such "
+                'as frozenset({"model"}).'
+            )
     if getattr(part, "models", None) is True and "model" not in part.needs | part.reads:
         raise InvalidInput(
             f"{name}={part!r}: `models = True` is no longer used. Put 'model' into `needs` if "
@@ -234,4 +312,16 @@ def check_steps(policy: Policy, stop: StoppingRule | None, steps: Steps | None) 
             raise InvalidInput(
                 f"{type(part).__name__} needs steps, because it decides while a training runs. Set "
                 "steps=... to the last step of a training, such as steps=50, or choose another one."
+            )
+
+
+def check_max_cost(max_cost: Mapping[str, float], budget: Budget | None) -> None:
+    """Refuse a bound of the cost of a trial in a resource that the budget does not limit."""
+    limits = {} if budget is None else budget.limits
+    for resource in max_cost:
+        if resource not in limits or resource == "trials":
+            costs = ", ".join(r for r in limits if r != "trials") or "nothing"
+            raise InvalidInput(
+                f"max_cost in {resource!r} has no effect: the budget limits {costs}. Give the most "
+                "that one trial can cost in a resource of the budget."
             )

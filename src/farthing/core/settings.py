@@ -19,16 +19,19 @@ from farthing.budget.rates import is_per_worker, rate_of
 from farthing.budget.units import Budget, worth_of
 from farthing.core.options import AnyBudget, AnySpace, Direction, Learner, RunOptions
 from farthing.core.setting_checks import (
+    as_amounts,
     as_learner,
     as_seconds,
     check_each,
+    check_max_cost,
     check_rate,
     check_steps,
     check_worth,
 )
 from farthing.core.unimported import UnimportedCode
-from farthing.cost import CostLearner, LogGP
+from farthing.cost import CostLearner, KnownBeforehand, LogGP
 from farthing.errors import InvalidInput
+from farthing.models.constraints import Constraint, constraint_of
 from farthing.policies import EI, Gittins, StagedGittins
 from farthing.space.space import Space
 from farthing.steps import Steps
@@ -43,11 +46,13 @@ class Settings:
     Attributes:
         space: the parameters and their ranges.
         budget: the limit of what may be spent; None for no limit.
-        policy: how to choose the next trial. The default is Gittins if the budget limits a cost,
-            and EI if it does not.
-        stop: a stopping rule besides the budget.
+        policy: how to choose the next trial, an object or a name: EI(), "ei",
+            "contextual(slack=0.5)". The default is Gittins if the budget limits a cost, and EI if
+            it does not.
+        stop: a stopping rule besides the budget, an object or a name: "not_worth_it".
         cost: how to predict the cost of a trial: a function of the parameters if it is known, or a
-            learner from `farthing.cost`. With several limited resources: {resource: either}.
+            learner from `farthing.cost`, an object or a name. With several limited resources:
+            {resource: either}.
         worth: exchange rate: how much objective one unit of cost is worth, as a number or as a
             text such as "0.01 = $20". "budget": the rate at which the policy would spend what is
             left of the budget after the initial design.
@@ -58,9 +63,14 @@ class Settings:
             missing.
         max_overrun: kill a trial whose expected remaining cost exceeds this many times its first
             estimate; None: trials run while the budget lasts.
+        max_cost: the most that one trial can cost, such as "$2" or "10m, $2". Farthing reserves no
+            more for a trial, and kills a trial that exceeds it. While costs are unknown, several
+            workers start together only if this bound says that the budget can pay for them.
         overhead: share of the cost of trials that suggesting may take of a budget of seconds.
         steps: for trainings that report their progress: their last step, or a `Steps`. A training
             can then be paused and resumed. None: trials are evaluated as a whole.
+        constraints: bounds of quantities that trials measure, such as {"latency_ms": "<= 10"}. The
+            best trial is the best one that meets all of them.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how often a trial is repeated if its worker disappeared.
         failures_in_a_row: number of consecutive failures that stop the study; 0 or math.inf: never.
@@ -88,8 +98,10 @@ class Settings:
     seed: int = 0
     start: tuple[Mapping[str, Any], ...] = ()
     max_overrun: float | None = None
+    max_cost: Mapping[str, float] | None = None
     overhead: float = 0.05
     steps: Steps | None = None
+    constraints: Mapping[str, str] | None = None
     timeout: float | None = None
     retries: int = 0
     failures_in_a_row: float = 5
@@ -109,13 +121,15 @@ class Settings:
     ) -> Settings:
         """Settings from values as a user writes them: "2h", {"lr": Float(0, 1)}, timeout="10m"."""
         limits = None if budget is None else Budget(budget)
-        policy = options.pop("policy", None)
         values: dict[str, Any] = {**options}
+        policy = values.pop("policy", None)
         for name in ("timeout", "grace", "lease"):
             if name in values and (name, values[name]) != ("timeout", None):
                 values[name] = as_seconds(values[name], name)
         start = values.pop("start", None)
         values["start"] = (start,) if isinstance(start, Mapping) else tuple(start or ())
+        if values.get("max_cost") is not None:
+            values["max_cost"] = as_amounts(values["max_cost"], "max_cost")
         if isinstance(command := values.get("command"), list):
             values["command"] = tuple(command)
         return cls(
@@ -131,6 +145,7 @@ class Settings:
         check_worth(self.policy, self.stop, self.budget, self.worth, self.cost_resources[0])
         check_rate(self.rate, self.measure, self.budget)
         check_steps(self.policy, self.stop, self.steps)
+        check_max_cost(self.max_cost or {}, self.budget)
         _ = self.learners, self.exchange_rate  # refuse wrong ones now, not during a run
 
     # ── policy, rule and objective ─────────────────────────────────────────────────────────
@@ -139,6 +154,11 @@ class Settings:
     def sign(self) -> float:
         """+1 to minimise, -1 to maximise."""
         return 1.0 if self.direction == "minimize" else -1.0
+
+    @cached_property
+    def bounds(self) -> tuple[Constraint, ...]:
+        """The constraints."""
+        return tuple(constraint_of(*each) for each in (self.constraints or {}).items())
 
     @property
     def needs(self) -> frozenset[str]:
@@ -179,6 +199,22 @@ class Settings:
         return _limited_costs(self.budget) or (
             self.cost_resources[:1] if "cost" in self.needs else ()
         )
+
+    @cached_property
+    def billed(self) -> frozenset[str]:
+        """The limited resources whose cost nobody knows until a trial reports it.
+
+        Time is measured while a trial runs, and so is what a rate charges for it.
+        """
+        measured = {"s", "worker_s"} | set({} if self.rate is None else rate_of(self.rate))
+        known = {*self.known_costs, *(self.max_cost or {})}
+        return frozenset(_limited_costs(self.budget)) - measured - known
+
+    @cached_property
+    def known_costs(self) -> Mapping[str, CostLearner]:
+        """The cost learners of resources whose cost is known beforehand."""
+        known = {r: each for r, each in self.learners.items() if isinstance(each, KnownBeforehand)}
+        return known
 
     @cached_property
     def learners(self) -> Mapping[str, CostLearner]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -34,6 +35,7 @@ def takes_settings(options: type) -> Callable[[Function], Function]:
 
         @wraps(function)
         def checked(*args: Any, **settings: Any) -> Any:
+            _check_names(function, signature, settings)
             signature.bind(*args, **settings)
             return function(*args, **settings)
 
@@ -41,3 +43,16 @@ def takes_settings(options: type) -> Callable[[Function], Function]:
         return cast(Function, checked)
 
     return decorate
+
+
+def _check_names(
+    function: Callable[..., Any], signature: inspect.Signature, given: Mapping[str, Any]
+) -> None:
+    """Refuse an argument that the function does not have, and name the nearest one that it has."""
+    names = [name for name in signature.parameters if name not in ("self", "cls")]
+    for name in given:
+        if name not in signature.parameters:
+            called = function.__qualname__.removesuffix(".__init__")
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"It has {', '.join(names)}."
+            raise TypeError(f"{called}() has no argument {name!r}. {hint}")

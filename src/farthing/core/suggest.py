@@ -5,7 +5,7 @@ The functions here keep nothing between calls: a suggestion depends on the setti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,10 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from farthing.acquisition.belief import START, Z_AFFORDABLE, Belief, believe
+from farthing.acquisition.belief import (
+    START,
+    Z_AFFORDABLE,
+    Belief,
+    believe,
+)
 from farthing.acquisition.exchange_rate import with_rate_of_budget
-from farthing.acquisition.initial_design import cap, first_enqueued, propose
+from farthing.acquisition.initial_design import batch_cap, cap, first_enqueued, propose
 from farthing.acquisition.overhead import Depth, depth, step
+from farthing.acquisition.paid_costs import evidence_for
 from farthing.acquisition.protocols import Proposal, Verdict, judge
 from farthing.acquisition.search import Effort, sobol
 from farthing.acquisition.trainings import is_staged
@@ -26,14 +32,24 @@ from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
 from farthing.core.charging import out_of_time
 from farthing.core.events import Asked, AskedAgain, AskedPart, Moment
+from farthing.core.parts import best_checkpoint, is_spent, with_part
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
-from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
+from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand, Linear, LogGP
+from farthing.cost.part import PartCost
 from farthing.errors import InvalidInput, Stopped
-from farthing.history import BUDGET_SPENT, History, PricePoint, StopReason, Trial, origin_of
+from farthing.history import (
+    BUDGET_SPENT,
+    History,
+    LimitRule,
+    PricePoint,
+    StopReason,
+    Trial,
+    origin_of,
+)
+from farthing.models.constraints import are_feasible
 from farthing.models.normal import expected_cost, max_overrun
-from farthing.steps import Steps
 from farthing.stopping import OutOfBudget
 
 __all__ = [
@@ -55,6 +71,7 @@ Array = NDArray[np.float64]
 # The least standard deviation of ln c for `max_overrun`. An overconfident model would predict that
 # a trial which took twenty times as long as expected ends at once.
 OVERRUN_SPREAD = 0.7
+UNPREDICTED = 2.0  # times the highest cost so far, to reserve while a few costs give no model
 RECENT = 256  # trials: looking at the costs of thousands would take too long
 NOTHING = Proposal(None, BUDGET_SPENT.sentence)
 
@@ -66,18 +83,24 @@ class Suggestion(NamedTuple):
     proposal: Proposal
     verdict: Verdict
 
-    def trial(self, margin: float | None = None) -> tuple[Trial, dict[str, float]]:
+    def trial(
+        self, margin: float | None = None, billed: Collection[str] | None = None
+    ) -> tuple[Trial, dict[str, float]]:
         """The trial to start or to resume, and the amounts to reserve for it, by limited resource.
 
         The predicted cost of a resumed trial is that of its next part.
 
         Args:
             margin: the `max_overrun` of the settings, see `normal.max_overrun`; None: no limit.
+            billed: for a worker, who can wait until the budget pays for another trial: the
+                resources whose cost is unknown until a trial reports it. None: a user who asks
+                for several trials gets them, although their costs are unknown.
         """
         belief, proposal, verdict = self
         x, predicted, reservation = proposal.x, {}, {}
         assert x is not None
         limit = dict(proposal.notes.get("limit", {}))
+        rules: dict[str, LimitRule] = dict.fromkeys(limit, "start")
         for resource, (m, s) in proposal.predicted.items():
             left = max(belief.ledger[resource].left, 1e-300)
             predicted[resource] = float(np.exp(expected_cost(m, s, left)[0]))
@@ -88,18 +111,26 @@ class Suggestion(NamedTuple):
                 end = float(
                     np.exp(max_overrun(float(m[0]), max(float(s[0]), OVERRUN_SPREAD), margin))
                 )
-                limit[resource] = min(limit.get(resource, np.inf), end)
-        reservation |= _unpredicted(belief, proposal, limit)
+                if end < limit.get(resource, np.inf):
+                    limit[resource], rules[resource] = end, "max_overrun"
+        before = {} if proposal.resume is None else belief.history[proposal.resume].cost
+        max_cost = {r: max(most - before.get(r, 0.0), 0.0) for r, most in belief.max_cost.items()}
+        for resource, most in max_cost.items():
+            if most <= limit.get(resource, np.inf):
+                limit[resource], rules[resource] = most, "max_cost"
+        reservation |= _unpredicted(belief, proposal, limit, billed)
+        for resource in max_cost.keys() & reservation.keys():
+            reservation[resource] = min(reservation[resource], max_cost[resource])
         notes = {**belief.notes(), **verdict.notes, **proposal.notes}
+        notes |= {"limit": limit, "limit_by": rules} if limit else {}
         if proposal.resume is not None:
             paused = belief.history[proposal.resume]
-            kept = {key: note for key, note in paused.notes.items() if key != "limit"}
-            notes = {**kept, **notes, **({"limit": limit} if limit else {})}
+            kept = {k: note for k, note in paused.notes.items() if k not in ("limit", "limit_by")}
             return replace(
                 paused,
                 predicted=predicted,
                 because=proposal.because,
-                notes=notes,
+                notes={**kept, **notes},
                 until=proposal.until,
             ), reservation
         trial = Trial(
@@ -108,7 +139,7 @@ class Suggestion(NamedTuple):
             x=x,
             predicted=predicted,
             because=proposal.because,
-            notes={**notes, "limit": limit} if limit else notes,
+            notes=notes,
             origin=origin_of(proposal.notes),
             until=proposal.until,
         )
@@ -116,40 +147,55 @@ class Suggestion(NamedTuple):
 
 
 def _unpredicted(
-    belief: Belief, proposal: Proposal, limit: Mapping[str, float]
+    belief: Belief,
+    proposal: Proposal,
+    limit: Mapping[str, float],
+    billed: Collection[str] | None,
 ) -> dict[str, float]:
     """The amounts to reserve of limited resources whose cost no model predicts.
 
     The first that exists: the limit of the trial, the highest cost of recent trials, the cap of the
-    initial design.
+    initial design. No limit can end a trial whose cost is unknown until it reports the cost: twice
+    the highest cost, and all that is left until there is one.
     """
     reservation = {}
     for resource in belief.ledger.limited_resources:
-        if resource not in proposal.predicted:
-            guess = limit.get(resource)
-            if guess is None:
-                finished = belief.history.having("done", "failed", "killed")[-RECENT:]
-                most_expensive = max(
-                    (trial.cost.get(resource, 0.0) for trial in finished), default=0.0
-                )
-                guess = most_expensive or cap(belief)[resource]
-            reservation[resource] = min(guess, max(belief.ledger[resource].left, 0.0))
+        if resource in proposal.predicted:
+            continue
+        highest = _highest_cost(belief.history, resource)
+        if billed is not None and resource in billed:
+            guess = UNPREDICTED * highest or np.inf
+        else:
+            guess = limit.get(resource) or highest or cap(belief)[resource]
+        if billed is None and not highest and resource not in belief.max_cost:
+            guess = min(guess, batch_cap(belief, resource))
+        reservation[resource] = min(guess, belief.ledger[resource].left)
     return reservation
+
+
+def _highest_cost(history: History, resource: str) -> float:
+    """The highest cost of recent trials in a resource; 0 if there is none."""
+    finished = history.having("done", "paused", "failed", "killed")[-RECENT:]
+    return max((trial.cost.get(resource, 0.0) for trial in finished), default=0.0)
 
 
 def suggest(settings: Settings, state: State) -> Suggestion:
     """What to evaluate next, and whether to stop instead."""
     effort = depth(state.ledger, state.suggest_s, settings.overhead, settings.clock)
+    if effort == "none" and not _pays_for_any(settings, state):
+        effort = "light"
     number = state.history.turns
     belief = believed(settings, state, depth=effort)
     rng = np.random.default_rng([settings.seed, number])
-    if _is_spent(settings, state):
+    if is_spent(settings, state):
         return Suggestion(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
     if effort == "none" and len(state.history) >= START:
         proposal = step(belief, rng)
     else:
         proposal = propose(settings.policy, belief, rng, settings.start)
-    proposal = _with_part(settings, proposal)
+        if proposal.x is None:
+            proposal = _on_the_cheap_side(settings, state, belief, rng) or proposal
+    proposal = with_part(settings, proposal)
     if effort == "light" and belief.objective is not None:
         because = f"{proposal.because}; a quick suggestion, because the overhead is limited"
         proposal = replace(proposal, because=because)
@@ -158,7 +204,7 @@ def suggest(settings: Settings, state: State) -> Suggestion:
     queue = () if state.ledger.used_up else state.queue
     enqueued = first_enqueued(belief, proposal, queue) if queue else None
     if enqueued is not None:
-        enqueued = _with_part(settings, enqueued)
+        enqueued = with_part(settings, enqueued)
         # Only the budget can refuse it, not the stopping rule.
         return Suggestion(belief, enqueued, OutOfBudget()(belief, enqueued, rng))
     verdict = OutOfBudget()(belief, proposal, rng)
@@ -168,28 +214,34 @@ def suggest(settings: Settings, state: State) -> Suggestion:
     return Suggestion(belief, proposal, verdict)
 
 
-def _is_spent(settings: Settings, state: State) -> bool:
-    """Whether nothing may start. If all trials have begun, paused trainings may still go on."""
-    goes_on = settings.steps is not None and bool(state.history.having("paused"))
-    return any(not (goes_on and resource == "trials") for resource in state.ledger.used_up)
+def _on_the_cheap_side(
+    settings: Settings, state: State, belief: Belief, rng: np.random.Generator
+) -> Proposal | None:
+    """A point that is affordable if costs continue their trend, or None.
 
-
-def _with_part(settings: Settings, proposal: Proposal) -> Proposal:
-    """The proposal with the step to which its training runs.
-
-    A policy that decides by steps looks at every training at the first rung; for all other policies
-    a training is one evaluation. The cost of the part is its share of the steps.
+    Far from all trials, a Gaussian process predicts the usual cost. A linear model of ln c (Guinet
+    et al. 2020) extrapolates: it finds a cheap side on which no trial has been.
     """
-    steps = settings.steps
-    if steps is None or proposal.x is None or proposal.until is not None:
-        return proposal
-    until = steps.decision_steps[0] if "steps" in settings.policy.needs else steps.last
-    share = np.log(until / steps.last)
-    predicted = {
-        resource: normal._replace(mean=normal.mean + share)
-        for resource, normal in proposal.predicted.items()
-    }
-    return replace(proposal, until=until, predicted=predicted)
+    learnt = [r for r in belief.cost if isinstance(settings.learners[r], LogGP)]
+    fitted: dict[str, CostModel] = {}
+    for resource, learner in _with_imported(dict.fromkeys(learnt, Linear()), state.prices).items():
+        where = (belief.space, belief.history, resource, belief.steps)
+        _, evidence, startup = evidence_for(learner, *where)
+        if (model := learner.fit(evidence)) is not None:
+            fitted[resource] = PartCost(model, startup) if is_staged(belief.steps) else model
+    if not fitted:
+        return None
+    found = propose(settings.policy, replace(belief, cost={**belief.cost, **fitted}), rng)
+    if found.x is None:
+        return None
+    because = f"{found.because}; affordable if costs continue their linear trend"
+    return replace(found, because=because)
+
+
+def _pays_for_any(settings: Settings, state: State) -> bool:
+    """Whether what is left pays for the most expensive recent trial, where no cost is known."""
+    learnt = set(state.ledger.limited_resources) - set(settings.known_costs)
+    return all(_highest_cost(state.history, r) <= state.ledger[r].left for r in learnt)
 
 
 def believed(
@@ -201,7 +253,7 @@ def believed(
         model: whether to fit a model of the objective; None: if the policy or the rule uses one.
         depth: how much computing the overhead allows.
     """
-    no_models = _is_spent(settings, state) or depth == "none"
+    no_models = is_spent(settings, state) or depth == "none"
     curves = "steps" in settings.policy.needs and is_staged(settings.steps)
     if model is None:  # the model of the learning curves is enough for a policy that decides by it
         model = "model" in settings.uses and not (curves and settings.stop is None)
@@ -209,7 +261,7 @@ def believed(
         settings.space,
         state.history,
         state.ledger,
-        learners={} if no_models else cost_learners(settings, state),
+        learners=settings.known_costs if no_models else cost_learners(settings, state),
         sign=settings.sign,
         noisy=settings.noisy,
         worth=settings.exchange_rate,
@@ -218,20 +270,23 @@ def believed(
         light=depth == "light",
         steps=settings.steps,
         curves=curves and "model" in settings.uses and not no_models,
+        max_cost=settings.max_cost or {},
+        constraints=settings.bounds,
     )
     return with_rate_of_budget(belief) if settings.worth_from_budget else belief
 
 
 def best_trial(settings: Settings, history: History) -> Trial | None:
-    """The best trial, by posterior mean if `noisy`; None before the first value.
+    """The best feasible trial, by posterior mean if `noisy`; None if no trial is feasible.
 
     With `steps`, if the value of a trial is the best one of its curve, the best checkpoint counts,
     whatever became of its trial. If it is the last one, only trials that are done count.
     """
     if settings.steps is not None and settings.steps.value == "best":
-        return _best_checkpoint(settings, settings.steps, history)
+        return best_checkpoint(settings, settings.steps, history)
     done = history.done
-    if not done:
+    feasible = are_feasible(settings.bounds, done)
+    if not feasible.any():
         return None
     y = settings.sign * np.array([trial.value for trial in done])
     if settings.noisy:
@@ -247,22 +302,7 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
         )
         if belief.objective is not None:
             y = belief.objective.at(history.points("done")).mean[:, 0]
-    return done[int(np.argmin(y))]
-
-
-def _best_checkpoint(settings: Settings, steps: Steps, history: History) -> Trial | None:
-    """The trial with the best value of any step, with that value."""
-    found = [
-        (trial, value)
-        for trial in history
-        if not trial.is_dropped
-        and (value := steps.value_of(trial.curve, settings.sign)) is not None
-    ]
-    found += [(t, t.value) for t in history.done if not t.curve and t.value is not None]
-    if not found:
-        return None
-    trial, value = min(found, key=lambda each: (settings.sign * each[1], each[0].number))
-    return trial if trial.value == value else replace(trial, value=value)
+    return done[int(np.argmin(np.where(feasible, y, np.inf)))]
 
 
 # ── imported costs ───────────────────────────────────────────────────────────────────────────────
@@ -413,7 +453,9 @@ def _next(
     suggestion, seconds = suggest(state)
     if suggestion.proposal.x is None or (suggestion.verdict.stop and not options.anyway):
         raise Stopped(suggestion.verdict.reason)
-    trial, reservation = suggestion.trial(settings.max_overrun)
+    # A worker can wait for the cost of another trial. A user who asks twice wants two trials.
+    billed = None if options.lease is None else settings.billed
+    trial, reservation = suggestion.trial(settings.max_overrun, billed)
     asked_by = (options.suggester, options.worker, options.lease)
     if suggestion.proposal.resume is not None:
         return AskedPart(trial, reservation, seconds, *asked_by, len(state.changes))

@@ -188,12 +188,15 @@ def _start_retry(settings: Settings, state: State, event: AskedAgain, moment: Mo
         x=lost.x,
         predicted=lost.predicted,
         because=f"repeats trial {lost.number}, which was lost",
-        notes={key: lost.notes[key] for key in ("phase", "limit") if key in lost.notes},
+        notes={k: lost.notes[k] for k in ("phase", "limit", "limit_by") if k in lost.notes},
         origin="retry",
         until=None if settings.steps is None else lost.until or settings.steps.last,
         run=Run(attempt=lost.run.attempt + 1),
     )
-    reservation = amounts_to_reserve(settings, ledger, {**lost.limit, **lost.predicted}, moment)
+    billed = () if event.lease is None else settings.billed
+    unknown = {r: ledger[r].left for r in billed if r not in lost.predicted}
+    amounts = {**lost.limit, **lost.predicted, **unknown}
+    reservation = amounts_to_reserve(settings, ledger, amounts, moment)
     return _with_started(settings, state, trial, reservation, event, moment)
 
 
@@ -214,9 +217,7 @@ def _with_started(
         asked_at=moment.now,
         turn=turn_of(state, trial.number),
     )
-    reservation = {
-        r: min(amount, max(state.ledger[r].left, 0.0)) for r, amount in reservation.items()
-    }
+    reservation = {r: min(amount, state.ledger[r].left) for r, amount in reservation.items()}
     return replace(
         state,
         ledger=state.ledger.reserve(trial.number, reservation),
@@ -246,7 +247,7 @@ def _renew(settings: Settings, state: State, event: Renewed, moment: Moment) -> 
     for resource, need in amounts_to_reserve(settings, ledger, event.ahead, moment).items():
         more = need - ledger.reserved_for(event.number).get(resource, 0.0)
         if more > 0:
-            draw = min(more, max(ledger[resource].left, 0.0))
+            draw = min(more, ledger[resource].left)
             ledger = ledger.extend(event.number, {resource: draw})
     reported = {"reports": event.reports or trial.run.reports, **event.run}
     run = replace(trial.run, lease=moment.now + event.lease, **reported)
@@ -259,6 +260,14 @@ def _renew(settings: Settings, state: State, event: Renewed, moment: Moment) -> 
     return state.with_trial(replace(trial, cost=cost, run=run, curve=curve))
 
 
+_LIMITED_BY = {
+    "start": ": the most that a trial may cost while costs are unknown. If you know how much a "
+    "trial can cost, set max_cost",
+    "max_cost": " by max_cost",
+    "max_overrun": ": it would cost max_overrun times its first estimate",
+}
+
+
 def kill_reason(settings: Settings, state: State, event: Renewed, moment: Moment) -> str | None:
     """Why a trial that was just renewed must be killed; None if it may continue."""
     if not is_running(state, event.number):
@@ -268,7 +277,8 @@ def kill_reason(settings: Settings, state: State, event: Renewed, moment: Moment
     ledger, reserved = state.ledger, state.ledger.reserved_for(event.number)
     for resource, most in state.history[event.number].limit.items():
         if event.cost.get(resource, 0.0) >= most:
-            return f"it had cost {format_amount(resource, most)}, its limit"
+            rule = _LIMITED_BY.get(state.history[event.number].limit_by.get(resource, ""), "")
+            return f"it had cost {format_amount(resource, most)}, its limit{rule}"
     for resource in (r for r in event.ahead if r in ledger):
         account = ledger[resource]
         if moment.on_clock and resource in settings.clock:

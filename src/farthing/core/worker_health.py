@@ -33,12 +33,12 @@ def worker_health(state: State, worker: str) -> Health:
     failed = _failures_of(state, worker)
     if len(failed) < FIRST:
         return "good"
-    if any(trial.run.worker == worker for trial in history.having("done", "killed")):
+    if any(trial.run.worker == worker for trial in history.having("done", "paused", "killed")):
         return "good"
     since = min(trial.run.asked_at for trial in failed)
     fit = {
         trial.run.worker
-        for trial in history.done
+        for trial in history.having("done", "paused")
         if trial.run.worker is not None and (trial.run.told_at or 0.0) >= since
     }
     if fit:

@@ -22,7 +22,7 @@ __all__ = ["Known"]
 Array = NDArray[np.float64]
 
 STEP = 1e-5  # of the unit cube, for finite differences on continuous coordinates
-LEAP = 1e-3  # on the coordinate of an Int with too many values to list: at least its next value
+LEAP = 1e-3  # on the coordinate of a number with too many values to list: at least its next value
 FREE = 1e-12  # units of cost: the lowest cost in a logarithm or a quotient
 REMEMBER = 100_000  # configurations whose cost is cached
 REMEMBER_LAST = 1_000  # previous points for which costs are cached
@@ -89,7 +89,8 @@ class _KnownCost:
         """Coordinates after and before x (m,): the neighbouring values, or a small step away."""
         levels = self.space.levels[j]
         if levels is None:
-            step = STEP if isinstance(self.space.parameters[self.space.names[j]], Float) else LEAP
+            parameter = self.space.parameters[self.space.names[j]]
+            step = STEP if isinstance(parameter, Float) and parameter.step is None else LEAP
             return np.minimum(x + step, 1.0), np.maximum(x - step, 0.0)
         here = np.searchsorted(levels, x)
         return levels[np.minimum(here + 1, len(levels) - 1)], levels[np.maximum(here - 1, 0)]

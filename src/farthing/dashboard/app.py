@@ -25,11 +25,11 @@ from farthing.dashboard import pages
 from farthing.dashboard.watcher import Snapshot, Watcher
 from farthing.errors import FarthingError, InvalidInput
 from farthing.study import Study
+from farthing.view.facts import explanation
 from farthing.view.figures import front_figure
 from farthing.view.html import Html, element
 from farthing.view.report.page import STYLE
 from farthing.view.report.parts import figure_or_reason
-from farthing.view.result import explanation
 
 __all__ = ["make_app"]
 

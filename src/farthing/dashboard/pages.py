@@ -10,6 +10,7 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import best_trial
 from farthing.history import Trial
+from farthing.models.constraints import is_feasible
 from farthing.view.figures.learning import learning_of
 from farthing.view.formatting import amounts, counted, spent
 from farthing.view.html import Html, element, joined, texts
@@ -44,7 +45,7 @@ __all__ = [
 ROWS = 100  # trials per page
 PARTS = ("head", "best", "ledger", "quick", "models", "trials", "settings")
 FITTING = "The models are being fitted …"
-STATES = ("done", "failed", "killed", "lost", "running")
+STATES = ("done", "paused", "failed", "killed", "lost", "running")
 MAX_REPORTS = 50  # progress reports shown: the latest
 
 
@@ -166,7 +167,7 @@ def study_part(
         case "head":
             return _head(settings, state)
         case "best":
-            return best_part(settings, best_trial(settings, state.history), link)
+            return best_part(settings, state, link)
         case "ledger":
             return ledger_table(state.ledger)
         case "quick":
@@ -209,7 +210,8 @@ def _trials(settings: Settings, state: State, query: Mapping[str, str], link: An
     found = [t for t in state.history if not state_filter or t.state == state_filter]
     if order == "best":
         found = [t for t in found if t.value is not None]
-        found.sort(key=lambda t: settings.sign * (t.value or 0.0))
+        bounds, sign = settings.bounds, settings.sign
+        found.sort(key=lambda t: (not is_feasible(bounds, t), sign * (t.value or 0.0)))
     else:
         found.reverse()
     pages = max((len(found) + ROWS - 1) // ROWS, 1)
@@ -232,7 +234,7 @@ def _trials(settings: Settings, state: State, query: Mapping[str, str], link: An
     bar = element("p", joined(*filters, "·", *orders, "·", *paging, by=" "), class_="bar")
     shown = found[(page - 1) * ROWS : page * ROWS]
     none = element("p", "There are no such trials yet.", class_="empty")
-    return joined(bar, trials_table(shown, link) if shown else none)
+    return joined(bar, trials_table(settings, shown, link) if shown else none)
 
 
 # ── a trial ────────────────────────────────────────────────────────────────────────────────────

@@ -5,11 +5,11 @@ value, `cost_<resource>`, `censored` (1: the cost is a lower bound), `predicted_
 the trial ran. In JSON, params and costs are objects.
 
 Reading: A row has a column for each parameter, named `<name>` or `param_<name>`. The value is in
-`value`, costs are in `cost` (the primary resource) or `cost_<resource>`. `state`, `error` and
-`censored` are optional. An empty cell, None or NaN counts as missing, unless it is an option of its
-parameter. Without a state, a row with a value is a done trial, and a row without one is only a
-cost. The cost of a killed trial is a lower bound. The cost of a running or lost trial is
-incomplete, so such rows are ignored.
+`value`, costs are in `cost` (the primary resource) or `cost_<resource>`, and quantities with a
+constraint in `<name>` or `metric_<name>`. `state`, `error` and `censored` are optional. An empty
+cell, None or NaN counts as missing, unless it is an option of its parameter. Without a state, a row
+with a value is a done trial, and a row without one is only a cost. The cost of a killed trial is a
+lower bound. The cost of a running or lost trial is incomplete, so such rows are ignored.
 """
 
 from __future__ import annotations
@@ -22,19 +22,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
+
 from farthing.core.outcomes import checked_cost, external_trial, outcome_of
 from farthing.core.settings import Settings
 from farthing.errors import InvalidInput
 from farthing.history import History, PricePoint, Trial, TrialState
+from farthing.space.parameters import option_of
 from farthing.space.space import Categorical, Float, Int, Parameter, Space
 
 __all__ = [
     "columns_of",
+    "frame_of",
     "has_values",
     "is_empty",
     "learnt_from",
     "learnt_from_one",
     "parsed",
+    "points_of",
     "read_rows",
     "record",
     "row",
@@ -49,6 +54,7 @@ COLUMNS = (
     *("because", "origin", "error", "attempt", "worker", "slot", "seed"),
     *("suggest_s", "queue_s", "run_s", "cpu_s", "peak_mb", "log", "reports"),
 )
+CURVE = ("step", "curve")  # columns of trainings that have reported their progress
 UNKNOWN_FAILURE = "it failed, and the imported row does not say why"
 Row = Mapping[str, Any]
 
@@ -88,13 +94,19 @@ def record(trial: Trial) -> dict[str, Any]:
         "slot": run.slot,
         "log": run.log,
         "tail": run.tail,
+        "step": trial.step or None,
+        "until": trial.until,
+        "since": run.since,
+        "earlier": dict(run.earlier),
+        "turn": run.turn,
+        "curve": [point._asdict() for point in trial.curve] or None,
     }
 
 
 def row(trial: Trial) -> dict[str, Any]:
     """The facts of a trial that tables show, the most important first."""
     known = record(trial)
-    return {name: known[name] for name in COLUMNS}
+    return {name: known[name] for name in (*COLUMNS, *(CURVE if trial.curve else ()))}
 
 
 def to_json(data: Any) -> str:
@@ -134,14 +146,19 @@ def to_csv(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
 
 def to_frame(trials: Iterable[Trial]) -> Any:
     """One row per trial; needs pandas."""
+    rows = [_flat(row(trial)) | {"predicted_cost": trial.predicted_cost} for trial in trials]
+    return frame_of(rows, "dataframe()")
+
+
+def frame_of(rows: Sequence[Row], call: str, index: Any = None) -> Any:
+    """A data frame of rows; `call` needs it."""
     try:
         import pandas as pd
     except ImportError:
         raise InvalidInput(
-            "dataframe() needs pandas, which is not installed. Run: pip install pandas."
+            f"{call} needs pandas, which is not installed. Run: pip install pandas."
         ) from None
-    rows = [_flat(row(trial)) | {"predicted_cost": trial.predicted_cost} for trial in trials]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, index=index)
 
 
 def _flat(nested: Row, *, lists: bool = False) -> dict[str, Any]:
@@ -181,6 +198,26 @@ def read_rows(source: Any) -> list[Row]:
             "frame, a list of dicts, a Result, or a Study."
         )
     return rows
+
+
+def points_of(params: Any, space: Space) -> Any:
+    """The points (m, d) of one configuration, of several, or of the rows of a data frame.
+
+    Raises:
+        InvalidInput: a configuration is not in the space.
+    """
+    if hasattr(params, "to_dict"):
+        rows = [_params(each, each, space)[0] for each in params.to_dict("records")]
+    else:
+        several = isinstance(params, Iterable) and not isinstance(params, Mapping | str)
+        rows = list(params) if several else [params]
+    points = []
+    for i, each in enumerate(rows):
+        try:
+            points.append(space.encode(each))
+        except InvalidInput as error:
+            raise error if len(rows) == 1 else InvalidInput(f"Row {i}: {error}") from None
+    return np.array(points).reshape(-1, space.d)
 
 
 def parsed(text: str, name: str) -> list[Row]:
@@ -234,8 +271,9 @@ def unread_columns(rows: Sequence[Row], settings: Settings) -> list[str]:
     """The columns without effect: not Farthing's, not a parameter, not a cost in the budget."""
     flat = dict.fromkeys(str(name) for each in rows for name in _flat(each))
     names = settings.space.names
-    ours = {*COLUMNS, settings.metric, *names, *(f"param_{name}" for name in names)}
+    ours = {*COLUMNS, *CURVE, settings.metric, *names, *(f"param_{name}" for name in names)}
     ours |= {f"cost_{resource}" for resource in settings.cost_resources}
+    ours |= {name for each in settings.bounds for name in (each.name, f"metric_{each.name}")}
     return [n for n in flat if n not in ours and not n.startswith(("predicted_", "param_"))]
 
 
@@ -250,7 +288,7 @@ def learnt_from_one(
     if settings.metric in cells:
         cells.setdefault("value", cells[settings.metric])
     state = _state(cells)
-    if state in ("running", "lost"):
+    if state in ("running", "paused", "lost"):
         return f"the trial is {state}, so its cost is incomplete."
     cost = _cost(cells, priced[0]) if costs else {}
     cost = {resource: amount for resource, amount in cost.items() if resource in priced}
@@ -260,7 +298,10 @@ def learnt_from_one(
         value = _number(cells["value"], "value") if state == "done" else None
         error = str(cells.get("error", UNKNOWN_FAILURE)) if state == "failed" else None
         ended, value = outcome_of(value, error, state == "killed", "it")
-        return external_trial(settings, params, ended, value, cost=cost, error=error)
+        measured = _measured(cells, settings)
+        return external_trial(
+            settings, params, ended, value, cost=cost, error=error, metrics=measured
+        )
     if not cost:
         resources = ", ".join(priced)
         return f"it has neither a value nor a cost in {resources}." if costs else "it has no value."
@@ -315,6 +356,16 @@ def _cost(cells: Row, primary: str) -> dict[str, float]:
     }
 
 
+def _measured(cells: Row, settings: Settings) -> dict[str, float]:
+    """The quantities that are constrained, from a column `metric_<name>` or `<name>`."""
+    return {
+        each.name: _number(cells[column], column)
+        for each in settings.bounds
+        for column in (each.name, f"metric_{each.name}")
+        if column in cells
+    }
+
+
 def _options(parameter: Parameter) -> Sequence[Any]:
     if isinstance(parameter, Float | Int):
         return ()
@@ -329,8 +380,7 @@ def _typed(cell: Any, parameter: Parameter, name: str) -> Any:
     cell = cell.item() if hasattr(cell, "item") else cell
     if options := _options(parameter):
         same = [option for option in options if cell in (option, _listed(option))]
-        as_text = [option for option in options if str(option) == cell]
-        return (*same, *as_text, cell)[0]
+        return (*same, option_of(cell, options) if isinstance(cell, str) else cell)[0]
     number = _number(cell, name) if isinstance(cell, str) else cell
     is_whole = isinstance(number, float) and number.is_integer()
     return int(number) if is_whole and isinstance(parameter, Int) else number

@@ -59,6 +59,7 @@ PLACEHOLDER = Space({"x": Float(0, 1)})
 UNSUPPORTED = {
     "direction": "the direction is that of the study. Give optuna.create_study(direction=...)",
     "max_overrun": "Optuna cannot end a trial from outside. Use a pruner, or farthing.Study",
+    "steps": "Optuna cannot resume a trial. Use a pruner, or farthing.Study",
 }
 
 

@@ -87,7 +87,7 @@ class Mirror:
 
     def __call__(self, study: Optimizer) -> None:
         """Copy the trials that have ended since the last call."""
-        ended = [trial for trial in study.seen.history if trial.state != "running"]
+        ended = [trial for trial in study.seen.history if trial.state not in ("running", "paused")]
         if self._study is None:
             name = self._name or getattr(study, "name", "farthing")
             self._study = optuna.create_study(
@@ -127,7 +127,8 @@ def _frozen(trial: Trial, distributions: Mapping[str, BaseDistribution]) -> Froz
             int(line["step"]): float(line["value"])
             for line in trial.run.reports
             if isinstance(line.get("value"), int | float) and isinstance(line["step"], int | float)
-        },
+        }
+        | {point.step: point.value for point in trial.curve},
     )
     if trial.run.told_at is not None and trial.run.asked_at > 0:
         frozen.datetime_start = datetime.fromtimestamp(trial.run.asked_at)

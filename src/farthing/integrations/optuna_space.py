@@ -20,8 +20,6 @@ from farthing.space.space import Params, Space
 
 __all__ = ["Translation", "distributions_of", "space_of"]
 
-MAX_STEPS = 10_000  # values on a grid; a longer one becomes a Float that is rounded
-
 
 class Conversion(NamedTuple):
     """A parameter, and functions from values of Optuna to ours and back."""
@@ -119,9 +117,11 @@ def distributions_of(space: Space) -> dict[str, BaseDistribution]:
 def _distribution(parameter: Parameter) -> BaseDistribution:
     match parameter:
         case Float():
-            return FloatDistribution(parameter.low, parameter.high, log=parameter.log)
+            low, high = parameter.low, parameter.high
+            return FloatDistribution(low, high, log=parameter.log, step=parameter.step)
         case Int():
-            return IntDistribution(parameter.low, parameter.high, log=parameter.log)
+            low, high = parameter.low, parameter.high
+            return IntDistribution(low, high, log=parameter.log, step=parameter.step or 1)
         case Ordinal():
             return CategoricalDistribution(list(map(_choice, parameter.values)))
         case Categorical():
@@ -141,33 +141,37 @@ def _conversion(distribution: BaseDistribution) -> Conversion:
             f"{distribution!r}: expected a float, an int or a categorical distribution."
         )
     low, high, step = distribution.low, distribution.high, distribution.step
-    if isinstance(distribution, IntDistribution) and step == 1:
-        try:
-            whole = Int(int(low), int(high), log=distribution.log)
-        except InvalidInput:  # too many values
-            return _grid(distribution, 1)
-        return Conversion(whole, int, int)
     if step is None:
         line = Float(low, high, log=distribution.log)
         return Conversion(line, float, lambda value: min(max(float(value), low), high))
-    return _grid(distribution, step)
-
-
-def _grid(distribution: FloatDistribution | IntDistribution, step: float) -> Conversion:
-    """Values one step apart: low + i step, rounded as Optuna does."""
-    low, high = distribution.low, distribution.high
-    kind = int if isinstance(distribution, IntDistribution) else float
-    last = round((high - low) / step)
-
-    def at(i: int) -> Any:
-        return kind(min(low + i * step, high))
+    stepped: Float | Int
+    try:
+        if isinstance(distribution, IntDistribution):
+            larger = None if step == 1 else int(step)
+            stepped = Int(int(low), int(high), log=distribution.log, step=larger)
+        else:
+            stepped = Float(low, high, step=step)
+    except InvalidInput:  # too many values
+        return _rounded(distribution, step)
+    if stepped.step is None:
+        return Conversion(stepped, int, int)
+    grid = Space({"value": stepped})
 
     def nearest(value: float) -> Any:
-        return at(min(max(round((value - low) / step), 0), last))
+        return grid.decode([(value - low) / (high - low)])["value"]
 
-    if last >= MAX_STEPS:
-        return Conversion(Float(float(low), float(high), log=distribution.log), float, nearest)
-    return Conversion(Ordinal([at(i) for i in range(last + 1)]), nearest, nearest)
+    return Conversion(stepped, nearest, nearest)
+
+
+def _rounded(distribution: FloatDistribution | IntDistribution, step: float) -> Conversion:
+    """A Float that is rounded to low + i step."""
+    low, high = distribution.low, distribution.high
+    kind = int if isinstance(distribution, IntDistribution) else float
+
+    def nearest(value: float) -> Any:
+        return kind(min(max(low + round((value - low) / step) * step, low), high))
+
+    return Conversion(Float(float(low), float(high), log=distribution.log), float, nearest)
 
 
 def _categorical(distribution: CategoricalDistribution) -> Conversion:
@@ -186,13 +190,23 @@ def _same(value: Any) -> Any:
 
 
 def _hull(distributions: Iterable[BaseDistribution]) -> BaseDistribution:
-    """The last distribution, with the range of all of them."""
+    """The last distribution, with the range of all of them, and with its step if they share it."""
     *_, last = found = list(distributions)
-    if isinstance(last, CategoricalDistribution):
+    if not isinstance(last, FloatDistribution | IntDistribution):
         return last
     ranges = [d for d in found if isinstance(d, FloatDistribution | IntDistribution)]
     low, high = min(d.low for d in ranges), max(d.high for d in ranges)
+    step = last.step if all(_on_grid(d, low, last.step) for d in ranges) else None
     if isinstance(last, FloatDistribution):
-        return FloatDistribution(low, high, log=last.log)
-    assert isinstance(last, IntDistribution)
-    return IntDistribution(int(low), int(high), log=last.log)
+        return FloatDistribution(low, high, log=last.log, step=step)
+    return IntDistribution(int(low), int(high), log=last.log, step=int(step or 1))
+
+
+def _on_grid(
+    distribution: FloatDistribution | IntDistribution, low: float, step: float | None
+) -> bool:
+    """Whether its values are low + i step."""
+    if step is None or distribution.step != step:
+        return False
+    steps = (distribution.low - low) / step
+    return abs(steps - round(steps)) < 1e-8

@@ -75,10 +75,11 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         rate: str | None = None,
         **settings: Unpack[SearchOptions],
     ) -> None:
-        if "direction" in settings or "max_overrun" in settings:
+        if any(name in settings for name in ("direction", "max_overrun", "steps")):
             raise InvalidInput(
-                'BudgetSearch(...) has neither direction nor max_overrun. Give mode="min" or "max" '
-                "instead of a direction, and a scheduler of Ray Tune to end trials early."
+                "BudgetSearch(...) has neither direction nor max_overrun nor steps. Give "
+                'mode="min" or "max" instead of a direction, and a scheduler of Ray Tune to end '
+                "trials early."
             )
         Searcher.__init__(self, metric=metric, mode=mode)
         self._budget, self._paid, self._rate = budget, paid, rate

@@ -165,7 +165,8 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         )
         reason = search.until_stopped()
         optimizer = search.optimizer
-        self.result_ = Result(optimizer.best, reason, optimizer.ledger, optimizer.history)
+        settings, state = optimizer.facts
+        self.result_ = Result.of(settings, optimizer.best, reason, state)
         self._warn_of_failures(search.rows)
         table = self._outs  # the object that scikit-learn keeps as its results
         formatted = self._formatted(search.rows, n_splits)

@@ -243,7 +243,7 @@ class Search:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
-        timer = threading.Timer(max(ledger["s"].left, 0.0), kill)
+        timer = threading.Timer(ledger["s"].left, kill)
         timer.daemon = True
         timer.start()
         try:

@@ -21,7 +21,7 @@ __all__ = ["LogFeatures", "around", "is_positive", "log_features"]
 Array = NDArray[np.float64]
 
 STEP = 1e-5  # of the unit cube, for finite differences on continuous coordinates
-LEAP = 1e-3  # on the coordinate of an Int with too many values to list: at least its next value
+LEAP = 1e-3  # on the coordinate of a number with too many values to list: at least its next value
 
 
 class LogFeatures(NamedTuple):
@@ -85,7 +85,8 @@ def around(space: Space, j: int, x: Array) -> tuple[Array, Array]:
     """Coordinate j after and before x (m,): the neighbouring values, or a small step away."""
     levels = space.levels[j]
     if levels is None:
-        step = STEP if isinstance(space.parameters[space.names[j]], Float) else LEAP
+        parameter = space.parameters[space.names[j]]
+        step = STEP if isinstance(parameter, Float) and parameter.step is None else LEAP
         return np.minimum(x + step, 1.0), np.maximum(x - step, 0.0)
     here = np.searchsorted(levels, x)
     return levels[np.minimum(here + 1, len(levels) - 1)], levels[np.maximum(here - 1, 0)]

@@ -27,6 +27,8 @@ __all__ = [
     "h_inverse",
     "log_affordable",
     "log_affordable_slopes",
+    "log_below",
+    "log_below_slopes",
     "log_ei",
     "log_ei_rate",
     "log_ei_slopes",
@@ -245,6 +247,23 @@ def log_affordable_slopes(
     to_m = np.where(known, 0.0, -ratio / safe)
     to_s = np.where(known, 0.0, -ratio * t / safe)
     return np.where(known, np.where(t >= 0.0, 0.0, -np.inf), value), to_m, to_s
+
+
+def log_below(mean: ArrayLike, std: ArrayLike, bound: float) -> Array:
+    """ln P(z <= bound) of a normal variable z."""
+    return np.asarray(log_ndtr((bound - np.asarray(mean, dtype=np.float64)) / np.asarray(std)))
+
+
+def log_below_slopes(mean: ArrayLike, std: ArrayLike, bound: float) -> tuple[Array, Array, Array]:
+    """ln P(z <= bound) and its partials: with t = (bound - mean)/std and r = phi(t)/Phi(t),
+
+    d/dmean = -r/std and d/dstd = -r t/std.
+    """
+    std = np.asarray(std, dtype=np.float64)
+    t = (bound - np.asarray(mean, dtype=np.float64)) / std
+    # Above 26 Mills' ratio overflows, and phi is below 1e-147.
+    ratio = np.where(t < 26.0, 1.0 / _mills(np.minimum(t, 26.0)), 0.0)
+    return np.asarray(log_ndtr(t)), -ratio / std, -ratio * np.minimum(t, 26.0) / std
 
 
 def mean_residual_cost(log_mean: float, log_std: float, log_paid: float) -> float:

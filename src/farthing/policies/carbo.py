@@ -14,6 +14,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.scores import ScoreSurface
 from farthing.errors import InvalidInput
 from farthing.policies.cooling import Cooling
 from farthing.policies.cost_effective_design import CostEffectiveDesign
@@ -37,6 +38,10 @@ class CArBO:
                 f"CArBO(share={self.share}): share, the part of the budget for the initial design, "
                 "must be at least 0 and less than 1. The paper uses 1/8."
             )
+
+    def surface(self, belief: Belief, rng: np.random.Generator) -> ScoreSurface | None:
+        """The surface of EI-cool; None during the design, which maximises no score."""
+        return None if belief.ledger.used < self.share else Cooling().surface(belief, rng)
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """The design or EI-cool, depending on the share of the budget that is used."""

@@ -16,7 +16,13 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.scores import lower_bound, maximise_score, proposal
+from farthing.acquisition.scores import (
+    ScoreSurface,
+    first_feasible,
+    lower_bound,
+    maximise_score,
+    proposal,
+)
 from farthing.errors import InvalidInput
 
 __all__ = ["ConfidenceBound"]
@@ -43,12 +49,22 @@ class ConfidenceBound:
                 "fails, must be between 0 and 1. The usual value is 0.1."
             )
 
+    def _root_beta(self, belief: Belief) -> float:
+        t = max(1, sum(not trial.is_start for trial in belief.history) + 1)
+        return float(np.sqrt(beta(belief.space.d, t, self.delta)))
+
+    def surface(self, belief: Belief, rng: np.random.Generator) -> ScoreSurface:
+        """(incumbent - (mean - sqrt(beta) std)) / scale + ln P(success)."""
+        # The incumbent makes the search independent of the objective's units.
+        origin = float(np.mean(belief.best))
+        return ScoreSurface(
+            belief, lower_bound(self._root_beta(belief), belief.scale, origin=origin)
+        )
+
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin mean - sqrt(beta) std."""
-        t = max(1, sum(not trial.is_start for trial in belief.history) + 1)
-        root = float(np.sqrt(beta(belief.space.d, t, self.delta)))
-        origin = float(
-            np.mean(belief.best)
-        )  # makes the search independent of the objective's units
-        found = maximise_score(belief, lower_bound(root, belief.scale, origin=origin), rng)
+        if not belief.has_incumbent:
+            return first_feasible(belief, rng, 0.0)
+        root = self._root_beta(belief)
+        found = maximise_score(belief, self.surface(belief, rng).score, rng)
         return proposal(belief, found, f"lowest plausible value, mean - {root:.2f} std")

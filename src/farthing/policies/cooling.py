@@ -16,7 +16,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.scores import log_ei_per_cost, maximise_score, proposal
+from farthing.acquisition.scores import ScoreSurface, log_ei_per_cost, maximise_score, proposal
 from farthing.budget.ledger import Account
 
 __all__ = ["Cooling"]
@@ -29,10 +29,14 @@ class Cooling:
     needs: ClassVar[frozenset[str]] = frozenset({"budget", "cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
 
+    def surface(self, belief: Belief, rng: np.random.Generator) -> ScoreSurface:
+        """ln EI - a_k ln c."""
+        return ScoreSurface(belief, log_ei_per_cost(exponent(belief)))
+
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI - a_k ln c."""
         alpha = exponent(belief)
-        found = maximise_score(belief, log_ei_per_cost(alpha), rng)
+        found = maximise_score(belief, self.surface(belief, rng).score, rng)
         why = (
             f"highest expected improvement per cost^{alpha:.2f} (the exponent falls from 1 to 0 as "
             "the budget is spent)"

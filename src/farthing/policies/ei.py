@@ -9,7 +9,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.scores import log_ei_per_cost, maximise_score, proposal
+from farthing.acquisition.scores import ScoreSurface, log_ei_per_cost, maximise_score, proposal
 
 __all__ = ["EI"]
 
@@ -23,8 +23,11 @@ class EI:
     needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
 
+    def surface(self, belief: Belief, rng: np.random.Generator) -> ScoreSurface:
+        """ln EI."""
+        return ScoreSurface(belief, log_ei_per_cost(TIE_BREAK_EXPONENT if belief.cost else 0.0))
+
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI."""
-        alpha = TIE_BREAK_EXPONENT if belief.cost else 0.0
-        found = maximise_score(belief, log_ei_per_cost(alpha), rng)
+        found = maximise_score(belief, self.surface(belief, rng).score, rng)
         return proposal(belief, found, "highest expected improvement")

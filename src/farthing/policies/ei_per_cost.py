@@ -12,7 +12,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.scores import log_ei_per_cost, maximise_score, proposal
+from farthing.acquisition.scores import ScoreSurface, log_ei_per_cost, maximise_score, proposal
 from farthing.errors import InvalidInput
 
 __all__ = ["EIPerCost"]
@@ -34,9 +34,13 @@ class EIPerCost:
                 "Use 1 for improvement per cost, 0.2 to weigh cost less, 0 for plain EI."
             )
 
+    def surface(self, belief: Belief, rng: np.random.Generator) -> ScoreSurface:
+        """ln EI - alpha ln c."""
+        return ScoreSurface(belief, log_ei_per_cost(self.alpha))
+
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """Argmax of ln EI - alpha ln c."""
-        found = maximise_score(belief, log_ei_per_cost(self.alpha), rng)
+        found = maximise_score(belief, self.surface(belief, rng).score, rng)
         why = "highest expected improvement per cost"
         if self.alpha != 1:
             why = f"highest expected improvement per cost^{self.alpha:g}"

@@ -18,8 +18,10 @@ import numpy as np
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.scores import (
+    Score,
     ScoreSurface,
     ScoreView,
+    first_feasible,
     gittins_index,
     log_ei_per_cost,
     look,
@@ -52,21 +54,34 @@ class Gittins:
         """The setting `worth`, unless the policy has its own."""
         return frozenset() if self.worth is not None else frozenset({"worth"})
 
-    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """argmin g."""
+    def surface(self, belief: Belief, rng: np.random.Generator) -> ScoreSurface:
+        """(best value - g) / scale, at the exchange rate of the next proposal."""
         belief = belief.in_one_unit()
+        return ScoreSurface(belief, _score(belief, self._choose(belief, rng)[0]))
+
+    def _choose(self, belief: Belief, rng: np.random.Generator) -> tuple[float, Found]:
+        """The exchange rate, and the points of smallest g at this rate."""
         seen = look(belief, rng)
         fixed = self.worth if self.worth is not None else belief.worth
         if fixed is not None:
-            found = _smallest_index(belief, fixed, rng, seen)
-            chosen = proposal(belief, found, _why(belief, f"is worth {fixed:.3g}"))
-            return replace(chosen, rates=(fixed, fixed))
+            return fixed, _smallest_index(belief, fixed, rng, seen)
         first = _first_worth(belief)
         worth = belief.history.last_note("worth") or first
         found = _smallest_index(belief, worth, rng, seen)
         if len(found.X) and found.score[0] <= 0:  # min g >= best: no point is worth its cost
             worth = _decay(belief, worth, found, rng, seen, floor=LEAST_WORTH * first)
             found = _smallest_index(belief, worth, rng, seen)
+        return worth, found
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """argmin g."""
+        belief = belief.in_one_unit()
+        if not belief.has_incumbent:  # no best value to compare g with
+            return first_feasible(belief, rng, 1.0)
+        worth, found = self._choose(belief, rng)
+        if self.worth is not None or belief.worth is not None:
+            chosen = proposal(belief, found, _why(belief, f"is worth {worth:.3g}"))
+            return replace(chosen, rates=(worth, worth))
         why = _why(belief, f"is worth {worth:.3g} (estimated)")
         return proposal(belief, found, why, notes={"worth": worth})
 
@@ -75,13 +90,15 @@ def _why(belief: Belief, worth: str) -> str:
     return f"smallest Gittins index (best for its cost) if {one_more(belief.unit)} {worth}"
 
 
+def _score(belief: Belief, worth: float) -> Score:
+    return gittins_index(worth, belief.scale, origin=float(np.mean(belief.best)))
+
+
 def _smallest_index(
     belief: Belief, worth: float, rng: np.random.Generator, seen: ScoreView
 ) -> Found:
     """The points of smallest g. Their score is the best value minus g."""
-    origin = float(np.mean(belief.best))
-    score = gittins_index(worth, belief.scale, origin=origin)
-    return maximise_score(belief, score, rng, seen=seen)
+    return maximise_score(belief, _score(belief, worth), rng, seen=seen)
 
 
 def _decay(

@@ -22,7 +22,13 @@ from numpy.typing import NDArray
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.lookahead import Base, Draws, draws, gains, joint_posterior, visited
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.scores import Score, log_ei_per_cost, maximise_score, proposal
+from farthing.acquisition.scores import (
+    Score,
+    first_feasible,
+    log_ei_per_cost,
+    maximise_score,
+    proposal,
+)
 from farthing.acquisition.search import Found, Rated, is_among, sobol
 from farthing.errors import InvalidInput
 from farthing.policies.ei import EI
@@ -90,6 +96,8 @@ class Rollout:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmax of the value over a few hundred points, refined around the best of them."""
+        if not belief.has_incumbent:
+            return first_feasible(belief, rng, 1.0)
         horizon = _within_trials(belief, self.horizon)
         if horizon == 1:
             return EI().propose(belief, rng)
@@ -100,7 +108,8 @@ class Rollout:
             return proposal(belief, by_ei, "nothing")
         base = (1.0,) * (horizon - 2) + (0.0,) if self.base is None else self.base[1 - horizon :]
         inner = inner_points(belief, by_ei, by_ei_per_cost, base, rng)
-        drawn = draws(PATHS, horizon, len(belief.best), rng)
+        constraints = len(belief.feasibility)
+        drawn = draws(PATHS, horizon, len(belief.best), rng, constraints=constraints)
         ahead = Lookahead(belief, inner, base, drawn, self.unaffordable == "truncate")
         found = best_first_point(ahead, np.vstack([by_ei.X[:1], by_ei_per_cost.X[:1]]), rng)
         why = (
@@ -152,7 +161,8 @@ def inner_points(
     reach = 10.0 ** rng.uniform(-2.0, -0.3, size=(len(centre), 1))
     pool = np.vstack([peaks, _moved(space, centre, reach, rng), cover])
     first = np.array([0, 1, len(by_ei.X[:PEAKS]), len(by_ei.X[:PEAKS]) + 1]) % len(peaks)
-    pilots = draws(PILOT_PATHS, len(base) + 1, len(belief.best), rng)
+    fantasies, constraints = len(belief.best), len(belief.feasibility)
+    pilots = draws(PILOT_PATHS, len(base) + 1, fantasies, rng, constraints=constraints)
     for k in range(1, ROUNDS + 1):
         joint = joint_posterior(belief, pool, np.ones(len(pool), dtype=np.bool_))
         seen = pool[visited(joint, np.unique(first), pilots, base)]
@@ -202,7 +212,8 @@ class Lookahead:
     def of_inner(self, first: Ints, paths: int = PATHS) -> Array:
         """(a,) the value of the inner points with indices `first`, from the first `paths` draws."""
         joint = joint_posterior(self.belief, self.inner, np.ones(len(self.inner), dtype=np.bool_))
-        some = Draws(self.drawn.normals[:paths], self.drawn.fantasy[:paths])
+        normals, fantasy, measured = self.drawn
+        some = Draws(normals[:paths], fantasy[:paths], measured[:paths])
         gained = gains(joint, first, some, self.base, truncate=self.truncate)
         return np.asarray(gained.mean(axis=1))
 

@@ -11,6 +11,8 @@ import numpy as np
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.initial_design import propose
 from farthing.acquisition.protocols import Policy, Proposal
+from farthing.acquisition.scores import surface_of
+from farthing.acquisition.search import Surface
 from farthing.errors import InvalidInput
 
 __all__ = ["StartWith"]
@@ -41,6 +43,10 @@ class StartWith:
     def reads(self) -> frozenset[str]:
         """What `then` uses if available, and a model if `then` needs one."""
         return self.then.reads | (self.then.needs & {"model"})
+
+    def surface(self, belief: Belief, rng: np.random.Generator) -> Surface | None:
+        """The surface of `then`; None if it has none."""
+        return surface_of(self.then, belief, rng)
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """The first given point that is untried and affordable, else what `then` proposes."""

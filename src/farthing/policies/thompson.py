@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.posterior_samples import Paths, draw
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.scores import proposal
+from farthing.acquisition.scores import first_feasible, proposal
 from farthing.acquisition.search import Rated, maximise
 
 __all__ = ["Thompson"]
@@ -50,8 +50,14 @@ class Thompson:
     needs: ClassVar[frozenset[str]] = frozenset({"model"})
     reads: ClassVar[frozenset[str]] = frozenset()
 
+    def surface(self, belief: Belief, rng: np.random.Generator) -> _Surface:
+        """Minus one posterior sample, plus ln P(success)."""
+        return surface(belief, rng)
+
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """argmin of a posterior sample."""
+        if not belief.has_incumbent:
+            return first_feasible(belief, rng, 0.0)
         drawn = surface(belief, rng)
         found = maximise(
             drawn,

@@ -52,8 +52,7 @@ def check_objective(objective: Any) -> None:
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         raise InvalidInput(
             f"The objective {name}{signature} cannot be called with the parameters alone "
-            f"({error}). Give it one argument, the dictionary of parameters: def objective(params). "
-            "With steps=..., it may take its training, too: def objective(params, trial)."
+            f"({error}). Give it one argument, the dictionary of parameters: def objective(params)."
         ) from None
 
 
@@ -93,6 +92,12 @@ def _result(returned: Any) -> dict[str, Any]:
         metrics: dict[str, Any] = json.loads(json.dumps(dict(outcome.metrics), default=plain))
     except Exception:
         return {"failed": f"its metrics are {_short(outcome.metrics)}: expected a dict", **cost}
+    try:
+        constraints = {str(name): _number(each) for name, each in outcome.constraints.items()}
+    except Exception:
+        shown = _short(outcome.constraints)
+        return {"failed": f"its constraints are {shown}: expected a dict of numbers", **cost}
+    metrics = {**metrics, "constraints": constraints} if constraints else metrics
     if outcome.failed is not None:
         return {**metrics, "failed": _ends(str(outcome.failed)), **cost}
     value: Any = outcome.value
@@ -101,6 +106,12 @@ def _result(returned: Any) -> dict[str, Any]:
             return {**metrics, METRIC: float(value), **cost}
     wrong = f"the objective returned {_short(value)}: expected a number or an Outcome"
     return {"failed": wrong, **cost}
+
+
+def _number(measured: Any) -> float:
+    if isinstance(measured, str | bytes | bool):
+        raise TypeError
+    return float(measured)
 
 
 def _failure(error: BaseException) -> dict[str, Any]:

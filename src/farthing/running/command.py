@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import shutil
@@ -13,16 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
+from farthing.core.command import filled, placeholders
 from farthing.errors import InvalidInput
-from farthing.running.engine import Job, plain
+from farthing.running.engine import Job
 from farthing.running.task import PRIVATE, RESULT_FILE, Start
 from farthing.running.training import continue_file
 
 __all__ = ["CommandTask"]
 
-# {{name}} is a literal {name}; {name} and {name?} are placeholders. All other braces are
-# literal, as in JSON or `awk '{print $1}'`.
-_PLACEHOLDER = re.compile(r"\{\{(?P<literal>[\w.-]+\??)\}\}|\{(?P<name>[\w.-]+)(?P<optional>\?)?\}")
 # Programs whose first argument is a script, and the suffixes of scripts.
 _INTERPRETER = re.compile(
     r"(python|pypy)[\d.]*|(ba|da|k|z)?sh|Rscript|julia|perl|ruby|node|php|lua"
@@ -90,8 +87,7 @@ class CommandTask:
     @property
     def placeholders(self) -> frozenset[str]:
         """The names of the parameters in the command."""
-        found = (match for part in self.argv for match in _PLACEHOLDER.finditer(part))
-        return frozenset(match["name"] for match in found if match["name"] is not None)
+        return placeholders(self.argv)
 
     def filled(self, params: Mapping[str, Any]) -> list[str]:
         """The program and its arguments for one configuration.
@@ -99,7 +95,7 @@ class CommandTask:
         Raises:
             InvalidInput: a placeholder is not a parameter, or a value has a null character.
         """
-        return [text for part in self.argv if (text := _fill(part, params)) is not None]
+        return filled(self.argv, params)
 
     def check(self, job: Job) -> None:
         """Check that the folder, the program and the script of an interpreter exist here.
@@ -159,45 +155,6 @@ class CommandTask:
                 ) from None
 
         return start
-
-
-def _fill(part: str, params: Mapping[str, Any]) -> str | None:
-    """One argument with its placeholders replaced; None if it is omitted."""
-    omitted = False
-
-    def value(match: re.Match[str]) -> str:
-        nonlocal omitted
-        name: str | None = match["name"]
-        if name is None:
-            return "{" + match["literal"] + "}"
-        if name in params:
-            return _text(params[name])
-        if match["optional"] is None:
-            raise InvalidInput(
-                f"The command asks for {{{name}}}, but this configuration has only "
-                f"{', '.join(params) or 'no parameters'}. Correct the name. For a parameter that "
-                f"is not always active, write --{name}={{{name}?}}. For the literal text, write "
-                f"{{{{{name}}}}}."
-            )
-        omitted = True
-        return ""
-
-    text = _PLACEHOLDER.sub(value, part)
-    if "\0" in text:
-        raise InvalidInput(
-            f"The argument {text!r} has a null character, which no program can receive. Remove it."
-        )
-    return None if omitted else text
-
-
-def _text(value: Any) -> str:
-    """A value as an argument: text unchanged, a number with all its digits."""
-    value = value if isinstance(value, str) else plain(value) if hasattr(value, "item") else value
-    return value if isinstance(value, str) else repr(value) if _simple(value) else json.dumps(value)
-
-
-def _simple(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float)
 
 
 def _script(argv: Sequence[str]) -> str | None:

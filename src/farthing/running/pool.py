@@ -23,6 +23,7 @@ from farthing.running import Engine, Job, Task
 from farthing.running.process_pool import process_starter
 from farthing.running.signals import (
     INTERRUPTED,
+    ExitCheck,
     ExitRequest,
     combine_stop_reasons,
     handle_signals,
@@ -90,6 +91,7 @@ def run_workers(
     places: Sequence[Place],
     *,
     threads: bool = False,
+    exit_check: ExitCheck = lambda: None,
 ) -> StopReason:
     """Work on a study at every place at the same time; return why it ended.
 
@@ -97,6 +99,7 @@ def run_workers(
         on_change: called in this thread whenever the study may have changed.
         threads: whether to start a thread for each place. If not, this process works at a single
             place itself, and forks one worker for each of several places.
+        exit_check: a request to end the run, besides those of signals.
 
     Raises:
         BaseException: the first error of a worker; the other workers are ended first. If a worker
@@ -105,9 +108,12 @@ def run_workers(
     if threads or len(places) > 1:
         starter = thread_starter if threads else process_starter
         start = starter(optimizer, settings, engine)
-        return _run_pool(optimizer, start, places, on_change, () if threads else (Unfit,))
-    with handle_signals() as exit_check:
-        check = print_exit_requests(exit_check, lambda: running_trials(optimizer, None))
+        tolerated = () if threads else (Unfit,)
+        return _run_pool(optimizer, start, places, on_change, tolerated, exit_check)
+    with handle_signals() as signalled:
+        check = print_exit_requests(
+            lambda: signalled() or exit_check(), lambda: running_trials(optimizer, None)
+        )
         return run_worker(optimizer, settings, engine, on_change, check, places[0])
 
 
@@ -117,6 +123,7 @@ def _run_pool(
     places: Sequence[Place],
     on_change: OnChange,
     tolerated: tuple[type[BaseException], ...],
+    exit_check: ExitCheck,
 ) -> StopReason:
     workers = dict[Connection, BaseProcess | Thread]()
     alive = set[Connection]()
@@ -149,8 +156,8 @@ def _run_pool(
                 if pid(workers[ours]) is not None:  # it may still hold the suggestion lock
                     optimizer.release_suggest_lock(pid(workers[ours]))
 
-    with handle_signals() as exit_check:
-        exit_check = print_exit_requests(exit_check, running)
+    with handle_signals() as signalled:
+        check = print_exit_requests(lambda: signalled() or exit_check(), running)
         try:
             for place in places:
                 ours, theirs = multiprocessing.Pipe()
@@ -158,7 +165,7 @@ def _run_pool(
                 alive.add(ours)
             while alive:
                 failed = any(map(is_fatal, reports))
-                request = ExitRequest(WORKER_ERROR, kill=True) if failed else exit_check()
+                request = ExitRequest(WORKER_ERROR, kill=True) if failed else check()
                 if request is not None and request not in requests:
                     request_exit(request)
                 collect()

@@ -123,7 +123,8 @@ class ProcessGroup:
             status=ending.status,
             tail=child.tail.text,
             result_file=read_result_file(folder / RESULT_FILE),
-            at_rung=child.at_rung or child.is_paused,
+            # A function says itself whether it was paused.
+            at_rung=self.task.prints_messages and (child.at_rung or child.is_paused),
         )
 
 

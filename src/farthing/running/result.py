@@ -54,8 +54,8 @@ def ended(
         status: exit status of its process as `os.wait` returns it.
         tail: the last lines of its other output.
         result_file: the contents of its result file; None if it wrote none.
-        at_rung: whether it is a training that ended at a step at which the tuner decides. Without a
-            result it is paused.
+        at_rung: whether it is a training that ended at a step at which the tuner decides. It is
+            then paused, whatever value it printed last.
     """
     reports, cost = tuple(messages.reports), dict[str, float]()
 
@@ -64,7 +64,8 @@ def ended(
 
     code = os.waitstatus_to_exitcode(status)
     result = messages.result if result_file is None else _result_in(result_file)
-    if code == 0 and ((result or {}).get(PAUSED) or (result is None and at_rung)):
+    is_paused = bool((result or {}).get(PAUSED)) or at_rung
+    if code == 0 and is_paused and not any((result or {}).get(key) for key in _WITHOUT_VALUE):
         return paused(messages, usage)
     if result is None and result_file is None and code == 0:
         result = next((m for m in reversed(messages.reports) if messages.metric in m), None)

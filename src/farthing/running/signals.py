@@ -51,7 +51,8 @@ class ExitRequest(NamedTuple):
         its, them = ("its", "it") if len(running) == 1 else ("their", "them")
         if self.kill:
             return f"{cause}: killing {trials}; {its} cost so far is charged."
-        return f"{cause}: waiting for {trials} to finish. Press Ctrl-C again to kill {them}."
+        press = "again" if self.reason.kind == "interrupted" else "twice"
+        return f"{cause}: waiting for {trials} to finish. Press Ctrl-C {press} to kill {them}."
 
 
 # Returns the exit request that is in force, or None.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,8 +66,14 @@ class Training:
         self.reported: float | None = None
         self.is_paused = False
 
-    def report(self, step: int, value: float) -> Decision:
+    def report(
+        self, step: int, value: float, *, cost: float | Mapping[str, float] | None = None
+    ) -> Decision:
         """Report the value of the objective after a step.
+
+        Args:
+            cost: the cost since the start of this part, if it is not a time: a number, or
+                {resource: amount}.
 
         Returns:
             "continue"; "pause": save a checkpoint and return None; or "stop": return None.
@@ -83,7 +89,7 @@ class Training:
                 f"The value at step {step} is {number}: expected a finite number. If the training "
                 "went wrong, return Outcome(failed='why')."
             )
-        report_progress(int(step), number)
+        report_progress(int(step), number, cost=cost)
         self.reported = number
         if self._decision == "continue" and step >= self.last:
             self._decision = "stop"  # it is complete
@@ -117,8 +123,10 @@ def check_steps(objective: Any, steps: Steps | None) -> None:
     if steps is None and takes_training(objective):
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         raise InvalidInput(
-            f"The objective {name} takes its training as a second argument, but steps=... is not "
-            "set. Set it to the last step of a training, such as steps=50, or remove the argument."
+            f"The objective {name}{inspect.signature(objective)} cannot be called with the "
+            "parameters alone. Give it one argument, the dictionary of parameters: def "
+            "objective(params). If its second argument is its training, set steps=... to the last "
+            "step of a training, such as steps=50."
         )
 
 

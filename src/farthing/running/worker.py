@@ -219,7 +219,10 @@ def _evaluate(
         told = Told(
             *(trial, "paused", None, point.cost), by_user=False, run=run, curve=tuple(curve.points)
         )
-        continued = None if exit_check() is not None else optimizer.continue_trial(told)
+        try:
+            continued = None if exit_check() is not None else optimizer.continue_trial(told)
+        except StorageError:  # it has waited long enough: the outcome can be told later
+            continued = None
         on_change()
         if continued is not None:
             until = continued.until
@@ -308,7 +311,7 @@ def _left(optimizer: Optimizer, trial: Trial) -> float:
     ledger = optimizer.seen.ledger
     if "s" not in ledger:
         return math.inf
-    return max(ledger["s"].left, 0.0) + ledger.reserved_for(trial.number).get("s", 0.0)
+    return ledger["s"].left + ledger.reserved_for(trial.number).get("s", 0.0)
 
 
 def _conclude(

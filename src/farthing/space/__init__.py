@@ -1,6 +1,18 @@
-"""The search space: parameters, and their map to the unit cube."""
+"""The search space: parameters, their conditions, and their map to the unit cube."""
 
-from farthing.space.parameters import Categorical, Float, Int, Kind, Ordinal
+from farthing.space.conditions import at_least, at_most, between
+from farthing.space.parameters import Bool, Categorical, Float, Int, Kind, Ordinal
 from farthing.space.space import Space
 
-__all__ = ["Categorical", "Float", "Int", "Kind", "Ordinal", "Space"]
+__all__ = [
+    "Bool",
+    "Categorical",
+    "Float",
+    "Int",
+    "Kind",
+    "Ordinal",
+    "Space",
+    "at_least",
+    "at_most",
+    "between",
+]

@@ -1,12 +1,10 @@
-"""Coordinates of the cube: the map between the values of a parameter and [0, 1]; conditions."""
+"""Coordinates of the cube: the map between the values of a parameter and [0, 1]."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,14 +13,17 @@ from numpy.typing import NDArray
 from farthing.errors import InvalidInput
 from farthing.space.parameters import (
     INACTIVE,
+    NEARLY,
     Categorical,
     Float,
     Int,
     Ordinal,
     Parameter,
     Scale,
+    exact,
     is_number,
     plain,
+    step_count,
     tick_count,
     to_number,
     to_whole,
@@ -30,20 +31,20 @@ from farthing.space.parameters import (
 
 __all__ = [
     "Axis",
-    "Condition",
     "Integers",
     "Levels",
     "Line",
+    "Steps",
     "axis_of",
-    "condition_of",
     "encode_value",
     "nearby",
+    "typed_value",
 ]
 
 Array: TypeAlias = NDArray[np.float64]
-Mask: TypeAlias = NDArray[np.bool_]
+Span: TypeAlias = tuple[float, float]  # two coordinates, and everything between them
 
-MOST_LEVELS = 1000  # the levels of an Int with more values are not listed
+MOST_LEVELS = 1000  # the levels of a number with more values are not listed
 
 
 class Line:
@@ -85,6 +86,11 @@ class Line:
     def natural(self, x: Array) -> Array:
         values: Array = self.scale.value(x)
         return values
+
+    def span(self, low: float, high: float) -> Span | None:
+        """The coordinates of the lowest and the highest value from low to high, if there is one."""
+        low, high = max(low, self.parameter.low), min(high, self.parameter.high)
+        return (self._place(low), self._place(high)) if low <= high else None
 
     def _place(self, number: float) -> float:
         t = math.log(number) if self.scale.log else number
@@ -136,6 +142,10 @@ class Levels:
     def natural(self, x: Array) -> Array:
         return self.numbers[np.searchsorted(self.middles, x)]
 
+    def span(self, low: float, high: float) -> Span | None:
+        inside = self.levels[(self.numbers >= low) & (self.numbers <= high)]
+        return (float(inside[0]), float(inside[-1])) if len(inside) else None
+
 
 class Integers:
     """The coordinate of an Int with too many values to list."""
@@ -170,13 +180,75 @@ class Integers:
         below = np.floor(value)  # the middle in logs is the geometric mean
         return self._within(below + (value > np.sqrt(below * (below + 1.0))))
 
+    def span(self, low: float, high: float) -> Span | None:
+        first = math.ceil(max(low, self.parameter.low))
+        last = math.floor(min(high, self.parameter.high))
+        return (self.encode(first), self.encode(last)) if first <= last else None
+
     def _within(self, whole: Array) -> Array:
         return np.minimum(np.maximum(whole, self.parameter.low), self.parameter.high)
 
 
-def axis_of(parameter: Parameter) -> Line | Levels | Integers:
+class Steps:
+    """The coordinate of a number with a step: i / last for the value low + i step."""
+
+    def __init__(self, parameter: Float | Int) -> None:
+        self.parameter = parameter
+        self.scale = Scale.over(parameter.low, parameter.high, log=False)
+        self.last = step_count(parameter)
+        self.levels: Array | None = None
+        if self.last < MOST_LEVELS:
+            self.levels = np.arange(self.last + 1) / self.last
+            self.levels.setflags(write=False)
+            self.numbers = np.array([self._value(i) for i in range(self.last + 1)], dtype=float)
+
+    def encode(self, value: Any) -> float:
+        number = to_number(value)
+        i = min(max(round(self._index(number)), 0), self.last)
+        if abs(self._index(number) - i) > NEARLY:
+            raise InvalidInput(
+                f"{value!r} is not a value of {self.parameter}; the nearest is {self._value(i)!r}."
+            )
+        return i / self.last
+
+    def decode(self, x: float) -> float:
+        return self._value(round(x * self.last))
+
+    def snap(self, x: Array) -> Array:
+        return np.rint(x * self.last) / self.last
+
+    def spread(self, u: Array) -> Array:
+        return np.minimum(np.floor(u * (self.last + 1)), self.last) / self.last
+
+    def natural(self, x: Array) -> Array:
+        if self.levels is not None:
+            return self.numbers[np.rint(x * self.last).astype(np.int64)]
+        values: Array = self.scale.value(self.snap(x))
+        return values
+
+    def span(self, low: float, high: float) -> Span | None:
+        first = 0 if low == -math.inf else max(math.ceil(self._index(low) - NEARLY), 0)
+        last = self.last
+        if high < math.inf:
+            last = min(math.floor(self._index(high) + NEARLY), last)
+        return (first / self.last, last / self.last) if first <= last else None
+
+    def _value(self, i: int) -> float:
+        """Value i, computed exactly: 0.3, not 0.30000000000000004."""
+        low, step = self.parameter.low, self.parameter.step
+        assert step is not None
+        return self.parameter.high if i == self.last else type(low)(exact(low) + i * exact(step))
+
+    def _index(self, number: float) -> Fraction:
+        assert self.parameter.step is not None
+        return (exact(number) - exact(self.parameter.low)) / exact(self.parameter.step)
+
+
+def axis_of(parameter: Parameter) -> Line | Levels | Integers | Steps:
     """The coordinate of a parameter."""
     match parameter:
+        case Float() | Int() if parameter.step is not None:
+            return Steps(parameter)
         case Float():
             return Line(parameter)
         case Int(low, high):
@@ -206,7 +278,7 @@ def axis_of(parameter: Parameter) -> Line | Levels | Integers:
             return Levels(parameter, values=options, scale=None, levels=(np.arange(k) + 0.5) / k)
 
 
-Axis: TypeAlias = Line | Levels | Integers
+Axis: TypeAlias = Line | Levels | Integers | Steps
 
 
 def encode_value(name: str, axis: Axis, value: Any) -> float:
@@ -227,57 +299,10 @@ def nearby(axis: Axis, value: Any) -> float:
         return float(axis.scale.place(min(max(value, axis.scale.low), axis.scale.high)))
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A parameter is active if each of its parents has one of the given values."""
-
-    when: Mapping[str, Any]
-    parents: tuple[tuple[int, tuple[float, ...]], ...]  # a coordinate, and its levels that activate
-
-    def holds(self, x: Sequence[float]) -> bool:
-        return all(x[j] in levels for j, levels in self.parents)
-
-    def holds_at(self, X: Array) -> Mask:
-        rows: Mask = np.ones(len(X), dtype=np.bool_)
-        for j, levels in self.parents:
-            rows &= reduce(np.logical_or, [X[:, j] == level for level in levels])
-        return rows
-
-
-def condition_of(
-    name: str, parameters: Mapping[str, Parameter], axes: Sequence[Axis]
-) -> Condition | None:
-    """When a parameter is active; None if always."""
-    when = parameters[name].when
-    if when is None:
-        return None
-    names = list(parameters)
-    parents = []
-    for parent, values in when.items():
-        if parent not in parameters:
-            problem = f"names {parent!r}, but the parameters are {names}"
-        elif parent == name:
-            problem = "names itself; name another parameter"
-        elif isinstance(parameters[parent], Float):
-            problem = f"names the Float {parent!r}; name an Int, an Ordinal or a Categorical"
-        elif parameters[parent].when is not None:
-            problem = f"names {parent!r}, which is conditional itself; conditions cannot be nested"
-        else:
-            j = names.index(parent)
-            parents.append((j, _levels_of(name, parent, axes[j], values)))
-            continue
-        raise InvalidInput(f"Parameter {name!r}: its `when` {problem}.")
-    return Condition(when, tuple(parents))
-
-
-def _levels_of(name: str, parent: str, axis: Axis, values: Any) -> tuple[float, ...]:
-    try:
-        return (axis.encode(values),)
-    except InvalidInput as error:
-        problem = error
-    if isinstance(values, list | tuple | range | AbstractSet) and values:
-        try:
-            return tuple(axis.encode(value) for value in values)
-        except InvalidInput as error:
-            problem = error
-    raise InvalidInput(f"Parameter {name!r}: its `when` on {parent!r} is never true: {problem}")
+def typed_value(name: str, axis: Axis, value: Any) -> Any:
+    """A number as `decode` returns it: a float for a Float, and exactly a step."""
+    if not is_number(plain(value)):
+        return value
+    if isinstance(axis, Steps):
+        return axis.decode(encode_value(name, axis, value))
+    return float(value) if isinstance(axis, Line) else value

@@ -1,4 +1,4 @@
-"""The four kinds of parameters, and the checks of their values."""
+"""The kinds of parameters, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass, field, fields
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from farthing.errors import InvalidInput
 
-__all__ = ["Categorical", "Float", "Int", "Kind", "Ordinal", "Parameter"]
+__all__ = ["Bool", "Categorical", "Float", "Int", "Kind", "Ordinal", "Parameter"]
 
 Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -26,14 +27,18 @@ LARGEST_INTEGER = 2**50  # for larger ones v - 1/2 is not a float
 TICK = 16 * np.finfo(np.float64).eps  # twice the rounding error of encoding and decoding
 FEWEST_TICKS = 1000  # distinguishable values that a Float must have
 SMALLEST_NUMBER = 1e-290  # below it the cells of a Float are subnormal numbers
+NEARLY = Fraction(1, 10**6)  # of a step: what a rounding error may add to a bound or to a value
+TEXTS = {False: ("false", "0", "no"), True: ("true", "1", "yes")}  # in a file or a command
 
 
 def _describe(parameter: Any) -> str:
     """The call that makes this parameter, without defaults and with long lists cut short."""
-    shown = []
+    name, shown = type(parameter).__name__, list[str]()
+    if is_bool(parameter):
+        name = "Bool"
     for entry in fields(parameter):
         value = getattr(parameter, entry.name)
-        if value is entry.default:
+        if value is entry.default or (name == "Bool" and entry.name == "options"):
             continue
         if isinstance(value, tuple):
             items = [repr(item) for item in value[:20]]
@@ -41,21 +46,25 @@ def _describe(parameter: Any) -> str:
             shown.append(f"[{', '.join(items + dots)}]")
         else:
             shown.append(f"{entry.name}={value!r}")
-    return f"{type(parameter).__name__}({', '.join(shown)})"
+    return f"{name}({', '.join(shown)})"
 
 
 class Kind:
-    """The base class of the four kinds, so that mypy accepts a dict with several of them."""
+    """The base class of the kinds, so that mypy accepts a dict with several of them."""
 
 
 @dataclass(frozen=True, repr=False)
 class Float(Kind):
-    """A real number from `low` to `high`, on a log scale if `log`."""
+    """A real number from `low` to `high`, on a log scale if `log`.
+
+    With a `step`, only low, low + step, ..., high: Float(0.1, 0.9, step=0.1).
+    """
 
     low: float
     high: float
     _: KW_ONLY
     log: bool = False
+    step: float | None = None
     when: Mapping[str, Any] | None = field(default=None, hash=False)
     cost: Slope | None = None
 
@@ -73,16 +82,21 @@ class Float(Kind):
                 f"{self}: the bounds are too close to distinguish values between them in floating "
                 "point. Subtract the offset, or widen the range."
             )
+        _normalise_step(self, to_number, tick_count(self))
 
 
 @dataclass(frozen=True, repr=False)
 class Int(Kind):
-    """A whole number from `low` to `high`, both included, on a log scale if `log`."""
+    """A whole number from `low` to `high`, both included, on a log scale if `log`.
+
+    With a `step`, only low, low + step, ..., high: Int(16, 512, step=16).
+    """
 
     low: int
     high: int
     _: KW_ONLY
     log: bool = False
+    step: int | None = None
     when: Mapping[str, Any] | None = field(default=None, hash=False)
     cost: Slope | None = None
 
@@ -95,6 +109,7 @@ class Int(Kind):
             raise InvalidInput(
                 f"{self}: too many integers to distinguish. Use a Float and round it."
             )
+        _normalise_step(self, to_whole, MOST_INTEGERS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,7 +166,41 @@ class Categorical(Kind):
         _normalise_when(self)
 
 
+def Bool(*, when: Mapping[str, Any] | None = None) -> Categorical:
+    """Return a Categorical with the options False and True."""
+    return Categorical((False, True), when=when)
+
+
 Parameter: TypeAlias = Float | Int | Ordinal | Categorical
+
+
+def is_bool(parameter: Any) -> bool:
+    """Whether this is a Bool: the options are False and True, in this order."""
+    options = getattr(parameter, "options", None)  # not yet a tuple in an error message
+    return options == (False, True) and all(isinstance(each, bool) for each in options)
+
+
+def option_of(text: str, options: Iterable[Any]) -> Any:
+    """The option that a text represents, such as "true" or "1" for True; else the text."""
+    options = tuple(options)
+    as_text = [option for option in options if str(option) == text]
+    truths = [o for o in options if isinstance(o, bool) and text.strip().lower() in TEXTS[o]]
+    return (*as_text, *truths, text)[0]
+
+
+def checked_parameters(parameters: Any) -> dict[str, Parameter]:
+    """The parameters of a space by name."""
+    if not isinstance(parameters, Mapping) or not parameters:
+        raise InvalidInput('A space needs at least one parameter, such as {"lr": Float(0, 1)}.')
+    for name, parameter in parameters.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(f"{name!r} cannot name a parameter. Use a non-empty string.")
+        if not isinstance(parameter, Parameter):
+            raise InvalidInput(
+                f"Parameter {name!r}: {parameter!r} is not a parameter. "
+                "Use a Float, Int, Ordinal, Categorical or Bool."
+            )
+    return dict(parameters)
 
 
 def plain(value: Any) -> Any:
@@ -267,6 +316,45 @@ def _normalise_range(parameter: Any, check: Callable[[Any], Any]) -> None:
     _check_width(parameter, high - low)
     _set(parameter, "low", low)
     _set(parameter, "high", high)
+
+
+def exact(number: float) -> Fraction:
+    """The decimal number that is shown: 1/10 for 0.1."""
+    return Fraction(repr(number))
+
+
+def step_count(parameter: Any) -> int:
+    """The number of steps from `low` to `high`."""
+    return round((exact(parameter.high) - exact(parameter.low)) / exact(parameter.step))
+
+
+def _normalise_step(parameter: Any, check: Callable[[Any], Any], most: float) -> None:
+    if parameter.step is None:
+        return
+    step = _checked(check, parameter, parameter.step)
+    if step <= 0:
+        raise InvalidInput(f"{parameter}: step must be positive.")
+    if parameter.log:
+        raise InvalidInput(
+            f"{parameter}: step and log exclude each other, because equal steps are not equally "
+            "far apart on a log scale. Leave one of them out, or list the values: "
+            "Ordinal([...], log=True)."
+        )
+    low, kind = exact(parameter.low), type(parameter.low)
+    steps = (exact(parameter.high) - low) / exact(step)
+    count = round(steps)
+    if count < 1 or abs(steps - count) > NEARLY:
+        below, above = (kind(low + i * exact(step)) for i in (math.floor(steps), math.ceil(steps)))
+        ends = f"{below!r} or {above!r}" if below > parameter.low else f"{above!r}"
+        raise InvalidInput(
+            f"{parameter}: high is not a whole number of steps above low. Use {ends} for high."
+        )
+    if count >= min(most, MOST_INTEGERS):
+        raise InvalidInput(f"{parameter}: too many steps to distinguish. Leave step out.")
+    # A computed bound such as 3 * 0.1 may have a rounding error, and so may a step such as 1 / 3.
+    computed = kind(low + count * exact(step))
+    _set(parameter, "high", min(parameter.high, computed, key=lambda end: len(repr(end))))
+    _set(parameter, "step", None if kind is int and step == 1 else step)
 
 
 def _check_width(parameter: Any, width: float) -> None:

@@ -1,4 +1,4 @@
-"""A finite table of candidates: its rows, their points, and the inferred parameters."""
+"""A finite table: the rows of all candidates, or the allowed combinations of some parameters."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from farthing.space.parameters import (
     Parameter,
     are_numbers,
     is_absent,
+    is_hashable,
     plain,
     to_numbers,
 )
 
-__all__ = ["ABSENT", "Table", "infer", "key_of", "records_of", "with_none"]
+__all__ = ["ABSENT", "Table", "infer", "key_of", "keys_of", "records_of", "with_none"]
 
 Array: TypeAlias = NDArray[np.float64]
 Params: TypeAlias = dict[str, Any]
@@ -38,7 +39,13 @@ ABSENT = object()  # the value of a parameter that a row does not have
 
 
 class Table:
-    """The rows of a table: their values, their points, and which parameters each of them has."""
+    """The rows of a table: their values, their points, and which parameters each of them has.
+
+    Attributes:
+        points: (N, k) distinct points of distinct rows.
+        codes: (N, k) the coordinates of their values, which may be the same for two rows.
+        present: (N, k) which parameters they have.
+    """
 
     def __init__(
         self,
@@ -54,6 +61,7 @@ class Table:
             codes = {v: encode_value(name, axis, v) for v in set(column) if v is not ABSENT}
             self.points[:, j] = [codes.get(v, INACTIVE) for v in column]
             self.present[:, j] = [v is not ABSENT for v in column]
+        self.codes = self.points.copy()
         self.row_of_key: dict[tuple[Any, ...], int] = {}
         self.row_of_point: dict[bytes, int] = {}
         for i, key in enumerate(keys):
@@ -94,12 +102,26 @@ class Table:
         step = max(1, CHUNK // len(self.points))
         for start in range(0, len(unknown), step):
             rows = unknown[start : start + step]
-            distance = self.squares - 2.0 * X[np.ix_(rows, self.numeric)] @ self.numbers.T
-            for j, axis in self.categorical:
-                snapped = axis.snap(X[rows, j])
-                distance += snapped[:, None] != self.points[:, j]
-            found[rows] = distance.argmin(axis=1)
+            found[rows] = self._distances(X[rows]).argmin(axis=1)
         return found
+
+    def nearest_with(self, given: Mapping[int, Any], x: Array) -> int | None:
+        """The row nearest to x (k,) that has these values, by column; None if no row has them."""
+        matching = [i for i, key in enumerate(self.keys) if all(key[j] == given[j] for j in given)]
+        if not matching:
+            return None
+        return matching[int(self._distances(x[None])[0, matching].argmin())]
+
+    def by_distance(self, x: Array) -> NDArray[np.intp]:
+        """All rows but the nearest one, nearest first."""
+        return np.argsort(self._distances(x[None])[0], kind="stable")[1:]
+
+    def _distances(self, X: Array) -> Array:
+        """(m, N) without the squares of X, which are the same for all rows."""
+        distances: Array = self.squares - 2.0 * X[:, self.numeric] @ self.numbers.T
+        for j, axis in self.categorical:
+            distances += axis.snap(X[:, j])[:, None] != self.points[:, j]
+        return distances
 
     def params(self, i: int, names: Sequence[str]) -> Params:
         """The values of row i, without absent ones."""
@@ -131,6 +153,37 @@ def key_of(params: Mapping[str, Any], names: Sequence[str], with_none: AbstractS
         ):
             values[j] = ABSENT
     return tuple(values)
+
+
+def keys_of(
+    records: Sequence[Mapping[str, Any]], names: Sequence[str], given: Mapping[str, Parameter]
+) -> list[tuple[Any, ...]]:
+    """The values of each row in the order of the names, or ABSENT."""
+    for name in given:
+        if given[name].when is not None:
+            raise InvalidInput(
+                f"Parameter {name!r}: `when` is not allowed in a table, because each row "
+                "defines which parameters it has. Leave `when` out."
+            )
+    none_names = with_none(given)
+    keys = [key_of(record, names, none_names) for record in records]
+    row_of_key: dict[Any, int] = {}
+    for i, key in enumerate(keys):
+        if all(value is ABSENT for value in key):
+            raise InvalidInput(f"Row {i} has no values. Leave it out.")
+        if not is_hashable(key):
+            raise InvalidInput(
+                f"Row {i} holds a list or a dict. Use a name for it, such as a string."
+            )
+        if (first := row_of_key.setdefault(key, i)) != i:
+            raise InvalidInput(
+                f"Row {i} is the same as row {first}. Leave one of them out. For a data frame "
+                "use drop_duplicates()."
+            )
+    for j, name in enumerate(names):
+        if all(key[j] is ABSENT for key in keys):
+            raise InvalidInput(f"Column {name!r} has no values. Leave it out.")
+    return keys
 
 
 def with_none(parameters: Mapping[str, Parameter]) -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from farthing.acquisition.belief import Belief
-from farthing.acquisition.protocols import Proposal, StoppingRule, Verdict, judge
+from farthing.acquisition.protocols import Proposal, StoppingRule, Verdict, checked_verdict, judge
 from farthing.errors import InvalidInput
 
 __all__ = ["after", "all_of", "any_of", "in_a_row"]
@@ -69,7 +69,8 @@ class _Delayed:
         return self.rule.reads
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
-        verdict = self.rule(belief, proposal, rng)  # always called, because it may take notes
+        # Always called, because it may take notes.
+        verdict = checked_verdict(self.rule, self.rule(belief, proposal, rng))
         key = f"in a row: {self.rule!r}"
         streak = (belief.history.last_note(key) or 0) + 1 if verdict.stop else 0
         notes = {**verdict.notes, key: streak} if self.times > 1 else verdict.notes

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from farthing.acquisition.belief import Belief
-from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
 from farthing.budget.units import one_more
 from farthing.errors import InvalidInput
 from farthing.stopping.not_worth_it import averaged, most_per_cost, proposed_per_cost
@@ -45,6 +45,8 @@ class EIRatio:
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """max ln EI - ln c <= ln ratio + median of the first values."""
+        if belief.lacks_feasible:
+            return NOTHING_FEASIBLE
         noted: list[float] = list(belief.history.last_note("ei_faded") or [])[: self.first]
         ready = len(noted) == self.first
         one = belief.in_one_unit()

@@ -32,10 +32,10 @@ class MaxTrials:
             )
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
-        """number >= count."""
+        """number >= count. A paused training that is resumed is no further trial."""
         made = belief.number
         return Verdict(
-            made >= self.count,
+            made >= self.count and proposal.resume is None,
             f"{made} of at most {format_amount('trials', self.count)} made",
             made,
             self.count,

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from farthing.acquisition.belief import Belief
-from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
 from farthing.errors import InvalidInput
 from farthing.stopping.regret_gap import left_out
 
@@ -34,8 +34,11 @@ class NoImprovement:
         check_window(self.window, "NoImprovement")
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
-        """len(y) - 1 - argmin(y) >= window."""
-        since = len(belief.y) - 1 - int(np.argmin(belief.y)) if len(belief.y) else 0
+        """len(y) - 1 - argmin(y) >= window; an infeasible value is no improvement."""
+        if belief.lacks_feasible:
+            return NOTHING_FEASIBLE
+        y = belief.feasible_y
+        since = len(y) - 1 - int(np.argmin(y)) if len(y) else 0
         values = "value" if since == 1 else "values"
         because = (
             f"the last {since} {values} brought no improvement{left_out(belief)}; "

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from farthing.acquisition.belief import Belief
-from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
 from farthing.acquisition.scores import ScoreSurface, log_ei_per_cost, maximise_score
 from farthing.acquisition.search import Effort, candidates
 from farthing.acquisition.staged_search import StagedSearch
@@ -72,6 +72,8 @@ class NotWorthIt:
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """max ln EI - ln c <= ln worth, `patience` times in a row."""
+        if belief.lacks_feasible:
+            return NOTHING_FEASIBLE
         worth = self.worth if self.worth is not None else belief.worth
         assert worth is not None
         if belief.trainings is not None:

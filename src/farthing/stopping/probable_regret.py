@@ -10,6 +10,9 @@ the risk among the calls of the rule. The points divide it equally.
 
 `plain` reproduces Xie et al. 2025. It compares the share of 64, 96, 144, ..., at most 1,000 draws
 for the best point with 1 - delta, which certifies nothing.
+
+With constraints, x is feasible, and the minimum is over the points where functions drawn from the
+models of the constraints are within their bounds, and over the feasible x.
 """
 
 from __future__ import annotations
@@ -23,8 +26,13 @@ from scipy.special import betaincinv
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.posterior_samples import draw, minima
-from farthing.acquisition.protocols import Proposal, Verdict
-from farthing.stopping.regret_gap import check_chance, check_within, left_out
+from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
+from farthing.stopping.regret_gap import (
+    check_chance,
+    check_within,
+    feasible_points,
+    left_out,
+)
 
 __all__ = ["ProbableRegret"]
 
@@ -59,6 +67,8 @@ class ProbableRegret:
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """P(regret <= within) >= 1 - delta."""
+        if belief.lacks_feasible:
+            return NOTHING_FEASIBLE
         known = belief.without_running()
         call = int(belief.history.last_note("probable_regret") or 0) + 1
         level = self.delta if self.plain else 0.5 * self.delta
@@ -124,7 +134,7 @@ def _certified(
 def _promising(belief: Belief) -> Array:
     """(at most 5, d) the evaluated points of lowest posterior mean, the lowest first."""
     assert belief.objective is not None
-    X = np.unique(np.array([trial.x for trial in belief.history.done]), axis=0)
+    X = np.unique(feasible_points(belief), axis=0)
     order = np.argsort(belief.objective.at(X).mean[:, 0], kind="stable")
     return np.asarray(X[order[:TESTED]])
 
@@ -136,5 +146,8 @@ def _misses(
     gp = belief.objective
     assert gp is not None
     paths = draw(gp, belief.space.names, count, rng)
-    regret = paths.at(X).T - minima(paths, belief.space, X, rng)[:, None]
+    names = belief.space.names
+    limits = [(draw(m.gp, names, count, rng), m) for m in belief.feasibility]
+    bounds = [(path, (m.bound - m.gp.shift) / m.gp.scale) for path, m in limits]
+    regret = paths.at(X).T - minima(paths, belief.space, X, rng, bounds)[:, None]
     return np.asarray(gp.scale * regret > within)

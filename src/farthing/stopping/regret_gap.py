@@ -6,6 +6,9 @@ With probability 1 - delta, the gap bounds the regret of the best point found. b
 GP-LCB, where t is the number of values. An optimiser that starts from the points tried finds the
 second minimum. If it missed the minimum, the run would end too early. So a second, independent
 search must confirm a stop. The minimum includes points that are not affordable.
+
+With constraints, the first minimum is over the feasible trials. The second is over the points where
+mean - sqrt(beta) std of every measured quantity is within its bound, so that it may be feasible.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.acquisition.belief import Belief
-from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
 from farthing.acquisition.scores import ScoreSurface, lower_bound
-from farthing.acquisition.search import maximise
+from farthing.acquisition.search import Rated, Surface, maximise
 from farthing.errors import InvalidInput
+from farthing.models.feasibility import Feasibility
 from farthing.policies.confidence_bound import beta
 
 __all__ = ["RegretGap"]
@@ -65,9 +69,11 @@ class RegretGap:
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """gap <= within."""
+        if belief.lacks_feasible:
+            return NOTHING_FEASIBLE
         belief = belief.without_running()
-        evaluated = np.array([trial.x for trial in belief.history.done])
-        root = float(np.sqrt(beta(belief.space.d, len(evaluated), self.delta)))
+        evaluated = feasible_points(belief)
+        root = float(np.sqrt(beta(belief.space.d, len(belief.y), self.delta)))
         gap = regret_gap(belief, evaluated, root, rng)
         if gap <= self.within:
             gap = max(gap, regret_gap(belief, evaluated, root, rng))
@@ -87,10 +93,13 @@ def regret_gap(belief: Belief, evaluated: Array, root: float, rng: np.random.Gen
     highest = float((mean[:, 0] + root * std).min())
     lowest = float((mean[:, 0] - root * std).min())
     # The minimum is over all points, so costs and failures must not restrict the search.
-    free = replace(belief, cost={}, success=None)
+    free = replace(belief, cost={}, success=None, feasibility=())
     origin = float(np.mean(belief.best))
+    surface: Surface = ScoreSurface(free, lower_bound(root, belief.scale, origin=origin))
+    if belief.feasibility:
+        surface = _Plausible(surface, belief.feasibility, root)
     found = maximise(
-        ScoreSurface(free, lower_bound(root, belief.scale, origin=origin)),
+        surface,
         belief.space,
         rng,
         tried=np.empty((0, belief.space.d)),
@@ -100,6 +109,32 @@ def regret_gap(belief: Belief, evaluated: Array, root: float, rng: np.random.Gen
     if len(found.X):
         lowest = min(lowest, origin - belief.scale * float(found.score[0]))
     return highest - lowest
+
+
+def feasible_points(belief: Belief) -> Array:
+    """(k, d) the points of the trials that are feasible."""
+    X = np.array([trial.x for trial in belief.history.done])
+    return np.asarray(X[np.isfinite(belief.feasible_y)])
+
+
+@dataclass(frozen=True)
+class _Plausible:
+    """A surface on the points that may be feasible: elsewhere there is a shortfall."""
+
+    surface: Surface
+    feasibility: tuple[Feasibility, ...]
+    root: float
+
+    def at(self, X: Array) -> Rated:
+        excess = [model.plausible_excess(X, self.root)[0] for model in self.feasibility]
+        return Rated(self.surface.at(X).score, np.max(excess, axis=0))
+
+    def slopes(self, X: Array) -> tuple[Rated, Array, Array]:
+        rated, slope, _ = self.surface.slopes(X)
+        parts = [model.plausible_excess(X, self.root) for model in self.feasibility]
+        excess, slopes = (np.array(part) for part in zip(*parts, strict=True))
+        worst, rows = excess.argmax(axis=0), np.arange(len(X))
+        return Rated(rated.score, excess[worst, rows]), slope, slopes[worst, rows]
 
 
 def left_out(belief: Belief) -> str:

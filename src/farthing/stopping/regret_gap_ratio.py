@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.acquisition.belief import Belief
-from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
 from farthing.models.gp import GP, MODEL_AT_MOST, build
 from farthing.models.normal import log_ei
 from farthing.policies.confidence_bound import beta
@@ -64,6 +64,8 @@ class RegretGapRatio:
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """gap <= ratio median, or <= the threshold from noise."""
+        if not np.isfinite(belief.feasible_y[:-1]).any():
+            return NOTHING_FEASIBLE
         effect = _newest(belief.without_running(), self.delta, rng)
         change = (
             f"the newest value changed the expected regret by at most {effect.gap:.3g}"
@@ -151,13 +153,13 @@ def _newest(belief: Belief, delta: float, rng: np.random.Generator) -> Effect:
         cov = gp.covariance(X[[was, now]])
         gained = improvement(float(both[0] - both[1]), float(cov[0, 0] - 2 * cov[0, 1] + cov[1, 1]))
     root = float(np.sqrt(beta(belief.space.d, len(X) - 1, delta)))
-    before = replace(belief, objective=old, best=np.array([belief.y[:-1].min()]))
+    before = replace(belief, objective=old, best=np.array([belief.feasible_y[:-1].min()]))
     m, s = old.at(X[[-1]])
     y = gp.shift + gp.scale * gp.targets[newest, 0]
     return Effect(
         means=abs(means),
         improvement=gained,
-        kappa=regret_gap(before, X[:-1], root, rng),
+        kappa=regret_gap(before, X[:-1][np.isfinite(belief.feasible_y[:-1])], root, rng),
         std=float(old.at(X[[now]]).std[0]),
         v=float(s[0] / gp.scale) ** 2,
         miss=float((y - m[0, 0]) / gp.scale),
@@ -175,7 +177,7 @@ def _without(gp: GP, row: int) -> GP:
 def _incumbent(belief: Belief, gp: GP, X: Array) -> int:
     """Index of the best of the first len(X) values, by posterior mean if they are noisy."""
     value = gp.at(X).mean[:, 0] if belief.noisy else belief.y[: len(X)]
-    return int(np.argmin(value))
+    return int(np.argmin(np.where(np.isfinite(belief.feasible_y[: len(X)]), value, np.inf)))
 
 
 def _relation(below: bool) -> str:

@@ -2,8 +2,9 @@
 
     stop when  best(n - window + 1) - best(n)  <  share (Q3 - Q1)
 
-best(i) is the best of the first i values. Q1 and Q3 are the quartiles of all n values. If Q1 = Q3,
-the rule continues. Ax requires a minimum number of trials: use `after(20, SmallImprovement())`.
+best(i) is the best feasible one of the first i values. Q1 and Q3 are the quartiles of all n values.
+If Q1 = Q3, the rule continues. Ax requires a minimum number of trials: use
+`after(20, SmallImprovement())`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from farthing.acquisition.belief import Belief
-from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
 from farthing.errors import InvalidInput
 from farthing.stopping.no_improvement import check_window
 from farthing.stopping.regret_gap import left_out
@@ -48,11 +49,14 @@ class SmallImprovement:
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """Improvement over the window < share IQR."""
+        if belief.lacks_feasible:
+            return NOTHING_FEASIBLE
         y = belief.y
         if len(y) < self.window:
             because = f"{len(y)} of the {self.window} values that the rule needs"
             return Verdict(False, because, np.inf, 0.0)
-        improved = float(y[: len(y) - self.window + 1].min() - y.min())
+        feasible = belief.feasible_y
+        improved = float(feasible[: len(y) - self.window + 1].min() - feasible.min())
         threshold = self.share * float(np.subtract(*np.percentile(y, [75, 25])))
         stop = improved < threshold
         relation = "less than" if stop else "at least"

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from farthing.acquisition.belief import Belief
-from farthing.acquisition.protocols import Proposal, Verdict
+from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
 from farthing.errors import InvalidInput
 
 __all__ = ["Target"]
@@ -35,7 +35,9 @@ class Target:
             return Verdict(
                 False, f"no value yet; the target is {self.value:.6g}", np.nan, self.value
             )
-        best = belief.sign * float(belief.y.min())
+        if belief.lacks_feasible:
+            return NOTHING_FEASIBLE
+        best = belief.sign * float(belief.feasible_y.min())
         reached = belief.sign * best <= belief.sign * self.value
         verb = "has reached" if reached else "has not reached"
         because = f"the best value {best:.6g} {verb} the target {self.value:.6g}"

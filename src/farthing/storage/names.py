@@ -13,6 +13,7 @@ from typing import Any
 
 from farthing import cost, policies, stopping
 from farthing.acquisition.scores import cheapness
+from farthing.space.conditions import Range
 from farthing.space.parameters import Categorical, Float, Int, Ordinal
 from farthing.stopping.combine import _Combined, _Delayed
 
@@ -58,6 +59,8 @@ NAMES: Mapping[str, Named] = {
     "Int": Named(Int, ("farthing.parameters:Int",)),
     "Ordinal": Named(Ordinal, ("farthing.parameters:Ordinal",)),
     "Categorical": Named(Categorical, ("farthing.parameters:Categorical",)),
+    # conditions
+    "between": Named(Range),
     # policies
     "ASHA": Named(policies.ASHA),
     "CArBO": Named(policies.CArBO, ("farthing.policies.carbo:CArBO",)),

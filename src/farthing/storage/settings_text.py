@@ -51,6 +51,8 @@ def described(settings: Settings) -> dict[str, Any]:
         del plain["steps"]  # which older versions do not know
     else:
         plain["steps"] = asdict(settings.steps)
+    if plain["constraints"] is None:  # older versions do not know the key
+        del plain["constraints"]
     return {STORED_KEYS.get(name, name): value for name, value in plain.items()}
 
 
@@ -206,19 +208,24 @@ def restore(described: Any) -> Any:
 
 
 def _describe_space(space: Space) -> dict[str, Any]:
-    """The description of the parameters, and the rows of a table."""
-    rows = None if space.rows is None else [space.decode(x) for x in space.rows]
+    """The description of the parameters, and the rows of a table or the allowed combinations."""
+    rows = None if space.rows is None else list(space.allowed or ())
     parameters = {
         name: {KIND: name_of(parameter) or _path_of(type(parameter))} | _fields_of(parameter)
         for name, parameter in space.parameters.items()
     }
-    return {"parameters": parameters, "rows": rows}
+    found: dict[str, Any] = {"parameters": parameters, "rows": rows}
+    if rows is None and space.allowed is not None:  # older versions do not know this key
+        found["allowed"] = list(space.allowed)
+    return found
 
 
 def _fields_of(parameter: Any) -> dict[str, Any]:
-    """The fields of a parameter, without a `cost` of None, which older versions do not know."""
+    """The fields of a parameter, without fields of None that older versions do not know."""
     given = {f.name: getattr(parameter, f.name) for f in fields(parameter)}
-    return {name: value for name, value in given.items() if name != "cost" or value is not None}
+    given["when"] = describe(given["when"])  # it may have a range; options are plain values
+    newer = ("cost", "step")
+    return {name: value for name, value in given.items() if name not in newer or value is not None}
 
 
 def _restore_space(described: Mapping[str, Any]) -> Space:
@@ -230,7 +237,7 @@ def _restore_space(described: Mapping[str, Any]) -> Space:
         )
     parameters = restore(described["parameters"])
     if described["rows"] is None:
-        return Space(parameters)
+        return Space(parameters, allowed=described.get("allowed"))
     # Older versions allowed duplicate rows.
     rows = {to_text(row): row for row in described["rows"]}
     return Space.from_rows(list(rows.values()), parameters)

@@ -163,28 +163,34 @@ def overview(database: Database) -> list[dict[str, Any]]:
         query = select(*(studies.c[name] for name in columns)).order_by(studies.c.id)
         rows = [row._asdict() for row in connection.execute(query)]
         counts: dict[int, dict[str, int]] = {row["id"]: {} for row in rows}
-        values: dict[int, tuple[float, float]] = {}
+        values: dict[int, dict[str, tuple[float, float]]] = {row["id"]: {} for row in rows}
         for study, state, count, least, most in connection.execute(by_state):
             if study not in counts:
                 raise database.invalid(f"trials of a study {study!r} that does not exist")
             counts[study][state] = count
-            if state == "done":
-                values[study] = least, most
+            if least is not None:
+                values[study][state] = least, most
     with database.checking():
-        return [_facts(row, counts[row["id"]], values.get(row["id"])) for row in rows]
+        return [_facts(row, counts[row["id"]], values[row["id"]]) for row in rows]
 
 
 def _facts(
-    row: Mapping[str, Any], counts: Mapping[str, int], values: tuple[float, float] | None
+    row: Mapping[str, Any],
+    counts: Mapping[str, int],
+    values: Mapping[str, tuple[float, float]],
 ) -> dict[str, Any]:
-    direction = from_described(row["settings"])["direction"]
+    settings = from_described(row["settings"])
+    maximizes, steps = settings["direction"] == "maximize", settings["steps"]
+    # Of a paused training, the best checkpoint counts.
+    states = ("done", "paused") if steps is not None and steps["value"] == "best" else ("done",)
+    extremes = [values[state][maximizes] for state in states if state in values]
     reason = reason_of(row["stop_reason"], row["stop_kind"])
     reason = reason or reason_of(row["halted"], row["halted_kind"])
     return {
         "name": row["name"],
         "created_at": float(row["created_at"]),
         "trials": counts,
-        "best": None if values is None else values[direction == "maximize"],
+        "best": (max if maximizes else min)(extremes, default=None),
         "ledger": ledger_of(row["ledger"]),
         "ended": None if reason is None else reason.sentence,
         "stop_kind": None if reason is None else reason.kind,

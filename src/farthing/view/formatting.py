@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
 from farthing.history import Trial
+from farthing.models.constraints import Constraint, infeasible_because
 
 __all__ = [
     "account_line",
@@ -22,8 +23,10 @@ __all__ = [
     "shown",
     "shown_params",
     "spent",
+    "state_of",
     "time_line",
     "trial_line",
+    "why_no_best",
 ]
 
 
@@ -70,6 +73,8 @@ def trial_line(trial: Trial) -> str:
     """Summarise a finished trial: its value or state, its cost and its parameters."""
     result = f"{trial.value:.6g}" if trial.value is not None else trial.state
     line = f"trial {trial.number}: {result}"
+    if trial.state == "paused":
+        line += f" ({state_of(trial.state, trial.step)})"
     if trial.cost:
         line += f" {'after' if trial.value is None else 'for'} {amounts(trial.cost)}"
         line += f", about {amounts(trial.predicted)} expected" if trial.predicted else ""
@@ -77,10 +82,19 @@ def trial_line(trial: Trial) -> str:
     return f"{line}  ({first_line(trial.error)})" if trial.error else line
 
 
-def best_line(best: Trial | None) -> str:
-    """Summarise the best trial, or say that there is none."""
-    if best is None:
-        return "no trial returned a value"
+def state_of(state: str, step: int | None) -> str:
+    """The state of a trial, of a paused one with its step: `paused at step 8`."""
+    return f"{state} at step {step}" if state == "paused" and step else state
+
+
+def why_no_best(constraints: Sequence[Constraint], trials: Iterable[Trial]) -> str:
+    """Why there is no best trial: no trial returned a value, or none meets the constraints."""
+    done = [trial for trial in trials if trial.state == "done"]
+    return infeasible_because(constraints, done) if done else "no trial returned a value"
+
+
+def best_line(best: Trial) -> str:
+    """Summarise the best trial."""
     return f"{best.value:.6g} (trial {best.number}) at {shown_params(best.params)}"
 
 

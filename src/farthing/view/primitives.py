@@ -66,6 +66,7 @@ STYLES = {
     "other": Style("#9aa0a6", "#80868b", "."),
     "line": Style("#444444", "#c8c8c8", ".", (2, 3)),
     "done": Style("#2f7d4f", "#7fd1a0"),
+    "paused": Style("#4a6b8a", "#9dbcd8", "d", hatch="/"),
     "failed": Style("#b3261e", "#ff8a80", "x", hatch="x"),
     "killed": Style("#b45309", "#ffb95c", "|", hatch="/"),
     "lost": Style("#6b4fa0", "#c3a6ff", "s", hatch="."),

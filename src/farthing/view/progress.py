@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from farthing.budget.ledger import Ledger
-from farthing.optimizer import Optimizer
+from farthing.history import Trial
 from farthing.view.formatting import (
     account_line,
     amounts,
@@ -20,6 +20,7 @@ from farthing.view.formatting import (
     trial_line,
 )
 from farthing.view.result import time_of
+from farthing.view.watched import Watched
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -33,15 +34,21 @@ REFRESH = 0.1  # seconds between two updates
 
 
 @contextmanager
-def watching(optimizer: Optimizer, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """Show progress inside the block; yields a function to call after every possible change."""
+def watching(
+    optimizer: Watched, *, quiet: bool = False, parallel: bool = False
+) -> Iterator[Callable[[], None]]:
+    """Show progress inside the block; yields a function to call after every possible change.
+
+    Args:
+        parallel: whether several workers may wait for the cost of one trial, which is then said.
+    """
     if quiet:
         yield lambda: None
     elif sys.stdout.isatty():
-        with _live(optimizer) as show:
+        with _live(optimizer, parallel) as show:
             yield show
     else:
-        lines = _Lines(optimizer)
+        lines = _Lines(optimizer, parallel)
         yield lines.show
         lines.show()  # trials that other workers have finished since the last call
 
@@ -49,27 +56,50 @@ def watching(optimizer: Optimizer, *, quiet: bool = False) -> Iterator[Callable[
 class _Lines:
     """Prints one line for each finished trial."""
 
-    def __init__(self, optimizer: Optimizer) -> None:
+    def __init__(self, optimizer: Watched, parallel: bool) -> None:
         self._optimizer = optimizer
-        self._shown = {t.number for t in optimizer.history if t.state != "running"}
+        self._says_waiting = parallel
+        self._shown = {_ending(t) for t in optimizer.history if t.state != "running"}
 
     def show(self) -> None:
         """Print the trials that have finished since the last call."""
         state = self._optimizer.seen
         for trial in state.history:
-            if trial.state != "running" and trial.number not in self._shown:
-                self._shown.add(trial.number)
+            if trial.state != "running" and _ending(trial) not in self._shown:
+                self._shown.add(_ending(trial))
                 print(f"{trial_line(trial)}  [{spent(state.ledger)}]", flush=True)
+        if self._says_waiting and (waiting := _waiting(self._optimizer)):
+            self._says_waiting = False
+            print(waiting, flush=True)
+
+
+def _waiting(optimizer: Watched) -> str | None:
+    """Why other workers wait, if the cost of the running trial is unknown until it reports it."""
+    ledger = optimizer.seen.ledger
+    for trial in optimizer.seen.history.running:
+        for resource in optimizer.waits_for_cost:
+            if ledger[resource].left == 0 < ledger.reserved_for(trial.number).get(resource, 0.0):
+                return (
+                    f"Waiting for the cost of trial {trial.number}: until it is known, no other "
+                    "trial starts. If you know the most that a trial can cost, give it: "
+                    "--max-cost, max_cost=."
+                )
+    return None
+
+
+def _ending(trial: Trial) -> tuple[int, int | None]:
+    """What one line shows: the end of a trial, or its pause at a step."""
+    return trial.number, trial.step if trial.state == "paused" else None
 
 
 @contextmanager
-def _live(optimizer: Optimizer) -> Iterator[Callable[[], None]]:
+def _live(optimizer: Watched, parallel: bool) -> Iterator[Callable[[], None]]:
     from rich.console import Console
     from rich.live import Live
 
     # No refresh thread: it would not survive the forks of a run.
     console, last, running = Console(file=sys.stdout), -math.inf, list[int]()
-    shown = picture(optimizer, console.width)
+    shown = picture(optimizer, console.width, parallel)
     with Live(shown, console=console, auto_refresh=False, transient=True) as live:
 
         def show() -> None:
@@ -77,7 +107,7 @@ def _live(optimizer: Optimizer) -> Iterator[Callable[[], None]]:
             before = running
             running = [trial.number for trial in optimizer.seen.history.running]
             if running != before or time.monotonic() - last >= REFRESH:
-                live.update(picture(optimizer, console.width), refresh=True)
+                live.update(picture(optimizer, console.width, parallel), refresh=True)
                 last = time.monotonic()
 
         yield show
@@ -86,8 +116,12 @@ def _live(optimizer: Optimizer) -> Iterator[Callable[[], None]]:
     console.print(*[_bar(ledger, resource, console.width) for resource in ledger], sep="\n")
 
 
-def picture(optimizer: Optimizer, screen: int) -> Group:
-    """Render budgets, the best trial and running trials for a screen of `screen` columns."""
+def picture(optimizer: Watched, screen: int, parallel: bool = False) -> Group:
+    """Render budgets, the best trial and running trials for a screen of `screen` columns.
+
+    Args:
+        parallel: as in `watching`.
+    """
     from rich.console import Group
     from rich.text import Text
 
@@ -103,6 +137,8 @@ def picture(optimizer: Optimizer, screen: int) -> Group:
         text = f"trial {trial.number}: {amounts(trial.cost) or 'starting'}"
         text += f", about {amounts(trial.predicted)} expected" if trial.predicted else ""
         lines.append(Text(f"{text}  {shown_params(trial.params)}", style="cyan"))
+    if parallel and (waiting := _waiting(optimizer)):
+        lines.append(Text(waiting, style="yellow"))
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     return Group(*lines)

@@ -7,14 +7,12 @@ from typing import Any
 
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.errors import StorageError
 from farthing.history import NOT_ENDED
-from farthing.optimizer import Optimizer
 from farthing.storage import described, external_in, from_described, to_text
-from farthing.view.formatting import best_line, counted, spent
 from farthing.view.result import Result
+from farthing.view.watched import Watched
 
-__all__ = ["changes_of", "external_code", "plain_settings", "result_of", "status_of"]
+__all__ = ["changes_of", "external_code", "plain_settings", "result_of"]
 
 
 def plain_settings(settings: Settings) -> Mapping[str, Any]:
@@ -36,7 +34,7 @@ def changes_of(state: State) -> list[dict[str, Any]]:
     ]
 
 
-def result_of(optimizer: Optimizer, settings: Settings, state: State, *, suggests: bool) -> Result:
+def result_of(optimizer: Watched, settings: Settings, state: State, *, suggests: bool) -> Result:
     """The result of a study.
 
     Args:
@@ -48,14 +46,3 @@ def result_of(optimizer: Optimizer, settings: Settings, state: State, *, suggest
         verdict = optimizer.verdict if judged else None
         reason = verdict.reason if verdict and verdict.stop else NOT_ENDED
     return Result.of(settings, optimizer.best, reason, state)
-
-
-def status_of(optimizer: Optimizer) -> str:
-    """Trials, costs and the best value, in one line; "" if the database does not answer."""
-    try:
-        ledger, history, best = optimizer.ledger, optimizer.history, optimizer.best
-    except StorageError:
-        return ""
-    trials = counted(history) or "no trial yet"
-    found = "none yet" if best is None else best_line(best)
-    return f"{trials}; {spent(ledger) or 'nothing'} spent; best {found}"

@@ -4,15 +4,18 @@ import itertools
 import math
 
 import pytest
-from runs import played, seen
+from runs import overlapping, played, seen
 
 from farthing import Float, Optimizer
+from farthing.budget.units import format_amount
 from farthing.errors import InvalidInput
 from farthing.view.figures import comparison, curve, money
 from farthing.view.figures.curve import curve_of
 from farthing.view.figures.money import WORDS, money_of
 from farthing.view.figures.spending import main_resource, spending, spent_until
+from farthing.view.formatting import amounts
 from farthing.view.primitives import Line, Segments
+from farthing.view.report.parts import trials_table
 
 
 @pytest.mark.slow
@@ -55,6 +58,25 @@ def test_external_trials_cost_nothing():
     assert found.best == [1.0, 1.0]
 
 
+def test_a_trial_of_two_workers_has_one_cost_and_a_share_of_the_spending():
+    """The tooltip shows the cost in the table of trials, and names the share."""
+    run = seen(overlapping())
+    (panel,) = curve(*run).panels
+    texts = [text for layer in panel.layers if isinstance(layer, Segments) for text in layer.texts]
+    intervals = spending(run.state, "s")
+    assert len(texts) == len(intervals) == 8
+    for text, interval in zip(texts, intervals, strict=True):
+        cost = amounts(interval.trial.cost)
+        share = format_amount("s", interval.trial.cost["s"] / 2)
+        assert f" for {cost}; share of the spending: {share}  " in text
+        assert f">{cost}<" in trials_table(run.settings, [interval.trial])
+    assert intervals[-1].end == pytest.approx(run.state.ledger["s"].spent)
+    assert "its length is its share of the spending" in curve(*run).caption
+    alone = curve(*seen(played(4, broken=())))
+    assert "its length is its cost" in alone.caption
+    assert not any("share" in text for text in alone.panels[0].layers[0].texts)
+
+
 @pytest.mark.slow
 def test_the_curve_is_the_best_value_so_far(run):
     found = curve_of(run.settings, run.state)
@@ -93,7 +115,7 @@ def test_every_ended_trial_is_a_bar_as_long_as_its_cost(run):
 @pytest.mark.slow
 def test_a_given_resource_and_an_unknown_one():
     run = seen(played(costs=("usd", "kWh")))
-    assert curve(*run, "kWh").panels[0].x.label == "cumulative cost (kWh)"
+    assert curve(*run, "kWh").panels[0].x.label == "spent (kWh)"
     assert curve(*run, "trials").panels[0].layers[-1].x[-1] == 14
     with pytest.raises(
         InvalidInput, match="Unknown resource 'eur'; the study has usd, kWh, trials"
@@ -190,6 +212,15 @@ def test_the_bars_are_the_parts_of_the_accounts(run):
         ends = [e for layer in panel.layers for e, y in zip(layer.end, layer.y, strict=True)
                 if y == lane]  # fmt: skip
         assert max(ends) == pytest.approx(100)
+
+
+def test_the_caption_says_that_trials_ran_at_the_same_time():
+    run = seen(overlapping())
+    own = math.fsum(trial.cost["s"] for trial in run.history)
+    caption = money(*run).caption
+    assert "each counts with its share of the spending" in caption
+    assert f"Their own costs add up to {format_amount('s', own)}." in caption
+    assert "at the same time" not in money(*seen(played(4, broken=()))).caption
 
 
 def test_no_budget_and_no_spending(free):

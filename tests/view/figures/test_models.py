@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from runs import KINDS, SPACE, played, seen
 
-from farthing import Optimizer, Space
+from farthing import Bool, Categorical, Float, Int, Optimizer, Space
 from farthing.core.suggest import believed
 from farthing.cost.calibration import drivers as cost_drivers
 from farthing.errors import InvalidInput
+from farthing.view.facts import costs, explanation, state_before
 from farthing.view.figures import (
     drivers,
     front_figure,
@@ -23,7 +24,6 @@ from farthing.view.figures.pareto import front_of, last_chosen
 from farthing.view.figures.predictions import MAX_COSTS, predictions_of
 from farthing.view.figures.prospect import prospect_of
 from farthing.view.primitives import Band, Heat, Line, Points, Segments
-from farthing.view.result import costs, explanation, state_before
 
 
 def layers_of(figure, kind, style=None, panel=0):
@@ -384,3 +384,26 @@ def test_an_uncertain_effect_is_not_called_a_driver(minimised):
     assert draw_drivers(unsure).caption.startswith(
         "No parameter clearly drives the value; no parameter clearly drives the cost in usd."
     )
+
+
+def test_slices_of_steps_options_and_conditions_of_any_depth():
+    space = Space(
+        {
+            "w": Int(16, 64, step=16),
+            "s": Categorical(["a", "b"]),
+            "f": Bool(when={"s": "b"}),
+            "m": Float(0, 1, when={"f": True}),  # inactive in the middle of the space
+            "p": Int(1, 9),
+            "q": Categorical(["x", "y"]),
+        },
+        allowed=[{"p": 1, "q": "x"}, {"p": 5, "q": "y"}],
+    )
+    optimizer = Optimizer(space, "40 trials")
+    for x in space.sample(24, np.random.default_rng(0)):
+        params = space.decode(x)
+        optimizer.add(params, params["w"] + params.get("m", 2.0) + params["p"])
+    axes = {name: slice_figure(*seen(optimizer), name).panels[0].x for name in space.names}
+    assert axes["f"].names == ("False", "True")
+    assert axes["q"].names == ("x", "y")
+    assert not axes["m"].names
+    assert axes["w"].low < 16 < 64 < axes["w"].high

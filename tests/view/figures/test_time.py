@@ -50,6 +50,7 @@ def test_each_worker_has_a_lane():
     done, failed = panel.layers
     assert (done.start, done.end, done.y) == ((0.0, 4.0), (3.0, 8.0), (1.0, 1.0))
     assert (failed.style, failed.y) == ("failed", (0.0,))
+    assert done.texts[1].startswith("trial 2, done for $1.00; 4.0 s from suggestion to result ")
 
 
 def test_running_trials_last_until_the_latest_known_time():

@@ -1,7 +1,8 @@
-"""Best value against cumulative cost; each trial is a bar at its value, as long as its cost."""
+"""Best value against spending; each trial is a bar at its value, as long as its share of it."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,9 +12,11 @@ import numpy as np
 
 from farthing.budget.units import format_amount
 from farthing.core.settings import Settings
+from farthing.core.shares import cost_of
 from farthing.core.state import State
-from farthing.view.figures.spending import CostInterval, cost_label, main_resource, spending
-from farthing.view.formatting import counted, counted_trials
+from farthing.models.constraints import is_feasible
+from farthing.view.figures.spending import CostInterval, main_resource, spending, spent_label
+from farthing.view.formatting import amounts, counted, counted_trials
 from farthing.view.primitives import (
     Axis,
     Figure,
@@ -35,11 +38,12 @@ STYLES = ("best", "before", "second", "third", "fourth")
 
 
 class Curve(NamedTuple):
-    """The best value after each trial, and the cost until then.
+    """The best value after each trial, and the spending until then.
 
     Attributes:
         intervals: the trials that ended, in the order of their ends.
-        best: the best value after each trial, in the user's direction; None before the first value.
+        best: the best feasible value after each trial, in the user's direction; None before there
+            is one.
         improved: the indices in `intervals` at which the best value improved.
     """
 
@@ -52,6 +56,12 @@ class Curve(NamedTuple):
     def spent(self) -> float:
         """The total spending."""
         return self.intervals[-1].end if self.intervals else 0.0
+
+    @property
+    def shares_are_costs(self) -> bool:
+        """Whether the share of the spending of each trial is its own cost."""
+        costs = math.fsum(cost_of(each.trial, self.resource) for each in self.intervals)
+        return math.isclose(self.spent, costs, rel_tol=1e-6)
 
     def steps(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """The corners of the best-value line, up to the total spending."""
@@ -66,9 +76,10 @@ def curve_of(settings: Settings, state: State, resource: str | None = None) -> C
     """Compute the best value after every trial that ended."""
     resource = main_resource(settings, state, resource)
     intervals, best, improved = spending(state, resource), list[float | None](), list[int]()
+    bounds = settings.bounds
     incumbent: float | None = None
     for i, interval in enumerate(intervals):
-        value = interval.trial.value
+        value = interval.trial.value if is_feasible(bounds, interval.trial) else None
         if value is not None and (incumbent is None or settings.sign * (value - incumbent) < 0):
             incumbent = value
             improved.append(i)
@@ -77,7 +88,7 @@ def curve_of(settings: Settings, state: State, resource: str | None = None) -> C
 
 
 def curve(settings: Settings, state: State, resource: str | None = None) -> Figure:
-    """Draw the best value against the cumulative cost."""
+    """Draw the best value against the spending."""
     found = curve_of(settings, state, resource)
     name, title = "curve", "Best value against cost"
     ended = [interval.trial for interval in found.intervals]
@@ -87,7 +98,7 @@ def curve(settings: Settings, state: State, resource: str | None = None) -> Figu
     if not values:
         return Figure(name, title, (), "", f"No trial returned a value: {counted(ended)}.")
     y = _value_axis(settings, values)
-    x = axis(cost_label(found.resource), (0.0, found.spent), resource=found.resource, zero=True)
+    x = axis(spent_label(found.resource), (0.0, found.spent), resource=found.resource, zero=True)
     drawn = thinned(len(ended), found.improved)
     layers: list[Layer] = []
     for kind, count in Counter(trial.state for trial in ended).items():
@@ -95,14 +106,19 @@ def curve(settings: Settings, state: State, resource: str | None = None) -> Figu
         bars = _bars(found.resource, intervals, y, settings.sign)
         layers.append(replace(bars, style=kind, label=f"{kind} ({count})"))
     corners = found.steps()
-    layers.append(Line(*corners, "best", f"best: {corners[1][-1]:.6g}", step=True))
+    if corners[1]:
+        layers.append(Line(*corners, "best", f"best: {corners[1][-1]:.6g}", step=True))
     off = sum(1 for value in values if not y.low <= value <= y.high)
+    length = "cost" if found.shares_are_costs else "share of the spending"
     caption = (
-        f"{counted_trials(len(ended))} ({counted(ended)}). Each bar is a trial: its length is the "
-        "cost, its position the value. Trials without a value are at the edge."
+        f"{counted_trials(len(ended))} ({counted(ended)}). Each bar is a trial: its length is its "
+        f"{length}, its position the value. Trials without a value are at the edge."
     )
     if off:
         caption += f" {off} value{'s are' if off > 1 else ' is'} outside the axis, at the edge."
+    if settings.bounds:
+        missed = len(values) - sum(is_feasible(settings.bounds, trial) for trial in ended)
+        caption += f" {missed} of {len(values)} values violate a constraint."
     if len(drawn) < len(ended):
         caption += f" {len(drawn)} trials are drawn, including every improvement."
     return Figure(name, title, (Panel(x, y, tuple(layers)),), caption)
@@ -139,7 +155,7 @@ def _comparison_panel(curves: Mapping[str, Curve], resource: str) -> Panel | Non
     ]
     if not lines:
         return None
-    x = axis(cost_label(resource), (0.0, *(x for line in lines for x in line.x)), zero=True,
+    x = axis(spent_label(resource), (0.0, *(x for line in lines for x in line.x)), zero=True,
              resource=resource)  # fmt: skip
     return Panel(x, axis("best value", (y for line in lines for y in line.y), log=None), (*lines,))
 
@@ -170,5 +186,9 @@ def _bars(resource: str, intervals: Sequence[CostInterval], y: Axis, sign: float
 def _hover(interval: CostInterval, resource: str) -> str:
     trial = interval.trial
     result = trial.state if trial.value is None else f"{trial.value:.6g}"
-    amount = format_amount(resource, interval.end - interval.start)
-    return f"trial {trial.number}: {result} for {amount}  {visible(visible_params(trial.params))}"
+    if trial.cost:
+        result += f" {'after' if trial.value is None else 'for'} {amounts(trial.cost)}"
+    share = interval.end - interval.start
+    if not math.isclose(share, cost_of(trial, resource), rel_tol=1e-6, abs_tol=1e-9 * interval.end):
+        result += f"; share of the spending: {format_amount(resource, share)}"
+    return f"trial {trial.number}: {result}  {visible(visible_params(trial.params))}"

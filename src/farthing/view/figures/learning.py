@@ -34,7 +34,11 @@ def learning_of(settings: Settings, state: State, resource: str | None) -> list[
     """
     found = []
     for trial in state.history:
-        points = []
+        points = [
+            (float(point.step) if resource is None else point.cost[resource], point.value)
+            for point in trial.curve
+            if resource is None or resource in point.cost
+        ]
         for line in trial.run.reports:
             at = _number(line.get("step") if resource is None else _amount(line, resource))
             value = _number(line.get(settings.metric, line.get("value")))

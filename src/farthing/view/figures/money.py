@@ -6,8 +6,9 @@ import math
 
 from farthing.budget.units import format_amount
 from farthing.core.settings import Settings
+from farthing.core.shares import cost_of
 from farthing.core.state import State
-from farthing.view.figures.spending import cost_of
+from farthing.history import TrialState
 from farthing.view.primitives import Figure, Layer, Panel, Segments, axis, named
 
 __all__ = ["WORDS", "money", "money_of"]
@@ -15,6 +16,7 @@ __all__ = ["WORDS", "money", "money_of"]
 # The parts of an account in the order of drawing, with their labels. Each key is also a style.
 WORDS = {
     "done": "useful",
+    "paused": "paused trainings",
     "failed": "failed",
     "killed": "killed",
     "lost": "lost",
@@ -23,27 +25,33 @@ WORDS = {
     "running": "reserved for running trials",
     "left": "left",
 }
+ENDED: tuple[TrialState, ...] = ("done", "paused", "failed", "killed", "lost")
+OVERLAP = 1.02  # sum of costs / spending above which trials must have run at the same time
 
 
 def money_of(state: State, resource: str) -> dict[str, float]:
     """Split one account into parts that add up to its spent, reserved and remaining amounts.
 
-    The costs of trials add up to the spending, except for wall-clock time. If workers overlap, the
-    costs are scaled down to the spending. If the spending exceeds them, the rest is `other`.
+    The costs of trials add up to the spending, except for wall-clock time. If workers overlap, each
+    trial counts with its share of the spending. If the spending exceeds the costs, the rest is
+    `other`.
     """
-    account = state.ledger[resource]
-    parts = {
-        kind: math.fsum(cost_of(t, resource) for t in state.history.having(kind))
-        for kind in ("done", "failed", "killed", "lost")
-    }
+    account, parts = state.ledger[resource], _costs(state, resource)
     paid, total = account.spent - account.overhead, math.fsum(parts.values())
     if total > paid:
         parts = {kind: amount * max(paid, 0.0) / total for kind, amount in parts.items()}
     parts["overhead"] = account.overhead
     parts["other"] = max(paid - total, 0.0)
     parts["running"] = account.reserved
-    parts["left"] = max(account.left, 0.0) if math.isfinite(account.limit) else 0.0
+    parts["left"] = account.left if math.isfinite(account.limit) else 0.0
     return parts
+
+
+def _costs(state: State, resource: str) -> dict[str, float]:
+    """The costs of the trials in each state."""
+    return {
+        kind: math.fsum(cost_of(t, resource) for t in state.history.having(kind)) for kind in ENDED
+    }
 
 
 def money(settings: Settings, state: State) -> Figure:
@@ -88,11 +96,17 @@ def _least(parts: dict[str, float]) -> float:
 
 
 def _caption(state: State, accounts: list[str], parts: dict[str, dict[str, float]]) -> str:
-    sentences = []
+    sentences, overlapping = [], ""
     for resource in accounts:
         spent = state.ledger[resource].spent
         if spent > 0:
             share = parts[resource]["done"] / spent
             amount = format_amount(resource, spent)
             sentences.append(f"{share:.0%} of {amount} paid for trials that returned a value")
-    return f"{'; '.join(sentences)}." if sentences else "Nothing has been spent yet."
+            costs = math.fsum(_costs(state, resource).values())
+            if costs > OVERLAP * spent:
+                overlapping = (
+                    " Trials ran at the same time, so each counts with its share of the spending. "
+                    f"Their own costs add up to {format_amount(resource, costs)}."
+                )
+    return f"{'; '.join(sentences)}.{overlapping}" if sentences else "Nothing has been spent yet."

@@ -22,9 +22,10 @@ from farthing.core.state import State
 from farthing.core.suggest import believed, one_thread
 from farthing.errors import InvalidInput
 from farthing.history import Trial
+from farthing.view.chosen import WITHOUT_COMPARISON, ChosenBy, chosen_by
+from farthing.view.facts import state_before
 from farthing.view.figures.spending import cost_label
 from farthing.view.primitives import Figure, Layer, Line, Panel, Points, axis, thinned
-from farthing.view.result import state_before
 
 __all__ = ["Front", "front_figure", "front_of", "last_chosen"]
 
@@ -47,6 +48,7 @@ class Front(NamedTuple):
         priced: whether a cost is learnt.
         preferred: for each of `ALPHAS`, the row that maximises EI / c^alpha.
         alpha: the range of alpha for which the suggested point is the maximum; None: no alpha.
+        chosen_by: what chose the trial.
     """
 
     number: int
@@ -58,6 +60,7 @@ class Front(NamedTuple):
     priced: bool
     preferred: tuple[int, ...]
     alpha: tuple[float, float] | None
+    chosen_by: ChosenBy
 
 
 def last_chosen(state: State) -> int | None:
@@ -66,7 +69,7 @@ def last_chosen(state: State) -> int | None:
 
 
 def front_of(settings: Settings, state: State, number: int) -> Front | None:
-    """Trial `number` among alternative candidates; None: there was no model."""
+    """Trial `number` among alternative candidates; None: no model, or nothing to improve on."""
     if not 0 <= number < len(state.history):
         available = f"0 to {len(state.history) - 1}" if state.history else "none yet"
         raise InvalidInput(f"There is no trial {number}: the study has {available}.")
@@ -76,7 +79,7 @@ def front_of(settings: Settings, state: State, number: int) -> Front | None:
     X = np.concatenate([trial.x[None], np.asarray(X)])
     with one_thread():
         belief = believed(settings, state_before(state, trial), model=True)
-        if belief.objective is None:
+        if belief.objective is None or not belief.has_incumbent:
             return None
         log_ei, log_cost, fits = _look(belief, X)
         fits[0] = True
@@ -93,6 +96,7 @@ def front_of(settings: Settings, state: State, number: int) -> Front | None:
         bool(belief.cost),
         tuple(int(np.argmax(log_ei - each * log_cost)) for each in ALPHAS),
         (alpha.low, alpha.high) if alpha.supported else None,
+        chosen_by(settings, trial),
     )
 
 
@@ -108,7 +112,7 @@ def _before(settings: Settings, state: State, trial: Trial, X: Array) -> tuple[A
     if not earlier:
         return None
     belief = believed(settings, state_before(state, earlier[-1]), model=True)
-    if belief.objective is None:
+    if belief.objective is None or not belief.has_incumbent:
         return None
     log_ei, log_cost, _ = _look(belief, X[1:])
     rows = front(log_ei, log_cost)
@@ -124,7 +128,10 @@ def front_figure(settings: Settings, state: State, number: int | None = None) ->
     if number is not None:
         title = f"Trial {number}: expected improvement against cost"
     if found is None:
-        return Figure(name, title, (), "", "There was no model of the objective yet.")
+        why = "There was no model of the objective yet."
+        if settings.bounds:
+            why = "There was no model of the objective or no feasible trial yet."
+        return Figure(name, title, (), "", why)
     log_ei, cost = found.log_ei, np.exp(found.log_cost)
     lowest = log_ei.max() - DECADES * np.log(10.0)
     log_ei = np.append(max(log_ei[0], lowest), log_ei[1:])  # always show the suggestion
@@ -186,8 +193,10 @@ def _caption(found: Front) -> str:
         price = format_amount(found.resource, cost)
     caption = f"The trial had an expected improvement of {np.exp(found.log_ei[0]):.3g}"
     caption += f" for an expected cost of {price}." if found.priced else "."
+    if found.chosen_by != "model":
+        return f"{caption} {WITHOUT_COMPARISON[found.chosen_by]}"
     if found.alpha is None:
-        return f"{caption} It does not maximise EI / cost^a for any exponent a."
+        return f"{caption} The policy may also count more than these two numbers."
     low, high = found.alpha
     exponents = f"a >= {low:.2f}" if np.isinf(high) else f"a from {low:.2f} to {high:.2f}"
     return f"{caption} It maximises EI / cost^a for {exponents}."

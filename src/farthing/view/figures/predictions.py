@@ -9,9 +9,9 @@ from farthing.budget.units import format_amount
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.history import History
+from farthing.view.facts import costs
 from farthing.view.figures.spending import cost_label
 from farthing.view.primitives import Figure, Layer, Line, Panel, Points, axis, thinned
-from farthing.view.result import costs
 
 __all__ = ["MAX_COSTS", "predictions", "predictions_of"]
 
@@ -20,7 +20,7 @@ EXACT = ("done", "failed")
 
 
 def predictions_of(settings: Settings, state: State) -> list[dict[str, Any]]:
-    """`result.costs` of at most `MAX_COSTS` trials, evenly spaced."""
+    """`facts.costs` of at most `MAX_COSTS` trials, evenly spaced."""
     paying = [trial for trial in state.history.having("done", "failed", "killed") if trial.cost]
     some = tuple(paying[i] for i in thinned(len(paying), most=MAX_COSTS))
     return costs(settings, replace(state, history=History(some)))

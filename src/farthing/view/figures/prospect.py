@@ -9,7 +9,7 @@ al. 2025, eq. 4). The rate is computed again from what was known at each step.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +19,15 @@ from farthing.acquisition.protocols import Proposal, judge
 from farthing.acquisition.scores import log_ei_per_cost, maximise_score
 from farthing.acquisition.search import sobol
 from farthing.budget.units import format_amount
+from farthing.core.predict import unlimited
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import believed, one_thread
 from farthing.history import Trial
 from farthing.models.normal import expected_cost
-from farthing.view.figures.spending import cost_label, main_resource, spent_until
+from farthing.view.facts import state_before
+from farthing.view.figures.spending import main_resource, spent_label, spent_until
 from farthing.view.primitives import Axis, Figure, Layer, Line, Panel, Points, axis, thinned
-from farthing.view.result import state_before
 
 __all__ = ["NextTrial", "Step", "next_trial", "prospect", "prospect_of"]
 
@@ -103,7 +104,7 @@ def prospect_of(settings: Settings, state: State) -> list[Step]:
 
 def _step(settings: Settings, state: State, trial: Trial, spent: float) -> Step | None:
     belief = believed(settings, state_before(state, trial), model=True)
-    if belief.objective is None:
+    if belief.objective is None or not belief.has_incumbent:
         return None
     space = settings.space
     X = space.spread(sobol(CANDIDATES, space.d))
@@ -127,7 +128,7 @@ def prospect(settings: Settings, state: State) -> Figure:
     if not steps:
         return Figure(name, title, (), "", "There is no model of the objective yet.")
     resource = main_resource(settings, state)
-    x = axis(cost_label(resource), (0.0, *(s.spent for s in steps)), resource=resource, zero=True)
+    x = axis(spent_label(resource), (0.0, *(s.spent for s in steps)), resource=resource, zero=True)
     panels = [_rates_panel(settings, steps, x)]
     judged = [s for s in steps if math.isfinite(s.number_seen) and math.isfinite(s.threshold)]
     if judged:
@@ -164,7 +165,7 @@ def _rates_panel(settings: Settings, steps: list[Step], x: Axis) -> Panel:
 
 
 def next_trial(settings: Settings, state: State) -> NextTrial | None:
-    """The trial with the greatest expected improvement per cost; None: there is no model.
+    """The trial with the greatest expected improvement per cost; None: no model, or no incumbent.
 
     If the budget covers no trial, this is the best trial for a larger budget.
     """
@@ -172,14 +173,16 @@ def next_trial(settings: Settings, state: State) -> NextTrial | None:
         belief = believed(settings, state, model=True)
         afforded = belief.objective is not None
         if not afforded:
-            belief = believed(settings, _unlimited(state), model=True)
+            belief = believed(settings, unlimited(state), model=True)
         if belief.objective is None:
             return None
         belief = belief.without_running().in_one_unit()
+        if not belief.has_incumbent:
+            return None
         found = _best_per_cost(belief, settings.seed)
         if found is None and afforded:
-            unlimited = believed(settings, _unlimited(state), model=True)
-            belief, afforded = unlimited.without_running().in_one_unit(), False
+            larger = believed(settings, unlimited(state), model=True)
+            belief, afforded = larger.without_running().in_one_unit(), False
             found = _best_per_cost(belief, settings.seed)
         if found is None:
             return None
@@ -200,9 +203,3 @@ def _best_per_cost(belief: Belief, seed: int) -> Any:
     rng = np.random.default_rng([seed, belief.number])
     found = maximise_score(belief, log_ei_per_cost(1.0), rng)
     return found.X[0] if len(found.X) else None
-
-
-def _unlimited(state: State) -> State:
-    """The same state without budget limits."""
-    accounts = tuple((r, replace(state.ledger[r], limit=math.inf)) for r in state.ledger)
-    return replace(state, ledger=replace(state.ledger, _accounts=accounts))

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.acquisition.belief import Belief
+from farthing.core.predict import predict_at, settled_belief
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.core.suggest import believed, best_trial, one_thread
+from farthing.core.suggest import best_trial, one_thread
 from farthing.errors import InvalidInput
 from farthing.history import Trial
 from farthing.space.space import Space
@@ -36,7 +37,7 @@ __all__ = ["ParameterGrid", "Slice", "grid", "slice_figure", "slice_of"]
 
 Array = NDArray[np.float64]
 LINE_POINTS, MAP_POINTS = 65, 33  # points of a line, and of each side of a map
-Z_95, Z_80 = 1.959963984540054, 1.2815515655446004
+Z_95 = 1.959963984540054
 MAX_TRIALS = 400  # drawn as dots
 
 
@@ -69,11 +70,9 @@ def grid(space: Space, name: str, points: int = LINE_POINTS) -> ParameterGrid:
     levels, log = space.levels[j], bool(getattr(parameter, "log", False))
     at = np.linspace(0.0, 1.0, points) if levels is None else levels
     at = at[thinned(len(at), most=points)]
-    X = np.full((len(at), space.d), 0.5)
-    X[:, j] = at
-    numbers, _ = space.between(X)
-    if np.isfinite(numbers[:, j]).all():
-        x = numbers[:, j].tolist()
+    numbers = space.along(name, at)
+    if np.isfinite(numbers).all():
+        x = numbers.tolist()
         return ParameterGrid(name, at, tuple(x), axis_for(visible(name, 40), x, log=log))
     options = [_value_at(space, name, j, place) for place in at]
     return ParameterGrid(
@@ -91,16 +90,11 @@ def _value_at(space: Space, name: str, j: int, place: float) -> str:
 
 def slice_of(belief: Belief, X: Array) -> Slice:
     """Evaluate the models at points X (m, d)."""
+    mean, std, quantiles, _ = predict_at(belief, X)
     value = None
-    if belief.objective is not None:
-        mean, std = belief.objective.at(X)
-        middle = belief.sign * mean[:, 0]
-        value = middle, middle - Z_95 * std, middle + Z_95 * std
-    cost = {}
-    for resource, model in belief.cost.items():
-        ln = model.log_at(X)
-        low, median, high = (np.exp(ln.mean + z * ln.std) for z in (-Z_80, 0.0, Z_80))
-        cost[resource] = median, low, high
+    if mean is not None and std is not None:
+        value = mean, mean - Z_95 * std, mean + Z_95 * std
+    cost = {resource: (median, low, high) for resource, (low, median, high) in quantiles.items()}
     return Slice(value, cost)
 
 
@@ -118,7 +112,7 @@ def slice_figure(settings: Settings, state: State, *names: str) -> Figure:
         why = "No trial with a value has " + " and ".join(visible(n, 40) for n in names)
         return Figure("slice", title, (), "", f"{why}.")
     with one_thread():
-        belief = believed(settings, state, model=True).without_running()
+        belief = settled_belief(settings, state)
         X = _points(settings.space, base.x, sides)
         found = slice_of(belief, X)
     trials = [t for t in state.history.done if all(name in t.params for name in names)]
@@ -154,7 +148,7 @@ def _points(space: Space, x: Array, sides: list[ParameterGrid]) -> Array:
     for side, place in zip(sides, places, strict=True):
         X[:, space.names.index(side.name)] = place.ravel()
     # For a table, show predictions between its rows: the nearest row has other parameters too.
-    return X if space.rows is not None else space.snap(X)
+    return np.where(space.combined, X, space.snap(X))
 
 
 def _kinds(found: Slice) -> Iterator[tuple[str | None, tuple[Array, Array, Array]]]:

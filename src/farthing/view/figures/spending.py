@@ -1,28 +1,24 @@
-"""The cost axis of the figures: which interval of the spending belongs to which trial.
+"""The axis of the spending: which interval of it belongs to which trial.
 
-Trials are sorted by the time when they ended. Trial i gets an interval of length
-
-    cost_i / (sum of all costs)  x  spent.
-
-If a resource is summed over workers, this length is the cost itself. Wall-clock time is shared by
-workers and includes overhead, so its intervals are only proportional to the costs.
+Trials are sorted by the time when they ended. The interval of a trial is as long as its share of
+the spending (`core.shares`).
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from farthing.core.settings import Settings
+from farthing.core.shares import cost_of, share_of_spending
 from farthing.core.state import State
 from farthing.errors import InvalidInput
 from farthing.history import Trial
 
-__all__ = ["CostInterval", "cost_label", "cost_of", "main_resource", "spending", "spent_until"]
+__all__ = ["CostInterval", "cost_label", "main_resource", "spending", "spent_label", "spent_until"]
 
 
 class CostInterval(NamedTuple):
-    """A trial that has ended, and its interval on the cost axis."""
+    """A trial that has ended, and its interval on the axis of the spending."""
 
     trial: Trial
     start: float
@@ -42,23 +38,16 @@ def main_resource(settings: Settings, state: State, resource: str | None = None)
     return next(paid, "trials")
 
 
-def cost_of(trial: Trial, resource: str) -> float:
-    """The cost of a trial; an external trial costs this study nothing."""
-    if trial.is_external:
-        return 0.0
-    return 1.0 if resource == "trials" else float(trial.cost.get(resource, 0.0))
-
-
 def spending(state: State, resource: str) -> list[CostInterval]:
-    """The trials that have ended, in the order of their ends, with their cost intervals."""
+    """The trials that have ended, in the order of their ends, with their intervals."""
     ended = [trial for trial in state.history if trial.state != "running"]
     ended.sort(key=lambda trial: (trial.run.told_at or 0.0, trial.number))
-    costs = [cost_of(trial, resource) for trial in ended]
-    scale = _scale(state, resource, math.fsum(costs))
+    scale = share_of_spending(state, resource, ended)
     intervals, at = [], 0.0
-    for trial, cost in zip(ended, costs, strict=True):
-        intervals.append(CostInterval(trial, at, at + cost * scale))
-        at += cost * scale
+    for trial in ended:
+        end = at + scale * cost_of(trial, resource)
+        intervals.append(CostInterval(trial, at, end))
+        at = end
     return intervals
 
 
@@ -74,14 +63,13 @@ def spent_until(state: State, resource: str) -> dict[int, float]:
     return found
 
 
-def cost_label(resource: str, what: str = "cumulative cost") -> str:
-    """The label of a cost axis."""
+def spent_label(resource: str) -> str:
+    """The label of the axis of the spending."""
+    return "number of trials" if resource == "trials" else cost_label(resource, "spent")
+
+
+def cost_label(resource: str, what: str) -> str:
+    """The label of an axis of costs."""
     if resource == "trials":
-        return f"{what}, number of trials" if what != "cumulative cost" else "number of trials"
+        return f"{what}, number of trials"
     return what if resource == "cost" else f"{what} ({resource})"
-
-
-def _scale(state: State, resource: str, total: float) -> float:
-    if resource not in state.ledger or total <= 0 or resource == "trials":
-        return 1.0
-    return state.ledger[resource].spent / total

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from farthing.budget.units import format_amount
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.history import Trial
-from farthing.view.formatting import counted_trials
+from farthing.view.formatting import amounts, counted_trials
 from farthing.view.primitives import Figure, Layer, Panel, Segments, axis, named, visible_params
 
 __all__ = ["LaneInterval", "timeline", "timeline_of"]
@@ -67,7 +68,7 @@ def timeline(settings: Settings, state: State) -> Figure:
     lanes = list(dict.fromkeys(interval.lane for interval in found))
     lanes.reverse()  # the first lane is at the top
     layers: list[Layer] = []
-    for kind in ("done", "failed", "killed", "lost", "running"):
+    for kind in ("done", "paused", "failed", "killed", "lost", "running"):
         some = [interval for interval in found if interval.trial.state == kind]
         if some:
             layers.append(
@@ -91,5 +92,10 @@ def timeline(settings: Settings, state: State) -> Figure:
 
 
 def _hover(interval: LaneInterval) -> str:
+    """The cost of a trial, and the time between its suggestion and its result."""
     trial, took = interval.trial, interval.end - interval.start
-    return f"trial {trial.number}, {trial.state}: {took:.3g} s  {visible_params(trial.params)}"
+    cost = f" for {amounts(trial.cost)}" if trial.cost else ""
+    times = f"{format_amount('s', took)} from suggestion to result"
+    if trial.state == "running":
+        times = f"suggested {format_amount('s', took)} ago"
+    return f"trial {trial.number}, {trial.state}{cost}; {times}  {visible_params(trial.params)}"

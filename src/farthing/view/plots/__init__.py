@@ -24,9 +24,18 @@ class Svg(str):
         return str(self)
 
 
+class Text(str):
+    """A terminal plot, which a notebook displays line by line."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+
 @dataclass(frozen=True)
 class Plots:
-    """The figures of a study. Each call draws the current state of the study.
+    """The figures of a study, an optimizer or a result, as it is when it is drawn.
 
     study.plot.curve()                   a matplotlib Figure; .savefig("curve.pdf")
     study.plot.interactive.pareto(12)    a plotly Figure, with zoom and hover
@@ -52,7 +61,7 @@ class Plots:
     @property
     def text(self) -> Plots:
         """The same figures, as terminal plots."""
-        return replace(self, draw=terminal.drawn)
+        return replace(self, draw=lambda figure: Text(terminal.drawn(figure)))
 
     @property
     def values(self) -> Plots:
@@ -62,7 +71,7 @@ class Plots:
     # ── figures ────────────────────────────────────────────────────────────────────────────
 
     def curve(self, resource: str | None = None) -> Any:
-        """Best value against cumulative cost; each trial is a bar as long as its cost."""
+        """Best value against spending; each trial is a bar as long as its share of it."""
         return self.draw(figures.curve(*self.look(), resource))
 
     def pareto(self, number: int | None = None) -> Any:

@@ -28,20 +28,20 @@ HATCHES = {"": "", "/": "///", "\\": "\\\\\\", "x": "xxx", ".": "..."}
 
 
 def drawn(figure: Figure) -> Any:
-    """Render the figure as a matplotlib Figure.
+    """Render the figure as a matplotlib Figure, which a notebook displays.
 
     Raises:
         InvalidInput: matplotlib is not installed.
     """
     try:
-        from matplotlib.figure import Figure as Canvas
+        from farthing.view.plots.notebook_figure import NotebookFigure
     except ImportError:
         raise InvalidInput(
             "Figures need matplotlib, which is not installed. Install it with: "
             "pip install 'farthing[plots]'"
         ) from None
     count = max(len(figure.panels), 1)
-    canvas = Canvas(figsize=(SIZE[0] * count, _height(figure)), layout="constrained")
+    canvas = NotebookFigure(figsize=(SIZE[0] * count, _height(figure)), layout="constrained")
     canvas.suptitle(_plain(figure.title), x=0.01, ha="left", fontweight="bold")
     axes = canvas.subplots(1, count, squeeze=False)[0]
     if not figure.panels:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from farthing.view.chosen import WITHOUT_COMPARISON
 from farthing.view.formatting import amounts, first_line, shown_params
 
 __all__ = ["explained"]
@@ -14,27 +16,20 @@ LAST_LINES = 10  # of the output of a trial without a value
 
 def explained(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Turn `result.explanation` into labelled lines; an entry may be a list of lines."""
-    predicted = facts["predicted"]
     words = {
         "trial": f"{facts['number']} at {shown_params(facts['params'])}",
         "because": facts["because"],
-        "expected": f"a cost of {amounts(predicted)}" if predicted else "no cost model yet",
+        "expected": _expected(facts),
+        "trade-off": _trade_off(facts),
     }
-    if "front" in facts:
-        words["expected"] += (
-            f"; an improvement of {facts['expected_improvement']:.3g}, "
-            f"{facts['share_of_the_most']:.0%} of the highest of all compared points"
-        )
-        if predicted:
-            words["front"] = _front(facts)
-    else:
-        words["front"] = "there was no model yet to compare points with"
     if facts["running_then"]:
         numbers = ", ".join(map(str, facts["running_then"]))
         is_plural = len(facts["running_then"]) > 1
         running = f"trials {numbers} were" if is_plural else f"trial {numbers} was"
         words["meanwhile"] = f"{running} running"
     words["result"] = _result(facts)
+    if facts.get("constraints"):
+        words["constraints"] = _constraints(facts["constraints"])
     if facts["metrics"]:
         words["metrics"] = shown_params(facts["metrics"])
     if reports := facts["reports"]:
@@ -48,21 +43,48 @@ def explained(facts: Mapping[str, Any]) -> dict[str, Any]:
     return words
 
 
-def _front(facts: Mapping[str, Any]) -> str:
-    """The position of the trial relative to the Pareto front of improvement and cost."""
-    place, count = "on" if facts["on_the_front"] else "below", facts["front"]
-    points = "1 point" if count == 1 else f"{count} points"
-    cheaper = facts["cheaper_on_the_front"]
-    among = f", {cheaper} of them cheaper" if cheaper else ""
+def _expected(facts: Mapping[str, Any]) -> str:
+    """The expected cost, and the expected improvement if it decided."""
+    predicted = facts["predicted"]
+    text = f"a cost of {amounts(predicted)}" if predicted else "no cost was predicted"
+    if "front" not in facts or facts["chosen_by"] != "model":
+        return text
+    gain = facts["expected_improvement"]
+    improvement = "any feasible value" if gain is None else f"an improvement of {gain:.3g}"
     return (
-        f"{place} the Pareto front of improvement and cost ({points}{among}). "
-        f"{_exponent(facts['alpha'])}"
+        f"{text}; {improvement}, "
+        f"{facts['share_of_the_most']:.0%} of the highest of all compared points"
+    )
+
+
+def _trade_off(facts: Mapping[str, Any]) -> str:
+    """What was weighed against what when the trial was chosen."""
+    if facts["chosen_by"] != "model":
+        return WITHOUT_COMPARISON[facts["chosen_by"]]
+    if "front" not in facts:
+        return "There was no model yet to compare points with."
+    if not facts["predicted"]:
+        return "Costs are not predicted, so only the improvement counted."
+    count, cheaper = facts["front"], facts["cheaper_on_the_front"]
+    if facts["on_the_front"]:
+        sentence = "No compared point promised more improvement for the same cost or less."
+        if cheaper:
+            points = "1 point" if cheaper == 1 else f"{cheaper} points"
+            verb = "was" if cheaper == 1 else "were"
+            sentence += f" {points} with this property {verb} cheaper, but promised less."
+        return f"{sentence} {_exponent(facts['alpha'])}".rstrip()
+    compromises = "the best compromise" if count == 1 else f"the {count} best compromises"
+    among = f" ({cheaper} of them cheaper)" if cheaper and count > 1 else ""
+    return (
+        "The policy may also count what can still be learnt, what is running and what is left of "
+        f"the budget. Its choice can therefore differ from {compromises} between expected "
+        f"improvement and expected cost alone{among}."
     )
 
 
 def _exponent(alpha: list[float | None] | None) -> str:
     if alpha is None:
-        return "It does not have the highest improvement / cost^a for any a."
+        return ""
     low, high = alpha
     exponents = f"a >= {low:.2f}" if high is None else f"a from {low:.2f} to {high:.2f}"
     return (
@@ -71,13 +93,32 @@ def _exponent(alpha: list[float | None] | None) -> str:
     )
 
 
+def _constraints(facts: Mapping[str, Mapping[str, Any]]) -> str:
+    """How probable it was that the constraints are met, which is the hardest, what was measured."""
+    chances = {
+        n: each["probability"] for n, each in facts.items() if each["probability"] is not None
+    }
+    text = "there was no model of the constraints yet"
+    if chances:
+        text = f"met with probability {math.prod(chances.values()):.3g}"
+        hardest = min(chances, key=chances.__getitem__)
+        if len(chances) > 1:
+            text += f"; the hardest is {facts[hardest]['condition']} ({chances[hardest]:.3g})"
+    measured = [
+        f"{name} = {each['measured']:.6g}{'' if each['met'] else ' violates ' + each['condition']}"
+        for name, each in facts.items()
+        if each["met"] is not None and each["measured"] is not None
+    ]
+    return "; ".join([text, *measured])
+
+
 def _result(facts: Mapping[str, Any]) -> str:
     value, before = facts["value"], facts["best_before"]
     text = facts["state"] if value is None else f"{value:.6g}"
     if facts["cost"]:
         text += f" {'after' if value is None else 'for'} {amounts(facts['cost'])}"
     if value is not None and before is not None:
-        gained = facts["improved_by"]
+        gained = facts["improved_by"]  # None: it violates a constraint
         change = f"an improvement of {gained:.4g}" if gained else "no improvement"
         text += f"; the best was {before:.6g}: {change}"
     return text if facts["error"] is None else f"{text}: {first_line(facts['error'])}"

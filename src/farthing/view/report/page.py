@@ -25,7 +25,6 @@ from farthing.view.report.parts import (
     trials_table,
 )
 from farthing.view.report.report_facts import (
-    NO_FORECAST,
     ReportFacts,
     report_facts,
     status_sentence,
@@ -85,7 +84,7 @@ def _study(name: str, settings: Settings, state: State) -> Html:
         element("h1", name),
         _head(facts),
         element("h2", "Best configuration"),
-        best_part(settings, facts.best),
+        best_part(settings, state),
         element("h2", "Budget"),
         ledger_table(state.ledger),
         element("h2", "Figures"),
@@ -98,17 +97,16 @@ def _study(name: str, settings: Settings, state: State) -> Html:
 
 
 def _head(facts: ReportFacts) -> Html:
-    forecast = NO_FORECAST if facts.next_trial is None else str(facts.next_trial)
     return joined(
         element("p", facts.status, class_="status"),
         element("p", f"Trials: {facts.trials}. Direction: {facts.direction}."),
-        element("p", f"Next trial: {forecast}.", class_="next"),
+        element("p", f"Next trial: {facts.forecast}.", class_="next"),
     )
 
 
 def _trials(settings: Settings, history: History) -> Html:
     if len(history) <= MAX_TRIALS:
-        return trials_table(list(reversed(history.trials)))
+        return trials_table(settings, list(reversed(history.trials)))
     last = list(reversed(history.trials[-MAX_TRIALS:]))
     best = best_trial(settings, history)
     if best is not None and best.number < len(history) - MAX_TRIALS:
@@ -116,18 +114,18 @@ def _trials(settings: Settings, history: History) -> Html:
     note = (
         f"The latest {MAX_TRIALS:,} of {len(history):,} trials, and the best. To get all trials: "
     )
-    return joined(element("p", note, element("code", "farthing export")), trials_table(last))
+    shown = trials_table(settings, last)
+    return joined(element("p", note, element("code", "farthing export")), shown)
 
 
 def card(name: str, settings: Settings, state: State) -> str:
     """The card of a study in a notebook: status, best trial, budget, curve; it fits no model."""
-    best = best_trial(settings, state.history)
     parts = joined(
         svg.hatches(),
         element("style", Html(STYLE)),
         element("h3", name),
         element("p", status_sentence(settings, state, suggestion=False)),
-        best_part(settings, best),
+        best_part(settings, state),
         ledger_table(state.ledger),
         svg.inline(curve(settings, state)),
     )

@@ -10,11 +10,12 @@ from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
 from farthing.core.settings import Settings
 from farthing.core.state import State
+from farthing.core.suggest import best_trial
 from farthing.errors import FarthingError
 from farthing.history import Trial
 from farthing.view import figures
 from farthing.view.figures.drivers import draw_drivers, drivers_of
-from farthing.view.formatting import amounts, first_line
+from farthing.view.formatting import amounts, first_line, shown, why_no_best
 from farthing.view.html import Html, element, joined, text, texts
 from farthing.view.plots import svg
 from farthing.view.primitives import Figure, visible, visible_params
@@ -104,16 +105,21 @@ def ledger_table(ledger: Ledger) -> Html:
     return table(["resource", "limit", "spent", "of it overhead", "reserved", "left"], rows)
 
 
-def best_part(settings: Settings, best: Trial | None, link: Link = None) -> Html:
+def best_part(settings: Settings, state: State, link: Link = None) -> Html:
     """The best configuration, readable and in formats to copy."""
+    best = best_trial(settings, state.history)
     if best is None:
-        return element("p", "No trial returned a value yet.", class_="empty")
+        why = why_no_best(settings.bounds, state.history)
+        return element("p", visible(f"{why[:1].upper()}{why[1:]} yet.", 500), class_="empty")
     number = f"trial {best.number}"
     where = element("a", number, href=link(best.number)) if link else text(number)
     cost = f" for {amounts(best.cost)}" if best.cost else ""
     values = [[visible(name, 80), visible(value)] for name, value in best.params.items()]
+    met = "".join(f", {each.name} = {each.measured(best):.6g}" for each in settings.bounds)
     return joined(
-        element("p", element("strong", f"{best.value:.6g}"), " in ", where, cost),
+        element(
+            "p", element("strong", f"{best.value:.6g}"), visible(met, 500), " in ", where, cost
+        ),
         table(["parameter", "value"], values),
         *(
             element(
@@ -127,8 +133,9 @@ def best_part(settings: Settings, best: Trial | None, link: Link = None) -> Html
     )
 
 
-def trials_table(trials: Sequence[Trial], link: Link = None) -> Html:
-    """A table with one row per trial."""
+def trials_table(settings: Settings, trials: Sequence[Trial], link: Link = None) -> Html:
+    """A table with one row per trial, and a column for each quantity with a constraint."""
+    names = [each.name for each in settings.bounds]
     rows = []
     for trial in trials:
         number = str(trial.number)
@@ -137,6 +144,7 @@ def trials_table(trials: Sequence[Trial], link: Link = None) -> Html:
                 element("a", number, href=link(trial.number)) if link else number,
                 element("span", trial.state, class_=f"state {trial.state}"),
                 "" if trial.value is None else f"{trial.value:.6g}",
+                *(visible(shown(trial.run.metrics.get(name))) for name in names),
                 amounts(trial.cost),
                 amounts(trial.predicted),
                 visible_params(trial.params),
@@ -144,7 +152,9 @@ def trials_table(trials: Sequence[Trial], link: Link = None) -> Html:
                 or visible(trial.because),
             ]
         )
-    head = ["trial", "state", "value", "cost", "expected cost", "parameters", "reason or error"]
+    measured = [visible(name, 40) for name in names]
+    costs = ["cost", "expected cost"]
+    head = ["trial", "state", "value", *measured, *costs, "parameters", "reason or error"]
     return table(head, rows, class_="trials")
 
 
@@ -154,11 +164,15 @@ def settings_tables(settings: Settings) -> Html:
         [visible(name, 80), visible(repr(parameter), 300)]
         for name, parameter in settings.space.parameters.items()
     ]
+    if settings.space.rows is None and settings.space.allowed is not None:
+        combinations = ", ".join(map(str, settings.space.allowed))
+        space.append(["only these combinations", visible(combinations, 300)])
     values = {
         "direction": settings.direction,
         "policy": repr(settings.policy),
         "stop": "" if settings.stop is None else repr(settings.stop),
         "worth": "" if settings.worth is None else str(settings.worth),
+        "constraints": ", ".join(map(str, settings.bounds)),
         "seed": str(settings.seed),
         "command": " ".join(settings.command or ()),
     }

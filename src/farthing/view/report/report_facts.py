@@ -7,16 +7,23 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from farthing.acquisition.protocols import NOTHING_FEASIBLE
 from farthing.budget.ledger import Ledger
+from farthing.core.command import filled
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import best_trial, one_thread, suggest
 from farthing.errors import FarthingError
 from farthing.history import Trial
-from farthing.running import CommandTask
 from farthing.view.figures import next_trial
 from farthing.view.figures.prospect import NextTrial
-from farthing.view.formatting import account_line, best_line, counted, first_line
+from farthing.view.formatting import (
+    account_line,
+    best_line,
+    counted,
+    first_line,
+    why_no_best,
+)
 
 __all__ = [
     "NO_FORECAST",
@@ -39,6 +46,8 @@ class ReportFacts:
         status: a sentence: whether the study is running, or why it stopped.
         trials: the number of trials in each state.
         next_trial: the expected result of one more trial; None: no model can predict it.
+        why_no_best: why there is no best trial; "" if there is one.
+        is_infeasible: whether trials returned values, but none meets the constraints.
     """
 
     name: str
@@ -48,6 +57,15 @@ class ReportFacts:
     best: Trial | None
     ledger: Ledger
     next_trial: NextTrial | None
+    why_no_best: str = ""
+    is_infeasible: bool = False
+
+    @property
+    def forecast(self) -> str:
+        """What one more trial is expected to bring, or why nothing can be expected."""
+        if self.next_trial is not None:
+            return str(self.next_trial)
+        return NOTHING_FEASIBLE.because if self.is_infeasible else NO_FORECAST
 
 
 def report_facts(name: str, settings: Settings, state: State) -> ReportFacts:
@@ -56,14 +74,17 @@ def report_facts(name: str, settings: Settings, state: State) -> ReportFacts:
         forecast = next_trial(settings, state)
     except FarthingError:
         forecast = None
+    best = best_trial(settings, state.history)
     return ReportFacts(
         name,
         settings.direction,
         status_sentence(settings, state),
         counted(state.history) or "none",
-        best_trial(settings, state.history),
+        best,
         state.ledger,
         forecast,
+        "" if best is not None else why_no_best(settings.bounds, state.history),
+        best is None and bool(state.history.done),
     )
 
 
@@ -105,7 +126,7 @@ def copies(settings: Settings, trial: Trial) -> dict[str, str]:
 
 def _command(settings: Settings, params: dict[str, Any]) -> str:
     if settings.command is not None:
-        return shlex.join(CommandTask(settings.command).filled(params))
+        return shlex.join(filled(settings.command, params))
     return shlex.join(f"--{name}={value}" for name, value in params.items())
 
 
@@ -116,8 +137,8 @@ def report_text(facts: ReportFacts) -> str:
         "study": facts.name,
         "state": facts.status,
         "trials": facts.trials,
-        "best": best_line(facts.best),
+        "best": facts.why_no_best if facts.best is None else best_line(facts.best),
         "budget": "; ".join(account_line(ledger, resource) for resource in ledger),
-        "next": NO_FORECAST if facts.next_trial is None else str(facts.next_trial),
+        "next": facts.forecast,
     }
     return "\n".join(f"{name + ':':<8} {text}" for name, text in lines.items())

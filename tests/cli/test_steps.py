@@ -1,0 +1,99 @@
+"""`farthing run --steps`: programs that can be resumed, and plain ones."""
+
+import json
+import sys
+
+import pytest
+
+POLICY = """
+from dataclasses import dataclass
+from typing import ClassVar
+from farthing.acquisition.protocols import Proposal
+
+@dataclass(frozen=True)
+class Two:
+    needs: ClassVar = frozenset({"steps"})
+    reads: ClassVar = frozenset()
+    def propose(self, belief, rng):
+        paused = belief.history.having("paused")
+        if len(paused) < 2 and "trials" not in belief.ledger.used_up:
+            until = belief.steps.decision_steps[0]
+            return Proposal(belief.space.sample(1, rng)[0], "new", until=until)
+        if not paused:
+            return Proposal(None, "nothing is paused")
+        trial = min(paused, key=lambda each: (each.step, each.number))
+        until = belief.steps.next_rung(trial.step)
+        return Proposal(trial.x, "behind", resume=trial.number, until=until)
+
+@dataclass(frozen=True)
+class Look:
+    needs: ClassVar = frozenset({"steps"})
+    reads: ClassVar = frozenset()
+    def propose(self, belief, rng):
+        return Proposal(belief.space.sample(1, rng)[0], "new", until=belief.steps.first)
+"""
+PROGRAM = """
+import json, os, sys
+file = os.path.join(os.environ.get("FARTHING_CHECKPOINT", "nowhere"), "step")
+step = int(open(file).read()) if os.path.exists(file) else 0
+assert step == int(os.environ["FARTHING_STEP"])
+while step < 4:
+    step += 1
+    print(json.dumps({"step": step, "value": float(sys.argv[1]) / step}), flush=True)
+    if sys.argv[2] == "resumable" and step == int(os.environ["FARTHING_UNTIL"]) < 4:
+        with open(file, "w") as checkpoint:
+            checkpoint.write(str(step))
+        sys.exit()
+"""
+
+
+@pytest.fixture
+def train(tmp_path):
+    (tmp_path / "mine.py").write_text(POLICY)
+    (tmp_path / "train.py").write_text(PROGRAM)
+    return lambda kind: ["--", sys.executable, "train.py", "{x}", kind]
+
+
+def trials(farthing):
+    return json.loads(farthing("trials", "--format", "json").out)
+
+
+def test_a_resumable_program_is_run_in_parts(farthing, train):
+    options = ["--steps", "4", "--policy", "mine:Two", "--trust", "--param", "x=float:1:2"]
+    result = farthing("run", "--budget", "2 trials", *options, *train("resumable"))
+    assert result.code == 0, result.err
+    found = trials(farthing)
+    assert [(trial["state"], trial["step"]) for trial in found] == [("done", 4)] * 2
+    for trial in found:
+        assert [point["step"] for point in trial["curve"]] == [1, 2, 3, 4]
+        assert trial["value"] == pytest.approx(trial["params"]["x"] / 4)
+    assert "paused at step 1" in result.out
+    assert "paused at step 2" in result.out
+
+
+def test_a_plain_program_is_run_as_a_whole_by_other_policies(farthing, train):
+    options = ["--steps", "4", "--resume", "never", "--policy", "random", "--param", "x=float:1:2"]
+    result = farthing("run", "--budget", "2 trials", *options, *train("plain"))
+    assert result.code == 0, result.err
+    assert [(trial["state"], trial["step"]) for trial in trials(farthing)] == [("done", 4)] * 2
+    csv = farthing("trials", "--format", "csv").out.splitlines()
+    assert csv[0].endswith(",step,curve")
+
+
+def test_a_paused_training_is_listed_with_its_step(farthing, train):
+    options = ["--steps", "4", "--policy", "mine:Look", "--trust", "--param", "x=float:1:2"]
+    farthing("run", "--budget", "2 trials", *options, *train("resumable"))
+    shown = farthing("trials").out
+    assert "paused at step 1" in shown
+    assert farthing("best").code == 0
+    assert "2 paused" in farthing("status").out
+    assert [t["number"] for t in trials(farthing)] == [0, 1]
+    paused = json.loads(farthing("trials", "--state", "paused", "--format", "json").out)
+    assert len(paused) == 2
+
+
+def test_the_program_must_report_its_own_steps(farthing, train):
+    result = farthing("run", "--resume", "never", "--budget", "1 trials", "--param", "x=float:1:2",
+                      *train("plain"))  # fmt: skip
+    assert result.code == 2
+    assert "--resume never has no effect without steps" in result.err

@@ -1,0 +1,421 @@
+"""Trainings that report their progress: in this process, in their own one, and as programs."""
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+from parts import FirstRung, Greedy, RoundRobin
+from processes import FOREVER, wait_until
+
+from farthing import Float, InvalidInput, Outcome, Steps, Study, minimize
+from farthing.errors import Unreachable
+from farthing.policies import Random
+from farthing.running import (
+    Allowance,
+    CallableTask,
+    CommandTask,
+    InProcess,
+    Job,
+    Part,
+)
+from farthing.running.training import takes_training
+from farthing.stopping import MaxTrials
+
+SPACE = {"lr": Float(0.1, 0.9)}
+
+
+def create(tmp_path, policy, budget="4 trials", **settings):
+    """A study whose grace period no test waits for."""
+    given = {"steps": Steps(8), "grace": FOREVER, "lease": FOREVER, "space": SPACE, **settings}
+    return Study.create(tmp_path / "study.db", name="study", policy=policy, budget=budget, **given)
+
+
+def descend(params, trial):
+    """A training whose value is lr^step. It notes each part in a file of the current folder."""
+    file = trial.checkpoint / "state.json"
+    step, value = json.loads(file.read_text()) if file.exists() else (0, 1.0)
+    with open("parts", "a") as parts:
+        parts.write(f"{trial.number} {trial.step} {step}\n")
+    while True:
+        step, value = step + 1, value * params["lr"]
+        answer = trial.report(step, value)
+        if answer != "continue":
+            file.write_text(json.dumps((step, value)))
+            return
+
+
+def parts_of(folder):
+    """The parts that ran: number of the trial, step that it was told, step of its checkpoint."""
+    lines = (folder / "parts").read_text().splitlines()
+    return [tuple(map(int, line.split())) for line in lines]
+
+
+def check_complete(history, space=SPACE):
+    """Every training ran to step 8 without a gap, and has the value of its last step."""
+    for trial in history:
+        assert trial.state == "done"
+        assert [point.step for point in trial.curve] == list(range(1, 9))
+        exact = [trial.params["lr"] ** point.step for point in trial.curve]
+        assert [point.value for point in trial.curve] == pytest.approx(exact)
+        assert trial.value == pytest.approx(trial.params["lr"] ** 8)
+
+
+# ── in this process ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_minimize_pauses_and_resumes_trainings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = minimize(descend, SPACE, "3 trials", policy=RoundRobin(3), steps=8)
+    check_complete(result.history)
+    # A training continues by itself only if no other one is behind it.
+    parts = parts_of(tmp_path)
+    assert all(told == saved for _, told, saved in parts)
+    assert [each[:2] for each in parts] == [
+        *[(0, 0), (1, 0), (2, 0)],
+        *[(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2), (0, 4), (1, 4), (2, 4)],
+    ]
+    assert result.best.value == min(trial.value for trial in result.history)
+    assert result.ledger["trials"].spent == 3
+
+
+def test_a_training_that_continues_is_not_restarted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = minimize(descend, SPACE, "2 trials", policy=Greedy(), steps=8)
+    check_complete(result.history)
+    assert parts_of(tmp_path) == [(0, 0, 0), (1, 0, 0)]
+
+
+def test_without_a_checkpoint_a_training_is_stopped():
+    answers = []
+
+    def train(params, trial):
+        assert trial.checkpoint is None
+        for step in range(1, 9):
+            answers.append(trial.report(step, params["lr"] ** step))
+            if answers[-1] != "continue":
+                return None
+        return 0.0
+
+    steps = Steps(8, first=2, resume="never")
+    result = minimize(train, SPACE, "3 trials", policy=FirstRung(), steps=steps)
+    assert answers == ["continue", "stop"] * 3
+    assert [(t.state, t.step) for t in result.history] == [("paused", 2)] * 3
+    assert result.best.value == min(trial.params["lr"] ** 2 for trial in result.history)
+
+
+def test_a_training_that_ignores_the_answer_is_charged_and_its_value_counts():
+    def train(params, trial):
+        answers = {trial.report(step, float(9 - step)) for step in range(1, 9)}
+        assert answers == {"pause"}
+        return Outcome(0.5, cost=7.0)
+
+    result = minimize(train, SPACE, "$10", policy=FirstRung(), steps=8, stop=None)
+    assert {trial.state for trial in result.history} == {"done"}
+    assert result.history[0].value == 0.5
+    assert result.history[0].cost == {"usd": 7.0}
+    assert result.ledger.spent == 7.0 * len(result.history)
+
+
+def test_an_objective_of_the_parameters_alone_is_a_whole_training():
+    result = minimize(lambda params: params["lr"], SPACE, "3 trials", policy=Random(), steps=8)
+    assert [(t.state, t.step, t.value) for t in result.history] == [
+        ("done", 8, trial.params["lr"]) for trial in result.history
+    ]
+
+
+def test_the_time_of_the_tuner_is_not_the_time_of_the_training(monkeypatch):
+    """A suggestion at a rung is overhead."""
+    clock = iter(range(10**6))
+    monkeypatch.setattr("farthing.running.in_process.time.perf_counter", lambda: next(clock))
+    answers = iter(["continue 2", "pause"])
+
+    def on_report(message, usage):
+        for _ in range(1000):
+            next(clock)
+        return next(answers)
+
+    def train(params, trial):
+        assert trial.report(1, 1.0) == "continue"
+        assert trial.report(2, 1.0) == "pause"
+
+    job = Job({"lr": 0.5}, 0, 0, part=Part(0, 1, 8))
+    finished = InProcess(train).run(job, Allowance(1.0, lambda usage: None, on_report))
+    assert finished.state == "paused"
+    assert finished.usage.wall_s < 100
+
+
+@pytest.mark.parametrize(
+    ("step", "value", "match"),
+    [
+        *[(0, 1.0, "whole number of at least 1"), (1.5, 1.0, "whole number")],
+        *[(True, 1.0, "whole number"), (1, float("nan"), "finite number")],
+    ],
+)
+def test_an_impossible_report_fails_the_trial(step, value, match):
+    def train(params, trial):
+        trial.report(step, value)
+
+    result = minimize(train, SPACE, "1 trials", policy=FirstRung(), steps=8)
+    assert result.history[0].state == "failed"
+    assert match in result.history[0].error
+
+
+def test_an_objective_that_takes_a_training_needs_steps(tmp_path):
+    with pytest.raises(InvalidInput, match=r"descend\(params, trial\) cannot .* set steps="):
+        minimize(descend, SPACE, "1 trials")
+    study = create(tmp_path, Random(), steps=None)
+    with pytest.raises(InvalidInput, match="set steps="):
+        study.run(descend)
+
+
+def test_which_objectives_take_a_training():
+    assert takes_training(lambda params, trial: 0)
+    assert takes_training(lambda params, trial=None: 0)
+    assert takes_training(lambda params, training: 0)
+    assert not takes_training(lambda params: 0)
+    assert not takes_training(lambda params, verbose=True: 0)
+    assert not takes_training(lambda *params: 0)
+    assert not takes_training(lambda a, b, c: 0)
+    assert not takes_training(min)
+
+
+# ── a real training ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_stochastic_gradient_descent_gives_the_same_curve_in_parts_as_in_one():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = X @ np.array([1.0, -2.0, 0.5]) + 0.1 * rng.standard_normal(60)
+
+    def train(params, trial):
+        file = trial.checkpoint / "weights.npz"
+        weights, first = np.zeros(3), 1
+        if file.exists():
+            saved = np.load(file)
+            weights, first = saved["weights"], int(saved["step"]) + 1
+        for step in range(first, 17):
+            order = np.random.default_rng(step).permutation(len(y))
+            for i in order:
+                weights = weights - params["lr"] * (X[i] @ weights - y[i]) * X[i]
+            loss = float(np.mean((X @ weights - y) ** 2))
+            if trial.report(step, loss) != "continue":
+                np.savez(file, weights=weights, step=step)
+                return
+
+    space = {"lr": Float(1e-3, 0.2, log=True)}
+    in_parts = minimize(train, space, "4 trials", policy=RoundRobin(4), steps=16)
+    for trial in in_parts.history:
+        start = {"lr": trial.params["lr"]}
+        whole = minimize(train, space, "1 trials", policy=Random(), steps=16, start=start)
+        assert trial.run.since == 8  # its last part began there
+        assert [point.step for point in trial.curve] == list(range(1, 17))
+        expected = [point.value for point in whole.history[0].curve]
+        assert [point.value for point in trial.curve] == pytest.approx(expected)
+    assert len({trial.value for trial in in_parts.history}) == 4
+
+
+# ── in their own processes ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_worker_pauses_and_resumes_functions(tmp_path, start):
+    study = create(tmp_path, RoundRobin(2), "2 trials", cwd=str(tmp_path))
+    study.run(CallableTask(descend, start=start))
+    check_complete(study.history)
+    parts = parts_of(tmp_path)
+    assert [each[:2] for each in parts][:4] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    assert all(told == saved for _, told, saved in parts)
+    assert all(trial.run.run_s > 0 for trial in study.history)
+
+
+def test_several_workers_share_trainings(tmp_path):
+    study = create(tmp_path, RoundRobin(3), "4 trials", cwd=str(tmp_path))
+    study.run(descend, workers=2)
+    check_complete(study.history)
+    assert study.ledger["trials"].spent == 4
+    assert len(study.history) == 4
+
+
+PROGRAM = """
+import json, os, sys
+lr, mode = float(sys.argv[1]), sys.argv[2]
+file = os.path.join(os.environ.get("FARTHING_CHECKPOINT", "."), "state.json")
+step, value = json.load(open(file)) if os.path.exists(file) else (0, 1.0)
+with open("parts", "a") as parts:
+    parts.write(f"{os.environ['FARTHING_TRIAL']} {os.environ['FARTHING_STEP']} {step}\\n")
+until = int(os.environ["FARTHING_UNTIL"])
+def save():
+    json.dump((step, value), open(file, "w"))
+    sys.exit()
+while step < 8:
+    step, value = step + 1, value * lr
+    print(json.dumps({"step": step, "value": value}), flush=True)
+    if step >= until and step < 8 and mode == "exits":
+        save()
+    while step >= until and step < 8 and mode == "asks":
+        answer = open(os.environ["FARTHING_CONTINUE"]).read().strip()
+        if answer == "pause":
+            save()
+        until = int(answer)
+    if mode == "plain" and step == 2 and os.path.exists("hold"):
+        open("held", "w").close()
+        while True:
+            pass
+"""
+
+
+def program(tmp_path, mode):
+    (tmp_path / "train.py").write_text(PROGRAM)
+    return CommandTask([sys.executable, str(tmp_path / "train.py"), "{lr}", mode])
+
+
+def test_a_program_that_exits_at_its_rung_is_resumed(tmp_path):
+    study = create(tmp_path, RoundRobin(2), "2 trials", cwd=str(tmp_path))
+    study.run(program(tmp_path, "exits"))
+    check_complete(study.history)
+    parts = parts_of(tmp_path)
+    assert all(told == saved for _, told, saved in parts)
+    assert sorted({each[:2] for each in parts}) == [(n, s) for n in (0, 1) for s in (0, 1, 2, 4)]
+
+
+def test_a_program_that_reads_the_answers_continues_without_a_restart(tmp_path):
+    study = create(tmp_path, Greedy(), "2 trials", cwd=str(tmp_path))
+    study.run(program(tmp_path, "asks"))
+    check_complete(study.history)
+    assert parts_of(tmp_path) == [(0, 0, 0), (1, 0, 0)]
+    study = Study.create(
+        tmp_path / "other.db", name="other", space=SPACE, budget="2 trials", policy=RoundRobin(2),
+        steps=8, grace=FOREVER, cwd=str(tmp_path),
+    )  # fmt: skip
+    (tmp_path / "parts").unlink()
+    study.run(program(tmp_path, "asks"))
+    check_complete(study.history)
+    assert all(told == saved for _, told, saved in parts_of(tmp_path))
+    assert len(parts_of(tmp_path)) > 2
+
+
+def test_a_program_that_is_to_continue_is_left_alone(tmp_path):
+    steps = Steps(8, resume="never")
+    study = create(tmp_path, Greedy(), "2 trials", cwd=str(tmp_path), steps=steps)
+    study.run(program(tmp_path, "plain"))
+    check_complete(study.history)
+    assert parts_of(tmp_path) == [(0, 0, 0), (1, 0, 0)]
+
+
+def test_a_program_that_does_not_end_at_its_rung_is_ended(tmp_path):
+    """It never ends by itself: only the end of its grace period ends it."""
+    (tmp_path / "hold").touch()
+    steps = Steps(8, rungs=(2,), resume="never")
+    study = create(tmp_path, FirstRung(), "2 trials", cwd=str(tmp_path), steps=steps, grace=0.1)
+    study.run(program(tmp_path, "plain"))
+    assert [(t.state, t.step, t.error) for t in study.history] == [("paused", 2, None)] * 2
+    assert all(trial.run.run_s > 0 for trial in study.history)
+
+
+@pytest.mark.parametrize("last", [2, 8])
+def test_what_a_paused_program_prints_at_its_end_does_not_complete_it(tmp_path, last):
+    """Many programs print a result whenever they end."""
+    code = f"""
+import json
+for step in range(1, {last} + 1):
+    print(json.dumps({{"step": step, "value": 1.0 / step}}), flush=True)
+print(json.dumps({{"value": 0.0625}}), flush=True)
+"""
+    study = create(tmp_path, FirstRung(), "1 trials", steps=Steps(8, rungs=(2,)))
+    study.run(CommandTask([sys.executable, "-c", code]))
+    (trial,) = study.history
+    assert (trial.state, trial.step) == (("paused", 2) if last == 2 else ("done", 8))
+
+
+def test_the_cost_of_a_part_is_what_it_reports():
+    def train(params, trial):
+        for step in range(trial.step + 1, 9):
+            if trial.report(step, 1.0, cost=0.5 * (step - trial.step)) != "continue":
+                return
+
+    stop = MaxTrials(2)
+    result = minimize(train, SPACE, "$100", policy=Greedy(), steps=8, stop=stop)
+    assert [(t.state, t.cost) for t in result.history] == [("done", {"usd": 4.0})] * 2
+    assert [p.cost["usd"] for p in result.history[0].curve] == [0.5 * k for k in range(1, 9)]
+    result = minimize(train, SPACE, "$8", policy=FirstRung(), steps=Steps(8, first=2))
+    assert {(t.state, t.cost["usd"]) for t in result.history} == {("paused", 1.0)}
+    assert result.ledger.spent == len(result.history)
+
+
+def test_a_training_is_paused_if_the_database_does_not_answer(tmp_path, monkeypatch):
+    study = create(tmp_path, Greedy(), "1 trials", cwd=str(tmp_path))
+
+    def unreachable(told):
+        raise Unreachable("the database does not answer")
+
+    study.continue_trial = unreachable
+    study.run(descend)
+    (trial,) = study.history
+    assert (trial.state, trial.step) == ("done", 8)  # each rung in a process of its own
+    assert [each[:2] for each in parts_of(tmp_path)] == [(0, 0), (0, 1), (0, 2), (0, 4)]
+
+
+def test_without_steps_progress_is_only_shown(tmp_path):
+    code = 'import json\nfor k in (1, 2): print(json.dumps({"step": k, "value": 1.0 / k}))'
+    study = create(tmp_path, Random(), "1 trials", steps=None)
+    study.run(CommandTask([sys.executable, "-c", code]))
+    (trial,) = study.history
+    assert (trial.state, trial.value, trial.curve, trial.until) == ("done", 0.5, (), None)
+    assert [(line["step"], line["value"]) for line in trial.run.reports] == [(1, 1.0), (2, 0.5)]
+
+
+def test_a_failed_training_keeps_its_curve(tmp_path):
+    def train(params, trial):
+        trial.report(1, 0.5)
+        trial.report(2, 0.25)
+        raise ValueError("diverged")
+
+    study = create(tmp_path, Random(), "1 trials")
+    study.run(train)
+    (trial,) = study.history
+    assert (trial.state, trial.value) == ("failed", None)
+    assert [point.value for point in trial.curve] == [0.5, 0.25]
+    assert study.best.value == 0.25
+
+
+def test_a_training_goes_on_after_the_death_of_its_process(tmp_path):
+    """The whole run is killed in the second part. The next run continues from the checkpoint."""
+    study = create(tmp_path, Greedy(), "1 trials", cwd=str(tmp_path), lease=1.0)
+    study.close()
+    release = tmp_path / "go"
+
+    def train(params, trial):
+        if trial.step == 1 and not release.exists():
+            (tmp_path / "second").touch()
+            wait_until(lambda: False)
+        return descend(params, trial)
+
+    def first_part(params, trial):
+        file = trial.checkpoint / "state.json"
+        trial.report(1, params["lr"])
+        file.write_text(json.dumps((1, params["lr"])))
+        return None
+
+    one = Study.open(tmp_path / "study.db", "study", policy=FirstRung())
+    one.run(first_part)
+    assert (one.history[0].state, one.history[0].step) == ("paused", 1)
+    one.close()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            Study.open(tmp_path / "study.db", "study", policy=Greedy()).run(train)
+        finally:
+            os._exit(0)
+    assert wait_until((tmp_path / "second").exists)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    release.touch()
+    later = Study.open(tmp_path / "study.db", "study", policy=Greedy())
+    assert wait_until(lambda: not later.is_worked_on())
+    assert (later.history[0].state, later.history[0].step) == ("paused", 1)
+    later.run(train)
+    check_complete(later.history)
+    assert later.ledger.reserved == 0
