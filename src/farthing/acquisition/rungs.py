@@ -34,6 +34,7 @@ __all__ = [
     "paused_trainings",
     "proposal_of",
     "resume_cost",
+    "some_points",
     "whole_cost",
 ]
 
@@ -41,6 +42,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+SOME = 64  # trials for a median cost
 OWN_SPREAD = 0.05  # sd of ln c of the next rung of a training whose rate is known
 
 
@@ -187,6 +189,12 @@ def _own_costs(belief: Belief, trials: list[Trial], resource: str, ahead: Array)
     cost = np.array(rates)[:, None] * ahead
     cost[:, 0] += [resume_cost(belief, trial, resource) for trial in trials]
     return cost
+
+
+def some_points(belief: Belief) -> Array:
+    """(k, d) at most 64 points of the history, evenly spread: enough for a median cost."""
+    X = belief.history.X
+    return np.asarray(X[np.linspace(0, len(X) - 1, min(len(X), SOME)).round().astype(np.int64)])
 
 
 def whole_cost(belief: Belief, X: Array) -> Array:

@@ -18,6 +18,7 @@ from farthing.acquisition.rungs import (
     indices,
     new_chains,
     paused_chains,
+    some_points,
     whole_cost,
 )
 from farthing.acquisition.scores import (
@@ -51,30 +52,36 @@ class StagedSearch:
     """The search for the smallest index, at one rate after another."""
 
     def __init__(self, belief: Belief, trainings: Trainings, rng: np.random.Generator) -> None:
-        self.belief, self.trainings, self.rng = belief, trainings, rng
+        self.belief, self.rng = belief, rng
+        self.best = float(np.mean(trainings.best))
         self.part = first_part(belief)
+        self.ratio = _whole_per_first(belief, self.part)
         self.paused = [c.take(c.affordable) for c in paused_chains(belief) if c.affordable.any()]
+        self.new: list[Chains] = []
         self.seen: ScoreView | None = None
 
     def smallest(self, rate: float) -> Smallest | None:
         """The affordable training of smallest index, or None."""
-        best = float(np.mean(self.trainings.best))
         if self.seen is None:
             self.seen = _seen(self.part, self.rng)
-        score = between_bounds(self.belief, rate, best)
+        score = between_bounds(rate, self.ratio, self.best)
         found = maximise_score(self.part, score, self.rng, seen=self.seen)
-        groups = list(self.paused)
+        self.new = []
         if len(found.X):
             new = new_chains(self.belief, found.X[:FINALISTS])
-            groups.append(new.take(new.affordable))
-        groups = [chains for chains in groups if len(chains.mean)]
+            self.new = [new.take(new.affordable)] if new.affordable.any() else []
+        return self.smallest_known(rate)
+
+    def smallest_known(self, rate: float) -> Smallest | None:
+        """The same, among the paused trainings and the new ones that the last search found."""
+        groups = [*self.paused, *self.new]
         if not groups:
             return None
         groups = _finalists(groups, rate)
-        found_indices = indices(self.belief, groups, rate)
-        which = int(np.argmin([index.min() for index in found_indices]))
-        k = int(np.argmin(found_indices[which]))
-        return Smallest(groups[which], k, float(found_indices[which][k]), best)
+        found = indices(self.belief, groups, rate)
+        which = int(np.argmin([index.min() for index in found]))
+        k = int(np.argmin(found[which]))
+        return Smallest(groups[which], k, float(found[which][k]), self.best)
 
 
 def _seen(part: Belief, rng: np.random.Generator) -> ScoreView:
@@ -97,13 +104,14 @@ def _finalists(groups: list[Chains], rate: float) -> list[Chains]:
     return [c.take(keep) for c, keep in zip(groups, chosen, strict=True) if keep.any()]
 
 
-def between_bounds(belief: Belief, rate: float, best: float) -> Score:
+def between_bounds(rate: float, ratio: float, best: float) -> Score:
     """(best - the mean of both bounds of the index): orders new trainings before the index does.
 
-    The bounds are Gittins indices, for the price of the first rung and for that of all rungs. The
-    second is a multiple of the first, the same for all points.
+    The bounds are Gittins indices, for the price of the first rung and for that of all rungs.
+
+    Args:
+        ratio: the second price over the first one, the same for all points.
     """
-    ratio = _whole_per_first(belief)
     low = gittins_index(rate, origin=best)
     high = gittins_index(rate * ratio, origin=best)
 
@@ -113,11 +121,10 @@ def between_bounds(belief: Belief, rate: float, best: float) -> Score:
     return Monotone(score)
 
 
-def _whole_per_first(belief: Belief) -> float:
+def _whole_per_first(belief: Belief, part: Belief) -> float:
     """The median ratio of the costs of a whole training and of its first rung."""
-    X = belief.history.X
     if not belief.cost:
         assert belief.trainings is not None
         return float(belief.trainings.rungs[-1] / belief.trainings.rungs[0])
-    first = np.exp(first_part(belief).costs(X)[0].mean)
-    return float(np.median(whole_cost(belief, X) / first))
+    X = some_points(belief)
+    return float(np.median(whole_cost(belief, X) / np.exp(part.costs(X)[0].mean)))

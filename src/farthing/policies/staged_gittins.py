@@ -18,7 +18,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.rungs import described, proposal_of, whole_cost
+from farthing.acquisition.rungs import described, proposal_of, some_points, whole_cost
 from farthing.acquisition.staged_search import Smallest, StagedSearch
 from farthing.budget.units import check_worth
 from farthing.policies.gittins import Gittins
@@ -57,11 +57,13 @@ class StagedGittins:
             rate = fixed * trainings.curves.scaling.rate(trainings.value)
             found = search.smallest(rate)
             return _proposal(belief, found, {}, (fixed, fixed))
-        first = FIRST_WORTH / float(np.median(whole_cost(belief, belief.history.X)))
-        halvings = int(belief.history.last_note("halvings") or 0)
+        first = FIRST_WORTH / float(np.median(whole_cost(belief, some_points(belief))))
+        before = halvings = int(belief.history.last_note("halvings") or 0)
         found = search.smallest(first * 0.5**halvings)
         while found is not None and found.index >= found.best and halvings < MOST_HALVINGS:
             halvings += 1
+            found = search.smallest_known(first * 0.5**halvings)
+        if halvings > before:  # the same rate, with a new search
             found = search.smallest(first * 0.5**halvings)
         return _proposal(belief, found, {"halvings": halvings}, None)
 
