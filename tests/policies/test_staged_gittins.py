@@ -144,3 +144,16 @@ def test_ei_per_remaining_cost_resumes_what_is_promising():
     found = EIPerRemainingCost().propose(belief_of(*trials), rng())
     assert found.resume == 8
     assert "per cost left" in found.because
+
+
+def test_without_checkpoints_a_training_goes_on_while_it_is_worth_its_cost():
+    steps = replace(STEPS, resume="never")
+    trials = [*some_trainings(), training(8, [0.32, 0.1], falling(0.01, 4), waits=True)]
+    belief = belief_of(*trials, steps=steps)
+    found = StagedGittins(worth=1e-4).propose(belief, rng())
+    assert found.resume == 8  # although a new training would have a smaller index
+    assert found.score > 0
+    free = belief_of(*trials)
+    assert StagedGittins(worth=1e-4).propose(free, rng()).score > found.score
+    expensive = StagedGittins(worth=10.0).propose(belief, rng())
+    assert expensive.score <= 0

@@ -54,6 +54,7 @@ class StagedSearch:
     def __init__(self, belief: Belief, trainings: Trainings, rng: np.random.Generator) -> None:
         self.belief, self.rng = belief, rng
         self.best = float(np.mean(trainings.best))
+        self.can_resume = belief.steps is None or belief.steps.can_resume
         self.part = first_part(belief)
         self.ratio = _whole_per_first(belief, self.part)
         self.paused = [c.take(c.affordable) for c in paused_chains(belief) if c.affordable.any()]
@@ -73,10 +74,17 @@ class StagedSearch:
         return self.smallest_known(rate)
 
     def smallest_known(self, rate: float) -> Smallest | None:
-        """The same, among the paused trainings and the new ones that the last search found."""
+        """The same, among the paused trainings and the new ones that the last search found.
+
+        Without checkpoints a training goes on while it is worth its cost, whatever else there is.
+        """
         groups = [*self.paused, *self.new]
         if not groups:
             return None
+        if self.paused and not self.can_resume:  # one training waits, and to leave it is final
+            [own] = indices(self.belief, self.paused, rate)
+            if own[0] < self.best:
+                return Smallest(self.paused[0], 0, float(own[0]), self.best)
         groups = _finalists(groups, rate)
         found = indices(self.belief, groups, rate)
         which = int(np.argmin([index.min() for index in found]))
