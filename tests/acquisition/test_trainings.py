@@ -7,8 +7,9 @@ import pytest
 from trainings import SPACE, STEPS, belief_of, curve_of, falling, some_trainings, training
 
 from farthing import History, Steps
+from farthing.acquisition.exchange_rate import with_rate_of_budget
 from farthing.acquisition.initial_design import propose
-from farthing.acquisition.protocols import judge
+from farthing.acquisition.protocols import Proposal, judge
 from farthing.acquisition.rungs import (
     first_part,
     indices,
@@ -21,6 +22,8 @@ from farthing.acquisition.staged_search import FINALISTS, StagedSearch
 from farthing.acquisition.trainings import curve_rows, is_staged
 from farthing.policies import StagedGittins
 from farthing.stopping import NotWorthIt
+
+NOTHING = Proposal(None, "nothing was proposed")
 
 
 def test_rows_are_the_values_at_rungs():
@@ -251,6 +254,34 @@ def test_not_worth_it_judges_trainings(maximise):
     patient = judge(NotWorthIt(worth=1e3, patience=2), belief, proposal, rng)
     assert not patient.stop
     assert "1 of 2" in patient.because
+
+
+def test_not_worth_it_waits_for_a_complete_training():
+    trials = [replace(t, number=i) for i, t in enumerate(some_trainings(16)[2:8])]
+    belief = belief_of(*trials)
+    verdict = judge(NotWorthIt(worth=1e3), belief, NOTHING, np.random.default_rng(0))
+    assert not verdict.stop
+    assert "complete" in verdict.because
+
+
+def test_the_exchange_rate_of_a_budget():
+    """It is in units of the objective: ten times the values are worth ten times as much."""
+    trials = some_trainings(16)
+    larger = [
+        replace(
+            t,
+            value=None if t.value is None else 10.0 * t.value,
+            curve=tuple(p._replace(value=10.0 * p.value) for p in t.curve),
+        )
+        for t in trials
+    ]
+    plain, scaled = (with_rate_of_budget(belief_of(*each)) for each in (trials, larger))
+    assert plain.worth > 0
+    assert scaled.worth == pytest.approx(10.0 * plain.worth, rel=1e-3)
+    assert plain.objective is None
+    assert plain.memories["worth"]["rate"] == plain.worth
+    less = with_rate_of_budget(belief_of(*trials, budget=200.0))
+    assert less.worth > plain.worth  # with less left, cost counts more
 
 
 def test_the_policy_and_the_rule_agree():
