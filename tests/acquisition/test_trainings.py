@@ -20,6 +20,7 @@ from farthing.acquisition.rungs import (
 )
 from farthing.acquisition.staged_search import FINALISTS, StagedSearch
 from farthing.acquisition.trainings import curve_rows, is_staged
+from farthing.models.constraints import constraint_of
 from farthing.policies import StagedGittins
 from farthing.stopping import NotWorthIt
 
@@ -67,6 +68,24 @@ def test_the_incumbent():
     paused = [replace(t, number=i) for i, t in enumerate(trials[2:])]
     none = belief_of(*paused, steps=replace(STEPS, value="last")).trainings
     assert none.value == max(t.curve[0].value for t in paused)  # nothing is done: all improve
+
+
+def test_an_infeasible_training_is_not_the_incumbent():
+    trials = [
+        replace(t, run=replace(t.run, metrics={"m": float(t.x[0])})) for t in some_trainings(16)
+    ]
+    bound = constraint_of("m", "<= 0.2")
+    belief = belief_of(*trials, constraints=(bound,))
+    inside = [t for t in trials if t.x[0] <= 0.2]
+    assert belief.trainings.value == min(p.value for t in inside for p in t.curve)
+    assert belief.trainings.value > belief_of(*trials).trainings.value
+    chance = np.exp(belief.log_success(np.array([[0.05, 0.5], [0.6, 0.5]])))
+    assert chance[0] > 0.5 > chance[1]
+    for chains in paused_chains(belief):  # a paused one counts with its probability, too
+        for number, cost in zip(chains.trials, chains.cost[:, 0], strict=True):
+            plain = float(np.exp(chains.next["cost"].mean[chains.trials == number][0]))
+            if trials[number].x[0] > 0.4:
+                assert cost > 2.0 * plain
 
 
 def test_the_design_comes_first():
