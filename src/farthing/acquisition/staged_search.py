@@ -30,12 +30,14 @@ from farthing.acquisition.scores import (
     look,
     maximise_score,
 )
-from farthing.acquisition.search import untried
+from farthing.acquisition.search import Effort, untried
 from farthing.acquisition.trainings import Trainings
 
 __all__ = ["Smallest", "StagedSearch", "between_bounds"]
 
 FINALISTS = 16  # trainings whose index is computed
+# Smaller than the usual search: a first rung is only a look, and there are many of them.
+EFFORT = Effort(screen=256, around=128, starts=5, steps=(6, 12), flips=2)
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class StagedSearch:
         if self.seen is None:
             self.seen = _seen(self.part, self.rng)
         score = between_bounds(rate, self.ratio, self.best)
-        found = maximise_score(self.part, score, self.rng, seen=self.seen)
+        effort = None if self.belief.light else EFFORT
+        found = maximise_score(self.part, score, self.rng, seen=self.seen, effort=effort)
         self.new = []
         if len(found.X):
             new = new_chains(self.belief, found.X[:FINALISTS])
@@ -95,7 +98,7 @@ class StagedSearch:
 def _seen(part: Belief, rng: np.random.Generator) -> ScoreView:
     """The starting points of a search. The rows of a table are screened in single precision."""
     if part.space.rows is None:
-        return look(part, rng)
+        return look(part, rng, effort=None if part.light else EFFORT)
     X = untried(part.space.rows, part.tried)
     outlook = part.at_best(X)
     return ScoreView(X, outlook._replace(log_success=part.log_success(X)))
