@@ -80,5 +80,23 @@ def _proposal(
     because = described(belief, chains, k)
     if found.index >= found.best:
         because += "; nothing is expected to be worth its cost"
+    because += _paused(belief, int(chains.trials[k]))
     score = found.best - found.index
     return proposal_of(belief, chains, k, because, score, notes=notes, rates=rates)
+
+
+def _paused(belief: Belief, chosen: int) -> str:
+    """A remark about the training that ran last, if it is paused and another one goes on."""
+    trainings, steps, history = belief.trainings, belief.steps, belief.history
+    assert trainings is not None
+    assert steps is not None
+    last = max(history, key=lambda t: t.number if t.run.turn is None else t.run.turn)
+    if last.state != "paused" or last.number == chosen:
+        return ""
+    mean, std = trainings.curves.final()
+    own = trainings.place[last.number]
+    expected = trainings.described(float(mean[own].mean()), float(std[own]), belief.sign)
+    return (
+        f"; trial {last.number} is paused at step {last.step}: its expected final value {expected} "
+        f"promises less for the cost of the remaining {steps.last - last.step} steps"
+    )
