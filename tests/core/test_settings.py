@@ -235,7 +235,7 @@ def test_needs_and_uses_are_those_of_policy_and_rule():
     assert of(policy=Random()).needs == of(policy=Random()).uses == frozenset()
     judged = of(policy=Random(), stop=NotWorthIt(worth=0.1))
     assert judged.needs == {"cost", "model"}
-    assert judged.uses == {"cost", "model"}
+    assert judged.uses == {"cost", "model", "steps"}
     assert of(policy=EI()).uses == {"model"}
     assert of(policy=Random(), stop=Target(0.5)).uses == frozenset()
 

@@ -168,3 +168,18 @@ def test_it_says_why_the_last_training_is_paused():
     assert "the remaining 14 steps" in found.because
     alone = StagedGittins().propose(belief_of(*trials[:9], space=as_table(trials)), rng())
     assert "is paused" not in alone.because
+
+
+def test_if_only_whole_trainings_count_one_is_completed_in_time():
+    steps = replace(STEPS, value="last")
+    trials = [training(i, [0.1 * i, 0.5], falling(0.1 * i, 4)) for i in range(8)]
+    paid = sum(t.cost["cost"] for t in trials)
+    for left, expected in ((500.0, False), (20.0, True)):
+        belief = belief_of(*trials, steps=steps, budget=paid + left)
+        found = StagedGittins().propose(belief, rng())
+        assert ("only whole trainings count" in found.because) == expected
+        if expected:
+            assert found.resume == 0  # the best one; the rest of it costs 12
+    done = [*trials, training(8, [0.9, 0.9], falling(3.0, 16))]
+    belief = belief_of(*done, steps=steps, budget=paid + 16.0 + 20.0)
+    assert "only whole" not in StagedGittins().propose(belief, rng()).because

@@ -36,6 +36,8 @@ from farthing.acquisition.trainings import Trainings
 __all__ = ["Smallest", "StagedSearch", "between_bounds"]
 
 FINALISTS = 16  # trainings whose index is computed
+RESERVE = 2.0  # see `StagedSearch.to_complete`
+MARGIN = 1.1  # for the error of a predicted cost
 # Smaller than the usual search: a first rung is only a look, and there are many of them.
 EFFORT = Effort(screen=256, around=128, starts=5, steps=(6, 12), flips=2)
 
@@ -93,6 +95,25 @@ class StagedSearch:
         which = int(np.argmin([index.min() for index in found]))
         k = int(np.argmin(found[which]))
         return Smallest(groups[which], k, float(found[which][k]), self.best)
+
+    def to_complete(self) -> Smallest | None:
+        """The paused training to complete now, if only whole trainings count and none is complete.
+
+        It has the lowest expected final value of those that what is left pays for. Its time has
+        come once what is left pays for RESERVE times the rest of it.
+        """
+        steps, cap = self.belief.steps, self.belief.cap
+        if steps is None or steps.value != "last" or self.belief.history.done or np.isinf(cap):
+            return None
+        found: Smallest | None = None
+        rest = 0.0
+        for chains in self.paused:
+            total = chains.cost.sum(axis=1)
+            mean = np.where(MARGIN * total <= cap, chains.mean, np.inf)
+            k = int(np.argmin(mean))
+            if np.isfinite(mean[k]) and (found is None or mean[k] < found.index):
+                found, rest = Smallest(chains, k, float(mean[k]), self.best), float(total[k])
+        return found if found is not None and cap <= RESERVE * rest else None
 
 
 def _seen(part: Belief, rng: np.random.Generator) -> ScoreView:

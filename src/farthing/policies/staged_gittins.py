@@ -53,6 +53,12 @@ class StagedGittins:
         belief = belief.in_one_unit()
         fixed = self.worth if self.worth is not None else belief.worth
         search = StagedSearch(belief, trainings, rng)
+        if (complete := search.to_complete()) is not None:
+            why = (
+                "; only whole trainings count, and what is left pays for little more than this one"
+            )
+            because = described(belief, complete.chains, complete.k) + why
+            return proposal_of(belief, complete.chains, complete.k, because, np.nan)
         if fixed is not None:
             rate = fixed * trainings.curves.scaling.rate(trainings.value)
             found = search.smallest(rate)
