@@ -7,10 +7,20 @@ import time
 
 import distributed
 import pytest
-from integrations.clusters import TERMS, Notes, kill, parents_of, sleeping_first, square
+from integrations.clusters import (
+    TERMS,
+    Notes,
+    kill,
+    losses,
+    parents_of,
+    regression,
+    sleeping_first,
+    square,
+)
+from parts import Greedy, RoundRobin
 from processes import PATIENCE, is_alive, wait_until
 
-from farthing import InvalidInput, Study
+from farthing import InvalidInput, Steps, Study
 from farthing.errors import Infrastructure
 from farthing.integrations.dask import BEGIN, Dask, _evaluate, _Watch
 from farthing.running import Allowance, CallableTask, CommandTask, Job, report_progress
@@ -255,3 +265,34 @@ def test_invalid_arguments_are_refused(client):
     lock = threading.Lock()
     with pytest.raises(InvalidInput, match="cannot be sent"):
         engine(client, lambda params: lock.locked()).run(JOB, Allowance(0.1, go_on))
+
+
+@pytest.mark.slow
+def test_trainings_are_paused_and_resumed_on_any_worker(client, study, notes):
+    steps = Steps(8, rungs=(2, 4))
+    ours = study(budget="3 trials", steps=steps, policy=RoundRobin(width=3))
+    result = ours.run(regression(notes), engine=Dask(client), workers=2)
+    assert [trial.state for trial in result.history] == ["done"] * 3
+    for trial in result.history:
+        assert [point.step for point in trial.curve] == list(range(1, 9))
+        expected = losses(trial.params["x"] / 20, 8)
+        assert [point.value for point in trial.curve] == pytest.approx(expected)
+        assert trial.value == pytest.approx(min(expected))
+        assert trial.run.since > 0  # its last part began at a checkpoint
+    assert len(notes.pids) > 3
+    assert not any(map(is_alive, notes.pids))
+
+
+@pytest.mark.slow
+def test_a_training_that_goes_on_stays_in_its_process(client, study, notes):
+    steps = Steps(8, rungs=(2, 4), resume="never")
+    ours = study(budget="3 worker_s, 2 trials", steps=steps, policy=Greedy())
+    result = ours.run(regression(notes), engine=Dask(client), workers=1)
+    assert [trial.state for trial in result.history] == ["done"] * 2
+    assert len(notes.pids) == 2
+    for trial in result.history:
+        assert len(trial.curve) == 8
+        assert trial.cost["worker_s"] >= trial.curve[-1].cost["worker_s"] > 0
+    assert result.ledger["worker_s"].spent == pytest.approx(
+        sum(trial.cost["worker_s"] for trial in result.history)
+    )
