@@ -85,16 +85,15 @@ def epoch(weights, lr, step):
     return weights, float(np.mean((inputs @ weights - targets) ** 2))
 
 
-def regression(notes, before=lambda trial: None):
+def regression(notes, before=lambda number: None):
     """A training of `losses` with checkpoints, x being 20 times its learning rate.
 
     Args:
-        before: called with the training before each part.
+        before: called with the number of parts that started before, at the start of each.
     """
 
     def train(params, trial):
-        notes.begin()
-        before(trial)
+        before(notes.begin())
         step, weights = 0, np.zeros(3)
         file = None if trial.checkpoint is None else trial.checkpoint / "weights.npy"
         if file is not None and file.exists():

@@ -5,6 +5,9 @@ and the notes for the next suggestion. (Other processes see a running trial only
 that it has suggested so far.) The next proposal is thus a function of what Optuna has stored, in
 any process. A trial without a record is external: another sampler made it, and it costs nothing
 here.
+
+A pruned trial counts as if its value were no better than the median, and its cost is a lower bound.
+A pruned or failed trial that did not report its cost is charged with the predicted one.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ SECONDS = "farthing:seconds"  # the user attribute with the measured seconds
 RECORD = "farthing"  # the system attribute with the proposal
 
 MIN_COST = 1e-9  # a cost is positive
+UNKNOWN = 0.05  # of the budget: the charge for a trial whose cost nobody knows or predicts
 
 Interval = tuple[datetime, datetime]
 
@@ -84,6 +88,7 @@ def ledger_of(
     reports its own seconds, these count, and the overhead.
     """
     ledger, passed, overhead = Ledger.of(settings.budget), list[Interval](), 0.0
+    highest: dict[str, float] = {}
     for trial in trials:
         record = trial.system_attrs.get(RECORD)
         if record is None or _declined(trial) or trial.datetime_start is None:
@@ -97,6 +102,11 @@ def ledger_of(
             passed.append((trial.datetime_start, trial.datetime_complete or now))
         if finished:
             paid = cost_of(trial, settings, translation)
+            for resource in ledger.limited_resources:
+                if trial.state != TrialState.COMPLETE and resource not in (*paid, "trials", "s"):
+                    unknown = highest.get(resource) or UNKNOWN * ledger[resource].limit
+                    paid[resource] = _expected(record, resource) or unknown
+            highest |= {r: max(amount, highest.get(r, 0.0)) for r, amount in paid.items()}
             ledger = ledger.charge(
                 None,
                 {r: a for r, a in paid.items() if r != "s" or r in _by_name(reported, settings)},
@@ -105,6 +115,12 @@ def ledger_of(
         elapsed = _covered(passed)
         ledger = ledger.pay({"s": elapsed}, overhead={"s": min(overhead, elapsed)})
     return ledger
+
+
+def _expected(record: Mapping[str, Any], resource: str) -> float:
+    """The cost that was predicted or reserved for a trial; 0 if neither is known."""
+    found = record.get("predicted", {}).get(resource) or record.get("hold", {}).get(resource)
+    return float(found or 0.0)
 
 
 def cost_of(
@@ -177,6 +193,8 @@ def _trial(
     notes = record.get("notes", {"phase": "start"})
     if record.get("names") != list(translation.space.names):  # the notes are of another space
         notes = {key: note for key, note in notes.items() if key == "phase"}
+    if trial.state == TrialState.PRUNED:
+        notes = {**notes, "killed_by": "pruned"}
     return Trial(
         number=number,
         params=ours,
