@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
@@ -27,11 +27,23 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.errors import InvalidInput
 from farthing.history import IMPORTED, History, Trial, origin_of
+from farthing.history import TrialState as OurState
+from farthing.integrations.optuna_curves import curve_of
 from farthing.integrations.optuna_space import Translation
 from farthing.running import Pricing, Usage
 from farthing.running.output import costs_of
 
-__all__ = ["COST", "RECORD", "SECONDS", "cost_of", "ledger_of", "outcome_of", "state_of"]
+__all__ = [
+    "COST",
+    "RECORD",
+    "SECONDS",
+    "cost_of",
+    "declined",
+    "ledger_of",
+    "outcome_of",
+    "reported_cost",
+    "state_of",
+]
 
 COST = "cost"  # the user attribute in which an objective reports its cost
 SECONDS = "farthing:seconds"  # the user attribute with the measured seconds
@@ -56,7 +68,7 @@ def state_of(
         now: the end of the time that running trials have used.
         here: the numbers of the trials that run in this process.
     """
-    trials = [trial for trial in trials if not _declined(trial)]
+    trials = [trial for trial in trials if not declined(trial)]
     history, reservations, suggest_s = History(), dict[int, Mapping[str, float]](), 0.0
     for trial in trials:
         record = trial.system_attrs.get(RECORD)
@@ -91,10 +103,10 @@ def ledger_of(
     highest: dict[str, float] = {}
     for trial in trials:
         record = trial.system_attrs.get(RECORD)
-        if record is None or _declined(trial) or trial.datetime_start is None:
+        if record is None or declined(trial) or trial.datetime_start is None:
             continue
         finished = trial.state.is_finished()
-        reported = _reported(trial)
+        reported = reported_cost(trial)
         overhead += record["think_s"]
         if "s" in reported or ("" in reported and settings.cost_resources[0] == "s"):
             ledger = ledger.charge_overhead(record["think_s"])
@@ -127,7 +139,7 @@ def cost_of(
     trial: FrozenTrial, settings: Settings, translation: Translation | None = None
 ) -> dict[str, float]:
     """The cost of a finished trial: reported, measured in seconds, or known beforehand."""
-    reported, seconds = _reported(trial), trial.user_attrs.get(SECONDS)
+    reported, seconds = reported_cost(trial), trial.user_attrs.get(SECONDS)
     if (
         seconds is None and trial.duration is not None
     ):  # of another sampler, whose own time is included
@@ -147,9 +159,7 @@ def cost_of(
     return paid
 
 
-def outcome_of(
-    trial: FrozenTrial,
-) -> tuple[Literal["running", "done", "failed", "killed", "lost"], float | None]:
+def outcome_of(trial: FrozenTrial) -> tuple[OurState, float | None]:
     """Our state of a trial, and its value.
 
     A pruned trial is killed: its cost is a lower bound. A failed trial without a measured time is
@@ -189,11 +199,14 @@ def _trial(
         return None
     state, value = outcome_of(trial)
     cost = cost_of(trial, settings, translation) if trial.state.is_finished() else {}
+    curve = () if settings.steps is None else curve_of(trial, settings.steps, cost)
+    if trial.state == TrialState.PRUNED and curve:
+        state, value = "paused", curve[-1].value
     record = record or {}
     notes = record.get("notes", {"phase": "start"})
     if record.get("names") != list(translation.space.names):  # the notes are of another space
         notes = {key: note for key, note in notes.items() if key == "phase"}
-    if trial.state == TrialState.PRUNED:
+    if state == "killed":
         notes = {**notes, "killed_by": "pruned"}
     return Trial(
         number=number,
@@ -207,15 +220,18 @@ def _trial(
         error="it failed" if state == "failed" else None,
         notes=notes,
         origin=origin_of(notes) if "because" in record else "imported",
+        curve=curve,
+        until=None if settings.steps is None or state != "running" else settings.steps.last,
     )
 
 
-def _declined(trial: FrozenTrial) -> bool:
+def declined(trial: FrozenTrial) -> bool:
     """Whether it was not evaluated, because the budget was spent."""
     return "declined" in (trial.system_attrs.get(RECORD) or {})
 
 
-def _reported(trial: FrozenTrial) -> dict[str, float]:
+def reported_cost(trial: FrozenTrial) -> dict[str, float]:
+    """The cost that the objective reported, by resource; a plain number has the key ""."""
     try:
         return costs_of(trial.user_attrs.get(COST))
     except (ValueError, TypeError):

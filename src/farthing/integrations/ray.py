@@ -105,10 +105,8 @@ class Ray:
 
     @cached_property
     def _mailbox(self) -> Any:
-        """The actor that passes on decisions. It runs on this machine, and ends with this object."""
-        here = NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=True
-        )
+        """The actor that passes on decisions. It runs on this machine."""
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         return ray.remote(_Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
 
     def run(self, job: Job, allowance: Allowance) -> Finished:
