@@ -1,8 +1,9 @@
 """Whether the rest of a training is worth its cost, if it cannot be paused and resumed.
 
 A training goes on while its staged index is below the best value: g < best (`staged_index.py`). The
-exchange rate is fixed, or the largest of a tenth of a standard deviation per cost of a whole
-training, half of that, and so on, at which any training, this one or a new one, is worth its cost.
+exchange rate is fixed, or the largest of 1/50 of a standard deviation per cost of a whole training,
+half of that, and so on, at which any training, this one or a new one, is worth its cost. It begins
+lower than that of `StagedGittins`, because a training that is ended by mistake does not return.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from farthing.acquisition.trainings import Trainings
 
 __all__ = ["Continuing", "worth_continuing"]
 
-FIRST_WORTH = 0.1  # of a standard deviation per cost of a whole training
+FIRST_WORTH = 0.02  # of a standard deviation per cost of a whole training
 MOST_HALVINGS = 20
 
 

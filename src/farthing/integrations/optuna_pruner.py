@@ -172,7 +172,7 @@ def _translation(trials: Sequence[FrozenTrial], trial: FrozenTrial) -> Translati
     return Translation.of({name: found[name] for name in sorted(found) if name in trial.params})
 
 
-def _noted(trial: FrozenTrial) -> tuple[dict[str, float], Any]:
+def _noted(trial: FrozenTrial) -> tuple[Mapping[str, float], Any]:
     """The costs at rungs, and what the models remember."""
     notes = trial.system_attrs.get(PRUNER, {})
     return notes.get("costs", {}), notes.get("memories")
@@ -202,7 +202,7 @@ def _total(trial: FrozenTrial, by_user: bool) -> float | None:
 
 def _seconds(trial: FrozenTrial, until: datetime) -> float:
     """The seconds of the objective, without those of our sampler."""
-    ours = trial.system_attrs.get(RECORD, {}).get("think_s", 0.0)
+    ours = float(trial.system_attrs.get(RECORD, {}).get("think_s", 0.0))
     start = trial.datetime_start or until
     return max((until - start).total_seconds() - ours, 1e-9)
 
