@@ -357,6 +357,61 @@ def test_a_tuner_ends_when_the_budget_does(cluster, tmp_path):
     assert results.get_best_result().metrics["loss"] == search.optimizer.best.value
 
 
+def iterations(config, count):
+    """The results of the first iterations of a training."""
+    loss = (config["model"]["x"] - 0.3) ** 2
+    return [
+        {"loss": loss + 1 / step, "dollars": 0.1 * step, "training_iteration": step}
+        for step in range(1, count + 1)
+    ]
+
+
+def trained(search, trial_id, count):
+    """Train a suggestion; a scheduler ends it after some iterations."""
+    config = search.suggest(trial_id)
+    if isinstance(config, dict):
+        *before, last = iterations(config, count)
+        for result in before:
+            search.on_trial_result(trial_id, result)
+        search.on_trial_complete(trial_id, last)
+    return config
+
+
+def test_a_trial_that_a_scheduler_ended_is_a_part_of_a_training():
+    search = searching("$100", steps=9)
+    counts = [9, 9, 1, 3, 9, 1]
+    for i, count in enumerate(counts):
+        trained(search, f"t{i}", count)
+    history = search.optimizer.history
+    assert [t.state for t in history] == ["done" if c == 9 else "paused" for c in counts]
+    assert [t.step for t in history] == counts
+    assert [len(t.curve) for t in history] == counts
+    assert search.optimizer.ledger.spent == pytest.approx(sum(t.cost["usd"] for t in history))
+    for trial, count in zip(history, counts, strict=True):
+        assert trial.cost["usd"] == pytest.approx(0.1 * count)
+        assert trial.value == trial.curve[-1].value
+    # The next one is reserved to its last step, and no paused one is resumed.
+    search.suggest("next")
+    asked = history_of(search)[-1]
+    assert (asked.number, asked.state, asked.until) == (6, "running", 9)
+    assert asked.predicted["usd"] == pytest.approx(0.9, rel=0.1)
+
+
+def history_of(search):
+    return search.optimizer.history
+
+
+@pytest.mark.slow
+def test_a_search_with_a_scheduler_keeps_its_budget_and_learns():
+    search, number = searching("$20", steps=9), 0
+    while trained(search, f"t{number}", 9 if number % 3 == 0 else 1) != search.FINISHED:
+        number += 1
+        assert number < 1000
+    assert search.optimizer.ledger.spent <= 20 + 0.9  # a training that has started is finished
+    assert len({tuple(t.params.items()) for t in history_of(search)}) == number
+    assert search.optimizer.best.value < 0.2
+
+
 @pytest.mark.slow
 def test_trainings_are_paused_and_resumed_on_any_node(cluster, study, notes):
     steps = Steps(8, rungs=(2, 4))
