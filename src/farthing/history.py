@@ -290,6 +290,11 @@ class Trial:
         return self.notes.get("killed_by") in ("timeout", "max_overrun", "max_cost", "user")
 
     @property
+    def is_pruned(self) -> bool:
+        """Whether a scheduler of another tool ended it, because it was worse than others."""
+        return self.notes.get("killed_by") == "pruned"
+
+    @property
     def is_start(self) -> bool:
         """Whether it belongs to the initial design."""
         return self.notes.get("phase") == "start"

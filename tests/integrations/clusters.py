@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 from processes import FOREVER, PATIENCE, is_alive, wait_until
 
 from farthing import Float
@@ -63,6 +64,50 @@ def sleeping_first(notes, sleepers=1):
         return (params["x"] - 0.3) ** 2
 
     return objective
+
+
+def losses(lr, steps):
+    """The losses of a linear regression after each epoch of stochastic gradient descent."""
+    weights = np.zeros(3)
+    found = []
+    for step in range(1, steps + 1):
+        weights, loss = epoch(weights, lr, step)
+        found.append(loss)
+    return found
+
+
+def epoch(weights, lr, step):
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(32, 3))
+    targets = inputs @ np.array([1.0, -2.0, 0.5]) + 0.1 * rng.normal(size=32)
+    for i in np.random.default_rng(step).permutation(32):
+        weights = weights - lr * (inputs[i] @ weights - targets[i]) * inputs[i]
+    return weights, float(np.mean((inputs @ weights - targets) ** 2))
+
+
+def regression(notes, before=lambda number: None):
+    """A training of `losses` with checkpoints, x being 20 times its learning rate.
+
+    Args:
+        before: called with the number of parts that started before, at the start of each.
+    """
+
+    def train(params, trial):
+        before(notes.begin())
+        step, weights = 0, np.zeros(3)
+        file = None if trial.checkpoint is None else trial.checkpoint / "weights.npy"
+        if file is not None and file.exists():
+            step, *weights = np.load(file)
+            weights = np.array(weights)
+        while True:
+            step = int(step) + 1
+            weights, loss = epoch(weights, params["x"] / 20, step)
+            if trial.report(step, loss) != "continue":
+                if file is not None:
+                    np.save(file, [step, *weights])
+                return
+
+    return train
 
 
 def kill(pid):

@@ -4,16 +4,27 @@ import logging
 import os
 import threading
 import time
+from dataclasses import replace
 
 import distributed
 import pytest
-from integrations.clusters import TERMS, Notes, kill, parents_of, sleeping_first, square
-from processes import PATIENCE, is_alive, wait_until
+from integrations.clusters import (
+    TERMS,
+    Notes,
+    kill,
+    losses,
+    parents_of,
+    regression,
+    sleeping_first,
+    square,
+)
+from parts import Greedy, RoundRobin
+from processes import FOREVER, PATIENCE, is_alive, wait_until
 
-from farthing import InvalidInput, Study
+from farthing import InvalidInput, Steps, Study
 from farthing.errors import Infrastructure
 from farthing.integrations.dask import BEGIN, Dask, _evaluate, _Watch
-from farthing.running import Allowance, CallableTask, CommandTask, Job, report_progress
+from farthing.running import Allowance, CallableTask, CommandTask, Job, Part, report_progress
 
 pytestmark = pytest.mark.xdist_group("dask")  # one test process, one cluster
 JOB = Job({"x": 0.5}, number=0, seed=0)
@@ -255,3 +266,85 @@ def test_invalid_arguments_are_refused(client):
     lock = threading.Lock()
     with pytest.raises(InvalidInput, match="cannot be sent"):
         engine(client, lambda params: lock.locked()).run(JOB, Allowance(0.1, go_on))
+
+
+@pytest.mark.slow
+def test_trainings_are_paused_and_resumed_on_any_worker(client, study, notes):
+    steps = Steps(8, rungs=(2, 4))
+    ours = study(budget="3 trials", steps=steps, policy=RoundRobin(width=3))
+    result = ours.run(regression(notes), engine=Dask(client), workers=2)
+    assert [trial.state for trial in result.history] == ["done"] * 3
+    for trial in result.history:
+        assert [point.step for point in trial.curve] == list(range(1, 9))
+        expected = losses(trial.params["x"] / 20, 8)
+        assert [point.value for point in trial.curve] == pytest.approx(expected)
+        assert trial.value == pytest.approx(min(expected))
+        assert trial.run.since > 0  # its last part began at a checkpoint
+    assert len(notes.pids) > 3
+    assert not any(map(is_alive, notes.pids))
+
+
+@pytest.mark.slow
+def test_a_training_that_goes_on_stays_in_its_process(client, study, notes):
+    steps = Steps(8, rungs=(2, 4), resume="never")
+    ours = study(budget="3 worker_s, 2 trials", steps=steps, policy=Greedy())
+    result = ours.run(regression(notes), engine=Dask(client), workers=1)
+    assert [trial.state for trial in result.history] == ["done"] * 2
+    assert len(notes.pids) == 2
+    for trial in result.history:
+        assert len(trial.curve) == 8
+        assert trial.cost["worker_s"] >= trial.curve[-1].cost["worker_s"] > 0
+    assert result.ledger["worker_s"].spent == pytest.approx(
+        sum(trial.cost["worker_s"] for trial in result.history)
+    )
+
+
+@pytest.mark.slow
+def test_a_training_whose_worker_dies_goes_on_from_its_checkpoint(client, study, notes):
+    workers = set(client.run(os.getpid).values())
+
+    def kill_its_worker():
+        pid = notes.wait(3)[2]
+        kill(next(parent for parent in parents_of(pid) if parent in workers))
+
+    def sleep_in_the_third(number):  # it is a part that was resumed
+        if number == 2:
+            time.sleep(FOREVER)
+
+    killer = threading.Thread(target=kill_its_worker, daemon=True)
+    killer.start()
+    ours = study(budget="2 trials", steps=Steps(8, rungs=(2, 4)), policy=RoundRobin(width=2))
+    train = regression(notes, sleep_in_the_third)
+    result = ours.run(train, engine=Dask(client), workers=1)
+    killer.join()
+    assert [trial.state for trial in result.history] == ["done"] * 2
+    for trial in result.history:
+        expected = losses(trial.params["x"] / 20, 8)
+        assert [point.value for point in trial.curve] == pytest.approx(expected)
+    assert wait_until(lambda: not any(map(is_alive, notes.pids)))
+
+
+@pytest.mark.slow
+def test_a_training_that_waits_for_a_decision_can_be_killed(client, notes):
+    """The tuner never decides: instead, the training must end."""
+    job = replace(JOB, part=Part(0, 2, 8))
+    asked = threading.Event()
+
+    def on_report(message, usage):
+        if message["step"] == 2:
+            asked.set()
+
+    allowance = Allowance(0.05, lambda usage: "it must end" if asked.is_set() else None, on_report)
+    finished = engine(client, regression(notes)).run(job, allowance)
+    assert finished.state == "killed"
+    assert finished.error.startswith("it must end")
+    assert len(finished.reports) == 2
+    assert not any(map(is_alive, notes.pids))
+
+
+@pytest.mark.slow
+def test_a_folder_of_checkpoints_that_is_not_shared_is_refused(client, notes, tmp_path):
+    job = replace(JOB, part=Part(0, 2, 8, checkpoint=tmp_path / "elsewhere"))
+    with pytest.raises(InvalidInput, match="a folder that all machines"):
+        engine(client, regression(notes)).run(job, Allowance(0.1, go_on))
+    assert not notes.pids

@@ -216,10 +216,72 @@ def test_pruned_and_failed_trials_are_learnt_from():
     assert {TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL} == set(states)
     assert study.sampler.ledger(study).spent == len(states)
     assert len(states) >= 39
-    early, late = study.trials[:20], study.trials[20:40]
-    assert sum(t.state == TrialState.FAIL for t in late) <= sum(
-        t.state == TrialState.FAIL for t in early
+    late = [t.state for t in study.trials[20:40]]
+    assert late.count(TrialState.PRUNED) + late.count(TrialState.FAIL) <= 10
+    assert study.best_value < 1.0  # near x = 7 and n = 16
+    assert len({tuple(t.params.values()) for t in study.trials}) == len(states)
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_pruned_trial_without_a_cost_is_charged(reported):
+    """The loop ends within the budget, whether or not pruned trials report their cost."""
+    true = []
+
+    def objective(trial):
+        x = trial.suggest_float("x", 0, 1)
+        paid = 0.0
+        for step in range(10):
+            paid += 0.1 * (1 + x)
+            trial.report(abs(x - 0.3) + 1 / (step + 1), step)
+            if trial.should_prune():
+                true.append(paid)
+                if reported:
+                    trial.set_user_attr("cost", paid)
+                raise optuna.TrialPruned
+        true.append(paid)
+        trial.set_user_attr("cost", paid)
+        return abs(x - 0.3)
+
+    study = study_with(
+        CostAwareSampler(budget="$15"), pruner=optuna.pruners.MedianPruner(n_startup_trials=3)
     )
+    study.optimize(objective, n_trials=200)
+    pruned = [t for t in study.trials if t.state == TrialState.PRUNED and t.params]
+    assert "farthing:stopped" in study.user_attrs
+    assert len(pruned) >= 3
+    assert len({t.params["x"] for t in pruned}) > 0.9 * len(pruned)
+    spent = study.sampler.ledger(study).spent
+    assert sum(true) < 15 + 2  # a training that has started is finished
+    assert spent == pytest.approx(sum(true)) if reported else spent > sum(true)
+
+
+def test_a_failed_trial_whose_cost_nobody_knows_is_charged():
+    def fails(trial):
+        trial.suggest_float("x", 0, 1)
+        raise ValueError
+
+    study = study_with(CostAwareSampler(budget="$15"))
+    study.optimize(fails, n_trials=500, catch=(ValueError,))
+    assert "farthing:stopped" in study.user_attrs
+    assert 5 <= len(study.trials) < 100
+
+
+def test_an_option_whose_trials_were_pruned_can_be_proposed():
+    """An option that hangs is closed after two kills; pruned trials do not hang."""
+
+    def objective(trial):
+        kind = trial.suggest_categorical("kind", ["a", "b"])
+        x = trial.suggest_float("x", 0, 1)
+        trial.set_user_attr("cost", 1.0)
+        if kind == "b" and trial.number < 6:
+            raise optuna.TrialPruned
+        return x + (kind == "a")
+
+    study = study_with(CostAwareSampler(budget="$100"))
+    study.optimize(objective, n_trials=16)
+    kinds = [(t.params["kind"], t.state) for t in study.trials]
+    assert kinds.count(("b", TrialState.PRUNED)) >= 2
+    assert ("b", TrialState.COMPLETE) in kinds
 
 
 def test_brackets_of_a_pruner_share_the_budget():

@@ -18,13 +18,14 @@ def blocks(language: str) -> list[str]:
 @pytest.mark.slow
 def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert len(blocks("python")) == 5
+    assert len(blocks("python")) == 6
     names = {"__name__": "__main__"}
     for block in blocks("python"):
         # The number of candidates in a second depends on the machine, so the test fixes the number.
         unhurried = block.replace('budget="1s"', 'budget="9m, 8 trials"')
         exec(compile(unhurried, PAGE.name, "exec"), names)
     assert names["study"].best_value < 1
+    assert len(names["pruned"].trials) == 12
     assert len(names["search"].cv_results_["params"]) == 8
     assert names["search"].best_score_ > 0.9
     assert names["config"].search_alg is not None

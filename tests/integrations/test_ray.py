@@ -5,11 +5,22 @@ import sys
 import threading
 import time
 import warnings
+from dataclasses import replace
 
 import pytest
 from clocks import Clock
-from integrations.clusters import TERMS, Notes, kill, parents_of, sleeping_first, square
-from processes import PATIENCE, is_alive, wait_until
+from integrations.clusters import (
+    TERMS,
+    Notes,
+    kill,
+    losses,
+    parents_of,
+    regression,
+    sleeping_first,
+    square,
+)
+from parts import Greedy, RoundRobin
+from processes import FOREVER, PATIENCE, is_alive, wait_until
 
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # only this machine can reach it
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -18,13 +29,13 @@ with warnings.catch_warnings():
     import ray
     from ray import tune
 
-from farthing import Float, InvalidInput, Study
+from farthing import Float, InvalidInput, Steps, Study
 from farthing.errors import Infrastructure
 from farthing.integrations.capacity import capacity
 from farthing.integrations.ray import Ray
 from farthing.integrations.ray_tune import BudgetSearch
 from farthing.policies import Random
-from farthing.running import Allowance, CallableTask, Job, report_progress
+from farthing.running import Allowance, CallableTask, Job, Part, report_progress
 from farthing.stopping import MaxTrials
 
 JOB = Job({"x": 0.5}, number=0, seed=0)
@@ -344,3 +355,139 @@ def test_a_tuner_ends_when_the_budget_does(cluster, tmp_path):
     assert not results.errors
     assert search.optimizer.ledger.spent == 8.0
     assert results.get_best_result().metrics["loss"] == search.optimizer.best.value
+
+
+def iterations(config, count):
+    """The results of the first iterations of a training."""
+    loss = (config["model"]["x"] - 0.3) ** 2
+    return [
+        {"loss": loss + 1 / step, "dollars": 0.1 * step, "training_iteration": step}
+        for step in range(1, count + 1)
+    ]
+
+
+def trained(search, trial_id, count):
+    """Train a suggestion; a scheduler ends it after some iterations."""
+    config = search.suggest(trial_id)
+    if isinstance(config, dict):
+        *before, last = iterations(config, count)
+        for result in before:
+            search.on_trial_result(trial_id, result)
+        search.on_trial_complete(trial_id, last)
+    return config
+
+
+def test_a_trial_that_a_scheduler_ended_is_a_part_of_a_training():
+    search = searching("$100", steps=9)
+    counts = [9, 9, 1, 3, 9, 1]
+    for i, count in enumerate(counts):
+        trained(search, f"t{i}", count)
+    history = search.optimizer.history
+    assert [t.state for t in history] == ["done" if c == 9 else "paused" for c in counts]
+    assert [t.step for t in history] == counts
+    assert [len(t.curve) for t in history] == counts
+    assert search.optimizer.ledger.spent == pytest.approx(sum(t.cost["usd"] for t in history))
+    for trial, count in zip(history, counts, strict=True):
+        assert trial.cost["usd"] == pytest.approx(0.1 * count)
+        assert trial.value == trial.curve[-1].value
+    # The next one is reserved to its last step, and no paused one is resumed.
+    search.suggest("next")
+    asked = history_of(search)[-1]
+    assert (asked.number, asked.state, asked.until) == (6, "running", 9)
+    assert asked.predicted["usd"] == pytest.approx(0.9, rel=0.1)
+
+
+def history_of(search):
+    return search.optimizer.history
+
+
+@pytest.mark.slow
+def test_a_search_with_a_scheduler_keeps_its_budget_and_learns():
+    search, number = searching("$20", steps=9), 0
+    while trained(search, f"t{number}", 9 if number % 3 == 0 else 1) != search.FINISHED:
+        number += 1
+        assert number < 1000
+    assert search.optimizer.ledger.spent <= 20 + 0.9  # a training that has started is finished
+    assert len({tuple(t.params.items()) for t in history_of(search)}) == number
+    assert search.optimizer.best.value < 0.2
+
+
+@pytest.mark.slow
+def test_trainings_are_paused_and_resumed_on_any_node(cluster, study, notes):
+    steps = Steps(8, rungs=(2, 4))
+    ours = study(budget="3 trials", steps=steps, policy=RoundRobin(width=3))
+    result = ours.run(regression(notes), engine=Ray(), workers=2)
+    assert [trial.state for trial in result.history] == ["done"] * 3
+    for trial in result.history:
+        assert [point.step for point in trial.curve] == list(range(1, 9))
+        expected = losses(trial.params["x"] / 20, 8)
+        assert [point.value for point in trial.curve] == pytest.approx(expected)
+        assert trial.value == pytest.approx(min(expected))
+        assert trial.run.since > 0  # its last part began at a checkpoint
+    assert len(notes.pids) > 3
+    assert not any(map(is_alive, notes.pids))
+
+
+@pytest.mark.slow
+def test_a_training_that_goes_on_stays_in_its_process(cluster, study, notes):
+    steps = Steps(8, rungs=(2, 4), resume="never")
+    ours = study(budget="3 worker_s, 2 trials", steps=steps, policy=Greedy())
+    result = ours.run(regression(notes), engine=Ray(), workers=1)
+    assert [trial.state for trial in result.history] == ["done"] * 2
+    assert len(notes.pids) == 2
+    for trial in result.history:
+        assert len(trial.curve) == 8
+        assert trial.cost["worker_s"] >= trial.curve[-1].cost["worker_s"] > 0
+    assert result.ledger["worker_s"].spent == pytest.approx(
+        sum(trial.cost["worker_s"] for trial in result.history)
+    )
+
+
+@pytest.mark.slow
+def test_a_training_whose_worker_dies_goes_on_from_its_checkpoint(cluster, study, notes):
+    def kill_its_worker():
+        pid = notes.wait(3)[2]
+        _evaluation, _guard, worker, *_ = parents_of(pid)
+        kill(worker)
+
+    def sleep_in_the_third(number):  # it is a part that was resumed
+        if number == 2:
+            time.sleep(FOREVER)
+
+    killer = threading.Thread(target=kill_its_worker, daemon=True)
+    killer.start()
+    ours = study(budget="2 trials", steps=Steps(8, rungs=(2, 4)), policy=RoundRobin(width=2))
+    train = regression(notes, sleep_in_the_third)
+    result = ours.run(train, engine=Ray(), workers=1)
+    killer.join()
+    assert [trial.state for trial in result.history] == ["done"] * 2
+    for trial in result.history:
+        expected = losses(trial.params["x"] / 20, 8)
+        assert [point.value for point in trial.curve] == pytest.approx(expected)
+    assert wait_until(lambda: not any(map(is_alive, notes.pids)))
+
+
+@pytest.mark.slow
+def test_a_training_that_waits_for_a_decision_can_be_killed(cluster, notes):
+    """The tuner never decides: instead, the training must end."""
+    job = replace(JOB, part=Part(0, 2, 8))
+    asked = threading.Event()
+
+    def on_report(message, usage):
+        if message["step"] == 2:
+            asked.set()
+
+    allowance = Allowance(0.05, lambda usage: "it must end" if asked.is_set() else None, on_report)
+    finished = engine(regression(notes)).run(job, allowance)
+    assert finished.state == "killed"
+    assert finished.error.startswith("it must end")
+    assert len(finished.reports) == 2
+    assert not any(map(is_alive, notes.pids))
+
+
+@pytest.mark.slow
+def test_a_folder_of_checkpoints_that_is_not_shared_is_refused(cluster, notes, tmp_path):
+    job = replace(JOB, part=Part(0, 2, 8, checkpoint=tmp_path / "elsewhere"))
+    with pytest.raises(InvalidInput, match="a folder that all machines"):
+        engine(regression(notes)).run(job, Allowance(0.1, go_on))
+    assert not notes.pids

@@ -41,7 +41,8 @@ class ClosedOptions:
 
 def closed_options(space: Space, history: History) -> ClosedOptions:
     """The options that were killed twice and never finished, while others are open."""
-    killed = history.points("killed").reshape(-1, space.d)
+    hung = [trial.x for trial in history.having("killed") if not trial.is_pruned]
+    killed = np.array(hung).reshape(-1, space.d)
     if len(killed) < KILLS:
         return ClosedOptions(space)
     finished = history.points("done", "failed").reshape(-1, space.d)

@@ -11,7 +11,14 @@ from farthing.history import History, Trial
 from farthing.models.feasibility import Feasibility
 from farthing.models.gp import GP
 
-__all__ = ["FANTASIES", "fantasise", "fantasise_constraints", "penalise_failures", "valueless"]
+__all__ = [
+    "FANTASIES",
+    "fantasise",
+    "fantasise_constraints",
+    "penalise_failures",
+    "penalised",
+    "valueless",
+]
 
 Array = NDArray[np.float64]
 
@@ -51,13 +58,20 @@ def valueless(history: History) -> list[Trial]:
     return [trial for trial in ended if trial.state == "failed" or trial.is_valueless]
 
 
+def penalised(history: History) -> list[Trial]:
+    """The trials that count as if their value were no better than the median."""
+    ended = history.having("failed", "killed")
+    return [t for t in ended if t.state == "failed" or t.is_valueless or t.is_pruned]
+
+
 def penalise_failures(objective: GP, history: History, y: Array) -> GP:
     """The objective as if every trial without a value had returned max(mean, median of y).
 
     A failed trial returns no value, so EI at its point would stay large for ever and P(success)
-    alone would have to outweigh it. The hyperparameters do not depend on these values.
+    alone would have to outweigh it. A pruned trial would have returned one, which is probably no
+    better than the median. The hyperparameters do not depend on these values.
     """
-    X = np.array([trial.x for trial in valueless(history)])
+    X = np.array([trial.x for trial in penalised(history)])
     if len(X):
         # The posterior before all of them: one solve for all failures.
         expected = objective.at(X).mean[:, 0]

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition.fantasies import valueless
+from farthing.acquisition.fantasies import penalised
 from farthing.history import History, Trial, TrialState
 from farthing.models.constraints import Constraint
 from farthing.models.curve_values import CurveRows, thinned
@@ -153,7 +153,7 @@ def train(
         if len(own):
             best = curves.covariance(own, reached[own] - 1)[0].min(axis=0)
     place = {number: i for i, number in enumerate(numbers)}
-    failed = np.array([place[t.number] for t in valueless(history)], dtype=np.int64)
+    failed = np.array([place[t.number] for t in penalised(history)], dtype=np.int64)
     if len(failed):
         rung = np.full(len(failed), last)
         expected = curves.covariance(failed, rung)[0]

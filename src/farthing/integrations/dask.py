@@ -8,6 +8,10 @@ used and reported, and this process answers that it may continue, or why it must
 
 A trial whose worker dies is lost. Dask would start it again, which the new worker refuses. A worker
 that gets no answer for the length of a lease ends its trial.
+
+A training in steps waits on its worker for the decision of the tuner. If it is paused, its task
+ends, and it is resumed by another task, which may run on another machine. Its checkpoints must
+therefore be in a folder that all machines share.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -36,6 +40,7 @@ except ImportError as error:
 from farthing.integrations.capacity import capacity, warn_if_none
 from farthing.running import Allowance, CallableTask, Finished, Job, ProcessGroup, Task, Usage
 from farthing.running.output import Messages
+from farthing.running.remote_part import RemotePart
 from farthing.running.result import killed, lost
 
 __all__ = ["Dask"]
@@ -43,6 +48,7 @@ __all__ = ["Dask"]
 BEGIN = "begin"  # the first message to a worker; only one worker can receive it
 CONTINUE = None
 ANSWER = 30.0  # timeout of the scheduler in seconds
+LISTEN = 0.05  # seconds between two looks at the messages of a training in steps
 NO_USAGE = Usage(0.0, 0.0, 0.0, {})
 
 
@@ -168,10 +174,13 @@ class _Watch:
     def wait(self) -> Finished:
         """Wait for the end, and check at every tick whether the trial may continue."""
         tick = self.allowance.tick
-        while not self.over.wait(tick):
+        pause = tick if self.job.part is None else min(tick, LISTEN)
+        next_tick = time.monotonic() + tick
+        while not self.over.wait(pause):
             try:
                 self._receive()
-                if self.ending is None:
+                if self.ending is None and time.monotonic() >= next_tick:
+                    next_tick = time.monotonic() + tick
                     self.ending = self.allowance.may_go_on(self.usage)
                     self._send(self.ending)
             except Infrastructure as error:
@@ -223,7 +232,14 @@ class _Watch:
             if progress is not None:
                 self.messages.reports.append(progress)
                 if self.allowance.on_report is not None:
-                    self.allowance.on_report(progress, self.used)
+                    self._answer(self.allowance.on_report(progress, self.used))
+
+    def _answer(self, decision: str | None) -> None:
+        """Send a training the decision for which it waits."""
+        if decision is not None:
+            with _scheduler_errors():
+                self.outbox.put((decision,), timeout=ANSWER)
+            self.last = time.monotonic()  # the time until now is not that of the training
 
     def _send(self, why: str | None) -> None:
         with _scheduler_errors():
@@ -295,21 +311,37 @@ def _evaluate(
     if inbox.get(timeout=ANSWER) != BEGIN:
         return None
     outbox.put((tuple(NO_USAGE), None), timeout=ANSWER)
-    last = time.monotonic()
+    last, why = time.monotonic(), CONTINUE
+    part = RemotePart(job, task.metric)
+
+    def silence(patience: float) -> str | None:
+        if time.monotonic() - last <= patience:
+            return None
+        return f"the process that runs the study gave no sign of life for {patience:g} s"
+
+    def read(answers: Sequence[str | tuple[str] | None]) -> str | None:
+        """The decision among the answers, if there is one."""
+        nonlocal last, why
+        last = time.monotonic() if answers else last
+        ends = (answer for answer in answers if isinstance(answer, str))
+        why = next(ends, why)
+        return next((answer[0] for answer in answers if isinstance(answer, tuple)), None)
 
     def may_go_on(usage: Usage) -> str | None:
-        nonlocal last
         outbox.put((tuple(usage), None), timeout=ANSWER)
-        answers = inbox.get(timeout=ANSWER, batch=True)
-        if answers:
-            last = time.monotonic()
-        why = next((answer for answer in answers if answer is not CONTINUE), None)
-        if why is None and time.monotonic() - last > lease:
-            return f"the process that runs the study gave no sign of life for {lease:g} s"
-        return why
+        read(inbox.get(timeout=ANSWER, batch=True))
+        return why or silence(lease)
 
-    def on_report(message: Mapping[str, Any], usage: Usage) -> None:
+    def receive() -> str | None:
+        nonlocal why
+        while (decision := read(inbox.get(timeout=ANSWER, batch=True))) is None and why is None:
+            time.sleep(LISTEN)
+            why = silence(max(lease, ANSWER))
+        return decision
+
+    def on_report(message: Mapping[str, Any], usage: Usage) -> str | None:
         outbox.put((tuple(usage), dict(message)), timeout=ANSWER)
+        return part.answer(message, receive)
 
     engine = ProcessGroup(task, timeout=timeout, grace=grace)
     return engine.run(job, Allowance(tick, may_go_on, on_report))

@@ -1,4 +1,4 @@
-"""Optuna with a budget: a sampler, a callback, an importer and a mirror.
+"""Optuna with a budget: a sampler, a pruner, a callback, an importer and a mirror.
 
     study = optuna.create_study(sampler=CostAwareSampler(budget="10m"))
     study.optimize(objective)
@@ -45,13 +45,22 @@ from farthing.core.signatures import takes_settings
 from farthing.core.suggest import Suggestion, one_thread, suggest
 from farthing.cost import KnownBeforehand
 from farthing.history import BUDGET_SPENT
+from farthing.integrations.optuna_curves import without_resume
 from farthing.integrations.optuna_exchange import Mirror, import_study
+from farthing.integrations.optuna_pruner import CostAwarePruner
 from farthing.integrations.optuna_space import Translation, distributions_of, space_of
 from farthing.integrations.optuna_state import RECORD, SECONDS, cost_of, ledger_of, state_of
 from farthing.policies import EIPerCost
 from farthing.space.space import Float, Space
 
-__all__ = ["CostAwareSampler", "Mirror", "StopAtBudget", "import_study", "space_of"]
+__all__ = [
+    "CostAwarePruner",
+    "CostAwareSampler",
+    "Mirror",
+    "StopAtBudget",
+    "import_study",
+    "space_of",
+]
 
 STOPPED = "farthing:stopped"  # the user attribute of a study with the reason why it stopped
 SPENT = Verdict(True, BUDGET_SPENT.sentence, kind=BUDGET_SPENT.kind)
@@ -59,7 +68,6 @@ PLACEHOLDER = Space({"x": Float(0, 1)})
 UNSUPPORTED = {
     "direction": "the direction is that of the study. Give optuna.create_study(direction=...)",
     "max_overrun": "Optuna cannot end a trial from outside. Use a pruner, or farthing.Study",
-    "steps": "Optuna cannot resume a trial. Use a pruner, or farthing.Study",
 }
 
 
@@ -80,6 +88,10 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
 
     The other arguments are those of `Optimizer`. The direction is that of the study. If the budget
     limits no cost, the policy is EI per cost.
+
+    With `steps=51`, the number of steps of a complete training, the sampler learns from the values
+    that trials report, `trial.report(value, step)`, also from those of pruned trials. Without it, a
+    pruned trial counts as if its value were no better than the median.
     """
 
     @takes_settings(SearchOptions)
@@ -148,6 +160,10 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
             if suggestion.proposal.x is None:
                 _attribute(study, trial, {"declined": suggestion.verdict.because})
                 raise self._end(study, suggestion.verdict)
+            if settings.steps is not None:  # nobody pauses it: it costs a whole training
+                whole = suggestion.belief.predicted(suggestion.proposal.x)
+                proposal = replace(suggestion.proposal, predicted=whole, until=None)
+                suggestion = suggestion._replace(proposal=proposal)
             chosen, reservation = suggestion.trial()
             params = translation.theirs(chosen.params)
             record = {
@@ -254,6 +270,21 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         space = PLACEHOLDER if translation is None else translation.space
         settings = self._arguments.settings(space, study, translation)
         return ledger_of(trials, settings, datetime.now(), self._here, translation)
+
+    def can_pay(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        """Whether the budget pays for what a running trial has cost until now."""
+        settings = self._arguments.settings(self._space or PLACEHOLDER, study)
+        if settings.budget is None:
+            return True
+        running, clock = copy.copy(trial), self._clocks.get(trial._trial_id)
+        seconds = _since(trial) if clock is None else clock.seconds
+        running.user_attrs = {**trial.user_attrs, SECONDS: seconds}
+        ledger, cost = self.ledger(_whole(study)), cost_of(running, settings)
+        return all(
+            ledger[r].left > (0.0 if r == "s" else cost.get(r, 0.0))
+            for r in ledger.limited_resources
+            if r != "trials"
+        )
 
     # ── suggesting ─────────────────────────────────────────────────────────────────────────
 
@@ -394,7 +425,9 @@ class Arguments:
         if study is not None and study.direction.name in ("MINIMIZE", "MAXIMIZE"):
             options["direction"] = study.direction.name.lower()
         limits = {} if self.budget is None else Budget(self.budget).limits
-        if options.get("policy") is None and not set(limits) - {"trials"}:
+        if options.get("steps") is not None:
+            options["steps"] = without_resume(options["steps"])
+        elif options.get("policy") is None and not set(limits) - {"trials"}:
             options["policy"] = EIPerCost()
         return Settings.of(space, self.budget, **options)
 

@@ -5,6 +5,9 @@ and the notes for the next suggestion. (Other processes see a running trial only
 that it has suggested so far.) The next proposal is thus a function of what Optuna has stored, in
 any process. A trial without a record is external: another sampler made it, and it costs nothing
 here.
+
+A pruned trial counts as if its value were no better than the median, and its cost is a lower bound.
+A pruned or failed trial that did not report its cost is charged with the predicted one.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
@@ -24,17 +27,30 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.errors import InvalidInput
 from farthing.history import IMPORTED, History, Trial, origin_of
+from farthing.history import TrialState as OurState
+from farthing.integrations.optuna_curves import curve_of
 from farthing.integrations.optuna_space import Translation
 from farthing.running import Pricing, Usage
 from farthing.running.output import costs_of
 
-__all__ = ["COST", "RECORD", "SECONDS", "cost_of", "ledger_of", "outcome_of", "state_of"]
+__all__ = [
+    "COST",
+    "RECORD",
+    "SECONDS",
+    "cost_of",
+    "declined",
+    "ledger_of",
+    "outcome_of",
+    "reported_cost",
+    "state_of",
+]
 
 COST = "cost"  # the user attribute in which an objective reports its cost
 SECONDS = "farthing:seconds"  # the user attribute with the measured seconds
 RECORD = "farthing"  # the system attribute with the proposal
 
 MIN_COST = 1e-9  # a cost is positive
+UNKNOWN = 0.05  # of the budget: the charge for a trial whose cost nobody knows or predicts
 
 Interval = tuple[datetime, datetime]
 
@@ -52,7 +68,7 @@ def state_of(
         now: the end of the time that running trials have used.
         here: the numbers of the trials that run in this process.
     """
-    trials = [trial for trial in trials if not _declined(trial)]
+    trials = [trial for trial in trials if not declined(trial)]
     history, reservations, suggest_s = History(), dict[int, Mapping[str, float]](), 0.0
     for trial in trials:
         record = trial.system_attrs.get(RECORD)
@@ -84,12 +100,13 @@ def ledger_of(
     reports its own seconds, these count, and the overhead.
     """
     ledger, passed, overhead = Ledger.of(settings.budget), list[Interval](), 0.0
+    highest: dict[str, float] = {}
     for trial in trials:
         record = trial.system_attrs.get(RECORD)
-        if record is None or _declined(trial) or trial.datetime_start is None:
+        if record is None or declined(trial) or trial.datetime_start is None:
             continue
         finished = trial.state.is_finished()
-        reported = _reported(trial)
+        reported = reported_cost(trial)
         overhead += record["think_s"]
         if "s" in reported or ("" in reported and settings.cost_resources[0] == "s"):
             ledger = ledger.charge_overhead(record["think_s"])
@@ -97,6 +114,11 @@ def ledger_of(
             passed.append((trial.datetime_start, trial.datetime_complete or now))
         if finished:
             paid = cost_of(trial, settings, translation)
+            for resource in ledger.limited_resources:
+                if trial.state != TrialState.COMPLETE and resource not in (*paid, "trials", "s"):
+                    unknown = highest.get(resource) or UNKNOWN * ledger[resource].limit
+                    paid[resource] = _expected(record, resource) or unknown
+            highest |= {r: max(amount, highest.get(r, 0.0)) for r, amount in paid.items()}
             ledger = ledger.charge(
                 None,
                 {r: a for r, a in paid.items() if r != "s" or r in _by_name(reported, settings)},
@@ -107,11 +129,17 @@ def ledger_of(
     return ledger
 
 
+def _expected(record: Mapping[str, Any], resource: str) -> float:
+    """The cost that was predicted or reserved for a trial; 0 if neither is known."""
+    found = record.get("predicted", {}).get(resource) or record.get("hold", {}).get(resource)
+    return float(found or 0.0)
+
+
 def cost_of(
     trial: FrozenTrial, settings: Settings, translation: Translation | None = None
 ) -> dict[str, float]:
     """The cost of a finished trial: reported, measured in seconds, or known beforehand."""
-    reported, seconds = _reported(trial), trial.user_attrs.get(SECONDS)
+    reported, seconds = reported_cost(trial), trial.user_attrs.get(SECONDS)
     if (
         seconds is None and trial.duration is not None
     ):  # of another sampler, whose own time is included
@@ -131,9 +159,7 @@ def cost_of(
     return paid
 
 
-def outcome_of(
-    trial: FrozenTrial,
-) -> tuple[Literal["running", "done", "failed", "killed", "lost"], float | None]:
+def outcome_of(trial: FrozenTrial) -> tuple[OurState, float | None]:
     """Our state of a trial, and its value.
 
     A pruned trial is killed: its cost is a lower bound. A failed trial without a measured time is
@@ -173,10 +199,15 @@ def _trial(
         return None
     state, value = outcome_of(trial)
     cost = cost_of(trial, settings, translation) if trial.state.is_finished() else {}
+    curve = () if settings.steps is None else curve_of(trial, settings.steps, cost)
+    if trial.state == TrialState.PRUNED and curve:
+        state, value = "paused", curve[-1].value
     record = record or {}
     notes = record.get("notes", {"phase": "start"})
     if record.get("names") != list(translation.space.names):  # the notes are of another space
         notes = {key: note for key, note in notes.items() if key == "phase"}
+    if state == "killed":
+        notes = {**notes, "killed_by": "pruned"}
     return Trial(
         number=number,
         params=ours,
@@ -189,15 +220,18 @@ def _trial(
         error="it failed" if state == "failed" else None,
         notes=notes,
         origin=origin_of(notes) if "because" in record else "imported",
+        curve=curve,
+        until=None if settings.steps is None or state != "running" else settings.steps.last,
     )
 
 
-def _declined(trial: FrozenTrial) -> bool:
+def declined(trial: FrozenTrial) -> bool:
     """Whether it was not evaluated, because the budget was spent."""
     return "declined" in (trial.system_attrs.get(RECORD) or {})
 
 
-def _reported(trial: FrozenTrial) -> dict[str, float]:
+def reported_cost(trial: FrozenTrial) -> dict[str, float]:
+    """The cost that the objective reported, by resource; a plain number has the key ""."""
     try:
         return costs_of(trial.user_attrs.get(COST))
     except (ValueError, TypeError):

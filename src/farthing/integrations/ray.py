@@ -10,28 +10,38 @@ reported.
 If a trial may not continue, its task is cancelled: first with the grace period for the trial, then
 by force. A trial whose process or node dies is lost, and Ray does not start it again. If this
 process dies, Ray ends its tasks, and with them their trials.
+
+A training in steps waits on its node for the decision of the tuner, which comes through an actor.
+If it is paused, its task ends, and it is resumed by another task, which may run on another node.
+Its checkpoints must therefore be in a folder that all nodes share.
 """
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 import time
+import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from farthing.errors import Interrupted, InvalidInput, MissingExtra
 
 try:
     import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise MissingExtra("ray", "Ray") from error
 
 from farthing.integrations.capacity import capacity, warn_if_none
 from farthing.running import Allowance, CallableTask, Finished, Job, ProcessGroup, Task, Usage
 from farthing.running.output import Messages
+from farthing.running.remote_part import RemotePart
 from farthing.running.result import killed, lost
 
 __all__ = ["Ray"]
@@ -93,6 +103,12 @@ class Ray:
         warn_if_none(self._capacity(), self._needs)
         return replace(self, task=task, timeout=timeout, grace=grace)
 
+    @cached_property
+    def _mailbox(self) -> Any:
+        """The actor that passes on decisions. It runs on this machine."""
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        return ray.remote(_Mailbox).options(num_cpus=0, scheduling_strategy=here).remote()
+
     def run(self, job: Job, allowance: Allowance) -> Finished:
         """Evaluate one trial; see `Engine.run`."""
         _check()
@@ -114,12 +130,27 @@ def _check() -> None:
         )
 
 
+class _Mailbox:
+    """Decisions on their way to trainings, by the address of a training."""
+
+    def __init__(self) -> None:
+        self._boxes: dict[str, asyncio.Queue[str]] = defaultdict(asyncio.Queue)
+
+    async def give(self, address: str, decision: str) -> None:
+        await self._boxes[address].put(decision)
+
+    async def receive(self, address: str) -> str:
+        return await self._boxes[address].get()
+
+
 class _Watch:
     """One trial, as this process sees it."""
 
     def __init__(self, engine: Ray, job: Job, allowance: Allowance) -> None:
         self.engine, self.job, self.allowance = engine, job, allowance
         self.messages = Messages(engine.task.metric)
+        self.mailbox = None if job.part is None else engine._mailbox
+        self.address = uuid.uuid4().hex
         self.stream: Any = None
         self.used = NO_USAGE
         self.last: float | None = None  # time of the last message; None before the trial starts
@@ -138,7 +169,10 @@ class _Watch:
         )
         try:
             tick = self.allowance.tick
-            self.stream = there.remote(engine.task, self.job, tick, engine.timeout, engine.grace)
+            self.stream = there.remote(
+                *(engine.task, self.job, tick, engine.timeout, engine.grace),
+                *(self.mailbox, self.address),
+            )
         except Exception as error:
             raise InvalidInput(
                 f"The objective cannot be sent to Ray: {error}. It must not contain open files, "
@@ -221,8 +255,14 @@ class _Watch:
             progress, self.used = content
             self.messages.reports.append(progress)
             if self.allowance.on_report is not None:
-                self.allowance.on_report(progress, self.used)
+                self._answer(self.allowance.on_report(progress, self.used))
         return None
+
+    def _answer(self, decision: str | None) -> None:
+        """Send a training the decision for which it waits."""
+        if decision is not None and self.mailbox is not None:
+            self.mailbox.give.remote(self.address, decision)
+            self.last = time.monotonic()  # the time until now is not that of the training
 
     def _over(self, why: str) -> Finished:
         if self.finished is not None:
@@ -239,7 +279,13 @@ def _first_line(error: Exception) -> str:
 
 
 def _evaluate(
-    task: Task, job: Job, tick: float, timeout: float | None, grace: float
+    task: Task,
+    job: Job,
+    tick: float,
+    timeout: float | None,
+    grace: float,
+    mailbox: Any,
+    address: str,
 ) -> Iterator[Message]:
     """Evaluate the trial on a node, in a thread, so that this thread notices a cancellation."""
     messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -249,15 +295,27 @@ def _evaluate(
         messages.put(("used", usage))
         return "cancelled" if cancelled.is_set() else None
 
-    def on_report(message: Mapping[str, Any], usage: Usage) -> None:
-        messages.put(("progress", (dict(message), usage)))
+    def receive() -> str | None:
+        decision = mailbox.receive.remote(address)
+        while not cancelled.is_set():
+            with suppress(ray.exceptions.GetTimeoutError):
+                return str(ray.get(decision, timeout=LISTEN))
+        return None
 
     def evaluate() -> None:
         try:
+            part = RemotePart(job, task.metric)
+
+            def on_report(message: Mapping[str, Any], usage: Usage) -> str | None:
+                messages.put(("progress", (dict(message), usage)))
+                return part.answer(message, receive)
+
             engine = ProcessGroup(task, timeout=timeout, grace=grace)
             messages.put(("finished", engine.run(job, Allowance(tick, may_go_on, on_report))))
         except InvalidInput as error:
             messages.put(("invalid", str(error)))
+        except ray.exceptions.RayError:  # cancelled while it waited for a decision
+            pass
 
     thread = threading.Thread(target=evaluate, daemon=True)
     yield "used", NO_USAGE

@@ -10,6 +10,10 @@
 It suggests nothing while the rest of the budget is reserved for running trials. It ends the
 experiment when the budget is spent or a rule stops it. Ray Tune runs the trials, so a trial that
 has started is finished.
+
+With `steps=51`, the last `training_iteration` of a training, it learns from the values of every
+iteration. A trial that a scheduler such as ASHA ends earlier is a part of a training. Without
+steps, the last result of every trial counts as complete.
 """
 
 from __future__ import annotations
@@ -37,15 +41,19 @@ from farthing.core.options import AnyBudget, AnySpace, SearchOptions
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
 from farthing.core.store import InMemoryStore
+from farthing.history import CurvePoint
+from farthing.integrations.whole_trainings import WholeTrainings
 from farthing.optimizer import Optimizer
 from farthing.running import Pricing, Usage
 from farthing.space.parameters import Categorical, Float, Int, Ordinal, Parameter
 from farthing.space.space import Space
+from farthing.steps import Steps
 
 __all__ = ["BudgetSearch"]
 
 MAX_STEPS = 10_000  # values on a grid; a longer one becomes a Float that is rounded
 TIME = "time_total_s"  # the key of the time that Ray Tune measures
+STEP = "training_iteration"  # the key of the step, which Ray Tune counts from 1
 
 Decoder = Callable[[Any], Any]
 
@@ -75,11 +83,10 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         rate: str | None = None,
         **settings: Unpack[SearchOptions],
     ) -> None:
-        if any(name in settings for name in ("direction", "max_overrun", "steps")):
+        if any(name in settings for name in ("direction", "max_overrun")):
             raise InvalidInput(
-                "BudgetSearch(...) has neither direction nor max_overrun nor steps. Give "
-                'mode="min" or "max" instead of a direction, and a scheduler of Ray Tune to end '
-                "trials early."
+                'BudgetSearch(...) has neither direction nor max_overrun. Give mode="min" or "max" '
+                "instead of a direction, and a scheduler of Ray Tune to end trials early."
             )
         Searcher.__init__(self, metric=metric, mode=mode)
         self._budget, self._paid, self._rate = budget, paid, rate
@@ -89,6 +96,7 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         self._constants: dict[str, Any] = {}
         self._numbers: dict[str, int] = {}  # numbers of our trials, by the id of Ray Tune
         self._results: dict[str, Mapping[str, Any]] = {}  # the last result of each running trial
+        self._curves: dict[str, list[CurvePoint]] = {}  # of each running trial
         self._presence = ExitStack()
         self._space = space if space is None or isinstance(space, Space) else Space(space)
         if self._space is not None and mode is not None:
@@ -126,8 +134,15 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         return _nested({**self._constants, **params})
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Remember the last result, for the cost of a trial that fails later."""
+        """Remember the last result, for the cost of a trial that fails later, and the curve."""
         self._results[trial_id] = result
+        steps = self._optimizer._settings.steps
+        step, value = result.get(STEP), result.get(str(self._metric))
+        curve = self._curves.setdefault(trial_id, [])
+        if steps is None or not isinstance(step, int) or not _is_finite(value):
+            return
+        if (curve[-1].step if curve else 0) < step <= steps.last:
+            curve.append(CurvePoint(step, float(result[str(self._metric)]), self._cost(result)))
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -138,13 +153,21 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         self._results.pop(trial_id, None)
         if number is None:
             return
+        if result is not None:
+            self.on_trial_result(trial_id, result)
+            self._results.pop(trial_id, None)
+        curve = tuple(self._curves.pop(trial_id, ()))
         optimizer, value = self._optimizer, last.get(str(self._metric))
-        cost = self._cost(last)
+        cost, steps = self._cost(last), optimizer._settings.steps
         if error or (result is not None and not _is_finite(value)):
             why = "it raised an error" if error else f"its {self._metric} is {value!r}"
-            optimizer.commit(Told(number, "failed", None, cost, why, by_user=False))
+            optimizer.commit(Told(number, "failed", None, cost, why, by_user=False, curve=curve))
         elif result is None:
-            optimizer.commit(Told(number, "lost", None, cost, "it ended early", by_user=False))
+            ended = Told(number, "lost", None, cost, "it ended early", by_user=False, curve=curve)
+            optimizer.commit(ended)
+        elif steps is not None and curve:
+            # It is done if its curve is complete.
+            optimizer.commit(Told(number, "paused", None, cost, by_user=False, curve=curve))
         else:
             optimizer.tell(number, float(last[str(self._metric)]), cost=cost)
 
@@ -202,7 +225,12 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
     def _settings(self, space: Space, mode: str, given: Mapping[str, Any]) -> Settings:
         options: dict[str, Any] = {**given, "rate": self._rate}
         options["direction"] = "maximize" if mode == "max" else "minimize"
-        return Settings.of(space, self._budget, **options)
+        if options.get("steps") is not None:
+            options["steps"] = replace(Steps.of(options["steps"]), resume="never")
+        settings = Settings.of(space, self._budget, **options)
+        if settings.steps is not None and "steps" in settings.policy.needs:
+            settings = replace(settings, policy=WholeTrainings(settings.policy))
+        return settings
 
     def _start(self, space: Space, mode: str) -> None:
         self._inner = Optimizer.of(self._settings(space, mode, self._given))

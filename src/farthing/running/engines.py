@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from farthing.core.settings import Settings
-from farthing.errors import InvalidInput
 from farthing.running.answer import Objective
 from farthing.running.cluster import Cluster
 from farthing.running.engine import Engine
@@ -34,15 +33,12 @@ def cluster_engine(objective: Objective | Task, settings: Settings, cluster: Clu
     """Evaluate trials on a cluster.
 
     Raises:
-        InvalidInput: trainings in steps cannot be paused on a cluster.
+        InvalidInput: the objective wants to report steps to a study without any.
     """
-    if settings.steps is not None:
-        raise InvalidInput(
-            "steps=... needs workers that can answer a training: a cluster cannot. Run without "
-            "engine=..., or without steps."
-        )
+    task = _task(objective)
+    check_steps(getattr(task, "objective", None), settings.steps)
     return cluster.evaluating(
-        _task(objective), timeout=settings.timeout, grace=settings.grace, lease=settings.lease
+        task, timeout=settings.timeout, grace=settings.grace, lease=settings.lease
     )
 
 

@@ -20,8 +20,7 @@ from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Un
 from farthing.history import CurvePoint, StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Usage
-from farthing.running.answer import METRIC
-from farthing.running.output import number_of
+from farthing.running.remote_part import step_and_value
 from farthing.running.signals import INTERRUPTED, ExitCheck
 from farthing.steps import Steps
 
@@ -283,12 +282,9 @@ def _point(
     settings: Settings, message: Mapping[str, Any], cost: Mapping[str, float]
 ) -> CurvePoint | None:
     """The point of a curve in a progress message; None if it has no whole step or no value."""
-    step = number_of(message.get("step"))
-    value = number_of(message.get(settings.metric, message.get(METRIC)))
     assert settings.steps is not None
-    if step is None or value is None or step != int(step) or not 1 <= step <= settings.steps.last:
-        return None
-    return CurvePoint(int(step), value, cost)
+    found = step_and_value(message, settings.metric, settings.steps.last)
+    return None if found is None else CurvePoint(*found, cost)
 
 
 def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
