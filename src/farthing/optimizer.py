@@ -250,14 +250,14 @@ class Optimizer:
             state = session.commit(event)
         return kill_reason(self._settings, state, event, session.moment())
 
-    def continue_trial(self, told: Told) -> Trial | None:
+    def continue_trial(self, told: Told) -> Trial | str:
         """Decide at a rung whether a running training goes on at once.
 
         Args:
             told: what would be told if the training were paused now.
 
         Returns:
-            The trial with the step to which it goes on, or None if it is to be paused.
+            The trial with the step to which it goes on, or why it is to be paused.
         """
         return self._asker.continued(told)
 
