@@ -15,6 +15,7 @@ from farthing.core.outcomes import (
     missing_cost,
     missing_cost_reason,
 )
+from farthing.core.part_reasons import with_reason
 from farthing.core.parts import (
     added,
     can_return,
@@ -23,7 +24,6 @@ from farthing.core.parts import (
     is_pause,
     share_of_steps,
 )
-from farthing.core.part_reasons import with_reason
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.worker_health import others_may_succeed

@@ -29,6 +29,7 @@ from farthing.view.report.report_facts import (
     report_facts,
     status_sentence,
 )
+from farthing.view.saved import HOW_SAVED
 
 __all__ = ["STYLE", "card", "page"]
 
@@ -100,6 +101,9 @@ def _head(facts: ReportFacts) -> Html:
     return joined(
         element("p", facts.status, class_="status"),
         element("p", f"Trials: {facts.trials}. Direction: {facts.direction}."),
+        element("p", f"Saved: {facts.saved}. {HOW_SAVED}", class_="saved")
+        if facts.saved.trials
+        else None,
         element("p", f"Next trial: {facts.forecast}.", class_="next"),
     )
 
