@@ -45,7 +45,7 @@ NOT_FOR_IMPORT = ("name", "workers", "quiet", "kind", "command", "tries", "trust
 def export(
     storage: str | None, name: str | None, kind: str, output: str | None, curves: bool
 ) -> None:
-    """Write every trial as CSV or JSON, or every step of their learning curves."""
+    """Write every trial as CSV or JSON."""
     study = open_study(storage, name)
     try:
         if curves:
