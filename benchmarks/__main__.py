@@ -6,6 +6,7 @@ python -m benchmarks carbo-table-2 --kept         run nothing: use the kept runs
 python -m benchmarks default --budgets 15,60,240 --seeds 10
 python -m benchmarks peers --budgets 15,60,240    the comparisons; a kill loses only the current run
 python -m benchmarks realtime --budgets 60,300    real models in wall-clock seconds
+python -m benchmarks curves --help                learning curves: trainings that pause and resume
 python -m benchmarks --quick                      a very small run of every artefact (for CI)
 python -m benchmarks evidence                     write docs/evidence.md from the kept results
 python -m benchmarks pack                         compress the runs since the last call
@@ -24,8 +25,8 @@ from pathlib import Path
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")  # before numpy is loaded
 
+from benchmarks.evidence import curves, realtime, replay
 from benchmarks.evidence import page as evidence
-from benchmarks.evidence import realtime, replay
 from benchmarks.evidence.artefacts import ARTEFACTS
 from benchmarks.evidence.artefacts.artefact import (
     PICTURES,
@@ -39,6 +40,8 @@ from benchmarks.problems.tables import NoData
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["curves"]:
+        return curves.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     names = [artefact.name for artefact in ARTEFACTS]

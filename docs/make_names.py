@@ -44,6 +44,21 @@ minimize({OBJECTIVE}, space, budget=30, policy={call}, cost=lambda p: p["depth"]
 """
 
 
+def policy_by_steps(call: str) -> str:
+    """An example of a policy that decides while a training runs."""
+    return f"""
+from farthing import Float, Optimizer
+from farthing.policies import {call.partition("(")[0]}
+
+optimizer = Optimizer({{"lr": Float(0, 1)}}, 60, steps=8, policy={call})
+for _ in range(12):
+    trial = optimizer.ask()             # train from step trial.step to trial.until
+    loss = (trial.params["lr"] - 0.3) ** 2 + 1 / trial.until
+    optimizer.tell(trial, loss, cost=trial.until - trial.step)
+print(optimizer.best_value)
+"""
+
+
 def rule(call: str, more: str = "") -> str:
     """An example of a stopping rule."""
     names = sorted({*re.findall(r"\b([A-Za-z_]+)\(", call)} - {"print"})
@@ -287,6 +302,13 @@ print(suggest(settings, State(Ledger.of(settings.budget))).proposal.because)
             *("EI()", "CArBO(share=0.2)", "CostEffectiveDesign()", "ConfidenceBound()"),
             *("ContextualEI(slack=0.5)", "Cooling()", "EIPerCost(alpha=0.3)", "Gittins()"),
             *("LatinHypercube()", "Random()", "Rollout(horizon=2)", "Sobol()", "Thompson()"),
+        )
+    },
+    **{
+        f"farthing.policies.{call.partition('(')[0]}": policy_by_steps(call)
+        for call in (
+            *("ASHA(eta=3)", "EIPerRemainingCost()", "Hyperband(eta=3)", "OneEpoch(share=0.5)"),
+            "StagedGittins()",
         )
     },
     "farthing.policies.StartWith": """

@@ -117,7 +117,7 @@ def work_of(params: Mapping[str, Any]) -> float:
 POLICIES: dict[str, Callable[[Space], Any]] = {
     name: lambda _, kind=getattr(policies, name): kind()
     for name in policies.__all__
-    if name != "StartWith"
+    if name != "StartWith" and "steps" not in getattr(policies, name).needs
 } | {
     "StartWith": lambda space: policies.StartWith(
         [space.decode(space.rows[3] if space.rows is not None else np.full(space.d, 0.7))],

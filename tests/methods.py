@@ -12,7 +12,16 @@ from dataclasses import dataclass
 import pytest
 
 from farthing.errors import InvalidInput
-from farthing.policies import EI, CArBO, CostEffectiveDesign, EIPerCost, Gittins, Rollout, StartWith
+from farthing.policies import (
+    EI,
+    CArBO,
+    CostEffectiveDesign,
+    EIPerCost,
+    Gittins,
+    Rollout,
+    StagedGittins,
+    StartWith,
+)
 from farthing.stopping import (
     MaxTrials,
     NoImprovement,
@@ -41,6 +50,10 @@ class Circumstances:
 # {class: {label: factory}}. The label of a rule says whether it stops the contract problem.
 EXAMPLES = {
     "StartWith": {"": lambda c: StartWith(c.points[:1], then=EI())},
+    "StagedGittins": {
+        "": lambda c: StagedGittins(),
+        "worth 0.02": lambda c: StagedGittins(worth=0.02 * c.unit),
+    },
     "CArBO": {"": lambda c: CArBO(), "cooling": lambda c: CArBO(share=0)},
     "CostEffectiveDesign": {
         "": lambda c: CostEffectiveDesign(),
@@ -109,3 +122,13 @@ def examples_in(*folders):
     """All examples of all classes of some folders."""
     kinds = [kind for folder in folders for kind in classes_in(folder).values()]
     return {name: make for kind in kinds for name, make in examples_of(kind).items()}
+
+
+def by_steps(examples):
+    """The examples of policies that decide while a training runs; they need `steps`."""
+    return {n: make for n, make in examples.items() if "steps" in make(Circumstances()).needs}
+
+
+def as_a_whole(examples):
+    """The examples of policies that need no `steps`."""
+    return {n: make for n, make in examples.items() if n not in by_steps({n: make})}

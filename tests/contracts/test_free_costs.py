@@ -7,7 +7,7 @@ import pytest
 from contract_problem import AS_IT_IS, FIRST, PARAMETERS, RULES, value_of
 
 from farthing import Budget, Float, InvalidInput, Ledger, Optimizer, Outcome, Space, Study, minimize
-from farthing.acquisition.belief import paid
+from farthing.acquisition.paid_costs import paid
 from farthing.core.endings import FREE_IN_A_ROW
 from farthing.cost import Known
 from farthing.policies import EIPerCost, Gittins, Random

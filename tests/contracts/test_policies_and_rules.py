@@ -78,7 +78,7 @@ def test_a_new_file_in_a_folder_is_found(tmp_path, monkeypatch):
 def test_a_method_declares_what_it_needs(name):
     method = {**POLICIES, **RULES}[name](Circumstances())
     assert method.needs <= {"budget", "cost", "worth", "model"}
-    assert method.reads <= {"worth", "model"}
+    assert method.reads <= {"worth", "model", "steps"}
     with pytest.raises(AttributeError):  # methods are immutable
         method.needs = frozenset()
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from beliefs import Given, known, line
-from methods import Circumstances, examples_in
+from methods import Circumstances, as_a_whole, examples_in
 from scipy.stats import norm
 
 from farthing import Budget, Float, Optimizer, Space, policies
@@ -16,7 +16,7 @@ from farthing.policies import EI, EIPerCost, Rollout
 
 SPACE = Space({"x": Float(0, 4), "z": Float(0, 4)})
 POINTS = [SPACE.decode(x) for x in SPACE.sample(8, np.random.default_rng(3))]
-POLICIES = examples_in(policies)
+POLICIES = as_a_whole(examples_in(policies))
 MODEL_BASED = [name for name in POLICIES if name not in ("Random", "Sobol", "LatinHypercube")]
 
 

@@ -567,3 +567,20 @@ def test_a_rule_that_counts_trials_lets_paused_trainings_go_on():
     while not tuner.verdict.stop:
         tuner.tell(tuner.ask(), 1.0)
     assert [trial.state for trial in tuner.history] == ["done"] * 2
+
+
+def test_constraints_are_measured_at_the_end_of_a_training():
+    tuner = optimizer(policy=Greedy(), steps=Steps(2), constraints={"ms": "<= 10"})
+    tuner.tell(tuner.ask(), 1.0, cost=1.0)
+    assert (tuner.history[0].state, tuner.best) == ("paused", None)
+    with pytest.raises(InvalidInput, match="ms"):
+        tuner.tell(tuner.ask(), 0.5, cost=1.0)
+    tuner.tell(0, 0.5, cost=1.0, constraints={"ms": 8.0})
+    assert tuner.best.value == 0.5
+
+
+def test_the_most_that_a_trial_can_cost_holds_for_all_its_parts():
+    tuner = optimizer(policy=Greedy(), max_cost="$5")
+    assert tuner.ask().limit == {"usd": 5.0}
+    tuner.tell(0, 1.0, cost=3.0)
+    assert tuner.ask().limit == {"usd": 2.0}

@@ -8,7 +8,7 @@ import pytest
 from processes import FOREVER, PATIENCE, wait_until
 
 from farthing import Float, Ledger, Space, Study
-from farthing.acquisition.belief import paid
+from farthing.acquisition.paid_costs import paid
 from farthing.core.endings import failed_in_a_row
 from farthing.core.events import Moment, Told, WorkerExcluded
 from farthing.core.settings import Settings

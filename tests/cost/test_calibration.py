@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from farthing import Categorical, Float, Int, Optimizer, Space
-from farthing.acquisition.belief import evidence_of, paid
+from farthing.acquisition.paid_costs import evidence_of, paid
 from farthing.cost import AutoCost, Evidence, Known, Linear, LogGP, ResidualGP
 from farthing.cost.calibration import Calibration, calibrate
 from farthing.history import History, Trial

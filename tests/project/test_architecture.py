@@ -21,7 +21,7 @@ NUMERICS = LAYERS[: LAYERS.index("stopping") + 1]
 MAX_ROOT_MODULES = 9
 
 ONE_METHOD_A_FILE = ("policies", "stopping")
-NO_METHODS = ("farthing.stopping.combine", "farthing.cost.calibration")
+NO_METHODS = ("farthing.stopping.combine", "farthing.cost.calibration", "farthing.cost.part")
 FOLDERS_THAT_ARE_LISTS = ("cost", *ONE_METHOD_A_FILE)
 
 PURE_LIBRARIES = {"farthing", "numpy", "scipy"}

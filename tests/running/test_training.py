@@ -80,6 +80,14 @@ def test_minimize_pauses_and_resumes_trainings(tmp_path, monkeypatch):
     assert result.ledger["trials"].spent == 3
 
 
+def test_callbacks_see_a_training_when_it_has_ended(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    seen = []
+    callbacks = [lambda tuner, trial: seen.append((trial.number, trial.state, trial.step))]
+    minimize(descend, SPACE, "2 trials", policy=RoundRobin(2), steps=8, callbacks=callbacks)
+    assert seen == [(0, "done", 8), (1, "done", 8)]
+
+
 def test_a_training_that_continues_is_not_restarted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = minimize(descend, SPACE, "2 trials", policy=Greedy(), steps=8)

@@ -27,6 +27,10 @@ def make(url, **settings):
     return study, another(study)
 
 
+# Money that is measured while a trial runs. Workers wait for a cost that only the trial reports.
+MEASURED = {"rate": "$3600/h", "measure": "cpu"}
+
+
 def another(study):
     """The same study, as another process would open it."""
     return pickle.loads(cloudpickle.dumps(study))
@@ -62,9 +66,9 @@ def conclude(study, trial, how, cost, value=None, error=None):
 
 
 def test_a_trial_reserves_what_it_will_need_and_ends_when_nothing_is_left(url):
-    study, worker = make(url)
+    study, worker = make(url, **MEASURED)
     trial = worker.ask(worker="w", lease=FOREVER)
-    for used in (2.0, 5.0, 9.0):
+    for used in (3.0, 5.0, 9.0):
         cost, ahead = {"usd": used}, {"usd": used + 1}
         assert worker.renew(trial, lease=FOREVER, cost=cost, ahead=ahead) is None
         assert study.ledger.reserved_for(0)["usd"] == pytest.approx(used + 1)
@@ -81,15 +85,15 @@ def test_a_trial_reserves_what_it_will_need_and_ends_when_nothing_is_left(url):
 
 
 def test_two_trials_share_what_is_left(url):
-    study, worker = make(url)
+    study, worker = make(url, **MEASURED)
     other = another(study)
     mine, theirs = worker.ask(worker="a", lease=FOREVER), other.ask(worker="b", lease=FOREVER)
-    assert worker.renew(mine, lease=FOREVER, cost={"usd": 6.0}, ahead={"usd": 7.0}) is None
+    assert worker.renew(mine, lease=FOREVER, cost={"usd": 5.0}, ahead={"usd": 6.0}) is None
     assert other.renew(theirs, lease=FOREVER, cost={"usd": 2.0}, ahead={"usd": 3.0}) is None
-    why = other.renew(theirs, lease=FOREVER, cost={"usd": 3.0}, ahead={"usd": 4.0})
+    why = other.renew(theirs, lease=FOREVER, cost={"usd": 3.5}, ahead={"usd": 4.5})
     assert why is not None
     assert study.ledger.spent + study.ledger.reserved == pytest.approx(10.0)
-    conclude(worker, mine, "done", {"usd": 6.5}, 1.0)
+    conclude(worker, mine, "done", {"usd": 5.5}, 1.0)
     assert study.ledger.left == pytest.approx(0.5)
     assert other.renew(theirs, lease=FOREVER, cost={"usd": 3.0}, ahead={"usd": 3.2}) is None
 
@@ -114,7 +118,7 @@ def test_a_trial_whose_worker_disappeared_is_lost_and_charged(url):
 
 
 def test_a_trial_whose_lease_is_renewed_is_not_lost(url):
-    study, worker = make(url)
+    study, worker = make(url, **MEASURED)
     trial = worker.ask(worker="w", lease=FOREVER)
     unleased = another(study).ask()
     expire(study)
@@ -158,7 +162,7 @@ def test_a_stopping_rule_also_stops_retries(url):
 
 def test_a_running_worker_expires_the_leases_of_others(url, monkeypatch):
     monkeypatch.setattr("farthing.core.session.FRESH", 0.0)  # it always looks again
-    study, worker = make(url)
+    study, worker = make(url, **MEASURED)
     mine = worker.ask(worker="w", lease=FOREVER)
     dead = another(study).ask(worker="v", lease=FOREVER)
     another(study).renew(dead, lease=FOREVER, cost={"usd": 1.0}, ahead={"usd": 9.0})

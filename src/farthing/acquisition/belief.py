@@ -11,10 +11,9 @@ before there is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -30,18 +29,21 @@ from farthing.acquisition.fantasies import (
     valueless,
 )
 from farthing.acquisition.outlook import Outlook, OutlookSlopes
+from farthing.acquisition.paid_costs import evidence_for
+from farthing.acquisition.trainings import REPORTED, Trainings, has_begun, is_staged, train
 from farthing.budget.ledger import Ledger
-from farthing.cost import CostLearner, CostModel, DependsOnPrevious, Evidence
+from farthing.cost import CostLearner, CostModel, DependsOnPrevious
 from farthing.cost.model import because_of, least_of
+from farthing.cost.part import PartCost
 from farthing.history import History, Run, Trial, TrialState
 from farthing.models.constraints import Constraint, are_feasible, violations
 from farthing.models.feasibility import Feasibility, fit_constraints
 from farthing.models.gp import GP, FitMemory, Normal, refit
-from farthing.models.success import log_success, log_success_slopes
+from farthing.models.success import fit_success, log_success, log_success_slopes
 from farthing.space.space import Space
 from farthing.steps import Steps
 
-__all__ = ["Belief", "believe", "evidence_of", "paid"]
+__all__ = ["Belief", "believe"]
 
 Array = NDArray[np.float64]
 
@@ -70,6 +72,8 @@ class Belief:
         unit: the resource that measures the cost as one number; None: the scarcest at each point.
         light: whether to search less, to limit the overhead.
         steps: the steps of a training; None if trials are evaluated as a whole.
+        trainings: the model of the learning curves, if the policy decides by steps. The costs are
+            then those of a whole training.
         max_cost: the most that one trial can cost, by resource, as the user states it.
         constraints: the constraints that a feasible trial meets.
         feasibility: the models of the constraints; () if there are none or no objective model.
@@ -92,6 +96,7 @@ class Belief:
     unit: str | None = None
     light: bool = False
     steps: Steps | None = None
+    trainings: Trainings | None = None
     max_cost: Mapping[str, float] = field(default_factory=dict)
     constraints: tuple[Constraint, ...] = ()
     feasibility: tuple[Feasibility, ...] = ()
@@ -368,28 +373,6 @@ def _select(parts: Array, which: NDArray[np.int64]) -> Array:
     return np.asarray(np.take_along_axis(parts, which[None], axis=0)[0])
 
 
-# ── costs ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def paid(history: History, resource: str) -> Iterator[Trial]:
-    """The trials from which to learn the cost of a resource, including failed and killed ones.
-
-    A trial that cost nothing was answered from a cache. It does not show what the next one costs.
-    """
-    finished = history.having("done", "failed", "killed")
-    return (trial for trial in finished if trial.cost.get(resource, 0.0) > 0)
-
-
-def evidence_of(space: Space, trials: Sequence[Trial], resource: str) -> Evidence:
-    """The costs of these trials, as data for a cost learner."""
-    return Evidence(
-        space,
-        np.array([t.x for t in trials]).reshape(-1, space.d),
-        np.array([t.cost[resource] for t in trials], dtype=np.float64),
-        np.array([t.state == "killed" for t in trials], dtype=np.bool_),
-    )
-
-
 def _after(model: CostModel, x: Array) -> CostModel:
     """The cost model after an evaluation at x whose cost in this resource is unknown."""
     return model.after(x) if isinstance(model, DependsOnPrevious) else model
@@ -411,6 +394,7 @@ def believe(
     model: bool = True,
     light: bool = False,
     steps: Steps | None = None,
+    curves: bool = False,
     max_cost: Mapping[str, float] = MappingProxyType({}),
     constraints: tuple[Constraint, ...] = (),
 ) -> Belief:
@@ -421,6 +405,7 @@ def believe(
         model: whether to fit the objective; False for policies that use no model.
         light: whether to fit hyperparameters less often and search less, to limit the overhead.
         steps: the steps of a training; None if trials are evaluated as a whole.
+        curves: whether to fit a model of the learning curves, if there are several rungs.
         max_cost: the most that one trial can cost, by resource.
         constraints: what a trial must meet to be feasible.
     """
@@ -437,26 +422,40 @@ def believe(
         objective, memories["objective"] = refit(
             X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
         )
-        if missing := valueless(history):
-            returned = sorted((*done, *missing), key=attrgetter("number"))
-            labels = np.array([1.0 if t.state == "done" else -1.0 for t in returned])
-            success, memories["success"] = refit(
-                np.array([t.x for t in returned]),
-                labels,
-                memories.get("success"),
-                options=space.options,
-                noisy=True,
-                clip=False,
-                seldom=light,
-            )
         feasibility, of_constraints = fit_constraints(
             constraints, X, done, memories, options=space.options, noisy=noisy, seldom=light
         )
         memories |= of_constraints
+    trainings = None
+    began = 2 if ledger.spent_share >= START_SHARE else START
+    if curves and steps is not None and is_staged(steps) and has_begun(history, began):
+        reports = sum(len(t.curve) for t in history)
+        trainings, memories["curves"] = train(
+            *(history, space, steps),
+            sign=sign,
+            noisy=noisy,
+            memory=memories.get("curves"),
+            fantasies=FANTASIES,
+            rng=np.random.default_rng([seed, len(history), reports, FANTASIES]),
+            infeasible=frozenset(
+                t.number for t, met in zip(done, feasible, strict=True) if not met
+            ),
+            seldom=light,
+        )
+        if constraints and not feasibility and len(done) >= 2:
+            feasibility, of_constraints = fit_constraints(
+                constraints, X, done, memories, options=space.options, noisy=noisy, seldom=light
+            )
+            memories |= of_constraints
+    if (objective or trainings) and (missing := valueless(history)):
+        returned = done if trainings is None else history.having(*REPORTED)
+        success, memories["success"] = fit_success(
+            returned, missing, memories.get("success"), options=space.options, seldom=light
+        )
     cost: dict[str, CostModel] = {}
     for resource, learner in learners.items():
-        trials = list(paid(history, resource))
-        evidence = evidence_of(space, trials, resource)._replace(
+        trials, evidence, startup = evidence_for(learner, space, history, resource, steps)
+        evidence = evidence._replace(
             memory=memories.get(f"cost:{resource}"),
             previous=history.previous[[t.number for t in trials]] if trials else None,
             last=history.previous[-1] if len(history) else None,
@@ -464,7 +463,7 @@ def believe(
         )
         fitted = learner.fit(evidence)
         if fitted is not None:
-            cost[resource] = fitted
+            cost[resource] = PartCost(fitted, startup) if is_staged(steps) else fitted
             if fitted.memory is not None:
                 memories[f"cost:{resource}"] = fitted.memory
     best = np.array([y[feasible].min(initial=np.inf)])
@@ -494,6 +493,7 @@ def believe(
         memories=memories,
         light=light,
         steps=steps,
+        trainings=trainings,
         max_cost=max_cost,
         constraints=constraints,
         feasibility=feasibility,

@@ -20,7 +20,7 @@ before it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from scipy.special import log_ndtr, ndtr
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.search import Effort, candidates, is_among
+from farthing.models.gp import GP
 from farthing.models.normal import expected_cost, gittins, log_ei
 
 __all__ = [
@@ -97,7 +98,9 @@ def exchange_rate_of_budget(boxes: Boxes, best: float, budget: float) -> float:
 
 def boxes_of(belief: Belief, rng: np.random.Generator) -> Boxes:
     """The affordable, untried points as independent boxes, largest standard deviation first."""
-    belief = belief.without_running().in_one_unit()
+    if belief.trainings is None:
+        belief = belief.without_running()
+    belief = belief.in_one_unit()
     gp, rows = belief.objective, belief.space.rows
     assert gp is not None
     if rows is None:
@@ -123,6 +126,11 @@ def with_rate_of_budget(belief: Belief) -> Belief:
 
     The rate is computed once and stored in the notes of the trials.
     """
+    trainings, given, rate = belief.trainings, belief, 1.0
+    if trainings is not None:  # boxes are whole trainings, in units of the model of the curves
+        final = cast(GP, trainings.curves.new)  # it has the methods of a GP that boxes need
+        belief = replace(belief, objective=final, best=trainings.best)
+        rate = trainings.curves.scaling.rate(trainings.value)
     if belief.objective is None:
         return belief
     found = belief.memories.get("worth")
@@ -134,7 +142,8 @@ def with_rate_of_budget(belief: Belief) -> Belief:
         boxes = boxes_of(belief, rng) if can_compare else None
         # No cost model, no boxes or no incumbent: a provisional rate.
         if boxes is None or not len(boxes.cost):
-            return replace(belief, worth=belief.scale / left)
-        found = {"rate": exchange_rate_of_budget(boxes, float(np.mean(belief.best)), left)}
+            return replace(given, worth=belief.scale / left / rate)
+        in_model = exchange_rate_of_budget(boxes, float(np.mean(belief.best)), left)
+        found = {"rate": in_model / rate}
     memories = {**belief.memories, "worth": found}
-    return replace(belief, worth=float(found["rate"]), memories=memories)
+    return replace(given, worth=float(found["rate"]), memories=memories)

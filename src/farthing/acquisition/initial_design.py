@@ -33,7 +33,9 @@ from numpy.typing import NDArray
 
 from farthing.acquisition.belief import START, START_SHARE, Z_AFFORDABLE, Belief
 from farthing.acquisition.protocols import Policy, Proposal, checked_proposal
+from farthing.acquisition.rungs import first_part
 from farthing.acquisition.search import Rated, is_among, maximise, sobol, untried
+from farthing.acquisition.trainings import is_staged
 from farthing.errors import InvalidInput
 from farthing.models.normal import log_ei
 from farthing.space.space import Space
@@ -89,10 +91,13 @@ def propose(
     Args:
         given: configurations that the user wants to be evaluated first (`start=`).
     """
-    proposal = first_given(belief, given)
+    by_steps = "steps" in policy.needs and is_staged(belief.steps)
+    first = first_part(belief) if by_steps and belief.trainings is None else belief
+    proposal = first_given(first, given)
     if proposal is None:
-        lacks_model = "model" in policy.needs and belief.objective is None
-        proposal = start(belief, rng) if lacks_model else policy.propose(belief, rng)
+        known = belief.trainings if by_steps else belief.objective
+        lacks_model = "model" in policy.needs and known is None
+        proposal = start(first, rng) if lacks_model else policy.propose(belief, rng)
         proposal = checked_proposal(policy, proposal, belief.space.d)
         if proposal.predicted:  # a nested policy already called `propose`
             return proposal
@@ -109,6 +114,11 @@ def propose(
     if x is None:
         return proposal
     because = "; ".join(filter(None, [because, belief.about_costs()]))
+    if by_steps and proposal.resume is None:
+        assert belief.steps is not None
+        until = proposal.until or belief.steps.decision_steps[0]
+        first = first_part(belief, until)
+        return replace(proposal, x=x, because=because, predicted=first.predicted(x), until=until)
     predicted = belief.predicted(x)
     if belief.steps is not None and proposal.until is not None:
         since = 0 if proposal.resume is None else belief.history[proposal.resume].step

@@ -99,7 +99,7 @@ class Policy(Protocol):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it uses if available, but does not require: "worth", "model"."""
+        """What it uses if available, but does not require: "worth", "model", "steps"."""
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """The next evaluation."""
@@ -114,7 +114,7 @@ class StoppingRule(Protocol):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it uses if available, as for a Policy."""
+        """What it uses if available, as for a Policy. "steps": it judges the learning curves."""
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """Whether to stop before this proposal is evaluated."""
@@ -124,7 +124,8 @@ def judge(
     rule: StoppingRule, belief: Belief, proposal: Proposal, rng: np.random.Generator
 ) -> Verdict:
     """The rule's verdict, or "continue" while a model that the rule needs is missing."""
-    if "model" in rule.needs and belief.objective is None:
+    by_steps = "steps" in rule.reads and belief.trainings is not None
+    if "model" in rule.needs and belief.objective is None and not by_steps:
         return Verdict(False, "too few values to judge yet")
     return checked_verdict(rule, rule(belief, proposal, rng))
 

@@ -32,7 +32,7 @@ from farthing.core.unimported import UnimportedCode
 from farthing.cost import CostLearner, KnownBeforehand, LogGP
 from farthing.errors import InvalidInput
 from farthing.models.constraints import Constraint, constraint_of
-from farthing.policies import EI, Gittins
+from farthing.policies import EI, Gittins, StagedGittins
 from farthing.space.space import Space
 from farthing.steps import Steps
 
@@ -135,7 +135,7 @@ class Settings:
         return cls(
             space if isinstance(space, Space) else Space(space),
             limits,
-            (Gittins() if _limited_costs(limits) else EI()) if policy is None else policy,
+            _default_policy(limits, values.get("steps")) if policy is None else policy,
             **values,
         )
 
@@ -261,3 +261,9 @@ class Settings:
 
 def _limited_costs(budget: Budget | None) -> tuple[str, ...]:
     return () if budget is None else tuple(r for r in budget.limits if r != "trials")
+
+
+def _default_policy(budget: Budget | None, steps: Steps | int | None) -> Policy:
+    if isinstance(steps, Steps) or (isinstance(steps, int) and steps > 1):
+        return StagedGittins()
+    return Gittins() if _limited_costs(budget) else EI()

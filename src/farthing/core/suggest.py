@@ -20,14 +20,14 @@ from farthing.acquisition.belief import (
     Z_AFFORDABLE,
     Belief,
     believe,
-    evidence_of,
-    paid,
 )
 from farthing.acquisition.exchange_rate import with_rate_of_budget
 from farthing.acquisition.initial_design import batch_cap, cap, first_enqueued, propose
 from farthing.acquisition.overhead import Depth, depth, step
+from farthing.acquisition.paid_costs import evidence_for
 from farthing.acquisition.protocols import Proposal, Verdict, judge
 from farthing.acquisition.search import Effort, sobol
+from farthing.acquisition.trainings import is_staged
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
 from farthing.core.charging import out_of_time
@@ -37,6 +37,7 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
 from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand, Linear, LogGP
+from farthing.cost.part import PartCost
 from farthing.errors import InvalidInput, Stopped
 from farthing.history import (
     BUDGET_SPENT,
@@ -222,11 +223,12 @@ def _on_the_cheap_side(
     et al. 2020) extrapolates: it finds a cheap side on which no trial has been.
     """
     learnt = [r for r in belief.cost if isinstance(settings.learners[r], LogGP)]
-    fitted = {}
+    fitted: dict[str, CostModel] = {}
     for resource, learner in _with_imported(dict.fromkeys(learnt, Linear()), state.prices).items():
-        evidence = evidence_of(belief.space, list(paid(belief.history, resource)), resource)
+        where = (belief.space, belief.history, resource, belief.steps)
+        _, evidence, startup = evidence_for(learner, *where)
         if (model := learner.fit(evidence)) is not None:
-            fitted[resource] = model
+            fitted[resource] = PartCost(model, startup) if is_staged(belief.steps) else model
     if not fitted:
         return None
     found = propose(settings.policy, replace(belief, cost={**belief.cost, **fitted}), rng)
@@ -252,6 +254,9 @@ def believed(
         depth: how much computing the overhead allows.
     """
     no_models = is_spent(settings, state) or depth == "none"
+    curves = "steps" in settings.policy.needs and is_staged(settings.steps)
+    if model is None:  # the model of the learning curves is enough for a policy that decides by it
+        model = "model" in settings.uses and not (curves and settings.stop is None)
     belief = believe(
         settings.space,
         state.history,
@@ -261,9 +266,10 @@ def believed(
         noisy=settings.noisy,
         worth=settings.exchange_rate,
         seed=settings.seed,
-        model=("model" in settings.uses if model is None else model) and not no_models,
+        model=model and not no_models,
         light=depth == "light",
         steps=settings.steps,
+        curves=curves and "model" in settings.uses and not no_models,
         max_cost=settings.max_cost or {},
         constraints=settings.bounds,
     )

@@ -24,7 +24,19 @@ from scipy.linalg import blas, lapack, solve_triangular
 from farthing.models.hyperparameters import Hyper, factor, learnt
 from farthing.models.kernel import columns, distances, embed, matern, matern_slopes, pulled
 
-__all__ = ["GP", "FitMemory", "Hyper", "Normal", "build", "fit", "is_due", "kept", "refit"]
+__all__ = [
+    "GP",
+    "FitMemory",
+    "Hyper",
+    "Normal",
+    "build",
+    "clip_outliers",
+    "fit",
+    "is_due",
+    "kept",
+    "refit",
+    "standardise",
+]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -302,7 +314,7 @@ def _root(K: Array, floor: float) -> Array:
 # ── standardising ──────────────────────────────────────────────────────────────────────────────
 
 
-def _clip(y: Array) -> Array:
+def clip_outliers(y: Array) -> Array:
     """y clipped at Q3 + 1.5 IQR if n >= 8, so that bad outliers do not flatten the rest."""
     if len(y) < 8:
         return y
@@ -312,7 +324,7 @@ def _clip(y: Array) -> Array:
     return np.asarray(np.minimum(y, min(upper + 3.0 * (0.5 * upper - 0.5 * lower), ordered[-1])))
 
 
-def _standardise(y: Array) -> tuple[Array, float, float]:
+def standardise(y: Array) -> tuple[Array, float, float]:
     """(targets, shift, scale), with scale 1 for a constant; safe from 1e-300 to 1e300."""
     middle = float(np.median(y))
     reach = float(np.abs(0.5 * y - 0.5 * middle).max()) * 2.0
@@ -405,10 +417,10 @@ def fit(
     X = np.asarray(X, dtype=np.float64)
     options = _no_categoricals(X) if options is None else options
     clipped = np.asarray(y, dtype=np.float64)
-    clipped = _clip(clipped) if clip else clipped
+    clipped = clip_outliers(clipped) if clip else clipped
     keep = kept(clipped, seldom=seldom)
     X, clipped = X[keep], clipped[keep]
-    targets, shift, scale = _standardise(clipped)
+    targets, shift, scale = standardise(clipped)
     own = np.zeros(len(X)) if extra is None else extra[keep] / scale / scale
     if learn or start is None:
         some = _subset(clipped, LEARN_AT_MOST)

@@ -8,6 +8,9 @@ over their fantasies, as in the acquisition. Their true values are judged when t
 optimiser finds the maximum, and an unlucky search must not end a run. So a second, independent
 search must confirm a stop.
 
+With learning curves, g is the staged index of a training, new or paused: what is judged is whether
+its next rung is worth its cost (`staged_index.py`).
+
 The expected cost of continuing is bounded if the policy compares improvement with cost at the same
 exchange rate (`Proposal.rates`; theorem 1). Every x that it chooses before the stop then has
 worth c(x) <= EI(x), so
@@ -27,6 +30,8 @@ from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
 from farthing.acquisition.scores import ScoreSurface, log_ei_per_cost, maximise_score
 from farthing.acquisition.search import Effort, candidates
+from farthing.acquisition.staged_search import StagedSearch
+from farthing.acquisition.trainings import Trainings
 from farthing.budget.units import check_worth, format_amount, one_more
 from farthing.errors import InvalidInput
 
@@ -62,8 +67,8 @@ class NotWorthIt:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The setting `worth`, unless the rule has its own."""
-        return frozenset() if self.worth is not None else frozenset({"worth"})
+        """The setting `worth`, unless the rule has its own, and the learning curves."""
+        return frozenset({"steps"} | ({"worth"} if self.worth is None else set()))
 
     def __call__(self, belief: Belief, proposal: Proposal, rng: np.random.Generator) -> Verdict:
         """max ln EI - ln c <= ln worth, `patience` times in a row."""
@@ -71,6 +76,8 @@ class NotWorthIt:
             return NOTHING_FEASIBLE
         worth = self.worth if self.worth is not None else belief.worth
         assert worth is not None
+        if belief.trainings is not None:
+            return self._judged(belief, belief.trainings, worth, rng)
         threshold = float(np.log(worth))
         one = belief.in_one_unit()
         most = proposed_per_cost(one, proposal)  # one point above the threshold suffices
@@ -90,6 +97,32 @@ class NotWorthIt:
         if not below:
             because += "; " + _bound(belief, proposal, worth, rng)
         return Verdict(stop, because, most, threshold, {"not_worth_it": streak})
+
+    def _judged(
+        self, belief: Belief, trainings: Trainings, worth: float, rng: np.random.Generator
+    ) -> Verdict:
+        """min g >= best over all trainings, new or paused: the same rule by the staged index."""
+        rate = worth * trainings.curves.scaling.rate(trainings.value)
+        search = StagedSearch(belief.in_one_unit(), trainings, rng)
+        found = search.smallest(rate)
+        if found is not None and found.index >= found.best:
+            again = StagedSearch(belief.in_one_unit(), trainings, rng).smallest(rate)
+            found = again if again is not None and again.index < found.index else found
+        below = found is None or found.index >= found.best
+        streak = (belief.history.last_note("not_worth_it") or 0) + 1 if below else 0
+        stop = below and streak >= self.patience
+        best = belief.sign * trainings.value
+        if found is None:
+            return Verdict(stop, "no training can afford its next rung", np.inf, trainings.value)
+        needed = float(trainings.curves.scaling.undo(found.index))
+        relation = "which it has" if below else "which it has not"
+        because = (
+            f"the most promising training is worth its cost until the best value, {best:.4g}, has "
+            f"reached {belief.sign * needed:.4g}, {relation}{averaged(belief)}"
+        )
+        if below and not stop:
+            because += f" ({streak} of {self.patience} times in a row)"
+        return Verdict(stop, because, needed, trainings.value, {"not_worth_it": streak})
 
 
 def averaged(belief: Belief) -> str:

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from farthing.acquisition.belief import Belief, paid
+from farthing.acquisition.belief import Belief
 from farthing.acquisition.initial_design import MOST_POINTS
+from farthing.acquisition.paid_costs import paid
 from farthing.acquisition.protocols import Proposal, Verdict
 from farthing.acquisition.search import is_among
 from farthing.budget.units import format_amount

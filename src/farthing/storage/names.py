@@ -62,6 +62,7 @@ NAMES: Mapping[str, Named] = {
     # conditions
     "between": Named(Range),
     # policies
+    "ASHA": Named(policies.ASHA),
     "CArBO": Named(policies.CArBO, ("farthing.policies.carbo:CArBO",)),
     "CostEffectiveDesign": Named(
         policies.CostEffectiveDesign, ("farthing.policies.cheap_cover:CheapCover",)
@@ -73,13 +74,17 @@ NAMES: Mapping[str, Named] = {
     "Cooling": Named(policies.Cooling, ("farthing.policies.cooling:Cooling",)),
     "EI": Named(policies.EI, ("farthing.policies.ei:EI",)),
     "EIPerCost": Named(policies.EIPerCost, ("farthing.policies.ei_per_cost:EIPerCost",)),
+    "EIPerRemainingCost": Named(policies.EIPerRemainingCost),
     "Gittins": Named(policies.Gittins, ("farthing.policies.gittins:Gittins",)),
+    "Hyperband": Named(policies.Hyperband),
     "LatinHypercube": Named(
         policies.LatinHypercube, ("farthing.policies.latin_hypercube:LatinHypercube",)
     ),
+    "OneEpoch": Named(policies.OneEpoch),
     "Random": Named(policies.Random, ("farthing.policies.random:Random",)),
     "Rollout": Named(policies.Rollout, ("farthing.policies.rollout:Rollout",)),
     "Sobol": Named(policies.Sobol, ("farthing.policies.sobol:Sobol",)),
+    "StagedGittins": Named(policies.StagedGittins),
     "StartWith": Named(policies.StartWith, ("farthing.policies.start_with:StartWith",)),
     "Thompson": Named(policies.Thompson, ("farthing.policies.thompson:Thompson",)),
     "cheapness": Named(cheapness, ("farthing.acquisition:cheapness",)),  # a base of Rollout

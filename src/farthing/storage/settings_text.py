@@ -47,12 +47,10 @@ def described(settings: Settings) -> dict[str, Any]:
     plain |= {name: describe(plain[name]) for name in PARTS}
     plain["space"] = _describe_space(settings.space)
     plain["budget"] = None if settings.budget is None else dict(settings.budget.limits)
-    if settings.steps is None:
-        del plain["steps"]  # which older versions do not know
-    else:
-        plain["steps"] = asdict(settings.steps)
-    if plain["constraints"] is None:  # older versions do not know the key
-        del plain["constraints"]
+    plain["steps"] = None if settings.steps is None else asdict(settings.steps)
+    for name in ("constraints", "max_cost", "steps"):  # older versions do not know these keys
+        if plain[name] is None:
+            del plain[name]
     return {STORED_KEYS.get(name, name): value for name, value in plain.items()}
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from farthing.acquisition.belief import Belief, evidence_of, paid
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.paid_costs import evidence_of, paid
 from farthing.acquisition.pareto import front, implied_alpha
 from farthing.acquisition.scores import cheapness, log_ei_per_cost
 from farthing.acquisition.search import sobol

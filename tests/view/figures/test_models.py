@@ -259,7 +259,7 @@ def test_the_effects_of_parameters_on_value_and_cost(run):
 @pytest.mark.slow
 def test_the_effects_on_cost_are_those_of_the_calibration(minimised):
     """The total effects must equal those of `cost.calibration` on the same model."""
-    from farthing.acquisition.belief import evidence_of, paid
+    from farthing.acquisition.paid_costs import evidence_of, paid
     from farthing.core.suggest import cost_learners
 
     settings, state = minimised

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition.belief import evidence_of, paid
+from farthing.acquisition.paid_costs import evidence_of, paid
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import cost_learners, one_thread

@@ -1,0 +1,196 @@
+"""Trainings: the model of all learning curves of a study, with the incumbent in its units.
+
+A training is a trial that reports its value after steps. Its value at a rung is the best value up
+to that step, or the last one (`Steps.value`). Running trainings are fantasised at the step that
+they run to, and a failed one counts as if it had ended no better than the median.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farthing.acquisition.fantasies import valueless
+from farthing.history import History, Trial, TrialState
+from farthing.models.curve_values import CurveRows, thinned
+from farthing.models.curves import Curves, refit_curves
+from farthing.models.gp import FitMemory
+from farthing.space.space import Space
+from farthing.steps import Steps
+
+__all__ = ["REPORTED", "Trainings", "curve_rows", "has_begun", "is_staged", "train"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+LARGEST = 1e150  # values are clipped here, as in belief.py
+KNOWN: tuple[TrialState, ...] = ("running", "paused", "done", "failed", "killed")
+REPORTED: tuple[TrialState, ...] = ("paused", "done")
+
+
+def is_staged(steps: Steps | None) -> bool:
+    """Whether there is more than one rung; one rung is an evaluation as a whole."""
+    return steps is not None and len(steps.decision_steps) > 1
+
+
+def has_begun(history: History, count: int) -> bool:
+    """Whether two trainings have reported a value, and `count` have reported or failed."""
+    reported = [t for t in history.having("running", *REPORTED) if t.curve or t.value is not None]
+    ended = len(reported) + len(history.having("failed", "killed"))
+    return len(reported) >= 2 and ended >= count
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """The posterior of the learning curves.
+
+    Attributes:
+        curves: the joint model, with fantasies of the running trainings. Its trials are `numbers`.
+        numbers: the numbers of the trials in the model.
+        best: the incumbent in units of the model, (f,): one per fantasy.
+        value: the incumbent in the user's units, to minimise.
+    """
+
+    curves: Curves
+    numbers: tuple[int, ...]
+    best: Array
+    value: float
+    rungs: tuple[int, ...]
+
+    @cached_property
+    def place(self) -> dict[int, int]:
+        """The place of each trial in the model, by number."""
+        return {number: i for i, number in enumerate(self.numbers)}
+
+    def rung_after(self, step: int) -> int:
+        """The first rung after a step, counted from 0; the number of rungs if there is none."""
+        return int(np.searchsorted(self.rungs, step, side="right"))
+
+    def described(self, mean: float, std: float, sign: float) -> str:
+        """A predicted final value in the user's units, such as "0.31 +- 0.02"."""
+        scaling = self.curves.scaling
+        middle = float(scaling.undo(mean))
+        spread = 0.5 * float(scaling.undo(mean + std) - scaling.undo(mean - std))
+        return f"{sign * middle:.3g} +- {spread:.2g}"
+
+
+def curve_rows(
+    history: History, space: Space, steps: Steps, sign: float
+) -> tuple[CurveRows, tuple[int, ...]]:
+    """The values of all trials at the rungs they have reached, and the numbers of the trials."""
+    rungs = thinned(steps.decision_steps)
+    trials = history.having(*KNOWN)
+    own, at, y = [], [], []
+    for i, trial in enumerate(trials):
+        for j, value in _at_rungs(trial, steps, rungs, sign):
+            own.append(i)
+            at.append(j)
+            y.append(value)
+    rows = CurveRows(
+        np.array([trial.x for trial in trials]).reshape(-1, space.d),
+        np.array(own, dtype=np.int64),
+        np.array(at, dtype=np.int64),
+        np.array(y, dtype=np.float64).clip(-LARGEST, LARGEST),
+        np.array(rungs),
+    )
+    return rows, tuple(trial.number for trial in trials)
+
+
+@lru_cache(maxsize=4096)  # most trials have not changed since the last suggestion
+def _at_rungs(
+    trial: Trial, steps: Steps, rungs: tuple[int, ...], sign: float
+) -> tuple[tuple[int, float], ...]:
+    """The rungs that a trial has reached, and its value there, to minimise."""
+    found, best, last, k = [], np.inf, np.nan, 0
+    curve = trial.curve
+    for j, rung in enumerate(rungs):
+        if trial.step < rung:
+            break
+        while k < len(curve) and curve[k].step <= rung:
+            last = sign * curve[k].value
+            best = min(best, last)
+            k += 1
+        value = best if steps.value == "best" else last
+        if k and np.isfinite(value):
+            found.append((j, value))
+    if not curve and trial.state == "done" and trial.value is not None:
+        found.append((len(rungs) - 1, sign * trial.value))  # imported, or told without a curve
+    return tuple(found)
+
+
+def train(
+    history: History,
+    space: Space,
+    steps: Steps,
+    *,
+    sign: float,
+    noisy: bool,
+    memory: FitMemory | None,
+    fantasies: int,
+    rng: np.random.Generator,
+    infeasible: frozenset[int] = frozenset(),
+    seldom: bool = False,
+) -> tuple[Trainings, FitMemory]:
+    """Fit the model of the learning curves; returns the memory for the next call, too.
+
+    Args:
+        infeasible: the numbers of trials that do not meet the constraints: none is the incumbent.
+    """
+    rows, numbers = curve_rows(history, space, steps, sign)
+    curves, memory = refit_curves(rows, memory, options=space.options, seldom=seldom)
+    met = np.array([number not in infeasible for number in numbers])
+    value = _incumbent(history, rows, met, steps, sign)
+    best = curves.scaling.apply(value)[None]
+    last = len(rows.steps) - 1
+    reached = curves.reached()
+    if noisy and reached.any():
+        own = np.flatnonzero(met & (reached > (last if steps.value == "last" else 0)))
+        if len(own):
+            best = curves.covariance(own, reached[own] - 1)[0].min(axis=0)
+    place = {number: i for i, number in enumerate(numbers)}
+    failed = np.array([place[t.number] for t in valueless(history)], dtype=np.int64)
+    if len(failed):
+        rung = np.full(len(failed), last)
+        expected = curves.covariance(failed, rung)[0]
+        worst = float(np.median(curves.targets[:, 0]))
+        curves = curves.condition(failed, rung, np.maximum(expected, worst))
+    ahead = _running(history, place, rows.steps, reached)
+    if len(ahead):
+        own, rung = ahead.T
+        draws = curves.sample(own, rung, fantasies, rng)
+        curves = curves.condition(own, rung, draws)
+        counts = np.ones(len(own), dtype=np.bool_) if steps.value == "best" else rung == last
+        reach = draws[counts].min(axis=0) if counts.any() else np.inf
+        best = np.minimum(best, reach) * np.ones(fantasies)
+    return Trainings(curves, numbers, best, value, tuple(map(int, rows.steps))), memory
+
+
+def _incumbent(history: History, rows: CurveRows, met: Bools, steps: Steps, sign: float) -> float:
+    """The best value of any checkpoint, or of a trial that is done if only the last value counts.
+
+    Before the first such value it is the worst value so far, so that everything improves on it.
+    """
+    trials = [t for t, ok in zip(history.having(*KNOWN), met, strict=True) if ok]
+    found = [sign * t.value for t in trials if t.state == "done" and t.value is not None]
+    if steps.value == "best":
+        found += rows.y[met[rows.trial]].tolist()  # at all rungs; some trainings are further
+        ahead = [t for t in trials if t.state in ("running", "failed", "killed")]
+        points = [sign * point.value for trial in ahead for point in trial.curve]
+        found += [value for value in points if np.isfinite(value)]
+    return min(found, default=float(rows.y.max()))
+
+
+def _running(history: History, place: dict[int, int], steps: Ints, reached: Ints) -> Ints:
+    """(k, 2) the running trainings and the rung that each runs to."""
+    found = []
+    for trial in history.running:
+        until = steps[-1] if trial.until is None else trial.until
+        rung = min(int(np.searchsorted(steps, until)), len(steps) - 1)
+        own = place[trial.number]
+        if reached[own] <= rung:
+            found.append((own, rung))
+    return np.array(found, dtype=np.int64).reshape(-1, 2)

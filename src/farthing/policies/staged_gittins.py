@@ -1,0 +1,82 @@
+"""The staged Gittins index: pause and resume trainings, and start new ones.
+
+    g solves  E W(g - m) = worth c   over the coming rungs of a training (`staged_index`)
+    choose the smallest g among new and paused trainings, and run it for one rung
+
+With one rung it is PBGI (`Gittins`). The index is optimal for independent chains (Weitzman 1979;
+Gupta et al. 2019). `worth` is the exchange rate, in objective units per unit of cost. It is fixed,
+or it decays: it starts at a tenth of a standard deviation per cost of a whole training, and it is
+halved whenever nothing is worth its cost, that is min g >= best. Without costs, steps are counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.rungs import described, proposal_of, whole_cost
+from farthing.acquisition.staged_search import Smallest, StagedSearch
+from farthing.budget.units import check_worth
+from farthing.policies.gittins import Gittins
+
+__all__ = ["StagedGittins"]
+
+FIRST_WORTH = 0.1  # of a standard deviation per cost of a whole training
+MOST_HALVINGS = 20
+
+
+@dataclass(frozen=True)
+class StagedGittins:
+    """The smallest staged Gittins index: runs the most promising training to its next rung."""
+
+    worth: float | None = None
+
+    needs: ClassVar[frozenset[str]] = frozenset({"model", "steps"})
+
+    def __post_init__(self) -> None:
+        check_worth(self.worth, "StagedGittins")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The setting `worth`, unless the policy has its own."""
+        return frozenset() if self.worth is not None else frozenset({"worth"})
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """argmin g over new and paused trainings."""
+        trainings = belief.trainings
+        if trainings is None:
+            return Gittins(self.worth).propose(belief, rng)
+        belief = belief.in_one_unit()
+        fixed = self.worth if self.worth is not None else belief.worth
+        search = StagedSearch(belief, trainings, rng)
+        if fixed is not None:
+            rate = fixed * trainings.curves.scaling.rate(trainings.value)
+            found = search.smallest(rate)
+            return _proposal(belief, found, {}, (fixed, fixed))
+        first = FIRST_WORTH / float(np.median(whole_cost(belief, belief.history.X)))
+        halvings = int(belief.history.last_note("halvings") or 0)
+        found = search.smallest(first * 0.5**halvings)
+        while found is not None and found.index >= found.best and halvings < MOST_HALVINGS:
+            halvings += 1
+            found = search.smallest(first * 0.5**halvings)
+        return _proposal(belief, found, {"halvings": halvings}, None)
+
+
+def _proposal(
+    belief: Belief,
+    found: Smallest | None,
+    notes: dict[str, object],
+    rates: tuple[float, float] | None,
+) -> Proposal:
+    if found is None:
+        return Proposal(None, "no training can afford its next rung", notes=notes)
+    chains, k = found.chains, found.k
+    because = described(belief, chains, k)
+    if found.index >= found.best:
+        because += "; nothing is expected to be worth its cost"
+    score = found.best - found.index
+    return proposal_of(belief, chains, k, because, score, notes=notes, rates=rates)

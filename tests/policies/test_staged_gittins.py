@@ -1,0 +1,146 @@
+"""The staged Gittins index as a policy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from trainings import STEPS, belief_of, falling, some_trainings, training
+
+from farthing import Float, InvalidInput, Space, Steps
+from farthing.acquisition.initial_design import propose
+from farthing.acquisition.rungs import indices, new_chains, paused_chains
+from farthing.policies import EIPerCost, EIPerRemainingCost, Gittins, StagedGittins
+from farthing.policies.staged_gittins import MOST_HALVINGS
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def as_table(trials):
+    """A space of the points of these trials and of a few others that are far from the best."""
+    rows = [{"a": t.x[0], "b": t.x[1]} for t in trials]
+    rows += [{"a": 0.9 + 0.01 * k, "b": 0.5 + 0.1 * k} for k in range(4)]
+    return Space.from_rows(rows, {"a": Float(0, 1), "b": Float(0, 1)})
+
+
+def promising(number=20, *, reached=4, level=-0.5, x=(0.3, 0.1)):
+    """A paused training that is far better than all others."""
+    return training(number, x, falling(level, reached))
+
+
+def test_it_resumes_a_promising_training():
+    trials = [*some_trainings(), promising(8)]
+    found = StagedGittins().propose(belief_of(*trials, space=as_table(trials)), rng())
+    assert found.resume == 8
+    assert found.until == 8
+    assert (found.x == trials[8].x).all()
+    assert "trial 8 goes on from step 4 to 8" in found.because
+    assert "expected final value" in found.because
+    assert float(np.exp(found.predicted["cost"].mean[0])) == pytest.approx(4.0, rel=0.01)
+
+
+def test_it_does_not_resume_a_bad_training():
+    bad = [training(8 + i, [0.9, 0.1 * i], falling(3.0, 4)) for i in range(3)]
+    found = StagedGittins().propose(belief_of(*some_trainings(), *bad), rng())
+    assert found.resume not in (8, 9, 10)
+
+
+def test_a_restart_that_costs_everything_is_not_chosen():
+    trials = [*some_trainings(), promising(8)]
+    space = as_table(trials)
+    free = StagedGittins(worth=1e-3).propose(belief_of(*trials, space=space), rng())
+    costly = belief_of(*trials, space=space, steps=replace(STEPS, resume=1e4), budget=1e6)
+    assert free.resume == 8
+    assert StagedGittins(worth=1e-3).propose(costly, rng()).resume != 8
+
+
+def test_it_serves_the_smallest_index():
+    belief = belief_of(*some_trainings(16))
+    found = StagedGittins(worth=1e-4).propose(belief, rng())
+    one = belief.in_one_unit()
+    rate = 1e-4 * belief.trainings.curves.scaling.rate(belief.trainings.value)
+    groups = paused_chains(one)
+    smallest = min(float(index.min()) for index in indices(one, groups, rate))
+    best = float(belief.trainings.best[0])
+    assert best - found.score <= smallest + 1e-9
+    if found.resume is None:
+        own = indices(one, [new_chains(one, found.x[None])], rate)[0]
+        assert best - found.score == pytest.approx(float(own[0]), abs=1e-6)
+
+
+def test_the_rate_decays_until_something_is_worth_its_cost():
+    belief = belief_of(*some_trainings(16))
+    found = StagedGittins().propose(belief, rng())
+    halvings = found.notes["halvings"]
+    assert 0 <= halvings <= MOST_HALVINGS
+    assert found.score > 0 or halvings == MOST_HALVINGS
+    assert found.rates is None
+    fixed = StagedGittins(worth=0.5).propose(belief, rng())
+    assert fixed.rates == (0.5, 0.5)
+    assert "halvings" not in fixed.notes
+
+
+def test_the_decay_continues_where_it_was():
+    trials = some_trainings(16)
+    trials[-1] = replace(trials[-1], notes={"halvings": 9})
+    assert StagedGittins().propose(belief_of(*trials), rng()).notes["halvings"] >= 9
+
+
+def test_the_setting_worth_is_used_unless_it_has_its_own():
+    belief = belief_of(*some_trainings(16), worth=0.7)
+    assert StagedGittins().propose(belief, rng()).rates == (0.7, 0.7)
+    assert StagedGittins(worth=0.1).propose(belief, rng()).rates == (0.1, 0.1)
+    assert StagedGittins().reads == {"worth"}
+    assert StagedGittins(worth=0.1).reads == frozenset()
+    with pytest.raises(InvalidInput, match="StagedGittins"):
+        StagedGittins(worth=-1.0)
+
+
+def test_nothing_affordable():
+    trials = some_trainings()
+    paid = sum(t.cost["cost"] for t in trials)
+    found = StagedGittins().propose(belief_of(*trials, budget=paid + 0.01), rng())
+    assert found.x is None
+    assert EIPerRemainingCost().propose(belief_of(*trials, budget=paid + 0.01), rng()).x is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "other"), [(StagedGittins(), Gittins()), (EIPerRemainingCost(), EIPerCost())]
+)
+def test_one_rung_is_the_policy_of_whole_evaluations_bit_for_bit(policy, other):
+    trials = [
+        training(i, t.x, falling((t.x[0] - 0.3) ** 2, 16)) for i, t in enumerate(some_trainings(12))
+    ]
+    belief = belief_of(*trials, steps=Steps(16, rungs=(16,)), model=True)
+    ours, theirs = (propose(p, belief, rng()) for p in (policy, other))
+    assert ours.x.tobytes() == theirs.x.tobytes()
+    assert ours.score == theirs.score
+
+
+def test_the_design_runs_to_the_first_rung():
+    steps = Steps(16, first=2)
+    found = propose(StagedGittins(), belief_of(steps=steps), rng())
+    assert found.until == 2
+    assert found.resume is None
+    given = propose(StagedGittins(), belief_of(steps=steps), rng(), [{"a": 0.25, "b": 0.5}])
+    assert given.until == 2
+    assert given.x == pytest.approx([0.25, 0.5])
+
+
+def test_the_price_of_the_first_rung_counts():
+    """Of two equally good regions, the cheap one is looked at first."""
+    rng_ = np.random.default_rng(2)
+    trials = [
+        training(i, x, falling(abs(x[0] - 0.5), 16 if i < 3 else 2), rate=np.exp(6 * x[1]))
+        for i, x in enumerate(rng_.random((14, 2)))
+    ]
+    found = StagedGittins().propose(belief_of(*trials, budget=1e5), rng())
+    assert found.resume is not None or found.x[1] < 0.5
+
+
+def test_ei_per_remaining_cost_resumes_what_is_promising():
+    trials = [*some_trainings(), promising(8)]
+    found = EIPerRemainingCost().propose(belief_of(*trials), rng())
+    assert found.resume == 8
+    assert "per cost left" in found.because
