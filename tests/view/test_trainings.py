@@ -10,6 +10,8 @@ from runs import seen
 from farthing import Float, Optimizer, Steps
 from farthing.core.events import CheckpointsDeleted
 from farthing.core.part_reasons import MAX_REASONS, with_reason
+from farthing.policies import StagedGittins
+from farthing.view.chosen import WITHOUT_COMPARISON, chosen_by
 from farthing.view.facts import explanation, state_before
 from farthing.view.report import explained, page, report_facts, report_text
 from farthing.view.result import Result, summary
@@ -139,10 +141,10 @@ def test_the_explanation_lists_the_parts_and_what_going_on_costs():
     assert words["part 3"] == "steps 2 to 4, $0.50, resumed: it is behind the others; paused"
     assert words["going on"] == "to step 8 for about $1.50"
     assert words["result"].startswith("0.25 (paused at step 4) for $1.50")
+    assert words["trade-off"] == WITHOUT_COMPARISON["no model"]
     assert words["curve"] == "3 values, the last 0.25 at step 4"
-    assert explained(explanation(*seen(optimizer), 1))["going on"] == (
-        "to step 4 for about $1.00, to step 8 for about $3.00"
-    )
+    words = explained(explanation(*seen(optimizer), 1))
+    assert words["going on"] == "to step 4 for about $1.00, to step 8 for about $3.00"
 
 
 def test_restoring_a_checkpoint_costs_extra_and_without_one_it_starts_again():
@@ -168,3 +170,30 @@ def test_an_explanation_knows_only_what_was_known_then():
         seen(optimizer)[1], replace(trial, run=replace(trial.run, asked_at=first))
     )
     assert [point.step for point in before.history[0].curve] == [1]
+
+
+def test_paused_trainings_can_be_the_best_before():
+    """Of three looks at new trainings, the first is the best; trial 2 improves nothing."""
+    facts = explanation(*seen(played(policy=FirstRung(), told=3)), 2)
+    assert (facts["best_before"], facts["improved_by"]) == (1.0, 0.0)
+    last = Steps(8, value="last")
+    facts = explanation(*seen(played(policy=FirstRung(), told=3, steps=last)), 2)
+    assert (facts["best_before"], facts["improved_by"]) == (None, None)
+
+
+def test_a_policy_by_steps_compares_trainings():
+    settings, state = seen(played(policy=StagedGittins(), told=9))
+    trial = state.history[len(state.history) - 1]
+    assert trial.origin == "suggested"
+    assert chosen_by(settings, trial) == "steps"
+    words = explained(explanation(settings, state, trial.number))
+    assert words["trade-off"].startswith("The policy compared new and paused trainings")
+
+
+def test_the_report_lists_the_parts():
+    whole = page({"study": seen(played())})
+    assert "Parts of trainings that were paused or continued: all" in whole
+    assert "steps 2 to 4, $0.50, resumed: it is behind the others; paused" in whole
+    plain = Optimizer(SPACE, "$9")
+    plain.tell(plain.ask(), 1.0, cost=1.0)
+    assert "Parts of trainings" not in page({"study": seen(plain)})

@@ -21,8 +21,7 @@ from farthing.core.state import State
 from farthing.core.suggest import believed, cost_learners, one_thread
 from farthing.cost.calibration import BANDS, Calibration, calibrate
 from farthing.errors import InvalidInput
-from farthing.history import History, Trial, TrialState
-from farthing.models.constraints import is_feasible
+from farthing.history import History, Trial
 from farthing.view.chosen import chosen_by
 from farthing.view.training_parts import going_on, parts_of
 
@@ -102,17 +101,13 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
     trial = trial_of(history, number)
     first = reasons_of(trial)[0]  # of several parts of a training
     before = state_before(state, replace(trial, run=replace(trial.run, asked_at=first.at)))
-    done = [
-        sign * t.value
-        for t in before.history.having(*_valued(settings))
-        if t.value is not None and is_feasible(settings.bounds, t)
-    ]
+    done = [sign * value for t in before.history if (value := _best_value(settings, t)) is not None]
     with one_thread():
         belief = believed(settings, before, model=True)
         promise = {} if belief.objective is None else _promise(belief, trial)
-    improved, feasible = None, is_feasible(settings.bounds, trial)
-    if trial.value is not None and done and feasible:
-        improved = max(min(done) - sign * trial.value, 0.0)
+    own, improved = _best_value(settings, trial), None
+    if own is not None and done:
+        improved = max(min(done) - sign * own, 0.0)
     return {
         "number": number,
         "params": dict(trial.params),
@@ -141,10 +136,17 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
     }
 
 
-def _valued(settings: Settings) -> tuple[TrialState, ...]:
-    """The states in which the value of a trial can be the best one."""
+def _best_value(settings: Settings, trial: Trial) -> float | None:
+    """The value of a trial if it can be the best one; of a paused training it can be, by `steps`.
+
+    The quantities that constraints limit are known at the end of a training only.
+    """
     steps = settings.steps
-    return ("done",) if steps is None or steps.value == "last" else ("done", "paused")
+    ended = trial.state == "done" or (
+        trial.state == "paused" and steps is not None and steps.value == "best"
+    )
+    met = all(each.excess(trial) <= 0.0 for each in settings.bounds)
+    return trial.value if ended and met else None
 
 
 def _constraints(settings: Settings, belief: Belief, trial: Trial) -> dict[str, dict[str, Any]]:

@@ -31,7 +31,7 @@ __all__ = ["Learning", "learning", "learning_of"]
 MAX_CURVES = 40
 MAX_POINTS = 500  # with hover texts, of the curves in one state
 LOG_STEPS = 16  # from this number of steps on, the axis of steps is logarithmic
-LOG_VALUES = 5.0  # ratio of positive values to minimise from which their axis is logarithmic
+LOG_VALUES = 3.0  # ratio of positive values to minimise from which their axis is logarithmic
 # How a curve is drawn. Where curves overlap, the later style is on top.
 STYLES = ("lost", "killed", "failed", "paused", "done", "running", "best")
 

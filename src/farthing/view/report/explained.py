@@ -9,7 +9,7 @@ from typing import Any
 from farthing.view.chosen import WITHOUT_COMPARISON
 from farthing.view.formatting import amounts, first_line, shown_params, state_of
 
-__all__ = ["explained"]
+__all__ = ["explained", "part_sentence"]
 
 LAST_LINES = 10  # of the output of a trial without a value
 
@@ -28,7 +28,7 @@ def explained(facts: Mapping[str, Any]) -> dict[str, Any]:
         running = f"trials {numbers} were" if is_plural else f"trial {numbers} was"
         words["meanwhile"] = f"{running} running"
     if any(part["continued"] or part["ended"] == "paused" for part in facts["parts"]):
-        words |= {f"part {part['part']}": _part(part) for part in facts["parts"]}
+        words |= {f"part {part['part']}": part_sentence(part) for part in facts["parts"]}
     words["result"] = _result(facts)
     if facts["going_on"]:
         words["going on"] = _going_on(facts["going_on"])
@@ -100,7 +100,7 @@ def _exponent(alpha: list[float | None] | None) -> str:
     )
 
 
-def _part(part: Mapping[str, Any]) -> str:
+def part_sentence(part: Mapping[str, Any]) -> str:
     """One part of a training: its steps, its cost, and why it went on and ended."""
     text = f"steps {part['from']} to {part['to']}"
     if part["cost"]:
