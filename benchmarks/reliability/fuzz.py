@@ -216,7 +216,7 @@ def sequence(text: str) -> None:
             pass  # refused: nothing may have changed
         for name in limits:
             account = optimizer.ledger[name]
-            whole = account.spent + account.reserved + account.left
+            whole = account.spent + account.reserved + account.left - account.overspent
             rounding = 1e-9 * max(account.limit, account.spent)
             assert abs(whole - account.limit) <= rounding, account
             assert account.spent >= 0, account

@@ -104,7 +104,7 @@ def test_a_combination_needs_what_its_rules_need():
     assert any_of(rules[1]).reads == frozenset()
     assert any_of(Fixed(YES, reads=frozenset({"model"}))).reads == {"model"}
     assert any_of(NotWorthIt(), MaxTrials(3)).needs == {"cost", "worth"}
-    assert any_of(NotWorthIt(), MaxTrials(3)).reads == {"worth", "model"}
+    assert any_of(NotWorthIt(), MaxTrials(3)).reads == {"worth", "model", "steps"}
     assert all_of(MaxTrials(3), Target(1.0), OutOfBudget()).reads == frozenset()
 
 

@@ -7,6 +7,7 @@ import pytest
 from trainings import SPACE, STEPS, belief_of, curve_of, falling, some_trainings, training
 
 from farthing import Float, History, Space, Steps
+from farthing.acquisition.exchange_rate import with_rate_of_budget
 from farthing.acquisition.initial_design import propose
 from farthing.acquisition.protocols import Proposal, judge
 from farthing.acquisition.rungs import (
@@ -19,8 +20,11 @@ from farthing.acquisition.rungs import (
 )
 from farthing.acquisition.staged_search import FINALISTS, StagedSearch
 from farthing.acquisition.trainings import curve_rows, is_staged
+from farthing.models.constraints import constraint_of
 from farthing.policies import StagedGittins
 from farthing.stopping import NotWorthIt
+
+NOTHING = Proposal(None, "nothing was proposed")
 
 
 def test_rows_are_the_values_at_rungs():
@@ -64,6 +68,24 @@ def test_the_incumbent():
     paused = [replace(t, number=i) for i, t in enumerate(trials[2:])]
     none = belief_of(*paused, steps=replace(STEPS, value="last")).trainings
     assert none.value == max(t.curve[0].value for t in paused)  # nothing is done: all improve
+
+
+def test_an_infeasible_training_is_not_the_incumbent():
+    trials = [
+        replace(t, run=replace(t.run, metrics={"m": float(t.x[0])})) for t in some_trainings(16)
+    ]
+    bound = constraint_of("m", "<= 0.2")
+    belief = belief_of(*trials, constraints=(bound,))
+    inside = [t for t in trials if t.x[0] <= 0.2]
+    assert belief.trainings.value == min(p.value for t in inside for p in t.curve)
+    assert belief.trainings.value > belief_of(*trials).trainings.value
+    chance = np.exp(belief.log_success(np.array([[0.05, 0.5], [0.6, 0.5]])))
+    assert chance[0] > 0.5 > chance[1]
+    for chains in paused_chains(belief):  # a paused one counts with its probability, too
+        for number, cost in zip(chains.trials, chains.cost[:, 0], strict=True):
+            plain = float(np.exp(chains.next["cost"].mean[chains.trials == number][0]))
+            if trials[number].x[0] > 0.4:
+                assert cost > 2.0 * plain
 
 
 def test_the_design_comes_first():
@@ -251,6 +273,34 @@ def test_not_worth_it_judges_trainings(maximise):
     patient = judge(NotWorthIt(worth=1e3, patience=2), belief, proposal, rng)
     assert not patient.stop
     assert "1 of 2" in patient.because
+
+
+def test_not_worth_it_waits_for_a_complete_training():
+    trials = [replace(t, number=i) for i, t in enumerate(some_trainings(16)[2:8])]
+    belief = belief_of(*trials)
+    verdict = judge(NotWorthIt(worth=1e3), belief, NOTHING, np.random.default_rng(0))
+    assert not verdict.stop
+    assert "complete" in verdict.because
+
+
+def test_the_exchange_rate_of_a_budget():
+    """It is in units of the objective: ten times the values are worth ten times as much."""
+    trials = some_trainings(16)
+    larger = [
+        replace(
+            t,
+            value=None if t.value is None else 10.0 * t.value,
+            curve=tuple(p._replace(value=10.0 * p.value) for p in t.curve),
+        )
+        for t in trials
+    ]
+    plain, scaled = (with_rate_of_budget(belief_of(*each)) for each in (trials, larger))
+    assert plain.worth > 0
+    assert scaled.worth == pytest.approx(10.0 * plain.worth, rel=1e-3)
+    assert plain.objective is None
+    assert plain.memories["worth"]["rate"] == plain.worth
+    less = with_rate_of_budget(belief_of(*trials, budget=200.0))
+    assert less.worth > plain.worth  # with less left, cost counts more
 
 
 def test_the_policy_and_the_rule_agree():

@@ -196,17 +196,17 @@ def test_each_trial_follows_the_one_suggested_before():
 def test_a_belief_has_the_last_point():
     X = PLANE.sample(6, np.random.default_rng(6))
     history = History(tuple(done(i, x, x.sum(), cost=1.0, space=PLANE) for i, x in enumerate(X)))
-    budget = Budget(5.0)
+    budget = Budget(9.0)
     belief = believe(PLANE, history, Ledger.of(budget), learners={"cost": Known(distance)})
     here = [distance(PLANE.decode(x), PLANE.decode(X[-1])) for x in X[:4]]
     cost, shortfall = belief.costs(X[:4])
     np.testing.assert_allclose(np.exp(cost.mean), here, rtol=1e-12)
-    np.testing.assert_array_equal(shortfall <= 0, np.array(here) <= 5.0)
+    np.testing.assert_array_equal(shortfall <= 0, np.array(here) <= 9.0)
     assert belief.predicted(X[0])["cost"].mean[0] == pytest.approx(np.log(here[0]))
     after = belief.fantasise(X[1], 0.3, here[1])
     there = [distance(PLANE.decode(x), PLANE.decode(X[1])) for x in X[:4]]
     np.testing.assert_allclose(np.exp(after.costs(X[:4])[0].mean), there, rtol=1e-12)
-    assert after.ledger.left == pytest.approx(5.0 - here[1])
+    assert after.ledger.left == pytest.approx(9.0 - here[1])
     unpaid = belief.fantasise(X[1], 0.3, {})
     np.testing.assert_array_equal(unpaid.costs(X[:4])[0].mean, after.costs(X[:4])[0].mean)
 

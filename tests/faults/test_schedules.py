@@ -158,9 +158,9 @@ class Schedule:
             reserved = math.fsum(r.get(resource, 0.0) for r in ledger.reservations.values())
             assert math.isclose(account.reserved, reserved, abs_tol=1e-12)
             if math.isfinite(account.limit):
-                total = account.spent + account.reserved + account.left
+                total = account.spent + account.reserved + account.left - account.overspent
                 assert math.isclose(total, account.limit, rel_tol=1e-12)
-                assert account.left >= -1e-9 * account.limit, resource
+                assert account.overspent <= 1e-9 * account.limit, resource
         for resource in self.cost_resources:
             ended = [t.cost.get(resource, 0.0) for t in history if t.state != "running"]
             assert math.isclose(ledger[resource].spent, math.fsum(ended), abs_tol=1e-9)
@@ -197,7 +197,10 @@ def drawn(number):
     elif resources and kind == "linear":
         cost = {r: Linear() for r in resources}
     renews = cost is None or kind != "known" or rng.random() < 0.5
-    return space, budget, {"policy": policy, "cost": cost, "seed": number}, renews, rng
+    settings = {"policy": policy, "cost": cost, "seed": number}
+    if resources and kind != "known" and number % 2:  # without it, workers wait for the first cost
+        settings["max_cost"] = {r: budget[r] / 4 for r in resources}
+    return space, budget, settings, renews, rng
 
 
 def run(schedule, space, rng, handles):

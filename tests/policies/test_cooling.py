@@ -68,7 +68,7 @@ def test_the_exponent_is_0_if_only_the_start_was_affordable():
 def test_it_agrees_with_costs_added_by_hand():
     """A run with failed, killed, running and imported trials and three limits."""
     space = Space({"x": Float(2, 5), "k": Float(1, 2)})
-    budget = {"usd": 200.0, "kWh": 90.0, "trials": 40}
+    budget = {"usd": 240.0, "kWh": 90.0, "trials": 40}
     optimizer = Optimizer(space, budget, policy=Cooling(), seed=2)
     rng, totals, start = np.random.default_rng(0), Counter(), Counter()
     for x in (2.5, 4.5):

@@ -164,3 +164,27 @@ def test_ei_per_remaining_cost_resumes_what_is_promising():
     found = EIPerRemainingCost().propose(belief_of(*trials), rng())
     assert found.resume == 8
     assert "per cost left" in found.because
+
+
+def test_without_checkpoints_a_training_goes_on_while_it_is_worth_its_cost():
+    steps = replace(STEPS, resume="never")
+    trials = [*some_trainings(), training(8, [0.32, 0.1], falling(0.01, 4), waits=True)]
+    belief = belief_of(*trials, steps=steps)
+    found = StagedGittins(worth=1e-4).propose(belief, rng())
+    assert found.resume == 8  # although a new training would have a smaller index
+    assert found.score > 0
+    free = belief_of(*trials)
+    assert StagedGittins(worth=1e-4).propose(free, rng()).score > found.score
+    expensive = StagedGittins(worth=10.0).propose(belief, rng())
+    assert expensive.score <= 0
+
+
+def test_it_says_why_the_last_training_is_paused():
+    trials = [*some_trainings(), promising(8), training(9, [0.95, 0.9], falling(2.0, 2))]
+    belief = belief_of(*trials, space=as_table(trials))
+    found = StagedGittins().propose(belief, rng())
+    assert found.resume == 8
+    assert "trial 9 is paused at step 2" in found.because
+    assert "the remaining 14 steps" in found.because
+    alone = StagedGittins().propose(belief_of(*trials[:9], space=as_table(trials)), rng())
+    assert "is paused" not in alone.because

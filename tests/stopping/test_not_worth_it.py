@@ -92,9 +92,9 @@ def test_the_setting_is_used_if_the_rule_has_no_worth():
     assert not judge(NotWorthIt(), toy(worth=0.005)).stop
     assert not judge(NotWorthIt(worth=0.005), toy(worth=0.02)).stop  # its own has priority
     assert NotWorthIt().needs == {"model", "cost", "worth"}
-    assert NotWorthIt().reads == {"worth"}
+    assert NotWorthIt().reads == {"worth", "steps"}
     assert NotWorthIt(worth=1).needs == {"model", "cost"}
-    assert NotWorthIt(worth=1).reads == frozenset()
+    assert NotWorthIt(worth=1).reads == {"steps"}
 
 
 def test_an_uncertain_cost_counts_with_its_mean():

@@ -24,7 +24,7 @@ PATIENCE = 120.0  # seconds after which a run counts as stuck, even on a busy ma
 
 
 def imbalance(state: State) -> Iterator[str]:
-    """Errors in one state: its trials, reservations, and spent + reserved + left = limit."""
+    """Errors in one state: trials, reservations, spent + reserved + left = limit + overspent."""
     history, ledger = state.history, state.ledger
     numbers = [trial.number for trial in history]
     if numbers != list(range(len(history))):
@@ -36,7 +36,8 @@ def imbalance(state: State) -> Iterator[str]:
         account = ledger[name]
         # Wall time passes for all trials at once: it is not the sum of their times.
         spent = paid(history, name) if name == "worker_s" else account.spent
-        if not math.isclose(spent + account.reserved + account.left, account.limit):
+        whole = spent + account.reserved + account.left - account.overspent
+        if not math.isclose(whole, account.limit):
             yield f"{name}: {spent} paid, {account} does not add up"
 
 

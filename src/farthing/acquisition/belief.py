@@ -437,16 +437,14 @@ def believe(
             memory=memories.get("curves"),
             fantasies=FANTASIES,
             rng=np.random.default_rng([seed, len(history), reports, FANTASIES]),
-            infeasible=frozenset(
-                t.number for t, met in zip(done, feasible, strict=True) if not met
-            ),
+            constraints=constraints,
             seldom=light,
         )
-        if constraints and not feasibility and len(done) >= 2:
-            feasibility, of_constraints = fit_constraints(
-                constraints, X, done, memories, options=space.options, noisy=noisy, seldom=light
-            )
-            memories |= of_constraints
+        reported = (history.points(*REPORTED), history.having(*REPORTED), memories)
+        feasibility, of_constraints = fit_constraints(
+            constraints, *reported, options=space.options, noisy=noisy, seldom=light
+        )
+        memories |= of_constraints
     if (objective or trainings) and (missing := valueless(history)):
         returned = done if trainings is None else history.having(*REPORTED)
         success, memories["success"] = fit_success(

@@ -34,6 +34,7 @@ __all__ = [
     "paused_trainings",
     "proposal_of",
     "resume_cost",
+    "some_points",
     "whole_cost",
 ]
 
@@ -41,6 +42,8 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+LEAST_LOG_P = -20.0  # lower bound of a log probability, so that a price stays finite
+SOME = 64  # trials for a median cost
 OWN_SPREAD = 0.05  # sd of ln c of the next rung of a training whose rate is known
 
 
@@ -53,7 +56,7 @@ class Chains(NamedTuple):
         rung: the next rung, counted from 0.
         mean: (m,) expected final values, the mean over fantasies.
         std: (m,) standard deviations of the final values.
-        cost: (m, J) what the coming rungs cost, divided by P(success).
+        cost: (m, J) what the coming rungs cost, over P(it returns a value and is feasible).
         affordable: (m,) whether the next rung is.
         next: ln c of the next rung for every resource, (m,) each.
     """
@@ -164,10 +167,12 @@ def paused_chains(belief: Belief) -> list[Chains]:
             which = belief.one_cost(normals, belief.left)[1][0]
             in_one = np.array([c / _unit(belief, r) for r, c in costs.items()])
             price = in_one[which, np.arange(len(trials))]
-        numbers = np.array([t.number for t in trials])
+        numbers, X = np.array([t.number for t in trials]), np.array([t.x for t in trials])
+        if belief.feasibility:
+            price = price * np.exp(-np.maximum(belief.log_feasible(X), LEAST_LOG_P))[:, None]
         found.append(
             Chains(
-                np.array([t.x for t in trials]),
+                X,
                 numbers,
                 rung,
                 mean[own].mean(axis=1),
@@ -197,6 +202,12 @@ def _own_costs(belief: Belief, trials: list[Trial], resource: str, ahead: Array)
     return cost
 
 
+def some_points(belief: Belief) -> Array:
+    """(k, d) at most 64 points of the history, evenly spread: enough for a median cost."""
+    X = belief.history.X
+    return np.asarray(X[np.linspace(0, len(X) - 1, min(len(X), SOME)).round().astype(np.int64)])
+
+
 def whole_cost(belief: Belief, X: Array) -> Array:
     """(m,) the expected cost of a whole training at X (m, d); its steps if no costs are known."""
     if not belief.cost:
@@ -221,7 +232,8 @@ def new_chains(belief: Belief, X: Array) -> Chains:
     shares = np.diff(rungs) / (rungs[-1] - rungs[0])
     rest = np.maximum(whole - first, 0.0)[:, None] * shares
     price = (
-        np.column_stack([first, rest]) * np.exp(-np.maximum(outlook.log_success, -20.0))[:, None]
+        np.column_stack([first, rest])
+        * np.exp(-np.maximum(outlook.log_success, LEAST_LOG_P))[:, None]
     )
     return Chains(
         X,

@@ -18,6 +18,7 @@ from farthing.acquisition.rungs import (
     indices,
     new_chains,
     paused_chains,
+    some_points,
     whole_cost,
 )
 from farthing.acquisition.scores import (
@@ -29,12 +30,14 @@ from farthing.acquisition.scores import (
     look,
     maximise_score,
 )
-from farthing.acquisition.search import untried
+from farthing.acquisition.search import Effort, untried
 from farthing.acquisition.trainings import Trainings
 
 __all__ = ["Smallest", "StagedSearch", "between_bounds"]
 
 FINALISTS = 16  # trainings whose index is computed
+# Smaller than the usual search: a first rung is only a look, and there are many of them.
+EFFORT = Effort(screen=256, around=128, starts=5, steps=(6, 12), flips=2)
 
 
 @dataclass(frozen=True)
@@ -51,36 +54,54 @@ class StagedSearch:
     """The search for the smallest index, at one rate after another."""
 
     def __init__(self, belief: Belief, trainings: Trainings, rng: np.random.Generator) -> None:
-        self.belief, self.trainings, self.rng = belief, trainings, rng
+        self.belief, self.rng = belief, rng
+        self.best = float(np.mean(trainings.best))
+        self.can_resume = belief.steps is None or belief.steps.can_resume
         self.part = first_part(belief)
+        self.ratio = _whole_per_first(belief, self.part)
         self.paused = [c.take(c.affordable) for c in paused_chains(belief) if c.affordable.any()]
+        self.new: list[Chains] = []
         self.seen: ScoreView | None = None
 
     def smallest(self, rate: float) -> Smallest | None:
         """The affordable training of smallest index, or None."""
-        best = float(np.mean(self.trainings.best))
+        rows = self.part.space.rows
+        if rows is not None and not len(untried(rows, self.part.tried)):  # all have begun
+            return self.smallest_known(rate)
         if self.seen is None:
             self.seen = _seen(self.part, self.rng)
-        score = between_bounds(self.belief, rate, best)
-        found = maximise_score(self.part, score, self.rng, seen=self.seen)
-        groups = list(self.paused)
+        score = between_bounds(rate, self.ratio, self.best)
+        effort = None if self.belief.light else EFFORT
+        found = maximise_score(self.part, score, self.rng, seen=self.seen, effort=effort)
+        self.new = []
         if len(found.X):
             new = new_chains(self.belief, found.X[:FINALISTS])
-            groups.append(new.take(new.affordable))
-        groups = [chains for chains in groups if len(chains.mean)]
+            self.new = [new.take(new.affordable)] if new.affordable.any() else []
+        return self.smallest_known(rate)
+
+    def smallest_known(self, rate: float) -> Smallest | None:
+        """The same, among the paused trainings and the new ones that the last search found.
+
+        Without checkpoints a training goes on while it is worth its cost, whatever else there is.
+        """
+        groups = [*self.paused, *self.new]
         if not groups:
             return None
+        if self.paused and not self.can_resume:  # one training waits, and to leave it is final
+            [own] = indices(self.belief, self.paused, rate)
+            if own[0] < self.best:
+                return Smallest(self.paused[0], 0, float(own[0]), self.best)
         groups = _finalists(groups, rate)
-        found_indices = indices(self.belief, groups, rate)
-        which = int(np.argmin([index.min() for index in found_indices]))
-        k = int(np.argmin(found_indices[which]))
-        return Smallest(groups[which], k, float(found_indices[which][k]), best)
+        found = indices(self.belief, groups, rate)
+        which = int(np.argmin([index.min() for index in found]))
+        k = int(np.argmin(found[which]))
+        return Smallest(groups[which], k, float(found[which][k]), self.best)
 
 
 def _seen(part: Belief, rng: np.random.Generator) -> ScoreView:
     """The starting points of a search. The rows of a table are screened in single precision."""
     if part.space.rows is None:
-        return look(part, rng)
+        return look(part, rng, effort=None if part.light else EFFORT)
     X = untried(part.space.rows, part.tried)
     outlook = part.at_best(X)
     return ScoreView(X, outlook._replace(log_success=part.log_success(X)))
@@ -97,13 +118,14 @@ def _finalists(groups: list[Chains], rate: float) -> list[Chains]:
     return [c.take(keep) for c, keep in zip(groups, chosen, strict=True) if keep.any()]
 
 
-def between_bounds(belief: Belief, rate: float, best: float) -> Score:
+def between_bounds(rate: float, ratio: float, best: float) -> Score:
     """(best - the mean of both bounds of the index): orders new trainings before the index does.
 
-    The bounds are Gittins indices, for the price of the first rung and for that of all rungs. The
-    second is a multiple of the first, the same for all points.
+    The bounds are Gittins indices, for the price of the first rung and for that of all rungs.
+
+    Args:
+        ratio: the second price over the first one, the same for all points.
     """
-    ratio = _whole_per_first(belief)
     low = gittins_index(rate, origin=best)
     high = gittins_index(rate * ratio, origin=best)
 
@@ -113,11 +135,10 @@ def between_bounds(belief: Belief, rate: float, best: float) -> Score:
     return Monotone(score)
 
 
-def _whole_per_first(belief: Belief) -> float:
+def _whole_per_first(belief: Belief, part: Belief) -> float:
     """The median ratio of the costs of a whole training and of its first rung."""
-    X = belief.history.X
     if not belief.cost:
         assert belief.trainings is not None
         return float(belief.trainings.rungs[-1] / belief.trainings.rungs[0])
-    first = np.exp(first_part(belief).costs(X)[0].mean)
-    return float(np.median(whole_cost(belief, X) / first))
+    X = some_points(belief)
+    return float(np.median(whole_cost(belief, X) / np.exp(part.costs(X)[0].mean)))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from farthing.acquisition.fantasies import valueless
 from farthing.history import History, Trial, TrialState
+from farthing.models.constraints import Constraint
 from farthing.models.curve_values import CurveRows, thinned
 from farthing.models.curves import Curves, refit_curves
 from farthing.models.gp import FitMemory
@@ -132,17 +133,17 @@ def train(
     memory: FitMemory | None,
     fantasies: int,
     rng: np.random.Generator,
-    infeasible: frozenset[int] = frozenset(),
+    constraints: tuple[Constraint, ...] = (),
     seldom: bool = False,
 ) -> tuple[Trainings, FitMemory]:
     """Fit the model of the learning curves; returns the memory for the next call, too.
 
     Args:
-        infeasible: the numbers of trials that do not meet the constraints: none is the incumbent.
+        constraints: a training that does not meet one of them is not the incumbent.
     """
     rows, numbers = curve_rows(history, space, steps, sign)
     curves, memory = refit_curves(rows, memory, options=space.options, seldom=seldom)
-    met = np.array([number not in infeasible for number in numbers])
+    met = np.array([not any(c.excess(history[k]) > 0 for c in constraints) for k in numbers])
     value = _incumbent(history, rows, met, steps, sign)
     best = curves.scaling.apply(value)[None]
     last = len(rows.steps) - 1

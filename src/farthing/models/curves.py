@@ -119,13 +119,17 @@ class Curves:
         k *= t.s[self.rung][:, None] * t.s[rungs]
         return k
 
-    def final(self) -> Normal:
-        """Mean (n, f) and std (n,) of the final value of each trial, without noise."""
+    @cached_property
+    def _final(self) -> Normal:
         n = len(self.X)
         rungs = np.full(n, self.last)
         k = self._cross(self.similarity(self.X), rungs, np.arange(n))
         variance = self._prior - np.einsum("ij,ij->j", k, self.inverse @ k)
         return Normal(self.mean + k.T @ self.pull, _std(variance))
+
+    def final(self) -> Normal:
+        """Mean (n, f) and std (n,) of the final value of each trial, without noise."""
+        return self._final
 
     @property
     def _prior(self) -> float:

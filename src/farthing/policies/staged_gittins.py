@@ -18,7 +18,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.rungs import described, proposal_of, whole_cost
+from farthing.acquisition.rungs import described, proposal_of, some_points, whole_cost
 from farthing.acquisition.staged_search import Smallest, StagedSearch
 from farthing.budget.units import check_worth
 from farthing.policies.gittins import Gittins
@@ -57,11 +57,13 @@ class StagedGittins:
             rate = fixed * trainings.curves.scaling.rate(trainings.value)
             found = search.smallest(rate)
             return _proposal(belief, found, {}, (fixed, fixed))
-        first = FIRST_WORTH / float(np.median(whole_cost(belief, belief.history.X)))
-        halvings = int(belief.history.last_note("halvings") or 0)
+        first = FIRST_WORTH / float(np.median(whole_cost(belief, some_points(belief))))
+        before = halvings = int(belief.history.last_note("halvings") or 0)
         found = search.smallest(first * 0.5**halvings)
         while found is not None and found.index >= found.best and halvings < MOST_HALVINGS:
             halvings += 1
+            found = search.smallest_known(first * 0.5**halvings)
+        if halvings > before:  # the same rate, with a new search
             found = search.smallest(first * 0.5**halvings)
         return _proposal(belief, found, {"halvings": halvings}, None)
 
@@ -78,5 +80,23 @@ def _proposal(
     because = described(belief, chains, k)
     if found.index >= found.best:
         because += "; nothing is expected to be worth its cost"
+    because += _paused(belief, int(chains.trials[k]))
     score = found.best - found.index
     return proposal_of(belief, chains, k, because, score, notes=notes, rates=rates)
+
+
+def _paused(belief: Belief, chosen: int) -> str:
+    """A remark about the training that ran last, if it is paused and another one goes on."""
+    trainings, steps, history = belief.trainings, belief.steps, belief.history
+    assert trainings is not None
+    assert steps is not None
+    last = max(history, key=lambda t: t.number if t.run.turn is None else t.run.turn)
+    if last.state != "paused" or last.number == chosen:
+        return ""
+    mean, std = trainings.curves.final()
+    own = trainings.place[last.number]
+    expected = trainings.described(float(mean[own].mean()), float(std[own]), belief.sign)
+    return (
+        f"; trial {last.number} is paused at step {last.step}: its expected final value {expected} "
+        f"promises less for the cost of the remaining {steps.last - last.step} steps"
+    )

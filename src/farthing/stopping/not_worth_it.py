@@ -102,7 +102,12 @@ class NotWorthIt:
     def _judged(
         self, belief: Belief, trainings: Trainings, worth: float, rng: np.random.Generator
     ) -> Verdict:
-        """min g >= best over all trainings, new or paused: the same rule by the staged index."""
+        """min g >= best over all trainings, new or paused: the same rule by the staged index.
+
+        Before the first training is complete, nobody knows how far values fall after early steps.
+        """
+        if not belief.history.done:
+            return Verdict(False, "no training is complete yet")
         rate = worth * trainings.curves.scaling.rate(trainings.value)
         search = StagedSearch(belief.in_one_unit(), trainings, rng)
         found = search.smallest(rate)
