@@ -44,6 +44,11 @@ def test_the_tuner_decides_at_doubling_steps_and_at_the_last_one(steps, rungs):
         {"last": 5, "rungs": (1, 6)},
         {"last": 5, "rungs": (1.5,)},
         {"last": 5, "rungs": (1, 3), "first": 2},
+        {"last": 5, "checkpoints": "20 apples"},
+        {"last": 5, "checkpoints": -1},
+        {"last": 5, "checkpoints": True},
+        {"last": 5, "checkpoints": float("inf")},
+        {"last": 5, "checkpoints": "20GB", "resume": "never"},
     ],
 )
 def test_impossible_steps_are_refused(wrong):
@@ -57,6 +62,24 @@ def test_the_value_of_a_curve_is_its_best_or_its_last_one():
     assert Steps(3).value_of(curve, sign=-1.0) == 3.0
     assert Steps(3, value="last").value_of(curve, sign=1.0) == 2.0
     assert Steps(3).value_of((), sign=1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [
+        (None, None),
+        (0, 0.0),
+        (1500, 1500.0),
+        ("1500", 1500.0),
+        ("7 B", 7.0),
+        ("20GB", 20e9),
+        ("1.5 kB", 1500.0),
+        ("2MiB", 2 * 1024.0**2),
+        (".5 tb", 5e11),
+    ],
+)
+def test_the_limit_of_checkpoints_is_a_size(given, size):
+    assert Steps(5, checkpoints=given).checkpoint_bytes == size
 
 
 def test_a_number_of_steps_is_the_last_one():

@@ -16,8 +16,10 @@ from farthing.notebook import html_table
 
 __all__ = [
     "BUDGET_SPENT",
+    "FOLDER",
     "IMPORTED",
     "NOT_ENDED",
+    "STARTS_AGAIN",
     "CurvePoint",
     "History",
     "LimitRule",
@@ -34,6 +36,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 IMPORTED = "imported with its result"  # the reason of an imported trial
+STARTS_AGAIN, FOLDER = "starts_again", "checkpoint_folder"  # notes about deleted checkpoints
 TrialState = Literal["running", "paused", "done", "failed", "killed", "lost"]
 
 # Where a trial comes from: the policy, the initial design, a user who enqueued it, a lost trial
@@ -245,6 +248,16 @@ class Trial:
     def is_resumed(self) -> bool:
         """Whether its training was paused and resumed."""
         return self.run.since > 0 or bool(self.run.earlier)
+
+    @property
+    def starts_again(self) -> bool:
+        """Whether its checkpoint was deleted: resuming it would mean to start at step 0."""
+        return bool(self.notes.get(STARTS_AGAIN, False))
+
+    @property
+    def checkpoint_folder(self) -> int:
+        """How often its checkpoint was deleted. After each time its folder is another one."""
+        return int(self.notes.get(FOLDER, 0))
 
     @property
     def part_cost(self) -> Mapping[str, float]:

@@ -37,7 +37,7 @@ from farthing.core.store import InMemoryStore, Store
 from farthing.core.suggest import AskOptions, best_trial, warm_up
 from farthing.core.transition import kill_reason
 from farthing.data.importing import Imported, select_new
-from farthing.data.tabular import frame_of, points_of, to_frame
+from farthing.data.tabular import curve_rows, frame_of, points_of, to_frame
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import CurvePoint, History, StopReason, Trial
 from farthing.models.constraints import Constraint
@@ -250,14 +250,14 @@ class Optimizer:
             state = session.commit(event)
         return kill_reason(self._settings, state, event, session.moment())
 
-    def continue_trial(self, told: Told) -> Trial | None:
+    def continue_trial(self, told: Told) -> Trial | str:
         """Decide at a rung whether a running training goes on at once.
 
         Args:
             told: what would be told if the training were paused now.
 
         Returns:
-            The trial with the step to which it goes on, or None if it is to be paused.
+            The trial with the step to which it goes on, or why it is to be paused.
         """
         return self._asker.continued(told)
 
@@ -423,6 +423,10 @@ class Optimizer:
     def dataframe(self) -> Any:
         """One row per trial; needs pandas."""
         return to_frame(self.history)
+
+    def curves(self) -> Any:
+        """One row per trial and reported step; needs pandas."""
+        return frame_of(curve_rows(self.history), "curves()")
 
     @property
     def facts(self) -> tuple[Settings, State]:

@@ -7,6 +7,7 @@ value after a step. At some steps, the rungs, the tuner decides whether it conti
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -15,6 +16,9 @@ from farthing.errors import InvalidInput
 from farthing.history import CurvePoint
 
 __all__ = ["Steps"]
+
+_PREFIXES = ("", "k", "m", "g", "t", "p")
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kmgtp]?)(i?)b)?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class Steps:
             checkpoint), a number (what restoring the checkpoint costs, in the first resource of the
             budget), or "never" (there is no checkpoint: a paused training is not continued).
         rungs: the steps at which the tuner decides; None: first, 2 first, 4 first, ..., last.
+        checkpoints: the most that all checkpoints of a study may need on the disk: "20GB", or a
+            number of bytes. Those that are least likely to be resumed are deleted first. A training
+            without its checkpoint would start again. None: no limit.
     """
 
     last: int
@@ -37,6 +44,7 @@ class Steps:
     value: Literal["best", "last"] = "best"
     resume: Literal["checkpoint", "never"] | float = "checkpoint"
     rungs: tuple[int, ...] | None = None
+    checkpoints: str | float | None = None
 
     def __post_init__(self) -> None:
         for name in ("last", "first"):
@@ -55,6 +63,11 @@ class Steps:
         if self.rungs is not None:
             object.__setattr__(self, "rungs", tuple(self.rungs))
             self._check_rungs()
+        if self.checkpoint_bytes is not None and not self.can_resume:
+            raise InvalidInput(
+                f"Steps(checkpoints={self.checkpoints!r}) has no effect with resume='never': there "
+                "are no checkpoints. Leave one of them out."
+            )
 
     def _check_resume(self) -> None:
         resume = self.resume
@@ -97,6 +110,23 @@ class Steps:
             doublings = range((self.last // self.first).bit_length())
             before = [self.first << k for k in doublings if self.first << k < self.last]
         return (*before, self.last)
+
+    @cached_property
+    def checkpoint_bytes(self) -> float | None:
+        """The limit of all checkpoints in bytes; None: no limit."""
+        given = self.checkpoints
+        if given is None:
+            return None
+        if isinstance(given, str) and (match := _SIZE.fullmatch(given)) is not None:
+            number, prefix, binary = match.groups(default="")
+            unit = 1024.0 if binary else 1000.0
+            return float(number) * math.pow(unit, _PREFIXES.index(prefix.lower()))
+        if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < math.inf:
+            return float(given)
+        raise InvalidInput(
+            f"Steps(checkpoints={given!r}): expected a size such as '20GB' or '500 MB', or a "
+            "number of bytes."
+        )
 
     @property
     def can_resume(self) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from trainings import SPACE, STEPS, belief_of, curve_of, falling, some_trainings, training
 
-from farthing import History, Steps
+from farthing import Float, History, Space, Steps
 from farthing.acquisition.exchange_rate import with_rate_of_budget
 from farthing.acquisition.initial_design import propose
 from farthing.acquisition.protocols import Proposal, judge
@@ -314,3 +314,27 @@ def test_the_policy_and_the_rule_agree():
 
 def test_falling_curves_fall():
     assert falling(1.0, 4)[-1] == pytest.approx(1.25)
+
+
+def test_the_rule_names_the_most_promising_training():
+    def because(*trials, **given):
+        found = [replace(t, value=min(p.value for p in t.curve)) for t in trials]
+        belief = belief_of(*found, worth=1e-3, **given)
+        return NotWorthIt()(belief, Proposal(None, ""), np.random.default_rng(0)).because
+
+    good = training(8, (0.3, 0.1), falling(-0.5, 4))
+    rows = [{"a": t.x[0], "b": t.x[1]} for t in (*some_trainings(), good)]
+    table = Space.from_rows(rows, {"a": Float(0, 1), "b": Float(0, 1)})  # nothing new is left
+    text = because(*some_trainings(), good, space=table)
+    assert "the most promising training, trial 8, paused at step 4, is worth its cost" in text
+    assert "best paused" not in text
+
+
+def test_the_rule_names_the_best_paused_training_if_a_new_one_is_more_promising():
+    done = [training(i, (0.2 * i, 0.1 * i), falling((0.2 * i - 0.3) ** 2, 16)) for i in range(5)]
+    bad = [training(5 + i, (0.9 + 0.02 * i, 0.1 * i), falling(3.0 + i, 4)) for i in range(3)]
+    trials = [replace(t, value=min(p.value for p in t.curve)) for t in (*done, *bad)]
+    belief = belief_of(*trials, worth=1e-3)
+    text = NotWorthIt()(belief, Proposal(None, ""), np.random.default_rng(0)).because
+    assert text.startswith("the most promising training, a new one, is worth its cost")
+    assert text.endswith("; the best paused training is trial 5, 3.25 at step 4")

@@ -78,15 +78,36 @@ def test_a_plain_program_is_run_as_a_whole_by_other_policies(farthing, train):
     assert [(trial["state"], trial["step"]) for trial in trials(farthing)] == [("done", 4)] * 2
     csv = farthing("trials", "--format", "csv").out.splitlines()
     assert csv[0].endswith(",step,curve")
+    head, *rows = farthing("export", "--curves").out.splitlines()
+    assert head.startswith("number,step,value")
+    points = [
+        (each["number"], point["step"], point["value"])
+        for each in trials(farthing)
+        for point in each["curve"]
+    ]
+    read = [(int(n), int(s), float(v)) for n, s, v in (row.split(",")[:3] for row in rows)]
+    assert read == points
+    file = json.loads(farthing("export", "--curves", "--format", "json").out)
+    assert [(each["number"], each["step"], each["value"]) for each in file] == points
 
 
 def test_a_paused_training_is_listed_with_its_step(farthing, train):
     options = ["--steps", "4", "--policy", "mine:Look", "--trust", "--param", "x=float:1:2"]
     farthing("run", "--budget", "2 trials", *options, *train("resumable"))
-    shown = farthing("trials").out
-    assert "paused at step 1" in shown
+    head, *rows = farthing("trials").out.splitlines()
+    assert head.split()[:5] == ["trial", "state", "value", "step", "last"]
+    for row in rows:
+        assert row.split()[1] == "paused"
+        assert row.split()[3] == "1"
+        assert row.split()[2] == row.split()[4]  # after one step the last value is the best
     assert farthing("best").code == 0
     assert "2 paused" in farthing("status").out
+    assert "6 of 8 steps not run, by pausing 2 trainings" in farthing("status").out
+    assert json.loads(farthing("status", "--format", "json").out)["saved"]["steps"] == 6
+    words = farthing("explain", "0").out
+    assert "steps 0 to 1" in words
+    assert "paused: instead, " in words
+    assert "to step 2" in words
     assert [t["number"] for t in trials(farthing)] == [0, 1]
     paused = json.loads(farthing("trials", "--state", "paused", "--format", "json").out)
     assert len(paused) == 2

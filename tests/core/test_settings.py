@@ -262,7 +262,7 @@ RENAMED = {
     "maximize": {"direction"},
     "cost": {"cost", "measure"},
 }
-RENAMED |= {option: {"steps"} for option in ("first_step", "resume", "step_value")}
+RENAMED |= {option: {"steps"} for option in ("first_step", "resume", "checkpoints", "step_value")}
 # Options that are no settings: the database, the name of the study, the workers.
 WHERE = {"storage", "name", "workers", "slots"}
 ONCE = {"config", "quiet", "kind", "tries", "trust"}  # options of one run
@@ -390,6 +390,7 @@ def test_an_option_and_a_key_of_the_file_make_the_setting(name):
         (["--steps", "51", "--resume", "never"], Steps(51, resume="never")),
         (["--steps", "51", "--resume", "2.5"], Steps(51, resume=2.5)),
         (["--steps", "51", "--step-value", "last"], Steps(51, value="last")),
+        (["--steps", "51", "--checkpoints", "20GB"], Steps(51, checkpoints="20GB")),
     ],
 )
 def test_the_command_line_sets_all_of_steps(options, expected):

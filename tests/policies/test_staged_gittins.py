@@ -8,7 +8,8 @@ from trainings import STEPS, belief_of, falling, some_trainings, training
 
 from farthing import Float, InvalidInput, Space, Steps
 from farthing.acquisition.initial_design import propose
-from farthing.acquisition.rungs import indices, new_chains, paused_chains
+from farthing.acquisition.rungs import indices, new_chains, paused_chains, resume_cost
+from farthing.history import STARTS_AGAIN
 from farthing.policies import EIPerCost, EIPerRemainingCost, Gittins, StagedGittins
 from farthing.policies.staged_gittins import MOST_HALVINGS
 
@@ -53,6 +54,25 @@ def test_a_restart_that_costs_everything_is_not_chosen():
     costly = belief_of(*trials, space=space, steps=replace(STEPS, resume=1e4), budget=1e6)
     assert free.resume == 8
     assert StagedGittins(worth=1e-3).propose(costly, rng()).resume != 8
+
+
+def test_without_its_checkpoint_a_training_pays_for_all_steps_again():
+    trials = [*some_trainings(), promising(8)]
+    space = as_table(trials)
+    deleted = [*trials[:8], replace(trials[8], notes={STARTS_AGAIN: True})]
+    kept, again = (belief_of(*each, space=space) for each in (trials, deleted))
+    prices = []
+    for belief in (kept, again):
+        (chains,) = [c for c in paused_chains(belief.in_one_unit()) if 8 in c.trials]
+        prices.append(chains.cost[list(chains.trials).index(8)])
+    assert prices[0] == pytest.approx([4.0, 8.0])  # from step 4 to 8, and to 16
+    assert prices[1] == pytest.approx([8.0, 8.0])  # from step 0 to 8, and to 16
+    found = StagedGittins().propose(again, rng())
+    assert found.resume == 8
+    assert float(np.exp(found.predicted["cost"].mean[0])) == pytest.approx(8.0, rel=0.01)
+    restored = belief_of(*deleted, space=space, steps=replace(STEPS, resume=0.5))
+    assert resume_cost(restored, trials[8], "cost") == 0.5
+    assert resume_cost(restored, deleted[8], "cost") == 0.0  # nothing is there to restore
 
 
 def test_it_serves_the_smallest_index():

@@ -113,12 +113,20 @@ def first_part(belief: Belief, until: int | None = None) -> Belief:
 
 
 def resume_cost(belief: Belief, trial: Trial, resource: str) -> float:
-    """What resuming a paused training costs before its next step; nothing if its process waits."""
+    """What resuming a paused training costs before its next step.
+
+    Nothing if its process waits, or if it has no checkpoint and starts again.
+    """
     steps = belief.steps
     assert steps is not None
-    if isinstance(steps.resume, str) or resource != belief.ledger.resources[0] or trial.run.waits:
+    if isinstance(steps.resume, str) or resource != belief.ledger.resources[0]:
         return 0.0
-    return float(steps.resume)
+    return 0.0 if trial.run.waits or trial.starts_again else float(steps.resume)
+
+
+def _since(trial: Trial) -> int:
+    """The step from which a paused training goes on: 0 if its checkpoint was deleted."""
+    return 0 if trial.starts_again else trial.step
 
 
 def paused_trainings(belief: Belief) -> list[Trial]:
@@ -146,7 +154,7 @@ def paused_chains(belief: Belief) -> list[Chains]:
     for rung, trials in sorted(groups.items()):
         own = np.array([trainings.place[t.number] for t in trials])
         steps = np.array(trainings.rungs[rung:], dtype=np.float64)
-        reached = np.array([t.step for t in trials], dtype=np.float64)
+        reached = np.array([_since(t) for t in trials], dtype=np.float64)
         ahead = np.column_stack([steps[0] - reached, np.tile(np.diff(steps), (len(trials), 1))])
         costs = {r: _own_costs(belief, trials, r, ahead) for r in belief.cost}
         first = {r: np.log(np.maximum(c[:, 0], 1e-300)) for r, c in costs.items()}
@@ -286,7 +294,7 @@ def described(belief: Belief, chains: Chains, k: int) -> str:
 
 def paused_part(belief: Belief, trial: Trial, until: int, because: str) -> Proposal | None:
     """The proposal to run a paused training to a step; None if that is not affordable."""
-    ahead = np.array([[float(until - trial.step)]])
+    ahead = np.array([[float(until - _since(trial))]])
     costs = [_own_costs(belief, [trial], resource, ahead)[0] for resource in belief.cost]
     spread = np.full(1, OWN_SPREAD)
     predicted = {

@@ -67,6 +67,9 @@ class StagedSearch:
 
     def smallest(self, rate: float) -> Smallest | None:
         """The affordable training of smallest index, or None."""
+        rows = self.part.space.rows
+        if rows is not None and not len(untried(rows, self.part.tried)):  # all have begun
+            return self.smallest_known(rate)
         if self.seen is None:
             self.seen = _seen(self.part, self.rng)
         score = between_bounds(rate, self.ratio, self.best)

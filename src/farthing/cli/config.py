@@ -58,7 +58,7 @@ SETTINGS = {
     **dict.fromkeys(("worth", "timeout", "grace", "lease"), NUMBER_OR_STRING),
     **dict.fromkeys(("max_overrun", "overhead"), "a number"),
     "start": "a string, a table or a list of them",
-    **dict.fromkeys(("steps", "resume"), NUMBER_OR_STRING),
+    **dict.fromkeys(("steps", "resume", "checkpoints"), NUMBER_OR_STRING),
     "step_value": "a string",
     **dict.fromkeys(
         ("workers", "seed", "retries", "failures_in_a_row", "first_step"), "an integer"

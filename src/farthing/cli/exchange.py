@@ -17,7 +17,7 @@ from farthing.cli.options import (
     study_name,
 )
 from farthing.cli.run import run
-from farthing.data.tabular import columns_of, parsed, row, to_csv, to_json
+from farthing.data.tabular import columns_of, curve_rows, parsed, row, to_csv, to_json
 from farthing.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,12 +39,21 @@ NOT_FOR_IMPORT = ("name", "workers", "quiet", "kind", "command", "tries", "trust
     help="Output format: csv or json.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write to a file.  [default: stdout]")
-def export(storage: str | None, name: str | None, kind: str, output: str | None) -> None:
+@click.option(
+    "--curves", is_flag=True, help="One row for each step that a training reported, not per trial."
+)
+def export(
+    storage: str | None, name: str | None, kind: str, output: str | None, curves: bool
+) -> None:
     """Write every trial as CSV or JSON."""
     study = open_study(storage, name)
     try:
-        rows = [row(trial) for trial in study.history]
-        columns = columns_of(study.space.names, study.ledger.resources, study.history)
+        if curves:
+            rows = curve_rows(study.history)
+            columns = ["number", "step", "value"]
+        else:
+            rows = [row(trial) for trial in study.history]
+            columns = columns_of(study.space.names, study.ledger.resources, study.history)
     finally:
         study.close()
     text = to_csv(rows, columns) if kind == "csv" else to_json(rows) + "\n"

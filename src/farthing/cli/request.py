@@ -67,7 +67,10 @@ CAN_BE_NONE = (
     "steps",
     "constraints",
 )
-STEPS = {"first_step": "first", "resume": "resume", "step_value": "value"}  # {option: field}
+STEPS = {  # {option: field of Steps}
+    **{"first_step": "first", "resume": "resume", "step_value": "value"},
+    "checkpoints": "checkpoints",
+}
 OPTION = re.compile(rf"\b({'|'.join([*(f.name for f in fields(Settings)), *STEPS])})=")
 
 
@@ -241,8 +244,9 @@ def _steps(values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, 
             "which the tuner decides, such as 1,3,9,27,51."
         )
     rungs = tuple(int(each) for each in text.split(","))
-    if "resume" in given:
-        given["resume"] = _number_or_text(given["resume"])
+    for name in ("resume", "checkpoints"):
+        if name in given:
+            given[name] = _number_or_text(given[name])
     if len(rungs) > 1:
         given["rungs"] = rungs
     return {"steps": Steps(rungs[-1], **given)}

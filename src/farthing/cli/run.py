@@ -159,6 +159,12 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     "[default: checkpoint]",
 )
 @click.option(
+    "--checkpoints",
+    metavar="SIZE",
+    help="Most that all checkpoints may need on the disk, such as 20GB. Those that are least "
+    "likely to be resumed are deleted.  [default: no limit]",
+)
+@click.option(
     "--step-value",
     type=click.Choice(["best", "last"]),
     help="The value of a training: the best of its steps, or that of the last one.  "

@@ -21,10 +21,10 @@ from farthing.view.formatting import (
     counted,
     first_line,
     shown_params,
-    state_of,
     time_line,
     why_no_best,
 )
+from farthing.view.saved import Saved
 
 if TYPE_CHECKING:
     from farthing.core.settings import Settings
@@ -62,6 +62,8 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
         "trials": counted(history) or "none",
         "budget": "; ".join(account_line(ledger, r) for r in accounts(ledger)) or "none",
     }
+    if facts["saved"]:
+        lines["saved"] = str(Saved(**facts["saved"]))
     if "s" not in ledger:
         lines["time"] = time_line(facts["elapsed_s"], facts["overhead_s"])
     if study.best is not None:
@@ -78,7 +80,7 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
         expected = f" of about {amounts(trial.predicted)}" if trial.predicted else ""
         so_far = amounts(trial.cost) or "no time yet"
         if trial.step:
-            so_far += f", step {trial.step}"
+            so_far += f", {trial.curve[-1].value:.6g} at step {trial.step}"
         lines[f"trial {trial.number}"] = f"{so_far}{expected} at {shown_params(trial.params)}"
     if any(trial.run.log is not None for trial in history):
         lines["logs"] = str(study.logs)
@@ -152,7 +154,8 @@ def trials(
         rows = [row(trial) for trial in found]
         columns = columns_of(study.space.names, study.ledger.resources, study.history)
         names = [each.name for each in settings.bounds]
-        lines = [_table_row(row, names) for row in rows]
+        has_curves = any(row.get("curve") for row in rows)
+        lines = [_table_row(row, names, has_curves) for row in rows]
         print_rows(rows, kind, table=lines, columns=columns, shortened=("error", "params"))
     finally:
         study.close()
@@ -177,12 +180,18 @@ def _negated(amount: float | None) -> float | None:
     return None if amount is None else -amount
 
 
-def _table_row(facts: dict[str, Any], measured: list[str]) -> dict[str, Any]:
-    """A trial as a row of a table, with a column for each quantity that is `measured`."""
+def _table_row(facts: dict[str, Any], measured: list[str], has_curves: bool) -> dict[str, Any]:
+    """A trial as a row of a table, with a column for each quantity that is `measured`.
+
+    With curves, it has the last step and the value there. The value of a trial may be its best one.
+    """
+    curve = facts.get("curve")
+    last = {"step": facts.get("step"), "last": curve[-1]["value"] if curve else None}
     return {
         "trial": facts["number"],
-        "state": state_of(facts["state"], facts.get("step")),
+        "state": facts["state"],
         "value": facts["value"],
+        **(last if has_curves else {}),
         **{name: facts["metrics"].get(name) for name in measured},
         "cost": amounts(facts["cost"]),
         "expected": amounts(facts["predicted"]),

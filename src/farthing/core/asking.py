@@ -141,7 +141,7 @@ class Asker:
             for each in asked
         ]
 
-    def continued(self, told: Told) -> Trial | None:
+    def continued(self, told: Told) -> Trial | str:
         """Continue a running training beyond its rung if that is the best thing to do next.
 
         No lock is needed: at worst, two processes compute the same suggestion.
@@ -150,23 +150,27 @@ class Asker:
             told: what would be told if the training were paused now.
 
         Returns:
-            The trial with its next rung, or None: pause it.
+            The trial with its next rung, or why it is to be paused.
         """
         session = self._session
         assert isinstance(told.trial, Trial)
         number = told.trial.number
         with session.measured():
             state = session.look_recent()
-            if state.stop_requested is not None or not is_running(state, number):
-                return None
-            if out_of_time(session.settings, state, session.moment()) is not None:
-                return None
+            if state.stop_requested is not None:
+                return state.stop_requested.sentence
+            if not is_running(state, number):
+                return "it was lost or dropped meanwhile"
+            if (resource := out_of_time(session.settings, state, session.moment())) is not None:
+                return no_time_to_suggest(state.ledger, resource).sentence
             start = time.perf_counter()
             with session.clock.measuring(), one_thread():
                 suggestion = suggest(session.settings, self._as_if_paused(state, told))
             seconds = time.perf_counter() - start
-            if suggestion.verdict.stop or suggestion.proposal.resume != number:
-                return None
+            if suggestion.verdict.stop:
+                return suggestion.verdict.because
+            if suggestion.proposal.resume != number:
+                return f"instead, {suggestion.proposal.because}"
             billed = None if told.trial.run.lease is None else session.settings.billed
             trial, reservation = suggestion.trial(session.settings.max_overrun, billed)
             assert isinstance(told.cost, Mapping)
@@ -174,8 +178,8 @@ class Asker:
             event = Continued(trial, reservation, cost, told.curve, seconds, changes)
             try:
                 return session.commit(event, overhead=seconds).history[number]
-            except (Outdated, Stopped):
-                return None
+            except (Outdated, Stopped) as refused:
+                return str(refused)
 
     def _as_if_paused(self, state: State, told: Told) -> State:
         """The state in which a training is paused, and its process waits for the decision.

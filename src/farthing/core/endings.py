@@ -15,6 +15,7 @@ from farthing.core.outcomes import (
     missing_cost,
     missing_cost_reason,
 )
+from farthing.core.part_reasons import with_reason
 from farthing.core.parts import (
     added,
     can_return,
@@ -125,14 +126,19 @@ def _end(settings: Settings, state: State, trial: Trial, event: Told, moment: Mo
     if trial.is_resumed:
         run = _with_earlier_parts(run, trial.run)
     notes = trial.notes
+    cost = added(trial.run.earlier, paid) if trial.run.earlier else paid
     if event.state == "killed":
         notes = {**notes, "killed_by": _killed_by(settings, trial, event, paid)}
+    if ending == "paused":
+        because = event.because or event.error or ""
+        step = curve[-1].step if curve else 0
+        notes = with_reason(notes, trial, "paused", because, moment.now, step=step, cost=cost)
     return state.with_trial(
         replace(
             trial,
             state=ending,
             value=value,
-            cost=added(trial.run.earlier, paid) if trial.run.earlier else paid,
+            cost=cost,
             error=event.error,
             notes=notes,
             run=run,
@@ -281,7 +287,11 @@ def _without_worker(settings: Settings, trial: Trial, error: str, run: Run) -> T
     assert settings.steps is not None
     value = settings.steps.value_of(trial.curve, settings.sign)
     run = replace(run, retry=False)
-    return replace(trial, state="paused", value=value, error=error, run=run, until=None)
+    step, at = trial.step, run.told_at or 0.0
+    notes = with_reason(trial.notes, trial, "paused", error, at, step=step, cost=trial.cost)
+    return replace(
+        trial, state="paused", value=value, error=error, run=run, notes=notes, until=None
+    )
 
 
 def return_trial(settings: Settings, state: State, event: Returned, moment: Moment) -> State:

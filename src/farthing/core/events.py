@@ -16,6 +16,7 @@ __all__ = [
     "AskedPart",
     "AskedTogether",
     "Changed",
+    "CheckpointsDeleted",
     "Continued",
     "Dropped",
     "Ended",
@@ -182,6 +183,7 @@ class Told(NamedTuple):
             `log`, `tail`. The quantities that constraints limit are metrics.
         step: the step at which a training had this value; None: `until` if a user reports it.
         curve: the points that the part has reported, each with the cost of the part until then.
+        because: why its training is paused; "" if the tuner did not decide it.
     """
 
     trial: Trial | int
@@ -193,6 +195,13 @@ class Told(NamedTuple):
     run: Mapping[str, Any] = {}
     step: int | None = None
     curve: tuple[CurvePoint, ...] = ()
+    because: str = ""
+
+
+class CheckpointsDeleted(NamedTuple):
+    """The checkpoints of these trials are given up. Those of running trials are not."""
+
+    numbers: tuple[int, ...]
 
 
 class Added(NamedTuple):
@@ -279,6 +288,7 @@ class Repeated(NamedTuple):
 # Events that charge no time of the process that commits them.
 UntimedEvent = (
     Added
+    | CheckpointsDeleted
     | LeasesExpired
     | SuggestLock
     | StopRequested

@@ -20,11 +20,12 @@ import numpy as np
 from farthing.acquisition.protocols import Proposal
 from farthing.budget.ledger import Ledger
 from farthing.core.charging import amounts_to_reserve
-from farthing.core.events import AskedPart, Continued, Moment, Told
+from farthing.core.events import AskedPart, CheckpointsDeleted, Continued, Moment, Told
+from farthing.core.part_reasons import with_reason
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.errors import InvalidInput, Outdated
-from farthing.history import CurvePoint, History, Trial, TrialState
+from farthing.history import FOLDER, STARTS_AGAIN, CurvePoint, History, Trial, TrialState
 from farthing.steps import Steps
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "carry_on",
     "check_step",
     "ended_part",
+    "give_up_checkpoints",
     "is_other_part",
     "is_pause",
     "is_spent",
@@ -140,10 +142,14 @@ def resume(
         raise Outdated(f"another process has resumed trial {number}")
     if event.changes not in (None, len(state.changes)):
         raise Outdated("the settings have changed")
+    if trial.starts_again and not new.starts_again:
+        raise Outdated(f"the checkpoint of trial {number} was deleted")
     _check_until(trial, new.until)
     reservation = amounts_to_reserve(settings, state.ledger, event.reservation, moment)
     if _is_short(before, reservation):
         raise Outdated("less of the budget is left than the suggestion assumed")
+    since = _checkpoint(settings, trial)
+    notes = {name: note for name, note in new.notes.items() if name != STARTS_AGAIN}
     run = replace(
         trial.run,
         worker=event.worker,
@@ -151,7 +157,7 @@ def resume(
         asked_at=moment.now,
         told_at=None,
         suggest_s=trial.run.suggest_s + event.suggest_s,
-        since=_checkpoint(settings, trial),
+        since=since,
         earlier=dict(trial.cost),
         turn=turn_of(state, number),
     )
@@ -161,7 +167,9 @@ def resume(
         error=None,
         predicted=added(trial.cost, new.predicted),
         because=new.because,
-        notes=new.notes,
+        notes=with_reason(
+            *(notes, trial, "resumed", new.because, moment.now), step=since, cost=trial.cost
+        ),
         until=new.until,
         run=run,
     )
@@ -176,7 +184,7 @@ def _checkpoint(settings: Settings, trial: Trial) -> int:
 
     A part that was lost has reported more steps than its checkpoint has.
     """
-    if settings.steps is None or not settings.steps.can_resume:
+    if settings.steps is None or not settings.steps.can_resume or trial.starts_again:
         return 0
     return trial.run.since if trial.error is not None else trial.step
 
@@ -199,12 +207,18 @@ def carry_on(
     if _is_short(before, more):
         raise Outdated("less of the budget is left than the suggestion assumed")
     left = {r: min(amount, max(state.ledger[r].left, 0.0)) for r, amount in more.items()}
+    cost = added(trial.run.earlier, event.cost)
+    notes = with_reason(
+        *(_with_limit(new.notes, event.cost), trial, "continued", new.because, moment.now),
+        step=curve[-1].step if curve else 0,
+        cost=cost,
+    )
     continued = replace(
         trial,
-        cost=added(trial.run.earlier, event.cost),
+        cost=cost,
         predicted=added(trial.run.earlier, added(event.cost, new.predicted)),
         because=new.because,
-        notes=_with_limit(new.notes, event.cost),
+        notes=notes,
         until=new.until,
         curve=curve,
         run=replace(
@@ -215,6 +229,20 @@ def carry_on(
     )
     state = replace(state, ledger=state.ledger.extend(number, left), suggest_s=event.suggest_s)
     return state.with_trial(continued)
+
+
+def give_up_checkpoints(state: State, event: CheckpointsDeleted) -> State:
+    """The state in which trials have no checkpoint. Their next one is in a new folder.
+
+    So the folder of an earlier one can be deleted at any time, even while the trial runs again.
+    """
+    for number in event.numbers:
+        trial = state.history[number]
+        if trial.state == "running" or trial.starts_again:
+            continue
+        notes = {**trial.notes, STARTS_AGAIN: True, FOLDER: trial.checkpoint_folder + 1}
+        state = state.with_trial(replace(trial, notes=notes))
+    return state
 
 
 def _with_limit(notes: Mapping[str, Any], cost: Mapping[str, float]) -> dict[str, Any]:

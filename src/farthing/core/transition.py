@@ -28,6 +28,7 @@ from farthing.core.events import (
     AskedPart,
     AskedTogether,
     Changed,
+    CheckpointsDeleted,
     Continued,
     Dropped,
     Ended,
@@ -45,7 +46,7 @@ from farthing.core.events import (
     Told,
     WorkerExcluded,
 )
-from farthing.core.parts import added, carry_on, longer_curve, resume, turn_of
+from farthing.core.parts import added, carry_on, give_up_checkpoints, longer_curve, resume, turn_of
 from farthing.core.settings import Settings
 from farthing.core.state import Change, State
 from farthing.core.worker_health import exclude_worker
@@ -81,6 +82,8 @@ def apply(settings: Settings, state: State, event: Event, moment: Moment) -> Sta
             return exclude_worker(state, event.worker)
         case Told():
             return end_trial(settings, state, event, moment)
+        case CheckpointsDeleted():
+            return give_up_checkpoints(state, event)
         case Added():
             return _add(state, event, moment)
         case LeasesExpired():

@@ -11,7 +11,7 @@ from farthing.core.state import State
 from farthing.core.suggest import best_trial
 from farthing.history import Trial
 from farthing.models.constraints import is_feasible
-from farthing.view.figures.learning import learning_of
+from farthing.view.figures.learning import learning, learning_of
 from farthing.view.formatting import amounts, counted, spent
 from farthing.view.html import Html, element, joined, texts
 from farthing.view.plots import svg
@@ -26,6 +26,7 @@ from farthing.view.report.parts import (
     table,
     trials_table,
 )
+from farthing.view.saved import HOW_SAVED, saved_by_pausing
 
 __all__ = [
     "PARTS",
@@ -183,14 +184,17 @@ def _head(settings: Settings, state: State) -> Html:
         element(
             "li",
             f"trial {trial.number}: {amounts(trial.cost) or 'starting'}"
+            + (f", {trial.curve[-1].value:.6g} at step {trial.step}" if trial.curve else "")
             + (f", about {amounts(trial.predicted)} expected" if trial.predicted else ""),
         )
         for trial in state.history.running[:20]
     ]
+    saved = saved_by_pausing(settings, state)
     return joined(
         element("p", status_sentence(settings, state, suggestion=False), class_="status"),
         element("p", f"{len(state.history):,} trials: {counted(state.history) or 'none yet'}. "
                 f"Direction: {settings.direction}. {spent(state.ledger) or 'Nothing'} spent."),
+        element("p", f"Saved: {saved}. {HOW_SAVED}") if saved.trials else None,
         element("ul", *running) if running else None,
     )  # fmt: skip
 
@@ -304,17 +308,20 @@ def log_part(settings: Settings, state: State, trial: Trial, printed: str) -> Ht
         ", ".join(f"{visible(k, 40)}={visible(v, 80)}" for k, v in line.items())
         for line in trial.run.reports[-MAX_REPORTS:]
     ]
+    figure = learning(settings, state, only=trial.number)
     curve = next((c for c in learning_of(settings, state, None) if c.number == trial.number), None)
     count = len(trial.run.reports)
     latest = f"{count} progress report{'s' * (count > 1)}" if count else ""
     if curve is not None:
-        latest += f"; the last value is {curve.y[-1]:.6g} at step {curve.x[-1]:g}"
+        last = f"he last value is {curve.y[-1]:.6g} at step {curve.x[-1]:g}"
+        latest += f"; t{last}" if latest else f"T{last}"
     return joined(
         element(
             "p",
             latest or "This trial has reported no progress.",
             class_=None if latest else "empty",
         ),
+        None if figure.empty else svg.inline(figure),
         element("pre", texts("\n".join(lines), 20_000)) if lines else None,
         element("pre", texts(trial.error, 20_000), class_="error") if trial.error else None,
         element("h3", "Output") if printed else None,

@@ -114,6 +114,20 @@ def to_json(data: Any) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, default=str)
 
 
+def curve_rows(trials: Iterable[Trial]) -> list[dict[str, Any]]:
+    """One row for each step that a training reported: its value, and the cost up to then."""
+    return [
+        {
+            "number": trial.number,
+            "step": point.step,
+            "value": point.value,
+            **{f"cost_{resource}": amount for resource, amount in point.cost.items()},
+        }
+        for trial in trials
+        for point in trial.curve
+    ]
+
+
 def columns_of(
     parameters: Iterable[str], resources: Iterable[str], trials: Iterable[Trial]
 ) -> list[str]:

@@ -20,6 +20,7 @@ from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Un
 from farthing.history import CurvePoint, StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Usage
+from farthing.running.checkpoints import checkpoint_folder, delete_checkpoints
 from farthing.running.remote_part import step_and_value
 from farthing.running.signals import INTERRUPTED, ExitCheck
 from farthing.steps import Steps
@@ -161,7 +162,7 @@ def _evaluate(
     tick = min(_tick(settings), settings.lease / 3)
     reports = list[dict[str, Any]]()
     curve = Curve(settings.steps)
-    until = trial.until
+    until, paused_because = trial.until, ""
     answered_at = time.monotonic()  # the last answer of the store
     # The supervisor process enforces this deadline if this process is stopped. It is one tick late,
     # so that this process, if it runs, ends the trial first.
@@ -211,7 +212,7 @@ def _evaluate(
 
     def at_step(steps: Steps, point: CurvePoint, usage: Usage) -> str | None:
         """The answer to a report: at a rung the decision of the tuner, else None."""
-        nonlocal until
+        nonlocal until, paused_because
         if until is None or not until <= point.step < steps.last:
             return None
         run = {"run_s": usage.wall_s, **_where(place, trial)}
@@ -219,15 +220,20 @@ def _evaluate(
             *(trial, "paused", None, point.cost), by_user=False, run=run, curve=tuple(curve.points)
         )
         try:
-            continued = None if exit_check() is not None else optimizer.continue_trial(told)
+            request = exit_check()
+            decided = optimizer.continue_trial(told) if request is None else request.reason.sentence
         except StorageError:  # it has waited long enough: the outcome can be told later
-            continued = None
+            decided = "the database did not answer"
         on_change()
-        if continued is not None:
-            until = continued.until
+        if isinstance(decided, Trial):
+            until = decided.until
             return f"continue {until}"
-        until = None  # asked once
+        until, paused_because = None, decided  # asked once
         return "pause" if steps.can_resume else "stop"
+
+    def conclude(finished: Finished) -> None:
+        told = _told(settings, trial, finished, place, reports, curve.points)
+        optimizer.commit(told._replace(because=paused_because))
 
     job = Job(
         trial.params,
@@ -245,9 +251,10 @@ def _evaluate(
         optimizer.commit(Returned(trial.number, str(error)))
         raise
     except Interrupted as interrupted:
-        _conclude(optimizer, settings, trial, interrupted.finished, place, reports, curve.points)
+        conclude(interrupted.finished)
         raise
-    _conclude(optimizer, settings, trial, finished, place, reports, curve.points)
+    conclude(finished)
+    delete_checkpoints(optimizer, settings, place.checkpoints)
 
 
 # ── trainings in parts ───────────────────────────────────────────────────────────────────────────
@@ -294,7 +301,7 @@ def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
         return None
     folder = None
     if steps.can_resume and place.checkpoints is not None:
-        folder = (place.checkpoints / str(trial.number)).absolute()
+        folder = checkpoint_folder(place.checkpoints, trial).absolute()
         folder.mkdir(parents=True, exist_ok=True)
     return Part(trial.run.since, trial.until or steps.last, steps.last, folder)
 
@@ -310,29 +317,26 @@ def _left(optimizer: Optimizer, trial: Trial) -> float:
     return ledger["s"].left + ledger.reserved_for(trial.number).get("s", 0.0)
 
 
-def _conclude(
-    optimizer: Optimizer,
+def _told(
     settings: Settings,
     trial: Trial,
     finished: Finished,
     place: Place,
-    reports: Iterable[Mapping[str, Any]] = (),
-    curve: Iterable[CurvePoint] = (),
-) -> None:
-    """Tell the state of a trial, its cost and what it reported."""
+    reports: Iterable[Mapping[str, Any]],
+    curve: Iterable[CurvePoint],
+) -> Told:
+    """What is told of a trial: its state, its cost and what it reported."""
     usage = finished.usage
     measured = {"run_s": usage.wall_s, "cpu_s": usage.cpu_s, "peak_mb": usage.peak_mb}
     reported = {"reports": tuple(reports), "metrics": dict(finished.metrics)}
     cost = _pricing(settings).cost(usage, finished.cost, settings.resources)
     if finished.state == "done" and (wrong := unknown_units(settings, finished.cost, cost)):
         finished = replace(finished, state="failed", value=None, error=wrong)
-    optimizer.commit(
-        Told(
-            *(trial, finished.state, finished.value, cost, finished.error),
-            by_user=False,
-            run={**measured, **reported, **_where(place, trial), "tail": finished.tail or None},
-            curve=tuple(curve),
-        )
+    return Told(
+        *(trial, finished.state, finished.value, cost, finished.error),
+        by_user=False,
+        run={**measured, **reported, **_where(place, trial), "tail": finished.tail or None},
+        curve=tuple(curve),
     )
 
 

@@ -28,9 +28,10 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
+from farthing.acquisition.rungs import paused_trainings
 from farthing.acquisition.scores import ScoreSurface, log_ei_per_cost, maximise_score
 from farthing.acquisition.search import Effort, candidates
-from farthing.acquisition.staged_search import StagedSearch
+from farthing.acquisition.staged_search import Smallest, StagedSearch
 from farthing.acquisition.trainings import Trainings
 from farthing.budget.units import check_worth, format_amount, one_more
 from farthing.errors import InvalidInput
@@ -122,12 +123,33 @@ class NotWorthIt:
         needed = float(trainings.curves.scaling.undo(found.index))
         relation = "which it has" if below else "which it has not"
         because = (
-            f"the most promising training is worth its cost until the best value, {best:.4g}, has "
-            f"reached {belief.sign * needed:.4g}, {relation}{averaged(belief)}"
+            f"the most promising training, {_training(belief, found)}, is worth its cost until the "
+            f"best value, {best:.4g}, has reached {belief.sign * needed:.4g}, {relation}"
+            f"{averaged(belief)}{_best_paused(belief, found)}"
         )
         if below and not stop:
             because += f" ({streak} of {self.patience} times in a row)"
         return Verdict(stop, because, needed, trainings.value, {"not_worth_it": streak})
+
+
+def _training(belief: Belief, found: Smallest) -> str:
+    """The training of smallest index: a new one, or a paused one with its step."""
+    number = int(found.chains.trials[found.k])
+    if number < 0:
+        return "a new one"
+    return f"trial {number}, paused at step {belief.history[number].step}"
+
+
+def _best_paused(belief: Belief, found: Smallest) -> str:
+    """A remark about the paused training of best value, if another one is more promising."""
+    valued = [(belief.sign * t.value, t) for t in paused_trainings(belief) if t.value is not None]
+    if not valued:
+        return ""
+    value, trial = min(valued, key=lambda each: (each[0], each[1].number))
+    if trial.number == int(found.chains.trials[found.k]):
+        return ""
+    value *= belief.sign
+    return f"; the best paused training is trial {trial.number}, {value:.4g} at step {trial.step}"
 
 
 def averaged(belief: Belief) -> str:

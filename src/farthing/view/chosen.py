@@ -9,10 +9,14 @@ from farthing.history import Trial
 
 __all__ = ["WITHOUT_COMPARISON", "ChosenBy", "chosen_by"]
 
-ChosenBy = Literal["model", "no model", "explore", "step", "design", "user", "retry", "import"]
+ChosenBy = Literal[
+    "model", "steps", "no model", "explore", "step", "design", "user", "retry", "import"
+]
 
 # What decided instead of a comparison of expected improvement and cost.
 WITHOUT_COMPARISON: dict[ChosenBy, str] = {
+    "steps": "The policy compared new and paused trainings: what each promises at its last step, "
+    "and what its next steps cost.",
     "no model": "The policy uses no model: it compares neither improvement nor cost.",
     "explore": "It explores a part of the space without trials, whatever improvement is expected.",
     "step": "It is a small step from the best point, which needs no comparison of points.",
@@ -41,4 +45,6 @@ def chosen_by(settings: Settings, trial: Trial) -> ChosenBy:
             if trial.notes.get("effort") == "none":
                 return "step"
             uses = settings.policy.needs | settings.policy.reads
+            if {"model", "steps"} <= settings.policy.needs:
+                return "steps"
             return "model" if "model" in uses or settings.unimported else "no model"

@@ -15,14 +15,15 @@ from farthing.acquisition.scores import cheapness, log_ei_per_cost
 from farthing.acquisition.search import sobol
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget
+from farthing.core.part_reasons import reasons_of
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import believed, cost_learners, one_thread
 from farthing.cost.calibration import BANDS, Calibration, calibrate
 from farthing.errors import InvalidInput
 from farthing.history import History, Trial
-from farthing.models.constraints import is_feasible
 from farthing.view.chosen import chosen_by
+from farthing.view.training_parts import going_on, parts_of
 
 __all__ = ["costs", "explanation", "state_before", "trial_of"]
 
@@ -98,22 +99,19 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
     """
     history, sign = state.history, settings.sign
     trial = trial_of(history, number)
-    before = state_before(state, trial)
-    done = [
-        sign * t.value
-        for t in before.history.done
-        if t.value is not None and is_feasible(settings.bounds, t)
-    ]
+    first = reasons_of(trial)[0]  # of several parts of a training
+    before = state_before(state, replace(trial, run=replace(trial.run, asked_at=first.at)))
+    done = [sign * value for t in before.history if (value := _best_value(settings, t)) is not None]
     with one_thread():
         belief = believed(settings, before, model=True)
         promise = {} if belief.objective is None else _promise(belief, trial)
-    improved, feasible = None, is_feasible(settings.bounds, trial)
-    if trial.value is not None and done and feasible:
-        improved = max(min(done) - sign * trial.value, 0.0)
+    own, improved = _best_value(settings, trial), None
+    if own is not None and done:
+        improved = max(min(done) - sign * own, 0.0)
     return {
         "number": number,
         "params": dict(trial.params),
-        "because": trial.because,
+        "because": first.because,
         "chosen_by": chosen_by(settings, trial),
         "predicted": dict(trial.predicted),
         "best_before": sign * min(done) if done else None,
@@ -127,12 +125,28 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "error": trial.error,
         "metrics": dict(trial.run.metrics),
         "reports": [dict(line) for line in trial.run.reports],
+        "curve": [point._asdict() for point in trial.curve],
+        "parts": parts_of(trial) if trial.curve else [],
+        "going_on": going_on(settings, trial),
         "slot": trial.run.slot,
         "worker": trial.run.worker,
         "log": trial.run.log,
         "tail": trial.run.tail,
         "suggest_s": trial.run.suggest_s,
     }
+
+
+def _best_value(settings: Settings, trial: Trial) -> float | None:
+    """The value of a trial if it can be the best one; of a paused training it can be, by `steps`.
+
+    The quantities that constraints limit are known at the end of a training only.
+    """
+    steps = settings.steps
+    ended = trial.state == "done" or (
+        trial.state == "paused" and steps is not None and steps.value == "best"
+    )
+    met = all(each.excess(trial) <= 0.0 for each in settings.bounds)
+    return trial.value if ended and met else None
 
 
 def _constraints(settings: Settings, belief: Belief, trial: Trial) -> dict[str, dict[str, Any]]:
@@ -164,7 +178,11 @@ def _history_before(history: History, trial: Trial) -> History:
     for earlier in history.trials[: trial.number]:
         reported_at = earlier.run.told_at
         if reported_at is None or reported_at > trial.run.asked_at:
-            earlier = replace(earlier, state="running", value=None, cost={}, error=None)
+            known = [r.step for r in reasons_of(earlier) if r.at <= trial.run.asked_at]
+            curve = tuple(p for p in earlier.curve if p.step <= max(known, default=0))
+            earlier = replace(
+                earlier, state="running", value=None, cost={}, error=None, curve=curve
+            )
         trials.append(earlier)
     return History(tuple(trials))
 

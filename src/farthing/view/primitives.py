@@ -66,11 +66,12 @@ STYLES = {
     "other": Style("#9aa0a6", "#80868b", "."),
     "line": Style("#444444", "#c8c8c8", ".", (2, 3)),
     "done": Style("#2f7d4f", "#7fd1a0"),
-    "paused": Style("#4a6b8a", "#9dbcd8", "d", hatch="/"),
+    "paused": Style("#4a6b8a", "#9dbcd8", "d", (5, 3), hatch="/"),
     "failed": Style("#b3261e", "#ff8a80", "x", hatch="x"),
     "killed": Style("#b45309", "#ffb95c", "|", hatch="/"),
     "lost": Style("#6b4fa0", "#c3a6ff", "s", hatch="."),
-    "running": Style("#0b5cad", "#74b7ff", "d", hatch="\\"),
+    "running": Style("#0b5cad", "#74b7ff", "d", (9, 2), hatch="\\"),
+    "rung": Style("#d8dce1", "#3b4046", "."),
     "overhead": Style("#5f6b7a", "#a9b4c2", ".", hatch="."),
     "left": Style("#e3e6ea", "#3a3f45"),
     "second": Style("#b45309", "#ffb95c", "s", (7, 3)),
@@ -80,7 +81,11 @@ STYLES = {
 
 
 class Axis(NamedTuple):
-    """One axis of a panel, from `low` to `high`; names, if any, are at 0, 1, 2, ..."""
+    """One axis of a panel, from `low` to `high`; names, if any, are at 0, 1, 2, ...
+
+    Attributes:
+        fixed: whether the ticks have a meaning and stay where they are when a reader zooms.
+    """
 
     label: str
     low: float
@@ -88,6 +93,7 @@ class Axis(NamedTuple):
     ticks: tuple[tuple[float, str], ...]
     log: bool = False
     names: tuple[str, ...] = ()
+    fixed: bool = False
 
     def share(self, value: float) -> float:
         """The position of a value on the axis, from 0 to 1."""

@@ -13,7 +13,7 @@ from farthing.budget.units import format_amount
 from farthing.core.endings import failed_in_a_row
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.data.tabular import to_frame
+from farthing.data.tabular import curve_rows, frame_of, to_frame
 from farthing.errors import InvalidInput, NothingFound
 from farthing.history import History, StopReason, Trial
 from farthing.models.constraints import Constraint
@@ -27,6 +27,7 @@ from farthing.view.formatting import (
     why_no_best,
 )
 from farthing.view.plots import Plots
+from farthing.view.saved import NOTHING_SAVED, Saved, saved_by_pausing
 
 __all__ = ["Result", "summary", "time_of"]
 
@@ -45,6 +46,8 @@ class Result:
         overhead_s: the part of `elapsed_s` that Farthing needed for its suggestions.
         facts: the settings and the state of the study, from which `plot` draws.
         constraints: the constraints of the study.
+        saved: what pausing trainings has saved, an estimate: the cost per step of each paused
+            training times the steps that it has not run. `saved.amounts` is by resource.
     """
 
     found: Trial | None
@@ -56,6 +59,7 @@ class Result:
     overhead_s: float = 0.0
     facts: tuple[Settings, State] | None = field(default=None, compare=False)
     constraints: tuple[Constraint, ...] = ()
+    saved: Saved = NOTHING_SAVED
 
     @classmethod
     def of(
@@ -67,6 +71,7 @@ class Result:
         return cls(
             *(found, stop_reason, state.ledger, state.history, failed, *times, facts),
             constraints=settings.bounds,
+            saved=saved_by_pausing(settings, state),
         )
 
     @property
@@ -121,6 +126,10 @@ class Result:
         """Return a pandas data frame with one row per trial; needs pandas."""
         return to_frame(self.history)
 
+    def curves(self) -> Any:
+        """Return a pandas data frame with one row per trial and reported step; needs pandas."""
+        return frame_of(curve_rows(self.history), "curves()")
+
     def __getstate__(self) -> dict[str, Any]:
         """The fields, without settings that cannot be pickled: a cost may be a lambda."""
         try:
@@ -150,6 +159,7 @@ class Result:
             "stopped": self.stop_reason.sentence,
             "best": self._why_nothing() if self.found is None else best_line(self.found),
             "spent": f"{spent(ledger) or 'nothing'}{overhead}; {trials}{time}",
+            **({"saved": str(self.saved)} if self.saved.trials else {}),
         }
 
     def __str__(self) -> str:
@@ -190,6 +200,7 @@ def summary(name: str, result: Result) -> dict[str, Any]:
             for resource in ledger
             for account in [ledger[resource]]
         },
+        "saved": result.saved._asdict() if result.saved.trials else None,
         "elapsed_s": result.elapsed_s,
         "overhead_s": result.overhead_s,
         "best": None
@@ -201,6 +212,7 @@ def summary(name: str, result: Result) -> dict[str, Any]:
                 "params": dict(trial.params),
                 "cost": dict(trial.cost),
                 "predicted": dict(trial.predicted),
+                **({"step": trial.step} if trial.step else {}),
             }
             for trial in running
         ],

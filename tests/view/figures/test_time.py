@@ -3,13 +3,16 @@
 from dataclasses import replace
 
 import pytest
+from parts import RoundRobin
 from runs import seen
 
-from farthing import Float, Optimizer
+from farthing import Float, Optimizer, Steps
 from farthing.history import History
 from farthing.view.figures import learning, timeline
 from farthing.view.figures.learning import learning_of
 from farthing.view.figures.timeline import timeline_of
+from farthing.view.plots import Plots
+from farthing.view.primitives import Line, Points
 
 
 def with_runs(runs, *, states=None, direction="minimize", costs=None):
@@ -104,8 +107,10 @@ def test_learning_curves_are_drawn_against_cost(direction):
     (panel,) = figure.panels
     assert panel.x.label == "cost of the trial (usd)"
     best = panel.layers[-1]
-    assert best.label == ("trial 0" if direction == "minimize" else "trial 1")
+    assert best.label == ("best: trial 0" if direction == "minimize" else "best: trial 1")
     assert learning(*run, steps=True).panels[0].layers[0].x in ((0.0, 1.0, 2.0), (0.0, 1.0))
+    assert best.texts[-1].startswith(best.label.removeprefix("best: ") + ", done; step ")
+    assert best.texts[-1].endswith(" so far")
 
 
 def test_without_costs_the_steps_are_shown():
@@ -126,3 +131,80 @@ def test_reports_without_numbers_are_left_out():
 
 def test_no_curves_without_reports(minimised):
     assert learning(*minimised).empty == "No trial reported two or more values while it ran."
+
+
+# ── curves of trainings in parts ───────────────────────────────────────────────────────────────
+
+
+def trainings(direction="minimize", count=3, told=8, **given):
+    """Three trainings in parts. The value at step t of trial i is (i + 1) / t."""
+    steps = Steps(given.pop("last", 32))
+    optimizer = Optimizer(
+        {"x": Float(0, 1)}, "$100", policy=RoundRobin(count), steps=steps, direction=direction
+    )
+    for _ in range(told):
+        trial = optimizer.ask()
+        optimizer.tell(trial, (trial.number + 1) / trial.until, cost=0.5)
+    return seen(optimizer)
+
+
+def layers_of(figure, kind, style):
+    (panel,) = figure.panels
+    return [each for each in panel.layers if isinstance(each, kind) and each.style == style]
+
+
+def test_trainings_are_drawn_against_their_steps():
+    settings, state = trainings()
+    figure = learning(settings, state)
+    (panel,) = figure.panels
+    assert panel.x.label == "step"
+    assert [tick for tick, _ in panel.x.ticks] == [1, 2, 4, 8, 16, 32]
+    assert panel.x.log
+    assert learning(*trainings(last=8)).panels[0].x.log is False
+    rungs = layers_of(figure, Line, "rung")
+    assert [rung.x for rung in rungs] == [(float(r),) * 2 for r in (1, 2, 4, 8, 16, 32)]
+    (best,) = layers_of(figure, Line, "best")
+    assert (best.x, best.y) == ((1.0, 2.0, 4.0), (1.0, 0.5, 0.25))
+    assert [line.y[0] for line in layers_of(figure, Line, "paused")] == [2.0, 3.0]
+    (ends,) = [each for each in layers_of(figure, Points, "paused") if each.size >= 1]
+    assert ends.label == "paused (2)"
+    assert list(zip(ends.x, ends.y, strict=True)) == [(4.0, 0.5), (2.0, 1.5)]
+    assert ends.texts[0] == "trial 1, paused at step 4; step 4: 0.5 for $1.50 so far"
+    assert panel.layers[-1].label == "best: trial 0"  # on top
+    against_cost = learning(settings, state, steps=False)
+    assert against_cost.panels[0].x.label == "cost of the trial (usd)"
+    assert not layers_of(against_cost, Line, "rung")
+
+
+def test_a_training_with_one_value_has_a_mark():
+    figure = learning(*trainings(told=1))
+    assert not layers_of(figure, Line, "best")
+    (mark,) = layers_of(figure, Points, "best")
+    assert (mark.x, mark.y) == ((1.0,), (1.0,))
+    assert learning(*trainings(told=0)).empty == "No trial reported a value while it ran."
+
+
+def test_the_best_of_many_trainings_is_always_shown():
+    settings, state = trainings(count=100, told=100)
+    (panel,) = learning(settings, state).panels
+    ends = [each for each in panel.layers if isinstance(each, Points) and each.label]
+    assert panel.layers[-1].label == "best: trial 0"
+    assert sum(len(each.x) for each in ends) == 40
+    figure = learning(settings, state, only=57)
+    (mark,) = [each for each in figure.panels[0].layers if isinstance(each, Points)]
+    assert mark.texts == ("trial 57, paused at step 1; step 1: 58 for $0.50 so far",)
+
+
+def test_every_renderer_draws_trainings():
+    plots = Plots(trainings)
+    drawn = plots.svg.learning()
+    assert drawn.count("s-rung") == 6 + 2  # with its colours on a light and on a dark page
+    assert "trial 1, paused at step 4; step 4: 0.5 for $1.50 so far" in drawn
+    text = plots.text.learning()
+    assert text.count("◇") == 2  # the ends of both paused trainings
+    assert "1" in text.splitlines()[-3]
+    traces = plots.interactive.learning().data
+    hovers = {text for trace in traces if trace.hovertext for text in trace.hovertext}
+    assert "trial 2, paused at step 2; step 1: 3 for $0.50 so far" in hovers
+    ticks = plots.learning().axes[0].get_xticks()
+    assert list(ticks) == [1, 2, 4, 8, 16, 32]

@@ -102,6 +102,9 @@ class Plots:
         """Which worker ran which trial, and when."""
         return self.draw(figures.timeline(*self.look()))
 
-    def learning(self, *, steps: bool = False) -> Any:
-        """Values that trials reported while running, against their cost or their steps."""
+    def learning(self, *, steps: bool | None = None) -> Any:
+        """Values that trials reported while running, against their steps or their cost.
+
+        By default against the steps if the study has `steps`.
+        """
         return self.draw(figures.learning(*self.look(), steps=steps))

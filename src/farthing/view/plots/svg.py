@@ -217,7 +217,7 @@ def _sample(layer: Layer) -> Iterator[Html]:
         yield element("rect", y=1, width=20, height=10, class_=f"fill s-{layer.style}")
         yield from _hatched(layer.style, y=1, width=20, height=10)
     else:
-        yield _path("M0 6h20", layer.style)
+        yield _path("M0 6h20", layer.style, dashed=not isinstance(layer, Segments))
         if isinstance(layer, Segments) and STYLES[layer.style].marker not in ("o", "."):
             yield _marks(frame, layer.style, [10.0], [6.0], 0.8)
     yield _text(25, 10, layer.label)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
-from farthing.view.primitives import Axis, Figure, Layer, Line, Panel, Points, Segments
+from farthing.view.primitives import Axis, Band, Figure, Heat, Layer, Line, Panel, Points, Segments
 
 __all__ = ["drawn"]
 
@@ -16,7 +16,7 @@ DOTS = (
     (0x04, 0x20),
     (0x40, 0x80),
 )  # bits of a Braille character, by row
-MARKS = {"chosen": "◆", "failed": "×", "killed": "|", "lost": "□"}  # noqa: RUF001
+MARKS = {"chosen": "◆", "failed": "×", "killed": "|", "lost": "□", "paused": "◇"}  # noqa: RUF001
 FILLS = "█▓▒░▚▞·○"  # of bars, by layer
 
 
@@ -45,7 +45,7 @@ def _dots(panel: Panel, width: int, height: int) -> list[str]:
             column = min(int(across * columns * 2), columns * 2 - 1)
             row = min(int(down * height * 4), height * 4 - 1)
             cells[row // 4][column // 2] |= DOTS[row % 4][column % 2]
-            if (mark := MARKS.get(getattr(layer, "style", ""))) is not None:
+            if (mark := _mark(layer)) is not None:
                 marks[row // 4, column // 2] = mark
     lines = []
     for i, row_cells in enumerate(cells):
@@ -55,6 +55,13 @@ def _dots(panel: Panel, width: int, height: int) -> list[str]:
         )
         lines.append(f"{words.get(i, ''):>{margin}} ┤{body}".rstrip())
     return [*lines, *_below(panel.x, margin, columns)]
+
+
+def _mark(layer: Layer) -> str | None:
+    """The character for the marks of a layer; None: dots. Lines and small marks are dots."""
+    if isinstance(layer, Line | Heat | Band) or (isinstance(layer, Points) and layer.size < 1):
+        return None
+    return MARKS.get(layer.style)
 
 
 def _below(axis: Axis, margin: int, columns: int) -> Iterator[str]:
@@ -81,7 +88,7 @@ def _places(layer: Layer, panel: Panel, columns: int) -> Iterator[tuple[float, f
             yield from (
                 ((middle, y),) if marked else _between(panel, (start, y), (end, y), columns)
             )
-    elif isinstance(layer, Line):
+    elif isinstance(layer, Line) and layer.style != "rung":  # the rungs are on the axis
         corners = list(zip(layer.x, layer.y, strict=True))
         for before, after in pairwise(corners):
             if layer.step:

@@ -111,7 +111,8 @@ def _layer(ax: Any, layer: Layer) -> None:
     match layer:
         case Line():
             draw = "steps-post" if layer.step else "default"
-            ax.plot(layer.x, layer.y, **colour, linestyle=dash, drawstyle=draw, linewidth=1.5)
+            wide = {"best": 2.2, "rung": 0.8}.get(layer.style, 1.5)
+            ax.plot(layer.x, layer.y, **colour, linestyle=dash, drawstyle=draw, linewidth=wide)
         case Points():
             if layer.low:
                 ax.vlines(layer.x, layer.low, layer.high, color=style.light, linewidth=0.7)

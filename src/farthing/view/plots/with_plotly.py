@@ -74,7 +74,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
     layout: dict[str, Any] = {"title": escape(axis.label), "range": ends}
     if axis.log:
         layout["type"] = "log"
-    if axis.names:  # numeric axes keep automatic ticks, which follow the zoom
+    if axis.names or axis.fixed:  # other axes keep automatic ticks, which follow the zoom
         layout["tickvals"] = [place for place, _ in axis.ticks]
         layout["ticktext"] = [escape(word) for _, word in axis.ticks]
     return layout

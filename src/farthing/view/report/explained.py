@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from farthing.view.chosen import WITHOUT_COMPARISON
-from farthing.view.formatting import amounts, first_line, shown_params
+from farthing.view.formatting import amounts, first_line, shown_params, state_of
 
-__all__ = ["explained"]
+__all__ = ["explained", "part_sentence"]
 
 LAST_LINES = 10  # of the output of a trial without a value
 
@@ -27,7 +27,11 @@ def explained(facts: Mapping[str, Any]) -> dict[str, Any]:
         is_plural = len(facts["running_then"]) > 1
         running = f"trials {numbers} were" if is_plural else f"trial {numbers} was"
         words["meanwhile"] = f"{running} running"
+    if any(part["continued"] or part["ended"] == "paused" for part in facts["parts"]):
+        words |= {f"part {part['part']}": part_sentence(part) for part in facts["parts"]}
     words["result"] = _result(facts)
+    if facts["going_on"]:
+        words["going on"] = _going_on(facts["going_on"])
     if facts.get("constraints"):
         words["constraints"] = _constraints(facts["constraints"])
     if facts["metrics"]:
@@ -36,6 +40,9 @@ def explained(facts: Mapping[str, Any]) -> dict[str, Any]:
         count = f"{len(reports)} report{'s' * (len(reports) > 1)}"
         last = {name: fact for name, fact in reports[-1].items() if name != "cost"}
         words["progress"] = f"{count}, the last: {shown_params(last)}"
+    if curve := facts["curve"]:
+        count = f"{len(curve)} value{'s' * (len(curve) > 1)}"
+        words["curve"] = f"{count}, the last {curve[-1]['value']:.6g} at step {curve[-1]['step']}"
     if facts["log"]:
         words["printed"] = facts["log"]
     if facts["state"] in ("failed", "killed", "lost") and facts["tail"]:
@@ -93,6 +100,31 @@ def _exponent(alpha: list[float | None] | None) -> str:
     )
 
 
+def part_sentence(part: Mapping[str, Any]) -> str:
+    """One part of a training: its steps, its cost, and why it went on and ended."""
+    text = f"steps {part['from']} to {part['to']}"
+    if part["cost"]:
+        text += f", {amounts(part['cost'])}"
+    if part["part"] > 1 and part["because"]:
+        text += f", resumed: {part['because']}"
+    for each in part["continued"]:
+        text += f"; continued at step {each['step']}: {each['because']}"
+    text += f"{'; ' if ':' in text else ', '}{part['ended']}"
+    return f"{text}: {first_line(part['ended_because'])}" if part["ended_because"] else text
+
+
+def _going_on(facts: Mapping[str, Any]) -> str:
+    """What a paused training would cost from now on."""
+
+    def to(step: int, cost: Mapping[str, float]) -> str:
+        return f"to step {step}" + (f" for about {amounts(cost)}" if cost else "")
+
+    text = to(facts["until"], facts["cost"])
+    if facts["last"] > facts["until"]:
+        text += f", {to(facts['last'], facts['cost_to_last'])}"
+    return text if facts["from"] else f"it would start again, without its checkpoint: {text}"
+
+
 def _constraints(facts: Mapping[str, Mapping[str, Any]]) -> str:
     """How probable it was that the constraints are met, which is the hardest, what was measured."""
     chances = {
@@ -115,6 +147,8 @@ def _constraints(facts: Mapping[str, Mapping[str, Any]]) -> str:
 def _result(facts: Mapping[str, Any]) -> str:
     value, before = facts["value"], facts["best_before"]
     text = facts["state"] if value is None else f"{value:.6g}"
+    if facts["state"] == "paused" and value is not None and facts["curve"]:
+        text += f" ({state_of('paused', facts['curve'][-1]['step'])})"
     if facts["cost"]:
         text += f" {'after' if value is None else 'for'} {amounts(facts['cost'])}"
     if value is not None and before is not None:

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from importlib.resources import files
 
+from farthing.core.part_reasons import reasons_of
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import best_trial
@@ -15,6 +16,8 @@ from farthing.view import figures
 from farthing.view.figures.curve import curve
 from farthing.view.html import Html, element, joined
 from farthing.view.plots import svg
+from farthing.view.primitives import visible
+from farthing.view.report.explained import part_sentence
 from farthing.view.report.parts import (
     best_part,
     gallery,
@@ -22,6 +25,7 @@ from farthing.view.report.parts import (
     quick_figures,
     settings_tables,
     slow_figures,
+    table,
     trials_table,
 )
 from farthing.view.report.report_facts import (
@@ -29,10 +33,13 @@ from farthing.view.report.report_facts import (
     report_facts,
     status_sentence,
 )
+from farthing.view.saved import HOW_SAVED
+from farthing.view.training_parts import parts_of
 
 __all__ = ["STYLE", "card", "page"]
 
 MAX_TRIALS = 1000  # listed: the latest, and the best trial
+MAX_PAUSED = 200  # trainings whose parts are listed: the latest
 STYLE = files("farthing.view.report").joinpath("style.css").read_text("utf-8") + svg.STYLE
 SCRIPT = files("farthing.view.report").joinpath("copy.js").read_text("utf-8")
 
@@ -91,6 +98,7 @@ def _study(name: str, settings: Settings, state: State) -> Html:
         gallery((*quick, *slow)),
         element("h2", "Trials"),
         _trials(settings, state.history),
+        _parts(state.history),
         element("h2", "Settings"),
         settings_tables(settings),
     )
@@ -100,6 +108,9 @@ def _head(facts: ReportFacts) -> Html:
     return joined(
         element("p", facts.status, class_="status"),
         element("p", f"Trials: {facts.trials}. Direction: {facts.direction}."),
+        element("p", f"Saved: {facts.saved}. {HOW_SAVED}", class_="saved")
+        if facts.saved.trials
+        else None,
         element("p", f"Next trial: {facts.forecast}.", class_="next"),
     )
 
@@ -116,6 +127,22 @@ def _trials(settings: Settings, history: History) -> Html:
     )
     shown = trials_table(settings, last)
     return joined(element("p", note, element("code", "farthing export")), shown)
+
+
+def _parts(history: History) -> Html | None:
+    """The parts of the latest trainings that were paused: their steps, costs and reasons."""
+    paused = [trial for trial in history if trial.curve and len(reasons_of(trial)) > 1]
+    if not paused:
+        return None
+    shown = list(reversed(paused[-MAX_PAUSED:]))
+    rows = [
+        [str(trial.number), str(part["part"]), visible(part_sentence(part), 1000)]
+        for trial in shown
+        for part in parts_of(trial)
+    ]
+    latest = f"the latest {MAX_PAUSED} of {len(paused):,}" if len(paused) > MAX_PAUSED else "all"
+    title = element("summary", f"Parts of trainings that were paused or continued: {latest}")
+    return element("details", title, table(["trial", "part", "what happened"], rows))
 
 
 def card(name: str, settings: Settings, state: State) -> str:

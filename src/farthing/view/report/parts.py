@@ -136,6 +136,7 @@ def best_part(settings: Settings, state: State, link: Link = None) -> Html:
 def trials_table(settings: Settings, trials: Sequence[Trial], link: Link = None) -> Html:
     """A table with one row per trial, and a column for each quantity with a constraint."""
     names = [each.name for each in settings.bounds]
+    has_curves = any(trial.curve for trial in trials)
     rows = []
     for trial in trials:
         number = str(trial.number)
@@ -144,6 +145,7 @@ def trials_table(settings: Settings, trials: Sequence[Trial], link: Link = None)
                 element("a", number, href=link(trial.number)) if link else number,
                 element("span", trial.state, class_=f"state {trial.state}"),
                 "" if trial.value is None else f"{trial.value:.6g}",
+                *_last_step(trial, has_curves),
                 *(visible(shown(trial.run.metrics.get(name))) for name in names),
                 amounts(trial.cost),
                 amounts(trial.predicted),
@@ -154,8 +156,16 @@ def trials_table(settings: Settings, trials: Sequence[Trial], link: Link = None)
         )
     measured = [visible(name, 40) for name in names]
     costs = ["cost", "expected cost"]
-    head = ["trial", "state", "value", *measured, *costs, "parameters", "reason or error"]
+    last = ["step", "last value"] if has_curves else []
+    head = ["trial", "state", "value", *last, *measured, *costs, "parameters", "reason or error"]
     return table(head, rows, class_="trials")
+
+
+def _last_step(trial: Trial, has_curves: bool) -> list[str]:
+    """The last step of a training and its value there, if the table has these columns."""
+    if not has_curves:
+        return []
+    return [str(trial.step), f"{trial.curve[-1].value:.6g}"] if trial.curve else ["", ""]
 
 
 def settings_tables(settings: Settings) -> Html:
@@ -172,6 +182,7 @@ def settings_tables(settings: Settings) -> Html:
         "policy": repr(settings.policy),
         "stop": "" if settings.stop is None else repr(settings.stop),
         "worth": "" if settings.worth is None else str(settings.worth),
+        "steps": "" if settings.steps is None else repr(settings.steps),
         "constraints": ", ".join(map(str, settings.bounds)),
         "seed": str(settings.seed),
         "command": " ".join(settings.command or ()),

@@ -24,6 +24,7 @@ from farthing.view.formatting import (
     first_line,
     why_no_best,
 )
+from farthing.view.saved import NOTHING_SAVED, Saved, saved_by_pausing
 
 __all__ = [
     "NO_FORECAST",
@@ -48,6 +49,7 @@ class ReportFacts:
         next_trial: the expected result of one more trial; None: no model can predict it.
         why_no_best: why there is no best trial; "" if there is one.
         is_infeasible: whether trials returned values, but none meets the constraints.
+        saved: what pausing trainings has saved.
     """
 
     name: str
@@ -59,6 +61,7 @@ class ReportFacts:
     next_trial: NextTrial | None
     why_no_best: str = ""
     is_infeasible: bool = False
+    saved: Saved = NOTHING_SAVED
 
     @property
     def forecast(self) -> str:
@@ -85,6 +88,7 @@ def report_facts(name: str, settings: Settings, state: State) -> ReportFacts:
         forecast,
         "" if best is not None else why_no_best(settings.bounds, state.history),
         best is None and bool(state.history.done),
+        saved_by_pausing(settings, state),
     )
 
 
@@ -139,6 +143,7 @@ def report_text(facts: ReportFacts) -> str:
         "trials": facts.trials,
         "best": facts.why_no_best if facts.best is None else best_line(facts.best),
         "budget": "; ".join(account_line(ledger, resource) for resource in ledger),
+        **({"saved": str(facts.saved)} if facts.saved.trials else {}),
         "next": facts.forecast,
     }
     return "\n".join(f"{name + ':':<8} {text}" for name, text in lines.items())
