@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from beliefs import pool
 
-from farthing import Float, Space
+from farthing import Float, Optimizer, Space
 from farthing.acquisition.protocols import Proposal, Verdict
 from farthing.acquisition.search import Effort, candidates, sobol
 from farthing.core.settings import Settings
@@ -80,3 +80,17 @@ def test_without_a_prediction_the_highest_recent_cost_is_reserved():
     assert Suggestion(without_trials, proposal, ON).trial()[1] == {
         "cost": 300.0
     }  # the cap of the initial design
+
+
+def test_cheap_trainings_are_promoted_without_a_model():
+    """Steps take microseconds, so that a model would cost more than it gains."""
+    optimizer = Optimizer({"x": Float(0, 1)}, "9s", steps=9)
+    for _ in range(60):
+        trial = optimizer.ask()
+        optimizer.tell(trial, trial.params["x"] + 1 / trial.until, cost=1e-6)
+    quick = [trial for trial in optimizer.history if trial.notes.get("effort") == "none"]
+    assert len(quick) > 20
+    assert max(trial.step for trial in optimizer.history) == 9
+    ranked = sorted(quick, key=lambda trial: trial.params["x"])
+    half = len(ranked) // 2
+    assert sum(t.step for t in ranked[:half]) > 2 * sum(t.step for t in ranked[half:])

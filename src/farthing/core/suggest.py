@@ -50,6 +50,7 @@ from farthing.history import (
 )
 from farthing.models.constraints import are_feasible
 from farthing.models.normal import expected_cost, max_overrun
+from farthing.policies import ASHA
 from farthing.stopping import OutOfBudget
 
 __all__ = [
@@ -190,7 +191,7 @@ def suggest(settings: Settings, state: State) -> Suggestion:
     if is_spent(settings, state):
         return Suggestion(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
     if effort == "none" and len(state.history) >= START:
-        proposal = step(belief, rng)
+        proposal = _without_model(settings, belief, rng)
     else:
         proposal = propose(settings.policy, belief, rng, settings.start)
         if proposal.x is None:
@@ -212,6 +213,16 @@ def suggest(settings: Settings, state: State) -> Suggestion:
         rng = np.random.default_rng([settings.seed, number, 1])
         verdict = judge(settings.stop, belief, proposal, rng)
     return Suggestion(belief, proposal, verdict)
+
+
+def _without_model(settings: Settings, belief: Belief, rng: np.random.Generator) -> Proposal:
+    """The promotion of a training by its rank (ASHA), if one is due, or else a random step."""
+    if "steps" in settings.policy.needs and settings.steps is not None:
+        found = ASHA().promotion(belief)
+        if found is not None:
+            because = f"{found.because}; a model-based suggestion would cost more than it gains"
+            return replace(found, because=because, notes={**found.notes, "effort": "none"})
+    return step(belief, rng)
 
 
 def _on_the_cheap_side(

@@ -46,9 +46,15 @@ class ASHA:
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """A promotion, or else a new training."""
+        return self.promotion(belief) or new_training(belief, self._rungs(belief)[0], rng)
+
+    def promotion(self, belief: Belief) -> Proposal | None:
+        """The training to promote, at the highest rung where there is one; None: nothing."""
+        return promoted(belief, self._rungs(belief), self.eta)
+
+    def _rungs(self, belief: Belief) -> tuple[int, ...]:
         assert belief.steps is not None
-        rungs = halving_rungs(belief.steps.decision_steps, self.eta)
-        return promoted(belief, rungs, self.eta) or new_training(belief, rungs[0], rng)
+        return halving_rungs(belief.steps.decision_steps, self.eta)
 
 
 def halving_rungs(rungs: Sequence[int], eta: float) -> tuple[int, ...]:
