@@ -28,7 +28,7 @@ def decided(values, worth=None, sign=1.0, seed=0):
 
 @pytest.mark.parametrize("values", [falling(0.0, 8), falling(0.1, 8), falling(0.5, 8)])
 def test_before_the_last_rung_it_is_expected_improvement_against_cost(values):
-    """By integration: E max(best - z, 0) over the final value z, against the price."""
+    """[worth-continuing]: E max(best - z, 0) over the final value z, against the price."""
     belief, _ = decided(values)
     trainings = belief.trainings
     chain = next(c for c in paused_chains(belief.in_one_unit()) if 8 in c.trials)
