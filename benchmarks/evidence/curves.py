@@ -3,6 +3,7 @@
     python -m benchmarks curves --seeds 3 --budgets 5,15,60     make missing runs, print the tables
     python -m benchmarks curves --seeds 3 --budgets 5,15 --kept print the tables of kept runs
     python -m benchmarks curves --tasks development             only the tasks of development
+    python -m benchmarks curves --kept --picture                draw the picture of the docs
 
 A run replays the curves of one table: a policy proposes parts of trainings, and each part pays for
 its steps. No clock is involved. A budget counts median costs of a whole training. The measure is
@@ -56,6 +57,9 @@ from farthing.policies import (
 Array = NDArray[np.float64]
 Json = dict[str, Any]
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "curves.jsonl"
+PICTURE = Path(__file__).resolve().parents[2] / "docs" / "figures" / "learning_curves.png"
+DRAWN_BUDGET = 15.0
+LEAST_DRAWN = 0.02  # percent; less, also 0, is drawn here
 OURS = "staged Gittins"
 BUDGETS = (5.0, 15.0, 60.0)
 THIRDS = (1, 3, 9, 27)  # the rungs of successive halving with eta = 3
@@ -343,6 +347,34 @@ def table_of(runs: Mapping[Key, Json], budgets: Sequence[float]) -> list[str]:
     return rows
 
 
+def draw(runs: Mapping[Key, Json], path: Path) -> None:
+    """A dot per run and the median of each method, with a budget of 15 whole trainings."""
+    from matplotlib.figure import Figure
+
+    suites = ("LCBench, held back", "TaskSet")
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    axes = figure.subplots(1, len(suites), sharey=True)
+    names = [m for m in (*METHODS, *OPTUNA) if (m, DRAWN_BUDGET) in {key[1:3] for key in runs}]
+    for axis, suite in zip(axes, suites, strict=True):
+        for row, method in enumerate(names):
+            found = [
+                max(record["better"], LEAST_DRAWN)
+                for (task, name, budget, _), record in runs.items()
+                if (name, budget) == (method, DRAWN_BUDGET) and suite_of(task) == suite
+            ]
+            colour = "C0" if method == OURS else "0.5"
+            axis.plot(found, [row] * len(found), "o", color=colour, alpha=0.5, markersize=4)
+            axis.plot(np.median(found), row, "|", color=colour, markersize=18, markeredgewidth=2.5)
+        count = len({key[0] for key in runs if suite_of(key[0]) == suite})
+        axis.set(xscale="log", title=f"{suite} ({count} tasks)", yticks=range(len(names)))
+        axis.set_yticklabels(names)
+        axis.set_xlabel("configurations that are better, in percent")
+        axis.grid(axis="x", alpha=0.3)
+    axes[0].invert_yaxis()
+    figure.savefig(path, dpi=100)
+    print(f"wrote {path.name}")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Make missing runs and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks curves", description=__doc__)
@@ -353,6 +385,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--tasks", default="", help="development, held-back, lcbench or taskset")
     parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")
     parser.add_argument("--kept", action="store_true", help="run nothing")
+    parser.add_argument("--picture", action="store_true", help="draw the picture of the docs")
     options = parser.parse_args(arguments)
     budgets = tuple(map(float, options.budgets.split(",")))
     methods = options.methods.split(";") if options.methods else [*METHODS, *OPTUNA]
@@ -381,4 +414,6 @@ def main(arguments: Sequence[str]) -> int:
                 there[job] = run(*job, folder)
                 print(*job, there[job]["better"], flush=True)
     print("\n".join(table_of(there, budgets)))
+    if options.picture:
+        draw(there, PICTURE)
     return 0
