@@ -121,6 +121,8 @@ class Ray:
         except BaseException:
             watch.end("the run ended")
             raise
+        finally:
+            watch.force.cancel()
 
 
 def _check() -> None:
@@ -156,7 +158,9 @@ class _Watch:
         self.last: float | None = None  # time of the last message; None before the trial starts
         self.finished: Finished | None = None
         self.ending: str | None = None  # why the trial must end
-        self.force_at = float("inf")
+        # Not a check in `wait`: `next` of a stream blocks for as long as its task does not end.
+        self.force = threading.Timer(engine.grace + FORCE, self._kill)
+        self.force.daemon = True
 
     def start(self) -> None:
         engine = self.engine
@@ -191,8 +195,6 @@ class _Watch:
                     why = self.allowance.may_go_on(self.usage)
                     if why is not None:
                         self._cancel(why)
-                elif now >= self.force_at:
-                    ray.cancel(self.stream, force=True)
         return finished
 
     def end(self, why: str) -> Finished:
@@ -203,8 +205,6 @@ class _Watch:
             with suppress(Exception):
                 self._cancel(why)
                 while finished is None:
-                    if time.monotonic() >= self.force_at:
-                        ray.cancel(self.stream, force=True)
                     finished = self._listen(LISTEN)
         return finished or killed(self.messages, self.usage, why)
 
@@ -216,9 +216,15 @@ class _Watch:
         return self.used._replace(wall_s=self.used.wall_s + time.monotonic() - self.last)
 
     def _cancel(self, why: str) -> None:
+        if self.ending is None:
+            self.force.start()
         self.ending = self.ending or why
-        self.force_at = time.monotonic() + self.engine.grace + FORCE
         ray.cancel(self.stream)
+
+    def _kill(self) -> None:
+        """End the process of the task, which did not end after it was cancelled."""
+        with suppress(Exception):
+            ray.cancel(self.stream, force=True)
 
     def _listen(self, timeout: float) -> Finished | None:
         """Handle one message of the task, if there is one; the result if the trial has ended."""
