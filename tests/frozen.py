@@ -3,8 +3,8 @@
     python tests/frozen.py [FILE]
 
 plays all runs and records every proposal, bit for bit. `tests/snapshots/decisions.npz` was recorded
-on 2026-11-18, when the limit of the first trial became a third of the budget. Apart from limits, 277
-of the 279 runs are those of the code before the modules were renamed (commit a356ee0). A
+on 2026-11-18, when the limit of the first trial became a third of the budget. Apart from limits,
+277 of the 279 runs are those of the code before the modules were renamed (commit a356ee0). A
 refactoring must reproduce the record. A commit that changes decisions on purpose records them again
 and says so.
 """
