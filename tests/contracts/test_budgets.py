@@ -102,7 +102,12 @@ def test_money_is_kept_where_time_is_limited_too(seed):
     """Evaluations take microseconds, so that most suggestions are steps without a model."""
     cost = {"usd": lambda p: p["x"] + 0.1}
     result = minimize(
-        lambda p: (p["x"] - 0.3) ** 2, {"x": Float(0, 1)}, "$5, 30s", cost=cost, seed=seed
+        lambda p: (p["x"] - 0.3) ** 2,
+        {"x": Float(0, 1)},
+        "$5, 2s",
+        cost=cost,
+        seed=seed,
+        overhead=1e-6,
     )
     assert any(trial.notes.get("effort") == "none" for trial in result.history)
     assert result.ledger.spent <= 5 * (1 + 1e-9)

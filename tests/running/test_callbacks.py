@@ -11,7 +11,7 @@ RANDOM = {"policy": Random()}
 
 
 def objective(params):
-    if params["x"] > 0.8:
+    if params["x"] > 0.893:  # trial 3, and no other of the first 18: no worker is excluded for it
         raise ValueError("too large")
     return Outcome(params["x"], cost=1.0)
 
