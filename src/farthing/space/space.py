@@ -373,7 +373,7 @@ class Space:
         return np.unique(self._valid(X, rows), axis=0)
 
     def recombined(self, x: Array, at_most: int) -> Array:
-        """Return x (d,) with each of the allowed combinations, at most so many of them (m, d)."""
+        """(m, d): x (d,) with each of the nearest `at_most` allowed combinations."""
         if self._table is None:
             return np.empty((0, self.d))
         rows = self._table.by_distance(x[self._tabled])[:at_most]
