@@ -431,7 +431,7 @@ def test_trainings_are_paused_and_resumed_on_any_node(cluster, study, notes):
 @pytest.mark.slow
 def test_a_training_that_goes_on_stays_in_its_process(cluster, study, notes):
     steps = Steps(8, rungs=(2, 4), resume="never")
-    ours = study(budget="3 worker_s, 2 trials", steps=steps, policy=Greedy())
+    ours = study(budget="900 worker_s, 2 trials", steps=steps, policy=Greedy())
     result = ours.run(regression(notes), engine=Ray(), workers=1)
     assert [trial.state for trial in result.history] == ["done"] * 2
     assert len(notes.pids) == 2
