@@ -568,7 +568,7 @@ def test_the_next_run_charges_what_a_third_ctrl_c_left_uncharged(
         raise KeyboardInterrupt
 
     def run():
-        monkeypatch.setattr("farthing.running.worker._conclude", third)
+        monkeypatch.setattr("farthing.running.worker._told", third)
         Study.open(url, "study").run(sleeper, workers=workers)
 
     study = make(url, budget=PLENTY, retries=0)
