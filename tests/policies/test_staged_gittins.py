@@ -203,3 +203,13 @@ def test_if_only_whole_trainings_count_one_is_completed_in_time():
     done = [*trials, training(8, [0.9, 0.9], falling(3.0, 16))]
     belief = belief_of(*done, steps=steps, budget=paid + 16.0 + 20.0)
     assert "only whole" not in StagedGittins().propose(belief, rng()).because
+
+
+def test_if_only_whole_trainings_count_one_that_cannot_be_completed_is_not_looked_at():
+    trials = [training(i, [0.1 * i, 0.5], falling(0.1 * i, 4)) for i in range(8)]
+    paid = sum(t.cost["cost"] for t in trials)
+    for value, is_proposed in (("best", True), ("last", False)):  # the rest of each costs 12
+        belief = belief_of(*trials, steps=replace(STEPS, value=value), budget=paid + 9.0)
+        found = StagedGittins().propose(belief, rng())
+        assert (found.x is not None) == is_proposed
+    assert found.because == "no training can be completed with what is left"

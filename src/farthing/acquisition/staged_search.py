@@ -61,9 +61,19 @@ class StagedSearch:
         self.can_resume = belief.steps is None or belief.steps.can_resume
         self.part = first_part(belief)
         self.ratio = _whole_per_first(belief, self.part)
-        self.paused = [c.take(c.affordable) for c in paused_chains(belief) if c.affordable.any()]
+        self.paused = [c for c in map(self._open, paused_chains(belief)) if len(c.mean)]
         self.new: list[Chains] = []
         self.seen: ScoreView | None = None
+
+    def _open(self, chains: Chains) -> Chains:
+        """Those whose next rung is affordable and, if only whole trainings count, all the others.
+
+        A look at a training that cannot be completed would buy nothing.
+        """
+        steps, affordable = self.belief.steps, chains.affordable
+        if steps is not None and steps.value == "last":
+            affordable = affordable & (chains.cost.sum(axis=1) <= self.belief.cap)
+        return chains.take(affordable)
 
     def smallest(self, rate: float) -> Smallest | None:
         """The affordable training of smallest index, or None."""
@@ -77,8 +87,8 @@ class StagedSearch:
         found = maximise_score(self.part, score, self.rng, seen=self.seen, effort=effort)
         self.new = []
         if len(found.X):
-            new = new_chains(self.belief, found.X[:FINALISTS])
-            self.new = [new.take(new.affordable)] if new.affordable.any() else []
+            new = self._open(new_chains(self.belief, found.X[:FINALISTS]))
+            self.new = [new] if len(new.mean) else []
         return self.smallest_known(rate)
 
     def smallest_known(self, rate: float) -> Smallest | None:

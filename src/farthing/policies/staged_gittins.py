@@ -81,7 +81,9 @@ def _proposal(
     rates: tuple[float, float] | None,
 ) -> Proposal:
     if found is None:
-        return Proposal(None, "no training can afford its next rung", notes=notes)
+        assert belief.steps is not None
+        what = "be completed" if belief.steps.value == "last" else "afford its next rung"
+        return Proposal(None, f"no training can {what} with what is left", notes=notes)
     chains, k = found.chains, found.k
     because = described(belief, chains, k)
     if found.index >= found.best:
