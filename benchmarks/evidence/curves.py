@@ -13,10 +13,11 @@ the best of the table. With the value "best", the best checkpoint of any trainin
 tie counts one half, and the intervals come from drawing tasks.
 
 All methods choose among the rows of the table. Optuna proposes points of the space, which become
-the nearest free row.
+the nearest free row. The libraries do not know the budget, so one run with the largest budget also
+gives their results with smaller ones.
 
 A run is a line of `benchmarks/results/curves.jsonl`: `task, method, budget, seed, better` (the
-measure), `best, anytime` (the measure after each fiftieth of the budget), `trials, parts, spent,
+measure), `best, anytime` (the measure after each sixtieth of the budget), `trials, parts, spent,
 cpu_ms` (of one proposal), `versions, source, machine`. Several processes may append to the file; an
 interruption loses the active runs.
 """
@@ -69,7 +70,7 @@ LEAST_DRAWN = 0.02  # percent; less, also 0, is drawn here
 OURS = "staged Gittins"
 BUDGETS = (5.0, 15.0, 60.0)
 THIRDS = (1, 3, 9, 27)  # the rungs of successive halving with eta = 3
-SHARES = 50  # of the budget, after each of which the measure is kept
+SHARES = 60  # of the budget, after each of which the measure is kept
 DRAWS = 2000  # of tasks, for an interval
 
 
@@ -108,6 +109,7 @@ METHODS: dict[str, Method] = {
 OPTUNA = ("Optuna TPE + Hyperband", "Optuna TPE + median")
 SYNE_TUNE = tuple(curves_syne_tune.SCHEDULERS)  # in an environment of its own: see that file
 ALL = (*METHODS, *OPTUNA, *SYNE_TUNE)
+RIVALS = frozenset((*OPTUNA, *SYNE_TUNE))  # libraries, which do not know the budget
 
 
 # ── one run ────────────────────────────────────────────────────────────────────────────────────
@@ -277,6 +279,25 @@ def kept() -> dict[Key, Json]:
     lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
     found = map(json.loads, lines)
     return {(each["task"], each["method"], each["budget"], each["seed"]): each for each in found}
+
+
+def shortened(record: Json, budget: float) -> Json | None:
+    """The run of a library with a smaller budget, which is the beginning of this one."""
+    after = SHARES * budget / record["budget"]
+    if record["method"] not in RIVALS or "anytime" not in record or after != round(after):
+        return None
+    anytime = record["anytime"][: round(after)]
+    return {**record, "budget": budget, "better": anytime[-1], "anytime": anytime}
+
+
+def with_shortened(runs: Mapping[Key, Json], budgets: Sequence[float]) -> dict[Key, Json]:
+    """The runs, and what they give with smaller budgets; a run of its own counts first."""
+    found = dict(runs)
+    for (task, method, at, seed), record in sorted(runs.items(), key=lambda each: each[0]):
+        for budget in (b for b in budgets if b < at):
+            if short := shortened(record, budget):
+                found.setdefault((task, method, budget, seed), short)
+    return found
 
 
 def run(task: str, method: str, budget: float, seed: int, folder: Path) -> Json:
@@ -462,7 +483,7 @@ def main(arguments: Sequence[str]) -> int:
             parser.error(f"{needs}. Syne Tune has its own environment: see curves_syne_tune.py")
         print(f"left out, their library is not installed here: {', '.join(absent)}")
         methods = [name for name in methods if name not in absent]
-    there = kept()
+    there = with_shortened(kept(), budgets)
     if not options.kept:
         folder = data_folder(options.data)
         chosen = {
@@ -478,9 +499,11 @@ def main(arguments: Sequence[str]) -> int:
             for s in range(options.seeds)  # a seed is complete before the next one starts
             for b in sorted(budgets)
             for m in methods
+            if b == max(budgets) or m not in RIVALS
             for t in tasks
         ]
         there |= make([job for job in jobs if job not in there], folder, options.jobs)
+        there = with_shortened(there, budgets)
     print("\n".join(table_of(there, budgets)))
     if options.picture:
         draw(there, PICTURE)
