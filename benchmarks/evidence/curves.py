@@ -13,28 +13,35 @@ the best of the table. With the value "best", the best checkpoint of any trainin
 tie counts one half, and the intervals come from drawing tasks.
 
 All methods choose among the rows of the table. Optuna proposes points of the space, which become
-the nearest free row.
+the nearest free row. The libraries do not know the budget, so one run with the largest budget also
+gives their results with smaller ones.
 
 A run is a line of `benchmarks/results/curves.jsonl`: `task, method, budget, seed, better` (the
-measure), `best, trials, parts, spent, cpu_ms` (of one proposal), `versions, source, machine`. An
-interruption loses the active run.
+measure), `best, anytime` (the measure after each sixtieth of the budget), `trials, parts, spent,
+cpu_ms` (of one proposal), `versions, source, machine`. Several processes may append to the file; an
+interruption loses the active runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evidence import replay
+from benchmarks.evidence import curves_syne_tune, replay
 from benchmarks.problems.curve_tables import DEVELOPMENT, CurveTable, curve_names, load_curves
 from benchmarks.problems.tables import data_folder
 from benchmarks.speed.suggestions import cpu_model
@@ -63,6 +70,7 @@ LEAST_DRAWN = 0.02  # percent; less, also 0, is drawn here
 OURS = "staged Gittins"
 BUDGETS = (5.0, 15.0, 60.0)
 THIRDS = (1, 3, 9, 27)  # the rungs of successive halving with eta = 3
+SHARES = 60  # of the budget, after each of which the measure is kept
 DRAWS = 2000  # of tasks, for an interval
 
 
@@ -99,6 +107,9 @@ METHODS: dict[str, Method] = {
     "whole trainings (Gittins)": Method(Gittins, whole=True),
 }
 OPTUNA = ("Optuna TPE + Hyperband", "Optuna TPE + median")
+SYNE_TUNE = tuple(curves_syne_tune.SCHEDULERS)  # in an environment of its own: see that file
+ALL = (*METHODS, *OPTUNA, *SYNE_TUNE)
+RIVALS = frozenset((*OPTUNA, *SYNE_TUNE))  # libraries, which do not know the budget
 
 
 # ── one run ────────────────────────────────────────────────────────────────────────────────────
@@ -113,6 +124,7 @@ class Account:
     value: str
     spent: float = 0.0
     best: float = np.inf
+    gains: list[tuple[float, float]] = field(default_factory=list)  # (spent, best) when it changed
 
     @property
     def left(self) -> float:
@@ -126,8 +138,9 @@ class Account:
             return None
         self.spent += rate
         value = float(self.table.curves[row, step - 1])
-        if np.isfinite(value) and (self.value == "best" or step == self.table.last):
-            self.best = min(self.best, value)
+        if (self.value == "best" or step == self.table.last) and value < self.best:
+            self.best = value
+            self.gains.append((self.spent, value))
         return value
 
 
@@ -199,13 +212,17 @@ def _part(
 
 
 def _result(account: Account, trials: int, parts: int, seconds: float) -> Json:
-    ends = account.table.ends(account.value)
+    ends, unit = account.table.ends(account.value), account.table.median_cost
+    seen = np.full(SHARES, np.inf)
+    for spent, best in account.gains:
+        seen[max(int(np.ceil(SHARES * spent / account.budget - 1e-9)) - 1, 0) :] = best
     return {
         "better": round(100.0 * float(np.mean(ends < account.best)), 4),
         "best": account.best,
+        "anytime": [round(100.0 * float(np.mean(ends < best)), 4) for best in seen],
         "trials": trials,
         "parts": parts,
-        "spent": round(account.spent / account.table.median_cost, 4),
+        "spent": round(account.spent / unit, 4),
         "cpu_ms": round(1e3 * seconds / max(parts, 1), 2),
     }
 
@@ -264,27 +281,95 @@ def kept() -> dict[Key, Json]:
     return {(each["task"], each["method"], each["budget"], each["seed"]): each for each in found}
 
 
+def shortened(record: Json, budget: float) -> Json | None:
+    """The run of a library with a smaller budget, which is the beginning of this one."""
+    after = SHARES * budget / record["budget"]
+    if record["method"] not in RIVALS or "anytime" not in record or after != round(after):
+        return None
+    anytime = record["anytime"][: round(after)]
+    return {**record, "budget": budget, "better": anytime[-1], "anytime": anytime}
+
+
+def with_shortened(runs: Mapping[Key, Json], budgets: Sequence[float]) -> dict[Key, Json]:
+    """The runs, and what they give with smaller budgets; a run of its own counts first."""
+    found = dict(runs)
+    for (task, method, at, seed), record in sorted(runs.items(), key=lambda each: each[0]):
+        for budget in (b for b in budgets if b < at):
+            if short := shortened(record, budget):
+                found.setdefault((task, method, budget, seed), short)
+    return found
+
+
 def run(task: str, method: str, budget: float, seed: int, folder: Path) -> Json:
-    """Make one run and keep it."""
+    """Make one run."""
     table = load_curves(task, folder)
     own = zlib.crc32(f"{task} {seed}".encode())  # the same for all methods
     if method in OPTUNA:
         found = simulate_optuna(table, method, budget, own)
+    elif method in SYNE_TUNE:
+        account = Account(table, budget * table.median_cost, "best")
+        scheduler = curves_syne_tune.scheduler_of(method, table, own)
+        found = _result(account, *curves_syne_tune.drive(scheduler, account))
     else:
         found = simulate(table, METHODS[method], budget, own)
-    record = {
+    return {
         "task": task,
         "method": method,
         "budget": budget,
         "seed": seed,
         **found,
-        "versions": replay.versions(),
+        "versions": {**replay.versions(), **_rival_version(method)},
         "source": replay.source(),
         "machine": cpu_model(),
     }
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
-    return record
+
+
+def _library(method: str) -> str | None:
+    """The distribution that a method needs besides Farthing."""
+    return "optuna" if method in OPTUNA else "syne-tune" if method in SYNE_TUNE else None
+
+
+def _rival_version(method: str) -> dict[str, str]:
+    library = _library(method)
+    return {library: version(library)} if library else {}
+
+
+def _installed(method: str) -> bool:
+    library = _library(method)
+    return library is None or find_spec(library.replace("-", "_")) is not None
+
+
+def make(jobs: Sequence[Key], folder: Path, processes: int) -> dict[Key, Json]:
+    """Make runs, keep each when it ends, and print the progress."""
+    made: dict[Key, Json] = {}
+    started = time.monotonic()
+    for job, record in _finished(jobs, folder, processes):
+        keep(record)
+        made[job] = record
+        minutes = (time.monotonic() - started) / 60
+        left = minutes * (len(jobs) / len(made) - 1)
+        progress = f"{len(made)}/{len(jobs)} ({minutes:.1f} min, about {left:.0f} left)"
+        print(progress, *job, f"{record['better']:g} %", flush=True)
+    return made
+
+
+def _finished(jobs: Sequence[Key], folder: Path, processes: int) -> Iterator[tuple[Key, Json]]:
+    if processes == 1:
+        yield from ((job, run(*job, folder)) for job in jobs)
+        return
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        active = {pool.submit(run, *job, folder): job for job in jobs}
+        yield from ((active[each], each.result()) for each in as_completed(active))
+
+
+def keep(record: Json) -> None:
+    """Append a line with one write call, so that several processes may share the file."""
+    line = (json.dumps(record) + "\n").encode()
+    file = os.open(RESULTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(file, line)
+    finally:
+        os.close(file)
 
 
 def suite_of(task: str) -> str:
@@ -326,7 +411,7 @@ def table_of(runs: Mapping[Key, Json], budgets: Sequence[float]) -> list[str]:
             continue
         heads = " | ".join(f"{b:g}: median / mean (runs) | {OURS} wins" for b in budgets)
         rows += [f"\n{suite}\n", f"| method | {heads} |", "|---" * (1 + 2 * len(budgets)) + "|"]
-        for method in (*METHODS, *OPTUNA):
+        for method in ALL:
             cells = []
             for budget in budgets:
                 better = [e["better"] for k, e in mine.items() if k[1:3] == (method, budget)]
@@ -354,7 +439,7 @@ def draw(runs: Mapping[Key, Json], path: Path) -> None:
     suites = ("LCBench, held back", "TaskSet")
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axes = figure.subplots(1, len(suites), sharey=True)
-    names = [m for m in (*METHODS, *OPTUNA) if (m, DRAWN_BUDGET) in {key[1:3] for key in runs}]
+    names = [m for m in ALL if (m, DRAWN_BUDGET) in {key[1:3] for key in runs}]
     for axis, suite in zip(axes, suites, strict=True):
         for row, method in enumerate(names):
             found = [
@@ -384,14 +469,21 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--methods", help="names, separated by ';' (default: all)")
     parser.add_argument("--tasks", default="", help="development, held-back, lcbench or taskset")
     parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument("--kept", action="store_true", help="run nothing")
     parser.add_argument("--picture", action="store_true", help="draw the picture of the docs")
     options = parser.parse_args(arguments)
     budgets = tuple(map(float, options.budgets.split(",")))
-    methods = options.methods.split(";") if options.methods else [*METHODS, *OPTUNA]
-    if unknown := [name for name in methods if name not in METHODS and name not in OPTUNA]:
-        parser.error(f"unknown method {unknown[0]!r}: expected {', '.join([*METHODS, *OPTUNA])}")
-    there = kept()
+    methods = options.methods.split(";") if options.methods else ALL
+    if unknown := [name for name in methods if name not in ALL]:
+        parser.error(f"unknown method {unknown[0]!r}: expected {', '.join(ALL)}")
+    if not options.kept and (absent := [name for name in methods if not _installed(name)]):
+        if options.methods:
+            needs = f"{absent[0]} needs {_library(absent[0])}, which is not installed here"
+            parser.error(f"{needs}. Syne Tune has its own environment: see curves_syne_tune.py")
+        print(f"left out, their library is not installed here: {', '.join(absent)}")
+        methods = [name for name in methods if name not in absent]
+    there = with_shortened(kept(), budgets)
     if not options.kept:
         folder = data_folder(options.data)
         chosen = {
@@ -404,15 +496,14 @@ def main(arguments: Sequence[str]) -> int:
         tasks = [task for task in curve_names(folder) if chosen(task)]
         jobs = [
             (t, m, b, s)
-            for b in budgets
-            for s in range(options.seeds)
+            for s in range(options.seeds)  # a seed is complete before the next one starts
+            for b in sorted(budgets)
             for m in methods
+            if b == max(budgets) or m not in RIVALS
             for t in tasks
         ]
-        for job in jobs:
-            if job not in there:
-                there[job] = run(*job, folder)
-                print(*job, there[job]["better"], flush=True)
+        there |= make([job for job in jobs if job not in there], folder, options.jobs)
+        there = with_shortened(there, budgets)
     print("\n".join(table_of(there, budgets)))
     if options.picture:
         draw(there, PICTURE)

@@ -2,12 +2,14 @@
 
     python3 benchmarks/evidence/install_peers.py                  all of them
     python3 benchmarks/evidence/install_peers.py flaml neps       only these, the rest is unchanged
+    python3 benchmarks/evidence/install_peers.py --synetune       Syne Tune only, for `curves`
 
 Run by the system's Python, standard library only. The libraries are the files of `peers/`: each
 names what it needs in REQUIREMENTS, read without importing anything. A library goes into
 `.venv-peers`, constrained to what is already there; one that does not fit is given a private
 `.venv-peers-<file>`; one that cannot be installed at all is recorded with its error. Farthing is in
-every environment. The record, `.venv-peers/peers.json`, maps the name of each distribution to
+every environment. Syne Tune is a rival on learning curves only, needs an older numpy, and has
+`.venv-synetune`. The record, `.venv-peers/peers.json`, maps the name of each distribution to
 `{"python": ..., "error": ...}`, one of them null.
 """
 
@@ -27,6 +29,7 @@ REPO = Path(__file__).resolve().parents[2]
 PEERS = Path(__file__).resolve().parents[1] / "peers"
 SHARED = REPO / ".venv-peers"
 RECORD = SHARED / "peers.json"
+SYNE_TUNE = REPO / ".venv-synetune"
 # Farthing, what reads the tables, and what `python -m benchmarks realtime` trains.
 ALWAYS = ("pandas", "pyarrow", "scikit-learn", "xgboost", f"-e {REPO}")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # 2.13.0+cpu sorts above PyPI's CUDA 2.13.0
@@ -35,6 +38,12 @@ ERROR_LINES = 12
 
 def main(wanted: list[str]) -> int:
     """Install, print one line per library, write the record; fail only without farthing."""
+    if wanted == ["--synetune"]:
+        python = create(SYNE_TUNE)
+        lines = _declared(Path(__file__).with_name("curves_syne_tune.py"))
+        error = pip(python, [*lines, f"-e {REPO}"])
+        print(f"FAILED\n{error}" if error else f"Syne Tune is in {SYNE_TUNE.name}")
+        return 1 if error else 0
     libraries = read_libraries(PEERS)
     if unknown := set(wanted) - set(libraries):
         print(f"unknown {sorted(unknown)}: expected some of {', '.join(libraries)}")

@@ -129,6 +129,35 @@ def test_runs_are_kept_and_not_made_again(table, tmp_path, monkeypatch, capsys):
         main(["--methods", "unknown"])
 
 
+def test_a_library_with_a_smaller_budget_is_the_beginning_of_a_run(table, monkeypatch):
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(curves, "load_curves", lambda name, folder: table)
+    name = curves.OPTUNA[0]
+    long, short = (curves.run("lcbench/toy", name, b, 0, None) for b in (6.0, 2.0))
+    key = ("lcbench/toy", name, 6.0, 0)
+    found = curves.with_shortened({key: long}, (2.0, 6.0))
+    assert found[key] is long
+    assert found[*key[:2], 2.0, 0]["better"] == short["better"]
+    assert len(found) == 2
+    own = {**long, "method": OURS}  # knows its budget
+    assert curves.shortened(own, 2.0) is None
+
+
+def test_the_measure_at_every_time(table):
+    found = simulate(table, METHODS["ASHA"], 4.0, seed=1)
+    anytime = found["anytime"]
+    assert len(anytime) == curves.SHARES
+    assert anytime[-1] == found["better"]
+    assert anytime == sorted(anytime, reverse=True)
+    row = int(np.argmin(table.ends("best")))
+    account = Account(table, 10 * table.rate[row], "best")
+    for step in range(1, 10):
+        account.pay(row, step)
+    ends = curves._result(account, 1, 1, 0.0)["anytime"]
+    last = 9 * curves.SHARES // 10  # the last step ends after nine tenths of the budget
+    assert ends[last - 2] > ends[last - 1] == ends[-1] == 0.0
+
+
 def test_the_recorded_tables():
     try:
         names = curve_names(data_folder())
