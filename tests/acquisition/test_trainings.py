@@ -51,6 +51,22 @@ def test_sparse_reports_count_at_the_next_rung():
     assert rows.y.tolist() == [7.0]
 
 
+def test_a_training_that_ended_by_itself_counts_at_the_last_rung():
+    trial = replace(training(0, [0.5, 0.5], [3.0, 2.0, 2.5], state="done"), value=2.0)
+    rows, _ = curve_rows(History((trial,)), SPACE, STEPS, 1.0)
+    assert rows.rung.tolist() == [0, 1, 4]
+    assert rows.y.tolist() == [3.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("state", ["done", "running", "paused"])
+def test_reports_before_the_first_rung(state):
+    steps = Steps(16, first=8)
+    trials = [training(i, [0.1 * i, 0.5], falling(0.1 * i, 3), state=state) for i in range(6)]
+    belief = belief_of(*trials, steps=steps)
+    assert (belief.trainings is not None) == (state == "done")
+    assert propose(StagedGittins(), belief, np.random.default_rng(0)).x is not None
+
+
 def test_one_rung_is_no_training():
     assert not is_staged(None)
     assert not is_staged(Steps(1))

@@ -428,7 +428,7 @@ def believe(
         memories |= of_constraints
     trainings = None
     began = 2 if ledger.spent_share >= START_SHARE else START
-    if curves and steps is not None and is_staged(steps) and has_begun(history, began):
+    if curves and steps is not None and is_staged(steps) and has_begun(history, steps, began):
         reports = sum(len(t.curve) for t in history)
         trainings, memories["curves"] = train(
             *(history, space, steps),

@@ -38,9 +38,12 @@ def is_staged(steps: Steps | None) -> bool:
     return steps is not None and len(steps.decision_steps) > 1
 
 
-def has_begun(history: History, count: int) -> bool:
-    """Whether two trainings have reported a value, and `count` have reported or failed."""
-    reported = [t for t in history.having("running", *REPORTED) if t.curve or t.value is not None]
+def has_begun(history: History, steps: Steps, count: int) -> bool:
+    """Whether two trainings have reached a rung or ended, and `count` have done so or failed."""
+    first = steps.decision_steps[0]
+    reported = [
+        t for t in history.having("running", *REPORTED) if t.step >= first or t.state == "done"
+    ]
     ended = len(reported) + len(history.having("failed", "killed"))
     return len(reported) >= 2 and ended >= count
 
@@ -118,8 +121,10 @@ def _at_rungs(
         value = best if steps.value == "best" else last
         if k and np.isfinite(value):
             found.append((j, value))
-    if not curve and trial.state == "done" and trial.value is not None:
-        found.append((len(rungs) - 1, sign * trial.value))  # imported, or told without a curve
+    is_last = bool(found) and found[-1][0] == len(rungs) - 1
+    if trial.state == "done" and trial.value is not None and not is_last:
+        # It ended by itself before the last step, or it was told or imported without a curve.
+        found.append((len(rungs) - 1, sign * trial.value))
     return tuple(found)
 
 
