@@ -61,7 +61,7 @@ from farthing.integrations.optuna_state import (
     RECORD,
     SECONDS,
     STOPPED,
-    charge_for,
+    UNKNOWN,
     cost_of,
     declined,
     ledger_of,
@@ -317,8 +317,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
             costs = [cost_of(t, self._arguments.settings(PLACEHOLDER)) for t in others]
             for resource in ledger.limited_resources:
                 highest = max((cost.get(resource, 0.0) for cost in costs), default=0.0)
-                known = {resource: highest} if highest else {}
-                record["hold"][resource] = charge_for({}, resource, known, ledger)
+                record["hold"][resource] = highest or UNKNOWN * ledger[resource].left
         _attribute(study, trial, record)
         return record
 

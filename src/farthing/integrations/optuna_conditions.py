@@ -136,23 +136,21 @@ def _rule(
         _absent_or(missing, without, lambda v: v not in within),
         float(count),
     )
-    bound: Any = Range(within[low], within[high])
-    if low > max(without.values()):
-        bound = Range(low=within[low])
-    elif high < min(without.values()):
-        bound = Range(high=within[high])
-    between = Rule(
-        parent,
-        bound,
-        _absent_or(missing, without, lambda v: not low <= v <= high),
-        math.log2(2 * count),
-    )
     if isinstance(distribution, CategoricalDistribution):
         rule = listed
-    elif isinstance(distribution, IntDistribution):
-        rule = max(between, listed, key=lambda r: (len(r.explains), -r.bits))
     else:
-        rule = between._replace(bits=between.bits + RARELY)
+        above, below = low > max(without.values()), high < min(without.values())
+        bounds = (None if below else within[low], None if above else within[high])
+        rule = Rule(
+            parent,
+            Range(*bounds),
+            _absent_or(missing, without, lambda v: not low <= v <= high),
+            math.log2(2 * count),
+        )
+        if not isinstance(distribution, IntDistribution):
+            rule = rule._replace(bits=rule.bits + RARELY)
+        elif len(listed.explains) > len(rule.explains):
+            rule = listed
     if not any(i in rule.explains for i in without):
         return None
     first = list(rows[min(having[name])].params)

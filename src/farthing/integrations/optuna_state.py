@@ -28,7 +28,7 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.cost import KnownBeforehand
 from farthing.errors import InvalidInput
-from farthing.history import IMPORTED, History, Run, Trial, origin_of
+from farthing.history import IMPORTED, PRUNED, History, Run, Trial, origin_of
 from farthing.history import TrialState as OurState
 from farthing.integrations.optuna_curves import curve_of
 from farthing.integrations.optuna_process import has_died
@@ -43,7 +43,7 @@ __all__ = [
     "RECORD",
     "SECONDS",
     "STOPPED",
-    "charge_for",
+    "UNKNOWN",
     "constraint_names",
     "cost_of",
     "declined",
@@ -63,7 +63,7 @@ CONSTRAINTS = "constraints"  # the system attribute of Optuna with constraint va
 
 MIN_COST = 1e-9  # a cost is positive
 FOREVER_S = 1e9  # seconds; a longer time cannot be added to a date
-UNKNOWN = 0.05  # of the budget: the charge for a trial whose cost nobody knows or predicts
+UNKNOWN = 0.05  # of the budget: a cost that nobody knows or predicts
 
 Interval = tuple[datetime, datetime]
 
@@ -125,7 +125,7 @@ def ledger_of(
         if "s" in reported:
             ledger = ledger.charge_overhead(record["think_s"])
         elif lost and "s" in ledger:  # nobody knows when it ended
-            expected = charge_for(record, "s", highest, ledger)
+            expected = _charge_for(record, "s", highest, ledger)
             latest = trial.datetime_complete or now
             until = trial.datetime_start + timedelta(seconds=min(expected, FOREVER_S))
             passed.append((trial.datetime_start, min(until, max(latest, trial.datetime_start))))
@@ -135,7 +135,7 @@ def ledger_of(
             paid = cost_of(trial, settings, translation)
             for resource in ledger.limited_resources:
                 if resource not in (*paid, "s") and not _is_known(settings, resource):
-                    paid[resource] = charge_for(record, resource, highest, ledger)
+                    paid[resource] = _charge_for(record, resource, highest, ledger)
             highest |= {r: max(amount, highest.get(r, 0.0)) for r, amount in paid.items()}
             paid = {r: a for r, a in paid.items() if r != "s" or r in reported}
             ledger = ledger.charge(None, paid)
@@ -148,7 +148,7 @@ def ledger_of(
     return ledger
 
 
-def charge_for(
+def _charge_for(
     record: Mapping[str, Any], resource: str, highest: Mapping[str, float], ledger: Ledger
 ) -> float:
     """The charge for a trial whose cost is not known: predicted, or else the highest so far."""
@@ -166,8 +166,10 @@ def is_lost(trial: FrozenTrial) -> bool:
 
 
 def _expected(record: Mapping[str, Any], resource: str) -> float:
-    """The cost that was predicted or reserved for a trial; 0 if neither is known."""
-    found = record.get("predicted", {}).get(resource) or record.get("hold", {}).get(resource)
+    """The cost that was predicted or reserved for a proposal; 0 if neither is known."""
+    if not record.get("names"):  # enqueued, or drawn at random
+        return 0.0
+    found = record["predicted"].get(resource) or record["hold"].get(resource)
     return float(found or 0.0)
 
 
@@ -247,7 +249,7 @@ def _trial(
     if record.get("names") != translation.signature:  # the notes are of another space
         notes = {key: note for key, note in notes.items() if key == "phase"}
     if state == "killed":
-        notes = {**notes, "killed_by": "pruned"}
+        notes = {**notes, "killed_by": PRUNED}
     return Trial(
         number=number,
         params=ours,
