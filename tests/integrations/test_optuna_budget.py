@@ -319,6 +319,22 @@ def test_the_reason_of_a_failed_trial_is_not_hidden():
     assert [t.state for t in study.trials] == [TrialState.FAIL] * 3
 
 
+def test_a_range_may_be_as_wide_as_floating_point():
+    study = study_with(CostAwareSampler())
+    study.optimize(lambda t: 1 / (1 + abs(t.suggest_float("x", -1.7e308, 1.7e308))), n_trials=3)
+    assert len({t.params["x"] for t in study.trials}) == 3
+
+
+def test_an_enqueued_value_of_another_type_is_not_learnt_from():
+    study = study_with(CostAwareSampler())
+    study.optimize(lambda t: t.suggest_int("n", 1, 64, step=3), n_trials=2)
+    study.enqueue_trial({"n": "many"})
+    with pytest.raises(ValueError, match="many"):
+        study.optimize(lambda t: t.suggest_int("n", 1, 64, step=3), n_trials=1)
+    study.optimize(lambda t: t.suggest_int("n", 1, 64, step=3), n_trials=2)
+    assert [t.state for t in study.trials[-2:]] == [TrialState.COMPLETE] * 2
+
+
 def test_a_mirror_into_a_used_name_is_refused():
     storage = optuna.storages.InMemoryStorage()
     used = optuna.create_study(storage=storage, study_name="ours", sampler=CostAwareSampler())

@@ -30,7 +30,7 @@ except ImportError as error:
     raise MissingExtra("optuna", "Optuna") from error
 
 import numpy as np
-from optuna.distributions import BaseDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
@@ -228,6 +228,11 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
             rng = np.random.default_rng(_seed(self._seed, trial, param_name))
             translation = Translation.of({param_name: param_distribution})
             if translation is None:  # one value, or too many to search
+                if isinstance(param_distribution, FloatDistribution):
+                    low, high = param_distribution.low, param_distribution.high
+                    if np.isinf(high - low):  # Optuna's sampler raises an OverflowError
+                        share = float(rng.random())
+                        return (1 - share) * low + share * high
                 sampler = optuna.samplers.RandomSampler(seed=int(rng.integers(2**31)))
                 return sampler.sample_independent(study, trial, param_name, param_distribution)
             space = translation.space

@@ -59,7 +59,11 @@ def conditions_of(
 
     Only a complete trial shows that a parameter was absent. Others may have ended before it.
     """
-    ended = [t for t in trials if t.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+    ended = [
+        trial
+        for trial in trials
+        if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and _fits(trial, distributions)
+    ]
     having = {
         name: frozenset(i for i, trial in enumerate(ended) if name in trial.params)
         for name in distributions
@@ -80,6 +84,18 @@ def conditions_of(
         found |= dict.fromkeys(more)
         unexplained = more
     return found
+
+
+def _fits(trial: FrozenTrial, distributions: Mapping[str, BaseDistribution]) -> bool:
+    """Whether the values of a trial are possible. Others are of another space, or were enqueued."""
+    try:
+        return all(
+            distribution._contains(distribution.to_internal_repr(trial.params[name]))
+            for name, distribution in distributions.items()
+            if name in trial.params
+        )
+    except (ValueError, TypeError, OverflowError):
+        return False
 
 
 def _explained(

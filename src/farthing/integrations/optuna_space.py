@@ -91,24 +91,33 @@ class Translation:
         return cls(Space(parameters), conversions)
 
     def ours(self, params: Mapping[str, Any]) -> Params:
-        """Parameters of Optuna as ours; those outside of this space are left out."""
-        return {
-            name: conversion.ours(params[name])
-            for name, conversion in self.conversions.items()
-            if name in params
-        }
-
-    def point(self, params: Mapping[str, Any]) -> Array | None:
-        """The point of parameters of Optuna, without inactive ones; None if it is not complete.
+        """Parameters of Optuna as ours; those of other names are left out.
 
         Raises:
-            InvalidInput, ValueError, KeyError: a value is outside of the space.
+            InvalidInput: a value cannot be one of ours.
+        """
+        try:
+            return {
+                name: conversion.ours(params[name])
+                for name, conversion in self.conversions.items()
+                if name in params
+            }
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise InvalidInput(f"{dict(params)!r} is outside of the space: {error}") from error
+
+    def point(self, params: Mapping[str, Any]) -> Array:
+        """The point of parameters of Optuna, without inactive ones.
+
+        Raises:
+            InvalidInput: a value is missing, or outside of the space.
         """
         ours = self.ours(params)
         if all(parameter.when is None for parameter in self.space.parameters.values()):
             return self.space.encode(ours)
         x = self.space.completed(ours, np.full(self.space.d, 0.5))
-        return x if self.space.decode(x).keys() <= ours.keys() else None
+        if missing := self.space.decode(x).keys() - ours.keys():
+            raise InvalidInput(f"{dict(params)!r} has no {', '.join(sorted(missing))}.")
+        return x
 
     @property
     def signature(self) -> list[str]:

@@ -191,10 +191,9 @@ def cost_of(
         usage = Usage(float(seconds), float(seconds), 0.0)
         paid = Pricing(rate).cost(usage, reported, settings.resources)
     if translation is not None and missing_cost(settings, paid):
-        with suppress(InvalidInput, ValueError, KeyError):  # the trial does not fit this space
+        with suppress(InvalidInput):  # the trial does not fit this space
             x = translation.point(trial.params)
-            if x is not None:
-                paid = checked_cost(settings, paid, x, required=False)
+            paid = checked_cost(settings, paid, x, required=False)
     return paid
 
 
@@ -234,9 +233,7 @@ def _trial(
         params = {**record["params"], **params}  # it has not suggested all of them, or did not
     try:
         x = translation.point(params)
-    except (InvalidInput, ValueError, KeyError):  # outside of this space
-        return None
-    if x is None:
+    except InvalidInput:  # outside of this space
         return None
     ours = translation.space.decode(x)
     state, value = outcome_of(trial)
