@@ -441,7 +441,7 @@ def test_trials_that_asha_ends_are_learnt_as_pruned(cluster, tmp_path):
             metric="loss",
             mode="min",
             search_alg=search,
-            num_samples=12,
+            num_samples=5,
             max_concurrent_trials=1,
             scheduler=tune.schedulers.ASHAScheduler(max_t=8, grace_period=1, reduction_factor=2),
         ),

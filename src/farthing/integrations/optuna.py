@@ -17,7 +17,8 @@ import copy
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, Unpack
@@ -136,13 +137,13 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         self._constraints_func = constraints_func
         self._cached: _Cached | None = None
         self._clocks: dict[int, Clock] = {}  # by trial
-        self._lock = threading.Lock()  # Optuna's threads share a sampler
+        self._lock = threading.RLock()  # Optuna's threads share a sampler
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_lock": None, "_cached": None, "_clocks": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
+        vars(self).update(state, _lock=threading.RLock())
 
     # ── the interface of Optuna ────────────────────────────────────────────────────────────
 
@@ -150,7 +151,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         """Start the clock of a trial, and its record: what it may cost is reserved from now on."""
         self._clocks[trial._trial_id] = Clock()
         if len(study.directions) == 1:
-            with self._clock(trial):
+            with self._working(self._clock(trial)):
                 begun = self._begin(_whole(study), trial)
             if "declined" in begun:  # it must ask for its parameters, and is then pruned
                 attributes = trial.system_attrs
@@ -160,7 +161,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
         """The parameters that are chosen together: those given, or those that trials have."""
-        with self._clock(trial):
+        with self._working(self._clock(trial)):
             return self._relative(_whole(study).get_trials(deepcopy=False))
 
     def sample_relative(
@@ -174,7 +175,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         """
         study = _whole(study)
         check_one_objective(study)
-        with self._clock(trial) as clock, self._lock:
+        with self._working(self._clock(trial)) as clock:
             record = self._record(study, trial)
             others = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
             translation = Translation.of(search_space, self._space, others)
@@ -223,7 +224,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         """Draw a parameter that is chosen alone: first the middle of its range, later uniformly."""
         study = _whole(study)
         check_one_objective(study)
-        with self._clock(trial):
+        with self._working(self._clock(trial)):
             self._record(study, trial)
             rng = np.random.default_rng(_seed(self._seed, trial, param_name))
             translation = Translation.of({param_name: param_distribution})
@@ -259,7 +260,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         elif len(study.directions) > 1:
             return
         clock.stop()
-        with clock:
+        with self._working(clock):
             study._storage.set_trial_user_attr(trial._trial_id, SECONDS, clock.seconds)
             ended = self._ended(study, trial, state, values)
             if declined(ended):
@@ -373,8 +374,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
                 ended if each.number == ended.number else each
                 for each in study.get_trials(deepcopy=False)
             ]
-            with self._lock:
-                verdict = self._verdict(study, trials)
+            verdict = self._verdict(study, trials)
             if verdict.stop:
                 self._end(study, verdict)
 
@@ -389,6 +389,15 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         """The numbers of the trials that run in this process."""
         clocks = tuple(self._clocks.values())  # other threads may change the dictionary
         return [clock.number for clock in clocks if clock.number is not None]
+
+    @contextmanager
+    def _working(self, clock: Clock) -> Iterator[Clock]:
+        """The sampler works for a trial, and for no other one; waiting for that is not overhead."""
+        start = time.perf_counter()
+        with self._lock:
+            clock.wait(time.perf_counter() - start)
+            with clock:
+                yield clock
 
     def _clock(self, trial: FrozenTrial) -> Clock:
         """The clock of a trial; time inside of its context belongs to the sampler."""

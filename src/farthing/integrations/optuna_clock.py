@@ -42,6 +42,11 @@ class Clock:
         """The objective has ended."""
         self._end = time.perf_counter()
 
+    def wait(self, seconds: float) -> None:
+        """The sampler worked for another trial: neither the objective nor overhead."""
+        if self._end is None:
+            self._sampler_s += seconds
+
     def record(self) -> None:
         """All seconds until now are in a record."""
         self.overhead = -self.running  # the context is still open
