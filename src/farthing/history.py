@@ -19,6 +19,7 @@ __all__ = [
     "FOLDER",
     "IMPORTED",
     "NOT_ENDED",
+    "PRUNED",
     "STARTS_AGAIN",
     "CurvePoint",
     "History",
@@ -83,6 +84,7 @@ class StopReason:
 
 
 BUDGET_SPENT = StopReason("budget_spent", "the budget is spent")
+PRUNED = "pruned"  # killed by a scheduler of another tool
 NOT_ENDED = StopReason("not_ended", "the study has not ended")
 
 
@@ -305,7 +307,7 @@ class Trial:
     @property
     def is_pruned(self) -> bool:
         """Whether a scheduler of another tool ended it, because it was worse than others."""
-        return self.notes.get("killed_by") == "pruned"
+        return self.notes.get("killed_by") == PRUNED
 
     @property
     def is_start(self) -> bool:

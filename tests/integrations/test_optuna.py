@@ -16,7 +16,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 from processes import PATIENCE
 
-from farthing import Bool, Float, Int, InvalidInput, Optimizer, Ordinal, Stopped, Study
+from farthing import Bool, Float, Int, InvalidInput, Optimizer, Ordinal, Stopped, Study, at_least
 from farthing.acquisition.protocols import Proposal
 from farthing.integrations.optuna import (
     CostAwareSampler,
@@ -501,6 +501,8 @@ def test_import_refuses_studies_that_do_not_fit(old):
     sometimes.optimize(
         lambda t: t.suggest_float("b", 0, 1) if t.suggest_int("a", 0, 1) else 0.0, n_trials=6
     )
+    assert space_of(sometimes).parameters["b"] == Float(0, 1, when={"a": at_least(1)})
+    sometimes.optimize(lambda t: t.suggest_int("a", 0, 1), n_trials=6)  # b is absent also if a = 1
     with pytest.raises(InvalidInput, match="when="):
         space_of(sometimes)
 

@@ -397,6 +397,63 @@ def test_a_trial_that_a_scheduler_ended_is_a_part_of_a_training():
     assert asked.predicted["usd"] == pytest.approx(0.9, rel=0.1)
 
 
+def test_a_trial_that_a_scheduler_ended_is_not_complete():
+    """Without steps: it counts as pruned, and what it cost is a lower bound."""
+    search = searching("$100")
+    for i in range(4):  # Ray Tune repeats the last result of a training that has returned
+        results = iterations(search.suggest(f"t{i}"), 9)
+        for result in results:
+            search.on_trial_result(f"t{i}", result)
+        search.on_trial_complete(f"t{i}", results[-1])
+    trained(search, "ended", 3)
+    trained(search, "as far", 9)
+    history = history_of(search)
+    assert [t.state for t in history] == [*["done"] * 4, "killed", "done"]
+    assert history[4].is_pruned
+    assert history[4].value is None
+    assert history[4].cost["usd"] == pytest.approx(0.3)
+    assert search.optimizer.ledger.spent == pytest.approx(sum(t.cost["usd"] for t in history))
+    config = search.suggest("next")
+    assert config["model"] != {n.removeprefix("model/"): v for n, v in history[4].params.items()}
+
+
+@pytest.mark.parametrize("stop", [{"training_iteration": 3}, {"loss": 0.0}, lambda *_: True])
+def test_a_trial_that_meets_a_criterion_of_the_user_is_complete(stop):
+    search = BudgetSearch("$100", paid="dollars")
+    assert search.set_search_properties("loss", "min", CONFIG, stop=stop, num_samples=-1)
+    trained(search, "first", 9)
+    trained(search, "second", 3)
+    assert [t.state for t in history_of(search)] == ["done", "done"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_trials_that_asha_ends_are_learnt_as_pruned(cluster, tmp_path):
+    def train(config):
+        for step in range(1, 9):
+            tune.report({"loss": config["x"] + 1 / step, "dollars": 0.1 * step})
+
+    search = BudgetSearch("$8", paid="dollars", policy=Random())
+    tuner = tune.Tuner(
+        train,
+        param_space={"x": tune.uniform(0, 1)},
+        tune_config=tune.TuneConfig(
+            metric="loss",
+            mode="min",
+            search_alg=search,
+            num_samples=5,
+            max_concurrent_trials=1,
+            scheduler=tune.schedulers.ASHAScheduler(max_t=8, grace_period=1, reduction_factor=2),
+        ),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    )
+    results = tuner.fit()
+    steps = [result.metrics["training_iteration"] for result in results]
+    states = [trial.state for trial in history_of(search)]
+    assert states == ["done" if step == 8 else "killed" for step in steps]
+    assert set(states) == {"done", "killed"}
+
+
 def history_of(search):
     return search.optimizer.history
 

@@ -28,7 +28,7 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.worker_health import others_may_succeed
 from farthing.errors import InvalidInput
-from farthing.history import Run, StopReason, Trial
+from farthing.history import PRUNED, Run, StopReason, Trial
 
 __all__ = [
     "FREE_IN_A_ROW",
@@ -159,7 +159,9 @@ def _with_earlier_parts(run: Run, earlier: Run) -> Run:
 
 
 def _killed_by(settings: Settings, trial: Trial, event: Told, paid: Mapping[str, float]) -> str:
-    """The rule that killed a trial: "timeout", a `LimitRule`, "user", or "end" of a run."""
+    """The rule that killed a trial: "timeout", a `LimitRule`, "user", "end" of a run, or PRUNED."""
+    if event.because == PRUNED:
+        return PRUNED
     for resource, most in trial.limit.items():
         if paid.get(resource, 0.0) >= most:
             return trial.limit_by.get(resource, "start" if trial.is_start else "max_overrun")

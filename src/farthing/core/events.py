@@ -183,7 +183,8 @@ class Told(NamedTuple):
             `log`, `tail`. The quantities that constraints limit are metrics.
         step: the step at which a training had this value; None: `until` if a user reports it.
         curve: the points that the part has reported, each with the cost of the part until then.
-        because: why its training is paused; "" if the tuner did not decide it.
+        because: why its training is paused; "" if the tuner did not decide it. PRUNED if a
+            scheduler of another tool killed it.
     """
 
     trial: Trial | int

@@ -17,10 +17,11 @@ import copy
 import threading
 import time
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from farthing.errors import InvalidInput, MissingExtra, Stopped
 
@@ -30,14 +31,12 @@ except ImportError as error:
     raise MissingExtra("optuna", "Optuna") from error
 
 import numpy as np
-from optuna.distributions import BaseDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.samplers import BaseSampler
-from optuna.search_space import intersection_search_space
 from optuna.trial import FrozenTrial, TrialState
 
 from farthing.acquisition.protocols import Verdict
 from farthing.budget.ledger import Ledger
-from farthing.budget.units import Budget
 from farthing.core.options import AnyBudget, AnySpace, SearchOptions
 from farthing.core.outcomes import missing_cost
 from farthing.core.settings import Settings
@@ -45,13 +44,32 @@ from farthing.core.signatures import takes_settings
 from farthing.core.suggest import Suggestion, one_thread, suggest
 from farthing.cost import KnownBeforehand
 from farthing.history import BUDGET_SPENT
-from farthing.integrations.optuna_curves import without_resume
+from farthing.integrations.optuna_callback import StopAtBudget
+from farthing.integrations.optuna_clock import Clock
+from farthing.integrations.optuna_conditions import seen
 from farthing.integrations.optuna_exchange import Mirror, import_study
+from farthing.integrations.optuna_process import this_process
 from farthing.integrations.optuna_pruner import CostAwarePruner
-from farthing.integrations.optuna_space import Translation, distributions_of, space_of
-from farthing.integrations.optuna_state import RECORD, SECONDS, cost_of, ledger_of, state_of
-from farthing.policies import EIPerCost
-from farthing.space.space import Float, Space
+from farthing.integrations.optuna_settings import (
+    PLACEHOLDER,
+    Arguments,
+    check_one_objective,
+    space_and_distributions,
+)
+from farthing.integrations.optuna_space import Translation, space_of
+from farthing.integrations.optuna_state import (
+    CONSTRAINTS,
+    RECORD,
+    SECONDS,
+    STOPPED,
+    UNKNOWN,
+    cost_of,
+    declined,
+    ledger_of,
+    reported_cost,
+    state_of,
+)
+from farthing.space.space import Space
 
 __all__ = [
     "CostAwarePruner",
@@ -62,9 +80,9 @@ __all__ = [
     "space_of",
 ]
 
-STOPPED = "farthing:stopped"  # the user attribute of a study with the reason why it stopped
+FIXED = "fixed_params"  # the system attribute of Optuna with enqueued parameters
 SPENT = Verdict(True, BUDGET_SPENT.sentence, kind=BUDGET_SPENT.kind)
-PLACEHOLDER = Space({"x": Float(0, 1)})
+MORE = Verdict(False, "the objective has parameters that are drawn at random")
 UNSUPPORTED = {
     "direction": "the direction is that of the study. Give optuna.create_study(direction=...)",
     "max_overrun": "Optuna cannot end a trial from outside. Use a pruner, or farthing.Study",
@@ -80,14 +98,18 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
 
     Args:
         search_space: {name: Optuna's distribution}, or a space of Farthing, which may declare the
-            effect of a parameter on the cost. By default, the parameters that all trials so far
-            have in common, as in Optuna's samplers. The first trial is then in the middle of its
-            ranges, and a parameter that only some trials have is drawn at random.
+            effect of a parameter on the cost. By default, the parameters that trials have
+            suggested so far. The first trial is then in the middle of its ranges. If only some
+            trials have a parameter, the values of others that explain this become its condition;
+            a parameter that nothing explains is drawn at random.
         budget: the total cost of the trials of this sampler, "2h" or "$40"; None for no limit.
         rate: the price of the machine, "$3.06/h".
+        constraints_func: as in Optuna's samplers: of a trial that has ended, the values that must
+            be at most 0. `trial.set_constraint(name, value)` needs no argument.
 
-    The other arguments are those of `Optimizer`. The direction is that of the study. If the budget
-    limits no cost, the policy is EI per cost.
+    The other arguments are those of `Optimizer`. The direction is that of the study. `constraints`
+    limits user attributes, {"latency_ms": "<= 10"}. If the budget limits no cost, the policy is EI
+    per cost.
 
     With `steps=51`, the number of steps of a complete training, the sampler learns from the values
     that trials report, `trial.report(value, step)`, also from those of pruned trials. Without it, a
@@ -100,6 +122,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         search_space: Mapping[str, BaseDistribution] | AnySpace | None = None,
         budget: AnyBudget = None,
         rate: str | None = None,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
         **settings: Unpack[SearchOptions],
     ) -> None:
         for name, why in UNSUPPORTED.items():
@@ -108,30 +131,37 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         self._space: Space | None = None
         self._distributions: dict[str, BaseDistribution] | None = None
         if search_space is not None:
-            self._space, self._distributions = _space_and_distributions(search_space)
+            self._space, self._distributions = space_and_distributions(search_space)
         self._arguments = Arguments(budget, rate, dict(settings))
         self._arguments.settings(self._space or PLACEHOLDER)  # invalid settings raise an error now
-        self._cached: tuple[Any, Suggestion] | None = None
-        self._clocks: dict[int, _Clock] = {}  # by trial
-        self._lock = threading.Lock()  # Optuna's threads share a sampler
+        self._constraints_func = constraints_func
+        self._cached: _Cached | None = None
+        self._clocks: dict[int, Clock] = {}  # by trial
+        self._lock = threading.RLock()  # Optuna's threads share a sampler
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_lock": None, "_cached": None, "_clocks": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
+        vars(self).update(state, _lock=threading.RLock())
 
     # ── the interface of Optuna ────────────────────────────────────────────────────────────
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Start the clock of a trial."""
-        self._clocks[trial._trial_id] = _Clock()
+        """Start the clock of a trial, and its record: what it may cost is reserved from now on."""
+        self._clocks[trial._trial_id] = Clock()
+        if len(study.directions) == 1:
+            with self._working(self._clock(trial)):
+                begun = self._begin(_whole(study), trial)
+            if "declined" in begun:  # it must ask for its parameters, and is then pruned
+                attributes = trial.system_attrs
+                trial.system_attrs = {k: v for k, v in attributes.items() if k != FIXED}
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The parameters that are chosen together: those given, or those that all trials have."""
-        with self._clock(trial):
+        """The parameters that are chosen together: those given, or those that trials have."""
+        with self._working(self._clock(trial)):
             return self._relative(_whole(study).get_trials(deepcopy=False))
 
     def sample_relative(
@@ -143,16 +173,20 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
             optuna.TrialPruned: the budget is spent, or a rule stops the study. In a study that is
                 used with `ask`, without `optimize`, it raises `Stopped`.
         """
-        self._raise_error_if_multi_objective(study)
         study = _whole(study)
-        with self._clock(trial) as clock, self._lock:
-            translation = Translation.of(search_space, self._space)
+        check_one_objective(study)
+        with self._working(self._clock(trial)) as clock:
+            record = self._record(study, trial)
+            others = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
+            translation = Translation.of(search_space, self._space, others)
             if translation is None:
                 return {}
-            others = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
             settings = self._arguments.settings(translation.space, study, translation)
             suggestion, seconds = self._suggest(study, others, translation, settings)
-            if suggestion.proposal.x is None and settings.budget is None:
+            again = settings.budget is None or (
+                suggestion.verdict.kind == "all_tried" and _has_more(others, translation)
+            )
+            if suggestion.proposal.x is None and again:
                 # Every configuration was tried, so the user wants some of them again.
                 rng = np.random.default_rng(_seed(settings.seed, trial, ""))
                 x = translation.space.sample(1, rng)[0]
@@ -166,17 +200,18 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
                 suggestion = suggestion._replace(proposal=proposal)
             chosen, reservation = suggestion.trial()
             params = translation.theirs(chosen.params)
-            record = {
-                "params": params,
-                "names": list(translation.space.names),
+            record |= {
+                "params": {**params, **record["params"]},
+                "names": translation.signature,
                 "predicted": dict(chosen.predicted),
                 "hold": reservation,
                 "because": chosen.because,
                 "notes": dict(chosen.notes),
-                "think_s": clock.overhead + seconds,
+                "think_s": clock.overhead + clock.running,
+                "suggest_s": seconds,
             }
             _attribute(study, trial, record)
-            clock.overhead = 0.0
+            clock.record()
             return params
 
     def sample_independent(
@@ -187,26 +222,18 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         param_distribution: BaseDistribution,
     ) -> Any:
         """Draw a parameter that is chosen alone: first the middle of its range, later uniformly."""
-        self._raise_error_if_multi_objective(study)
         study = _whole(study)
-        with self._clock(trial):
-            if RECORD not in study._storage.get_trial(trial._trial_id).system_attrs:
-                settings = self._arguments.settings(PLACEHOLDER, study)
-                ledger = ledger_of(study.get_trials(deepcopy=False), settings, datetime.now())
-                if ledger.used_up:
-                    _attribute(study, trial, {"declined": SPENT.because})
-                    raise self._end(study, SPENT)
-                record = {
-                    "params": {},
-                    "names": [],
-                    "predicted": {},
-                    "hold": {},
-                    "notes": {"phase": "start"},
-                }
-                _attribute(study, trial, {**record, "because": "drawn at random", "think_s": 0.0})
+        check_one_objective(study)
+        with self._working(self._clock(trial)):
+            self._record(study, trial)
             rng = np.random.default_rng(_seed(self._seed, trial, param_name))
             translation = Translation.of({param_name: param_distribution})
             if translation is None:  # one value, or too many to search
+                if isinstance(param_distribution, FloatDistribution):
+                    low, high = param_distribution.low, param_distribution.high
+                    if np.isinf(high - low):  # Optuna's sampler raises an OverflowError
+                        share = float(rng.random())
+                        return (1 - share) * low + share * high
                 sampler = optuna.samplers.RandomSampler(seed=int(rng.integers(2**31)))
                 return sampler.sample_independent(study, trial, param_name, param_distribution)
             space = translation.space
@@ -223,35 +250,34 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         """Stop the clock of a trial, and the study if the budget is spent or a rule stops it.
 
         Raises:
-            InvalidInput: the trial did not report a cost that the budget needs.
+            InvalidInput: the trial did not report a cost that the budget needs. Only a complete
+                trial raises an error here: Optuna would hide why another one has ended.
         """
-        study, clock = _whole(study), self._clocks.pop(trial._trial_id, None)
-        seconds = _since(trial) if clock is None else clock.seconds
-        study._storage.set_trial_user_attr(trial._trial_id, SECONDS, seconds)
-        ended = copy.copy(study._storage.get_trial(trial._trial_id))
-        ended.state, ended.values = state, None if values is None else list(values)
-        trials = [
-            ended if each.number == trial.number else each
-            for each in study.get_trials(deepcopy=False)
-        ]
-        if "declined" in ended.system_attrs.get(RECORD, {}):
+        study, clock = _whole(study), self._clocks.pop(trial._trial_id, None) or Clock(trial)
+        complete = state == TrialState.COMPLETE
+        if complete:
+            check_one_objective(study)
+        elif len(study.directions) > 1:
             return
-        settings = self._arguments.settings(self._space or PLACEHOLDER, study)
-        missing = missing_cost(settings, cost_of(ended, settings))
-        if (
-            missing is not None
-            and state == TrialState.COMPLETE
-            and not _is_known(settings, missing)
-        ):
-            raise InvalidInput(
-                f"Trial {trial.number} did not report its cost in {missing!r}, which the budget "
-                'needs. Call trial.set_user_attr("cost", ...) in the objective, or give a rate.'
-            )
-        if settings.budget is not None or settings.stop is not None:
-            with self._lock:
-                verdict = self._verdict(study, trials)
-            if verdict.stop:
-                self._end(study, verdict)
+        clock.stop()
+        with self._working(clock):
+            study._storage.set_trial_user_attr(trial._trial_id, SECONDS, clock.seconds)
+            ended = self._ended(study, trial, state, values)
+            if declined(ended):
+                return
+            try:
+                if complete:
+                    self._check_cost(study, ended)
+                self._stop_if_due(study, ended)
+            except InvalidInput:
+                if complete:
+                    raise
+        record = ended.system_attrs.get(RECORD)
+        if record is not None:  # the next suggestion was made here
+            record = {**record, "think_s": record["think_s"] + clock.overhead}
+            if self._cached is not None:
+                record["suggest_s"] = self._cached.seconds
+            _attribute(study, trial, record)
 
     def reseed_rng(self) -> None:
         """Do nothing: the random numbers of a trial depend only on its number and the seed."""
@@ -265,26 +291,92 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
 
     def ledger(self, study: optuna.Study) -> Ledger:
         """The costs of the trials of this sampler so far."""
-        trials = study.get_trials(deepcopy=False)
-        translation = Translation.of(self._relative(trials), self._space)
-        space = PLACEHOLDER if translation is None else translation.space
-        settings = self._arguments.settings(space, study, translation)
-        return ledger_of(trials, settings, datetime.now(), self._here, translation)
+        return self._ledger(study, study.get_trials(deepcopy=False))
 
     def can_pay(self, study: optuna.Study, trial: FrozenTrial) -> bool:
         """Whether the budget pays for what a running trial has cost until now."""
         settings = self._arguments.settings(self._space or PLACEHOLDER, study)
         if settings.budget is None:
             return True
-        running, clock = copy.copy(trial), self._clocks.get(trial._trial_id)
-        seconds = _since(trial) if clock is None else clock.seconds
-        running.user_attrs = {**trial.user_attrs, SECONDS: seconds}
+        running, clock = copy.copy(trial), self._clocks.get(trial._trial_id) or Clock(trial)
+        running.user_attrs = {**trial.user_attrs, SECONDS: clock.seconds}
         ledger, cost = self.ledger(_whole(study)), cost_of(running, settings)
         return all(
             ledger[r].left > (0.0 if r == "s" else cost.get(r, 0.0))
             for r in ledger.limited_resources
             if r != "trials"
         )
+
+    # ── the record of a trial ──────────────────────────────────────────────────────────────
+
+    def _begin(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
+        """Write the record of a trial before it suggests anything: enqueued, or at random."""
+        others = [t for t in study.get_trials(deepcopy=False) if t.number != trial.number]
+        fixed = trial.system_attrs.get(FIXED, {})
+        record: dict[str, Any] = {"params": dict(fixed), "names": [], "predicted": {}, "hold": {}}
+        record |= {"because": "enqueued" if fixed else "drawn at random"}
+        record |= {"notes": {"phase": "start"}, "think_s": 0.0, "process": this_process()}
+        if self._arguments.budget is not None:
+            ledger = self._ledger(study, others, reserve=True)
+            if ledger.used_up:
+                record["declined"] = SPENT.because
+            costs = [cost_of(t, self._arguments.settings(PLACEHOLDER)) for t in others]
+            for resource in ledger.limited_resources:
+                highest = max((cost.get(resource, 0.0) for cost in costs), default=0.0)
+                record["hold"][resource] = highest or UNKNOWN * ledger[resource].left
+        _attribute(study, trial, record)
+        return record
+
+    def _record(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
+        """The record of a trial.
+
+        Raises:
+            optuna.TrialPruned, Stopped: the budget was spent before it began.
+        """
+        found = study._storage.get_trial(trial._trial_id).system_attrs.get(RECORD)
+        record = self._begin(study, trial) if found is None else dict(found)
+        if "declined" in record:
+            raise self._end(study, replace(SPENT, because=record["declined"]))
+        return record
+
+    def _ended(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
+    ) -> FrozenTrial:
+        """The trial as it will be stored, with its constraints."""
+        if self._constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
+            met = [float(value) for value in self._constraints_func(trial)]
+            study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, met)
+        ended = copy.copy(study._storage.get_trial(trial._trial_id))
+        ended.state, ended.values = state, None if values is None else list(values)
+        if declined(ended) and state == TrialState.COMPLETE:  # it has no parameters, and was run
+            record = {k: v for k, v in ended.system_attrs[RECORD].items() if k != "declined"}
+            ended.system_attrs = {**ended.system_attrs, RECORD: record}
+        return ended
+
+    def _check_cost(self, study: optuna.Study, ended: FrozenTrial) -> None:
+        reported_cost(ended, strict=True)
+        settings = self._arguments.settings(self._space or PLACEHOLDER, study)
+        missing = missing_cost(settings, cost_of(ended, settings))
+        if missing is not None and not _is_known(settings, missing):
+            raise InvalidInput(
+                f"Trial {ended.number} did not report its cost in {missing!r}, which the budget "
+                'needs. Call trial.set_user_attr("cost", ...) in the objective, or give a rate.'
+            )
+
+    def _stop_if_due(self, study: optuna.Study, ended: FrozenTrial) -> None:
+        """Stop the study if the budget is spent or a rule stops it."""
+        if self._arguments.budget is not None or self._arguments.given.get("stop") is not None:
+            trials = [
+                ended if each.number == ended.number else each
+                for each in study.get_trials(deepcopy=False)
+            ]
+            verdict = self._verdict(study, trials)
+            if verdict.stop:
+                self._end(study, verdict)
 
     # ── suggesting ─────────────────────────────────────────────────────────────────────────
 
@@ -298,17 +390,36 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         clocks = tuple(self._clocks.values())  # other threads may change the dictionary
         return [clock.number for clock in clocks if clock.number is not None]
 
-    def _clock(self, trial: FrozenTrial) -> _Clock:
+    @contextmanager
+    def _working(self, clock: Clock) -> Iterator[Clock]:
+        """The sampler works for a trial, and for no other one; waiting for that is not overhead."""
+        start = time.perf_counter()
+        with self._lock:
+            clock.wait(time.perf_counter() - start)
+            with clock:
+                yield clock
+
+    def _clock(self, trial: FrozenTrial) -> Clock:
         """The clock of a trial; time inside of its context belongs to the sampler."""
-        clock = self._clocks.setdefault(trial._trial_id, _Clock())
+        clock = self._clocks.setdefault(trial._trial_id, Clock())
         clock.number = trial.number
         return clock
 
     def _relative(self, trials: list[FrozenTrial]) -> dict[str, BaseDistribution]:
-        found = self._distributions
-        if found is None:
-            found = intersection_search_space(trials, include_pruned=True)
+        found = seen(trials) if self._distributions is None else self._distributions
         return {name: found[name] for name in sorted(found) if not found[name].single()}
+
+    def _translation(self, trials: list[FrozenTrial]) -> Translation | None:
+        return Translation.of(self._relative(trials), self._space, trials)
+
+    def _ledger(
+        self, study: optuna.Study, trials: list[FrozenTrial], *, reserve: bool = False
+    ) -> Ledger:
+        translation = self._translation(trials)
+        space = PLACEHOLDER if translation is None else translation.space
+        settings = self._arguments.settings(space, study, translation)
+        now = datetime.now()
+        return ledger_of(trials, settings, now, self._here, translation, reserve=reserve)
 
     def _suggest(
         self,
@@ -318,22 +429,25 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         settings: Settings,
     ) -> tuple[Suggestion, float]:
         """The suggestion, cached until the state changes, and the seconds that it took."""
-        start = time.perf_counter()
         state = state_of(trials, translation, settings, datetime.now(), self._here)
-        key = (study.study_name, translation.space, state.version())
-        if self._cached is None or self._cached[0] != key:
+        key = (study.study_name, translation.space, settings.constraints, state.version())
+        if self._cached is None or self._cached.key != key:
+            start = time.perf_counter()
             with one_thread():
-                self._cached = key, suggest(settings, state)
-        return self._cached[1], time.perf_counter() - start
+                found = suggest(settings, state)
+            self._cached = _Cached(key, found, time.perf_counter() - start)
+        return self._cached.suggestion, self._cached.seconds
 
     def _verdict(self, study: optuna.Study, trials: list[FrozenTrial]) -> Verdict:
-        translation = Translation.of(self._relative(trials), self._space)
+        translation = self._translation(trials)
         if translation is None:
             settings = self._arguments.settings(PLACEHOLDER, study)
             spent = ledger_of(trials, settings, datetime.now(), self._here).used_up
             return SPENT if spent else Verdict(False, "there is no trial yet")
         settings = self._arguments.settings(translation.space, study, translation)
-        return self._suggest(study, trials, translation, settings)[0].verdict
+        verdict = self._suggest(study, trials, translation, settings)[0].verdict
+        more = verdict.kind == "all_tried" and _has_more(trials, translation)
+        return MORE if more else verdict
 
     def _end(self, study: optuna.Study, verdict: Verdict) -> Exception:
         """Stop `study.optimize` if it runs; return the exception for a trial that was about to "
@@ -345,108 +459,12 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         return optuna.TrialPruned(verdict.because)
 
 
-class _Clock:
-    """The seconds of an objective, without those of its sampler."""
+class _Cached(NamedTuple):
+    """A suggestion, what it depends on, and the seconds that it took."""
 
-    def __init__(self) -> None:
-        self.overhead = 0.0  # seconds that are not in a record yet
-        self.number: int | None = None
-        self._start = time.perf_counter()
-        self._sampler_s = 0.0
-        self._since = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """The seconds of the objective until now."""
-        return max(time.perf_counter() - self._start - self._sampler_s, 1e-9)
-
-    def __enter__(self) -> _Clock:
-        self._since = time.perf_counter()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        took = time.perf_counter() - self._since
-        self._sampler_s += took
-        self.overhead += took
-
-
-class StopAtBudget:
-    """A callback that stops a study with any sampler when a budget is spent.
-
-        study.optimize(objective, callbacks=[StopAtBudget("$40")])
-
-    Every trial of the study counts, with its reported cost, `trial.set_user_attr("cost", ...)`, or
-    else with its seconds.
-
-    Args:
-        budget: "2h", "$40", a number.
-        rate: the price of the machine, "$3.06/h".
-    """
-
-    def __init__(self, budget: AnyBudget, *, rate: str | None = None) -> None:
-        self._settings = Arguments(budget, rate, {}).settings(PLACEHOLDER)
-
-    def __call__(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Stop the study if the budget is spent; Optuna calls this after every trial."""
-        counted = []
-        for each in study.get_trials(deepcopy=False):
-            each = copy.copy(each)
-            each.system_attrs = {**each.system_attrs, RECORD: {"think_s": 0.0}}
-            counted.append(each)
-        if ledger_of(counted, self._settings, datetime.now()).used_up:
-            study.set_user_attr(STOPPED, f"the budget of {self._settings.budget} is spent")
-            study.stop()
-
-
-# ── settings ───────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """The arguments of a sampler, which become settings once the space and the study are known."""
-
-    budget: AnyBudget
-    rate: str | None
-    given: Mapping[str, Any]
-
-    def settings(
-        self,
-        space: Space,
-        study: optuna.Study | None = None,
-        translation: Translation | None = None,
-    ) -> Settings:
-        """The settings for a space, with the direction of a study."""
-        options: dict[str, Any] = {**self.given, "rate": self.rate}
-        if space is PLACEHOLDER:
-            options.pop("start", None)
-        cost = options.get("cost")
-        if callable(cost) and not hasattr(cost, "fit") and translation is not None:
-            options["cost"] = lambda params: cost(translation.theirs(params))
-        if study is not None and study.direction.name in ("MINIMIZE", "MAXIMIZE"):
-            options["direction"] = study.direction.name.lower()
-        limits = {} if self.budget is None else Budget(self.budget).limits
-        if options.get("steps") is not None:
-            options["steps"] = without_resume(options["steps"])
-        elif options.get("policy") is None and not set(limits) - {"trials"}:
-            options["policy"] = EIPerCost()
-        return Settings.of(space, self.budget, **options)
-
-
-def _space_and_distributions(
-    given: Mapping[str, BaseDistribution] | AnySpace,
-) -> tuple[Space | None, dict[str, BaseDistribution]]:
-    """The space, if the user gave one of Farthing, and the distributions of Optuna."""
-    if isinstance(given, Space):
-        return given, distributions_of(given)
-    theirs = {n: each for n, each in given.items() if isinstance(each, BaseDistribution)}
-    if theirs and len(theirs) == len(given):
-        return None, theirs
-    if theirs:
-        raise InvalidInput(
-            "search_space: expected distributions of Optuna or parameters of Farthing, not both."
-        )
-    space = Space({n: each for n, each in given.items() if not isinstance(each, BaseDistribution)})
-    return space, distributions_of(space)
+    key: Any
+    suggestion: Suggestion
+    seconds: float
 
 
 def _whole(study: optuna.Study) -> optuna.Study:
@@ -464,10 +482,13 @@ def _attribute(study: optuna.Study, trial: FrozenTrial, record: Mapping[str, Any
     study._storage.set_trial_system_attr(trial._trial_id, RECORD, dict(record))
 
 
-def _since(trial: FrozenTrial) -> float:
-    """Seconds since the start of a trial that another process has started."""
-    start = trial.datetime_start or datetime.now()
-    return max((datetime.now() - start).total_seconds(), 1e-9)
+def _has_more(trials: Sequence[FrozenTrial], translation: Translation) -> bool:
+    """Whether a trial has parameters with several values outside of the space."""
+    return any(
+        name not in translation.conversions and not distribution.single()
+        for trial in trials
+        for name, distribution in trial.distributions.items()
+    )
 
 
 def _seed(seed: int, trial: FrozenTrial, name: str) -> list[int]:

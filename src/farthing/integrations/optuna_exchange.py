@@ -73,7 +73,8 @@ class Mirror:
         study.run(objective, on_change=Mirror("sqlite:///dashboard.db"))
 
     It copies values, parameters, progress, costs, predictions and reasons. A killed trial appears
-    as pruned, a lost trial as failed. Trials that were copied before are skipped.
+    as pruned, a lost trial as failed. Trials that were copied before are skipped. An Optuna study
+    with other trials is refused.
 
     Args:
         storage: an Optuna storage, or its address.
@@ -88,21 +89,41 @@ class Mirror:
     def __call__(self, study: Optimizer) -> None:
         """Copy the trials that have ended since the last call."""
         ended = [trial for trial in study.seen.history if trial.state not in ("running", "paused")]
-        if self._study is None:
-            name = self._name or getattr(study, "name", "farthing")
-            self._study = optuna.create_study(
-                storage=self._storage,
-                study_name=name,
-                direction=study._settings.direction,
-                load_if_exists=True,
-            )
-            existing = self._study.get_trials(deepcopy=False)
-            self._copied = {t.system_attrs[RECORD]["number"] for t in existing}
         distributions = distributions_of(study.space)
+        if self._study is None:
+            self._study = self._opened(study, distributions)
         for trial in ended:
             if trial.number not in self._copied:
                 self._study.add_trial(_frozen(trial, distributions))
                 self._copied.add(trial.number)
+
+    def _opened(
+        self, study: Optimizer, distributions: Mapping[str, BaseDistribution]
+    ) -> optuna.Study:
+        """The Optuna study, which is new or has copies of this study."""
+        name, direction = (
+            self._name or getattr(study, "name", "farthing"),
+            study._settings.direction,
+        )
+        found = optuna.create_study(
+            storage=self._storage, study_name=name, direction=direction, load_if_exists=True
+        )
+        existing = found.get_trials(deepcopy=False)
+        for each in existing:
+            number = each.system_attrs.get(RECORD, {}).get("number")
+            ours = number is not None and number < len(study.seen.history)
+            if not ours or each.params != _frozen(study.seen.history[number], distributions).params:
+                problem = f"has {len(existing)} trials, which are not copies of this study"
+                break
+            self._copied.add(number)
+        else:
+            if [each.name.lower() for each in found.directions] == [direction]:
+                return found
+            problem = f"does not {direction}"
+        raise InvalidInput(
+            f"The Optuna study {name!r} of this storage {problem}. Give another name: "
+            "Mirror(..., name=...)."
+        )
 
 
 def _frozen(trial: Trial, distributions: Mapping[str, BaseDistribution]) -> FrozenTrial:

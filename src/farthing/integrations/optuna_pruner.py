@@ -131,7 +131,7 @@ class CostAwarePruner(BasePruner):  # type: ignore[misc,unused-ignore]
             try:
                 params = translation.ours(each.params)
                 x = translation.space.encode(params)
-            except (InvalidInput, ValueError, KeyError):  # outside of this space
+            except InvalidInput:  # outside of this space
                 continue
             costs, memories = _noted(each)
             paid: float | None = cost

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import optuna
+from numpy.typing import NDArray
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
 )
+from optuna.trial import FrozenTrial
 
 from farthing.errors import InvalidInput
+from farthing.integrations.optuna_conditions import When, conditions_of
+from farthing.space.conditions import Range
 from farthing.space.parameters import Categorical, Float, Int, Ordinal, Parameter
 from farthing.space.space import Params, Space
 
 __all__ = ["Translation", "distributions_of", "space_of"]
+
+
+Array = NDArray[np.float64]
 
 
 class Conversion(NamedTuple):
@@ -43,7 +52,10 @@ class Translation:
 
     @classmethod
     def of(
-        cls, distributions: Mapping[str, BaseDistribution], space: Space | None = None
+        cls,
+        distributions: Mapping[str, BaseDistribution],
+        space: Space | None = None,
+        trials: Sequence[FrozenTrial] = (),
     ) -> Translation | None:
         """The translation of what can be searched together; None if nothing can.
 
@@ -51,28 +63,69 @@ class Translation:
             distributions: the distributions of Optuna.
             space: the space that the user gave, which may declare more, such as the effect of a
                 parameter on the cost.
+            trials: those that show when a parameter exists. What they do not explain is left out.
         """
+        own = {} if space is None else space.parameters
+        whens = conditions_of(trials, distributions)
         conversions = {}
         for name, distribution in distributions.items():
-            if not distribution.single():
-                try:
+            if _is_conditional(own.get(name), space):
+                whens[name] = {}  # by the user's own condition
+            if whens[name] is not None and not distribution.single():
+                with suppress(InvalidInput, OverflowError):  # too many values, or too close
                     conversions[name] = _conversion(distribution)
-                except InvalidInput:  # too many values, or values too close together
-                    continue
-        if space is not None and set(space.names) == set(conversions):
-            return cls(space, conversions)
+        while orphans := {
+            n for n in conversions if not (whens[n] or {}).keys() <= conversions.keys()
+        }:
+            conversions = {n: each for n, each in conversions.items() if n not in orphans}
         if not conversions:
             return None
-        space = Space({name: each.parameter for name, each in conversions.items()})
-        return cls(space, conversions)
+        parameters = {}
+        for name, conversion in conversions.items():
+            parameter, when = own.get(name, conversion.parameter), whens[name]
+            if when:
+                parameter = replace(parameter, when=_in_our_values(when, conversions))
+            parameters[name] = parameter
+        if space is not None and dict(space.parameters) == parameters:
+            return cls(space, conversions)
+        return cls(Space(parameters), conversions)
 
     def ours(self, params: Mapping[str, Any]) -> Params:
-        """Parameters of Optuna as ours; those outside of this space are left out."""
-        return {
-            name: conversion.ours(params[name])
-            for name, conversion in self.conversions.items()
-            if name in params
-        }
+        """Parameters of Optuna as ours; those of other names are left out.
+
+        Raises:
+            InvalidInput: a value cannot be one of ours.
+        """
+        try:
+            return {
+                name: conversion.ours(params[name])
+                for name, conversion in self.conversions.items()
+                if name in params
+            }
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise InvalidInput(f"{dict(params)!r} is outside of the space: {error}") from error
+
+    def point(self, params: Mapping[str, Any]) -> Array:
+        """The point of parameters of Optuna, without inactive ones.
+
+        Raises:
+            InvalidInput: a value is missing, or outside of the space.
+        """
+        ours = self.ours(params)
+        if all(parameter.when is None for parameter in self.space.parameters.values()):
+            return self.space.encode(ours)
+        x = self.space.completed(ours, np.full(self.space.d, 0.5))
+        if missing := self.space.decode(x).keys() - ours.keys():
+            raise InvalidInput(f"{dict(params)!r} has no {', '.join(sorted(missing))}.")
+        return x
+
+    @property
+    def signature(self) -> list[str]:
+        """The names, with their conditions."""
+        return [
+            name if each.when is None else f"{name} when {dict(each.when)}"
+            for name, each in self.space.parameters.items()
+        ]
 
     def theirs(self, params: Mapping[str, Any]) -> Params:
         """Our parameters as those of Optuna."""
@@ -82,10 +135,11 @@ class Translation:
 def space_of(study: optuna.Study) -> Space:
     """The space of the trials of an Optuna study.
 
-    If the range of a parameter has changed, its lowest and highest bounds are used.
+    If the range of a parameter has changed, its lowest and highest bounds are used. A parameter
+    that only some trials have gets the condition that explains it.
 
     Raises:
-        InvalidInput: no trial has parameters, or only some trials have a parameter.
+        InvalidInput: no trial has parameters, or nothing explains why only some trials have one.
     """
     tried = [t.distributions for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
     tried = [distributions for distributions in tried if distributions]
@@ -95,15 +149,17 @@ def space_of(study: optuna.Study) -> Space:
             "yourself."
         )
     names = {name: None for distributions in tried for name in distributions}
-    for name in names:
-        count = sum(name in distributions for distributions in tried)
-        if count < len(tried):
+    hulls = {name: _hull([found[name] for found in tried if name in found]) for name in names}
+    trials = study.get_trials(deepcopy=False)
+    for name, when in conditions_of(trials, hulls).items():
+        if when is None:
+            count = sum(name in distributions for distributions in tried)
             raise InvalidInput(
-                f"Parameter {name!r} is in {count} of {len(tried)} trials of the Optuna study. "
-                f"Give a space with the condition, such as Float(..., when={{...}})."
+                f"Parameter {name!r} is in {count} of {len(tried)} trials of the Optuna study, and "
+                "no value of another parameter explains it. Give a space with the condition, such "
+                "as Float(..., when={...})."
             )
-    hulls = {name: _hull([distributions[name] for distributions in tried]) for name in names}
-    translation = Translation.of({n: d for n, d in hulls.items() if not d.single()})
+    translation = Translation.of(hulls, trials=trials)
     if translation is None:
         raise InvalidInput("No parameter of the Optuna study has more than one value.")
     return translation.space
@@ -112,6 +168,30 @@ def space_of(study: optuna.Study) -> Space:
 def distributions_of(space: Space) -> dict[str, BaseDistribution]:
     """A space as distributions of Optuna; an Ordinal becomes a categorical distribution."""
     return {name: _distribution(parameter) for name, parameter in space.parameters.items()}
+
+
+def _is_conditional(parameter: Parameter | None, space: Space | None) -> bool:
+    """Whether the user said when this parameter exists."""
+    if parameter is None or space is None:
+        return False
+    return parameter.when is not None or space.allowed is not None
+
+
+def _ancestors(name: str, whens: Mapping[str, When | None]) -> Iterable[str]:
+    for parent in whens[name] or ():
+        yield from (parent, *_ancestors(parent, whens))
+
+
+def _in_our_values(when: When, conversions: Mapping[str, Conversion]) -> dict[str, Any]:
+    ours: dict[str, Any] = {}
+    for parent, given in when.items():
+        convert = conversions[parent].ours
+        if isinstance(given, Range):
+            bounds = (None if b is None else convert(b) for b in (given.low, given.high))
+            ours[parent] = Range(*bounds)
+        else:
+            ours[parent] = [convert(value) for value in given]
+    return ours
 
 
 def _distribution(parameter: Parameter) -> BaseDistribution:

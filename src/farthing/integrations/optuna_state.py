@@ -7,7 +7,8 @@ any process. A trial without a record is external: another sampler made it, and 
 here.
 
 A pruned trial counts as if its value were no better than the median, and its cost is a lower bound.
-A pruned or failed trial that did not report its cost is charged with the predicted one.
+A trial that did not report its cost is charged with the predicted one. So is a running trial whose
+process has died, from which nothing is learnt.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
@@ -25,21 +26,30 @@ from farthing.budget.rates import rate_of
 from farthing.core.outcomes import checked_cost, missing_cost
 from farthing.core.settings import Settings
 from farthing.core.state import State
+from farthing.cost import KnownBeforehand
 from farthing.errors import InvalidInput
-from farthing.history import IMPORTED, History, Trial, origin_of
+from farthing.history import IMPORTED, PRUNED, History, Run, Trial, origin_of
 from farthing.history import TrialState as OurState
 from farthing.integrations.optuna_curves import curve_of
+from farthing.integrations.optuna_process import has_died
 from farthing.integrations.optuna_space import Translation
 from farthing.running import Pricing, Usage
-from farthing.running.output import costs_of
+from farthing.running.output import costs_of, number_of
+from farthing.space.parameters import plain
 
 __all__ = [
+    "CONSTRAINTS",
     "COST",
     "RECORD",
     "SECONDS",
+    "STOPPED",
+    "UNKNOWN",
+    "constraint_names",
     "cost_of",
     "declined",
+    "is_lost",
     "ledger_of",
+    "metrics_of",
     "outcome_of",
     "reported_cost",
     "state_of",
@@ -48,9 +58,12 @@ __all__ = [
 COST = "cost"  # the user attribute in which an objective reports its cost
 SECONDS = "farthing:seconds"  # the user attribute with the measured seconds
 RECORD = "farthing"  # the system attribute with the proposal
+STOPPED = "farthing:stopped"  # the user attribute of a study with the reason why it stopped
+CONSTRAINTS = "constraints"  # the system attribute of Optuna with constraint values
 
 MIN_COST = 1e-9  # a cost is positive
-UNKNOWN = 0.05  # of the budget: the charge for a trial whose cost nobody knows or predicts
+FOREVER_S = 1e9  # seconds; a longer time cannot be added to a date
+UNKNOWN = 0.05  # of the budget: a cost that nobody knows or predicts
 
 Interval = tuple[datetime, datetime]
 
@@ -69,21 +82,15 @@ def state_of(
         here: the numbers of the trials that run in this process.
     """
     trials = [trial for trial in trials if not declined(trial)]
-    history, reservations, suggest_s = History(), dict[int, Mapping[str, float]](), 0.0
+    history, suggest_s = History(), 0.0
     for trial in trials:
         record = trial.system_attrs.get(RECORD)
         if record is not None:
-            suggest_s = record["think_s"]
+            suggest_s = record.get("suggest_s", record["think_s"])
         known = _trial(trial, record, translation, settings, len(history))
         if known is not None:
             history = history.adding(known)
-            if record is not None and known.state == "running":
-                reservations[known.number] = record["hold"]
-    ledger = ledger_of(trials, settings, now, here, translation)
-    for number, reservation in reservations.items():
-        # Trials share wall-clock time, so they do not reserve it.
-        reserved = {r: a for r, a in reservation.items() if r in ledger and r != "s"}
-        ledger = ledger.reserve(number, reserved)
+    ledger = ledger_of(trials, settings, now, here, translation, reserve=True)
     return State(ledger, history, suggest_s=suggest_s)
 
 
@@ -93,11 +100,17 @@ def ledger_of(
     now: datetime,
     here: Sequence[int] = (),
     translation: Translation | None = None,
+    *,
+    reserve: bool = False,
 ) -> Ledger:
     """The costs of the trials that our sampler suggested.
 
     Seconds count while at least one of them was running, overhead included. If the objective
-    reports its own seconds, these count, and the overhead.
+    reports its own seconds, these count, and the overhead. A trial that did not report its cost is
+    charged with the predicted one, or else with the highest cost so far.
+
+    Args:
+        reserve: whether to reserve the expected costs of running trials.
     """
     ledger, passed, overhead = Ledger.of(settings.budget), list[Interval](), 0.0
     highest: dict[str, float] = {}
@@ -105,33 +118,58 @@ def ledger_of(
         record = trial.system_attrs.get(RECORD)
         if record is None or declined(trial) or trial.datetime_start is None:
             continue
-        finished = trial.state.is_finished()
-        reported = reported_cost(trial)
+        lost = is_lost(trial)
+        ended = lost or trial.state.is_finished()
+        reported = _by_name(reported_cost(trial), settings)
         overhead += record["think_s"]
-        if "s" in reported or ("" in reported and settings.cost_resources[0] == "s"):
+        if "s" in reported:
             ledger = ledger.charge_overhead(record["think_s"])
-        elif finished or trial.number in here:
+        elif lost and "s" in ledger:  # nobody knows when it ended
+            expected = _charge_for(record, "s", highest, ledger)
+            latest = trial.datetime_complete or now
+            until = trial.datetime_start + timedelta(seconds=min(expected, FOREVER_S))
+            passed.append((trial.datetime_start, min(until, max(latest, trial.datetime_start))))
+        elif ended or trial.number in here:
             passed.append((trial.datetime_start, trial.datetime_complete or now))
-        if finished:
+        if ended:
             paid = cost_of(trial, settings, translation)
             for resource in ledger.limited_resources:
-                if trial.state != TrialState.COMPLETE and resource not in (*paid, "trials", "s"):
-                    unknown = highest.get(resource) or UNKNOWN * ledger[resource].limit
-                    paid[resource] = _expected(record, resource) or unknown
+                if resource not in (*paid, "s") and not _is_known(settings, resource):
+                    paid[resource] = _charge_for(record, resource, highest, ledger)
             highest |= {r: max(amount, highest.get(r, 0.0)) for r, amount in paid.items()}
-            ledger = ledger.charge(
-                None,
-                {r: a for r, a in paid.items() if r != "s" or r in _by_name(reported, settings)},
-            )
+            paid = {r: a for r, a in paid.items() if r != "s" or r in reported}
+            ledger = ledger.charge(None, paid)
+        elif reserve:  # trials share wall-clock time, so they do not reserve it
+            amounts = {r: a for r, a in record["hold"].items() if r in ledger and r != "s"}
+            ledger = ledger.reserve(trial.number, amounts)
     if "s" in ledger and passed:
         elapsed = _covered(passed)
         ledger = ledger.pay({"s": elapsed}, overhead={"s": min(overhead, elapsed)})
     return ledger
 
 
+def _charge_for(
+    record: Mapping[str, Any], resource: str, highest: Mapping[str, float], ledger: Ledger
+) -> float:
+    """The charge for a trial whose cost is not known: predicted, or else the highest so far."""
+    limit = ledger[resource].limit
+    unknown = highest.get(resource) or (UNKNOWN * limit if math.isfinite(limit) else MIN_COST)
+    return _expected(record, resource) or unknown
+
+
+def is_lost(trial: FrozenTrial) -> bool:
+    """Whether the process of a trial has died: Optuna says so, or it is gone from this machine."""
+    if trial.state == TrialState.RUNNING:
+        return has_died((trial.system_attrs.get(RECORD) or {}).get("process"))
+    measured = SECONDS in trial.user_attrs or COST in trial.user_attrs
+    return trial.state == TrialState.FAIL and not measured
+
+
 def _expected(record: Mapping[str, Any], resource: str) -> float:
-    """The cost that was predicted or reserved for a trial; 0 if neither is known."""
-    found = record.get("predicted", {}).get(resource) or record.get("hold", {}).get(resource)
+    """The cost that was predicted or reserved for a proposal; 0 if neither is known."""
+    if not record.get("names"):  # enqueued, or drawn at random
+        return 0.0
+    found = record["predicted"].get(resource) or record["hold"].get(resource)
     return float(found or 0.0)
 
 
@@ -140,10 +178,10 @@ def cost_of(
 ) -> dict[str, float]:
     """The cost of a finished trial: reported, measured in seconds, or known beforehand."""
     reported, seconds = reported_cost(trial), trial.user_attrs.get(SECONDS)
-    if (
-        seconds is None and trial.duration is not None
-    ):  # of another sampler, whose own time is included
-        seconds = trial.duration.total_seconds()
+    ours = RECORD in trial.system_attrs
+    if seconds is None and trial.duration is not None and not (ours and is_lost(trial)):
+        # Of another sampler, whose own time is included. A row that was added has no duration.
+        seconds = trial.duration.total_seconds() or None
     if seconds is None:
         paid = _by_name(reported, settings)
     elif settings.cost_resources[0] == "cost" and not reported:
@@ -154,7 +192,7 @@ def cost_of(
         paid = Pricing(rate).cost(usage, reported, settings.resources)
     if translation is not None and missing_cost(settings, paid):
         with suppress(InvalidInput):  # the trial does not fit this space
-            x = translation.space.encode(translation.ours(trial.params))
+            x = translation.point(trial.params)
             paid = checked_cost(settings, paid, x, required=False)
     return paid
 
@@ -165,6 +203,8 @@ def outcome_of(trial: FrozenTrial) -> tuple[OurState, float | None]:
     A pruned trial is killed: its cost is a lower bound. A failed trial without a measured time is
     lost: its process died.
     """
+    if is_lost(trial):
+        return "lost", None
     match trial.state:
         case TrialState.COMPLETE:
             value = trial.value
@@ -173,8 +213,7 @@ def outcome_of(trial: FrozenTrial) -> tuple[OurState, float | None]:
         case TrialState.PRUNED:
             return "killed", None
         case TrialState.FAIL:
-            measured = SECONDS in trial.user_attrs or COST in trial.user_attrs
-            return ("failed" if measured else "lost"), None
+            return "failed", None
         case _:
             return "running", None
 
@@ -190,13 +229,13 @@ def _trial(
     if trial.state == TrialState.WAITING:
         return None
     params = trial.params
-    if not trial.state.is_finished() and record is not None:
-        params = {**record["params"], **params}
+    if trial.state != TrialState.COMPLETE and record is not None:
+        params = {**record["params"], **params}  # it has not suggested all of them, or did not
     try:
-        ours = translation.ours(params)
-        x = translation.space.encode(ours)
-    except (InvalidInput, ValueError, KeyError):  # outside of this space, or not all suggested yet
+        x = translation.point(params)
+    except InvalidInput:  # outside of this space
         return None
+    ours = translation.space.decode(x)
     state, value = outcome_of(trial)
     cost = cost_of(trial, settings, translation) if trial.state.is_finished() else {}
     curve = () if settings.steps is None else curve_of(trial, settings.steps, cost)
@@ -204,10 +243,10 @@ def _trial(
         state, value = "paused", curve[-1].value
     record = record or {}
     notes = record.get("notes", {"phase": "start"})
-    if record.get("names") != list(translation.space.names):  # the notes are of another space
+    if record.get("names") != translation.signature:  # the notes are of another space
         notes = {key: note for key, note in notes.items() if key == "phase"}
     if state == "killed":
-        notes = {**notes, "killed_by": "pruned"}
+        notes = {**notes, "killed_by": PRUNED}
     return Trial(
         number=number,
         params=ours,
@@ -220,6 +259,7 @@ def _trial(
         error="it failed" if state == "failed" else None,
         notes=notes,
         origin=origin_of(notes) if "because" in record else "imported",
+        run=Run(metrics=metrics_of(trial)) if settings.constraints else Run(),
         curve=curve,
         until=None if settings.steps is None or state != "running" else settings.steps.last,
     )
@@ -230,15 +270,52 @@ def declined(trial: FrozenTrial) -> bool:
     return "declined" in (trial.system_attrs.get(RECORD) or {})
 
 
-def reported_cost(trial: FrozenTrial) -> dict[str, float]:
-    """The cost that the objective reported, by resource; a plain number has the key ""."""
+def metrics_of(trial: FrozenTrial) -> dict[str, float]:
+    """The numbers among the user attributes, and the constraints, which are met up to 0."""
+    numbers = {name: number_of(plain(value)) for name, value in trial.user_attrs.items()}
+    measured = {name: number for name, number in numbers.items() if number is not None}
+    for key, value in trial.system_attrs.items():
+        if key == CONSTRAINTS:  # of constraints_func
+            measured |= {f"constraint {i}": float(each) for i, each in enumerate(value or ())}
+        elif key.startswith(f"{CONSTRAINTS}:"):  # of set_constraint
+            measured[f"constraint {key.partition(':')[2]}"] = float(value)
+    return measured
+
+
+def constraint_names(trials: Iterable[FrozenTrial]) -> list[str]:
+    """The constraints of Optuna that any trial has, by their name among the metrics."""
+    keys = {
+        name: None
+        for trial in trials
+        if any(key.startswith(CONSTRAINTS) for key in trial.system_attrs)
+        for name in metrics_of(trial)
+        if name.startswith("constraint ") and name not in trial.user_attrs
+    }
+    return list(keys)
+
+
+def reported_cost(trial: FrozenTrial, *, strict: bool = False) -> dict[str, float]:
+    """The cost that the objective reported, by resource; a plain number has the key "".
+
+    Args:
+        strict: whether to raise InvalidInput for what is no cost; else it counts as not reported,
+            because nobody can change the attributes of a trial that has ended.
+    """
+    given = trial.user_attrs.get(COST)
+    cost = {r: plain(a) for r, a in given.items()} if isinstance(given, Mapping) else plain(given)
     try:
-        return costs_of(trial.user_attrs.get(COST))
-    except (ValueError, TypeError):
+        return costs_of(cost)
+    except (ValueError, TypeError, OverflowError):
+        if not strict:
+            return {}
         raise InvalidInput(
-            f"Trial {trial.number}: its cost is {trial.user_attrs[COST]!r}. Expected a number of "
-            'at least 0, or {resource: amount}, in trial.set_user_attr("cost", ...).'
+            f"Trial {trial.number}: its cost is {given!r}. Expected a number of at least 0, or "
+            '{resource: amount}, in trial.set_user_attr("cost", ...).'
         ) from None
+
+
+def _is_known(settings: Settings, resource: str) -> bool:
+    return isinstance(settings.learners.get(resource), KnownBeforehand)
 
 
 def _by_name(reported: Mapping[str, float], settings: Settings) -> dict[str, float]:

@@ -13,7 +13,9 @@ has started is finished.
 
 With `steps=51`, the last `training_iteration` of a training, it learns from the values of every
 iteration. A trial that a scheduler such as ASHA ends earlier is a part of a training. Without
-steps, the last result of every trial counts as complete.
+steps, such a trial counts as if its value were no better than the median, and its cost is a lower
+bound. The scheduler has ended a trial that stopped at fewer iterations than another one reached,
+without returning and without meeting a `stop` criterion of the RunConfig.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from farthing.core.options import AnyBudget, AnySpace, SearchOptions
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
 from farthing.core.store import InMemoryStore
-from farthing.history import CurvePoint
+from farthing.history import PRUNED, CurvePoint
 from farthing.integrations.whole_trainings import WholeTrainings
 from farthing.optimizer import Optimizer
 from farthing.running import Pricing, Usage
@@ -97,6 +99,8 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         self._numbers: dict[str, int] = {}  # numbers of our trials, by the id of Ray Tune
         self._results: dict[str, Mapping[str, Any]] = {}  # the last result of each running trial
         self._curves: dict[str, list[CurvePoint]] = {}  # of each running trial
+        self._criteria: dict[str, Any] | None = {}  # of the RunConfig; None: a function decides
+        self._furthest = 0  # the last iteration of any trial
         self._presence = ExitStack()
         self._space = space if space is None or isinstance(space, Space) else Space(space)
         if self._space is not None and mode is not None:
@@ -111,6 +115,8 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
     ) -> bool:
         """Take the metric, the mode and the space of the Tuner."""
+        stop = spec.get("stop") or {}
+        self._criteria = _flat(stop) if isinstance(stop, Mapping) else None
         if self._inner is not None:
             return False
         self._metric, self._mode = metric or self._metric, mode or self._mode
@@ -136,6 +142,7 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Remember the last result, for the cost of a trial that fails later, and the curve."""
         self._results[trial_id] = result
+        self._furthest = max(self._furthest, _iteration(result))
         steps = self._optimizer._settings.steps
         step, value = result.get(STEP), result.get(str(self._metric))
         curve = self._curves.setdefault(trial_id, [])
@@ -149,10 +156,11 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
     ) -> None:
         """Learn the value and the cost."""
         number = self._numbers.pop(trial_id, None)
-        last = self._results.pop(trial_id, {}) if result is None else result
-        self._results.pop(trial_id, None)
+        before = self._results.pop(trial_id, {})
+        last = before if result is None else result
         if number is None:
             return
+        ended_early = result is not None and self._was_ended(before, result)
         if result is not None:
             self.on_trial_result(trial_id, result)
             self._results.pop(trial_id, None)
@@ -168,8 +176,24 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         elif steps is not None and curve:
             # It is done if its curve is complete.
             optimizer.commit(Told(number, "paused", None, cost, by_user=False, curve=curve))
+        elif ended_early:
+            pruned = Told(number, "killed", None, cost, by_user=False, because=PRUNED)
+            optimizer.commit(pruned)
         else:
             optimizer.tell(number, float(last[str(self._metric)]), cost=cost)
+
+    def _was_ended(self, before: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+        """Whether a scheduler has ended a trial.
+
+        Ray Tune shows a searcher every result before the last one, and the last one again if the
+        training has returned.
+        """
+        step = _iteration(last)
+        returned = step == _iteration(before)
+        stopped = self._criteria is None or any(
+            name in last and last[name] >= bound for name, bound in self._criteria.items()
+        )
+        return not returned and not stopped and 0 < step < self._furthest
 
     def add_evaluated_point(
         self,
@@ -332,6 +356,12 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
             inner = inner.setdefault(folder, {})
         inner[name] = each
     return nested
+
+
+def _iteration(result: Mapping[str, Any]) -> int:
+    """The number of iterations until a result; 0 if it is not known."""
+    step = result.get(STEP)
+    return step if isinstance(step, int) else 0
 
 
 def _same(value: Any) -> Any:
