@@ -5,7 +5,7 @@ import pickle
 import re
 import time
 import warnings
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from io import StringIO
 from types import SimpleNamespace
 
@@ -168,12 +168,9 @@ def test_a_fit_that_does_not_end_is_killed_with_its_process():
     )
     first, second = {"seconds": 0.01}, {"seconds": 0.1}
     search.set_params(budget="1 trials", start=first).fit(X, Y)  # this starts the processes
-    for budget in ("3s", "15s", "75s"):  # on a slow machine, the first fit uses up a short budget
-        search.set_params(budget=budget, start=[first, second])
-        search.fit(X, Y)  # without a kill it would sleep for ever
-        if len(search.cv_results_["state"]) > 1:
-            break
-    assert list(search.cv_results_["state"]) == ["done", "killed"]
+    search.set_params(start=[first, second])  # without a kill it would sleep for ever
+    states = _states_at_some_budget(search, lambda states: states == ["done", "killed"])
+    assert states == ["done", "killed"]
     assert search.best_params_["seconds"] < 0.02
     killed = search.result_.history[1]
     assert killed.state == "killed"
@@ -206,28 +203,25 @@ def test_one_expensive_candidate_does_not_condemn_the_others(clock):
     assert search.best_params_["seconds"] < 0.3
 
 
-def test_trees_are_few_at_first():
-    for name in ("n_estimators", "forest__n_estimators"):
-        for values in (randint(10, 2000), [10, 100, 1000], Int(10, 2000, cost="increases")):
-            assert Candidates.of({name: values}).space.parameters[name].cost == "increases"
-    assert (
-        Candidates.of({"n_neighbors": randint(10, 2000)}).space.parameters["n_neighbors"].cost
-        is None
-    )
-
-
 @pytest.mark.slow
 def test_a_first_candidate_in_a_process_is_ended_at_its_cap():
     """It would run for ever; a third of the budget is the most while costs are unknown."""
-    search = BudgetSearchCV(
-        Sleeps(forever_from=0.3), {"seconds": Float(0.001, 1.0)}, cv=2, n_jobs=2, random_state=0
-    )
-    for budget in ("6s", "30s", "120s"):  # a busy machine needs more
-        search.set_params(budget=budget, refit=False).fit(X, Y)
-        if "done" in search.cv_results_["state"]:
-            break
-    assert search.cv_results_["state"][0] == "killed"
-    assert search.best_params_["seconds"] < 0.3
+    space = {"seconds": Float(0.001, 1.0)}
+    search = BudgetSearchCV(Sleeps(forever_from=0.45), space, cv=2, n_jobs=2, random_state=0)
+    states = _states_at_some_budget(search, lambda states: "done" in states)
+    assert states[0] == "killed"
+    assert search.best_params_["seconds"] < 0.45
+
+
+def _states_at_some_budget(search, is_enough):
+    """The states of the candidates with the first budget that is enough on a busy machine."""
+    for budget in ("6s", "30s", "120s"):
+        with warnings.catch_warnings(), suppress(InvalidInput):
+            warnings.simplefilter("ignore", UserWarning)  # no candidate is complete
+            search.set_params(budget=budget, refit=False).fit(X, Y)
+            if is_enough(list(search.cv_results_["state"])):
+                break
+    return list(search.cv_results_["state"])
 
 
 def test_a_rule_stops_the_search():

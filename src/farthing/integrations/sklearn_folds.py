@@ -30,18 +30,18 @@ __all__ = ["Candidate", "FoldSearch", "steps_of"]
 
 RESERVE = 2.0
 MAX_FAILURES = 5  # failures without any success that end the search
-MOST_LOOKED_AT = 4  # candidates at once, before several folds of a candidate run at once
 
 
 def steps_of(n_splits: int, at_once: int) -> Steps | None:
     """The folds as steps; None for one fold.
 
-    Folds that run at the same time as others cost no time, so the first decision is later.
+    Folds of a candidate that run at the same time are one step: a decision between them would save
+    no time.
 
     Args:
         at_once: the number of fits at the same time.
     """
-    first = min(max(at_once // MOST_LOOKED_AT, 1), n_splits)
+    first = min(at_once, n_splits)
     return None if n_splits == 1 else Steps(n_splits, first=first, value="last")
 
 
@@ -103,16 +103,12 @@ class FoldSearch:
     # ── asking ─────────────────────────────────────────────────────────────────────────────────
 
     def _ask(self) -> list[Trial]:
-        """The next parts, as many as the fits at the same time need."""
-        settings, state = self.optimizer.facts
-        steps = settings.steps
-        first = self.n_splits if steps is None else steps.first
-        count = math.ceil(self.fits.at_once / first)
+        """The next parts: more than one candidate if all folds of one run at the same time."""
         try:
-            return self.optimizer.ask(count)
+            return self.optimizer.ask(max(1, self.fits.at_once // self.n_splits))
         except Stopped as stopped:
             # One cost is no reason to stop: another candidate may be much cheaper.
-            if stopped.reason.kind != "unaffordable" or state.ledger.used_up:
+            if stopped.reason.kind != "unaffordable" or len(self.candidates) > 1:
                 raise
             return self.optimizer.ask(1, anyway=True)
 

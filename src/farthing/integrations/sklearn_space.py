@@ -23,8 +23,6 @@ TAIL = 1e-3  # probability on either side that is left out of an unbounded distr
 DRAWS = 1000  # from an object that can only draw values
 MOST_OPTIONS = 64  # values of a discrete distribution that are listed; more are a range
 SELECTOR = "space"  # the name of the parameter that selects one of several spaces
-# A larger value of these parameters never makes a fit of scikit-learn cheaper.
-COSTLY = ("n_estimators", "max_iter")
 EXPECTED = (
     "expected a list of values, a distribution such as loguniform(1e-3, 1e3), or a parameter of "
     "Farthing such as Float(1e-3, 1e3, log=True)"
@@ -174,7 +172,7 @@ def _of_list(name: str, options: list[Any]) -> _Coded:
     except (TypeError, InvalidInput):  # lists, arrays and NaN are searched by index
         found = None
     if isinstance(found, Ordinal | Categorical) and _is_plain(options):
-        return _hinted(name, found), _same, _same
+        return found, _same, _same
 
     def position(value: Any) -> int:
         for i, option in enumerate(options):
@@ -183,14 +181,6 @@ def _of_list(name: str, options: list[Any]) -> _Coded:
         raise InvalidInput(f"start: {name}={value!r} is none of the listed values.")
 
     return Categorical(range(len(options))), options.__getitem__, position
-
-
-def _hinted(name: str, parameter: Parameter) -> Parameter:
-    """The parameter with its known effect on the cost of a fit."""
-    is_costly = name.rpartition("__")[2] in COSTLY
-    if not is_costly or isinstance(parameter, Categorical):
-        return parameter
-    return replace(parameter, cost="increases")
 
 
 def _is_plain(options: Iterable[Any]) -> bool:
@@ -205,11 +195,11 @@ def _of_distribution(name: str, values: Any) -> _Coded:
     kind = getattr(getattr(values, "dist", values), "name", "")
     low, high = (float(end) for end in values.support())
     if kind == "randint" and low < high:
-        return _hinted(name, Int(int(low), int(high))), _same, _same
+        return Int(int(low), int(high)), _same, _same
     if hasattr(values, "pmf"):
         return _of_discrete(name, values)
     if kind in ("uniform", "loguniform", "reciprocal") and low < high:
-        return _hinted(name, Float(low, high, log=kind != "uniform")), _same, _same
+        return Float(low, high, log=kind != "uniform"), _same, _same
 
     def at(quantile: float) -> Any:
         return plain(values.ppf(quantile))
@@ -217,7 +207,7 @@ def _of_distribution(name: str, values: Any) -> _Coded:
     def quantile(value: Any) -> float:
         return float(np.clip(values.cdf(value), TAIL, 1 - TAIL))
 
-    return _hinted(name, Float(TAIL, 1 - TAIL)), at, quantile
+    return Float(TAIL, 1 - TAIL), at, quantile
 
 
 def _of_discrete(name: str, values: Any) -> _Coded:
@@ -226,7 +216,7 @@ def _of_discrete(name: str, values: Any) -> _Coded:
     if (found != np.round(found)).any():
         return _of_list(name, found.tolist())
     if len(found) > MOST_OPTIONS:
-        return _hinted(name, Int(int(found[0]), int(found[-1]))), _same, _same
+        return Int(int(found[0]), int(found[-1])), _same, _same
     return _of_list(name, [int(each) for each in found])
 
 
@@ -253,4 +243,4 @@ def _of_draws(name: str, values: Any) -> _Coded:
     def quantile(value: Any) -> float:
         return float(np.clip(np.searchsorted(drawn, value) / DRAWS, TAIL, 1 - TAIL))
 
-    return _hinted(name, Float(TAIL, 1 - TAIL)), at, quantile
+    return Float(TAIL, 1 - TAIL), at, quantile
