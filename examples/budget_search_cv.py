@@ -1,7 +1,7 @@
 """A scikit-learn search with a budget: only the name of the class changes.
 
-The search drops a candidate between folds if it is far behind the best one, or if the budget cannot
-pay for its remaining folds.
+The search pauses a candidate between folds if it is far behind the best one. It gives a candidate
+up if the budget cannot pay for its remaining folds.
 """
 
 from collections import Counter

@@ -2,24 +2,27 @@
 
 import math
 import pickle
+import re
 import time
 import warnings
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import sklearn
 from clocks import Clock
-from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky import get_reusable_executor, reusable_executor
 from processes import FOREVER
-from scipy.stats import loguniform, norm, randint, uniform
+from scipy.stats import loguniform, norm, poisson, randint, rv_discrete, uniform
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
+from sklearn.model_selection import GroupKFold, KFold, RandomizedSearchCV, ShuffleSplit
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -29,7 +32,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from farthing import Float, Int, InvalidInput
 from farthing.integrations.sklearn import BudgetSearchCV
-from farthing.integrations.sklearn_search import Z
+from farthing.integrations.sklearn_racing import Racing, is_hopeless
 from farthing.integrations.sklearn_space import Candidates
 from farthing.policies import Random
 from farthing.stopping import MaxTrials
@@ -111,7 +114,7 @@ class Sleeps(ClassifierMixin, BaseEstimator):
 def clock(monkeypatch):
     """A clock that advances while a fit of `Sleeps` sleeps, and by 10 ms for each suggestion."""
     clock = Clock(monkeypatch, suggestion=0.01)
-    monkeypatch.setattr("farthing.integrations.sklearn_search.time", clock)
+    monkeypatch.setattr("farthing.integrations.sklearn_folds.time", clock)
     theirs = SimpleNamespace(time=clock.monotonic, perf_counter=clock.monotonic)
     monkeypatch.setattr("sklearn.model_selection._validation.time", theirs)
     monkeypatch.setattr(Sleeps, "sleep", staticmethod(clock.sleep))
@@ -129,9 +132,9 @@ def test_a_budget_of_seconds_is_kept(clock):
     slept = np.array([p["seconds"] for p in results["params"]]) * results["n_folds"]
     assert results["cost"] == pytest.approx(slept)
     assert ledger.overhead == pytest.approx(ledger.spent - slept.sum())
-    assert ledger.overhead == pytest.approx(0.01 * len(slept), abs=0.011)
-    last = results["params"][-1]["seconds"]  # a started fit is finished
-    assert 0.5 < ledger.spent <= 1.0 + last
+    asked = search.result_.history.turns  # at least one suggestion for each part of a candidate
+    assert ledger.overhead == pytest.approx(0.01 * asked, abs=0.011)
+    assert 0.5 < ledger.spent <= 1.0 + 0.2  # a started fit is finished
 
 
 @pytest.mark.slow
@@ -146,7 +149,8 @@ def test_seconds_of_work_and_dollars(clock):
     dollars = BudgetSearchCV(
         Sleeps(), space, "$0.5", rate="$3600/h per worker", cv=2, random_state=0
     )
-    assert 0.4 < dollars.fit(X, Y).result_.ledger.spent <= 0.5 + 0.03
+    spent = dollars.fit(X, Y).result_.ledger.spent
+    assert 0.4 < spent <= 0.5 + 0.03 + 0.01  # a started fit, and a suggestion
     with pytest.raises(InvalidInput, match="give a rate"):
         BudgetSearchCV(Sleeps(), space, "$0.5", cv=2).fit(X, Y)
     with pytest.raises(InvalidInput, match="would never end"):
@@ -164,16 +168,60 @@ def test_a_fit_that_does_not_end_is_killed_with_its_process():
     )
     first, second = {"seconds": 0.01}, {"seconds": 0.1}
     search.set_params(budget="1 trials", start=first).fit(X, Y)  # this starts the processes
-    for budget in ("3s", "15s", "75s"):  # on a slow machine, the first fit uses up a short budget
-        search.set_params(budget=budget, start=[first, second])
-        search.fit(X, Y)  # without a kill it would sleep for ever
-        if len(search.cv_results_["state"]) > 1:
-            break
-    assert list(search.cv_results_["state"]) == ["done", "killed"]
+    search.set_params(start=[first, second])  # without a kill it would sleep for ever
+    states = _states_at_some_budget(search, lambda states: states == ["done", "killed"])
+    assert states == ["done", "killed"]
     assert search.best_params_["seconds"] < 0.02
     killed = search.result_.history[1]
     assert killed.state == "killed"
     assert killed.cost["s"] > 0
+
+
+def test_the_first_candidate_cannot_use_up_the_budget(clock):
+    """The middle of the space costs 5 x 2.5 s of 4 s: after one fold it is given up."""
+    space = {"seconds": Float(0.01, 5.0)}
+    start = clock.now
+    search = BudgetSearchCV(Sleeps(), space, "2s", cv=5, refit=False, random_state=0)
+    with pytest.warns(UserWarning, match="No candidate has all 5 folds"):
+        search.fit(X, Y)
+    assert search.cv_results_["n_folds"][0] == 1
+    assert clock.now - start < 2.6 + 0.1  # the fold that was running, not five of them
+    assert search.best_params_ == search.cv_results_["params"][0]
+    assert search.best_score_ == search.cv_results_["split0_test_score"][0]
+
+
+def test_one_expensive_candidate_does_not_condemn_the_others(clock):
+    """2.6 s of 4 s for the first fold; others are fifty times cheaper."""
+    space = {"seconds": Float(0.001, 6.76, log=True)}
+    search = BudgetSearchCV(
+        Sleeps(), space, "4s", cv=5, refit=False, random_state=0, start={"seconds": 2.6}
+    )
+    search.fit(X, Y)
+    results = search.cv_results_
+    assert results["state"][0] == "killed"
+    assert "done" in results["state"]
+    assert search.best_params_["seconds"] < 0.3
+
+
+@pytest.mark.slow
+def test_a_first_candidate_in_a_process_is_ended_at_its_cap():
+    """It would run for ever; a third of the budget is the most while costs are unknown."""
+    space = {"seconds": Float(0.001, 1.0)}
+    search = BudgetSearchCV(Sleeps(forever_from=0.45), space, cv=2, n_jobs=2, random_state=0)
+    states = _states_at_some_budget(search, lambda states: "done" in states)
+    assert states[0] == "killed"
+    assert search.best_params_["seconds"] < 0.45
+
+
+def _states_at_some_budget(search, is_enough):
+    """The states of the candidates with the first budget that is enough on a busy machine."""
+    for budget in ("6s", "30s", "120s"):
+        with warnings.catch_warnings(), suppress(InvalidInput):
+            warnings.simplefilter("ignore", UserWarning)  # no candidate is complete
+            search.set_params(budget=budget, refit=False).fit(X, Y)
+            if is_enough(list(search.cv_results_["state"])):
+                break
+    return list(search.cv_results_["state"])
 
 
 def test_a_rule_stops_the_search():
@@ -185,32 +233,60 @@ def test_a_rule_stops_the_search():
 # ── between folds ──────────────────────────────────────────────────────────────────────────────
 
 
+def _folds(results, n):
+    return np.stack([results[f"split{i}_test_score"] for i in range(n)], axis=1)
+
+
 @pytest.mark.slow
-def test_hopeless_candidates_are_killed_between_folds():
+def test_hopeless_candidates_are_paused_between_folds():
     data = make_classification(400, n_informative=6, flip_y=0.1, random_state=0)
     search = BudgetSearchCV(SVC(), SVM, "25 trials", cv=8, random_state=0).fit(*data)
     results, n = search.cv_results_, 8
-    scores = np.stack([results[f"split{i}_test_score"] for i in range(n)], axis=1)
-    states, folds = results["state"], results["n_folds"]
-    assert "killed" in states
+    scores, states, folds = _folds(results, n), results["state"], results["n_folds"]
+    assert set(states) == {"done", "paused"}
     assert (folds[states == "done"] == n).all()
-    for i in np.flatnonzero(states == "killed"):
+    done = scores[states == "done"]
+    best = done[done.mean(axis=1).argmax()]
+    spread = np.mean([np.var(row - best, ddof=1) for row in done if (row != best).any()])
+    for i in np.flatnonzero(states == "paused"):
         k = folds[i]
-        assert 0 < k < n
+        assert k in (1, 2, 4)
         assert np.isfinite(scores[i, :k]).all()
         assert np.isnan(scores[i, k:]).all()
-        # Computed by hand from the candidates that were complete at that time.
-        done = scores[:i][states[:i] == "done"]
-        best = done[done.mean(axis=1).argmax()]
-        spread = np.mean([np.var(row - best, ddof=1) for row in done if (row != best).any()])
+        # All trials have begun, so that nothing but a hopeless candidate is left paused.
         gap = np.mean(scores[i, :k] - best[:k])
-        assert gap < -Z * math.sqrt(spread * (1 / k - 1 / n))
-        previous = np.mean(scores[i, : k - 1] - best[: k - 1]) if k > 1 else 0.0
-        assert k == 1 or previous >= -Z * math.sqrt(spread * (1 / (k - 1) - 1 / n))
-    # The model learns their expected score, not that of the best.
-    added = [t for t in search.result_.history if t.is_external]
-    assert len(added) == (states == "killed").sum()
-    assert all(t.value < search.best_score_ for t in added)
+        assert gap < -Racing().z * math.sqrt(spread * (1 / k - 1 / n))
+    assert search.best_score_ == done.mean(axis=1).max()
+
+
+def test_a_paused_candidate_keeps_its_folds():
+    fitted = []
+
+    class Notes(DummyClassifier):
+        def fit(self, X, y):
+            fitted.append((self.random_state, X.tobytes()))
+            return super().fit(X, y)
+
+    space = {"random_state": list(range(5))}
+    search = BudgetSearchCV(Notes(strategy="stratified"), space, "5 trials", cv=6, refit=False)
+    search.fit(X, Y)
+    assert len(fitted) == len(set(fitted)) == search.cv_results_["n_folds"].sum()
+    for trial, params in zip(search.result_.history, search.cv_results_["params"], strict=True):
+        i = search.cv_results_["params"].index(params)
+        scores = _folds(search.cv_results_, 6)[i, : trial.step]
+        curve = [point.value for point in trial.curve]
+        np.testing.assert_allclose(curve, np.cumsum(scores) / np.arange(1, len(scores) + 1))
+
+
+@pytest.mark.parametrize("k", [1, 3, 5])
+def test_a_candidate_is_hopeless_three_standard_errors_behind_the_best(k):
+    folds = np.array([0.0, 5.0, 2.0, 9.0, 1.0, 2.0])  # the difficulty that all share
+    wobble = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0]) * math.sqrt(5 / 6)  # variance 1
+    complete = [folds, folds + 1 + wobble, folds + 2 - wobble]  # losses, to minimise
+    threshold = 3 * math.sqrt(1 / k - 1 / 6)
+    assert is_hopeless(folds[:k] + 1.01 * threshold, complete, z=3)
+    assert not is_hopeless(folds[:k] + 0.99 * threshold, complete, z=3)
+    assert not is_hopeless(folds[:k] + 9 * threshold, complete[:2], z=3)  # too few to compare
 
 
 def test_a_candidate_beyond_the_budget_is_killed_between_folds(clock):
@@ -278,6 +354,80 @@ def test_distributions_are_ranges():
     assert {p["f"] for p in drawn} == {None, 1, 2}
 
 
+class Draws:
+    """An object that can only draw values, as scikit-learn requires."""
+
+    def __init__(self, draw):
+        self.rvs = lambda random_state: draw(random_state)
+
+
+def test_everything_with_rvs_is_a_distribution():
+    given = {
+        "weights": rv_discrete(values=([1, 5, 50], [0.5, 0.3, 0.2])),
+        "many": poisson(1e4),
+        "few": poisson(2),
+        "numbers": Draws(lambda rng: rng.normal()),
+        "whole": Draws(lambda rng: int(rng.randint(3))),
+        "words": Draws(lambda rng: ("a", "b")[rng.randint(2)]),
+        "unfrozen": uniform,
+    }
+    found = Candidates.of(given)
+    drawn = [
+        found.params(found.space.decode(x))
+        for x in found.space.sample(200, np.random.default_rng(0))
+    ]
+    assert {p["weights"] for p in drawn} == {1, 5, 50}
+    assert {p["whole"] for p in drawn} == {0, 1, 2}
+    assert {p["words"] for p in drawn} == {"a", "b"}
+    assert all(type(p[name]) is int for p in drawn for name in ("weights", "many", "few", "whole"))
+    assert abs(np.median([p["many"] for p in drawn]) - 1e4) < 200
+    assert abs(np.median([p["numbers"] for p in drawn])) < 0.3
+    assert all(0 <= p["unfrozen"] <= 1 for p in drawn)
+
+
+def test_a_list_of_spaces():
+    spaces = [
+        {"kernel": ["rbf"], "C": loguniform(0.1, 10), "gamma": loguniform(1e-3, 1)},
+        {"kernel": ["linear"], "C": loguniform(0.1, 10)},
+        {"kernel": [SVC().kernel, "poly"], "C": [1.0, 2.0], "degree": randint(2, 4)},
+    ]
+    search = BudgetSearchCV(
+        SVC(), spaces, "12 trials", cv=2, random_state=0, start={"kernel": "linear", "C": 0.5}
+    ).fit(X, Y)
+    params = search.cv_results_["params"]
+    assert params[0] == {"kernel": "linear", "C": 0.5}
+    assert {tuple(sorted(p)) for p in params} == {
+        ("C", "gamma", "kernel"),
+        ("C", "kernel"),
+        ("C", "degree", "kernel"),
+    }
+    assert all(p["C"] in (1.0, 2.0) for p in params if "degree" in p)
+    assert search.cv_results_["param_gamma"].mask.sum() == sum("gamma" not in p for p in params)
+
+
+def test_the_names_of_a_randomized_search():
+    plain = {"n_iter": 3, "cv": 3, "random_state": 0, "verbose": 3}
+    search = BudgetSearchCV(SVC(), param_distributions=SVM, **plain)
+    with redirect_stdout(StringIO()) as ours:
+        search.fit(X, Y)
+    with redirect_stdout(StringIO()) as theirs:
+        RandomizedSearchCV(SVC(), SVM, **plain).fit(X, Y)
+    assert len(search.cv_results_["params"]) == 3
+    assert clone(search).get_params()["n_iter"] == 3
+
+    line = re.compile(r"\[CV \d/3\] END \.*C=.*, gamma=.*;, score=.* total time=.*s")
+    for printed in (ours, theirs):
+        first, *others = printed.getvalue().splitlines()
+        assert re.fullmatch(
+            r"Fitting 3 folds for each of 3 candidates, totalling( at most)? 9 fits", first
+        )
+        assert others
+        assert all(map(line.fullmatch, others))
+    for wrong in ({}, {"space": SVM, "param_distributions": SVM}):
+        with pytest.raises(InvalidInput, match="param_distributions"):
+            BudgetSearchCV(SVC(), **wrong).fit(X, Y)
+
+
 @pytest.mark.parametrize("space", [{}, {"C": 1.0}, {"C": "rbf"}, {"C": []}, {"C": {}}])
 def test_an_invalid_space_is_refused(space):
     with pytest.raises(InvalidInput, match="expected"):
@@ -296,7 +446,8 @@ def test_candidates_that_fail():
     failed = results["state"] == "failed"
     assert list(results["mean_test_score"][failed]) == [-1.0]
     assert results["params"][int(np.flatnonzero(failed)[0])] == {"C": -1.0}
-    assert results["rank_test_score"][failed] == 4
+    done = results["state"] == "done"
+    assert (results["rank_test_score"][failed] > results["rank_test_score"][done]).all()
     with pytest.raises(ValueError, match="'C' parameter"):
         BudgetSearchCV(SVC(), space, "4 trials", error_score="raise", start={"C": -1.0}).fit(X, Y)
     with pytest.raises(ValueError, match="All the"):
@@ -317,9 +468,11 @@ def test_several_scores():
     done = search.cv_results_["state"] == "done"
     assert search.best_index_ == np.argmax(np.where(done, search.cv_results_["mean_test_loss"], -9))
     assert np.isfinite(search.cv_results_["mean_train_good"][done]).all()
-    search.set_params(refit=False)
-    with pytest.raises(InvalidInput, match="refit='good'"):
-        search.fit(X, Y)
+    worst = search.set_params(refit=lambda results: int(np.argmin(results["mean_test_loss"])))
+    assert worst.fit(X, Y).best_params_ == worst.cv_results_["params"][worst.best_index_]
+    assert not hasattr(clone(search).set_params(refit=False).fit(X, Y), "best_params_")
+    with pytest.raises(ValueError, match="refit must be set"):
+        search.set_params(refit=True).fit(X, Y)
 
 
 def test_refit_false_and_a_callable():
@@ -348,7 +501,7 @@ def test_several_jobs_evaluate_several_candidates_at_once():
     search = BudgetSearchCV(SVC(), SVM, "6 trials", cv=KFold(2, shuffle=True, random_state=0))
     search.set_params(n_jobs=4, random_state=0).fit(X, Y)
     assert len(search.cv_results_["params"]) == 6
-    assert set(search.cv_results_["state"]) <= {"done", "killed"}
+    assert set(search.cv_results_["state"]) <= {"done", "paused"}
 
 
 @pytest.mark.slow
@@ -357,7 +510,7 @@ def test_processes_start_before_the_clock_of_the_first_candidate():
 
     class Counts(Random):
         def propose(self, belief, rng):
-            there.append(len(search._backend._workers._processes))
+            there.append(len(reusable_executor._executor._processes))
             return super().propose(belief, rng)
 
     get_reusable_executor().shutdown(kill_workers=True)  # those of other tests

@@ -4,15 +4,18 @@
     search.fit(X, y)
     search.best_params_, search.result_.stop_reason
 
-`sklearn_search` gives the condition under which a candidate is killed before its last fold.
+Folds are steps of a training (`sklearn_folds`), and candidates race fold by fold
+(`sklearn_racing`).
 """
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 from farthing.errors import InvalidInput, MissingExtra
@@ -24,19 +27,29 @@ except ImportError as error:
 
 import joblib
 import numpy as np
-from sklearn.base import clone
+from scipy.stats import rankdata
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _warn_or_raise_about_fit_failures
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _check_method_params, indexable
 
 from farthing.budget.rates import rate_of
+from farthing.budget.units import Budget
 from farthing.core.settings import Settings
 from farthing.cost import KnownBeforehand
-from farthing.integrations.sklearn_search import Out, Row, Search
+from farthing.history import StopReason
+from farthing.integrations.sklearn_fits import Fits, Out
+from farthing.integrations.sklearn_folds import Candidate, FoldSearch, steps_of
+from farthing.integrations.sklearn_racing import Racing
 from farthing.integrations.sklearn_space import Candidates
 from farthing.optimizer import Optimizer
 from farthing.running import Pricing
 from farthing.space.space import Space
+from farthing.steps import Steps
 from farthing.view.result import Result
 
 __all__ = ["BudgetSearchCV"]
@@ -47,28 +60,33 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
 
     A budget in seconds is the wall-clock time of the search, overhead included. It does not include
     the final refit and the start of processes. If fits run in processes (`n_jobs` > 1 with joblib's
-    own backend), the search kills those that exceed the time. It always evaluates one candidate
-    completely.
+    own backend), the search kills those that exceed the time; other fits end before it stops. Only
+    candidates with all folds count, unless the budget does not pay for any.
 
     Args:
         estimator: the estimator or pipeline to fit.
-        space: {name: values}: a list, a scipy distribution, or a parameter of Farthing, which may
-            declare its effect on the cost: Int(10, 1000, log=True, cost="increases").
+        space: {name: values}: a list, a distribution of scipy or any other object with `rvs`, or a
+            parameter of Farthing, which may declare its effect on the cost:
+            Int(10, 1000, log=True, cost="increases"). Or a list of such dicts.
         budget: "10m", "30 trials", "20 worker_m" (the time of all fits together), or "$5" with a
             rate.
+        param_distributions: another name of `space`, as in RandomizedSearchCV.
+        n_iter: the largest number of candidates, besides the budget.
         policy, stop, cost, worth, start: as in `farthing.Optimizer`.
         rate: the price of a second of fitting, "$3.06/h".
         random_state: the seed of the candidates, which also depend on measured times.
 
-    The other arguments and attributes are those of RandomizedSearchCV. In addition, `cv_results_`
-    has "cost", "predicted_cost", "n_folds" (the number of evaluated folds; the scores of the others
-    are NaN) and "state". `result_` has the ledger, the history and the reason why the search
-    stopped.
+    The other arguments and attributes are those of RandomizedSearchCV. Of several scores, the
+    search maximises `refit`, or the first one if that is no name. In addition, `cv_results_` has
+    "cost", "predicted_cost", "n_folds" (the number of evaluated folds; the scores of the others are
+    NaN) and "state". `result_` has the ledger, the history and the reason why the search stopped.
     """
 
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
         **BaseSearchCV._parameter_constraints,
-        "space": [dict, Space],
+        "space": [dict, list, Space, None],
+        "param_distributions": [dict, list, Space, None],
+        "n_iter": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
     }
 
@@ -77,9 +95,11 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
     def __init__(
         self,
         estimator: Any,
-        space: Any,
+        space: Any = None,
         budget: Any = "10m",
         *,
+        param_distributions: Any = None,
+        n_iter: int | None = None,
         policy: Any = None,
         stop: Any = None,
         cost: Any = None,
@@ -110,6 +130,8 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         )
         self.space = space
         self.budget = budget
+        self.param_distributions = param_distributions
+        self.n_iter = n_iter
         self.policy = policy
         self.stop = stop
         self.cost = cost
@@ -118,127 +140,199 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         self.rate = rate
         self.random_state = random_state
 
-    def __getstate__(self) -> dict[str, Any]:
-        """The state without attributes of a running fit, because scikit-learn sends it to every "
-        "fit."""
-        state = BaseSearchCV.__getstate__(self)
-        return {name: each for name, each in state.items() if name not in ("_outs", "_backend")}
-
     def fit(self, X: Any, y: Any = None, **params: Any) -> BudgetSearchCV:
-        """Search, and fit the best candidate again on all data."""
+        """Search, and fit the best candidate again on all data.
+
+        Args:
+            params: parameters of the estimator's `fit`, of the scorer and of the splitter, as in
+                RandomizedSearchCV.
+        """
+        self._validate_params()
+        scorers, metric = self._get_scorers()
+        X, y = indexable(X, y)
+        params = _check_method_params(X, params=params)
+        routed = self._get_routed_params_for_fit(params)
+        cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        splits = list(cv.split(X, y, **routed.splitter.split))
+        if not splits:
+            raise InvalidInput(f"cv={self.cv!r} has no folds: expected at least one.")
+        self.n_splits_ = len(splits)
+        options = {
+            "scorer": scorers,
+            "fit_params": routed.estimator.fit,
+            "score_params": routed.scorer.score,
+            "return_train_score": self.return_train_score,
+            "error_score": self.error_score,
+            "verbose": self.verbose,
+        }
+        search = self._search((X, y), splits, options)
+        outs = [out for each in search.candidates.values() for out in each.outs]
+        self.multimetric_ = isinstance(_successful(outs)["test_scores"], Mapping)
+        if callable(self.scoring) and self.multimetric_:
+            self._check_refit_for_multimetric(_successful(outs)["test_scores"])
+            metric = self.refit
+        self.cv_results_ = self._table(list(search.candidates.values()))
+        self.scorer_ = scorers._scorers if hasattr(scorers, "_scorers") else scorers
+        self._select(metric)
+        if self.refit:
+            self._refit(X, y, routed.estimator.fit)
+        return self
+
+    def _search(self, data: tuple[Any, Any], splits: list[Any], options: Any) -> FoldSearch:
+        """Search until the budget is spent; sets `result_`."""
+        space = Candidates.of(self._given_space())
         backend = _killable(self.n_jobs)
         with nullcontext() if backend is None else joblib.parallel_config(backend=backend):
-            self._outs: Out = {}
-            self._backend = backend
-            if backend is not None:  # the start of processes is not charged to a candidate
-                count, start = joblib.effective_n_jobs(self.n_jobs), joblib.delayed(clone)
-                joblib.Parallel(count)(start(self.estimator) for _ in range(count))
-            try:
-                return BaseSearchCV.fit(self, X, y, **params)  # type: ignore[no-any-return]
-            finally:
-                del self._outs, self._backend
+            fits = Fits(
+                clone(self.estimator),
+                data,
+                splits,
+                options,
+                self.n_jobs,
+                self.pre_dispatch,
+                backend,
+            )
+            fits.start()
+            settings = _settings(self, space, steps_of(len(splits), fits.at_once))
+            if settings.budget is not None and "trials" in settings.budget.limits:
+                fits.candidates = int(settings.budget.limits["trials"])
+            self._announce(settings, fits)
+            search = FoldSearch(
+                fits=fits,
+                score=self._score,
+                optimizer=Optimizer.of(settings),
+                space=space,
+                pricing=Pricing({} if self.rate is None else rate_of(self.rate), cpu=True),
+                resources=settings.resources,
+            )
+            reason = search.until_stopped()
+        settings, state = search.optimizer.facts
+        self.result_ = Result.of(settings, search.optimizer.best, reason, state)
+        self._report_failures(search, reason)
+        return search
 
-    def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
-        """Called by scikit-learn; `evaluate_candidates` fits some candidates on some folds."""
-        candidates = Candidates.of(self.space)
-        settings = _settings(self, candidates)
-        folds, n_splits = _Folds(self._checked_cv_orig), self.n_splits_
+    def _given_space(self) -> Any:
+        """The space, under one of its two names."""
+        if (self.space is None) == (self.param_distributions is None):
+            raise InvalidInput(
+                "BudgetSearchCV needs the values to search: give either space={...}, or "
+                "param_distributions={...}, the name in RandomizedSearchCV."
+            )
+        return self.param_distributions if self.space is None else self.space
 
-        def fit(params: Sequence[Any], which: Sequence[int]) -> list[Out]:
-            self.n_splits_ = len(which)  # `evaluate_candidates` reads it
-            try:
-                evaluate_candidates(params, cv=folds.only(which))
-            finally:
-                self.n_splits_ = n_splits
-            return list(self._outs["out"][-len(params) * len(which) :])
+    def _announce(self, settings: Settings, fits: Fits) -> None:
+        if self.verbose <= 0:
+            return
+        folds, count = len(fits.splits), fits.candidates
+        if count:
+            total = f"{count} candidates, totalling at most {folds * count} fits"
+        else:
+            total = "the candidates that the budget pays for"
+        print(f"Fitting {folds} folds for each of {total}")
 
-        search = Search(
-            fit=fit,
-            score=self._score,
-            n_splits=n_splits,
-            at_once=joblib.effective_n_jobs(self.n_jobs),
-            optimizer=Optimizer.of(settings),
-            candidates=candidates,
-            pricing=Pricing({} if self.rate is None else rate_of(self.rate), cpu=True),
-            resources=settings.resources,
-            backend=self._backend,
-        )
-        reason = search.until_stopped()
-        optimizer = search.optimizer
-        settings, state = optimizer.facts
-        self.result_ = Result.of(settings, optimizer.best, reason, state)
-        self._warn_of_failures(search.rows)
-        table = self._outs  # the object that scikit-learn keeps as its results
-        formatted = self._formatted(search.rows, n_splits)
-        table.clear()
-        table.update(formatted)
+    def _report_failures(self, search: FoldSearch, reason: StopReason) -> None:
+        """Warn of failed candidates, as scikit-learn does; raise if there is no result at all."""
+        candidates = list(search.candidates.values())
+        failed = [each for each in candidates if each.state == "failed"]
+        outs = [out for each in candidates for out in each.outs]
+        if not outs:
+            raise InvalidInput(
+                f"No fit ended: {reason}. Give a larger budget, or values that are fitted faster."
+            )
+        if all(out["fit_error"] for out in outs):
+            _warn_or_raise_about_fit_failures(outs, self.error_score)
+        if failed:
+            warnings.warn(
+                f"{len(failed)} of {len(candidates)} candidates failed; their scores are "
+                f"{self.error_score}. The first error: {failed[0].error}",
+                FitFailedWarning,
+                stacklevel=4,
+            )
 
-    def _format_results(
-        self, candidate_params: Any, n_splits: int, out: list[Out], more_results: Any = None
-    ) -> Any:
-        """Keep the results of the fits; `_formatted` makes the table once, at the end."""
-        self._outs["out"] = out
-        return self._outs
-
-    def _formatted(self, rows: list[Row], n_splits: int) -> Mapping[str, Any]:
-        full = max(rows, key=lambda row: len(row.outs)).outs[0]
-        outs = [out for row in rows for out in row.filled(full, n_splits, self.error_score)]
+    def _table(self, candidates: list[Candidate]) -> Any:
+        """`cv_results_`."""
+        n = self.n_splits_
+        full = _successful([out for each in candidates for out in each.outs])
+        outs = [out for each in candidates for out in self._filled(each, full)]
         more = {
-            "cost": [next(iter(row.cost.values()), np.nan) for row in rows],
-            "predicted_cost": [row.predicted for row in rows],
-            "n_folds": [len(row.outs) for row in rows],
-            "state": [row.state for row in rows],
+            "cost": [next(iter(each.cost.values()), np.nan) for each in candidates],
+            "predicted_cost": [each.trial.predicted_cost or np.nan for each in candidates],
+            "n_folds": [len(each.outs) for each in candidates],
+            "state": [each.state for each in candidates],
         }
         with warnings.catch_warnings():  # scores that are not finite were already warned of
             warnings.simplefilter("ignore", UserWarning)
-            formatted: Mapping[str, Any] = BaseSearchCV._format_results(
-                self, [row.params for row in rows], n_splits, outs, more
-            )
-        return formatted
+            table = self._format_results([each.params for each in candidates], n, outs, more)
+        if all(each.state in ("paused", "killed") for each in candidates):
+            self._rank_partial(table)
+        return table
+
+    def _filled(self, candidate: Candidate, full: Out) -> list[Out]:
+        """A result for every fold; folds that were not evaluated have no score."""
+        known = [] if candidate.state == "failed" else candidate.outs
+        missing = self.error_score if candidate.state == "failed" else np.nan
+        times = {
+            name: float(np.mean([out[name] for out in candidate.outs] or [np.nan]))
+            for name in ("fit_time", "score_time")
+        }
+        blank = {**full, **times}
+        for name in ("test_scores", "train_scores"):
+            if name in full:
+                several = isinstance(full[name], Mapping)
+                blank[name] = dict.fromkeys(full[name], missing) if several else missing
+        return [*known, *[blank] * (self.n_splits_ - len(known))]
+
+    def _rank_partial(self, table: dict[str, Any]) -> None:
+        """Rank the candidates with the most folds by the mean of these folds."""
+        most = int(table["n_folds"].max())
+        warnings.warn(
+            f"No candidate has all {self.n_splits_} folds: {self.result_.stop_reason}. "
+            f"best_params_ has the best mean score of {most} folds. Give a larger budget.",
+            UserWarning,
+            stacklevel=4,
+        )
+        for name in [name for name in table if name.startswith("rank_test_")]:
+            key = name.removeprefix("rank_")
+            scores = np.stack([table[f"split{i}_{key}"] for i in range(most)], axis=1)
+            mean = np.where(table["n_folds"] == most, scores.mean(axis=1), np.nan)
+            table[f"mean_{key}"] = mean
+            table[f"std_{key}"] = np.where(np.isnan(mean), np.nan, scores.std(axis=1))
+            worst = np.nanmin(mean) - 1
+            table[name] = rankdata(-np.nan_to_num(mean, nan=worst), method="min").astype(np.int32)
+
+    def _select(self, metric: Any) -> None:
+        if not self.refit and self.multimetric_:
+            return
+        self.best_index_ = self._select_best_index(self.refit, metric, self.cv_results_)
+        if not callable(self.refit):
+            self.best_score_ = self.cv_results_[f"mean_test_{metric}"][self.best_index_]
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+
+    def _refit(self, X: Any, y: Any, params: Mapping[str, Any]) -> None:
+        # The parameters are cloned, too: they may be estimators.
+        best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+        start = time.perf_counter()
+        self.best_estimator_ = best.fit(X, **params) if y is None else best.fit(X, y, **params)
+        self.refit_time_ = time.perf_counter() - start
+        if hasattr(best, "feature_names_in_"):
+            self.feature_names_in_ = best.feature_names_in_
+
+    def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
+        """Abstract in scikit-learn. `fit` does not call it."""
+        raise NotImplementedError
 
     def _score(self, out: Out) -> float:
-        """The score of one fit that the search maximises."""
+        """The score of one fit that the search maximises: `refit`, or else the first one."""
         scores = out["test_scores"]
         if not isinstance(scores, Mapping):
             return float(scores)
-        if isinstance(self.refit, str) and self.refit in scores:
-            return float(scores[self.refit])
-        if len(scores) == 1:
-            return float(next(iter(scores.values())))
-        raise InvalidInput(
-            f"There are several scores: {', '.join(scores)}. Select the one to maximise with "
-            f"refit={next(iter(scores))!r}."
-        )
-
-    def _warn_of_failures(self, rows: list[Row]) -> None:
-        failed = [row for row in rows if row.state == "failed"]
-        if failed:
-            warnings.warn(
-                f"{len(failed)} of {len(rows)} candidates failed; their scores are "
-                f"{self.error_score}. The first error: {failed[0].error}",
-                FitFailedWarning,
-                stacklevel=2,
-            )
+        name = self.refit if isinstance(self.refit, str) else next(iter(scores))
+        return float(scores.get(name, np.nan))
 
 
-class _Folds:
-    """The folds of a splitter, drawn once, so that all candidates use the same folds."""
-
-    def __init__(self, splitter: Any) -> None:
-        self._splitter = splitter
-        self._all: list[Any] | None = None
-        self._which: Sequence[int] = ()
-
-    def only(self, which: Sequence[int]) -> _Folds:
-        """Select some folds."""
-        self._which = which
-        return self
-
-    def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:
-        """The indices of the selected folds."""
-        if self._all is None:
-            self._all = list(self._splitter.split(X, y, **params))
-        return [self._all[i] for i in self._which]
+def _successful(outs: list[Out]) -> Out:
+    """The first result without an error, or else the first one."""
+    return next((out for out in outs if not out["fit_error"]), outs[0])
 
 
 def _killable(n_jobs: int | None) -> Any:
@@ -255,19 +349,33 @@ def _price_of(cost: Callable[..., Any], candidates: Candidates, params: Any) -> 
     return cost(candidates.params(params))
 
 
-def _settings(search: BudgetSearchCV, candidates: Candidates) -> Settings:
+def _budget(search: BudgetSearchCV) -> Any:
+    """The budget with at most `n_iter` candidates."""
+    if search.n_iter is None:
+        return search.budget
+    limits = {} if search.budget is None else dict(Budget(search.budget).limits)
+    return {**limits, "trials": min(search.n_iter, limits.get("trials", search.n_iter))}
+
+
+def _policy(search: BudgetSearchCV, steps: Steps | None) -> Any:
+    """The policy of the user; by default, candidates race fold by fold."""
+    return Racing() if search.policy is None and steps is not None else search.policy
+
+
+def _settings(search: BudgetSearchCV, candidates: Candidates, steps: Steps | None) -> Settings:
     cost = search.cost
     if callable(cost) and not isinstance(cost, type) and not hasattr(cost, "fit"):
         cost = partial(_price_of, cost, candidates)
     seed = int(check_random_state(search.random_state).randint(2**31 - 1))
     settings = Settings.of(
         candidates.space,
-        search.budget,
-        policy=search.policy,
+        _budget(search),
+        policy=_policy(search, steps),
         stop=search.stop,
         cost=cost,
         worth=search.worth,
-        start=search.start,
+        start=candidates.chosen(search.start),
+        steps=steps,
         rate=search.rate,
         direction="maximize",
         seed=seed,
