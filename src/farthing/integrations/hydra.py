@@ -73,9 +73,9 @@ def parameter_of(override: Override) -> Parameter:
             return Int(round(low), round(high), log=log)
         return Float(float(low), float(high), log=log)
     values = list(dict.fromkeys(override.sweep_iterator()))
-    if override.is_range_sweep() and len(values) > 1 and abs(values[1] - values[0]) == 1:
-        if all(isinstance(each, int) for each in values):
-            return Int(min(values), max(values), log=log)
+    whole = override.is_range_sweep() and all(isinstance(each, int) for each in values)
+    if whole and len(values) > 1 and abs(values[1] - values[0]) == 1:
+        return Int(min(values), max(values), log=log)
     if all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
         if len(values) < 2:
             raise InvalidInput(f"{key}: a sweep needs at least two values, not {values}.")
