@@ -5,7 +5,7 @@ It does so without `sys.modules`, where a dataclass would look up annotations th
 """
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
@@ -36,12 +36,12 @@ class FarthingSweeperConf:
 
     _target_: str = "hydra_plugins.farthing_sweeper.FarthingSweeper"
     budget: Any = MISSING
-    params: dict[str, Any] | None = None
+    params: Any = None
     direction: str = "minimize"
     jobs: int = 1
     storage: str | None = None
     name: str = "${hydra.job.name}"
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Any = None
 
 
 ConfigStore.instance().store(

@@ -9,17 +9,22 @@ job that has started is never killed. The plugin itself is hydra_plugins/farthin
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from farthing.budget.rates import rate_of
+from farthing.core.events import Told
 from farthing.errors import InvalidInput, MissingExtra, Stopped
 from farthing.history import NOT_ENDED, Outcome, StopReason, Trial
 from farthing.optimizer import Optimizer
-from farthing.running.answer import answer
-from farthing.running.output import costs_of
+from farthing.running import Pricing, Usage
+from farthing.running.answer import METRIC, answer
+from farthing.running.output import Messages
+from farthing.running.result import ended
 from farthing.space import Categorical, Float, Int, Ordinal
 from farthing.space.parameters import Parameter
 from farthing.study import Study
@@ -35,7 +40,6 @@ except ImportError as error:
 __all__ = ["Timed", "parameter_of", "run_sweep"]
 
 RESULTS = "optimization_results.yaml"  # the name that the sweepers of Hydra have in common
-TIMES = ("s", "worker_s")  # resources that are measured
 SECONDS = "farthing_seconds"  # attribute of the error of a job: how long it ran
 
 Launch = Callable[[list[list[str]], int], Sequence[Any]]
@@ -72,19 +76,18 @@ def parameter_of(override: Override) -> Parameter:
         if "int" in sweep.tags or (isinstance(low, int) and isinstance(high, int)):
             return Int(round(low), round(high), log=log)
         return Float(float(low), float(high), log=log)
-    values = list(dict.fromkeys(override.sweep_iterator()))
-    whole = override.is_range_sweep() and all(isinstance(each, int) for each in values)
-    if whole and len(values) > 1 and abs(values[1] - values[0]) == 1:
-        return Int(min(values), max(values), log=log)
-    if all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
-        if len(values) < 2:
-            raise InvalidInput(f"{key}: a sweep needs at least two values, not {values}.")
-        return Ordinal(sorted(values), log=log)
-    if log:
-        raise InvalidInput(
-            f"{key}: a choice of {values} has no log scale. Leave out tag(log, ...)."
-        )
-    return Categorical(list(override.sweep_string_iterator()))
+    values, texts = list(override.sweep_iterator()), list(override.sweep_string_iterator())
+    if len(set(texts)) < 2:
+        raise InvalidInput(f"{key}: a sweep needs at least two values, not {', '.join(texts)}.")
+    if any(isinstance(each, bool) or not isinstance(each, int | float) for each in values):
+        if log:
+            raise InvalidInput(f"{key}: {', '.join(texts)} have no log scale. Leave out tag(log).")
+        return Categorical(texts)
+    numbers = sorted(set(values))
+    whole = override.is_range_sweep() and all(isinstance(each, int) for each in numbers)
+    if whole and len(numbers) == numbers[-1] - numbers[0] + 1:
+        return Int(numbers[0], numbers[-1], log=log)
+    return Ordinal(numbers, log=log)
 
 
 def run_sweep(
@@ -98,7 +101,7 @@ def run_sweep(
     jobs: int,
     storage: str | None,
     name: str,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any] | None,
 ) -> float:
     """Launch jobs until the study stops, write the results to a file, and return the best value.
 
@@ -115,7 +118,7 @@ def run_sweep(
         for each in overrides
         if not _sweeps(each)
     ]
-    chosen = {**settings, "direction": direction}
+    chosen = {**(settings or {}), "direction": direction}
     optimizer = (
         Optimizer(space, budget, **chosen)
         if storage is None
@@ -156,25 +159,25 @@ def _ask(optimizer: Optimizer, count: int) -> tuple[list[Trial], StopReason | No
 
 
 def _tell(optimizer: Optimizer, trial: Trial, job: Any) -> None:
+    """Tell what a job returned, as an engine does: a missing cost ends the sweep with a reason."""
+    took = [float(getattr(job._return_value, SECONDS, 0.0))]
+
     def objective(params: Mapping[str, Any]) -> float | Outcome:
-        returned, seconds[:] = job.return_value[0], [job.return_value[1]]
+        returned, took[0] = job.return_value
         return Outcome(**returned) if isinstance(returned, Mapping) else returned
 
-    seconds = [getattr(job._return_value, SECONDS, 0.0)]
-    said = answer(objective, trial.params)
-    cost = costs_of(said.get("cost"))
-    first = next(name for name in optimizer.ledger if name != "trials")
-    cost = {first if name == "" else name: amount for name, amount in cost.items()}
-    times = {name: seconds[0] for name in optimizer.ledger if name in TIMES}
-    if not cost and not times and not optimizer.ledger.limited_resources:
-        times = {first: seconds[0]}
-    failed = said.get("failed", said.get("infrastructure"))
-    optimizer.tell(
-        trial,
-        said.get("value"),
-        cost=(times | cost) or None,
-        failed=failed,
-        constraints=said.get("constraints"),
+    messages, settings = Messages(METRIC), optimizer.facts[0]
+    messages.feed(f"{json.dumps(answer(objective, trial.params))}\n".encode())
+    usage = Usage(took[0], 0.0, 0.0)
+    finished = ended(messages, usage)
+    rate = {} if settings.rate is None else rate_of(settings.rate)
+    cost = Pricing(rate).cost(usage, finished.cost, settings.resources)
+    optimizer.commit(
+        Told(
+            *(trial, finished.state, finished.value, cost, finished.error),
+            by_user=False,
+            run={"run_s": took[0], "metrics": dict(finished.metrics)},
+        )
     )
 
 
