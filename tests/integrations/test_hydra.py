@@ -167,7 +167,7 @@ def test_what_a_job_returns_may_have_a_cost_or_be_wrong(tmp_path):
     assert (value, results.spent, results.trials) == (1.0, "$2.00 of $2.00", 3)
     returned = iter([0.5])
     value, results = launched(["x=interval(0, 1)"], launch, tmp_path, budget="$3")
-    assert "cost in 'usd' is missing" in results.stopped
+    assert "did not report its cost in usd" in results.stopped
     with pytest.raises(InvalidInput, match="nothing to tune"):
         launched(["x=1"], launch, tmp_path, budget="$3")
 
