@@ -11,23 +11,14 @@ import hydra
 import numpy as np
 from hydra.core.config_store import ConfigStore
 
-SWEEP = {
-    "sweeper": {
-        "budget": "12 trials",
-        "params": {
-            "lr": "tag(log, interval(1e-3, 1))",
-            "epochs": "range(1, 30)",
-            "penalty": "none,l1,l2",
-        },
-    }
-}
+PARAMS = {"lr": "tag(log, interval(1e-3, 1))", "epochs": "range(1, 30)", "penalty": "none,l1,l2"}
+SWEEP = {"sweeper": {"budget": "12 trials", "params": PARAMS}}
+FARTHING = ["_self_", {"override hydra/sweeper": "farthing"}]
 
 
 @dataclass
 class Config:
-    defaults: list[Any] = field(
-        default_factory=lambda: ["_self_", {"override hydra/sweeper": "farthing"}]
-    )
+    defaults: list[Any] = field(default_factory=lambda: FARTHING)
     lr: float = 0.1
     epochs: int = 10
     penalty: str = "none"
