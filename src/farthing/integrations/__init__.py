@@ -13,6 +13,6 @@
     xgboost, lightgbm, lightning, transformers, keras    Report: a callback of a training loop
     farthing.integrations.partial_fit                    the same for models of scikit-learn
 
-`pip install 'farthing[optuna]'` (or another extra) installs the library. Farthing imports a module of
-this folder only if the user does.
+`pip install 'farthing[optuna]'` (or another extra) installs the library. Farthing imports a module
+of this folder only if the user does.
 """
