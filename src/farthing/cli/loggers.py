@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from farthing.errors import InvalidInput
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOGS", "loggers_of"]
 
-LOGS = {"mlflow": "MLflow", "wandb": "WandB"}  # {module of farthing.integrations: its callback}
+LOGS = ("mlflow", "wandb")
 
 
 def loggers_of(names: str | Sequence[str]) -> list[Callback]:
@@ -22,8 +21,16 @@ def loggers_of(names: str | Sequence[str]) -> list[Callback]:
     Raises:
         MissingExtra: the library of a log is not installed.
     """
-    found = [names] if isinstance(names, str) else list(names)
-    for name in found:
-        if name not in LOGS:
-            raise InvalidInput(f"log = {name!r}: expected {' or '.join(LOGS)}.")
-    return [getattr(import_module(f"farthing.integrations.{n}"), LOGS[n])() for n in found]
+    return [_logger(name) for name in ([names] if isinstance(names, str) else names)]
+
+
+def _logger(name: str) -> Callback:
+    if name == "mlflow":
+        from farthing.integrations.mlflow import MLflow
+
+        return MLflow()
+    if name == "wandb":
+        from farthing.integrations.wandb import WandB
+
+        return WandB()
+    raise InvalidInput(f"log = {name!r}: expected {' or '.join(LOGS)}.")

@@ -205,7 +205,7 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
 )
 @click.option(
     "--log",
-    type=click.Choice(list(LOGS)),
+    type=click.Choice(LOGS),
     multiple=True,
     help="Log each trial as a run of MLflow or of Weights & Biases, as that library is set up.",
 )
