@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.notebook import html_table
+from farthing.notebook import html_rows, html_table
 
 __all__ = [
     "BUDGET_SPENT",
@@ -37,6 +38,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 IMPORTED = "imported with its result"  # the reason of an imported trial
+SHOWN = 50  # trials in the table of a notebook
+_COLUMNS = ("number", "state", "value", "params", "cost", "metrics", "error", "because")
 STARTS_AGAIN, FOLDER = "starts_again", "checkpoint_folder"  # notes about deleted checkpoints
 TrialState = Literal["running", "paused", "done", "failed", "killed", "lost"]
 
@@ -346,6 +349,14 @@ class History:
         found = [(len(trials), state) for state, trials in self._by_state.items() if trials]
         counts = ", ".join(f"{count} {state}" for count, state in found)
         return f"<History of {len(self)} trials: {counts}>" if self.trials else "<History: none>"
+
+    def _repr_html_(self) -> str:
+        """The last trials in a notebook."""
+        last = [trial._facts() for trial in self.trials[-SHOWN:]]
+        names = [name for name in _COLUMNS if any(name in facts for facts in last)]
+        left_out = len(self) - len(last)
+        above = f"{escape(repr(self))}{f', of which the last {SHOWN}' if left_out else ''}"
+        return above + html_rows(names, ([facts.get(name, "") for name in names] for facts in last))
 
     def __len__(self) -> int:
         return len(self.trials)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-__all__ = ["html_table"]
+__all__ = ["html_rows", "html_table"]
 
 
 def html_table(facts: Mapping[str, object]) -> str:
@@ -16,3 +16,14 @@ def html_table(facts: Mapping[str, object]) -> str:
         for name, fact in facts.items()
     )
     return f"<table>{''.join(rows)}</table>"
+
+
+def html_rows(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows below the names of their columns as an HTML table, with their text escaped."""
+    lines = [_line("th", names), *(_line("td", row) for row in rows)]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _line(kind: str, cells: Iterable[object]) -> str:
+    texts = (f"<{kind} style='text-align:left'>{escape(str(cell))}</{kind}>" for cell in cells)
+    return f"<tr>{''.join(texts)}</tr>"

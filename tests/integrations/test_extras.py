@@ -21,6 +21,15 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
         ("dask", "distributed", "dask"),
         ("ray", "ray", "ray"),
         ("ray_tune", "ray.tune.search", "ray"),
+        ("submitit", "submitit", "submitit"),
+        ("hydra", "hydra", "hydra"),
+        ("mlflow", "mlflow", "mlflow"),
+        ("wandb", "wandb", "wandb"),
+        ("xgboost", "xgboost", "xgboost"),
+        ("lightgbm", "lightgbm", "lightgbm"),
+        ("lightning", "lightning", "lightning"),
+        ("transformers", "transformers", "transformers"),
+        ("keras", "keras", "keras"),
     ],
 )
 def test_the_error_of_a_missing_extra_names_the_command_to_install_it(module, library, extra):
@@ -36,6 +45,7 @@ def test_the_error_of_a_missing_extra_names_the_command_to_install_it(module, li
 
 
 def test_farthing_alone_imports_none_of_them():
-    names = {"optuna", "scikit-learn", "distributed", "dask", "ray", "joblib"}
+    names = {"optuna", "scikit-learn", "distributed", "dask", "ray", "joblib", "hydra-core"}
+    names |= {"submitit", "mlflow-skinny", "wandb", "xgboost", "lightgbm", "lightning", "keras"}
     required = {line.split(">")[0].split("[")[0] for line in PROJECT["dependencies"]}
     assert not names & required

@@ -18,7 +18,9 @@ def blocks(language: str) -> list[str]:
 @pytest.mark.slow
 def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert len(blocks("python")) == 6
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file://{tmp_path}/mlruns")
+    assert len(blocks("python")) == 8
     names = {"__name__": "__main__"}
     for block in blocks("python"):
         # The number of candidates in a second depends on the machine, so the test fixes the number.
@@ -31,6 +33,9 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
     assert names["config"].search_alg is not None
     (mirrored,) = optuna.get_all_study_summaries("sqlite:///dashboard.db")
     assert mirrored.n_trials == 5
+    assert len(list(tmp_path.glob("mlruns/*/*/params/x"))) == 3
+    assert len(list(tmp_path.glob("wandb/offline-run-*"))) == 3
+    assert names["boosted"].best.step > 0
 
 
 def test_what_needs_a_cluster_is_in_an_example_that_runs():
@@ -39,5 +44,5 @@ def test_what_needs_a_cluster_is_in_an_example_that_runs():
     ]
     lines = {line.strip() for program in programs for line in program.splitlines()}
     quoted = [line for block in blocks("py") for line in block.splitlines() if line]
-    assert len(quoted) == 2
+    assert len(quoted) == 3
     assert set(quoted) <= lines

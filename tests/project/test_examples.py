@@ -27,6 +27,7 @@ TIMED = {  # the budget of an example, and the budget that it has here
     "budget_search_cv.py": ('budget="5s"', 'budget="9m, 10 trials"'),
     "dask_cluster.py": ('budget="4 worker_s"', 'budget="900 worker_s, 16 trials"'),
     "ray_cluster.py": ('budget="4 worker_s"', 'budget="900 worker_s, 16 trials"'),
+    "submitit_cluster.py": ('budget="2 worker_s"', 'budget="900 worker_s, 4 trials"'),
 }
 
 
@@ -215,3 +216,18 @@ def test_a_cluster_keeps_the_budget_of_all_its_workers(run, name):
     spent = re.search(r"spent: +(.*) of 15 m 00 s of worker time, (.*)", text)
     assert "16 of 16 trials; 16 trials (16 done)" in spent[2]
     assert best(text) < 0.2  # half of the space is above
+
+
+@pytest.mark.slow
+def test_submitit_runs_trials_as_jobs(run):
+    text = run("submitit_cluster.py")
+    assert "4 of 4 trials; 4 trials (4 done)" in text
+    assert best(text) > 0
+
+
+@pytest.mark.slow
+def test_hydra_sweeps_within_a_budget(run, tmp_path):
+    text = run("hydra_sweep.py", "--multirun", f"hydra.sweep.dir={tmp_path}/sweep")
+    assert "12 of 12 trials" in text
+    assert best(text) < 0.1  # the noise alone is 0.01
+    assert (tmp_path / "sweep" / "optimization_results.yaml").exists()

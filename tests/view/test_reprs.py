@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from farthing import Float, Outcome, Study, minimize
+from farthing import Budget, Categorical, Float, Outcome, Space, Study, minimize
+from farthing.budget.ledger import Ledger
 from farthing.errors import NothingFound
 from farthing.history import History, Run, Trial
 from farthing.notebook import html_table
@@ -42,6 +43,42 @@ def test_the_repr_of_a_history_counts_trials_by_state():
     trials = [Trial(i, {}, np.zeros(1), "done" if i else "failed") for i in range(4)]
     assert repr(History(tuple(trials))) == "<History of 4 trials: 1 failed, 3 done>"
     assert repr(History()) == "<History: none>"
+
+
+def test_a_history_is_a_table_of_its_last_trials_in_a_notebook():
+    trials = [Trial(i, {"x": "<i>"}, np.zeros(1), "done", float(i)) for i in range(60)]
+    table = History(tuple(trials))._repr_html_()
+    assert untagged(table).startswith("&lt;History of 60 trials: 60 done&gt;, of which the last 50")
+    assert table.count("<tr>") == 51
+    assert "<i>" not in table
+    assert untagged(table).split()[11:16] == ["number", "state", "value", "params", "10"]
+    assert "error" not in table
+    short = History(tuple(trials[:2]))._repr_html_()
+    assert short.count("<tr>") == 3
+    assert "of which" not in short
+
+
+def test_a_ledger_shows_each_account():
+    ledger = Ledger.of(Budget("$5, 10 trials")).reserve(0, {"usd": 1.0}).charge(0, {"usd": 2.5})
+    ledger = ledger.reserve(1, {"usd": 1.5})
+    assert repr(ledger) == (
+        "<Ledger: $2.50 of $5.00 spent, $1.50 reserved; "
+        "1 trial of 10 trials spent, 1 trial reserved>"
+    )
+    html = untagged(ledger._repr_html_()).split()
+    assert html[:5] == ["limit", "spent", "reserved", "left", "overhead"]
+    assert html[5:11] == ["usd", "$5.00", "$2.50", "$1.50", "$1.00", "$0.00"]
+    assert repr(Ledger.of(None)) == "<Ledger: 0 of unlimited spent>"
+
+
+def test_a_space_shows_its_parameters():
+    space = Space({"x": Float(0, 1), "k": Categorical(["<a>", "b"])}, allowed=[{"k": "b"}])
+    assert repr(space).startswith("Space({'x': Float(low=0.0, high=1.0), 'k': Categorical(")
+    html = space._repr_html_()
+    assert "<a>" not in html
+    assert html.count("<tr>") == 3
+    assert "Float(low=0.0, high=1.0)" in html
+    assert untagged(html).split()[-3:] == ["allowed", "combinations", "1"]
 
 
 def test_the_repr_of_a_result_is_short_for_any_number_of_trials():

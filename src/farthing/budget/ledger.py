@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from farthing.budget.units import Budget, _finite
+from farthing.budget.units import Budget, _finite, format_amount
 from farthing.errors import InvalidInput
+from farthing.notebook import html_rows
 
 __all__ = ["Account", "Ledger"]
 
@@ -36,12 +37,28 @@ class Account:
         return max(self.spent + self.reserved - self.limit, 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ledger:
     """The accounts of one study, and the reservation of each running trial."""
 
     _accounts: tuple[tuple[str, Account], ...]
     _reservations: tuple[tuple[int, tuple[tuple[str, float], ...]], ...] = ()
+
+    def __repr__(self) -> str:
+        texts = (
+            f"{format_amount(name, account.spent)} of {format_amount(name, account.limit)} spent"
+            + (f", {format_amount(name, account.reserved)} reserved" if account.reserved else "")
+            for name, account in self._accounts
+        )
+        return f"<Ledger: {'; '.join(texts)}>"
+
+    def _repr_html_(self) -> str:
+        names = ("limit", "spent", "reserved", "left", "overhead")
+        rows = (
+            (resource, *(format_amount(resource, getattr(account, name)) for name in names))
+            for resource, account in self._accounts
+        )
+        return html_rows(("", *names), rows)
 
     @classmethod
     def of(cls, budget: Budget | None) -> "Ledger":

@@ -15,7 +15,18 @@ from farthing.errors import InvalidInput
 __all__ = ["change"]
 
 FIXED = (
-    *("metric", "maximize", "name", "workers", "tries", "config", "quiet", "kind", "command"),
+    *(
+        "metric",
+        "maximize",
+        "name",
+        "workers",
+        "tries",
+        "log",
+        "config",
+        "quiet",
+        "kind",
+        "command",
+    ),
     "trust",
 )
 

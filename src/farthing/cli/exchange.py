@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["export", "import_"]
 
-NOT_FOR_IMPORT = ("name", "workers", "quiet", "kind", "command", "tries", "trust")
+NOT_FOR_IMPORT = ("name", "workers", "quiet", "kind", "command", "tries", "trust", "log")
 
 
 @click.command()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from farthing.cli.config import read_config
+from farthing.cli.loggers import LOGS, loggers_of
 from farthing.cli.options import (
     STORAGE,
     STUDY,
@@ -203,6 +204,12 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     "parameters.",
 )
 @click.option(
+    "--log",
+    type=click.Choice(LOGS),
+    multiple=True,
+    help="Log each trial as a run of MLflow or of Weights & Biases, as that library is set up.",
+)
+@click.option(
     "--config",
     metavar="FILE",
     help="File with settings.  [default: farthing.toml, if it exists]",
@@ -281,6 +288,7 @@ def run(
         )
         workers = options["workers"] or file.run.get("workers")
     task = CommandTask(settings.command or (), metric=settings.metric)
+    loggers = loggers_of(options["log"] or file.run.get("log", ()))
     check_placeholders(task, settings.space.names)
     check_start(task, settings)
     if request is not None:
@@ -292,7 +300,13 @@ def run(
     try:
         parallel = (workers or len(slots or ())) > 1
         with watching(study, quiet=quiet, parallel=parallel) as on_change:
-            result = study.run(task, workers=workers, slots=slots, on_change=lambda _: on_change())
+            result = study.run(
+                task,
+                workers=workers,
+                slots=slots,
+                callbacks=loggers,
+                on_change=lambda _: on_change(),
+            )
         code = finish(result, kind, again=same_command())
         print_missing_cost(study, result)
         return code

@@ -5,7 +5,14 @@
     farthing.integrations.dask        Dask: trials as tasks of a Dask cluster
     farthing.integrations.ray         Ray: trials as tasks of a Ray cluster
     farthing.integrations.ray_tune    BudgetSearch: a searcher for ray.tune
+    farthing.integrations.submitit    Submitit: trials as jobs, for example of Slurm
+    farthing.integrations.hydra       what `hydra/sweeper=farthing` does
+    farthing.integrations.mlflow      MLflow: each trial as a run
+    farthing.integrations.wandb       WandB: each trial as a run of Weights & Biases
 
-`pip install 'farthing[optuna]'` (or sklearn, dask, ray) installs the library. Farthing imports a
-module of this folder only if the user does.
+    xgboost, lightgbm, lightning, transformers, keras    Report: a callback of a training loop
+    farthing.integrations.partial_fit                    the same for models of scikit-learn
+
+`pip install 'farthing[optuna]'` (or another extra) installs the library. Farthing imports a module
+of this folder only if the user does.
 """

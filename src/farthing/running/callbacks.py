@@ -32,7 +32,8 @@ def calling(
     """Call the callbacks with every trial that ends inside the block, in the order of their ends.
 
     StopIteration requests a stop of the study. After any other error no further trial starts, the
-    running ones finish, and the error is raised when the block ends.
+    running ones finish, and the error is raised when the block ends. A callback with a method
+    `after_run` is called with the optimizer once more at the end, for example to log paused trials.
 
     Args:
         on_change: called before the callbacks.
@@ -71,6 +72,9 @@ def calling(
     yield Calling(changed, exit_check)
     if callbacks and not errors:  # the last trials
         call(optimizer.history, running=False)
+    for callback in callbacks:
+        if hasattr(callback, "after_run"):
+            callback.after_run(optimizer)
     if errors:
         raise errors[0]
 

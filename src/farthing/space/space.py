@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from farthing.errors import InvalidInput
+from farthing.notebook import html_table
 from farthing.space.conditions import Condition, ancestors, conditions_of
 from farthing.space.coordinates import (
     Axis,
@@ -64,7 +65,6 @@ Array: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 Params: TypeAlias = dict[str, Any]
 Indices: TypeAlias = NDArray[np.intp]
-
 SHOWN = 20  # combinations in the text of a space
 
 
@@ -117,7 +117,6 @@ class Space:
         categorical = np.array([isinstance(p, Categorical) for p in checked.values()])
         categorical.setflags(write=False)
         conditions = conditions_of(checked, axes)
-        free = [j for j in range(len(axes)) if j not in conditions]
         vars(self).update(
             parameters=MappingProxyType(checked),
             names=tuple(checked),
@@ -132,7 +131,7 @@ class Space:
             _ticked=slice(None) if ticked.all() else np.flatnonzero(ticked),
             _ticks=ticks[ticked],
             _conditions=conditions,
-            _parents_first=[*free, *conditions],
+            _parents_first=[*(j for j in range(len(axes)) if j not in conditions), *conditions],
             _table=None,
             _tabled=np.zeros(0, dtype=np.intp),
         )
@@ -482,11 +481,14 @@ class Space:
         inside = ", ".join(f"{name!r}: {p}" for name, p in self.parameters.items())
         if self.rows is not None:
             return f"Space.from_rows(<{len(self.rows)} rows>, {{{inside}}})"
-        combinations = [str(each) for each in self.allowed or ()]
-        if len(combinations) > SHOWN:
-            combinations[SHOWN:] = [f"... {len(combinations)} in all"]
-        restricted = f", allowed=[{', '.join(combinations)}]" if combinations else ""
+        shown = [str(each) for each in self.allowed or ()]
+        more = [f"... {len(shown)} in all"] if len(shown) > SHOWN else []
+        restricted = f", allowed=[{', '.join([*shown[:SHOWN], *more])}]" if shown else ""
         return f"Space({{{inside}}}{restricted})"
+
+    def _repr_html_(self) -> str:
+        rows = {} if self._table is None else {"allowed combinations": len(self._table.keys)}
+        return html_table({**self.parameters, **rows})
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.rows is not None:
@@ -495,5 +497,4 @@ class Space:
 
 
 def _clipped(X: ArrayLike) -> Array:
-    clipped: Array = np.minimum(np.maximum(X, 0.0), 1.0)
-    return clipped
+    return np.asarray(np.minimum(np.maximum(X, 0.0), 1.0), dtype=np.float64)
