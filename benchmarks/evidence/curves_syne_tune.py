@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from benchmarks.evidence.curves import Account
+    from benchmarks.evidence.curves_simulator import Account
     from benchmarks.problems.curve_tables import CurveTable
 
 REQUIREMENTS = (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.evidence import curves, curves_syne_tune
-from benchmarks.evidence.curves import Account
+from benchmarks.evidence.curves_simulator import Account
 from benchmarks.problems.curve_tables import CurveTable
 from farthing import Float, Space
 
