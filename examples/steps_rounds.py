@@ -1,7 +1,7 @@
 """Boosting rounds as steps: bad configurations are paused after a few trees.
 
 A step is ten trees of scikit-learn's gradient boosting. A paused model waits in its checkpoint.
-`early_stopping` is off, because the tuner decides which model gets more trees.
+The early stopping of the library is off, because the tuner decides which model gets more trees.
 """
 
 import pickle

@@ -10,7 +10,7 @@
                      (`time.process_time`). Time in which another process has the core does not
                      count. A busy machine still disturbs them by a few percent, because processes
                      share caches and the clock rate; `load` in the description is the number of
-                     processes ready to run, at the start and at the end
+                     processes ready to run, at the start and at the end of the last session
     the first step   includes the start of the model, but not the preparation of the data
 
 A finished task is `benchmarks/recorded/curves/<task>.parquet`: `hp_*`, the lists `values` and
@@ -23,21 +23,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.evidence.recorder import SEED, sample
+from benchmarks.evidence.recorder import SEED, here, sample
 from benchmarks.problems.tables import data_folder
 from benchmarks.problems.training import Data
 from benchmarks.problems.training_curves import TASKS, CurveTask, Learner, learning
-from benchmarks.speed.suggestions import cpu_model
 
 Json = dict[str, Any]
 
@@ -132,10 +129,8 @@ def _write(
         "test_rows": task.test_rows,
         "space": {name: repr(each) for name, each in task.space.parameters.items()},
         "seed": SEED,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{cpu_model()}, {os.cpu_count()} cores",
+        **here(),
         "load": [round(each, 1) for each in busy],
-        "python": platform.python_version(),
         "versions": library_versions("sklearn", "numpy", "xgboost"),
         **steadiness(rows),
     }

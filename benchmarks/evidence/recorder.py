@@ -143,6 +143,15 @@ def _order(count: int) -> Iterator[tuple[int, int]]:
     yield from ((i, r) for r in range(1, REPEATS) for i in range(min(REPEATED, count)))
 
 
+def here() -> Json:
+    """The day, the machine and the Python of a recording."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{cpu_model()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+    }
+
+
 def _write(
     path: Path, problem: Training, configurations: list[Json], rows: list[Json], cap: float
 ) -> None:
@@ -165,9 +174,7 @@ def _write(
     libraries = ("scikit-learn", "numpy", "scipy", "xgboost")
     about = {
         "problem": problem.name,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{cpu_model()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
+        **here(),
         "versions": {library: version(library) for library in libraries},
         "cap_s": cap,
         "seed": SEED,
