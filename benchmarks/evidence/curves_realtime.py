@@ -187,7 +187,9 @@ def _optuna(method: str, space: Space, watch: Watch, seed: int, most: int | None
         if "Hyperband" in method
         else optuna.pruners.MedianPruner()
     )
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), pruner=pruner)
+    sampler = optuna.samplers.TPESampler(seed=seed)
+    # HyperbandPruner draws the bracket of a trial from the name of the study.
+    study = optuna.create_study(sampler=sampler, pruner=pruner, study_name=str(seed))
     distributions, states = distributions_of(space), optuna.trial.TrialState
     while not watch.is_over and (most is None or watch.trials < most):
         trial = study.ask(distributions)

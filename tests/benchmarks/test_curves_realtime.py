@@ -71,13 +71,23 @@ def record_of(method, seed, best, *, task="xgboost-pendigits", seconds=3.0, **mo
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_step_by_step(method):
     watch = Watch(Falling, LAST, PATIENCE)
-    drive(method, SPACE, watch, seed=1, most=8)
-    assert watch.trials == 8
-    assert 8 <= watch.steps <= 8 * LAST
-    assert (watch.steps == 8 * LAST) is (method == WHOLE)  # all others end some trainings early
+    drive(method, SPACE, watch, seed=1, most=16)
+    assert watch.trials == 16
+    assert 16 <= watch.steps <= 16 * LAST
+    assert (watch.steps == 16 * LAST) is (method == WHOLE)  # all others end some trainings early
     assert watch.values == sorted(watch.values, reverse=True)
     assert watch.times == sorted(watch.times)
     assert watch.values[-1] < 0.5
+
+
+def test_a_run_of_optuna_depends_on_its_seed_alone():
+    """HyperbandPruner would draw its brackets from the name of the study, which is random."""
+    steps = []
+    for _ in range(4):
+        watch = Watch(Falling, LAST, PATIENCE)
+        drive("Optuna TPE + Hyperband", SPACE, watch, seed=1, most=16)
+        steps.append(watch.steps)
+    assert len(set(steps)) == 1
 
 
 def test_a_paused_training_goes_on_where_it_was():
