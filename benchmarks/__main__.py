@@ -7,6 +7,8 @@ python -m benchmarks default --budgets 15,60,240 --seeds 10
 python -m benchmarks peers --budgets 15,60,240    the comparisons; a kill loses only the current run
 python -m benchmarks realtime --budgets 60,300    real models in wall-clock seconds
 python -m benchmarks curves --help                learning curves: trainings that pause and resume
+python -m benchmarks curves-realtime --help       the same with real training, in wall-clock seconds
+python -m benchmarks record-curves --help         record learning curves of real training
 python -m benchmarks --quick                      a very small run of every artefact (for CI)
 python -m benchmarks evidence                     write docs/evidence.md from the kept results
 python -m benchmarks pack                         compress the runs since the last call
@@ -25,7 +27,7 @@ from pathlib import Path
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")  # before numpy is loaded
 
-from benchmarks.evidence import curves, realtime, replay
+from benchmarks.evidence import curves, curves_realtime, realtime, record_curves, replay
 from benchmarks.evidence import page as evidence
 from benchmarks.evidence.artefacts import ARTEFACTS
 from benchmarks.evidence.artefacts.artefact import (
@@ -40,8 +42,13 @@ from benchmarks.problems.tables import NoData
 
 
 def main(arguments: list[str]) -> int:
-    if arguments[:1] == ["curves"]:
-        return curves.main(arguments[1:])
+    commands = {
+        "curves": curves,
+        "curves-realtime": curves_realtime,
+        "record-curves": record_curves,
+    }
+    if arguments and arguments[0] in commands:
+        return commands[arguments[0]].main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     names = [artefact.name for artefact in ARTEFACTS]

@@ -40,6 +40,7 @@ from scipy.stats import qmc
 from benchmarks.problems.tables import data_folder
 from benchmarks.problems.training import RECORDED, Data, Training, load, train
 from benchmarks.speed.suggestions import cpu_model
+from farthing import Space
 
 Json = dict[str, Any]
 
@@ -50,11 +51,11 @@ REPEATED, REPEATS = 10, 3
 SEED = 0
 
 
-def sample(problem: Training, count: int) -> list[Json]:
+def sample(space: Space, count: int) -> list[Json]:
     """The first `count` points of a scrambled Sobol sequence, as parameters of the space."""
     power = int(np.ceil(np.log2(max(count, 2))))
-    U = qmc.Sobol(problem.space.d, seed=SEED).random_base2(power)[:count]
-    return [problem.space.decode(x) for x in problem.space.spread(U)]
+    U = qmc.Sobol(space.d, seed=SEED).random_base2(power)[:count]
+    return [space.decode(x) for x in space.spread(U)]
 
 
 class Worker:
@@ -122,7 +123,7 @@ def record(problem: Training, folder: Path, *, count: int, cap: float) -> Path:
         [json.loads(line) for line in partial.read_text().splitlines()] if partial.exists() else []
     )
     data = load(problem.data, problem.pipeline, folder)
-    configurations = sample(problem, count)
+    configurations = sample(problem.space, count)
     worker = Worker(problem.model, data, configurations[0])
     with partial.open("a") as file:
         for configuration, repeat in list(_order(count))[len(rows) :]:
@@ -140,6 +141,15 @@ def _order(count: int) -> Iterator[tuple[int, int]]:
     """(configuration, repeat), the repeats last: an interrupted recording has every value first."""
     yield from ((i, 0) for i in range(count))
     yield from ((i, r) for r in range(1, REPEATS) for i in range(min(REPEATED, count)))
+
+
+def here() -> Json:
+    """The day, the machine and the Python of a recording."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{cpu_model()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+    }
 
 
 def _write(
@@ -164,9 +174,7 @@ def _write(
     libraries = ("scikit-learn", "numpy", "scipy", "xgboost")
     about = {
         "problem": problem.name,
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{cpu_model()}, {os.cpu_count()} cores",
-        "python": platform.python_version(),
+        **here(),
         "versions": {library: version(library) for library in libraries},
         "cap_s": cap,
         "seed": SEED,

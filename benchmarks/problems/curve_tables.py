@@ -1,4 +1,4 @@
-"""Recorded learning curves: LCBench and TaskSet, one table per task.
+"""Recorded learning curves: LCBench, TaskSet and our own recordings, one table per task.
 
 A folder of curves has this layout:
 
@@ -6,12 +6,18 @@ A folder of curves has this layout:
     curves/taskset/<task>.parquet   hp_*, step_1 to step_50 (loss; NaN after divergence); a step
                                     costs 1
 
+The tasks `recorded/<task>` are in the repository (`benchmarks/recorded/curves`, see
+`evidence/record_curves.py`). A step of one of their rows costs the mean of its measured CPU
+seconds, the start of the model included. The description of each file says how far the steps of a
+row differ.
+
 The candidates are the rows of the table, for every method: the methods know all configurations, but
 not their curves. A full table leaves no configuration to hide.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,10 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.problems.tables import NoData, _plain
+from benchmarks.problems.training_curves import SPACES
 from farthing import Float, Int, Space
 
 Array = NDArray[np.float64]
 
+RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "curves"
 LCBENCH = {
     "batch_size": Int(16, 512, log=True),
     "learning_rate": Float(1e-4, 0.1, log=True),
@@ -86,11 +94,13 @@ class CurveTable:
 
 
 def curve_names(folder: Path) -> list[str]:
-    """`suite/task` of all tables."""
+    """`suite/task` of all tables: those of the folder, and our own recordings."""
     found = sorted((folder / "curves").glob("*/*.parquet"))
-    if not found:
-        raise NoData(f"{folder} has no curves. Set --data or FARTHING_DATA to a folder that has.")
-    return [f"{path.parent.name}/{path.stem}" for path in found]
+    ours = sorted(RECORDED.glob("*.parquet"))
+    return [
+        *(f"{path.parent.name}/{path.stem}" for path in found),
+        *(f"recorded/{path.stem}" for path in ours),
+    ]
 
 
 @cache
@@ -99,6 +109,8 @@ def load_curves(name: str, folder: Path) -> CurveTable:
     import pandas as pd
 
     suite, _, task = name.partition("/")
+    if suite == "recorded":
+        return _recorded(name, RECORDED / f"{task}.parquet")
     path = folder / "curves" / suite / f"{task}.parquet"
     if not path.exists():
         raise NoData(f"{path} does not exist. Set --data or FARTHING_DATA to a folder of curves.")
@@ -123,3 +135,23 @@ def load_curves(name: str, folder: Path) -> CurveTable:
         }
         rate = np.ones(len(frame))
     return CurveTable(name, Space.from_rows(rows, parameters), curves, rate)
+
+
+def _recorded(name: str, path: Path) -> CurveTable:
+    """The table of a recording of our own."""
+    import pyarrow.parquet as pq
+
+    if not path.exists():
+        raise NoData(f"{path} does not exist. `python -m benchmarks record-curves` records it.")
+    table = pq.read_table(path)
+    space = SPACES[json.loads(table.schema.metadata[b"farthing"])["model"]]
+    rows = [
+        {key: row[f"hp_{key}"] for key in space.names}
+        for row in table.drop_columns(["values", "seconds"]).to_pylist()
+    ]
+    curves, seconds = (
+        np.array(table.column(column).to_pylist(), dtype=np.float64)
+        for column in ("values", "seconds")
+    )
+    rate = np.nanmean(seconds, axis=1)
+    return CurveTable(name, Space.from_rows(rows, space.parameters), curves, rate)

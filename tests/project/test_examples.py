@@ -22,6 +22,7 @@ TIMED = {  # the budget of an example, and the budget that it has here
     "shell_script.sh": ("--budget 4s", '--budget "9m, 6 trials"'),
     "svm.py": ('budget="6s"', 'budget="9m, 25 trials"'),
     "xgboost_dollars.py": ('budget="$0.006"', 'budget="$9, 10 trials"'),
+    "steps_rounds.py": ('budget="8s"', 'budget="9m, 8 trials"'),
     "several_workers.py": ('budget="4 worker_s"', 'budget="900 worker_s, 16 trials"'),
     "optuna_one_line.py": ('budget="6s"', 'budget="9m, 8 trials"'),
     "budget_search_cv.py": ('budget="5s"', 'budget="9m, 10 trials"'),
@@ -199,6 +200,24 @@ def test_budget_search_cv_saves_folds(run):
     made, all_of_them = map(int, re.search(r"folds: +(\d+) of (\d+)", text).groups())
     assert 5 <= made <= all_of_them == 50
     assert float(re.search(r"test: +([\d.]+)", text)[1]) > 0.9
+
+
+@pytest.mark.slow
+def test_boosting_rounds_are_not_all_paid_for(run):
+    text = run("steps_rounds.py")
+    assert "8 of 8 trials" in text
+    assert re.search(r"saved: .* by pausing \d+ trainings", text)
+    assert 10 <= int(re.search(r"trees: (\d+) of 160", text)[1]) <= 160
+    assert best(text) < 1.0  # log loss; guessing has 1.6
+
+
+@pytest.mark.slow
+def test_few_configurations_see_all_rows(run):
+    text = run("steps_sizes.py")
+    assert "spent:   150 units of 150 units" in text
+    whole, tried = map(int, re.search(r"sizes: (\d+) of (\d+) conf", text).groups())
+    assert 1 <= whole < tried / 2
+    assert best(text) < 0.1  # the error; most of the space is above 0.1
 
 
 @pytest.mark.slow
