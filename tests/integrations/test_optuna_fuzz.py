@@ -20,7 +20,6 @@ from farthing.integrations.optuna import CostAwarePruner, CostAwareSampler
 optuna.logging.set_verbosity(optuna.logging.CRITICAL)
 STUDIES = int(os.environ.get("FARTHING_FUZZ_STUDIES", "24"))
 BATCH = 8
-OURS = os.path.join("farthing", "integrations")
 
 FLOATS = [
     *[(0, 1), (-1, 1), (0, 1e-12), (1e9, 1e9 + 1e-3), (5, 5), (0, 1e300), (-1e308, 1e308)],
