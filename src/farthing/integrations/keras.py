@@ -37,4 +37,4 @@ class Report(Callback):  # type: ignore[misc]
         if answer == "pause":
             with saving(self.trial, f"{epoch + 1}.weights.h5") as file:
                 self.model.save_weights(file)
-        self.model.stop_training = answer != "continue"
+        self.model.stop_training = self.model.stop_training or answer != "continue"

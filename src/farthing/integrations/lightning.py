@@ -35,4 +35,4 @@ class Report(Callback):  # type: ignore[misc]
         if answer == "pause":
             with saving(self.trial, FILE) as file:
                 trainer.save_checkpoint(file)
-        trainer.should_stop = answer != "continue"
+        trainer.should_stop = trainer.should_stop or answer != "continue"
