@@ -243,6 +243,7 @@ def draw_anytime(
 
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     axis = figure.subplots()
+    tasks = len({key[0] for key in runs if key[2] == budget and suite_of(key[0]) == suite})
     for number, method in enumerate(methods):
         found: dict[str, list[list[float]]] = {}
         for (task, name, at, _), record in runs.items():
@@ -258,7 +259,8 @@ def draw_anytime(
         style: dict[str, Any] = {"color": f"C{number % 10}", "zorder": 3 if method == OURS else 2}
         style["linestyle"] = "-" if number < 10 else "--"
         middle = means.mean(axis=0).clip(LEAST_DRAWN)
-        axis.plot(cost, middle, label=method, linewidth=2.5 if method == OURS else 1.2, **style)
+        label = method if len(found) == tasks else f"{method} ({len(found)} of {tasks} tasks)"
+        axis.plot(cost, middle, label=label, linewidth=2.5 if method == OURS else 1.2, **style)
         axis.fill_between(cost, low, high, color=style["color"], alpha=0.12, linewidth=0)
     if not axis.lines:
         return False

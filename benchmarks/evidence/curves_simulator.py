@@ -114,7 +114,6 @@ class Simulation:
     """The state of a run: what is known at the present time, and what is running."""
 
     account: Account
-    method: Method
     seed: int
     steps: Steps
     policy: Policy
@@ -213,7 +212,7 @@ def simulate(table: CurveTable, method: Method, budget: float, seed: int) -> Jso
     account = Account(table, budget * table.median_cost, method.value)
     ledger = Ledger.of(Budget(account.budget))
     steps = method.steps(table.last)
-    run = Simulation(account, method, seed, steps, method.policy(), ledger)
+    run = Simulation(account, seed, steps, method.policy(), ledger)
     free = True
     while account.left > 1e-9 * account.budget:
         while free and len(run.running) < method.workers:
