@@ -78,11 +78,15 @@ RIVALS = frozenset((*OPTUNA, *SYNE_TUNE))  # libraries, which do not know the bu
 
 
 def kept() -> tuple[dict[Key, Json], int]:
-    """The kept runs, the later one of two equal ones; how many of other sources are left out."""
+    """The kept runs, the later one of two equal ones; how many old ones are left out."""
     lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
     found = [json.loads(line) for line in lines]
     same = replay.same_decisions()
-    used = [each for each in found if each["method"] in RIVALS or each["source"] in same]
+    used = [
+        each
+        for each in found
+        if "anytime" in each and (each["method"] in RIVALS or each["source"] in same)
+    ]
     runs = {(each["task"], each["method"], each["budget"], each["seed"]): each for each in used}
     return runs, len(found) - len(used)
 
@@ -218,7 +222,7 @@ def main(arguments: Sequence[str]) -> int:
         there = with_shortened(there, budgets)
     print("\n".join(table_of(there, budgets, ALL)))
     if left_out:
-        print(f"\nleft out: {left_out} runs of another source of Farthing")
+        print(f"\nleft out: {left_out} runs of another source or without `anytime`")
     if options.picture:
         draw(there, ALL, PICTURE)
         print(f"wrote {PICTURE.name}")

@@ -218,12 +218,14 @@ def test_runs_of_another_source_are_left_out(tmp_path, monkeypatch, capsys):
     )
     for method, source, better in rows:
         record = {"task": "lcbench/toy", "method": method, "budget": 15.0, "seed": 0}
-        curves.keep({**record, "better": better, "source": source})
+        curves.keep({**record, "better": better, "anytime": [better], "source": source})
+    old = {"task": "lcbench/toy", "method": OPTUNA[1], "budget": 15.0, "seed": 0, "better": 5.0}
+    curves.keep({**old, "source": "older"})  # made before the measure at every time was kept
     runs, left_out = curves.kept()
     assert {key[1]: each["better"] for key, each in runs.items()} == {OURS: 1.0, OPTUNA[0]: 4.0}
-    assert left_out == 2
+    assert left_out == 3
     assert main(["--kept", "--budgets", "15"]) == 0
-    assert "left out: 2 runs of another source" in capsys.readouterr().out
+    assert "left out: 3 runs of another source" in capsys.readouterr().out
 
 
 def test_runs_are_kept_and_not_made_again(table, tmp_path, monkeypatch, capsys):
