@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from farthing.errors import InvalidInput
 from farthing.space.parameters import Categorical, Float, Int, Ordinal, Parameter, plain
@@ -222,7 +223,7 @@ def _of_discrete(name: str, values: Any) -> _Coded:
 
 def _of_draws(name: str, values: Any) -> _Coded:
     """Draws from an object that has only `rvs`: numbers by their order, other values as a list."""
-    rng = np.random.RandomState(0)
+    rng = check_random_state(0)
     try:
         drawn = [plain(values.rvs(random_state=rng)) for _ in range(DRAWS)]
     except TypeError as error:
