@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from farthing.running.engine import Allowance
 from farthing.running.finished import Usage
+from farthing.running.journal import append, with_usage
 from farthing.running.log import Log
 from farthing.running.measuring import groups_of, measure
 from farthing.running.output import Messages, Tail
@@ -58,6 +59,7 @@ class Child:
 
     Args:
         waits: whether a training waits for the answer to its report. That time is not its own.
+        journal: the file for its progress messages; None if it writes them itself.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Child:
         *,
         prints_messages: bool,
         waits: bool = False,
+        journal: Path | None = None,
     ) -> None:
         self.messages = Messages(metric)
         self.tail = Tail()
@@ -79,6 +82,7 @@ class Child:
         self._waits, self._waited = waits, 0.0  # seconds in which it waited for answers
         self._pause_until = math.inf  # when to end a training that does not end by itself
         self._grace = 0.0
+        self._journal = journal
         self._on_report = on_report
         self._started_at = time.monotonic()
         self._supervisor: int | None = None  # process id; None before the start and after the end
@@ -104,7 +108,7 @@ class Child:
         self._deadline, self._grace = deadline, grace
         with ExitStack() as theirs:
             link, far_link = self._share(socket_pair(), theirs, self._receive)
-            _, far_messages = self._share(pipe(), theirs, self._read_messages)
+            messages, far_messages = self._share(pipe(), theirs, self._read_messages)
             _, far_output = self._share(pipe(), theirs, self._read_output)
             config = SupervisorConfig(
                 parent=os.getpid(),
@@ -114,7 +118,11 @@ class Child:
                 deadline=deadline,
                 grace=grace,
                 folder=os.fspath(folder),
+                journal=None if self._journal is None else os.fspath(self._journal),
+                unread=-1 if self._journal is None else os.dup(messages.fileno()),
             )
+            if config.unread != -1:
+                theirs.callback(os.close, config.unread)
 
             def in_the_supervisor() -> NoReturn:
                 self._open.close()
@@ -288,6 +296,9 @@ class Child:
         self._pass_on(self.messages.close())
 
     def _pass_on(self, progress: list[Mapping[str, Any]]) -> None:
+        if progress and self._journal is not None:
+            wall_s = time.monotonic() - self._started_at - self._waited
+            append(self._journal, [with_usage(each, wall_s, self._cpu_s) for each in progress])
         for message in progress:
             if self._on_report is None:
                 continue

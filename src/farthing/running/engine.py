@@ -26,12 +26,14 @@ class Part:
         last: the step at which the training is complete.
         checkpoint: the folder for the checkpoint of the trial, which exists; None if a paused
             training is never resumed.
+        journal: the file for what the part reports (see `journal`); None for no file.
     """
 
     step: int
     until: int
     last: int
     checkpoint: Path | None = None
+    journal: Path | None = None
 
     @property
     def environment(self) -> dict[str, str]:

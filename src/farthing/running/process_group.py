@@ -66,7 +66,11 @@ class ProcessGroup:
         prints = self.task.prints_messages
         waits = job.part is not None and self.task.waits
         child = Child(
-            self.task.metric, allowance.on_report, log, prints_messages=prints, waits=waits
+            *(self.task.metric, allowance.on_report, log),
+            prints_messages=prints,
+            waits=waits,
+            # A function that takes its training writes its journal itself.
+            journal=None if job.part is None or waits else job.part.journal,
         )
         folder: Path | None = None
         try:

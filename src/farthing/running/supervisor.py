@@ -63,6 +63,8 @@ class SupervisorConfig:
         deadline: monotonic time at which the wall-clock budget is spent. The worker may change it.
         grace: seconds between SIGTERM and SIGKILL.
         folder: temporary folder to remove if the worker cannot.
+        journal: the file for messages that the worker cannot read any more; None for no file.
+        unread: file descriptor from which to read these messages.
     """
 
     parent: int
@@ -72,6 +74,8 @@ class SupervisorConfig:
     deadline: float
     grace: float
     folder: str
+    journal: str | None = None
+    unread: int = -1
 
 
 @dataclass(frozen=True)
@@ -112,15 +116,28 @@ def supervise(link: socket.socket, start: Start, config: SupervisorConfig) -> No
         if leader == 0:
             link.close()
             _run_evaluation(start, config, supervisor)
-        _close_all_except(link.fileno())
+        _close_all_except(link.fileno(), config.unread)
         _send(link, {"supervisor": supervisor, "leader": leader})
         _send(link, asdict(_Watch(leader, link, started_at, config, adopts).wait_for_end()))
         if os.getppid() != config.parent:
+            _save_unread(config)
             shutil.rmtree(config.folder, ignore_errors=True)
     except OSError as error:  # the fork failed
         _send(link, asdict(Ending(time.monotonic(), start_error=str(error))))
     finally:
         os._exit(0)
+
+
+def _save_unread(config: SupervisorConfig) -> None:
+    """Add to the journal what the worker has not read, in lines of their own."""
+    if config.journal is None:
+        return
+    with suppress(OSError):  # BlockingIOError: there is no more
+        while data := os.read(config.unread, 1 << 16):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+            file = os.open(config.journal, flags, 0o600)
+            os.write(file, data)
+            os.close(file)
 
 
 def _run_evaluation(start: Start, config: SupervisorConfig, supervisor: int) -> NoReturn:
@@ -299,7 +316,7 @@ def _exists(leader: int) -> bool:
     return True
 
 
-def _close_all_except(kept: int) -> None:
+def _close_all_except(*kept: int) -> None:
     """Close inherited file descriptors, because other processes may wait for their end of file."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
@@ -308,7 +325,7 @@ def _close_all_except(kept: int) -> None:
         descriptors = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:  # this system does not list them: try the likely ones
         descriptors = list(range(1024))
-    for descriptor in set(descriptors) - {0, 1, 2, kept}:
+    for descriptor in set(descriptors) - {0, 1, 2, *kept}:
         with suppress(OSError):
             os.close(descriptor)
 

@@ -21,6 +21,8 @@ from farthing.history import CurvePoint, StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Usage
 from farthing.running.checkpoints import checkpoint_folder, delete_checkpoints
+from farthing.running.journal import journal_of
+from farthing.running.recovery import recover
 from farthing.running.remote_part import step_and_value
 from farthing.running.signals import INTERRUPTED, ExitCheck
 from farthing.steps import Steps
@@ -111,6 +113,7 @@ def run_trials(
     lease = settings.lease if engine.kills else None
     idle_since: float | None = None
     while (request := exit_check()) is None:
+        _recover(optimizer, settings, place)
         health = worker_health(optimizer.seen, name)
         if health == "unfit":
             message = exclusion_message(optimizer.seen, name)
@@ -123,6 +126,7 @@ def run_trials(
         except Stopped as stopped:
             idle_since = time.monotonic() if idle_since is None else idle_since
             if not optimizer.is_worked_on():
+                _recover(optimizer, settings, place)  # of trainings that were lost only now
                 reason: StopReason = stopped.reason
                 return reason
             # Another worker's trial may end below its reservation, and so make a trial affordable.
@@ -260,6 +264,23 @@ def _evaluate(
 # ── trainings in parts ───────────────────────────────────────────────────────────────────────────
 
 
+def _recover(optimizer: Optimizer, settings: Settings, place: Place) -> None:
+    """Store what parts of trainings have reported and their workers did not store."""
+    if settings.steps is None:
+        return
+    pricing = _pricing(settings)
+
+    def points(messages: Iterable[tuple[Mapping[str, Any], Usage]]) -> list[CurvePoint]:
+        curve = Curve(settings.steps)
+        for message, usage in messages:
+            point = _point(settings, message, pricing.cost(usage, {}, settings.resources))
+            if point is not None:
+                curve.add(point)
+        return curve.points
+
+    recover(optimizer, place.logs, points)
+
+
 class Curve:
     """The points that a part of a training has reported.
 
@@ -303,7 +324,10 @@ def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
     if steps.can_resume and place.checkpoints is not None:
         folder = checkpoint_folder(place.checkpoints, trial).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-    return Part(trial.run.since, trial.until or steps.last, steps.last, folder)
+    journal = None if place.logs is None else journal_of(place.logs, trial).absolute()
+    if journal is not None:
+        journal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return Part(trial.run.since, trial.until or steps.last, steps.last, folder, journal)
 
 
 # ── the outcome ──────────────────────────────────────────────────────────────────────────────────
