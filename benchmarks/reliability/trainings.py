@@ -92,7 +92,8 @@ class Found:
         kills: the targets, in the order in which they were killed.
         codes: the exit codes of the runs.
         reports: the values whose report returned.
-        recovered: how many of them were stored only after their worker had died.
+        unread: lines that a program printed and nobody read, because it was killed together with
+            its supervisor and its worker. Nothing can keep them.
         parts: the number of parts that began.
         faults: a sentence for each.
     """
@@ -103,6 +104,7 @@ class Found:
     trials: int = 0
     parts: int = 0
     reports: int = 0
+    unread: int = 0
     completed: int = 0
     overspend: float = 0.0
     allowed: float = 0.0
@@ -177,16 +179,15 @@ def targets(run: Run, target: str, rng: random.Random) -> list[int]:
     return [rng.choice(every)] if every and one else every
 
 
-def strike(run: Run, target: str, rng: random.Random) -> bool:
-    """Kill a target; whether there was one."""
+def strike(run: Run, target: str, rng: random.Random) -> list[int]:
+    """Kill a target, and return its processes."""
     chosen = targets(run, target, rng)
-    if not chosen:
-        return False
-    if target == "group":
+    if target == "group" and chosen:
         with suppress(ProcessLookupError):
             os.killpg(chosen[0], signal.SIGKILL)
-        return True
-    return kill(lambda: chosen) > 0
+    elif chosen:
+        kill(lambda: chosen)
+    return chosen
 
 
 def hold(url: str, folder: Path, session: Session) -> Found:
@@ -199,15 +200,16 @@ def hold(url: str, folder: Path, session: Session) -> Found:
         return runs[-1]
 
     with running(folder) as runs, auditing(url) as auditor:
-        curves = Curves(found.faults)
+        curves, at_once = Curves(found.faults), set[int]()
         ended = partial(_ended, curves)
         run = start(runs, WORKERS)
         while True:
             if len(found.kills) < session.kills:
                 _rest(auditor, run, curves, rng.uniform(*BETWEEN))
                 target = rng.choice(TARGETS)
-                if not run.has_ended() and strike(run, target, rng):
+                if not run.has_ended() and (struck := strike(run, target, rng)):
                     found.kills.append(target)
+                    at_once |= set(struck) if target == "tree" else set()
                     continue
                 if not run.has_ended():
                     continue
@@ -224,7 +226,7 @@ def hold(url: str, folder: Path, session: Session) -> Found:
         found.allowed = _allowed(session, auditor)
         if found.overspend > found.allowed:
             found.faults.append(f"{found.overspend:.2f} overspent, {found.allowed:.2f} allowed")
-        check(auditor, folder, found, finished=False)
+        check(auditor.look(), folder, found, at_once)
         # Every paused training can be resumed and completed.
         more = {"worker_s": "+900 worker_s", "usd": "+$9000", "s": "+900s"}[session.resource]
         run = start(runs, WORKERS, more)
@@ -233,8 +235,10 @@ def hold(url: str, folder: Path, session: Session) -> Found:
         found.codes.append(run.code)
         if run.code != 0:
             found.faults.append(f"exit codes {found.codes}: {_text(folder / 'output')[-500:]}")
-        check(auditor, folder, found, finished=True)
         found.faults += auditor.faults + _text(folder / UNBALANCED).splitlines()
+    with auditing(url) as auditor:  # anew, because the settings have changed
+        auditor.wait(lambda state: state is not None)
+        check(auditor.look(), folder, found, at_once, finished=True)
     left = processes_of(folder)
     if left:
         found.faults.append(f"{len(left)} processes are left")
@@ -275,11 +279,19 @@ def _allowed(session: Session, auditor: Auditor) -> float:
     return WORKERS * late + auditor.suggestion_s
 
 
-def check(auditor: Auditor, folder: Path, found: Found, *, finished: bool) -> None:
-    """Compare the stored curves and costs with what the trainings have logged."""
-    state = auditor.look()
+def check(
+    state: State | None, folder: Path, found: Found, at_once: set[int], *, finished: bool = False
+) -> None:
+    """Compare the stored curves and costs with what the trainings have logged.
+
+    Args:
+        at_once: trainings that were killed together with their supervisor and their worker. Of a
+            program, nobody may have read the last line.
+    """
     lines = [line.split() for line in _text(folder / "log").splitlines()]
     logged = [(w, int(n), int(s), v) for w, n, s, v, _ in lines]
+    last = {int(pid): (int(n), int(s)) for w, n, s, _, pid in lines if w == "after"}
+    unread = {last[pid] for pid in at_once & last.keys() if found.session.kind == "program"}
     if state is None:
         found.faults.append("there is no study")
         return
@@ -289,7 +301,11 @@ def check(auditor: Auditor, folder: Path, found: Found, *, finished: bool) -> No
     found.faults += [f"two processes trained trial {n}" for w, n, *_ in logged if w == "overlap"]
     known = {t.number: {p.step: p.value for p in t.curve} for t in state.history}
     for word, number, step, value in logged:
-        if word == "after" and known.get(number, {}).get(step) != float(value):
+        if word != "after" or known.get(number, {}).get(step) == float(value):
+            continue
+        if (number, step) in unread:
+            found.unread += not finished
+        else:
             found.faults.append(f"step {step} of trial {number} was reported and is not stored")
     trained = Counter(number for word, number, *_ in logged if word == "before")
     for trial in state.history:
@@ -334,9 +350,8 @@ def show(file: Path) -> bool:
     print("| killed | times |\n|---|---|")
     for target in (*TARGETS, None):
         print(f"| {target or 'all'} | {killed[target] if target else killed.total()} |")
-    sums = {key: sum(row[key] for row in rows) for key in ("trials", "parts", "reports")}
-    print(f"\n{len(rows)} sessions, {sums['trials']} trials, {sums['parts']} parts, "
-          f"{sums['reports']} reports")
+    sums = {key: sum(row[key] for row in rows) for key in ("trials", "parts", "reports", "unread")}
+    print(f"\n{len(rows)} sessions, {', '.join(f'{n} {key}' for key, n in sums.items())}")
     for row in rows:
         for fault in row["faults"]:
             print(row["session"], row["commit"], fault)
