@@ -154,6 +154,8 @@ def work(url: str, folder: Path, session: Session, workers: int, more: str | Non
                 **chosen,
             )
         study.run(task, workers=workers)
+        if more is not None:
+            study.change(policy=ASHA())  # others can open the study again
     except FarthingError as error:
         print(error, flush=True)
         raise SystemExit(3) from error
@@ -370,9 +372,17 @@ def inject(made: dict[str, Callable[[], str]], count: int, seed: int, file: Path
             done, seed, sound = done + len(found.kills), seed + 1, sound and not found.faults
             how = found.session
             print(
-                f"{done}/{count}", how.seed, how.database, how.kind, how.resource, how.policy,
-                f"{time.monotonic() - began:.0f} s,", len(found.kills), "kills,",
-                "; ".join(found.faults) or f"no fault, {found.reports} reports", flush=True,
+                f"{done}/{count}",
+                how.seed,
+                how.database,
+                how.kind,
+                how.resource,
+                how.policy,
+                f"{time.monotonic() - began:.0f} s,",
+                len(found.kills),
+                "kills,",
+                "; ".join(found.faults) or f"no fault, {found.reports} reports",
+                flush=True,
             )
     return sound
 
