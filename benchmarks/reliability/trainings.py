@@ -154,8 +154,6 @@ def work(url: str, folder: Path, session: Session, workers: int, more: str | Non
                 **chosen,
             )
         study.run(task, workers=workers)
-        if more is not None:
-            study.change(policy=ASHA())  # others can open the study again
     except FarthingError as error:
         print(error, flush=True)
         raise SystemExit(3) from error
@@ -238,9 +236,9 @@ def hold(url: str, folder: Path, session: Session) -> Found:
         if run.code != 0:
             found.faults.append(f"exit codes {found.codes}: {_text(folder / 'output')[-500:]}")
         found.faults += auditor.faults + _text(folder / UNBALANCED).splitlines()
-    with auditing(url) as auditor:  # anew, because the settings have changed
-        auditor.wait(lambda state: state is not None)
-        check(auditor.look(), folder, found, at_once, finished=True)
+    study = Study.open(url, STUDY, look=True)  # anew, because the settings have changed
+    check(study.facts[1], folder, found, at_once, finished=True)
+    study.close()
     left = processes_of(folder)
     if left:
         found.faults.append(f"{len(left)} processes are left")
