@@ -149,7 +149,7 @@ def resume(
     reservation = amounts_to_reserve(settings, state.ledger, event.reservation, moment)
     if _is_short(before, reservation):
         raise Outdated("less of the budget is left than the suggestion assumed")
-    since = _checkpoint(settings, trial)
+    since = _checkpoint(settings, trial, waits=new.run.waits)
     notes = {name: note for name, note in new.notes.items() if name != STARTS_AGAIN}
     run = replace(
         trial.run,
@@ -180,12 +180,17 @@ def resume(
     return state.with_trial(running)
 
 
-def _checkpoint(settings: Settings, trial: Trial) -> int:
+def _checkpoint(settings: Settings, trial: Trial, *, waits: bool) -> int:
     """The step from which a paused training goes on; 0: it starts again.
 
     A part that was lost has reported more steps than its checkpoint has.
+
+    Args:
+        waits: whether its worker has its process.
     """
-    if settings.steps is None or not settings.steps.can_resume or trial.starts_again:
+    if waits:
+        return trial.step
+    if settings.steps is None or not settings.steps.has_checkpoints or trial.starts_again:
         return 0
     return trial.run.since if trial.error is not None else trial.step
 
@@ -333,7 +338,7 @@ def is_other_part(stored: Trial, reported: Trial | int) -> bool:
 def can_return(settings: Settings, trial: Trial) -> bool:
     """Whether a running trial whose part is lost can go on from its checkpoint."""
     steps = settings.steps
-    return steps is not None and steps.can_resume and trial.run.since > 0
+    return steps is not None and steps.has_checkpoints and trial.run.since > 0
 
 
 def share_of_steps(settings: Settings, trial: Trial, event: Told) -> float:

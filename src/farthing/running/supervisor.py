@@ -188,6 +188,8 @@ class _Watch:
         self.received = b""  # an incomplete line from the worker
         self.requested_grace: float | None = None  # seconds; set if the worker requests the end
         self.kill_at = self.give_up_at = math.inf
+        self.is_suspended = False  # while it is, neither the timeout nor the deadline holds
+        self.stop_again_at = math.inf
         self.wake = _wake_when_a_child_ends()
         self.events = select.poll()
         self.events.register(self.wake, select.POLLIN)
@@ -196,6 +198,7 @@ class _Watch:
     def wait_for_end(self) -> Ending:
         while not self._is_over(time.monotonic()):
             self._terminate(time.monotonic())
+            self._stop_again(time.monotonic())
             self._kill(time.monotonic())
             self._wait(time.monotonic())
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -235,11 +238,31 @@ class _Watch:
     def _reason_to_end(self, now: float) -> Reason | None:
         if self.requested_grace is not None:
             return "requested"
-        if now >= self.timeout_at:
+        if now >= self.timeout_at and not self.is_suspended:
             return "timeout"
-        if now >= self.deadline:
+        if now >= self.deadline and not self.is_suspended:
             return "deadline"
         return "orphaned" if os.getppid() != self.config.parent else None
+
+    def _suspend(self, now: float) -> None:
+        """Stop all processes of the evaluation, and tell the worker."""
+        self.is_suspended = True
+        self._signal(signal.SIGSTOP)
+        self.stop_again_at = now + CHECK_DESCENDANTS
+        _send(self.link, {"suspended": True})
+
+    def _stop_again(self, now: float) -> None:
+        """Stop a process that was just being forked and has missed the signal."""
+        if self.is_suspended and self.reason is None and now >= self.stop_again_at:
+            self.stop_again_at = math.inf
+            self._signal(signal.SIGSTOP)
+
+    def _continue(self, now: float, deadline: float) -> None:
+        """Let all processes go on. The timeout holds for each part of a training."""
+        self.is_suspended, self.deadline = False, deadline
+        if self.config.timeout is not None:
+            self.timeout_at = now + self.config.timeout
+        self._signal(signal.SIGCONT)
 
     def _kill(self, now: float) -> None:
         if now >= self.kill_at:
@@ -258,7 +281,8 @@ class _Watch:
 
     def _wait(self, now: float) -> None:
         check_at = now + (CHECK_PARENT if self.status is None else CHECK_DESCENDANTS)
-        end_at = min(self.timeout_at, self.deadline) if self.reason is None else math.inf
+        is_timed = self.reason is None and not self.is_suspended
+        end_at = min(self.timeout_at, self.deadline) if is_timed else self.stop_again_at
         wake_at = min(self.kill_at, check_at, end_at)
         for descriptor, _ in self.events.poll(max(0.0, wake_at - now) * 1000):
             if descriptor == self.wake:
@@ -267,7 +291,10 @@ class _Watch:
                 self._receive()
 
     def _receive(self) -> None:
-        """Read "deadline SECONDS" and "end GRACE_SECONDS" from the worker."""
+        """Read what the worker requests, each with a time in seconds.
+
+        "deadline TIME", "suspend 0", "continue DEADLINE" and "end GRACE".
+        """
         try:
             data = self.link.recv(4096)
         except OSError:  # the worker died with unread data
@@ -277,6 +304,10 @@ class _Watch:
             command, seconds = line.split()
             if command == b"deadline":
                 self.deadline = float(seconds)
+            elif command == b"suspend":
+                self._suspend(time.monotonic())
+            elif command == b"continue":
+                self._continue(time.monotonic(), float(seconds))
             else:
                 self.requested_grace = float(seconds)
         if not data:  # the worker has ended
