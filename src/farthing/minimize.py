@@ -175,7 +175,7 @@ def _run_here(
 @contextmanager
 def _checkpoints(settings: Settings) -> Iterator[Place]:
     """A place with a temporary folder for the checkpoints of trainings that can be resumed."""
-    if settings.steps is None or not settings.steps.can_resume:
+    if settings.steps is None or not settings.steps.has_checkpoints:
         yield HERE
         return
     with TemporaryDirectory(prefix="farthing-") as folder:

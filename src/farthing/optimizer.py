@@ -163,6 +163,7 @@ class Optimizer:
         anyway: bool = ...,
         worker: str | None = ...,
         lease: float | None = ...,
+        waiting: frozenset[int] = ...,
     ) -> Trial: ...
 
     @overload
@@ -177,21 +178,22 @@ class Optimizer:
         anyway: bool = False,
         worker: str | None = None,
         lease: float | None = None,
+        waiting: frozenset[int] = frozenset(),
     ) -> Trial | list[Trial]:
         """The next trial, or a list of `count` trials. Pending trials are fantasised.
 
         Args:
-            count: the number of trials to evaluate at the same time; it may differ between calls.
-                The list is shorter if the budget, the stopping rule or the space allows no more,
-                but never empty.
+            count: the number of trials to evaluate at the same time. The list is never empty, but
+                shorter if the budget, the stopping rule or the space allows no more.
             anyway: start a trial although the stopping rule says stop. The budget still holds.
             worker: the name of the worker that evaluates the trial.
             lease: seconds after which the trial is lost unless `renew` is called; None: never.
+            waiting: with `resume="suspend"`, the paused trainings whose processes the worker has.
 
         Raises:
             Stopped: no trial may start, because of the stopping rule, the budget or a request.
         """
-        options = AskOptions(anyway, self._asker.id(), worker, lease)
+        options = AskOptions(anyway, self._asker.id(), worker, lease, waiting)
         if count is None:
             return _for_user(self._asker.ask(1, options)[0])
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
@@ -250,7 +252,7 @@ class Optimizer:
             state = session.commit(event)
         return kill_reason(self._settings, state, event, session.moment())
 
-    def continue_trial(self, told: Told) -> Trial | str:
+    def continue_trial(self, told: Told, waiting: frozenset[int] = frozenset()) -> Trial | str:
         """Decide at a rung whether a running training goes on at once.
 
         Args:
@@ -259,7 +261,7 @@ class Optimizer:
         Returns:
             The trial with the step to which it goes on, or why it is to be paused.
         """
-        return self._asker.continued(told)
+        return self._asker.continued(told, waiting)
 
     def is_worked_on(self) -> bool:
         """Whether any worker is running a trial."""
@@ -460,8 +462,7 @@ class Optimizer:
     def acquisition(self, params: Any) -> Any:
         """The score that the policy maximises to choose the next trial; higher is better.
 
-        The policy compares only affordable points that were not tried. Pending trials are
-        fantasised.
+        The policy compares affordable points that were not tried. Pending trials are fantasised.
 
         Args:
             params: as in `predict`.
@@ -470,8 +471,7 @@ class Optimizer:
             A number for one configuration, else an array.
 
         Raises:
-            InvalidInput: the next trial is chosen without a score: by the initial design, or by a
-                policy such as Random.
+            InvalidInput: the initial design, or a policy such as Random, chooses without a score.
         """
         settings, state = self.facts
         scores = scores_at(settings, state, points_of(params, settings.space))

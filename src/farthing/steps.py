@@ -17,6 +17,7 @@ from farthing.history import CurvePoint
 
 __all__ = ["Steps"]
 
+SUSPENDED = 8  # trainings of a worker
 _PREFIXES = ("", "k", "m", "g", "t", "p")
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:([kmgtp]?)(i?)b)?\s*", re.IGNORECASE)
 
@@ -32,27 +33,29 @@ class Steps:
             keeps its best checkpoint; "last" is the value at its last step.
         resume: what resuming a paused training costs: "checkpoint" (nothing, it continues from its
             checkpoint), a number (what restoring the checkpoint costs, in the first resource of the
-            budget), or "never" (there is no checkpoint: a paused training is not continued).
+            budget), "suspend" (its process is stopped and stays in memory, so that only its own
+            worker can continue it), or "never" (a paused training is not continued).
         rungs: the steps at which the tuner decides; None: first, 2 first, 4 first, ..., last.
         checkpoints: the most that all checkpoints of a study may need on the disk: "20GB", or a
             number of bytes. Those that are least likely to be resumed are deleted first. A training
             without its checkpoint would start again. None: no limit.
+        suspended: with resume="suspend", the most trainings that a worker keeps in memory. Of more,
+            the one that is least likely to be continued is ended.
     """
 
     last: int
     first: int = 1
     value: Literal["best", "last"] = "best"
-    resume: Literal["checkpoint", "never"] | float = "checkpoint"
+    resume: Literal["checkpoint", "never", "suspend"] | float = "checkpoint"
     rungs: tuple[int, ...] | None = None
     checkpoints: str | float | None = None
+    suspended: int = SUSPENDED
 
     def __post_init__(self) -> None:
-        for name in ("last", "first"):
+        for name in ("last", "first", "suspended"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(
-                    f"Steps({name}={value!r}): expected a whole number of steps, at least 1."
-                )
+                raise InvalidInput(f"Steps({name}={value!r}): expected a whole number, at least 1.")
         if self.first > self.last:
             raise InvalidInput(
                 f"Steps(first={self.first}): expected at most the last step, {self.last}."
@@ -63,20 +66,27 @@ class Steps:
         if self.rungs is not None:
             object.__setattr__(self, "rungs", tuple(self.rungs))
             self._check_rungs()
-        if self.checkpoint_bytes is not None and not self.can_resume:
+        if self.checkpoint_bytes is not None and not self.has_checkpoints:
             raise InvalidInput(
-                f"Steps(checkpoints={self.checkpoints!r}) has no effect with resume='never': there "
-                "are no checkpoints. Leave one of them out."
+                f"Steps(checkpoints={self.checkpoints!r}) has no effect with "
+                f"resume={self.resume!r}: there are no checkpoints. Leave one of them out."
+            )
+        if self.suspended != SUSPENDED and not self.suspends:
+            raise InvalidInput(
+                f"Steps(suspended={self.suspended!r}) has no effect without resume='suspend'. "
+                "Leave one of them out."
             )
 
     def _check_resume(self) -> None:
         resume = self.resume
         is_cost = isinstance(resume, int | float) and not isinstance(resume, bool)
-        if resume in ("checkpoint", "never") or (is_cost and 0 <= float(resume) < math.inf):
+        if resume in ("checkpoint", "never", "suspend") or (
+            is_cost and 0 <= float(resume) < math.inf
+        ):
             return
         raise InvalidInput(
-            f"Steps(resume={resume!r}): expected 'checkpoint', 'never', or what restoring a "
-            "checkpoint costs, a number of at least 0."
+            f"Steps(resume={resume!r}): expected 'checkpoint', 'suspend', 'never', or what "
+            "restoring a checkpoint costs, a number of at least 0."
         )
 
     def _check_rungs(self) -> None:
@@ -132,6 +142,16 @@ class Steps:
     def can_resume(self) -> bool:
         """Whether a paused training can continue."""
         return self.resume != "never"
+
+    @property
+    def suspends(self) -> bool:
+        """Whether the process of a paused training is stopped and kept in memory."""
+        return self.resume == "suspend"
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether a paused training continues from a checkpoint, also in another process."""
+        return self.can_resume and not self.suspends
 
     def next_rung(self, step: int) -> int:
         """The first rung after a step; `last` if there is none."""

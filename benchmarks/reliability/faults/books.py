@@ -35,15 +35,16 @@ def imbalance(state: State) -> Iterator[str]:
     for name in ledger:
         account = ledger[name]
         # Wall time passes for all trials at once: it is not the sum of their times.
-        spent = paid(history, name) if name == "worker_s" else account.spent
+        spent = paid(history, name) if name in ("worker_s", "usd") else account.spent
         whole = spent + account.reserved + account.left - account.overspent
         if not math.isclose(whole, account.limit):
             yield f"{name}: {spent} paid, {account} does not add up"
 
 
 def paid(history: Iterable[Trial], resource: str) -> float:
-    """The cost of the trials that have ended."""
-    return math.fsum(t.cost.get(resource, 0.0) for t in history if t.state != "running")
+    """The cost of the trials, and of the parts of trainings, that have ended."""
+    ended = (t.run.earlier if t.state == "running" else t.cost for t in history)
+    return math.fsum(cost.get(resource, 0.0) for cost in ended)
 
 
 @dataclass

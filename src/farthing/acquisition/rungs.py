@@ -130,13 +130,13 @@ def _since(trial: Trial) -> int:
 
 
 def paused_trainings(belief: Belief) -> list[Trial]:
-    """The paused trainings that can go on: without checkpoints only one whose process waits."""
+    """The paused trainings that can go on: without checkpoints those whose process waits."""
     steps = belief.steps
     assert steps is not None
     return [
         trial
         for trial in belief.history.having("paused")
-        if trial.curve and trial.step < steps.last and (steps.can_resume or trial.run.waits)
+        if trial.curve and trial.step < steps.last and (steps.has_checkpoints or trial.run.waits)
     ]
 
 

@@ -61,7 +61,8 @@ SETTINGS = {
     **dict.fromkeys(("steps", "resume", "checkpoints"), NUMBER_OR_STRING),
     "step_value": "a string",
     **dict.fromkeys(
-        ("workers", "seed", "retries", "failures_in_a_row", "first_step"), "an integer"
+        ("workers", "seed", "retries", "failures_in_a_row", "first_step", "suspended"),
+        "an integer",
     ),
 }
 

@@ -40,7 +40,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Problem": ("budget", "param", "allowed", "metric", "maximize", "noisy", "constraints"),
     "Study": ("storage", "name", "config", "trust", "values", "costs"),
     "Search": ("policy", "stop", "worth", "start", "tries", "seed", "overhead"),
-    "Trainings": ("steps", "first_step", "resume", "checkpoints", "step_value"),
+    "Trainings": ("steps", "first_step", "resume", "suspended", "checkpoints", "step_value"),
     "Cost": ("cost", "rate", "max_overrun", "max_cost", "timeout", "grace"),
     "Trials and workers": (
         *("workers", "slots", "env", "cwd", "logs", "lease", "retries", "failures_in_a_row"),

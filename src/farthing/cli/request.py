@@ -69,7 +69,7 @@ CAN_BE_NONE = (
 )
 STEPS = {  # {option: field of Steps}
     **{"first_step": "first", "resume": "resume", "step_value": "value"},
-    "checkpoints": "checkpoints",
+    **{"checkpoints": "checkpoints", "suspended": "suspended"},
 }
 OPTION = re.compile(rf"\b({'|'.join([*(f.name for f in fields(Settings)), *STEPS])})=")
 

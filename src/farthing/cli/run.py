@@ -156,8 +156,15 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
 @click.option(
     "--resume",
     metavar="COST",
-    help="What resuming a paused training costs: checkpoint (nothing), a number, or never.  "
-    "[default: checkpoint]",
+    help="What resuming a paused training costs: checkpoint (nothing), a number, suspend (its "
+    "process is stopped and kept in memory), or never.  [default: checkpoint]",
+)
+@click.option(
+    "--suspended",
+    type=click.IntRange(1),
+    metavar="N",
+    help="With --resume suspend, the most trainings that each worker keeps in memory.  "
+    "[default: 8]",
 )
 @click.option(
     "--checkpoints",

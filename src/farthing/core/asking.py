@@ -124,6 +124,7 @@ class Asker:
             cached = self.suggest(state)
             return cached.suggestion, cached.seconds
 
+        state = _with_waiting(state, options.waiting)
         try:
             asked = next_trials(session.settings, state, count, suggester, options, moment)
         except BaseException:
@@ -141,13 +142,14 @@ class Asker:
             for each in asked
         ]
 
-    def continued(self, told: Told) -> Trial | str:
+    def continued(self, told: Told, waiting: frozenset[int] = frozenset()) -> Trial | str:
         """Continue a running training beyond its rung if that is the best thing to do next.
 
         No lock is needed: at worst, two processes compute the same suggestion.
 
         Args:
             told: what would be told if the training were paused now.
+            waiting: the paused trainings whose processes the worker has, too.
 
         Returns:
             The trial with its next rung, or why it is to be paused.
@@ -165,7 +167,8 @@ class Asker:
                 return no_time_to_suggest(state.ledger, resource).sentence
             start = time.perf_counter()
             with session.clock.measuring(), one_thread():
-                suggestion = suggest(session.settings, self._as_if_paused(state, told))
+                as_if_paused = self._as_if_paused(_with_waiting(state, waiting), told)
+                suggestion = suggest(session.settings, as_if_paused)
             seconds = time.perf_counter() - start
             if suggestion.verdict.stop:
                 return suggestion.verdict.because
@@ -189,8 +192,7 @@ class Asker:
         session = self._session
         state = apply(session.settings, replace(state, queue=()), told, session.moment())
         assert isinstance(told.trial, Trial)
-        trial = state.history[told.trial.number]
-        return state.with_trial(replace(trial, run=replace(trial.run, waits=True)))
+        return _with_waiting(state, frozenset({told.trial.number}))
 
     def _stop_if_time_is_short(self, state: State) -> None:
         """Refuse a suggestion that would end after the budget if it took as long as the last."""
@@ -231,3 +233,12 @@ class Asker:
     def release_lock(self, process: int | None) -> None:
         """Release the suggestion lock of this process, or of one that was forked from it."""
         self._session.commit(SuggestLock(self.id(process)))
+
+
+def _with_waiting(state: State, numbers: frozenset[int]) -> State:
+    """The state in which the processes of these paused trainings wait for a decision."""
+    for number in numbers:
+        trial = state.history[number]
+        if trial.state == "paused":
+            state = state.with_trial(replace(trial, run=replace(trial.run, waits=True)))
+    return state

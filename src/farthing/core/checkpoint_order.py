@@ -12,7 +12,7 @@ the best trial are kept.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from operator import itemgetter
 
 from farthing.core.settings import Settings
@@ -20,7 +20,7 @@ from farthing.core.suggest import best_trial
 from farthing.history import History, Trial
 from farthing.steps import Steps
 
-__all__ = ["checkpoints_to_delete"]
+__all__ = ["checkpoints_to_delete", "least_promising"]
 
 
 def checkpoints_to_delete(
@@ -47,6 +47,13 @@ def checkpoints_to_delete(
         found.append(number)
         excess -= sizes[number]
     return found
+
+
+def least_promising(settings: Settings, history: History, numbers: Iterable[int]) -> int:
+    """The trial of the least chance to be resumed, the latest of several."""
+    steps = settings.steps
+    assert steps is not None
+    return min(numbers, key=lambda n: (_chance(steps, settings.sign, history, history[n]), -n))
 
 
 def _chance(steps: Steps, sign: float, history: History, trial: Trial) -> float:

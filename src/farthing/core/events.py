@@ -25,6 +25,7 @@ __all__ = [
     "LeasesExpired",
     "Moment",
     "Price",
+    "Recovered",
     "Renewed",
     "Repeated",
     "Resumed",
@@ -199,6 +200,19 @@ class Told(NamedTuple):
     because: str = ""
 
 
+class Recovered(NamedTuple):
+    """Values that a part of a training reported, and that its worker did not store before it died.
+
+    Attributes:
+        asked_at: when that part began: another part of the trial may run by now.
+        curve: the points of the part, each with the cost of the part until then.
+    """
+
+    number: int
+    asked_at: float
+    curve: tuple[CurvePoint, ...]
+
+
 class CheckpointsDeleted(NamedTuple):
     """The checkpoints of these trials are given up. Those of running trials are not."""
 
@@ -291,6 +305,7 @@ UntimedEvent = (
     Added
     | CheckpointsDeleted
     | LeasesExpired
+    | Recovered
     | SuggestLock
     | StopRequested
     | Resumed

@@ -19,8 +19,8 @@ import numpy as np
 
 from farthing.acquisition.protocols import Proposal
 from farthing.budget.ledger import Ledger
-from farthing.core.charging import amounts_to_reserve
-from farthing.core.events import AskedPart, CheckpointsDeleted, Continued, Moment, Told
+from farthing.core.charging import amounts_to_reserve, charge_trial
+from farthing.core.events import AskedPart, CheckpointsDeleted, Continued, Moment, Recovered, Told
 from farthing.core.part_reasons import with_reason
 from farthing.core.settings import Settings
 from farthing.core.state import State
@@ -40,6 +40,7 @@ __all__ = [
     "is_pause",
     "is_spent",
     "longer_curve",
+    "recover",
     "resume",
     "share_of_steps",
     "turn_of",
@@ -148,7 +149,7 @@ def resume(
     reservation = amounts_to_reserve(settings, state.ledger, event.reservation, moment)
     if _is_short(before, reservation):
         raise Outdated("less of the budget is left than the suggestion assumed")
-    since = _checkpoint(settings, trial)
+    since = _checkpoint(settings, trial, waits=new.run.waits)
     notes = {name: note for name, note in new.notes.items() if name != STARTS_AGAIN}
     run = replace(
         trial.run,
@@ -179,12 +180,17 @@ def resume(
     return state.with_trial(running)
 
 
-def _checkpoint(settings: Settings, trial: Trial) -> int:
+def _checkpoint(settings: Settings, trial: Trial, *, waits: bool) -> int:
     """The step from which a paused training goes on; 0: it starts again.
 
     A part that was lost has reported more steps than its checkpoint has.
+
+    Args:
+        waits: whether its worker has its process.
     """
-    if settings.steps is None or not settings.steps.can_resume or trial.starts_again:
+    if waits:
+        return trial.step
+    if settings.steps is None or not settings.steps.has_checkpoints or trial.starts_again:
         return 0
     return trial.run.since if trial.error is not None else trial.step
 
@@ -245,6 +251,55 @@ def give_up_checkpoints(state: State, event: CheckpointsDeleted) -> State:
     return state
 
 
+def recover(settings: Settings, state: State, event: Recovered, moment: Moment) -> State:
+    """The state with points that the worker of a part could not store before it died.
+
+    Steps that are known are not replaced. What the part had cost at its last point, beyond what was
+    charged when it was lost, is charged now. If the training was resumed since, the part before it
+    has been charged, and a recovered point costs as much as the one before it.
+    """
+    if settings.steps is None or not event.number < len(state.history):
+        return state
+    trial = state.history[event.number]
+    known = {point.step for point in trial.curve}
+    new = [point for point in event.curve if point.step not in known]
+    if not new:
+        return state
+    is_last = trial.run.asked_at == event.asked_at
+    earlier = trial.run.earlier if is_last else {}
+    curve, paid = list[CurvePoint](), dict[str, float]()
+    for point in sorted((*trial.curve, *new), key=lambda each: each.step):
+        if point.step in known:
+            paid = dict(point.cost)
+        elif is_last:
+            paid = added(earlier, point.cost)
+        curve.append(point if point.step in known else point._replace(cost=paid))
+    cost = dict(trial.cost)
+    if is_last and trial.state in ("lost", "paused"):
+        # Its time was charged as it passed, or other processes will charge it.
+        reserves = moment._replace(present=0.0)
+        state = charge_trial(settings, state, trial, new[-1].cost, np.inf, reserves)
+        cost = {r: max(cost.get(r, 0.0), paid.get(r, 0.0)) for r in {**cost, **paid}}
+    trial = replace(trial, curve=tuple(curve), cost=cost)
+    if is_last and _is_complete(settings, settings.steps, trial):
+        run = replace(trial.run, retry=False)
+        trial = replace(trial, state="done", error=None, until=None, run=run)
+    if trial.state in ("paused", "done") and settings.steps.value == "best":
+        trial = replace(trial, value=settings.steps.value_of(trial.curve, settings.sign))
+    elif trial.state in ("paused", "done"):
+        trial = replace(trial, value=curve[-1].value)
+    return state.with_trial(trial)
+
+
+def _is_complete(settings: Settings, steps: Steps, trial: Trial) -> bool:
+    """Whether a training that was lost had reported its last step.
+
+    What constraints limit is known from its result only, so without one it is not complete.
+    """
+    is_lost = trial.state in ("lost", "paused") and not trial.is_dropped
+    return is_lost and trial.step >= steps.last and not settings.bounds
+
+
 def _with_limit(notes: Mapping[str, Any], cost: Mapping[str, float]) -> dict[str, Any]:
     """Notes whose limit holds for the whole part: what it has used, and the steps ahead."""
     limit = notes.get("limit")
@@ -283,7 +338,7 @@ def is_other_part(stored: Trial, reported: Trial | int) -> bool:
 def can_return(settings: Settings, trial: Trial) -> bool:
     """Whether a running trial whose part is lost can go on from its checkpoint."""
     steps = settings.steps
-    return steps is not None and steps.can_resume and trial.run.since > 0
+    return steps is not None and steps.has_checkpoints and trial.run.since > 0
 
 
 def share_of_steps(settings: Settings, trial: Trial, event: Told) -> float:

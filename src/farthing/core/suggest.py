@@ -402,12 +402,14 @@ class AskOptions(NamedTuple):
         suggester: the process that suggests them.
         worker: the worker that evaluates them.
         lease: seconds after which they are lost unless renewed; None: never.
+        waiting: the paused trainings whose processes the worker has.
     """
 
     anyway: bool = False
     suggester: str | None = None
     worker: str | None = None
     lease: float | None = None
+    waiting: frozenset[int] = frozenset()
 
 
 def next_trials(

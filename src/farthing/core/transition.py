@@ -36,6 +36,7 @@ from farthing.core.events import (
     Event,
     LeasesExpired,
     Moment,
+    Recovered,
     Renewed,
     Repeated,
     Resumed,
@@ -46,7 +47,15 @@ from farthing.core.events import (
     Told,
     WorkerExcluded,
 )
-from farthing.core.parts import added, carry_on, give_up_checkpoints, longer_curve, resume, turn_of
+from farthing.core.parts import (
+    added,
+    carry_on,
+    give_up_checkpoints,
+    longer_curve,
+    recover,
+    resume,
+    turn_of,
+)
 from farthing.core.settings import Settings
 from farthing.core.state import Change, State
 from farthing.core.worker_health import exclude_worker
@@ -82,6 +91,8 @@ def apply(settings: Settings, state: State, event: Event, moment: Moment) -> Sta
             return exclude_worker(state, event.worker)
         case Told():
             return end_trial(settings, state, event, moment)
+        case Recovered():
+            return recover(settings, state, event, moment)
         case CheckpointsDeleted():
             return give_up_checkpoints(state, event)
         case Added():

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 from farthing.running.engine import Allowance
 from farthing.running.finished import Usage
+from farthing.running.journal import append, with_usage
 from farthing.running.log import Log
 from farthing.running.measuring import groups_of, measure
 from farthing.running.output import Messages, Tail
@@ -55,9 +56,13 @@ class Child:
         end_reason: why the worker ended it; None if the worker did not.
         is_paused: whether the tuner told a training to end.
         at_rung: whether the last step of a training is one at which the tuner decided.
+        is_suspended: whether it is stopped and can go on.
+        before: the cost that it had reported when it was last suspended, by resource.
+        folder: its temporary folder; None before it exists.
 
     Args:
         waits: whether a training waits for the answer to its report. That time is not its own.
+        journal: the file for its progress messages; None if it writes them itself.
     """
 
     def __init__(
@@ -68,17 +73,22 @@ class Child:
         *,
         prints_messages: bool,
         waits: bool = False,
+        journal: Path | None = None,
     ) -> None:
         self.messages = Messages(metric)
         self.tail = Tail()
-        self._log, self._prints_messages = log, prints_messages
+        self.log, self._prints_messages = log, prints_messages
         self.ending: Ending | None = None
         self.end_reason: str | None = None
-        self.is_paused = self.at_rung = False
+        self.is_paused = self.at_rung = self.is_suspended = False
+        self.before = dict[str, float]()
+        self.folder: Path | None = None
         self.answers: Answers | None = None
         self._waits, self._waited = waits, 0.0  # seconds in which it waited for answers
+        self._suspends = False  # whether the supervisor was told to stop it
         self._pause_until = math.inf  # when to end a training that does not end by itself
         self._grace = 0.0
+        self._journal = journal
         self._on_report = on_report
         self._started_at = time.monotonic()
         self._supervisor: int | None = None  # process id; None before the start and after the end
@@ -88,6 +98,7 @@ class Child:
         self._deadline = math.inf  # as last sent to the supervisor
         self._give_up_at = math.inf  # when to kill a supervisor that does not end the evaluation
         self._wall_s = self._cpu_s = 0.0
+        self._cpu_before = 0.0  # CPU seconds until it was last suspended
         self._peak_mb = {ENDED: 0.0}  # by process id
         self._measured_at = -math.inf
         self._open = ExitStack()
@@ -104,7 +115,7 @@ class Child:
         self._deadline, self._grace = deadline, grace
         with ExitStack() as theirs:
             link, far_link = self._share(socket_pair(), theirs, self._receive)
-            _, far_messages = self._share(pipe(), theirs, self._read_messages)
+            messages, far_messages = self._share(pipe(), theirs, self._read_messages)
             _, far_output = self._share(pipe(), theirs, self._read_output)
             config = SupervisorConfig(
                 parent=os.getpid(),
@@ -114,7 +125,11 @@ class Child:
                 deadline=deadline,
                 grace=grace,
                 folder=os.fspath(folder),
+                journal=None if self._journal is None else os.fspath(self._journal),
+                unread=-1 if self._journal is None else os.dup(messages.fileno()),
             )
+            if config.unread != -1:
+                theirs.callback(os.close, config.unread)
 
             def in_the_supervisor() -> NoReturn:
                 self._open.close()
@@ -129,23 +144,35 @@ class Child:
         """Read its output until it ends, and ask `allowance.may_go_on` every tick."""
         tick = allowance.tick
         next_tick = time.monotonic() + tick
-        while self._link is not None:
+        while self._link is not None and not self.is_suspended:
             may_run = self.end_reason is None
             self._wait(
                 min(next_tick, self._pause_until) - time.monotonic() if may_run else MAX_WAIT
             )
             if time.monotonic() >= self._pause_until:
                 self._pause_until = math.inf
-                self._request_end(grace)
+                self.request_end(grace)
             if may_run and self._link is not None and time.monotonic() >= next_tick:
                 self.end_reason = allowance.may_go_on(self.usage)
                 next_tick = time.monotonic() + tick
                 if self.end_reason is not None:
-                    self._request_end(grace)
+                    self.request_end(grace)
                 elif abs(allowance.until() - self._deadline) > tick:
                     self._deadline = allowance.until()
                     self._send(f"deadline {self._deadline}")
         self._read_rest()
+
+    def resume(self, allowance: Allowance, until: int, journal: Path | None) -> None:
+        """Let a suspended training go on to another step, as a new part with its own usage."""
+        self._on_report, self._journal = allowance.on_report, journal
+        self.is_paused = self.at_rung = self.is_suspended = False
+        self._pause_until, self._suspends = math.inf, False
+        self.before, self._cpu_before = dict(self.messages.reported), self._cpu_s
+        self._started_at, self._waited, self._wall_s = time.monotonic(), 0.0, 0.0
+        self._deadline = allowance.until()
+        if self.answers is not None:
+            self.answers.give(f"continue {until}")
+        self._send(f"continue {self._deadline}")
 
     def end(self, grace: float) -> None:
         """End it if it still runs, and wait until all its processes have ended."""
@@ -153,7 +180,7 @@ class Child:
         interrupted = None
         while self._supervisor is not None:
             try:
-                self._request_end(grace)
+                self.request_end(grace)
                 while self._link is not None:
                     self._wait(MAX_WAIT)
                 self._read_rest()
@@ -189,7 +216,16 @@ class Child:
             # executes. If the peak is no larger than that, the samples are more accurate.
             if ending.peak_mb > SAME * ending.supervisor_mb or not peak_mb:
                 peak_mb = ending.peak_mb
-        return Usage(self._wall_s, self._cpu_s, peak_mb, dict(self.messages.reported))
+        return Usage(
+            self._wall_s,
+            self._cpu_s - self._cpu_before,
+            peak_mb,
+            self.since(self.messages.reported),
+        )
+
+    def since(self, cost: Mapping[str, float]) -> dict[str, float]:
+        """What of a reported cost belongs to this part: a suspended training goes on counting."""
+        return {r: max(amount - self.before.get(r, 0.0), 0.0) for r, amount in cost.items()}
 
     @property
     def ended_by_itself(self) -> bool:
@@ -215,7 +251,8 @@ class Child:
         self._sources.register(mine, selectors.EVENT_READ, read)
         return ends
 
-    def _request_end(self, grace: float) -> None:
+    def request_end(self, grace: float) -> None:
+        """Ask the supervisor to end it."""
         self._give_up_at = min(self._give_up_at, time.monotonic() + grace + PATIENCE)
         self._send(f"end {grace}")
 
@@ -256,6 +293,8 @@ class Child:
             message = json.loads(line)
             if "leader" in message:
                 self._supervisor, self._leader = message["supervisor"], message["leader"]
+            elif "suspended" in message:
+                self.is_suspended = True
             else:
                 self.ending = Ending(**message)
         if not data or self.ending is not None:
@@ -267,7 +306,7 @@ class Child:
         if data == b"":
             self._sources.unregister(messages)
         if self._prints_messages:
-            self._log.feed(messages, data or b"")
+            self.log.feed(messages, data or b"")
         self._pass_on(self.messages.feed(data or b""))
         return len(data or b"")
 
@@ -275,28 +314,38 @@ class Child:
         data = output.read(CHUNK)
         if data == b"":
             self._sources.unregister(output)
-        self._log.feed(output, data or b"")
+        self.log.feed(output, data or b"")
         self.tail.feed(data or b"")
         return len(data or b"")
 
     def _read_rest(self) -> None:
-        """Read what was written before the end."""
+        """Read what was written before the end, or before it was suspended."""
         for key in tuple(self._sources.get_map().values()):
+            if key.fileobj is self._link:
+                continue
             read = 0
             while (more := key.data(key.fileobj)) and read < MAX_REST:
                 read += more
-        self._pass_on(self.messages.close())
+        if not self.is_suspended:
+            self._pass_on(self.messages.close())
 
     def _pass_on(self, progress: list[Mapping[str, Any]]) -> None:
+        if progress and self._journal is not None:
+            wall_s = time.monotonic() - self._started_at - self._waited
+            append(self._journal, [with_usage(each, wall_s, self._cpu_s) for each in progress])
         for message in progress:
             if self._on_report is None:
                 continue
-            if self.is_paused:  # it continues although it was told to end
+            if self.is_paused and not self._suspends:  # it continues although it was told to end
                 self._pause_until = -math.inf
             asked_at = time.monotonic()
             answer = self._on_report(message, self.usage)
             self.at_rung = answer is not None
             if answer is None or self.answers is None:
+                continue
+            if answer == "suspend":  # it gets its answer when it goes on
+                self.is_paused = self._suspends = True
+                self._send("suspend 0")
                 continue
             self.answers.give(answer)
             if self._waits:

@@ -26,12 +26,16 @@ class Part:
         last: the step at which the training is complete.
         checkpoint: the folder for the checkpoint of the trial, which exists; None if a paused
             training is never resumed.
+        journal: the file for what the part reports (see `journal`); None for no file.
+        suspends: whether a paused training stays in memory, stopped.
     """
 
     step: int
     until: int
     last: int
     checkpoint: Path | None = None
+    journal: Path | None = None
+    suspends: bool = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -91,7 +95,7 @@ class Allowance:
             The engine reads no output during the call.
         on_report: called with each progress message and the usage at that time. At the steps at
             which the tuner decides, it returns the answer to the training: "continue UNTIL",
-            "pause" or "stop"; at all others None.
+            "pause", "suspend" or "stop"; at all others None.
         until: returns the deadline as a monotonic time. It holds even if `may_go_on` cannot be
             called. The engine reads it at the start and after each `may_go_on`.
     """

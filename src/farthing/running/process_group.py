@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import shutil
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,11 +36,16 @@ class ProcessGroup:
         task: what to evaluate.
         timeout: seconds after which a trial is killed; None for never.
         grace: seconds between SIGTERM and SIGKILL.
+
+    Attributes:
+        suspended: the trainings that are stopped and can go on, by number. They end when the
+            process that started them ends.
     """
 
     task: Task
     timeout: float | None = None
     grace: float = 5.0
+    suspended: dict[int, Child] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     kills: ClassVar[bool] = True
 
@@ -53,52 +59,85 @@ class ProcessGroup:
             raise InvalidInput(f"grace={self.grace!r}: expected a number of seconds, at least 0.")
 
     def run(self, job: Job, allowance: Allowance) -> Finished:
-        """Evaluate one trial (see `Engine.run`)."""
-        log = Log(job.log)
+        """Evaluate one trial (see `Engine.run`). A suspended training goes on where it was."""
+        child = self.suspended.pop(job.number, None)
+        if child is None:
+            child = self._new(job, allowance)
+        elif job.part is not None:
+            child.resume(allowance, job.part.until, job.part.journal)
         try:
-            return replace(self._run(job, allowance, log), tail=log.tail)
+            return replace(self._run(child, job, allowance), tail=child.log.tail)
         except Interrupted as interrupted:
-            raise Interrupted(replace(interrupted.finished, tail=log.tail)) from interrupted
+            raise Interrupted(replace(interrupted.finished, tail=child.log.tail)) from interrupted
         finally:
-            log.close()
+            if job.number not in self.suspended:
+                self._close(child)
 
-    def _run(self, job: Job, allowance: Allowance, log: Log) -> Finished:
-        prints = self.task.prints_messages
-        waits = job.part is not None and self.task.waits
-        child = Child(
-            self.task.metric, allowance.on_report, log, prints_messages=prints, waits=waits
+    def _new(self, job: Job, allowance: Allowance) -> Child:
+        part = job.part
+        waits = part is not None and self.task.waits
+        # A function that takes its training writes its journal itself, unless its parts share a
+        # process.
+        itself = waits and part is not None and not part.suspends
+        return Child(
+            *(self.task.metric, allowance.on_report, Log(job.log)),
+            prints_messages=self.task.prints_messages,
+            waits=waits,
+            journal=None if part is None or itself else part.journal,
         )
-        folder: Path | None = None
+
+    def _close(self, child: Child) -> None:
+        """End an evaluation that still runs, and remove what belongs to it."""
         try:
-            try:
-                folder = Path(tempfile.mkdtemp(prefix="farthing-"))
-                if job.part is not None:
-                    child.answers = Answers(folder, job.part.until)
-                start = self.task.prepare(job, folder)
-                deadline = allowance.until()
-                child.start(
-                    start, folder, timeout=self.timeout, deadline=deadline, grace=self.grace
-                )
-            except OSError as error:
-                return lost(child.messages, child.usage, f"it could not be started: {error}")
-            child.watch(allowance, self.grace)
             child.end(self.grace)
-            return self._finished(child, folder)
+        finally:
+            if child.folder is not None:
+                shutil.rmtree(child.folder, ignore_errors=True)
+            child.log.close()
+
+    def _run(self, child: Child, job: Job, allowance: Allowance) -> Finished:
+        try:
+            if child.folder is None:
+                try:
+                    self._start(child, job, allowance)
+                except OSError as error:
+                    return lost(child.messages, child.usage, f"it could not be started: {error}")
+            child.watch(allowance, self.grace)
+            if child.is_suspended:
+                self.suspended[job.number] = child
+                return paused(child.messages, child.usage)
+            child.end(self.grace)
+            return self._finished(child)
         except KeyboardInterrupt as interrupt:
             with suppress(KeyboardInterrupt):  # a further Ctrl-C changes nothing
                 child.end(min(self.grace, INTERRUPT_GRACE))
-            if folder is not None and child.ended_by_itself:
-                finished = self._finished(child, folder)
+            if child.folder is not None and child.ended_by_itself:
+                finished = self._finished(child)
             else:
                 finished = _killed(child, "interrupted from the keyboard")
             raise Interrupted(finished) from interrupt
-        finally:
-            child.end(self.grace)
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
 
-    def _finished(self, child: Child, folder: Path) -> Finished:
+    def _start(self, child: Child, job: Job, allowance: Allowance) -> None:
+        child.folder = Path(tempfile.mkdtemp(prefix="farthing-"))
+        if job.part is not None:
+            child.answers = Answers(child.folder, job.part.until)
+            if job.part.suspends:
+                job = replace(job, part=replace(job.part, journal=None))
+        start = self.task.prepare(job, child.folder)
+        deadline = allowance.until()
+        child.start(start, child.folder, timeout=self.timeout, deadline=deadline, grace=self.grace)
+
+    def end_suspended(self, numbers: Iterable[int]) -> None:
+        """End suspended trainings: all of them at once get SIGTERM, and SIGKILL after the grace."""
+        ended = [self.suspended.pop(number) for number in list(numbers)]
+        for child in ended:
+            child.request_end(self.grace)
+        for child in ended:
+            self._close(child)
+
+    def _finished(self, child: Child) -> Finished:
         """The result of an evaluation that has ended."""
+        assert child.folder is not None
         ending = child.ending
         if ending is None and child.end_reason is not None:
             return _killed(child, child.end_reason)
@@ -117,15 +156,16 @@ class ProcessGroup:
             return paused(child.messages, child.usage)
         if ending.reason is not None or ending.status is None:
             return _killed(child, child.end_reason or "killed on request")
-        return ended(
+        finished = ended(
             child.messages,
             child.usage,
             status=ending.status,
             tail=child.tail.text,
-            result_file=read_result_file(folder / RESULT_FILE),
+            result_file=read_result_file(child.folder / RESULT_FILE),
             # A function says itself whether it was paused.
             at_rung=self.task.prints_messages and (child.at_rung or child.is_paused),
         )
+        return replace(finished, cost=child.since(finished.cost))
 
 
 def _killed(child: Child, reason: str) -> Finished:

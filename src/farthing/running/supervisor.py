@@ -63,6 +63,8 @@ class SupervisorConfig:
         deadline: monotonic time at which the wall-clock budget is spent. The worker may change it.
         grace: seconds between SIGTERM and SIGKILL.
         folder: temporary folder to remove if the worker cannot.
+        journal: the file for messages that the worker cannot read any more; None for no file.
+        unread: file descriptor from which to read these messages.
     """
 
     parent: int
@@ -72,6 +74,8 @@ class SupervisorConfig:
     deadline: float
     grace: float
     folder: str
+    journal: str | None = None
+    unread: int = -1
 
 
 @dataclass(frozen=True)
@@ -112,15 +116,28 @@ def supervise(link: socket.socket, start: Start, config: SupervisorConfig) -> No
         if leader == 0:
             link.close()
             _run_evaluation(start, config, supervisor)
-        _close_all_except(link.fileno())
+        _close_all_except(link.fileno(), config.unread)
         _send(link, {"supervisor": supervisor, "leader": leader})
         _send(link, asdict(_Watch(leader, link, started_at, config, adopts).wait_for_end()))
         if os.getppid() != config.parent:
+            _save_unread(config)
             shutil.rmtree(config.folder, ignore_errors=True)
     except OSError as error:  # the fork failed
         _send(link, asdict(Ending(time.monotonic(), start_error=str(error))))
     finally:
         os._exit(0)
+
+
+def _save_unread(config: SupervisorConfig) -> None:
+    """Add to the journal what the worker has not read, in lines of their own."""
+    if config.journal is None:
+        return
+    with suppress(OSError):  # BlockingIOError: there is no more
+        while data := os.read(config.unread, 1 << 16):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+            file = os.open(config.journal, flags, 0o600)
+            os.write(file, data)
+            os.close(file)
 
 
 def _run_evaluation(start: Start, config: SupervisorConfig, supervisor: int) -> NoReturn:
@@ -171,6 +188,8 @@ class _Watch:
         self.received = b""  # an incomplete line from the worker
         self.requested_grace: float | None = None  # seconds; set if the worker requests the end
         self.kill_at = self.give_up_at = math.inf
+        self.is_suspended = False  # while it is, neither the timeout nor the deadline holds
+        self.stop_again_at = math.inf
         self.wake = _wake_when_a_child_ends()
         self.events = select.poll()
         self.events.register(self.wake, select.POLLIN)
@@ -179,6 +198,7 @@ class _Watch:
     def wait_for_end(self) -> Ending:
         while not self._is_over(time.monotonic()):
             self._terminate(time.monotonic())
+            self._stop_again(time.monotonic())
             self._kill(time.monotonic())
             self._wait(time.monotonic())
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -218,11 +238,31 @@ class _Watch:
     def _reason_to_end(self, now: float) -> Reason | None:
         if self.requested_grace is not None:
             return "requested"
-        if now >= self.timeout_at:
+        if now >= self.timeout_at and not self.is_suspended:
             return "timeout"
-        if now >= self.deadline:
+        if now >= self.deadline and not self.is_suspended:
             return "deadline"
         return "orphaned" if os.getppid() != self.config.parent else None
+
+    def _suspend(self, now: float) -> None:
+        """Stop all processes of the evaluation, and tell the worker."""
+        self.is_suspended = True
+        self._signal(signal.SIGSTOP)
+        self.stop_again_at = now + CHECK_DESCENDANTS
+        _send(self.link, {"suspended": True})
+
+    def _stop_again(self, now: float) -> None:
+        """Stop a process that was just being forked and has missed the signal."""
+        if self.is_suspended and self.reason is None and now >= self.stop_again_at:
+            self.stop_again_at = math.inf
+            self._signal(signal.SIGSTOP)
+
+    def _continue(self, now: float, deadline: float) -> None:
+        """Let all processes go on. The timeout holds for each part of a training."""
+        self.is_suspended, self.deadline = False, deadline
+        if self.config.timeout is not None:
+            self.timeout_at = now + self.config.timeout
+        self._signal(signal.SIGCONT)
 
     def _kill(self, now: float) -> None:
         if now >= self.kill_at:
@@ -241,7 +281,8 @@ class _Watch:
 
     def _wait(self, now: float) -> None:
         check_at = now + (CHECK_PARENT if self.status is None else CHECK_DESCENDANTS)
-        end_at = min(self.timeout_at, self.deadline) if self.reason is None else math.inf
+        is_timed = self.reason is None and not self.is_suspended
+        end_at = min(self.timeout_at, self.deadline) if is_timed else self.stop_again_at
         wake_at = min(self.kill_at, check_at, end_at)
         for descriptor, _ in self.events.poll(max(0.0, wake_at - now) * 1000):
             if descriptor == self.wake:
@@ -250,7 +291,10 @@ class _Watch:
                 self._receive()
 
     def _receive(self) -> None:
-        """Read "deadline SECONDS" and "end GRACE_SECONDS" from the worker."""
+        """Read what the worker requests, each with a time in seconds.
+
+        "deadline TIME", "suspend 0", "continue DEADLINE" and "end GRACE".
+        """
         try:
             data = self.link.recv(4096)
         except OSError:  # the worker died with unread data
@@ -260,6 +304,10 @@ class _Watch:
             command, seconds = line.split()
             if command == b"deadline":
                 self.deadline = float(seconds)
+            elif command == b"suspend":
+                self._suspend(time.monotonic())
+            elif command == b"continue":
+                self._continue(time.monotonic(), float(seconds))
             else:
                 self.requested_grace = float(seconds)
         if not data:  # the worker has ended
@@ -299,7 +347,7 @@ def _exists(leader: int) -> bool:
     return True
 
 
-def _close_all_except(kept: int) -> None:
+def _close_all_except(*kept: int) -> None:
     """Close inherited file descriptors, because other processes may wait for their end of file."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
@@ -308,7 +356,7 @@ def _close_all_except(kept: int) -> None:
         descriptors = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:  # this system does not list them: try the likely ones
         descriptors = list(range(1024))
-    for descriptor in set(descriptors) - {0, 1, 2, kept}:
+    for descriptor in set(descriptors) - {0, 1, 2, *kept}:
         with suppress(OSError):
             os.close(descriptor)
 

@@ -17,13 +17,15 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from farthing.errors import InvalidInput
 from farthing.running.engine import Job
-from farthing.running.reporting import report_progress
+from farthing.running.journal import append, with_usage
+from farthing.running.reporting import plain_cost, report_progress
 from farthing.steps import Steps
 
 __all__ = [
@@ -62,6 +64,9 @@ class Training:
         self.step, self.until, self.last = job.part.step, job.part.until, job.part.last
         self.checkpoint = job.part.checkpoint
         self._receive = receive
+        self._journal = job.part.journal
+        self._began = time.monotonic(), time.process_time()
+        self._waited = 0.0  # seconds for answers
         self._decision: Decision = "continue"
         self.reported: float | None = None
         self.is_paused = False
@@ -89,18 +94,32 @@ class Training:
                 f"The value at step {step} is {number}: expected a finite number. If the training "
                 "went wrong, return Outcome(failed='why')."
             )
+        if self._journal is not None:
+            self._write_journal(self._journal, int(step), number, cost)
         report_progress(int(step), number, cost=cost)
         self.reported = number
         if self._decision == "continue" and step >= self.last:
             self._decision = "stop"  # it is complete
         elif self._decision == "continue" and step >= self.until:
+            asked = time.monotonic()
             answer, _, until = self._receive().partition(" ")
+            self._waited += time.monotonic() - asked
             if answer == "continue":
                 self.until = int(until)
             else:
                 self._decision = "pause" if answer == "pause" else "stop"
                 self.is_paused = True
         return self._decision
+
+    def _write_journal(
+        self, journal: Path, step: int, value: float, cost: float | Mapping[str, float] | None
+    ) -> None:
+        wall, cpu = self._began
+        used = time.monotonic() - wall - self._waited, time.process_time() - cpu
+        message: dict[str, Any] = {"step": step, "value": value}
+        if cost is not None:
+            message["cost"] = plain_cost(cost)
+        append(journal, [with_usage(message, *used)])
 
 
 def takes_training(objective: Any) -> bool:

@@ -21,8 +21,16 @@ from farthing.history import CurvePoint, StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Usage
 from farthing.running.checkpoints import checkpoint_folder, delete_checkpoints
+from farthing.running.journal import journal_of
+from farthing.running.recovery import recover
 from farthing.running.remote_part import step_and_value
-from farthing.running.signals import INTERRUPTED, ExitCheck
+from farthing.running.signals import INTERRUPTED, ExitCheck, ExitRequest
+from farthing.running.suspending import (
+    check_suspending,
+    end_suspended,
+    limit_suspended,
+    waiting_in,
+)
 from farthing.steps import Steps
 
 __all__ = [
@@ -107,10 +115,26 @@ def run_trials(
         Unfit: the first trials of this worker all failed while other workers succeeded. Its trials
             are offered to the other workers.
     """
+    check_suspending(settings, engine)
+    try:
+        return _run_trials(optimizer, settings, engine, on_change, exit_check, place)
+    finally:
+        end_suspended(engine)
+
+
+def _run_trials(
+    optimizer: Optimizer,
+    settings: Settings,
+    engine: Engine,
+    on_change: OnChange,
+    exit_check: ExitCheck,
+    place: Place,
+) -> StopReason:
     name = worker_name()
     lease = settings.lease if engine.kills else None
     idle_since: float | None = None
     while (request := exit_check()) is None:
+        _recover(optimizer, settings, place)
         health = worker_health(optimizer.seen, name)
         if health == "unfit":
             message = exclusion_message(optimizer.seen, name)
@@ -119,10 +143,11 @@ def run_trials(
         try:
             if health == "suspect":
                 raise Stopped(SUSPECT)
-            trial = optimizer.ask(worker=name, lease=lease)
+            trial = optimizer.ask(worker=name, lease=lease, waiting=waiting_in(engine))
         except Stopped as stopped:
             idle_since = time.monotonic() if idle_since is None else idle_since
             if not optimizer.is_worked_on():
+                _recover(optimizer, settings, place)  # of trainings that were lost only now
                 reason: StopReason = stopped.reason
                 return reason
             # Another worker's trial may end below its reservation, and so make a trial affordable.
@@ -213,6 +238,8 @@ def _evaluate(
     def at_step(steps: Steps, point: CurvePoint, usage: Usage) -> str | None:
         """The answer to a report: at a rung the decision of the tuner, else None."""
         nonlocal until, paused_because
+        request: ExitRequest | None = None
+        decided: Trial | str
         if until is None or not until <= point.step < steps.last:
             return None
         run = {"run_s": usage.wall_s, **_where(place, trial)}
@@ -221,7 +248,10 @@ def _evaluate(
         )
         try:
             request = exit_check()
-            decided = optimizer.continue_trial(told) if request is None else request.reason.sentence
+            if request is None:
+                decided = optimizer.continue_trial(told, waiting_in(engine))
+            else:
+                decided = request.reason.sentence
         except StorageError:  # it has waited long enough: the outcome can be told later
             decided = "the database did not answer"
         on_change()
@@ -229,6 +259,8 @@ def _evaluate(
             until = decided.until
             return f"continue {until}"
         until, paused_because = None, decided  # asked once
+        if steps.suspends:
+            return "suspend" if request is None else "stop"
         return "pause" if steps.can_resume else "stop"
 
     def conclude(finished: Finished) -> None:
@@ -255,9 +287,27 @@ def _evaluate(
         raise
     conclude(finished)
     delete_checkpoints(optimizer, settings, place.checkpoints)
+    limit_suspended(engine, settings, optimizer.seen.history)
 
 
 # ── trainings in parts ───────────────────────────────────────────────────────────────────────────
+
+
+def _recover(optimizer: Optimizer, settings: Settings, place: Place) -> None:
+    """Store what parts of trainings have reported and their workers did not store."""
+    if settings.steps is None:
+        return
+    pricing = _pricing(settings)
+
+    def points(messages: Iterable[tuple[Mapping[str, Any], Usage]]) -> list[CurvePoint]:
+        curve = Curve(settings.steps)
+        for message, usage in messages:
+            point = _point(settings, message, pricing.cost(usage, {}, settings.resources))
+            if point is not None:
+                curve.add(point)
+        return curve.points
+
+    recover(optimizer, place.logs, points)
 
 
 class Curve:
@@ -300,10 +350,14 @@ def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
     if steps is None:
         return None
     folder = None
-    if steps.can_resume and place.checkpoints is not None:
+    if steps.has_checkpoints and place.checkpoints is not None:
         folder = checkpoint_folder(place.checkpoints, trial).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-    return Part(trial.run.since, trial.until or steps.last, steps.last, folder)
+    journal = None if place.logs is None else journal_of(place.logs, trial).absolute()
+    if journal is not None:
+        journal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    until = trial.until or steps.last
+    return Part(trial.run.since, until, steps.last, folder, journal, steps.suspends)
 
 
 # ── the outcome ──────────────────────────────────────────────────────────────────────────────────

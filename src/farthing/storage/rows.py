@@ -280,10 +280,14 @@ def _curve(
     number: int, count: int, earlier: Sequence[Trial], found: Mapping[int, list[CurvePoint]]
 ) -> tuple[CurvePoint, ...]:
     """The curve of a trial, from its known points and the new ones."""
-    curve = (*(earlier[number].curve if number < len(earlier) else ()), *found.get(number, ()))
-    if len(curve) != count:
-        raise ValueError(f"trial {number} with {len(curve)} points, but it counts {count}")
-    return curve
+    known = earlier[number].curve if number < len(earlier) else ()
+    new = found.get(number, ())
+    if len(known) + len(new) != count:
+        got = len(known) + len(new)
+        raise ValueError(f"trial {number} with {got} points, but it counts {count}")
+    if known and new and new[0].step < known[-1].step:  # recovered after a loss
+        return tuple(sorted((*known, *new), key=lambda point: point.step))
+    return (*known, *new)
 
 
 def _check(columns: Mapping[str, Sequence[Any]]) -> None:
@@ -355,10 +359,18 @@ def _write_points(
         }
         for number, trial in enumerate(after.history)
         if trial.curve and not (number < len(known) and known[number].curve is trial.curve)
-        for point in trial.curve[len(known[number].curve) if number < len(known) else 0 :]
+        for point in _added(known[number].curve if number < len(known) else (), trial.curve)
     ]
     if new:
         connection.execute(curves.insert(), new)
+
+
+def _added(known: Sequence[CurvePoint], curve: Sequence[CurvePoint]) -> Sequence[CurvePoint]:
+    """The points of a curve that are not known. Almost always they are its last ones."""
+    if not known or curve[len(known) - 1] is known[-1]:
+        return curve[len(known) :]
+    steps = {point.step for point in known}
+    return [point for point in curve if point.step not in steps]
 
 
 def _columns_of(trial: Trial) -> dict[str, Any]:
