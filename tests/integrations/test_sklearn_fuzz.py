@@ -67,9 +67,9 @@ def _error(search):
     return None
 
 
-@pytest.mark.parametrize("space", SPACES, ids=repr)
-def test_odd_inputs_give_a_result_or_a_sentence(space):
-    rng = np.random.default_rng(len(repr(space)))
+@pytest.mark.parametrize("number", range(len(SPACES)))  # the repr of a space may have an address
+def test_odd_inputs_give_a_result_or_a_sentence(number):
+    space, rng = SPACES[number], np.random.default_rng(number)
     cases = list(itertools.product(BUDGETS, HOW, (2, KFold(3)), (np.nan, 0.0)))
     for k in rng.choice(len(cases), 8, replace=False):
         budget, how, cv, error_score = cases[k]
