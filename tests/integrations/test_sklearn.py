@@ -32,6 +32,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from farthing import Float, Int, InvalidInput
 from farthing.integrations.sklearn import BudgetSearchCV
+from farthing.integrations.sklearn_fits import Fits
 from farthing.integrations.sklearn_racing import Racing, is_hopeless
 from farthing.integrations.sklearn_space import Candidates
 from farthing.policies import Random
@@ -203,14 +204,25 @@ def test_one_expensive_candidate_does_not_condemn_the_others(clock):
     assert search.best_params_["seconds"] < 0.3
 
 
-@pytest.mark.slow
-def test_a_first_candidate_in_a_process_is_ended_at_its_cap():
-    """It would run for ever; a third of the budget is the most while costs are unknown."""
-    space = {"seconds": Float(0.001, 1.0)}
-    search = BudgetSearchCV(Sleeps(forever_from=0.45), space, cv=2, n_jobs=2, random_state=0)
-    states = _states_at_some_budget(search, lambda states: "done" in states)
-    assert states[0] == "killed"
-    assert search.best_params_["seconds"] < 0.45
+def test_a_first_candidate_that_can_be_killed_is_killed_at_its_cap(clock, monkeypatch):
+    """While costs are unknown, a third of the budget is the most."""
+    run = Fits.run
+
+    def killable(self, fits, seconds):
+        if fits[0].params["seconds"] <= seconds:
+            return run(self, fits, seconds)
+        clock.sleep(seconds)
+        return [None] * len(fits)
+
+    monkeypatch.setattr(Fits, "run", killable)
+    space = {"seconds": Float(0.001, 4.2)}
+    search = BudgetSearchCV(Sleeps(), space, "6s", cv=2, random_state=3, refit=False).fit(X, Y)
+    results = search.cv_results_
+    assert results["state"][0] == "killed"
+    assert results["n_folds"][0] == 0
+    assert results["cost"][0] == pytest.approx(2.0)
+    assert "done" in results["state"]
+    assert search.result_.ledger.spent <= 6.0 + 0.02
 
 
 def _states_at_some_budget(search, is_enough):
