@@ -1,12 +1,13 @@
 """The staged Gittins index as a policy."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from trainings import STEPS, belief_of, falling, some_trainings, training
 
-from farthing import Float, InvalidInput, Space, Steps
+from farthing import Float, InvalidInput, Optimizer, Space, Steps, Stopped
 from farthing.acquisition.initial_design import propose
 from farthing.acquisition.rungs import indices, new_chains, paused_chains, resume_cost
 from farthing.history import STARTS_AGAIN
@@ -213,3 +214,20 @@ def test_if_only_whole_trainings_count_one_that_cannot_be_completed_is_not_looke
         found = StagedGittins().propose(belief, rng())
         assert (found.x is not None) == is_proposed
     assert found.because == "no training can be completed with what is left"
+
+
+@pytest.mark.parametrize("value", ["best", "last"])
+def test_with_a_budget_of_trials_the_best_paused_training_goes_on(value):
+    optimizer = Optimizer({"x": Float(0, 1)}, "6 trials", steps=Steps(16, value=value), seed=1)
+    with suppress(Stopped):
+        for _ in range(50):
+            trial = optimizer.ask()
+            loss = (trial.params["x"] - 0.3) ** 2 + 0.1 / trial.until
+            optimizer.tell(trial, loss, step=trial.until)
+    assert len(optimizer.history) == 6
+    assert optimizer.best.state == "done"
+    closest = min(optimizer.history, key=lambda t: abs(t.params["x"] - 0.3))
+    assert optimizer.best.number == closest.number
+    assert any(t.state == "paused" for t in optimizer.history)  # not all are worth their cost
+    with pytest.raises(Stopped, match="6 trials is spent"):
+        optimizer.ask()

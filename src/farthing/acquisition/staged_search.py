@@ -53,12 +53,20 @@ class Smallest:
 
 
 class StagedSearch:
-    """The search for the smallest index, at one rate after another."""
+    """The search for the smallest index, at one rate after another.
+
+    If the budget or the table has no trial left to begin (`all_begun`), only paused ones count.
+    """
 
     def __init__(self, belief: Belief, trainings: Trainings, rng: np.random.Generator) -> None:
         self.belief, self.rng = belief, rng
         self.best = float(np.mean(trainings.best))
         self.can_resume = belief.steps is None or belief.steps.can_resume
+        ledger = belief.ledger
+        self.all_begun = "trials" in ledger and ledger["trials"].left < 1.0
+        # Nothing else would end the study: then the exchange rate in force does.
+        done = belief.history.done or (belief.steps is not None and belief.steps.value == "best")
+        self.is_ending = self.all_begun and np.isinf(belief.cap) and bool(done)
         self.part = first_part(belief)
         self.ratio = _whole_per_first(belief, self.part)
         self.paused = [c for c in map(self._open, paused_chains(belief)) if len(c.mean)]
@@ -78,7 +86,9 @@ class StagedSearch:
     def smallest(self, rate: float) -> Smallest | None:
         """The affordable training of smallest index, or None."""
         rows = self.part.space.rows
-        if rows is not None and not len(untried(rows, self.part.tried)):  # all have begun
+        if rows is not None and not len(untried(rows, self.part.tried)):
+            self.all_begun = True
+        if self.all_begun:
             return self.smallest_known(rate)
         if self.seen is None:
             self.seen = _seen(self.part, self.rng)

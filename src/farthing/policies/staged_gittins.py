@@ -7,6 +7,7 @@ With one rung it is PBGI (`Gittins`). The index is optimal for independent chain
 Gupta et al. 2019). `worth` is the exchange rate, in objective units per unit of cost. It is fixed,
 or it decays: it starts at a tenth of a standard deviation per cost of a whole training, and it is
 halved whenever nothing is worth its cost, that is min g >= best. Without costs, steps are counted.
+With a budget of trials alone, the study ends then, once all trials have begun.
 """
 
 from __future__ import annotations
@@ -61,21 +62,22 @@ class StagedGittins:
             return proposal_of(belief, complete.chains, complete.k, because, np.nan)
         if fixed is not None:
             rate = fixed * trainings.curves.scaling.rate(trainings.value)
-            found = search.smallest(rate)
-            return _proposal(belief, found, {}, (fixed, fixed))
+            return _proposal(belief, search, search.smallest(rate), {}, (fixed, fixed))
         first = FIRST_WORTH / float(np.median(whole_cost(belief, some_points(belief))))
         before = halvings = int(belief.history.last_note("halvings") or 0)
         found = search.smallest(first * 0.5**halvings)
-        while found is not None and found.index >= found.best and halvings < MOST_HALVINGS:
+        most = halvings if search.is_ending else MOST_HALVINGS
+        while found is not None and found.index >= found.best and halvings < most:
             halvings += 1
             found = search.smallest_known(first * 0.5**halvings)
         if halvings > before:  # the same rate, with a new search
             found = search.smallest(first * 0.5**halvings)
-        return _proposal(belief, found, {"halvings": halvings}, None)
+        return _proposal(belief, search, found, {"halvings": halvings}, None)
 
 
 def _proposal(
     belief: Belief,
+    search: StagedSearch,
     found: Smallest | None,
     notes: dict[str, object],
     rates: tuple[float, float] | None,
@@ -84,6 +86,9 @@ def _proposal(
         assert belief.steps is not None
         what = "be completed" if belief.steps.value == "last" else "afford its next rung"
         return Proposal(None, f"no training can {what} with what is left", notes=notes)
+    if search.is_ending and found.index >= found.best:
+        because = "all trials have begun, and no paused training is worth its remaining steps"
+        return Proposal(None, because, notes=notes)
     chains, k = found.chains, found.k
     because = described(belief, chains, k)
     if found.index >= found.best:
