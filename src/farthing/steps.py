@@ -52,10 +52,12 @@ class Steps:
     suspended: int = SUSPENDED
 
     def __post_init__(self) -> None:
-        for name in ("last", "first", "suspended"):
+        for name, unit in {"last": "steps", "first": "steps", "suspended": "trainings"}.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"Steps({name}={value!r}): expected a whole number, at least 1.")
+                raise InvalidInput(
+                    f"Steps({name}={value!r}): expected a whole number of {unit}, at least 1."
+                )
         if self.first > self.last:
             raise InvalidInput(
                 f"Steps(first={self.first}): expected at most the last step, {self.last}."

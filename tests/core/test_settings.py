@@ -262,7 +262,8 @@ RENAMED = {
     "maximize": {"direction"},
     "cost": {"cost", "measure"},
 }
-RENAMED |= {option: {"steps"} for option in ("first_step", "resume", "checkpoints", "step_value")}
+OF_STEPS = ("first_step", "resume", "suspended", "checkpoints", "step_value")
+RENAMED |= {option: {"steps"} for option in OF_STEPS}
 # Options that are no settings: the database, the name of the study, the workers.
 WHERE = {"storage", "name", "workers", "slots"}
 ONCE = {"config", "quiet", "kind", "tries", "trust"}  # options of one run
@@ -391,6 +392,10 @@ def test_an_option_and_a_key_of_the_file_make_the_setting(name):
         (["--steps", "51", "--resume", "2.5"], Steps(51, resume=2.5)),
         (["--steps", "51", "--step-value", "last"], Steps(51, value="last")),
         (["--steps", "51", "--checkpoints", "20GB"], Steps(51, checkpoints="20GB")),
+        (
+            ["--steps", "51", "--resume", "suspend", "--suspended", "3"],
+            Steps(51, resume="suspend", suspended=3),
+        ),
     ],
 )
 def test_the_command_line_sets_all_of_steps(options, expected):
@@ -398,7 +403,7 @@ def test_the_command_line_sets_all_of_steps(options, expected):
     assert requested(options, (basis, {"a": "float:2:3"})).steps == expected
     named = zip(options[::2], options[1::2], strict=True)
     keys = {option[2:].replace("-", "_"): text for option, text in named}
-    keys |= {"first_step": int(keys["first_step"])} if "first_step" in keys else {}
+    keys |= {key: int(keys[key]) for key in ("first_step", "suspended") if key in keys}
     assert requested([], ({**basis, **keys}, {"a": "float:2:3"})).steps == expected
 
 

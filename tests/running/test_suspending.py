@@ -151,5 +151,5 @@ def test_settings_that_have_no_effect_are_refused():
         Steps(8, suspended=3)
     with pytest.raises(InvalidInput, match="has no effect with resume='suspend'"):
         Steps(8, resume="suspend", checkpoints="1GB")
-    with pytest.raises(InvalidInput, match="expected a whole number, at least 1"):
+    with pytest.raises(InvalidInput, match="expected a whole number of trainings"):
         Steps(8, resume="suspend", suspended=0)

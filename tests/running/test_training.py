@@ -355,7 +355,7 @@ def test_the_cost_of_a_part_is_what_it_reports():
 def test_a_training_is_paused_if_the_database_does_not_answer(tmp_path, monkeypatch):
     study = create(tmp_path, Greedy(), "1 trials", cwd=str(tmp_path))
 
-    def unreachable(told):
+    def unreachable(told, waiting):
         raise Unreachable("the database does not answer")
 
     study.continue_trial = unreachable

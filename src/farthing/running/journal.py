@@ -70,7 +70,8 @@ def messages_in(file: Path) -> list[tuple[Mapping[str, Any], Usage]]:
 
     What the supervisor added has no usage: that of the message before counts.
     """
-    found, reported, wall_s, cpu_s = [], dict[str, float](), 0.0, 0.0
+    found = list[tuple[Mapping[str, Any], Usage]]()
+    reported, wall_s, cpu_s = dict[str, float](), 0.0, 0.0
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError:  # another worker has just deleted it
