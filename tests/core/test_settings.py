@@ -265,7 +265,7 @@ RENAMED = {
 OF_STEPS = ("first_step", "resume", "suspended", "checkpoints", "step_value")
 RENAMED |= {option: {"steps"} for option in OF_STEPS}
 # Options that are no settings: the database, the name of the study, the workers.
-WHERE = {"storage", "name", "workers", "slots"}
+WHERE = {"storage", "name", "workers", "slots", "log"}
 ONCE = {"config", "quiet", "kind", "tries", "trust"}  # options of one run
 
 

@@ -53,7 +53,7 @@ SPACES = (
 )
 BUDGETS = ("1 trials", "3 trials", "1e-9s", "1e-6 worker_s", {"s": 0.05, "trials": 4})
 # All fits failed; an unknown name; and what the estimator itself raises in the final fit.
-THEIRS = ("All the", "Invalid parameter", "it fails")
+THEIRS = ("All the", "Invalid parameter", "it fails", "scoring must return a number")
 HOW = ("well", "fails", "nan", "inf", "sometimes")
 
 
