@@ -43,10 +43,10 @@ def make_method(text: str, folder: Folder, option: str) -> Any:
     tree = parse_call(call, shown, OWN)
     function = tree.func if isinstance(tree, ast.Call) else tree
     found = _import(module, ast.unparse(function), shown)
-    call = tree if isinstance(tree, ast.Call) else None
-    if call is not None or isinstance(found, type):
+    given = tree if isinstance(tree, ast.Call) else None
+    if given is not None or isinstance(found, type):
         _check_class(found, folder, shown)
-        found = call_method(found, call, folder, shown, OWN)
+        found = call_method(found, given, folder, shown, OWN)
     return _checked(found, folder, shown)
 
 

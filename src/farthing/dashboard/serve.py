@@ -40,7 +40,7 @@ def serve(url: str, *, port: int, changes: bool, ready: Callable[[str], None]) -
             f"The dashboard needs {error.name}, which is not installed. Install it with: "
             "pip install 'farthing[dashboard]'"
         ) from None
-    database = Database(url)
+    database = Database(url, look=True)
     database.close()
     listener = _listen(port)
     with listener:
