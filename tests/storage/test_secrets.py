@@ -59,12 +59,24 @@ def test_every_password_is_hidden(password):
         "postgresql://me:w@s3cret@127.0.0.1:1/tune",
         "postgresql://me:s3cret@127.0.0.1:1/tune",
         "postgresql://me@127.0.0.1:1/tune?password=s3cret",
+        "host=127.0.0.1 dbname=tune password=s3cret",
+        "password = 's3cret' host=127.0.0.1",
     ],
 )
 def test_no_error_contains_a_password(address):
     with pytest.raises(StorageError) as error:
         Database(address)
     assert "s3cret" not in str(error.value)
+
+
+def test_an_address_of_keywords_creates_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StorageError, match="Write it as a URL"):
+        Study.names("host=h password=s3cret")
+    with pytest.raises(StorageError, match="Write it as a URL"):
+        Database("host=h password=s3cret")
+    assert not list(tmp_path.iterdir())
+    Database(tmp_path / "lr=0.1.db").close()  # a file name may have an equals sign
 
 
 def test_the_password_of_the_database_is_not_stored_in_it():

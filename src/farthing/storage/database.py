@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 import weakref
@@ -42,6 +43,7 @@ PATIENCE = 30.0  # seconds to wait for another transaction, or for a server
 IDLE = 60.0  # seconds after which a connection may be broken, so that a new one is opened
 MAX_VALUE = 100_000_000  # bytes of one value in a file; the rows of a table are the largest
 PREPARING = 0xFA271146  # key of the advisory lock for creating tables in PostgreSQL
+KEYWORDS = re.compile(r"(?:^|\s)(?:host|hostaddr|dbname|user|password|passfile|service)\s*=")
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()  # every Database of this process
 
 
@@ -301,6 +303,11 @@ def _postgres(url: URL) -> Engine:
 def _url(given: str | Path) -> URL:
     """The parsed URL. A path is an SQLite file, and PostgreSQL uses psycopg 3."""
     shown, address = printable(given), str(given)
+    if "://" not in address and KEYWORDS.search(address):  # the file name would have the password
+        raise StorageError(
+            f"{shown!r} is an address in libpq's keywords. Write it as a URL, such as "
+            '"postgresql://user@host/name".'
+        )
     try:
         url = make_url(address if "://" in address else f"sqlite:///{address}")
         backend = url.get_backend_name()
