@@ -16,7 +16,7 @@ from farthing.errors import InvalidInput, StorageError
 from farthing.policies import Random
 from farthing.running import CallableTask, CommandTask
 from farthing.running.result import read_result_file
-from farthing.storage import Database, printable
+from farthing.storage import Database, check_no_secret, printable
 from farthing.storage.address import secrets_in
 
 SPACE = {"x": Float(0, 1)}
@@ -145,3 +145,13 @@ def test_a_trial_with_such_a_result_fails_and_says_why(tmp_path, how):
     (trial,) = study.history
     assert trial.state == "failed"
     assert "expected a regular file" in trial.error
+
+
+@pytest.mark.parametrize(("password", "refused"), [("abcd", True), ("abc", False)])
+def test_the_shortest_password_that_is_looked_for(password, refused):
+    address, settings = f"postgresql://me:{password}@h/tune", f"train --db {password}"
+    if not refused:  # it may occur by chance
+        check_no_secret(address, settings)
+        return
+    with pytest.raises(InvalidInput, match="contain the password"):
+        check_no_secret(address, settings)
