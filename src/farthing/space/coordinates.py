@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -45,7 +44,8 @@ __all__ = [
 Array: TypeAlias = NDArray[np.float64]
 Span: TypeAlias = tuple[float, float]  # two coordinates, and everything between them
 
-LOG_MAX = math.log(sys.float_info.max)
+MAX = float(np.finfo(float).max)
+LOG_MAX = math.log(MAX)
 MOST_LEVELS = 1000  # the levels of a number with more values are not listed
 
 
@@ -79,7 +79,7 @@ class Line:
         if self.ticks == math.inf:
             return value
         wide = self.scale.width * (value if self.scale.log else 1.0)
-        cell = min(wide, sys.float_info.max) / self.ticks
+        cell = min(wide, MAX) / self.ticks
         digits = -math.floor(math.log10(cell))
         for shorter in (_rounded(value, digits - 1), _rounded(value, digits)):
             if low <= shorter <= high and self._place(shorter) == x:
