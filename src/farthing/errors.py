@@ -12,6 +12,7 @@ __all__ = [
     "Outdated",
     "Stopped",
     "StorageError",
+    "Superseded",
     "Unfit",
     "Unreachable",
 ]
@@ -70,3 +71,7 @@ class StorageError(FarthingError):
 
 class Unreachable(StorageError):
     """The database is temporarily unavailable: a restart, a lock or a full disk."""
+
+
+class Superseded(Unreachable):
+    """Another version of Farthing has changed the schema of the database while it was in use."""

@@ -181,7 +181,8 @@ class Study(Optimizer):
 
         Args:
             look: only look. Code that is not part of Farthing stays text and is not imported, and
-                `ask` is refused. You can stop the study, change it and add trials to it.
+                `ask` is refused. The database is not migrated, and you need no permission to
+                write it. You can stop the study, change it and add trials to it.
             trust: import that code by the names in the database. Everyone who can write to the
                 database can then run programs as you.
         """
@@ -197,12 +198,12 @@ class Study(Optimizer):
     @staticmethod
     def names(url: str | Path) -> list[str]:
         """The studies in a database, in order of creation; [] if the file does not exist."""
-        return [] if is_missing(url) else names_of(Database(url))
+        return [] if is_missing(url) else names_of(Database(url, look=True))
 
     @staticmethod
     def overview(url: str | Path) -> list[dict[str, Any]]:
         """The studies in a database: trials by state, best value, ledger and stop reason."""
-        return [] if is_missing(url) else overview(Database(url))
+        return [] if is_missing(url) else overview(Database(url, look=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
         url = self._database.url.render_as_string(hide_password=False)

@@ -1,6 +1,7 @@
 """`farthing import`, also before the first run, and `farthing run --try`."""
 
 import json
+import sys
 
 import pytest
 
@@ -62,6 +63,35 @@ def test_import_before_the_first_run_from_a_file(old, tmp_path, printing):
     )
     assert old("import", "old.csv").code == 0
     assert "4 trials" in old("run").out
+
+
+CONFIG = "[run]\nbudget = '$9'\npolicy = {policy!r}\n[params]\nx = 'float:0:1'\n"
+
+
+def test_farthing_toml_calls_no_function(old, tmp_path):
+    (tmp_path / "farthing.toml").write_text(CONFIG.format(policy="os:system('touch PWNED')"))
+    for options in ([], ["--config", "farthing.toml"]):
+        result = old("import", "old.csv", *options)
+        assert result.code == 2
+        assert "os:system('touch PWNED')" in result.err
+        assert not (tmp_path / "PWNED").exists()
+        assert not (tmp_path / "farthing.db").exists()
+
+
+def test_import_runs_code_of_a_file_only_if_the_user_names_the_file(old, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", list(sys.path))
+    (tmp_path / "own_policy.py").write_text(
+        "import pathlib\npathlib.Path('imported').touch()\n"
+        "from farthing.policies import Cooling as Own\n"
+    )
+    (tmp_path / "farthing.toml").write_text(CONFIG.format(policy="own_policy:Own"))
+    result = old("import", "old.csv")
+    assert result.code == 2
+    assert "name the file: --config farthing.toml" in " ".join(result.err.split())
+    assert not (tmp_path / "imported").exists()
+    assert old("import", "old.csv", "--policy", "random").code == 0
+    assert old("import", "old.csv", "other", "--config", "farthing.toml").code == 0
+    assert (tmp_path / "imported").exists()
 
 
 def test_the_same_file_is_imported_only_once(old):

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import sqlite3
+import sys
 
 import pytest
 
@@ -237,3 +238,13 @@ def test_an_unknown_state(printed):
         in result.err
     )
     assert printed("trials", "--state", "killed").err == "Nothing to show.\n"
+
+
+def test_a_terminal_gets_no_control_sequence_of_a_trial(monkeypatch):
+    from farthing.cli import logs
+
+    raw = b"a\x1b]0;title\x07\tb\r\n\xc2\x9b31m \xc3\xbc \x7f"
+    assert logs._shown(raw) == raw  # a pipe gets every byte
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert logs._shown(raw) == b"a^[]0;title^G\tb\r\n^[31m \xc3\xbc ^?"

@@ -1,6 +1,7 @@
 """Policies, rules and cost models by name."""
 
 import re
+import sys
 
 import pytest
 
@@ -75,7 +76,7 @@ def test_a_module_of_this_folder_is_found(tmp_path, monkeypatch):
             "unexpected keyword argument 'slac'. Its signature is ContextualEI(slack=",
         ),
         ("ei(3)", "ei(3): too many positional arguments. Its signature is EI()."),
-        ("builtins:max(1)", "'int' object is not iterable"),  # no signature
+        ("builtins:max(1)", "but max is not. It was not called."),
         ("contextual(slack=2)", "must be at least 0 and less than 1"),
         ("no_such_module:X", "X cannot be imported from no_such_module"),
         ("math:no_such", "no_such cannot be imported from math"),
@@ -84,3 +85,29 @@ def test_a_module_of_this_folder_is_found(tmp_path, monkeypatch):
 def test_an_invalid_text_is_explained(text, sentence):
     with pytest.raises(InvalidInput, match=re.escape(sentence)):
         make_method(text, "policies", "--policy")
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+called = []
+def make(*args): called.append(args)
+class Other:
+    def __init__(self, *args): called.append(args)
+class Rule(Other):
+    needs: ClassVar = ()
+    reads: ClassVar = ()
+    def __call__(self, view): ...
+"""
+
+
+@pytest.mark.parametrize("folder", ["policies", "stopping", "cost"])
+@pytest.mark.parametrize("text", ["make()", "make('touch PWNED')", "Other", "Other(3)", "called()"])
+def test_only_a_class_of_the_right_kind_is_called(tmp_path, monkeypatch, folder, text):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_kinds", raising=False)
+    (tmp_path / "own_kinds.py").write_text(OWN)
+    with pytest.raises(InvalidInput, match="It was not called"):
+        make_method(f"own_kinds:{text}", folder, "--option")
+    make_method("own_kinds:Rule('x')", "stopping", "--stop")
+    assert sys.modules["own_kinds"].called == [("x",)]

@@ -1,7 +1,6 @@
-"""Pages, parts, events and changes, requested without a server."""
+"""Pages, parts, stamps and changes, requested without a server."""
 
 import asyncio
-import json
 import os
 import re
 import subprocess
@@ -246,30 +245,30 @@ def test_a_symbolic_link_is_not_followed(database, tmp_path):
 # ── live ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def next_stamp(stream):
-    async for piece in stream:
-        if piece.startswith("data: "):
-            return json.loads(piece.removeprefix("data: "))
-    return None
+class Polling:
+    """A page that asks for the stamp of a study again and again."""
+
+    def __init__(self, watcher, name):
+        self.watcher, self.name, self.last = watcher, name, None
+
+    async def next(self):
+        while (stamp := dict(self.watcher.polled(self.name).stamp())) == self.last:
+            await asyncio.sleep(0.01)
+        self.last = stamp
+        return stamp
 
 
-def events_of(name):
-    from farthing.dashboard.app import _events
-
-    return lambda watcher: _events(watcher, name)
+async def next_stamp(page):
+    return await page.next()
 
 
 def live(url, script):
-    """Run a script with a watcher that has a listener."""
+    """Run a script with a watcher and a page that polls."""
 
     async def go():
         watcher = Watcher(url)
         async with watcher.watching():
-            stream = events_of("svm")(watcher)
-            try:
-                return await asyncio.wait_for(script(watcher, stream), PATIENCE)
-            finally:
-                await stream.aclose()
+            return await asyncio.wait_for(script(watcher, Polling(watcher, "svm")), PATIENCE)
 
     return asyncio.run(go())
 
@@ -293,9 +292,35 @@ def test_a_change_sends_an_event(url):
             stamps.append(await next_stamp(stream))
         while len(watcher.seen("svm").facts[1].history.done) < 8:
             stamps.append(await next_stamp(stream))
-        return watcher.seen("svm").listeners
+        return watcher.seen("svm").is_watched
 
-    assert live(url, script) == 1
+    assert live(url, script)
+
+
+def test_no_request_of_a_page_stays_open(database):
+    """A browser opens six connections to a host, so pages that keep one block the seventh."""
+    pages = [get("/stamp", name="svm") for _ in range(20)]  # each answer is complete
+    answers = visit(database, *pages)
+    assert [answer.status_code for answer in answers] == [200] * 20
+    assert set(answers[0].json()) == {"version", "drawn", "error"}
+    (script,) = visit(database, get("/static/live.js"))
+    assert "new EventSource" not in script.text
+    assert "fetch(`/stamp?" in script.text
+
+
+def test_a_study_is_read_only_while_a_page_asks(database, monkeypatch):
+    watcher = Watcher(database)
+    assert not watcher.seen("svm").is_watched
+    assert watcher.polled("svm").is_watched
+    watcher.seen("svm").polled_at -= 60
+    assert not watcher.seen("svm").is_watched
+
+
+@pytest.mark.parametrize("page", ["9" * 5000, "0", "-1", "x", "\u0663"])
+def test_any_number_of_a_page_is_answered(database, page):
+    (answer,) = visit(database, part("trials", page=page))
+    assert answer.status_code == 200
+    assert "page 1 of 1" in answer.text
 
 
 @pytest.mark.slow

@@ -496,3 +496,11 @@ def test_steps_and_combinations_are_read_from_a_file():
     ]
     with pytest.raises(InvalidInput, match=r"Row 0: .*is not an allowed combination"):
         learnt(parsed("s,a,n,value\n0.2,y,3,1\n", "it"), space)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1 x", "@sum", "\t=1", "'=1", "''@", "a=1", ""])
+def test_a_text_is_no_formula_and_is_read_back(text):
+    written = to_csv([{"note": text, "value": -1.5}])
+    assert written.splitlines()[1][:1] not in "=+-@\t\r" or not text
+    assert written.rstrip().endswith("-1.5")  # a number stays a number
+    assert parsed(written, "f") == [{"note": text, "value": "-1.5"}]

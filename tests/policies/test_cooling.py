@@ -54,6 +54,9 @@ def test_the_start_is_at_most_what_was_spent():
     start = [done(i, [0.1], 1.0, cost=None, notes={"phase": "start"}) for i in range(3)]
     history = History(tuple(replace(trial, cost={"s": 10.0}) for trial in start))
     assert exponent(known(line(3), ledger=ledger, history=history)) == 1.0
+    used = ledger.reserve(3, {"s": 40.0})  # 12 s spent and 40 s reserved
+    expected = (100 - 52) / (100 - 12)
+    assert exponent(known(line(3), ledger=used, history=history)) == pytest.approx(expected)
     ledger = ledger.pay({"s": 28.0})
     expected = (100 - 40) / (100 - 30)
     assert exponent(known(line(3), ledger=ledger, history=history)) == pytest.approx(expected)

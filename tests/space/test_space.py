@@ -1,6 +1,7 @@
 import copy
 import math
 import pickle
+import sys
 from collections.abc import Mapping
 from typing import get_type_hints
 
@@ -833,3 +834,15 @@ def test_all_points_of_a_finite_space():
     assert Space({"a": Float(0, 1), "i": Int(0, 3)}).points(1000) is None
     rows = Space.from_rows([{"u": 0.3}, {"u": 0.1}])
     np.testing.assert_array_equal(rows.points(1), rows.rows)
+
+
+@pytest.mark.parametrize("low", [1e-280, 1.0, 1e306, 1.7e308])
+@pytest.mark.parametrize("high", [1.1e306, 9.9e307, sys.float_info.max])
+def test_log_bounds_near_the_largest_number(low, high):
+    if low >= high:
+        return
+    space = Space({"x": Float(low, high, log=True)})
+    for x in np.linspace(0, 1, 41):
+        value = space.decode(np.array([x]))["x"]
+        assert low <= value <= high
+        assert space.encode({"x": value})[0] == pytest.approx(x, abs=1e-6)

@@ -16,7 +16,7 @@ from farthing.errors import InvalidInput, StorageError
 from farthing.policies import Random
 from farthing.running import CallableTask, CommandTask
 from farthing.running.result import read_result_file
-from farthing.storage import Database, printable
+from farthing.storage import Database, check_no_secret, printable
 from farthing.storage.address import secrets_in
 
 SPACE = {"x": Float(0, 1)}
@@ -59,12 +59,24 @@ def test_every_password_is_hidden(password):
         "postgresql://me:w@s3cret@127.0.0.1:1/tune",
         "postgresql://me:s3cret@127.0.0.1:1/tune",
         "postgresql://me@127.0.0.1:1/tune?password=s3cret",
+        "host=127.0.0.1 dbname=tune password=s3cret",
+        "password = 's3cret' host=127.0.0.1",
     ],
 )
 def test_no_error_contains_a_password(address):
     with pytest.raises(StorageError) as error:
         Database(address)
     assert "s3cret" not in str(error.value)
+
+
+def test_an_address_of_keywords_creates_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StorageError, match="Write it as a URL"):
+        Study.names("host=h password=s3cret")
+    with pytest.raises(StorageError, match="Write it as a URL"):
+        Database("host=h password=s3cret")
+    assert not list(tmp_path.iterdir())
+    Database(tmp_path / "lr=0.1.db").close()  # a file name may have an equals sign
 
 
 def test_the_password_of_the_database_is_not_stored_in_it():
@@ -133,3 +145,13 @@ def test_a_trial_with_such_a_result_fails_and_says_why(tmp_path, how):
     (trial,) = study.history
     assert trial.state == "failed"
     assert "expected a regular file" in trial.error
+
+
+@pytest.mark.parametrize(("password", "refused"), [("abcd", True), ("abc", False)])
+def test_the_shortest_password_that_is_looked_for(password, refused):
+    address, settings = f"postgresql://me:{password}@h/tune", f"train --db {password}"
+    if not refused:  # it may occur by chance
+        check_no_secret(address, settings)
+        return
+    with pytest.raises(InvalidInput, match="contain the password"):
+        check_no_secret(address, settings)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from farthing.cli.config import read_config
+from farthing.cli.config import FILE, Config, read_config
+from farthing.cli.methods import names_own_code
 from farthing.cli.options import (
     GroupedCommand,
     locate,
@@ -127,7 +129,8 @@ def _open_or_create(options: dict[str, Any]) -> Study:
     from farthing.storage import is_missing, printable
     from farthing.study import Study
 
-    config = read_config(options.pop("config"))
+    named = options.pop("config")
+    config = read_config(named)
     options["workers"] = None
     storage, name = locate(options["storage"], options["name"])
     creates = bool(options["param"] or config.params)
@@ -147,5 +150,23 @@ def _open_or_create(options: dict[str, Any]) -> Study:
             "and the --budget of the later run, or a farthing.toml. To use another study, give "
             "its name after the file."
         )
+    if named is None:
+        _check_no_code(config, options)
     request = read_request(options, (), config, needs_command=False)
     return Study.from_settings(request.storage, request.name, request.settings)
+
+
+def _check_no_code(config: Config, options: Mapping[str, Any]) -> None:
+    """Check that a file that the user did not name imports no code: `import` runs no trial.
+
+    Raises:
+        InvalidInput: it names a policy, rule or cost model that is not part of Farthing.
+    """
+    for setting in ("policy", "stop", "cost"):
+        texts = () if options[setting] else config.run.get(setting, ())
+        for text in [texts] if isinstance(texts, str) else texts:
+            if names_own_code(text):
+                raise InvalidInput(
+                    f"{FILE} names {text!r} in {setting}, which is not part of Farthing. To import "
+                    f"this code, name the file: --config {FILE}."
+                )

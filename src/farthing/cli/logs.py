@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import time
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["logs"]
 
+# Control characters, except tabs and line ends; also those that UTF-8 writes as two bytes.
+CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
 CHUNK = 1 << 16  # bytes read at once
 POLL = 0.2  # seconds between two checks for new output
 NOTHING_FOUND = 1  # exit code
@@ -60,7 +63,7 @@ def _print(study: Study, number: int, path: Path, *, follow: bool) -> None:
             if path.stat().st_size < file.tell():  # the file was cut in its middle
                 file.seek(0, 2)
             while data := file.read(CHUNK):
-                out.write(data)
+                out.write(_shown(data))
             out.flush()
             if not running:
                 return
@@ -88,5 +91,14 @@ def _print_last_lines(trial: Trial, folder: Path) -> int:
     if run.tail is None:
         return NOTHING_FOUND
     click.echo("Its last lines:", err=True)
-    click.echo(run.tail)
+    click.echo(_shown(run.tail.encode("utf-8", "replace")).decode("utf-8", "replace"))
     return 0
+
+
+def _shown(data: bytes) -> bytes:
+    """Output as a terminal may get it: it must not execute control sequences of a trial."""
+    return CONTROL.sub(_caret, data) if sys.stdout.isatty() else data
+
+
+def _caret(match: re.Match[bytes]) -> bytes:
+    return b"^" + bytes([match[0][-1] & 0x7F ^ 0x40])

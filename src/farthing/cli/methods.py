@@ -11,7 +11,7 @@ from typing import Any
 from farthing.core.method_names import Folder, call_method, named_method, parse_call
 from farthing.errors import InvalidInput
 
-__all__ = ["make_method"]
+__all__ = ["make_method", "names_own_code"]
 
 OWN = "write my_module:MyName for your own"
 
@@ -23,6 +23,11 @@ INTERFACES = {
 }
 
 
+def names_own_code(text: str) -> bool:
+    """Whether a text names code of the user's, `my_module:MyPolicy(3)`."""
+    return ":" in text.split("(")[0]
+
+
 def make_method(text: str, folder: Folder, option: str) -> Any:
     """The policy, stopping rule or cost model that a text names.
 
@@ -32,17 +37,33 @@ def make_method(text: str, folder: Folder, option: str) -> Any:
         option: the name of the option, for error messages.
     """
     shown = f"{option} {text}"
-    if ":" not in text.split("(")[0]:
+    if not names_own_code(text):
         return named_method(text, folder, shown, OWN)
     module, _, call = text.partition(":")
     tree = parse_call(call, shown, OWN)
     function = tree.func if isinstance(tree, ast.Call) else tree
     found = _import(module, ast.unparse(function), shown)
-    if isinstance(tree, ast.Call):
-        found = call_method(found, tree, folder, shown, OWN)
-    elif isinstance(found, type):
-        found = call_method(found, None, folder, shown, OWN)
+    given = tree if isinstance(tree, ast.Call) else None
+    if given is not None or isinstance(found, type):
+        _check_class(found, folder, shown)
+        found = call_method(found, given, folder, shown, OWN)
     return _checked(found, folder, shown)
+
+
+def _check_class(found: Any, folder: Folder, shown: str) -> None:
+    """Check what a text would call, before the call: a text may come from a file of others.
+
+    Raises:
+        InvalidInput: it is not a class whose objects have the methods that the option needs.
+    """
+    expected, attributes, example = INTERFACES[folder]
+    defined = {name for each in getattr(found, "__mro__", ()) for name in vars(each)}
+    if not isinstance(found, type) or not {attributes[-1], "fit"} & defined:
+        name = getattr(found, "__qualname__", type(found).__name__)
+        raise InvalidInput(
+            f"{shown}: only a class of {expected}, such as {example}, can have arguments, but "
+            f"{name} is not. It was not called."
+        )
 
 
 def _checked(found: Any, folder: Folder, shown: str) -> Any:

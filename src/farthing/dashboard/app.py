@@ -1,23 +1,20 @@
-"""The web application: routes for pages, parts of pages, events and changes."""
+"""The web application: routes for pages, parts of pages, stamps and changes."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
+    JSONResponse,
     PlainTextResponse,
     RedirectResponse,
     Response,
-    StreamingResponse,
 )
 from starlette.routing import Route
 
@@ -33,8 +30,6 @@ from farthing.view.report.parts import figure_or_reason
 
 __all__ = ["make_app"]
 
-EVERY = 0.5  # seconds between two checks whether the server is closing
-KEEP_ALIVE = 10.0  # seconds without a change after which a comment keeps the connection open
 MAX_FORM = 20_000  # bytes
 SCRIPT = files("farthing.dashboard").joinpath("live.js").read_text("utf-8")
 
@@ -73,11 +68,8 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
             return HTMLResponse(element("p", seen.error, class_="empty"))
         return HTMLResponse(await _part(watcher, seen, which, request))
 
-    async def events(request: Request) -> Response:
-        # A proxy must not buffer events: the page would get them late.
-        headers = {"x-accel-buffering": "no"}
-        stream = _events(watcher, request.query_params.get("name", ""))
-        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+    async def stamp(request: Request) -> Response:
+        return JSONResponse(watcher.polled(_name(request)).stamp())
 
     async def change(request: Request) -> Response:
         form = await _form(request)
@@ -105,7 +97,7 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
             Route("/study", study),
             Route("/trial", trial),
             Route("/part", part),
-            Route("/events", events),
+            Route("/stamp", stamp),
             Route("/change", change, methods=["POST"]),
             Route("/static/{file}", static),
         ],
@@ -140,9 +132,9 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 async def _seen(watcher: Watcher, name: str) -> Snapshot:
-    """The latest snapshot if a page is listening, because then it is fresh; else a new one."""
+    """The latest snapshot if a page is polling, because then it is fresh; else a new one."""
     seen = watcher.seen(name)
-    fresh = seen.listeners and (seen.facts is not None or seen.error)
+    fresh = seen.is_watched and (seen.facts is not None or seen.error)
     return seen if fresh else await watcher.look(name)
 
 
@@ -184,16 +176,3 @@ async def _part(watcher: Watcher, seen: Snapshot, which: str, request: Request) 
         return pages.explanation_part(explanation(settings, state, number), figure)
 
     return await watcher.explain(explain)
-
-
-async def _events(watcher: Watcher, name: str) -> AsyncIterator[str]:
-    """Send the stamp of a study after each change, and keep-alive comments in between."""
-    async with watcher.listening(name) as seen:
-        sent: dict[str, Any] | None = None
-        last = time.monotonic()
-        while not watcher.closing:
-            now = seen.stamp()
-            if now != sent or time.monotonic() - last > KEEP_ALIVE:
-                yield ": keep-alive\n\n" if now == sent else f"data: {json.dumps(now)}\n\n"
-                sent, last = now, time.monotonic()
-            await watcher.wait(EVERY)

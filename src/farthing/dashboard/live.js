@@ -4,7 +4,8 @@
 
 const about = document.body.dataset.query; // query with the study, and the trial, of this page
 const MODELS = ["models"];
-const POLL = 2000; // ms between two updates of parts that have no events
+const POLL = 2000; // ms between two updates of parts that have no stamp
+const CHECK = 500; // ms between two checks whether the study has changed
 const PAUSE = 700; // ms between two refreshes of a part
 const NO_ANSWER = "The dashboard does not answer. Check that farthing dashboard is still running.";
 const queries = {};
@@ -78,15 +79,21 @@ document.addEventListener("click", (event) => {
 });
 
 refreshAll(() => true);
-// The output of a trial is in a file, so no event of the database announces it.
+// The output of a trial is in a file, so no stamp of the study shows its changes.
 if (document.querySelector('[data-part="log"]')) setInterval(() => refresh("log"), POLL);
 if (about === undefined) {
   setInterval(() => refreshAll(() => true), POLL);
 } else {
   let seen = {};
-  const events = new EventSource(`/events?${about}`);
-  events.onmessage = (event) => {
-    const now = JSON.parse(event.data);
+  // No EventSource: each page would keep a connection, and a browser opens only six to a host.
+  const poll = async () => {
+    let now;
+    try {
+      now = await (await fetch(`/stamp?${about}`)).json();
+    } catch (error) {
+      showError(NO_ANSWER);
+      return;
+    }
     showError(now.error);
     if (now.version !== seen.version) {
       refreshAll((part) => !MODELS.includes(part) && part !== "settings" && part !== "explanation");
@@ -94,5 +101,6 @@ if (about === undefined) {
     if (now.drawn !== seen.drawn) refreshAll((part) => MODELS.includes(part));
     seen = now;
   };
-  events.onerror = () => showError(NO_ANSWER);
+  const keepPolling = () => poll().finally(() => setTimeout(keepPolling, CHECK));
+  keepPolling();
 }

@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 ROWS = 100  # trials per page
+MAX_DIGITS = 9  # of the number of a page
 PARTS = ("head", "best", "ledger", "quick", "models", "trials", "settings")
 FITTING = "The models are being fitted …"
 STATES = ("done", "paused", "failed", "killed", "lost", "running")
@@ -219,8 +220,8 @@ def _trials(settings: Settings, state: State, query: Mapping[str, str], link: An
     else:
         found.reverse()
     pages = max((len(found) + ROWS - 1) // ROWS, 1)
-    page = min(int(query["page"]) if query.get("page", "").isdecimal() else 1, pages)
-    page = max(page, 1)
+    wanted = query.get("page", "")[:MAX_DIGITS]
+    page = max(min(int(wanted) if wanted.isdecimal() else 1, pages), 1)
 
     def link_to(label: str, **query: object) -> Html:
         new = {"state": state_filter, "order": order, "page": 1, **query}

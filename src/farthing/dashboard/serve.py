@@ -6,7 +6,6 @@ import secrets
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
 
 from farthing.errors import InvalidInput
 from farthing.storage import Database
@@ -14,6 +13,7 @@ from farthing.storage import Database
 __all__ = ["serve"]
 
 LOOPBACK = "127.0.0.1"
+BACKLOG = 16  # connections that are accepted at once, before `Connection` can refuse one
 GRACE = 3  # seconds for open connections when the server stops
 
 
@@ -33,6 +33,7 @@ def serve(url: str, *, port: int, changes: bool, ready: Callable[[str], None]) -
         import uvicorn
 
         from farthing.dashboard.app import make_app
+        from farthing.dashboard.connection import Connection
         from farthing.dashboard.guard import Guard
         from farthing.dashboard.watcher import Watcher
     except ModuleNotFoundError as error:
@@ -40,7 +41,7 @@ def serve(url: str, *, port: int, changes: bool, ready: Callable[[str], None]) -
             f"The dashboard needs {error.name}, which is not installed. Install it with: "
             "pip install 'farthing[dashboard]'"
         ) from None
-    database = Database(url)
+    database = Database(url, look=True)
     database.close()
     listener = _listen(port)
     with listener:
@@ -55,15 +56,10 @@ def serve(url: str, *, port: int, changes: bool, ready: Callable[[str], None]) -
             access_log=False,  # the log would contain the token
             server_header=False,
             timeout_graceful_shutdown=GRACE,
+            http=Connection,
+            backlog=BACKLOG,
         )
         server = uvicorn.Server(config)
-        handle_exit = server.handle_exit
-
-        def close_pages(sig: int, frame: FrameType | None) -> None:
-            watcher.closing = True  # or the server would wait for listening pages
-            handle_exit(sig, frame)
-
-        server.handle_exit = close_pages  # type: ignore[method-assign]
         ready(f"http://{LOOPBACK}:{at}/?token={token}")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])

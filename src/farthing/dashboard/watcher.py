@@ -1,13 +1,15 @@
 """Keeps snapshots of the studies of a database, so that many pages cause few reads.
 
 A Study is not thread-safe, so one thread reads all of them; the results are immutable. A second
-thread computes the slow figures. A study is read only while a page listens. The slow figures then
-pause between computations, so that they take at most a tenth of a core from running trials.
+thread computes the slow figures. A study is read only while a page asks for it. The slow
+figures then pause between computations, so that they take at most a tenth of a core from running
+trials.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -28,6 +30,7 @@ from farthing.view.report.parts import slow_figures
 __all__ = ["Snapshot", "Watcher"]
 
 EVERY = 0.4  # seconds between two reads
+WATCHED = 10.0  # seconds after its last question for which a page counts as open
 PAUSE = 9.0  # between computations of slow figures, in multiples of the time that one took
 MIN_PAUSE = 2.0  # seconds
 
@@ -57,7 +60,7 @@ class Snapshot:
         figures: the slow figures that are ready.
         figures_of: the version that the figures show; -1: there are none.
         drawn: increases with each new figure.
-        listeners: the number of pages that wait for changes.
+        polled_at: when a page last asked for changes.
         paused_until: when the slow figures may be computed again.
     """
 
@@ -67,8 +70,13 @@ class Snapshot:
     figures: list[Figure] = field(default_factory=list)
     figures_of: int = -1
     drawn: int = 0
-    listeners: int = 0
+    polled_at: float = -math.inf
     paused_until: float = 0.0
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a page still asks for changes."""
+        return time.monotonic() - self.polled_at < WATCHED
 
     def stamp(self) -> dict[str, object]:
         """A value that changes when a page should load its parts again."""
@@ -76,21 +84,15 @@ class Snapshot:
 
 
 class Watcher:
-    """Reads the studies of one database for the pages of the dashboard.
-
-    Attributes:
-        closing: whether the server is closing; listeners then end.
-    """
+    """Reads the studies of one database for the pages of the dashboard."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.closing = False
         self._reader = ThreadPoolExecutor(1, "reads")
         self._draws = ThreadPoolExecutor(1, "draws")
         self._explains = ThreadPoolExecutor(1, "explains")  # a page waits for it
         self._studies: dict[str, tuple[Study, object]] = {}
         self._seen: dict[str, Snapshot] = {}
-        self._changed = asyncio.Condition()
 
     # ── for pages ──────────────────────────────────────────────────────────────────────────
 
@@ -112,7 +114,7 @@ class Watcher:
         Raises:
             InvalidInput: there is no such study.
         """
-        seen, before = self.seen(name), self.seen(name).stamp()
+        seen = self.seen(name)
         try:
             facts = await self._read(lambda: self._open(name).facts)
         except StorageError as error:
@@ -126,8 +128,6 @@ class Watcher:
             seen.error = ""
             if seen.facts is None or facts[1] is not seen.facts[1]:
                 seen.facts, seen.version = facts, seen.version + 1
-        if seen.stamp() != before:
-            await self._notify()
         return seen
 
     async def printed(self, name: str, number: int) -> str:
@@ -143,23 +143,11 @@ class Watcher:
         """Compute something slow that a page waits for."""
         return await asyncio.get_running_loop().run_in_executor(self._explains, make)
 
-    @asynccontextmanager
-    async def listening(self, name: str) -> AsyncIterator[Snapshot]:
-        """Keep the snapshot of a study fresh inside the block."""
+    def polled(self, name: str) -> Snapshot:
+        """The latest snapshot of a study, which is kept fresh for the next seconds."""
         seen = self.seen(name)
-        seen.listeners += 1
-        try:
-            yield seen
-        finally:
-            seen.listeners -= 1
-
-    async def wait(self, seconds: float) -> None:
-        """Wait for a change, but at most for `seconds`."""
-        try:
-            async with asyncio.timeout(seconds), self._changed:
-                await self._changed.wait()
-        except TimeoutError:
-            pass
+        seen.polled_at = time.monotonic()
+        return seen
 
     # ── background tasks ───────────────────────────────────────────────────────────────────
 
@@ -180,7 +168,7 @@ class Watcher:
 
     async def _keep_reading(self) -> None:
         while True:
-            for name in [name for name, seen in self._seen.items() if seen.listeners]:
+            for name in [name for name, seen in self._seen.items() if seen.is_watched]:
                 try:
                     await self.look(name)
                 except FarthingError:
@@ -192,7 +180,7 @@ class Watcher:
             due = [
                 (name, seen)
                 for name, seen in self._seen.items()
-                if seen.listeners and seen.facts and seen.figures_of != seen.version
+                if seen.is_watched and seen.facts and seen.figures_of != seen.version
                 and time.monotonic() >= seen.paused_until
             ]  # fmt: skip
             for _, seen in due:
@@ -207,15 +195,9 @@ class Watcher:
             ready.append(figure)
             if first:  # there are no older figures: show each one as soon as it is ready
                 seen.figures, seen.drawn = list(ready), seen.drawn + 1
-                await self._notify()
         seen.figures, seen.figures_of, seen.drawn = ready, version, seen.drawn + 1
         now = time.monotonic()
         seen.paused_until = now + max(PAUSE * (now - started), MIN_PAUSE)
-        await self._notify()
-
-    async def _notify(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
 
     async def _read(self, read: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._reader, read)

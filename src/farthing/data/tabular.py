@@ -18,6 +18,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -58,6 +59,8 @@ CURVE = ("step", "curve")  # columns of trainings that have reported their progr
 UNKNOWN_FAILURE = "it failed, and the imported row does not say why"
 Row = Mapping[str, Any]
 
+# The beginning of a cell that spreadsheets compute, after any apostrophes of `_quoted`.
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 # ── writing ────────────────────────────────────────────────────────────────────────────────────
 
@@ -154,8 +157,19 @@ def to_csv(rows: Sequence[Row], columns: Sequence[str] = ()) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(cells)
+    writer.writerows({name: _quoted(cell) for name, cell in each.items()} for each in cells)
     return text.getvalue()
+
+
+def _quoted(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: an apostrophe marks it as text."""
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+
+
+def _unquoted(cell: Any) -> Any:
+    """The cell before `_quoted`."""
+    is_quoted = isinstance(cell, str) and cell.startswith("'") and FORMULA.match(cell)
+    return cell[1:] if is_quoted else cell
 
 
 def to_frame(trials: Iterable[Trial]) -> Any:
@@ -238,12 +252,17 @@ def parsed(text: str, name: str) -> list[Row]:
     """The rows of a text that is CSV, or a JSON list of objects; `name` is for error messages."""
     try:
         is_json = text.lstrip().startswith(("[", "{"))
-        rows = json.loads(text) if is_json else list(csv.DictReader(io.StringIO(text, newline="")))
+        rows = json.loads(text) if is_json else _csv_rows(text)
     except (ValueError, csv.Error) as error:
         raise InvalidInput(f"{name} cannot be read: {error}. Give a CSV or a JSON file.") from None
     if not isinstance(rows, list) or not _are_rows(rows):
         raise InvalidInput(f"{name}: expected a JSON list of objects, one for each evaluation.")
     return list(rows)
+
+
+def _csv_rows(text: str) -> list[Row]:
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    return [{name: _unquoted(cell) for name, cell in each.items()} for each in rows]
 
 
 def _are_rows(rows: list[Any]) -> bool:

@@ -220,7 +220,10 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         Path(checkpoint_path).write_bytes(cloudpickle.dumps(known))
 
     def restore(self, checkpoint_path: str) -> None:
-        """Continue from a file; downtime is free."""
+        """Continue from a file; downtime is free.
+
+        The file is a pickle, which can run any program as you: restore only files that you trust.
+        """
         kept, settings, state = cloudpickle.loads(Path(checkpoint_path).read_bytes())
         self._presence.close()
         vars(self).update(kept)

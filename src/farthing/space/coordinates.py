@@ -44,6 +44,8 @@ __all__ = [
 Array: TypeAlias = NDArray[np.float64]
 Span: TypeAlias = tuple[float, float]  # two coordinates, and everything between them
 
+MAX = float(np.finfo(float).max)
+LOG_MAX = math.log(MAX)
 MOST_LEVELS = 1000  # the levels of a number with more values are not listed
 
 
@@ -73,12 +75,13 @@ class Line:
         if x in (0.0, 1.0):
             return high if x else low
         t = self.scale.origin + x * self.scale.width
-        value = min(max(math.exp(t) if self.scale.log else t, low), high)
+        value = min(max(math.exp(min(t, LOG_MAX)) if self.scale.log else t, low), high)
         if self.ticks == math.inf:
             return value
-        cell = self.scale.width * (value if self.scale.log else 1.0) / self.ticks
+        wide = self.scale.width * (value if self.scale.log else 1.0)
+        cell = min(wide, MAX) / self.ticks
         digits = -math.floor(math.log10(cell))
-        for shorter in (round(value, digits - 1), round(value, digits)):
+        for shorter in (_rounded(value, digits - 1), _rounded(value, digits)):
             if low <= shorter <= high and self._place(shorter) == x:
                 return shorter
         return value
@@ -96,6 +99,14 @@ class Line:
         t = math.log(number) if self.scale.log else number
         x = (t - self.scale.origin) / self.scale.width
         return x if self.ticks == math.inf else round(x * self.ticks) / self.ticks
+
+
+def _rounded(value: float, digits: int) -> float:
+    """The rounded number, or the number itself if the rounded one is too large for a float."""
+    try:
+        return round(value, digits)
+    except OverflowError:
+        return value
 
 
 class Levels:

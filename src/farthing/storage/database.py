@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,11 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import Pool
 
-from farthing.errors import FarthingError, StorageError
+from farthing.errors import FarthingError, StorageError, Superseded
 from farthing.storage.address import printable, secrets_in
 from farthing.storage.error_codes import CANNOT_OPEN, NO_FOLDER, is_locked, meaning_of
-from farthing.storage.schema import prepare
+from farthing.storage.looking import can_write, open_to_look, set_up_look
+from farthing.storage.schema import prepare, stand_ins
 
 __all__ = ["Database", "clock", "close_sqlite_files", "is_missing"]
 
@@ -41,6 +43,7 @@ PATIENCE = 30.0  # seconds to wait for another transaction, or for a server
 IDLE = 60.0  # seconds after which a connection may be broken, so that a new one is opened
 MAX_VALUE = 100_000_000  # bytes of one value in a file; the rows of a table are the largest
 PREPARING = 0xFA271146  # key of the advisory lock for creating tables in PostgreSQL
+KEYWORDS = re.compile(r"(?:^|\s)(?:host|hostaddr|dbname|user|password|passfile|service)\s*=")
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()  # every Database of this process
 
 
@@ -59,23 +62,80 @@ class Database:
         url: the address, with its password.
         shown: the address without its password.
         is_sqlite: whether it is an SQLite file; if not, it is a PostgreSQL server.
+        version: the version of its schema.
     """
 
-    def __init__(self, url: str | Path) -> None:
+    def __init__(self, url: str | Path, *, look: bool = False) -> None:
+        """Open a database, and create or migrate its tables.
+
+        Args:
+            look: only read. Nothing is created or migrated before the first `writing`, and no
+                permission to write is needed.
+        """
         self.url = _url(url)
         self.shown = printable(self.url.render_as_string(hide_password=False))
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._file: tuple[int, int] | None = None
         self._inherited: list[Pool] = []  # of the parent process; not closed here
+        self._looks, self._stand_ins = look, list[str]()
         self._connect()
         _opened.add(self)
-        with self.writing(lock=True) as connection, self.checking():
-            prepare(connection)
+        if look:
+            self._examine()
+        else:
+            self._prepare()
         self._file = self._identity()
+
+    def _prepare(self) -> None:
+        """Create or migrate the tables, after which this process may write."""
+        looked = self._looks
+        self._look(False)
+        try:
+            with self.writing(lock=True) as connection, self.checking():
+                self.version = prepare(connection)
+        except BaseException:
+            self._look(looked)
+            raise
+
+    def _look(self, only: bool) -> None:
+        """Connect anew if this process only looks from now on, or not any more."""
+        if only != self._looks:
+            self.close()
+            self._looks = only
+            self._connect()
+
+    def _examine(self) -> None:
+        """Find out what connections need in order to read the tables of an older version."""
+        self._stand_ins.clear()
+        self.close()
+        with self.reading() as connection, self.checking():
+            self.version, self._stand_ins[:] = stand_ins(connection)
+        if self._stand_ins:
+            self.close()
+
+    def check_version(self, found: Any) -> None:
+        """Check that the schema still has the version that it had when the database was opened.
+
+        If this process only looks, it adapts.
+
+        Raises:
+            Superseded: another version of Farthing has changed the schema.
+        """
+        if found == self.version:
+            return
+        if self._looks:
+            self._examine()
+            return
+        raise Superseded(
+            f"The database {self.shown} has schema version {found!a} now, but had "
+            f"{self.version} when this process opened it. Another version of Farthing has changed "
+            "it, or another copy has replaced it. Use the newer version of Farthing here too, then "
+            "run again."
+        )
 
     def _identity(self) -> tuple[int, int] | None:
         """Device and inode of the file; None if there is no file, or if it is a server."""
-        if not self.is_sqlite or "uri" in self.url.query:
+        if not self._is_path:
             return None
         try:
             found = os.stat(str(self.url.database))
@@ -91,8 +151,14 @@ class Database:
 
     def _connect(self) -> None:
         if self.is_sqlite:
-            _make_private(self.url)
-            self._engine = create_engine(self.url, connect_args={"timeout": PATIENCE})
+            if not self._looks:
+                _make_private(self.url)
+            # No method of this object: the engine must not keep it alive.
+            look = partial(open_to_look, str(self.url.database), PATIENCE)
+            opens = {"creator": look} if self._looks and self._is_path else {}
+            self._engine = create_engine(self.url, connect_args={"timeout": PATIENCE}, **opens)
+            if not self._looks:
+                event.listen(self._engine, "connect", _use_log)
             event.listen(self._engine, "connect", _set_up_sqlite)
             event.listen(self._engine, "begin", _begin_sqlite)
             self._reader = self._engine
@@ -101,8 +167,16 @@ class Database:
             self._engine = _postgres(self.url)
             self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ")
             self._querier = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        if self._looks:
+            set_up = partial(set_up_look, self._stand_ins, self.is_sqlite)
+            event.listen(self._engine, "connect", set_up)
         self._writer = self._engine.execution_options(writes=True)
         self._own_connections()
+
+    @property
+    def _is_path(self) -> bool:
+        """Whether it is an SQLite file whose address is a path, and not a URI of SQLite."""
+        return self.is_sqlite and "uri" not in self.url.query
 
     def _own_connections(self) -> None:
         """Note that this process opens the connections from now on."""
@@ -120,7 +194,10 @@ class Database:
             self._inherited.append(self._engine.pool)
             self._engine.dispose(close=False)  # keeps the compiled statements
             self._own_connections()
-        elif time.monotonic() - self._used > IDLE:
+        elif time.monotonic() - self._used > IDLE or (
+            # A connection that takes the file for immutable would not notice a change of it.
+            self._looks and self._is_path and not can_write(str(self.url.database))
+        ):
             self._engine.dispose()
         self._used = time.monotonic()
 
@@ -147,6 +224,8 @@ class Database:
         Args:
             lock: exclude other transactions with `lock`, in PostgreSQL too.
         """
+        if self._looks:
+            self._prepare()
         self._prepare_connections()
         with self._clear_errors(), self._writer.begin() as connection:
             if lock and not self.is_sqlite:
@@ -224,6 +303,11 @@ def _postgres(url: URL) -> Engine:
 def _url(given: str | Path) -> URL:
     """The parsed URL. A path is an SQLite file, and PostgreSQL uses psycopg 3."""
     shown, address = printable(given), str(given)
+    if "://" not in address and KEYWORDS.search(address):  # the file name would have the password
+        raise StorageError(
+            f"{shown!r} is an address in libpq's keywords. Write it as a URL, such as "
+            '"postgresql://user@host/name".'
+        )
     try:
         url = make_url(address if "://" in address else f"sqlite:///{address}")
         backend = url.get_backend_name()
@@ -292,8 +376,8 @@ def is_missing(url: str | Path) -> bool:
     )
 
 
-def _set_up_sqlite(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # _begin_sqlite sends BEGIN
+def _use_log(connection: Any, _: Any) -> None:
+    """Let readers and a writer work at the same time."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -303,6 +387,10 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
             if not is_locked(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
+
+
+def _set_up_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # _begin_sqlite sends BEGIN
     connection.execute("PRAGMA trusted_schema=OFF")  # the file may come from another user
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
     connection.execute("PRAGMA synchronous=NORMAL")  # with WAL, safe in a power cut too

@@ -19,7 +19,7 @@ from farthing.budget.ledger import Ledger
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.store import Update
-from farthing.errors import StorageError, Unreachable
+from farthing.errors import StorageError, Superseded, Unreachable
 from farthing.history import History
 from farthing.storage.ask_lock import ask_lock
 from farthing.storage.database import Database
@@ -127,6 +127,8 @@ class DatabaseStore:
         while True:
             try:
                 state = transaction()
+            except Superseded:  # waiting does not help
+                raise
             except Unreachable:
                 self._doubted = time.monotonic()
                 if time.monotonic() - started >= self.patience:
@@ -143,6 +145,7 @@ class DatabaseStore:
             return self._state
         with database.querying() as connection:
             row = read_study(connection, database.is_sqlite, self._id)
+        database.check_version(row.schema)
         self._set_clock(row.now)
         self._seen_at = time.monotonic()
         if row.revision != self._revision or row.trials != len(self._state.history):
@@ -155,6 +158,7 @@ class DatabaseStore:
         is_sqlite, id = self._database.is_sqlite, self._id
         with self._database.writing() as connection:
             row = read_study(connection, is_sqlite, id, lock=True)
+            self._database.check_version(row.schema)
             self._update(connection, row)
             before = self._state
             after = change(before, self.now)

@@ -82,7 +82,7 @@ def open_existing(url: str | Path, name: str, *, look: bool, trust: bool, **part
             f"There is no study {name!r} in {printable(url)}, because that file does not exist. "
             "Check the address, or create the study first."
         )
-    database = Database(url)
+    database = Database(url, look=look)
     found = find_study(database, name)
     with database.checking():
         settings = restored(found.settings, trust=trust, **parts)

@@ -32,7 +32,7 @@ from farthing.storage.database import clock
 from farthing.storage.json_text import from_text, from_texts, storable, to_text
 from farthing.storage.names import current_notes
 from farthing.storage.old_sentences import kind_of_old, origin_of_old
-from farthing.storage.schema import changes, curves, prices, studies, trials
+from farthing.storage.schema import changes, curves, prices, studies, trials, version
 
 __all__ = [
     "changed_prices",
@@ -85,14 +85,18 @@ UPDATE = studies.update().where(studies.c.id == bindparam("which"))
 def _by_id(is_sqlite: bool, lock: bool) -> Select[Any]:
     """The query, cached because building it takes longer than executing it."""
     query = select(*COLUMNS).where(studies.c.id == bindparam("which"))
+    others = (
+        clock(is_sqlite).label("now"),
+        select(version.c.version).scalar_subquery().label("schema"),
+    )
     if lock and not is_sqlite:  # read the clock after the lock was acquired
         locked = query.with_for_update().cte("locked")
-        return select(*locked.c, clock(is_sqlite).label("now"))
-    return query.add_columns(clock(is_sqlite).label("now"))
+        return select(*locked.c, *others)
+    return query.add_columns(*others)
 
 
 def read_study(connection: Connection, is_sqlite: bool, id: int, *, lock: bool = False) -> Raw:
-    """The row of a study, and `now` on the database's clock.
+    """The row of a study, `now` on the database's clock, and the version of its `schema`.
 
     Args:
         lock: no other process can change the row until the transaction ends.

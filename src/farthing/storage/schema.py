@@ -7,7 +7,8 @@ monotonic clock. So the clocks of different machines do not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -23,10 +24,21 @@ from sqlalchemy import (
     inspect,
     text,
 )
+from sqlalchemy.schema import DefaultClause
 
 from farthing.errors import StorageError
 
-__all__ = ["MIGRATIONS", "changes", "curves", "prepare", "prices", "studies", "trials"]
+__all__ = [
+    "MIGRATIONS",
+    "changes",
+    "curves",
+    "prepare",
+    "prices",
+    "stand_ins",
+    "studies",
+    "trials",
+    "version",
+]
 
 metadata = MetaData()
 
@@ -198,24 +210,65 @@ def _curves(connection: Connection) -> None:
 MIGRATIONS: tuple[Migration, ...] = (_first, _price_bounds, _changes_and_logs, _kinds, _curves)
 
 
-def prepare(connection: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Bring the database to this version. `connection` must be in an exclusive transaction."""
-    _refuse_views_and_triggers(connection)
-    found = read_version(connection)
-    if found == len(migrations):
-        return
-    if found > len(migrations):
-        raise StorageError(
-            f"The database has schema version {found}, but this version of Farthing knows versions "
-            f"up to {len(migrations)}. A newer Farthing wrote it. Upgrade Farthing."
-        )
+def prepare(connection: Connection) -> int:
+    """Bring the database to this version, and return it. The transaction must be exclusive."""
+    found, known = _checked_version(connection), len(MIGRATIONS)
     if found == 0:
         _first(connection)  # creates the current tables, with what later migrations add
-        connection.execute(version.insert().values(version=len(migrations)))
-        return
-    for migrate in migrations[found:]:
-        migrate(connection)
-    connection.execute(version.update().values(version=len(migrations)))
+        connection.execute(version.insert().values(version=known))
+    elif found < known:
+        for migrate in MIGRATIONS[found:]:
+            migrate(connection)
+        connection.execute(version.update().values(version=known))
+    return known
+
+
+def stand_ins(connection: Connection) -> tuple[int, list[str]]:
+    """The version of the database, and what a connection executes to read it as the current one.
+
+    The statements create temporary views, which only that connection sees. A view has the name and
+    the rows of a table, and the columns that later versions have added, with their defaults. So a
+    database of an older version can be read without a change to it.
+    """
+    found = _checked_version(connection)
+    if found == len(MIGRATIONS):
+        return found, []
+    return found, [*_views(connection)]
+
+
+def _views(connection: Connection) -> Iterator[str]:
+    inspector, dialect = inspect(connection), connection.dialect
+    schema = "main" if dialect.name == "sqlite" else inspector.default_schema_name
+    for table in metadata.tables.values():
+        exists = inspector.has_table(table.name)
+        known = {c["name"] for c in inspector.get_columns(table.name)} if exists else set()
+        columns = ["*"] if exists else []
+        columns += [
+            f"CAST({_default(column)} AS {column.type.compile(dialect)}) AS {column.name}"
+            for column in table.columns
+            if column.name not in known
+        ]
+        if columns != ["*"]:
+            rows = f"FROM {schema}.{table.name}" if exists else "WHERE 1 = 0"
+            yield f"CREATE TEMPORARY VIEW {table.name} AS SELECT {', '.join(columns)} {rows}"
+
+
+def _default(column: Column[Any]) -> str:
+    if isinstance(column.server_default, DefaultClause):
+        return f"'{column.server_default.arg}'"
+    return "NULL" if column.nullable else "0"
+
+
+def _checked_version(connection: Connection) -> int:
+    """The version of a database that this version of Farthing can read."""
+    _refuse_views_and_triggers(connection)
+    found, known = read_version(connection), len(MIGRATIONS)
+    if found > known:
+        raise StorageError(
+            f"The database has schema version {found}, but this version of Farthing knows versions "
+            f"up to {known}. A newer Farthing wrote it. Upgrade Farthing."
+        )
+    return found
 
 
 def _refuse_views_and_triggers(connection: Connection) -> None:
