@@ -150,7 +150,7 @@ def test_a_task_that_is_not_recorded_says_which_command_records_it(tmp_path):
 def test_the_recordings_are_complete_small_and_of_today():
     names = [name for name in curve_names(curve_tables.RECORDED) if name.startswith("recorded/")]
     assert names
-    assert set(names) <= {f"recorded/{task}" for task in TASKS}
+    assert set(names) == {f"recorded/{task}" for task in TASKS}
     assert sum(path.stat().st_size for path in curve_tables.RECORDED.iterdir()) < 2e6
     for name in names:
         table = load_curves(name, curve_tables.RECORDED)
