@@ -64,9 +64,9 @@ class StagedSearch:
         self.can_resume = belief.steps is None or belief.steps.can_resume
         ledger = belief.ledger
         self.all_begun = "trials" in ledger and ledger["trials"].left < 1.0
-        # Nothing else would end the study: then the exchange rate in force does.
+        # Otherwise bad trainings would go on for want of new ones.
         done = belief.history.done or (belief.steps is not None and belief.steps.value == "best")
-        self.is_ending = self.all_begun and np.isinf(belief.cap) and bool(done)
+        self.is_ending = self.all_begun and bool(done)
         self.part = first_part(belief)
         self.ratio = _whole_per_first(belief, self.part)
         self.paused = [c for c in map(self._open, paused_chains(belief)) if len(c.mean)]

@@ -7,7 +7,7 @@ With one rung it is PBGI (`Gittins`). The index is optimal for independent chain
 Gupta et al. 2019). `worth` is the exchange rate, in objective units per unit of cost. It is fixed,
 or it decays: it starts at a tenth of a standard deviation per cost of a whole training, and it is
 halved whenever nothing is worth its cost, that is min g >= best. Without costs, steps are counted.
-With a budget of trials alone, the study ends then, once all trials have begun.
+If the budget limits trials and all have begun, the study ends then.
 """
 
 from __future__ import annotations
