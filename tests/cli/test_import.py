@@ -80,11 +80,11 @@ def test_farthing_toml_calls_no_function(old, tmp_path):
 
 def test_import_runs_code_of_a_file_only_if_the_user_names_the_file(old, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.path", list(sys.path))
-    (tmp_path / "own_policy.py").write_text(
+    (tmp_path / "policy_of_import.py").write_text(
         "import pathlib\npathlib.Path('imported').touch()\n"
         "from farthing.policies import Cooling as Own\n"
     )
-    (tmp_path / "farthing.toml").write_text(CONFIG.format(policy="own_policy:Own"))
+    (tmp_path / "farthing.toml").write_text(CONFIG.format(policy="policy_of_import:Own"))
     result = old("import", "old.csv")
     assert result.code == 2
     assert "name the file: --config farthing.toml" in " ".join(result.err.split())
