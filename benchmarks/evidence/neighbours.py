@@ -130,9 +130,9 @@ def sklearn_run(name: str, method: str, seed: int, budget: float) -> Json:
             estimator, space, f"{budget:g}s", cv=FIT_FOLDS, random_state=seed
         ).fit(X, y)
         trials = [t for t in search.result_.history if not t.is_external]
-        first = trials[0].run.args_at - trials[0].run.suggest_s
+        first = trials[0].run.asked_at - trials[0].run.suggest_s
         ends = [float(trial.run.told_at or math.inf) - first for trial in trials]
-        values = [None if trial.value is None else 1 - trial.value for trial in trials]
+        values = [1 - trial.value if trial.state == "done" else None for trial in trials]
     return {"ends": ends, "values": values, "test": 1 - search.score(X_test, y_test)}
 
 
