@@ -214,7 +214,8 @@ def test_boosting_rounds_are_not_all_paid_for(run):
 @pytest.mark.slow
 def test_few_configurations_see_all_rows(run):
     text = run("steps_sizes.py")
-    assert "spent:   150 units of 150 units" in text
+    # What is left completes no training.
+    assert 150 - 21 < int(re.search(r"spent: +(\d+) units of 150 units", text)[1]) <= 150
     whole, tried = map(int, re.search(r"sizes: (\d+) of (\d+) conf", text).groups())
     assert 1 <= whole < tried / 2
     assert best(text) < 0.1  # the error; most of the space is above 0.1
