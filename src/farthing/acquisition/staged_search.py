@@ -64,7 +64,7 @@ class StagedSearch:
         self.can_resume = belief.steps is None or belief.steps.can_resume
         ledger = belief.ledger
         self.all_begun = "trials" in ledger and ledger["trials"].left < 1.0
-        # Otherwise bad trainings would go on for want of new ones.
+        # Otherwise bad trainings would go on because no new ones may begin.
         done = belief.history.done or (belief.steps is not None and belief.steps.value == "best")
         self.is_ending = self.all_begun and bool(done)
         self.part = first_part(belief)

@@ -15,7 +15,7 @@ __all__ = ["Connection"]
 
 SILENCE = 20.0  # seconds for a request to arrive
 MOST = 256  # open connections
-FILES = 4  # share of the files that this process may open: one in so many
+FILES = 4  # connections use at most one in four of the files that this process may open
 
 
 class Connection(H11Protocol):
