@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ __all__ = [
     "NOTHING_FEASIBLE",
     "Policy",
     "Proposal",
+    "Rivals",
     "StoppingRule",
     "Verdict",
     "checked_proposal",
@@ -27,6 +28,18 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+
+
+class Rivals(NamedTuple):
+    """What a training has to be ahead of, in units of the model of the learning curves.
+
+    Attributes:
+        smallest: the smallest staged Gittins index of any other training, or a bound below it.
+        rate: the exchange rate.
+    """
+
+    smallest: float
+    rate: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +58,7 @@ class Proposal:
         resume: the number of the paused trial to continue, whose point is x; None: a new trial.
         until: the step to which the training runs; None: the last one. `predicted` is the cost of
             that part.
+        ahead_of: with it, later rungs of the training need no new suggestion while it is ahead.
     """
 
     x: Array | None
@@ -55,6 +69,7 @@ class Proposal:
     rates: tuple[float, float] | None = None
     resume: int | None = None
     until: int | None = None
+    ahead_of: Rivals | None = None
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from farthing.models.normal import expected_cost
 
 __all__ = [
     "Chains",
+    "chains_of",
     "described",
     "first_part",
     "indices",
@@ -153,36 +154,37 @@ def paused_chains(belief: Belief) -> list[Chains]:
     found = []
     for rung, trials in sorted(groups.items()):
         own = np.array([trainings.place[t.number] for t in trials])
-        steps = np.array(trainings.rungs[rung:], dtype=np.float64)
-        reached = np.array([_since(t) for t in trials], dtype=np.float64)
-        ahead = np.column_stack([steps[0] - reached, np.tile(np.diff(steps), (len(trials), 1))])
-        costs = {r: _own_costs(belief, trials, r, ahead) for r in belief.cost}
-        first = {r: np.log(np.maximum(c[:, 0], 1e-300)) for r, c in costs.items()}
-        spread = np.full(len(trials), OWN_SPREAD)
-        following = {r: Normal(m, spread) for r, m in first.items()}
-        price, affordable = ahead, np.ones(len(trials), dtype=np.bool_)
-        if costs:
-            normals = list(following.values())
-            affordable = belief.shortfall(normals, belief.left)[0][0] <= 0
-            which = belief.one_cost(normals, belief.left)[1][0]
-            in_one = np.array([c / _unit(belief, r) for r, c in costs.items()])
-            price = in_one[which, np.arange(len(trials))]
-        numbers, X = np.array([t.number for t in trials]), np.array([t.x for t in trials])
-        if belief.feasibility:
-            price = price * np.exp(-np.maximum(belief.log_feasible(X), LEAST_LOG_P))[:, None]
-        found.append(
-            Chains(
-                X,
-                numbers,
-                rung,
-                mean[own].mean(axis=1),
-                std[own],
-                price,
-                affordable,
-                following,
-            )
-        )
+        found.append(chains_of(belief, trials, rung, mean[own].mean(axis=1), std[own]))
     return found
+
+
+def chains_of(belief: Belief, trials: list[Trial], rung: int, mean: Array, std: Array) -> Chains:
+    """The coming rungs of trainings that have reached the same rung, by the rate of each.
+
+    Args:
+        rung: the next one, counted from 0.
+        mean: (m,) expected final values.
+        std: (m,) their standard deviations.
+    """
+    assert belief.trainings is not None
+    steps = np.array(belief.trainings.rungs[rung:], dtype=np.float64)
+    reached = np.array([_since(t) for t in trials], dtype=np.float64)
+    ahead = np.column_stack([steps[0] - reached, np.tile(np.diff(steps), (len(trials), 1))])
+    costs = {r: _own_costs(belief, trials, r, ahead) for r in belief.cost}
+    first = {r: np.log(np.maximum(c[:, 0], 1e-300)) for r, c in costs.items()}
+    spread = np.full(len(trials), OWN_SPREAD)
+    following = {r: Normal(m, spread) for r, m in first.items()}
+    price, affordable = ahead, np.ones(len(trials), dtype=np.bool_)
+    if costs:
+        normals = list(following.values())
+        affordable = belief.shortfall(normals, belief.left)[0][0] <= 0
+        which = belief.one_cost(normals, belief.left)[1][0]
+        in_one = np.array([c / _unit(belief, r) for r, c in costs.items()])
+        price = in_one[which, np.arange(len(trials))]
+    numbers, X = np.array([t.number for t in trials]), np.array([t.x for t in trials])
+    if belief.feasibility:
+        price = price * np.exp(-np.maximum(belief.log_feasible(X), LEAST_LOG_P))[:, None]
+    return Chains(X, numbers, rung, mean, std, price, affordable, following)
 
 
 def _unit(belief: Belief, resource: str) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.outlook import Outlook
+from farthing.acquisition.protocols import Rivals
 from farthing.acquisition.rungs import (
     Chains,
     first_part,
@@ -44,12 +45,17 @@ EFFORT = Effort(screen=256, around=128, starts=5, steps=(6, 12), flips=2)
 
 @dataclass(frozen=True)
 class Smallest:
-    """The training of smallest index, its place among its chains, and the incumbent."""
+    """The training of smallest index, its place among its chains, and the incumbent.
+
+    Attributes:
+        rivals: the smallest index of the others, or a bound below it, and the exchange rate.
+    """
 
     chains: Chains
     k: int
     index: float
     best: float
+    rivals: Rivals
 
 
 class StagedSearch:
@@ -112,12 +118,16 @@ class StagedSearch:
         if self.paused and not self.can_resume:  # one training waits, and to leave it is final
             [own] = indices(self.belief, self.paused, rate)
             if own[0] < self.best:
-                return Smallest(self.paused[0], 0, float(own[0]), self.best)
-        groups = _finalists(groups, rate)
+                alone = Rivals(np.inf, rate)
+                return Smallest(self.paused[0], 0, float(own[0]), self.best, alone)
+        groups, others = _finalists(groups, rate)
         found = indices(self.belief, groups, rate)
         which = int(np.argmin([index.min() for index in found]))
         k = int(np.argmin(found[which]))
-        return Smallest(groups[which], k, float(found[which][k]), self.best)
+        index = float(found[which][k])
+        found[which][k] = others
+        rivals = Rivals(min(float(each.min()) for each in found), rate)
+        return Smallest(groups[which], k, index, self.best, rivals)
 
     def to_complete(self) -> Smallest | None:
         """The paused training to complete now, if only whole trainings count and none is complete.
@@ -135,7 +145,9 @@ class StagedSearch:
             mean = np.where(MARGIN * total <= cap, chains.mean, np.inf)
             k = int(np.argmin(mean))
             if np.isfinite(mean[k]) and (found is None or mean[k] < found.index):
-                found, rest = Smallest(chains, k, float(mean[k]), self.best), float(total[k])
+                alone = Rivals(-np.inf, np.nan)
+                found = Smallest(chains, k, float(mean[k]), self.best, alone)
+                rest = float(total[k])
         return found if found is not None and cap <= RESERVE * rest else None
 
 
@@ -148,15 +160,20 @@ def _seen(part: Belief, rng: np.random.Generator) -> ScoreView:
     return ScoreView(X, outlook._replace(log_success=part.log_success(X)))
 
 
-def _finalists(groups: list[Chains], rate: float) -> list[Chains]:
-    """At most FINALISTS whose lower bound is at most the least upper bound, by both bounds."""
+def _finalists(groups: list[Chains], rate: float) -> tuple[list[Chains], float]:
+    """At most FINALISTS whose lower bound is at most the least upper bound, by both bounds.
+
+    Returns the least lower bound of the others, too.
+    """
     bounds = [chains.bounds(rate) for chains in groups]
     most = min(float(high.min()) for _, high in bounds)
     middle = [np.where(low <= most, low + high, np.inf) for low, high in bounds]
     every = np.sort(np.concatenate(middle))
     limit = every[min(FINALISTS, len(every)) - 1]
     chosen = [(middle <= limit) & np.isfinite(middle) for middle in middle]
-    return [c.take(keep) for c, keep in zip(groups, chosen, strict=True) if keep.any()]
+    others = [low[~keep].min(initial=np.inf) for (low, _), keep in zip(bounds, chosen, strict=True)]
+    taken = [c.take(keep) for c, keep in zip(groups, chosen, strict=True) if keep.any()]
+    return taken, float(min(others))
 
 
 def between_bounds(rate: float, ratio: float, best: float) -> Score:

@@ -22,7 +22,16 @@ from farthing.models.gp import FitMemory
 from farthing.space.space import Space
 from farthing.steps import Steps
 
-__all__ = ["REPORTED", "Trainings", "curve_rows", "has_begun", "is_staged", "train"]
+__all__ = [
+    "REPORTED",
+    "Trainings",
+    "at_rungs",
+    "best_ended",
+    "curve_rows",
+    "has_begun",
+    "is_staged",
+    "train",
+]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -90,7 +99,7 @@ def curve_rows(
     trials = history.having(*KNOWN)
     own, at, y = [], [], []
     for i, trial in enumerate(trials):
-        for j, value in _at_rungs(trial, steps, rungs, sign):
+        for j, value in at_rungs(trial, steps, rungs, sign):
             own.append(i)
             at.append(j)
             y.append(value)
@@ -105,7 +114,7 @@ def curve_rows(
 
 
 @lru_cache(maxsize=4096)  # most trials have not changed since the last suggestion
-def _at_rungs(
+def at_rungs(
     trial: Trial, steps: Steps, rungs: tuple[int, ...], sign: float
 ) -> tuple[tuple[int, float], ...]:
     """The rungs that a trial has reached, and its value there, to minimise."""
@@ -188,6 +197,13 @@ def _incumbent(history: History, rows: CurveRows, met: Bools, steps: Steps, sign
         points = [sign * point.value for trial in ahead for point in trial.curve]
         found += [value for value in points if np.isfinite(value)]
     return min(found, default=float(rows.y.max()))
+
+
+def best_ended(history: History, steps: Steps | None, sign: float) -> float:
+    """The best value of a trial that does not run, to minimise; inf if there is none."""
+    counts = steps is not None and steps.value == "best"
+    trials = history.having(*REPORTED) if counts else history.done
+    return min((sign * trial.value for trial in trials if trial.value is not None), default=np.inf)
 
 
 def _running(history: History, place: dict[int, int], steps: Ints, reached: Ints) -> Ints:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from farthing.acquisition.next_rung import next_rung
 from farthing.core.charging import out_of_time
 from farthing.core.endings import is_running
 from farthing.core.events import (
@@ -66,6 +67,7 @@ class Asker:
         self._session = session
         self._name = uuid.uuid4().hex  # shared with the processes that are forked from this one
         self._cached: CachedSuggestion | None = None
+        self._chose: dict[int, Suggestion] = {}  # the last one for each training that runs here
 
     def id(self, process: int | None = None) -> str:
         """The name under which a process holds the suggestion lock: this one, or a forked one."""
@@ -137,10 +139,13 @@ class Asker:
         self._release_own_lock(after)
         new = sum(not isinstance(each, AskedPart) for each in asked)
         numbers = iter(range(len(after.history) - new, len(after.history)))
-        return [
+        trials = [
             after.history[each.trial.number if isinstance(each, AskedPart) else next(numbers)]
             for each in asked
         ]
+        if self._cached is not None and len(asked) == 1 and not isinstance(asked[0], AskedAgain):
+            self._remember(after, trials[0].number, self._cached.suggestion)
+        return trials
 
     def continued(self, told: Told, waiting: frozenset[int] = frozenset()) -> Trial | str:
         """Continue a running training beyond its rung if that is the best thing to do next.
@@ -168,21 +173,72 @@ class Asker:
             start = time.perf_counter()
             with session.clock.measuring(), one_thread():
                 as_if_paused = self._as_if_paused(_with_waiting(state, waiting), told)
+                known = self._by_last_model(as_if_paused, number)
+            if isinstance(known, str):
+                return known
+            if known is not None:
+                try:
+                    return self._carry_on(state, told, *known, time.perf_counter() - start)
+                except Outdated:  # a new suggestion decides
+                    pass
+            with session.clock.measuring(), one_thread():
                 suggestion = suggest(session.settings, as_if_paused)
-            seconds = time.perf_counter() - start
             if suggestion.verdict.stop:
                 return suggestion.verdict.because
             if suggestion.proposal.resume != number:
                 return f"instead, {suggestion.proposal.because}"
-            billed = None if told.trial.run.lease is None else session.settings.billed
-            trial, reservation = suggestion.trial(session.settings.max_overrun, billed)
-            assert isinstance(told.cost, Mapping)
-            cost, changes = told.cost, len(state.changes)
-            event = Continued(trial, reservation, cost, told.curve, seconds, changes)
             try:
-                return session.commit(event, overhead=seconds).history[number]
+                return self._carry_on(state, told, suggestion, None, time.perf_counter() - start)
             except (Outdated, Stopped) as refused:
                 return str(refused)
+
+    def _carry_on(
+        self, state: State, told: Told, suggestion: Suggestion, bound: float | None, seconds: float
+    ) -> Trial:
+        """Commit that a running training goes on as suggested.
+
+        Raises:
+            Outdated: the state has changed too much.
+            Stopped: the study ends.
+        """
+        session = self._session
+        assert isinstance(told.trial, Trial)
+        assert isinstance(told.cost, Mapping)
+        billed = None if told.trial.run.lease is None else session.settings.billed
+        trial, reservation = suggestion.trial(session.settings.max_overrun, billed)
+        changes = len(state.changes)
+        event = Continued(trial, reservation, told.cost, told.curve, seconds, changes, bound)
+        after = session.commit(event, overhead=seconds)
+        self._remember(after, trial.number, suggestion)
+        return after.history[trial.number]
+
+    def _by_last_model(self, state: State, number: int) -> tuple[Suggestion, float] | str | None:
+        """The suggestion that a training goes on, and its index, or why it is to be paused.
+
+        None: a new suggestion decides, because it knows more and no other worker has to wait for
+        it, or because the last model does not tell.
+
+        Args:
+            state: in which the training is paused.
+        """
+        settings, last = self._session.settings, self._chose.pop(number, None)
+        rivals = None if last is None else last.proposal.ahead_of
+        if last is None or rivals is None or settings.stop is not None or not state.history.running:
+            return None
+        belief = replace(last.belief, ledger=state.ledger, history=state.history)
+        found = next_rung(belief, state.history[number], rivals)
+        if found is None:
+            return None
+        if found.proposal is not None:
+            return Suggestion(belief, found.proposal, last.verdict), found.value
+        can_return = settings.steps is not None and settings.steps.can_resume
+        return "another training is ahead of it by the last model" if can_return else None
+
+    def _remember(self, state: State, number: int, suggestion: Suggestion) -> None:
+        """Keep the suggestion that chose a training while it runs, for its next rungs."""
+        self._chose = {n: each for n, each in self._chose.items() if is_running(state, n)}
+        if suggestion.proposal.ahead_of is not None:
+            self._chose[number] = suggestion
 
     def _as_if_paused(self, state: State, told: Told) -> State:
         """The state in which a training is paused, and its process waits for the decision.

@@ -127,6 +127,8 @@ class Continued(NamedTuple):
         reservation: the amounts to reserve for the steps ahead, by resource.
         cost: what its part has used so far.
         curve: the points that its part has reported, each with the cost of the part until then.
+        bound: if it goes on without a new suggestion, its index in the user's units, to minimise:
+            it is refused once another trial has a better value.
     """
 
     trial: Trial
@@ -135,6 +137,7 @@ class Continued(NamedTuple):
     curve: tuple[CurvePoint, ...] = ()
     suggest_s: float = 0.0
     changes: int | None = None
+    bound: float | None = None
 
 
 class Renewed(NamedTuple):

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.trainings import best_ended
 from farthing.budget.ledger import Ledger
 from farthing.core.charging import amounts_to_reserve, charge_trial
 from farthing.core.events import AskedPart, CheckpointsDeleted, Continued, Moment, Recovered, Told
@@ -205,6 +206,11 @@ def carry_on(
         raise Outdated(f"trial {number} does not run any more")
     if event.changes not in (None, len(state.changes)):
         raise Outdated("the settings have changed")
+    if (
+        event.bound is not None
+        and best_ended(state.history, settings.steps, settings.sign) <= event.bound
+    ):
+        raise Outdated("another trial has a better value than the suggestion assumed")
     curve = longer_curve(trial, event.curve)
     _check_until(replace(trial, curve=curve), new.until)
     ahead = amounts_to_reserve(settings, state.ledger, added(event.cost, event.reservation), moment)
@@ -233,7 +239,9 @@ def carry_on(
             turn=turn_of(state, number),
         ),
     )
-    state = replace(state, ledger=state.ledger.extend(number, left), suggest_s=event.suggest_s)
+    state = replace(state, ledger=state.ledger.extend(number, left))
+    if event.bound is None:  # otherwise it says nothing about the time of a suggestion
+        state = replace(state, suggest_s=event.suggest_s)
     return state.with_trial(continued)
 
 

@@ -95,7 +95,8 @@ def _proposal(
         because += "; nothing is expected to be worth its cost"
     because += _paused(belief, int(chains.trials[k]))
     score = found.best - found.index
-    return proposal_of(belief, chains, k, because, score, notes=notes, rates=rates)
+    more = {"notes": notes, "rates": rates, "ahead_of": found.rivals}
+    return proposal_of(belief, chains, k, because, score, **more)
 
 
 def _paused(belief: Belief, chosen: int) -> str:
