@@ -165,11 +165,12 @@ def log_ei_per_cost(alpha: float = 1.0) -> Score:
     return Monotone(score) if alpha >= 0.0 else score
 
 
-def gittins_index(worth: float, scale: float = 1.0, *, origin: float = 0.0) -> Score:
+def gittins_index(worth: float | Array, scale: float = 1.0, *, origin: float = 0.0) -> Score:
     """(origin - g) / scale, where g is the Gittins index (Xie et al. 2025, eq. 3).
 
     g solves EI(g) P(c <= cap) P(success) = worth E[min(c, cap)]. If `origin` is the incumbent, the
-    score does not depend on the units of the objective.
+    score does not depend on the units of the objective. With several rates, (k, 1), the score and
+    its derivatives are (k, m), except that of the mean, which is the same for all.
     """
 
     def score(outlook: Outlook) -> Graded:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.outlook import Outlook
@@ -36,11 +37,13 @@ from farthing.acquisition.trainings import Trainings
 
 __all__ = ["Smallest", "StagedSearch", "between_bounds"]
 
+Array = NDArray[np.float64]
+
 FINALISTS = 16  # trainings whose index is computed
 RESERVE = 2.0  # see `StagedSearch.to_complete`
 MARGIN = 1.1  # for the error of a predicted cost
 # Smaller than the usual search: a first rung is only a look, and there are many of them.
-EFFORT = Effort(screen=256, around=128, starts=5, steps=(6, 12), flips=2)
+EFFORT = Effort(screen=256, around=128, starts=4, steps=(4, 6), flips=2)
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,10 @@ class StagedSearch:
         done = belief.history.done or (belief.steps is not None and belief.steps.value == "best")
         self.is_ending = self.all_begun and bool(done)
         self.part = first_part(belief)
-        self.ratio = _whole_per_first(belief, self.part)
+        X = some_points(belief)
+        whole = whole_cost(belief, X)
+        self.usual_cost = float(np.median(whole))  # of a whole training
+        self.ratio = _whole_per_first(belief, self.part, X, whole)
         self.paused = [c for c in map(self._open, paused_chains(belief)) if len(c.mean)]
         self.new: list[Chains] = []
         self.seen: ScoreView | None = None
@@ -184,19 +190,19 @@ def between_bounds(rate: float, ratio: float, best: float) -> Score:
     Args:
         ratio: the second price over the first one, the same for all points.
     """
-    low = gittins_index(rate, origin=best)
-    high = gittins_index(rate * ratio, origin=best)
+    both = gittins_index(np.array([[rate], [rate * ratio]]), origin=best)
 
     def score(outlook: Outlook) -> Graded:
-        return Graded(*(0.5 * (a + b) for a, b in zip(low(outlook), high(outlook), strict=True)))
+        found = both(outlook)
+        average = (part if part is found.to_mean else 0.5 * part.sum(axis=0) for part in found)
+        return Graded(*average)
 
     return Monotone(score)
 
 
-def _whole_per_first(belief: Belief, part: Belief) -> float:
+def _whole_per_first(belief: Belief, part: Belief, X: Array, whole: Array) -> float:
     """The median ratio of the costs of a whole training and of its first rung."""
     if not belief.cost:
         assert belief.trainings is not None
         return float(belief.trainings.rungs[-1] / belief.trainings.rungs[0])
-    X = some_points(belief)
-    return float(np.median(whole_cost(belief, X) / np.exp(part.costs(X)[0].mean)))
+    return float(np.median(whole / np.exp(part.costs(X)[0].mean)))

@@ -19,7 +19,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.rungs import described, proposal_of, some_points, whole_cost
+from farthing.acquisition.rungs import described, proposal_of
 from farthing.acquisition.staged_search import Smallest, StagedSearch
 from farthing.budget.units import check_worth
 from farthing.policies.gittins import Gittins
@@ -63,7 +63,7 @@ class StagedGittins:
         if fixed is not None:
             rate = fixed * trainings.curves.scaling.rate(trainings.value)
             return _proposal(belief, search, search.smallest(rate), {}, (fixed, fixed))
-        first = FIRST_WORTH / float(np.median(whole_cost(belief, some_points(belief))))
+        first = FIRST_WORTH / search.usual_cost
         before = halvings = int(belief.history.last_note("halvings") or 0)
         found = search.smallest(first * 0.5**halvings)
         most = halvings if search.is_ending else MOST_HALVINGS
