@@ -15,7 +15,7 @@ from farthing.core.suggest import Suggestion
 from farthing.history import CurvePoint
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1)})
-NOBODY = Rivals(np.inf, 1e-3)
+NOBODY = Rivals(1e-3)
 
 
 def value_at(trial: Trial, step: int) -> float:
@@ -87,12 +87,13 @@ def test_a_training_that_is_not_ahead_gets_no_next_rung() -> None:
     belief = suggestion_of(begun()).belief
     trial = longer(belief.history.having("paused")[0], 2)
     belief = replace(belief, history=belief.history.replacing(trial))
-    ahead, behind = (next_rung(belief, trial, Rivals(s, NOBODY.rate)) for s in (np.inf, -10.0))
+    ahead, behind = (next_rung(belief, trial, Rivals(1e-3, s, s)) for s in (np.inf, -10.0))
+    assert next_rung(belief, trial, Rivals(1e-3, np.inf, -10.0)) is None  # between the two
     assert ahead is not None
     assert ahead.proposal is not None
     assert behind is not None
     assert behind.proposal is None
-    assert next_rung(belief, trial, Rivals(np.inf, 1e6)) is None  # not worth its cost
+    assert next_rung(belief, trial, Rivals(1e6)) is None  # not worth its cost
     assert belief.trainings is not None
     complete = replace(trial, curve=(*trial.curve, CurvePoint(16, 0.0, {"usd": 16.0})))
     assert next_rung(belief, complete, NOBODY) is None
@@ -119,6 +120,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> tuple[Optimizer, Trial, Trial, l
 
     suggest = asking.suggest
     monkeypatch.setattr(asking, "suggest", counted)
+    monkeypatch.setattr(asking, "MOST_SUGGESTING", 0.0)  # every suggestion takes too long
     return optimizer, first, second, made
 
 
@@ -142,7 +144,7 @@ def test_a_training_that_is_not_ahead_any_more_pauses_without_a_suggestion(
 ) -> None:
     optimizer, first, _, made = running
     last = optimizer._asker._chose[first.number]
-    behind = replace(last.proposal, ahead_of=Rivals(-10.0, NOBODY.rate))
+    behind = replace(last.proposal, ahead_of=Rivals(1e-3, -10.0, -10.0))
     optimizer._asker._chose[first.number] = last._replace(proposal=behind)
     assert "by the last model" in str(optimizer.continue_trial(at_rung(first, better=0.5)))
     assert not made
@@ -164,6 +166,15 @@ def test_a_better_value_of_another_trial_refuses_it_in_the_commit(
     cost = {"usd": 1.0}
     optimizer.tell(second, -50.0, cost=cost, step=second.until)
     monkeypatch.setattr(optimizer._session, "look_recent", lambda: old)
+    optimizer.continue_trial(at_rung(first, better=0.5))
+    assert made
+
+
+def test_if_suggestions_are_fast_every_rung_has_its_own(
+    running: tuple[Optimizer, Trial, Trial, list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimizer, first, _, made = running
+    monkeypatch.setattr(asking, "MOST_SUGGESTING", 1e9)
     optimizer.continue_trial(at_rung(first, better=0.5))
     assert made
 

@@ -6,9 +6,9 @@ at the first k of them, with N = C + noise, the final value and the rungs ahead 
     m' = m + G (z - m[:k]),    C' = C - G C[:k],    G = C[:, :k] N[:k, :k]^-1
 
 which give its staged index (`staged_index`). If that is below the incumbent, the training goes on
-if it is also below the smallest index that the others had (`Rivals`), and pauses otherwise. What
-others have reported since is not used, except their best value. So many workers need not wait for
-one another's suggestions.
+if it is also below a bound of the indices that the others had (`Rivals`), and pauses if it is above
+the smallest of them. What others have reported since is not used, except their best value. So many
+workers need not wait for one another's suggestions.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ def next_rung(belief: Belief, trial: Trial, rivals: Rivals) -> NextRung | None:
     in_units = float(curves.scaling.undo(index))
     if index >= rivals.smallest:
         return NextRung(None, in_units)
+    if index >= rivals.bound:
+        return None
     because = described(belief, chains, 0) + "; still ahead of the others by the last model"
     proposal = proposal_of(belief, chains, 0, because, best - index, ahead_of=rivals)
     return NextRung(proposal, in_units)

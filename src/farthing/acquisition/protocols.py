@@ -34,12 +34,14 @@ class Rivals(NamedTuple):
     """What a training has to be ahead of, in units of the model of the learning curves.
 
     Attributes:
-        smallest: the smallest staged Gittins index of any other training, or a bound below it.
         rate: the exchange rate.
+        smallest: the smallest staged Gittins index of the other trainings whose index is known.
+        bound: a lower bound of the index of all others.
     """
 
-    smallest: float
     rate: float
+    smallest: float = np.inf
+    bound: float = np.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,14 +51,14 @@ class Smallest:
     """The training of smallest index, its place among its chains, and the incumbent.
 
     Attributes:
-        rivals: the smallest index of the others, or a bound below it, and the exchange rate.
+        rivals: what the others have.
     """
 
     chains: Chains
     k: int
     index: float
     best: float
-    rivals: Rivals
+    rivals: Rivals | None = None
 
 
 class StagedSearch:
@@ -124,15 +124,15 @@ class StagedSearch:
         if self.paused and not self.can_resume:  # one training waits, and to leave it is final
             [own] = indices(self.belief, self.paused, rate)
             if own[0] < self.best:
-                alone = Rivals(np.inf, rate)
-                return Smallest(self.paused[0], 0, float(own[0]), self.best, alone)
+                return Smallest(self.paused[0], 0, float(own[0]), self.best, Rivals(rate))
         groups, others = _finalists(groups, rate)
         found = indices(self.belief, groups, rate)
         which = int(np.argmin([index.min() for index in found]))
         k = int(np.argmin(found[which]))
         index = float(found[which][k])
-        found[which][k] = others
-        rivals = Rivals(min(float(each.min()) for each in found), rate)
+        found[which][k] = np.inf
+        second = min(float(each.min()) for each in found)
+        rivals = Rivals(rate, second, min(second, others))
         return Smallest(groups[which], k, index, self.best, rivals)
 
     def to_complete(self) -> Smallest | None:
@@ -151,9 +151,7 @@ class StagedSearch:
             mean = np.where(MARGIN * total <= cap, chains.mean, np.inf)
             k = int(np.argmin(mean))
             if np.isfinite(mean[k]) and (found is None or mean[k] < found.index):
-                alone = Rivals(-np.inf, np.nan)
-                found = Smallest(chains, k, float(mean[k]), self.best, alone)
-                rest = float(total[k])
+                found, rest = Smallest(chains, k, float(mean[k]), self.best), float(total[k])
         return found if found is not None and cap <= RESERVE * rest else None
 
 

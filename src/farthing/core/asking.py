@@ -28,6 +28,7 @@ from farthing.core.events import (
     TimePassed,
     Told,
 )
+from farthing.core.part_reasons import reasons_of
 from farthing.core.session import Session
 from farthing.core.state import State
 from farthing.core.suggest import (
@@ -45,6 +46,7 @@ from farthing.history import Trial
 __all__ = ["Asker", "CachedSuggestion"]
 
 SLOW = 0.05  # seconds: if a suggestion takes longer, only one process suggests at a time
+MOST_SUGGESTING = 0.5  # share of the time between rungs; more, and the last model decides
 SUGGESTER_LEASE = (10.0, 5.0)  # the lock expires after 10 s + 5 x the time of the last suggestion
 
 
@@ -215,15 +217,18 @@ class Asker:
     def _by_last_model(self, state: State, number: int) -> tuple[Suggestion, float] | str | None:
         """The suggestion that a training goes on, and its index, or why it is to be paused.
 
-        None: a new suggestion decides, because it knows more and no other worker has to wait for
-        it, or because the last model does not tell.
+        None: a new suggestion decides. It knows more, so it decides unless suggestions for all
+        running trainings would take too much of their time.
 
         Args:
             state: in which the training is paused.
         """
         settings, last = self._session.settings, self._chose.pop(number, None)
         rivals = None if last is None else last.proposal.ahead_of
-        if last is None or rivals is None or settings.stop is not None or not state.history.running:
+        if last is None or rivals is None or settings.stop is not None:
+            return None
+        start, *_, end = (each.at for each in reasons_of(state.history[number])[-2:])
+        if len(state.history.running) * state.suggest_s <= MOST_SUGGESTING * (end - start):
             return None
         belief = replace(last.belief, ledger=state.ledger, history=state.history)
         found = next_rung(belief, state.history[number], rivals)
