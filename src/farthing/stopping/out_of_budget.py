@@ -44,7 +44,9 @@ class OutOfBudget:
             return Verdict(True, because, account.left, least, kind="budget_spent")
         if proposal.x is None:
             reason = _nothing_left(belief)
-            return Verdict(True, reason.sentence, ledger.left, 0.0, kind=reason.kind)
+            # A policy that decides by steps knows more: a paused training is not untried.
+            because = reason.sentence if belief.trainings is None else proposal.because
+            return Verdict(True, because, ledger.left, 0.0, kind=reason.kind)
         if (too_expensive := _too_expensive(belief)) is not None:
             return Verdict(True, too_expensive, ledger.left, 0.0, kind="unaffordable")
         limited = [(r, ledger[r]) for r in ledger.resources if np.isfinite(ledger[r].limit)]
