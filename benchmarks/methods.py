@@ -3,6 +3,7 @@
 EI, EIpu, EI_0.2, cooling, CArBO, CEI_0.7, ...    a policy of farthing, the log-GP cost model
 EIpu+linear, ...                                  a policy of farthing, another cost model
 PBGI+leash_4, ...                                 a policy of farthing, max_overrun=4
+paper:EI, ...                                     a policy as its paper prints it, see paper.py
 optuna-tpe, flaml-cfo, ...                        a peer, see benchmarks/peers
 """
 
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from benchmarks.paper import PREFIX, AsPrinted
 from benchmarks.problems.problem import Evaluation
 from farthing import Optimizer, Space, Stopped
 from farthing.acquisition.belief import Belief
@@ -92,6 +94,8 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "PBGI": Gittins,
     **{f"rollout_{h}": lambda h=h: Rollout(horizon=h) for h in (2, 4)},
 }
+PAPER = ("EI", "EIpu", "cooling", "CArBO", *(n for n in POLICIES if n[:3] in ("EI_", "CEI", "rol")))
+POLICIES |= {f"{PREFIX}{n}": lambda make=POLICIES[n]: AsPrinted(make()) for n in PAPER}
 WIDTHS = tuple(f"width_{i}" for i in (1, 2, 3, 4))  # of the recorded perceptrons
 
 

@@ -1,0 +1,69 @@
+"""Paper mode: the methods of the five papers as they are printed, by names such as `paper:EI`.
+
+What Farthing adds to a method, and what is taken away here:
+
+    start          the middle of the space and three points near it    five uniform points
+    exploration    one trial in four, if EI is negligible              none
+    affordability  P(c <= left) in the score, expensive points left    none: an evaluation that the
+                   out                                                 budget does not pay for ends
+                                                                       the run, without a value
+    rollout        a simulated step takes the best affordable point    the path is truncated
+                   (Lee et al. 2021, section 5.2)                      (`unaffordable="truncate"`)
+
+What stays: the surrogate, the search, the expected cost E[c] as denominator, and in batches new
+fantasies for each member (Lee et al. 2020, algorithm 3 keeps them).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Policy, Proposal
+from farthing.budget.ledger import Account, Ledger
+from farthing.policies import CArBO, Cooling, CostEffectiveDesign, EIPerCost, Rollout
+from farthing.policies.cooling import exponent
+
+PREFIX = "paper:"
+FIRST = 5  # uniform points (Lee et al. 2020, section 5; Lee et al. 2021, section 6)
+
+
+@dataclass(frozen=True)
+class AsPrinted:
+    """A policy without what Farthing adds to it."""
+
+    policy: Policy
+
+    needs: ClassVar[frozenset[str]] = frozenset({"budget"})  # no "model": it has its own start
+    reads: ClassVar[frozenset[str]] = frozenset({"model"})
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """The proposal of the policy, with its predicted cost, so that nothing is added to it."""
+        if len(belief.history) < FIRST or belief.objective is None:
+            chosen = Proposal(belief.space.sample(1, rng)[0], "a uniform point")
+        else:
+            chosen = self._printed(belief, rng)
+        if chosen.x is None:
+            return chosen
+        return replace(chosen, predicted=belief.predicted(chosen.x))
+
+    def _printed(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        policy, free = self.policy, replace(belief, ledger=unlimited(belief.ledger))
+        match policy:
+            case CArBO() if belief.ledger.used < policy.share:
+                return CostEffectiveDesign(greedy=policy.greedy).propose(free, rng)
+            case CArBO() | Cooling():
+                return EIPerCost(alpha=exponent(belief)).propose(free, rng)
+            case Rollout():  # the budget is a part of this method
+                return replace(policy, unaffordable="truncate").propose(belief, rng)
+            case _:
+                return policy.propose(free, rng)
+
+
+def unlimited(ledger: Ledger) -> Ledger:
+    """The accounts without their limits: everything is affordable, and P(c <= left) is 1."""
+    return Ledger(tuple((name, Account(math.inf, ledger[name].spent)) for name in ledger))

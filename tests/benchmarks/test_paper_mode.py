@@ -1,0 +1,86 @@
+"""Paper mode: no start of Farthing's own, no exploration, nothing about what is affordable."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.methods import PAPER, POLICIES, make
+from benchmarks.paper import FIRST, PREFIX, unlimited
+from benchmarks.problems.problem import Evaluation
+from farthing import Float, Optimizer, Space
+from farthing.acquisition.belief import Belief
+from farthing.acquisition.protocols import Proposal
+from farthing.acquisition.scores import log_ei_per_cost
+from farthing.policies import Rollout
+
+SPACE = Space({"a": Float(0, 1), "b": Float(0, 1)})
+
+
+def evaluated(params: dict[str, float]) -> Evaluation:
+    return Evaluation((params["a"] - 0.7) ** 2 + params["b"], 1.0 + 9.0 * params["a"])
+
+
+def run(name: str, budget: float, seed: int, most: int) -> tuple[list[dict[str, float]], Optimizer]:
+    method = make(name, SPACE, budget=budget, seed=seed)
+    asked: list[dict[str, float]] = []
+    while len(asked) < most and (params := method.ask()) is not None:
+        asked.append(dict(params))
+        method.tell(params, evaluated(asked[-1]))
+    return asked, method.optimizer  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", [name for name in PAPER if not name.startswith("rollout")])
+def test_it_starts_with_five_uniform_points_and_then_uses_the_model(name: str) -> None:
+    asked, optimizer = run(f"{PREFIX}{name}", 1000.0, 1, FIRST + 2)
+    trials = list(optimizer.history)
+    assert [t.because for t in trials[:FIRST]] == ["a uniform point"] * FIRST
+    assert all("uniform" not in t.because for t in trials[FIRST:])
+    assert asked[0] != {"a": 0.5, "b": 0.5}
+
+
+def test_its_starting_points_are_uniform() -> None:
+    first = np.array([list(run("paper:EI", 1000.0, seed, 1)[0][0].values()) for seed in range(200)])
+    assert np.abs(first.mean(axis=0) - 0.5).max() < 4 * math.sqrt(1 / 12 / 200)
+    assert np.abs(first.var(axis=0) - 1 / 12).max() < 0.03
+
+
+def test_the_proposal_maximises_the_printed_score_whatever_is_left() -> None:
+    """Brute force over a grid: EI per cost without P(c <= left), although little is left."""
+    _, optimizer = run("paper:EIpu", 1000.0, 3, 9)
+    asker = optimizer._asker
+    state = optimizer._session.look()
+    belief = asker.suggest(state).suggestion.belief
+    poor = replace(belief.ledger, _accounts=(("cost", replace(belief.ledger["cost"], limit=60.0)),))
+    policy = POLICIES["paper:EIpu"]()
+    chosen = policy.propose(replace(belief, ledger=poor), np.random.default_rng(0))
+    assert chosen.x is not None
+    free = replace(belief, ledger=unlimited(belief.ledger))
+    grid = np.stack(np.meshgrid(*2 * [np.linspace(0, 1, 101)]), axis=-1).reshape(-1, 2)
+    score: Callable[..., np.ndarray] = lambda X: log_ei_per_cost(1.0)(free.outlook(X)).score  # noqa: E731
+    assert score(chosen.x[None])[0] >= score(grid).max() - 1e-3
+
+
+def test_nothing_explores_once_the_improvement_is_negligible() -> None:
+    _, optimizer = run("paper:EI", 1e6, 0, 30)
+    assert not any(trial.notes.get("phase") == "explore" for trial in optimizer.history)
+
+
+def test_cooling_still_cools() -> None:
+    _, optimizer = run("paper:cooling", 60.0, 0, 40)
+    exponents = [t.because for t in optimizer.history if "per cost^" in t.because]
+    assert exponents[0] != exponents[-1]
+
+
+def test_rollout_truncates_its_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+
+    def propose(self: Rollout, belief: Belief, rng: np.random.Generator) -> Proposal:
+        used.append(self.unaffordable)
+        return Proposal(np.array([0.2, 0.3]), "recorded")
+
+    monkeypatch.setattr(Rollout, "propose", propose)
+    run("paper:rollout_2", 60.0, 0, FIRST + 1)
+    assert used == ["truncate"]
