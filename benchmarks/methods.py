@@ -3,6 +3,7 @@
 EI, EIpu, EI_0.2, cooling, CArBO, CEI_0.7, ...    a policy of farthing, the log-GP cost model
 EIpu+linear, ...                                  a policy of farthing, another cost model
 PBGI+leash_4, ...                                 a policy of farthing, max_overrun=4
+PBGI-costs, PBGI-kills, ...                       the default without a part, see without.py
 paper:EI, ...                                     a policy as its paper prints it, see paper.py
 optuna-tpe, flaml-cfo, ...                        a peer, see benchmarks/peers
 """
@@ -16,6 +17,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from benchmarks import without
 from benchmarks.paper import PREFIX, AsPrinted
 from benchmarks.problems.problem import Evaluation
 from farthing import Optimizer, Space, Stopped
@@ -95,6 +97,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     **{f"rollout_{h}": lambda h=h: Rollout(horizon=h) for h in (2, 4)},
 }
 PAPER = ("EI", "EIpu", "cooling", "CArBO", *(n for n in POLICIES if n[:3] in ("EI_", "CEI", "rol")))
+POLICIES |= without.POLICIES
 POLICIES |= {f"{PREFIX}{n}": lambda make=POLICIES[n]: AsPrinted(make()) for n in PAPER}
 WIDTHS = tuple(f"width_{i}" for i in (1, 2, 3, 4))  # of the recorded perceptrons
 
@@ -142,12 +145,17 @@ class Ours:
         move: Callable[..., float] | None = None,
     ) -> None:
         policy, other = split(name)
+        self._kills = policy != without.NO_KILLS
         self.optimizer = Optimizer(
             space,
             # Overhead is charged only to a budget in seconds.
             budget={"s" if clock else "cost": budget},
             policy=POLICIES[policy](),
-            cost=COST_MODELS[other]() if other in COST_MODELS else move,
+            cost=COST_MODELS[other]()
+            if other in COST_MODELS
+            else without.OneCost()
+            if policy == "PBGI-costs"
+            else move,
             max_overrun=MAX_OVERRUNS.get(other),
             seed=seed,
         )
@@ -163,7 +171,7 @@ class Ours:
     @property
     def limit(self) -> float:
         """The cost at which the last suggested trial is killed."""
-        return min(self.trial.limit.values(), default=math.inf)
+        return min(self.trial.limit.values(), default=math.inf) if self._kills else math.inf
 
     def killed(self, params: Params, cost: float) -> None:
         """Report that the last suggested trial was killed at its limit."""

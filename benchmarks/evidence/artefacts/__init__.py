@@ -1,6 +1,7 @@
 """Every figure and table, in the order of the page."""
 
 from benchmarks.evidence.artefacts import (
+    ablation,
     carbo,
     carbo_batches,
     comparison,
@@ -14,6 +15,7 @@ from benchmarks.evidence.artefacts import (
 
 ARTEFACTS = (
     *comparison.ARTEFACTS,
+    *ablation.ARTEFACTS,
     *start_and_overrun.ARTEFACTS,
     *realtime.ARTEFACTS,
     *carbo.ARTEFACTS,

@@ -1,0 +1,125 @@
+"""Which part of the default is worth what: the default against itself without one part.
+
+The arms are those of `benchmarks/without.py`. Both sides have the same problem, budget, seed and
+source. A part is worth something if the default wins more than half of the duels against the arm
+without it, with an interval above one half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from benchmarks.evidence.artefacts import duels
+from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, markdown
+from benchmarks.evidence.artefacts.comparison import DEFAULT, counted, finals_of, jobs_of, problems
+from benchmarks.evidence.artefacts.duels import Duel
+from benchmarks.evidence.replay import carry_out
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SEEDS = 10
+BUDGETS = (15.0, 60.0)
+ARMS = {
+    "PBGI-costs": "learnt costs (all configurations expected to cost the same)",
+    "PBGI-start": "start in the middle (four uniform points)",
+    "PBGI-kills": "kills at limits (as `minimize` in one process)",
+    "PBGI-explore": "forced exploration",
+    "PBGI-affordable": "affordability (P(c <= left), and the filter)",
+    "PBGI+median": "expected cost (exp of the mean of ln c)",
+}
+
+
+def _compute(settings: Settings) -> Json:
+    if settings.budgets is None:
+        settings = replace(settings, budgets=BUDGETS)
+    methods = (DEFAULT, *ARMS)
+    jobs = jobs_of(problems(3, settings), methods, settings, seeds=settings.count(SEEDS))
+    runs = carry_out(
+        jobs,
+        "tables-quick" if settings.quick else "tables",
+        processes=settings.jobs,
+        folder=settings.data,
+        make_more=settings.more,
+        same_source=not settings.any_source,
+    )
+    finals = finals_of(runs)
+    found = {
+        budget: {
+            arm: met._asdict()
+            for arm in ARMS
+            if (met := duels.duel(finals, DEFAULT, arm, [budget])) is not None
+        }
+        for budget in finals
+    }
+    return {"duels": found, "counts": counted(runs, jobs)}
+
+
+def _table(kept: Json) -> str:
+    rows = [
+        [
+            ARMS[arm],
+            budget,
+            Duel(**met).text(),
+            met["duels"],
+            met["problems"],
+            Duel(**met).verdict(),
+        ]
+        for budget, by in kept["duels"].items()
+        for arm, met in by.items()
+    ]
+    if not rows:
+        return "Not yet run."
+    header = ("the default against itself without", "median costs", "won", "duels", "problems")
+    return markdown((*header, "the default is"), rows)
+
+
+def _verdict(kept: Json) -> str:
+    said = []
+    for verdict, what in (("ahead", "worth something"), ("behind", "harmful")):
+        named = [
+            f"{ARMS[arm].partition(' (')[0]} at {budget}"
+            for budget, by in kept["duels"].items()
+            for arm, met in by.items()
+            if Duel(**met).verdict() == verdict
+        ]
+        said.append(f"{what}: {', '.join(named) or 'nothing'}")
+    return f"Parts of the default that are {'; '.join(said)}. The others are undecided."
+
+
+def _draw(kept: Json) -> Figure:
+    import matplotlib.pyplot as plt
+
+    budgets = list(kept["duels"])
+    figure, axis = plt.subplots(figsize=(7, 0.45 * len(ARMS) + 1.4))
+    for k, (budget, hue) in enumerate(
+        zip(budgets, ("#56b4e9", "#0072b2", "#001f4d"), strict=False)
+    ):
+        for place, arm in enumerate(reversed(ARMS)):
+            if arm not in kept["duels"][budget]:
+                continue
+            met, y = Duel(**kept["duels"][budget][arm]), place + 0.16 * (0.5 - k)
+            axis.plot([100 * met.low[-1], 100 * met.high[-1]], [y, y], color=hue)
+            axis.plot(100 * met.won[-1], y, "o", color=hue, ms=4)
+        axis.plot([], [], "o-", color=hue, label=f"{budget} median costs")
+    axis.axvline(50, color="black", lw=1)
+    axis.set_yticks(range(len(ARMS)), [ARMS[arm].partition(" (")[0] for arm in reversed(ARMS)])
+    axis.set(
+        xlim=(0, 100), xlabel="% of duels that the default wins against itself without it, 95 %"
+    )
+    axis.legend(fontsize=7)
+    return figure
+
+
+ARTEFACTS = (
+    Artefact(
+        "ablation",
+        "which part of the default is worth what",
+        _compute,
+        _table,
+        _verdict,
+        _draw,
+        SEEDS,
+    ),
+)
