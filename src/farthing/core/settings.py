@@ -30,6 +30,7 @@ from farthing.core.setting_checks import (
 )
 from farthing.core.unimported import UnimportedCode
 from farthing.cost import CostLearner, KnownBeforehand, LogGP
+from farthing.earlier import Source
 from farthing.errors import InvalidInput
 from farthing.models.constraints import Constraint, constraint_of
 from farthing.policies import EI, Gittins, StagedGittins
@@ -71,6 +72,7 @@ class Settings:
             can then be paused and resumed. None: trials are evaluated as a whole.
         constraints: bounds of quantities that trials measure, such as {"latency_ms": "<= 10"}. The
             best trial is the best one that meets all of them.
+        learn_from: earlier studies, whose values and costs are the prior of this one.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how often a trial is repeated if its worker disappeared.
         failures_in_a_row: number of consecutive failures that stop the study; 0 or math.inf: never.
@@ -102,6 +104,7 @@ class Settings:
     overhead: float = 0.05
     steps: Steps | None = None
     constraints: Mapping[str, str] | None = None
+    learn_from: tuple[Source, ...] = ()
     timeout: float | None = None
     retries: int = 0
     failures_in_a_row: float = 5
