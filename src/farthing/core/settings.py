@@ -25,6 +25,7 @@ from farthing.core.setting_checks import (
     check_each,
     check_max_cost,
     check_rate,
+    check_sources,
     check_steps,
     check_worth,
 )
@@ -72,7 +73,10 @@ class Settings:
             can then be paused and resumed. None: trials are evaluated as a whole.
         constraints: bounds of quantities that trials measure, such as {"latency_ms": "<= 10"}. The
             best trial is the best one that meets all of them.
-        learn_from: earlier studies, whose values and costs are the prior of this one.
+        learn_from: earlier studies from which this one learns, one or a list: a Study, its name in
+            the database or "other.db#NAME", "all" for all studies of the database, a Result, an
+            Optimizer, a data frame, a list of dicts, or the path of a CSV or JSON file. Names of
+            your own: {"may": frame}. Their trials are copied into the settings.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how often a trial is repeated if its worker disappeared.
         failures_in_a_row: number of consecutive failures that stop the study; 0 or math.inf: never.
@@ -133,6 +137,7 @@ class Settings:
         values["start"] = (start,) if isinstance(start, Mapping) else tuple(start or ())
         if values.get("max_cost") is not None:
             values["max_cost"] = as_amounts(values["max_cost"], "max_cost")
+        values["learn_from"] = tuple(values.get("learn_from") or ())
         if isinstance(command := values.get("command"), list):
             values["command"] = tuple(command)
         return cls(
@@ -149,6 +154,7 @@ class Settings:
         check_rate(self.rate, self.measure, self.budget)
         check_steps(self.policy, self.stop, self.steps)
         check_max_cost(self.max_cost or {}, self.budget)
+        check_sources(self.learn_from, self.space, self.policy, self.uses)
         _ = self.learners, self.exchange_rate  # refuse wrong ones now, not during a run
 
     # ── policy, rule and objective ─────────────────────────────────────────────────────────

@@ -27,6 +27,7 @@ import numpy as np
 
 from farthing.core.outcomes import checked_cost, external_trial, outcome_of
 from farthing.core.settings import Settings
+from farthing.earlier import Evaluation
 from farthing.errors import InvalidInput
 from farthing.history import History, PricePoint, Trial, TrialState
 from farthing.space.parameters import option_of
@@ -34,6 +35,7 @@ from farthing.space.space import Categorical, Float, Int, Parameter, Space
 
 __all__ = [
     "columns_of",
+    "evaluation_of",
     "frame_of",
     "has_values",
     "is_empty",
@@ -315,12 +317,7 @@ def learnt_from_one(
 ) -> Trial | PricePoint | str:
     """The trial or the cost in one row, or why the row is ignored; see `learnt_from`."""
     space, priced = settings.space, settings.cost_resources
-    flat = {str(name): cell for name, cell in _flat(nested, lists=True).items()}
-    params, used = _params(nested, flat, space)
-    cells = {n: cell for n, cell in flat.items() if n not in used and not is_empty(cell)}
-    if settings.metric in cells:
-        cells.setdefault("value", cells[settings.metric])
-    state = _state(cells)
+    params, state, cells = _parts(nested, settings)
     if state in ("running", "paused", "lost"):
         return f"the trial is {state}, so its cost is incomplete."
     cost = _cost(cells, priced[0]) if costs else {}
@@ -341,6 +338,39 @@ def learnt_from_one(
     x = space.encode(params)
     at_least = state == "killed" or _number(cells.get("censored", 0), "censored") != 0
     return PricePoint(x, checked_cost(settings, cost, x, required=False), at_least)
+
+
+def evaluation_of(nested: Row, settings: Settings, sign: float) -> Evaluation | str:
+    """The trial of an earlier study in one row, or why it is left out; see `earlier.matched`.
+
+    Args:
+        sign: +1 if the earlier study minimised, -1 if it maximised.
+    """
+    try:
+        params, state, cells = _parts(nested, settings)
+        amounts = _cost(cells, settings.cost_resources[0])
+        value = sign * _number(cells["value"], "value") if state == "done" else math.nan
+        censored = state == "killed" or _number(cells.get("censored", 0), "censored") != 0
+    except InvalidInput:
+        return "that cannot be read"
+    if state in ("running", "paused", "lost"):
+        return "that were lost" if state == "lost" else "that have not ended"
+    cost = {resource: amount for resource, amount in amounts.items() if 0 <= amount < math.inf}
+    if not math.isfinite(value):
+        value = math.nan
+    if math.isnan(value) and not cost:
+        return "without a value or a cost"
+    return Evaluation(params, value, cost, censored)
+
+
+def _parts(nested: Row, settings: Settings) -> tuple[dict[str, Any], TrialState | None, Row]:
+    """The parameters of a row, its state, and its other cells that are not empty."""
+    flat = {str(name): cell for name, cell in _flat(nested, lists=True).items()}
+    params, used = _params(nested, flat, settings.space)
+    cells = {n: cell for n, cell in flat.items() if n not in used and not is_empty(cell)}
+    if settings.metric in cells:
+        cells.setdefault("value", cells[settings.metric])
+    return params, _state(cells), cells
 
 
 def _params(nested: Row, flat: Row, space: Space) -> tuple[dict[str, Any], set[str]]:
