@@ -140,6 +140,8 @@ def _run(
         )
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InvalidInput(f"workers={workers!r}: expected a whole number of at least 1.")
+    if progress and settings.learn_from:
+        print(f"Learns from {'; '.join(map(str, settings.learn_from))}.", flush=True)
     run = _run_here if workers == 1 else _run_workers
     result = run(objective, settings, workers, callbacks, progress)
     history = result.history

@@ -34,6 +34,7 @@ from farthing.space.parameters import option_of
 from farthing.space.space import Categorical, Float, Int, Parameter, Space
 
 __all__ = [
+    "LEARNT",
     "columns_of",
     "evaluation_of",
     "frame_of",
@@ -58,6 +59,7 @@ COLUMNS = (
     *("suggest_s", "queue_s", "run_s", "cpu_s", "peak_mb", "log", "reports"),
 )
 CURVE = ("step", "curve")  # columns of trainings that have reported their progress
+LEARNT = ("trust", "from_sources", "portfolio")  # notes about earlier studies
 UNKNOWN_FAILURE = "it failed, and the imported row does not say why"
 Row = Mapping[str, Any]
 
@@ -111,7 +113,8 @@ def record(trial: Trial) -> dict[str, Any]:
 def row(trial: Trial) -> dict[str, Any]:
     """The facts of a trial that tables show, the most important first."""
     known = record(trial)
-    return {name: known[name] for name in (*COLUMNS, *(CURVE if trial.curve else ()))}
+    learnt = {name: trial.notes[name] for name in LEARNT if name in trial.notes}
+    return {name: known[name] for name in (*COLUMNS, *(CURVE if trial.curve else ()))} | learnt
 
 
 def to_json(data: Any) -> str:
@@ -309,7 +312,8 @@ def unread_columns(rows: Sequence[Row], settings: Settings) -> list[str]:
     ours = {*COLUMNS, *CURVE, settings.metric, *names, *(f"param_{name}" for name in names)}
     ours |= {f"cost_{resource}" for resource in settings.cost_resources}
     ours |= {name for each in settings.bounds for name in (each.name, f"metric_{each.name}")}
-    return [n for n in flat if n not in ours and not n.startswith(("predicted_", "param_"))]
+    computed = "param_", "predicted_", *(f"{name}_" for name in LEARNT)
+    return [n for n in flat if n not in ours and not n.startswith(computed)]
 
 
 def learnt_from_one(
