@@ -109,7 +109,7 @@ def matched(
     rows: Sequence[Evaluation | str],
     space: Space,
     resources: Sequence[str],
-    ignored: Sequence[str] = (),
+    theirs: Sequence[str] = (),
 ) -> Source:
     """The source of some evaluations.
 
@@ -117,18 +117,19 @@ def matched(
         rows: the trials; a text instead of a trial says why it is left out: "that are running".
         resources: the costs that the present study needs. If no trial has one of them, but all
             costs are in one other resource, these stand for the first.
-        ignored: parameters or columns that do not exist here, for `about`.
+        theirs: the parameters of the earlier study, or the columns of a table.
 
     Raises:
         InvalidInput: no parameter is common, or too few trials have a value in this space.
     """
-    given = {key for row in rows if not isinstance(row, str) for key in row.params}
+    given = dict.fromkeys(key for row in rows if not isinstance(row, str) for key in row.params)
     known = np.array([key in given for key in space.names])
-    if not known.any():
-        theirs = ", ".join(sorted([*given, *ignored])) or "none"
+    theirs = list(dict.fromkeys([*given, *theirs]))
+    ignored = [key for key in theirs if key not in space.names]
+    if len(ignored) == len(theirs):
         raise InvalidInput(
-            f"{name!r} has no parameter of this space. It has {theirs[:500]}; this space has "
-            f"{', '.join(space.names)}. Rename its columns, or leave it out."
+            f"{name!r} has no parameter of this space. It has {', '.join(ignored)[:500] or 'none'};"
+            f" this space has {', '.join(space.names)}. Rename its columns, or leave it out."
         )
     points, left = _points(rows, space, known)
     kept = [row for i, row in enumerate(rows) if i in points and not isinstance(row, str)]
@@ -141,13 +142,16 @@ def matched(
     x, y = np.array(list(points.values())), np.array([row.value for row in kept])
     cost, unit = _costs(kept, resources)
     censored = np.array([row.censored for row in kept], dtype=np.bool_)
-    rank = np.argsort(y, kind="stable")[np.linspace(0, len(y) - 1, min(len(y), MOST)).astype(int)]
-    some = np.sort(rank)  # evenly spaced by rank, with the best one
+    says = np.flatnonzero(~np.isnan([y, *cost.values()]).all(axis=0))
+    by_rank = says[np.argsort(y[says], kind="stable")]
+    some = np.sort(by_rank[_thinned(len(says))])
+    left["without a value or a cost"] += len(y) - len(says)
+    left["to save space"] += len(says) - len(some)
     new = [key for key, there in zip(space.names, known, strict=True) if not there]
     facts = [
-        _counts(len(some), len(rows), left | Counter({"to save space": len(y) - len(some)})),
+        _counts(len(some), len(rows), left),
         f"{_listed(new)} {'is' if len(new) == 1 else 'are'} new here" if new else "",
-        f"{_listed([*ignored])} ignored" if ignored else "",
+        f"{_listed(ignored)} ignored" if ignored else "",
         unit,
     ]
     return Source(
@@ -225,6 +229,11 @@ def _place(axis: Axis, value: Any) -> float | None:
         if scale is None or not is_number(value) or not scale.low <= value <= scale.high:
             return None
         return float(scale.place(float(value)))
+
+
+def _thinned(count: int) -> NDArray[np.intp]:
+    """At most `MOST` of the numbers 0 ... count - 1, evenly spaced, the first and last included."""
+    return np.linspace(0, count - 1, min(count, MOST)).astype(np.intp)
 
 
 def _costs(rows: Sequence[Evaluation], resources: Sequence[str]) -> tuple[dict[str, Array], str]:

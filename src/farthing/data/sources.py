@@ -11,7 +11,7 @@ its copy, whatever happened to the source.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Unpack
 
 from farthing.core.options import AnyBudget, AnySpace, RunOptions
 from farthing.core.settings import Settings
+from farthing.core.state import State
 from farthing.data.tabular import evaluation_of, has_values, read_rows, row, unread_columns
 from farthing.earlier import Source, matched
 from farthing.errors import FarthingError, InvalidInput
@@ -138,37 +139,37 @@ def _from_object(name: str, item: Any, settings: Settings) -> Source:
     facts = getattr(item, "facts", None)
     if isinstance(facts, tuple):
         there, state = facts
-        return _from_study(name or type(item).__name__.lower(), there, state.history, settings)
+        return _from_study(name or type(item).__name__.lower(), there, state, settings)
     history = item if isinstance(item, History) else getattr(item, "history", None)
     if isinstance(history, History):  # a result without its settings has no direction of its own
-        rows: Sequence[Any] = [row(trial) for trial in history]
+        rows = [row(trial) for trial in history]
         return _matched(name or type(item).__name__.lower(), rows, settings.sign, settings)
     return _from_table(name or "table", read_rows(item), settings)
 
 
-def _from_study(name: str, there: Settings, history: History, settings: Settings) -> Source:
-    rows = [row(trial) for trial in history]
+def _from_study(name: str, there: Settings, state: State, settings: Settings) -> Source:
+    rows = [row(trial) for trial in state.history]
     return _matched(name, rows, there.sign, settings, there.space.names)
 
 
 def _from_table(name: str, rows: Sequence[Any], settings: Settings) -> Source:
-    columns = dict.fromkeys(str(column) for each in rows for column in each)
+    columns = list(dict.fromkeys(str(column) for each in rows for column in each))
     if not has_values(rows, settings):
         raise InvalidInput(
             f"{name!r} has no column 'value'; its columns are {', '.join(columns) or 'none'}. "
             "Rename the column with the values."
         )
     named = [c.removeprefix("param_") for c in columns if c.startswith("param_")]
+    known = [c for c in columns if c in settings.space.names]
     others = [c for c in unread_columns(rows, settings) if not c.startswith(("cost_", "metric_"))]
-    return _matched(name, rows, settings.sign, settings, (*named, *others))
+    return _matched(name, rows, settings.sign, settings, (*named, *known, *others))
 
 
 def _matched(
-    name: str, rows: Iterable[Any], sign: float, settings: Settings, theirs: Iterable[str] = ()
+    name: str, rows: Sequence[Any], sign: float, settings: Settings, theirs: Sequence[str] = ()
 ) -> Source:
     evaluations = [evaluation_of(each, settings, sign) for each in rows]
-    ignored = [each for each in theirs if each not in settings.space.names]
-    return matched(name, evaluations, settings.space, settings.required_costs, ignored)
+    return matched(name, evaluations, settings.space, settings.required_costs, theirs)
 
 
 # ── names of studies and files ─────────────────────────────────────────────────────────────────
@@ -200,8 +201,7 @@ def _named(name: str, text: str, settings: Settings, place: Place) -> list[Sourc
 def _from_database(name: str, url: str | Path, study: str, settings: Settings) -> Source:
     from farthing.storage import look_at  # it needs SQLAlchemy, which takes time to load
 
-    there, state = look_at(url, study)
-    return _from_study(name, there, state.history, settings)
+    return _from_study(name, *look_at(url, study), settings)
 
 
 def _compatible(

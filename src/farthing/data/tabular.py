@@ -360,11 +360,7 @@ def evaluation_of(nested: Row, settings: Settings, sign: float) -> Evaluation | 
     if state in ("running", "paused", "lost"):
         return "that were lost" if state == "lost" else "that have not ended"
     cost = {resource: amount for resource, amount in amounts.items() if 0 <= amount < math.inf}
-    if not math.isfinite(value):
-        value = math.nan
-    if math.isnan(value) and not cost:
-        return "without a value or a cost"
-    return Evaluation(params, value, cost, censored)
+    return Evaluation(params, value if math.isfinite(value) else math.nan, cost, censored)
 
 
 def _parts(nested: Row, settings: Settings) -> tuple[dict[str, Any], TrialState | None, Row]:
