@@ -82,7 +82,8 @@ class Source:
         return hash((self.name, self.fingerprint))
 
     def __str__(self) -> str:
-        return f"{self.name!r} ({self.about or f'{len(self.y)} trials'})"
+        about = self.about if self.about.isprintable() else ascii(self.about)
+        return f"{self.name!r} ({about or f'{len(self.y)} trials'})"
 
 
 class Evaluation(NamedTuple):

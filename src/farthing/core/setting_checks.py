@@ -342,7 +342,8 @@ def check_sources(
             )
         n = len(each.y)
         columns = each.y, each.censored, *each.cost.values()
-        if each.x.shape != (n, space.d) or any(column.shape != (n,) for column in columns):
+        fits = each.x.shape == (n, space.d) and all(column.shape == (n,) for column in columns)
+        if not fits or ((each.x < 0) | (each.x > 1)).any() or np.isinf(each.y).any():
             raise InvalidInput(
                 f"learn_from={each.name!r}: its rows do not fit this space, which has {space.d} "
                 "parameters."

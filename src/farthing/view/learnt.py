@@ -15,6 +15,7 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.data.tabular import LEARNT
 from farthing.history import Trial
+from farthing.view.primitives import visible
 
 __all__ = ["Learnt", "learnt_by", "learnt_from", "learnt_line", "trust_over_time"]
 
@@ -36,7 +37,7 @@ class Learnt(NamedTuple):
 
     def __str__(self) -> str:
         trust = "" if self.trust is None else f"; trust {self.trust:.2f}"
-        return f"{self.name!r} ({self.about or f'{self.trials} trials'}{trust})"
+        return f"{self.name!r} ({visible(self.about, None) or f'{self.trials} trials'}{trust})"
 
 
 def learnt_from(settings: Settings, state: State) -> tuple[Learnt, ...]:
