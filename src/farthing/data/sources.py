@@ -159,7 +159,9 @@ def _from_table(name: str, rows: Sequence[Any], settings: Settings) -> Source:
             f"{name!r} has no column 'value'; its columns are {', '.join(columns) or 'none'}. "
             "Rename the column with the values."
         )
+    nested = [each["params"] for each in rows if isinstance(each.get("params"), Mapping)]
     named = [c.removeprefix("param_") for c in columns if c.startswith("param_")]
+    named += dict.fromkeys(str(parameter) for each in nested for parameter in each)
     known = [c for c in columns if c in settings.space.names]
     others = [c for c in unread_columns(rows, settings) if not c.startswith(("cost_", "metric_"))]
     return _matched(name, rows, settings.sign, settings, (*named, *known, *others))
