@@ -2,9 +2,12 @@
 
 import hashlib
 import json
+import shutil
 import sqlite3
 import sys
+from pathlib import Path
 
+import before as first
 import numpy as np
 import pytest
 
@@ -15,6 +18,7 @@ from farthing.errors import StorageError
 from farthing.policies import EI, Random
 from farthing.storage import described, from_described, restored, to_text
 
+FILES = Path(__file__).parents[1] / "snapshots"
 SPACE = {"x": Float(0, 1), "z": Float(0, 1)}
 NEW = {"name": "new", "space": SPACE, "budget": "$9", "policy": EI()}
 
@@ -157,6 +161,20 @@ def test_learning_from_a_database_neither_runs_its_code_nor_changes_it(tmp_path,
     assert hashlib.sha256((tmp_path / "theirs.db").read_bytes()).digest() == before
     assert not (tmp_path / "imported").exists()
     assert "own_policy" not in sys.modules
+
+
+def test_a_database_of_an_older_version_is_a_source_without_a_migration(tmp_path):
+    path = tmp_path / "old.db"
+    shutil.copy(FILES / "0.1.0" / "studies.db", path)
+    before = path.read_bytes()
+    space = first.SETTINGS["mixed"]["space"]
+    (source,) = read_sources(f"{path}#mixed", Settings.of(space, "$9"), Place())
+    assert path.read_bytes() == before
+    done = Study.open(path, "mixed", look=True).history.done
+    assert source.y[~np.isnan(source.y)].tolist() == [trial.value for trial in done]
+    study = Study.create(path, name="new", space=space, budget="$9", learn_from="mixed")
+    assert study.current_settings.learn_from[0].fingerprint == source.fingerprint
+    study.close()
 
 
 def rewrite(path, **parts):

@@ -106,6 +106,7 @@ def test_the_trust_over_time_is_a_figure(facts):
     ]
     points = [layer for layer in figure.panels[0].layers if isinstance(layer, Points)]
     assert [each.label for each in points] == ["june", "may"]
+    assert [word for _, word in figure.panels[0].x.ticks] == ["0", "1", "2", "3"]
     assert points[1].texts[2] == "trial 3: trust 0.90 in may"
     assert "trust" in Plots(lambda: facts).text.trust()
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.view.learnt import trust_over_time
-from farthing.view.primitives import Figure, Layer, Line, Panel, Points, axis, thinned, visible
+from farthing.view.primitives import (
+    Figure,
+    Layer,
+    Line,
+    Panel,
+    Points,
+    axis,
+    shown_number,
+    thinned,
+    visible,
+)
 
 __all__ = ["trust"]
 
@@ -30,7 +40,8 @@ def trust(settings: Settings, state: State) -> Figure:
         layers.append(Line(numbers, trusts, style))
         layers.append(Points(numbers, trusts, style, label, texts=texts, size=0.7))
     last = max(number for points in found.values() for number, _ in points)
-    x = axis("trial", (0.0, float(last)), resource="trials", zero=True)
+    x = axis("trial", (0.0, float(last)), resource="trials", zero=True)  # whole numbers
+    x = x._replace(ticks=tuple((at, shown_number(at)) for at, _ in x.ticks))
     panel = Panel(x, axis("trust", (0.0, 1.0), zero=True), tuple(layers))
     more = len(ranked) - len(STYLES)
     others = f" The {more} least trusted are grey." if more > 0 else ""
