@@ -91,6 +91,23 @@ def test_a_source_that_has_grown_is_not_read_again(url):
     assert kept.changed == {}
 
 
+@pytest.mark.parametrize("given", [["all"], ["older", "all"], ["other#all", "all"]])
+def test_all_means_the_copies_that_a_study_has(given, tmp_path):
+    an_old_study(tmp_path / "a.db").close()
+    an_old_study(tmp_path / "a.db", "older", level=3.0).close()
+    an_old_study(tmp_path / "other", level=7.0).close()
+    given = [each.replace("other#", f"{tmp_path / 'other'}#") for each in given]
+    before = Study.create(tmp_path / "a.db", **NEW, learn_from=given).current_settings.learn_from
+    an_old_study(tmp_path / "a.db", "newest", level=9.0).close()
+    an_old_study(tmp_path / "other", "newest", level=11.0).close()
+    again = Study.create(tmp_path / "a.db", **NEW, learn_from=given)
+    assert (again.changed, again.current_settings.learn_from) == ({}, before)
+    table = [{"x": 0.5, "z": 0.5, "value": i} for i in range(3)]
+    more = Study.create(tmp_path / "a.db", **NEW, learn_from=[*given, table])
+    assert more.current_settings.learn_from[:-1] == before
+    assert more.current_settings.learn_from[-1].name == "table"
+
+
 def test_other_sources_are_a_change_like_any_other(url):
     an_old_study(url).close()
     an_old_study(url, "older", level=3.0).close()

@@ -78,7 +78,8 @@ def with_sources(
     if "learn_from" not in new:
         return new
     space = new.get("space", settings.space)
-    there = replace(settings, space=space if isinstance(space, Space) else Space(space))
+    space = space if isinstance(space, Space) else Space(space)
+    there = replace(settings, space=space, start=(), learn_from=())
     return {**new, "learn_from": read_sources(new["learn_from"], there, place)}
 
 
@@ -91,8 +92,6 @@ def read_sources(given: Any, settings: Settings, place: Place) -> tuple[Source, 
     items = _items(given)
     kept = place.copies() if items else ()
     copies = {each.name: each for each in kept if each.x.shape[1] == settings.space.d}
-    if copies and ("", ALL) in ((label, str(item)) for label, item in items):
-        return kept
     found: dict[str, Source] = {}  # by fingerprint: a copy of a source teaches nothing more
     names: set[str] = set()
     for label, item in items:
@@ -129,6 +128,8 @@ def _sources(
     name = label or (own if isinstance(own, str) else "")
     if name in copies:
         return [copies[name]]
+    if copies and is_text and str(item).rpartition("#")[2] == ALL:
+        return list(copies.values())
     if is_text:
         return _named(name, str(item), settings, place)
     return [_from_object(name, item, settings)]
