@@ -273,7 +273,7 @@ def test_sources_without_effect_are_refused():
         Optimizer(SPACE, policy=Random(), learn_from=earlier())
 
 
-@pytest.mark.parametrize("given", ["old.csv", [1], [{"x": 1}]])
+@pytest.mark.parametrize("given", ["old.csv", [1], [{"x": 1}], np.zeros(3)])
 def test_settings_take_only_sources(given):
     with pytest.raises(InvalidInput, match=r"learn_from=.*: expected a Source"):
         Settings.of(SPACE, learn_from=given)
@@ -281,5 +281,6 @@ def test_settings_take_only_sources(given):
 
 def test_a_source_of_another_space_is_refused():
     (source,) = read(earlier())
+    assert Settings.of(SPACE, "$9", learn_from=source).learn_from == (source,)
     with pytest.raises(InvalidInput, match="its rows do not fit this space, which has 1 param"):
         Settings.of(OLD, "$9", learn_from=(source,))

@@ -137,7 +137,10 @@ class Settings:
         values["start"] = (start,) if isinstance(start, Mapping) else tuple(start or ())
         if values.get("max_cost") is not None:
             values["max_cost"] = as_amounts(values["max_cost"], "max_cost")
-        values["learn_from"] = tuple(values.get("learn_from") or ())
+        sources = values.pop("learn_from", None)
+        if sources is not None:
+            several = isinstance(sources, list | tuple)
+            values["learn_from"] = tuple(sources) if several else (sources,)
         if isinstance(command := values.get("command"), list):
             values["command"] = tuple(command)
         return cls(
