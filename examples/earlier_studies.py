@@ -1,10 +1,12 @@
 """Tune a model again: the studies of two earlier months are the start of the third.
 
 The new month has other data and one new parameter. An evaluation costs dollars, and the budget of
-the third month pays for few of them.
+the third month pays for few of them. An argument is the file for a picture of the trust in them.
 """
 
 import math
+import sys
+from pathlib import Path
 
 from farthing import Categorical, Float, Int, Outcome, minimize
 
@@ -34,3 +36,5 @@ july = minimize(training("July"), NEW, "$8", seed=3, learn_from={"May": may, "Ju
 for trial in july.history:
     print(f"{trial.number:2d}  {trial.value:.4f}  ${trial.cost['usd']:.2f}  {trial.params}")
 print(july)
+if len(sys.argv) > 1:
+    Path(sys.argv[1]).write_text(july.plot.svg.trust(), encoding="utf-8")

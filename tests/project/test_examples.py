@@ -77,8 +77,9 @@ def test_examples_are_short_tested_and_on_a_page(path):
 
 
 @pytest.mark.slow
-def test_a_third_month_learns_from_two_earlier_ones(run):
-    text = run("earlier_studies.py")
+def test_a_third_month_learns_from_two_earlier_ones(run, tmp_path):
+    text = run("earlier_studies.py", tmp_path / "trust.svg")
+    assert (tmp_path / "trust.svg").read_text("utf-8").startswith("<svg")
     spent, limit = re.search(r"spent: +\$([\d.]+) of \$([\d.]+)", text).groups()
     assert float(spent) <= float(limit) == 8
     assert best(text) < 0.4
