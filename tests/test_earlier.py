@@ -205,7 +205,7 @@ def test_of_a_long_table_rows_evenly_spaced_by_rank_are_copied():
     values = np.random.default_rng(0).permutation(np.arange(10 * MOST, dtype=float))
     given = [Evaluation({"lr": 1e-3}, value, {}) for value in values]
     source = matched("old", given, LR, ())
-    assert source.about == f"{MOST} of {10 * MOST} trials, {9 * MOST} to save space"
+    assert source.about == f"{MOST} of {10 * MOST} trials, {9 * MOST} left out to save space"
     kept = np.sort(source.y)
     assert kept[0] == 0
     assert kept[-1] == 10 * MOST - 1

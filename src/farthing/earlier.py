@@ -147,7 +147,7 @@ def matched(
     by_rank = says[np.argsort(y[says], kind="stable")]
     some = np.sort(by_rank[_thinned(len(says))])
     left["without a value or a cost"] += len(y) - len(says)
-    left["to save space"] += len(says) - len(some)
+    left["left out to save space"] += len(says) - len(some)
     new = [key for key, there in zip(space.names, known, strict=True) if not there]
     facts = [
         _counts(len(some), len(rows), left),
