@@ -15,6 +15,7 @@ from farthing.core.options import AnyBudget, AnySpace, SearchOptions
 from farthing.core.outcomes import missing_cost
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
+from farthing.data.sources import settings_of
 from farthing.errors import InvalidInput
 from farthing.history import NOT_ENDED
 from farthing.optimizer import Optimizer
@@ -71,7 +72,7 @@ def minimize(
     The other arguments are those of the Optimizer.
     """
     limited = _limited(budget, n_trials, max_trials)
-    checked = Settings.of(space, limited, **settings, failures_in_a_row=failures_in_a_row)
+    checked = settings_of(space, limited, **settings, failures_in_a_row=failures_in_a_row)
     return _run(objective, checked, workers, callbacks, progress, "minimize")
 
 
@@ -100,7 +101,7 @@ def maximize(
             "minimize()."
         )
     limited = _limited(budget, n_trials, max_trials)
-    checked = Settings.of(space, limited, **settings, failures_in_a_row=failures_in_a_row)
+    checked = settings_of(space, limited, **settings, failures_in_a_row=failures_in_a_row)
     return _run(objective, checked, workers, callbacks, progress, "maximize")
 
 
@@ -139,6 +140,8 @@ def _run(
         )
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InvalidInput(f"workers={workers!r}: expected a whole number of at least 1.")
+    if progress and settings.learn_from:
+        print(f"Learns from {'; '.join(map(str, settings.learn_from))}.", flush=True)
     run = _run_here if workers == 1 else _run_workers
     result = run(objective, settings, workers, callbacks, progress)
     history = result.history

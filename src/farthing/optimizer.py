@@ -37,6 +37,7 @@ from farthing.core.store import InMemoryStore, Store
 from farthing.core.suggest import AskOptions, best_trial, warm_up
 from farthing.core.transition import kill_reason
 from farthing.data.importing import Imported, select_new
+from farthing.data.sources import settings_of, with_sources
 from farthing.data.tabular import curve_rows, frame_of, points_of, to_frame
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import CurvePoint, History, StopReason, Trial
@@ -69,7 +70,7 @@ class Optimizer:
     def __init__(
         self, space: AnySpace, budget: AnyBudget = None, **settings: Unpack[SearchOptions]
     ) -> None:
-        checked = Settings.of(space, budget, **settings)
+        checked = settings_of(space, budget, **settings)
         self._attach(checked, InMemoryStore(State(Ledger.of(checked.budget))))
 
     @classmethod
@@ -372,7 +373,8 @@ class Optimizer:
         """
         while True:
             known = len(self._store.look().changes)
-            event = change_event(self._settings, settings, known, self._store.shared)
+            new = with_sources(settings, self._settings)
+            event = change_event(self._settings, new, known, self._store.shared)
             try:
                 if event.differences:
                     self._session.commit(event)
@@ -463,12 +465,10 @@ class Optimizer:
         """The score that the policy maximises to choose the next trial; higher is better.
 
         The policy compares affordable points that were not tried. Pending trials are fantasised.
+        It is a number for one configuration, else an array.
 
         Args:
             params: as in `predict`.
-
-        Returns:
-            A number for one configuration, else an array.
 
         Raises:
             InvalidInput: the initial design, or a policy such as Random, chooses without a score.

@@ -22,6 +22,7 @@ from farthing.core.options import AnyBudget, AnyCost, AnySpace, RunOptions
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
 from farthing.core.suggest import warm_up
+from farthing.data.sources import Place, settings_of, with_sources
 from farthing.data.tabular import record
 from farthing.errors import InvalidInput, Unreachable
 from farthing.history import StopReason, Trial
@@ -137,7 +138,8 @@ class Study(Optimizer):
             InvalidInput: the study exists and has another direction or metric, or the given space
                 does not contain its space.
         """
-        return cls.from_settings(url, name, Settings.of(space, budget, **settings))
+        place = Place(url, name, keeps=True)
+        return cls.from_settings(url, name, settings_of(space, budget, place, **settings))
 
     @classmethod
     def from_settings(
@@ -206,10 +208,14 @@ class Study(Optimizer):
         return [] if is_missing(url) else overview(Database(url, look=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        url = self._database.url.render_as_string(hide_password=False)
         known = len(self._store.look().changes)
         options = self._stored.trust, self._stored.patience
-        return _reopen, (url, self.name, self._id, self._settings, known, *options)
+        return _reopen, (self._url, self.name, self._id, self._settings, known, *options)
+
+    @property
+    def _url(self) -> str:
+        """The address of the database, with its password."""
+        return self._database.url.render_as_string(hide_password=False)
 
     def close(self) -> None:
         """Close the connections of this process to the database."""
@@ -313,6 +319,11 @@ class Study(Optimizer):
         return f"{opened}\n{status_of(self)}".strip()
 
     # ── editing ────────────────────────────────────────────────────────────────────────────
+
+    def change(self, **settings: Any) -> Differences:
+        """Change like an Optimizer. `learn_from` may name other studies of the database."""
+        new = with_sources(settings, self.current_settings, Place(self._url, self.name))
+        return Optimizer.change(self, **new)
 
     def rename(self, name: str) -> None:
         """Rename the study, and move its logs. Running workers continue."""

@@ -375,6 +375,11 @@ def test_a_stopping_rule_ends_the_loop():
     assert "9" in study.user_attrs["farthing:stopped"]
 
 
+def test_earlier_studies_are_refused():
+    with pytest.raises(InvalidInput, match=r"learn_from=.*no place for earlier studies"):
+        CostAwareSampler(SPACE, learn_from="old.csv")
+
+
 @pytest.mark.slow
 def test_the_direction_is_that_of_the_study():
     study = study_with(CostAwareSampler(SPACE, budget="$60"), direction="maximize")

@@ -261,6 +261,14 @@ def test_the_searcher_reads_ray_tunes_space():
         BudgetSearch("$1", direction="maximize")
 
 
+def test_the_searcher_learns_from_earlier_trials_once_it_knows_the_space():
+    rows = [{"a": i / 4, "value": float(i), "cost_usd": 1.0} for i in range(4)]
+    search = BudgetSearch("$9", paid="dollars", learn_from={"old": rows})
+    search.set_search_properties("loss", "max", {"a": tune.uniform(0, 1)})
+    (source,) = search.optimizer.facts[0].learn_from
+    assert (source.name, source.y.tolist()) == ("old", [0.0, -1.0, -2.0, -3.0])
+
+
 def test_the_searcher_keeps_its_budget_and_finishes():
     search, spent, number = searching(), 0.0, 0
     while (config := search.suggest(f"t{number}")) != search.FINISHED:

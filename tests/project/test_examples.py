@@ -77,6 +77,17 @@ def test_examples_are_short_tested_and_on_a_page(path):
 
 
 @pytest.mark.slow
+def test_a_third_month_learns_from_two_earlier_ones(run, tmp_path):
+    text = run("earlier_studies.py", tmp_path / "trust.svg")
+    assert (tmp_path / "trust.svg").read_text("utf-8").startswith("<svg")
+    spent, limit = re.search(r"spent: +\$([\d.]+) of \$([\d.]+)", text).groups()
+    assert float(spent) <= float(limit) == 8
+    assert best(text) < 0.4
+    learnt = re.search(r"learnt: +from (.*)", text)[1]
+    assert re.match(r"'May' \(\d+ trials; booster is new here.*\); 'June' \(", learnt)
+
+
+@pytest.mark.slow
 def test_quadratic_is_within_its_budget_near_the_minimum(run):
     text = run("quadratic.py")
     assert 40 < float(re.search(r"spent: +\$([\d.]+)", text)[1]) <= 60

@@ -54,7 +54,7 @@ SETTINGS = {
     "env": "a table of strings",
     "constraints": BOUNDS,
     "slots": "a list of strings or numbers, or a string",
-    **dict.fromkeys(("stop", "cost", "log"), STRINGS),
+    **dict.fromkeys(("stop", "cost", "log", "learn_from"), STRINGS),
     **dict.fromkeys(("worth", "timeout", "grace", "lease"), NUMBER_OR_STRING),
     **dict.fromkeys(("max_overrun", "overhead"), "a number"),
     "start": "a string, a table or a list of them",

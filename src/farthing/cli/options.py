@@ -39,7 +39,7 @@ STUDY = "default"
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Problem": ("budget", "param", "allowed", "metric", "maximize", "noisy", "constraints"),
     "Study": ("storage", "name", "config", "trust", "values", "costs"),
-    "Search": ("policy", "stop", "worth", "start", "tries", "seed", "overhead"),
+    "Search": ("policy", "stop", "worth", "start", "learn_from", "tries", "seed", "overhead"),
     "Trainings": ("steps", "first_step", "resume", "suspended", "checkpoints", "step_value"),
     "Cost": ("cost", "rate", "max_overrun", "max_cost", "timeout", "grace"),
     "Trials and workers": (

@@ -20,7 +20,13 @@ __all__ = ["plot"]
 # The arguments of each figure.
 FIGURES = {
     **{"curve": "", "pareto": "[TRIAL]", "money": "", "predictions": "", "prospect": ""},
-    **{"drivers": "", "slice": "PARAMETER [PARAMETER]", "timeline": "", "learning": ""},
+    **{
+        "drivers": "",
+        "slice": "PARAMETER [PARAMETER]",
+        "timeline": "",
+        "learning": "",
+        "trust": "",
+    },
 }
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
 
 from farthing.cli.config import Config
 from farthing.cli.methods import make_method
 from farthing.cli.options import DATABASE, STUDY
 from farthing.cli.parameters import configuration_of, parameters_of, split_parameter
 from farthing.core.settings import Settings
+from farthing.data.sources import Place, settings_of
 from farthing.errors import InvalidInput
 from farthing.models.constraints import split_constraint
 from farthing.space.space import Parameter, Space
@@ -66,6 +69,7 @@ CAN_BE_NONE = (
     "env",
     "steps",
     "constraints",
+    "learn_from",
 )
 STEPS = {  # {option: field of Steps}
     **{"first_step": "first", "resume": "resume", "step_value": "value"},
@@ -90,12 +94,14 @@ def read_request(
     config: Config,
     *,
     needs_command: bool = True,
+    say: Callable[[str], None] = click.echo,
 ) -> Request:
     """The request of the options and the file; options take precedence.
 
     Args:
         options: None or () for an option that was not given.
         command: the program and its arguments; empty if it was not given.
+        say: prints why an earlier study is not used.
     """
     given = _given(options)
     values = {**config.run, **given, **({"command": list(command)} if command else {})}
@@ -124,16 +130,12 @@ def read_request(
     parameters = parameters_of(params)
     allowed = _combinations(options["allowed"] or config.allowed, parameters)
     space = Space(parameters, allowed=allowed)
+    storage, name = str(values.get("storage", DATABASE)), str(values.get("name", STUDY))
+    place = Place(storage, name, keeps=True, say=say)
     with naming_options():
         budget = _number_or_text(values.get("budget"))
-        settings = Settings.of(space, budget, **_settings(values, space))
-    return Request(
-        str(values.get("storage", DATABASE)),
-        str(values.get("name", STUDY)),
-        workers,
-        slots,
-        settings,
-    )
+        settings = settings_of(space, budget, place, **_settings(values, space))
+    return Request(storage, name, workers, slots, settings)
 
 
 def change(
@@ -209,6 +211,8 @@ def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
             configuration_of(each, space.parameters)
             for each in ([start] if isinstance(start, str | dict) else start)
         ]
+    if "learn_from" in values:
+        settings["learn_from"] = _as_list(values["learn_from"])
     settings |= _steps(values, settings)
     if "constraints" in values:
         settings["constraints"] = bounds_of(values["constraints"])

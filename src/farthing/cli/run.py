@@ -124,6 +124,13 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     help="Evaluate this point first. Farthing fills in missing parameters.",
 )
 @click.option(
+    "--learn-from",
+    multiple=True,
+    metavar="STUDY",
+    help="Learn from an earlier study: NAME in this database, other.db#NAME, a CSV file such as "
+    "`farthing export` writes, or `all` studies of this database. Its trials are copied.",
+)
+@click.option(
     "--max-overrun",
     metavar="N",
     help="Kill a trial whose expected remaining cost exceeds N times its first estimate.",
@@ -283,7 +290,8 @@ def run(
     check_quoted(options, command[:1])
     file, quiet = read_config(config), quiet or kind != "table"
     if options["param"] or file.params or file.allowed or "command" in file.run:
-        request = read_request(options, command, file)
+        say = (lambda sentence: None) if quiet else click.echo
+        request = read_request(options, command, file, say=say)
         settings, storage = request.settings, request.storage
         workers, slots = request.workers, request.slots
     else:
@@ -402,6 +410,8 @@ def _print_start(study: Study, storage: str, task: CommandTask) -> None:
         count = format_amount("trials", len(study.history))
         so_far = f"{count}, {spent(study.ledger) or 'nothing'} spent"
         click.echo(f"Resuming study {study.name!r} in {printable(storage)}: {so_far}.")
+    elif study.current_settings.learn_from:
+        click.echo(f"Learns from {'; '.join(map(str, study.current_settings.learn_from))}.")
     print_changes({n: pair for n, pair in study.changed.items() if (n, pair[0]) != NEW_COMMAND})
     for setting, (given, current) in study.overridden.items():
         name = setting.replace("_", "-")

@@ -24,6 +24,7 @@ from farthing.view.formatting import (
     time_line,
     why_no_best,
 )
+from farthing.view.learnt import Learnt, learnt_line
 from farthing.view.saved import Saved
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def _status_lines(study: Study, facts: dict[str, Any]) -> dict[str, str]:
     }
     if facts["saved"]:
         lines["saved"] = str(Saved(**facts["saved"]))
+    if "learnt" in facts:
+        lines["learnt"] = f"from {learnt_line(tuple(Learnt(**each) for each in facts['learnt']))}"
     if "s" not in ledger:
         lines["time"] = time_line(facts["elapsed_s"], facts["overhead_s"])
     if study.best is not None:

@@ -25,6 +25,7 @@ from farthing.core.events import Changed, Enqueued, Moment
 from farthing.core.options import RunOptions, SearchOptions
 from farthing.core.settings import Settings
 from farthing.core.state import Change, QueueEntry, State
+from farthing.earlier import moved
 from farthing.errors import InvalidInput, Outdated
 from farthing.history import History, Trial
 from farthing.models.constraints import constraint_of
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 # What the models store with a trial is valid only for these settings.
-MODEL_SETTINGS = ("space", "cost", "noisy")
+MODEL_SETTINGS = ("space", "cost", "noisy", "learn_from")
 NEW_STUDY = "Create a study with another name for this."
 
 
@@ -75,6 +76,10 @@ def _revised(settings: Settings, new: Mapping[str, Any], options: type) -> Setti
     values.update(new)
     if isinstance(values["budget"], str):
         values["budget"] = _new_budget(settings.budget, values["budget"])
+    if settings.learn_from and "space" in new and "learn_from" not in new:
+        after = Space(new["space"]) if isinstance(new["space"], Mapping) else new["space"]
+        _check_grown(settings.space, after)
+        values["learn_from"] = [moved(each, settings.space, after) for each in settings.learn_from]
     return Settings.of(values.pop("space"), values.pop("budget"), **values)
 
 
@@ -316,6 +321,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
     "command": shlex.join,
     "constraints": _conditions,
     "failures_in_a_row": _count,
+    "learn_from": lambda sources: ", ".join(map(str, sources)),
     "start": _configurations,
 }
 

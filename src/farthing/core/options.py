@@ -45,6 +45,7 @@ class SearchOptions(TypedDict, total=False):
     overhead: float
     steps: Steps | int | None
     constraints: Mapping[str, str] | None
+    learn_from: Any
 
 
 class RunOptions(SearchOptions, total=False):

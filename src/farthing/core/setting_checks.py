@@ -16,8 +16,10 @@ from farthing.budget.units import Budget
 from farthing.core.method_names import Folder, named_method
 from farthing.core.options import AnyBudget, Learner
 from farthing.cost import CostLearner, Known
+from farthing.earlier import Source
 from farthing.errors import InvalidInput
 from farthing.models.constraints import constraint_of
+from farthing.space.space import Space
 from farthing.steps import Steps
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "check_each",
     "check_max_cost",
     "check_rate",
+    "check_sources",
     "check_steps",
     "check_worth",
 ]
@@ -325,3 +328,28 @@ def check_max_cost(max_cost: Mapping[str, float], budget: Budget | None) -> None
                 f"max_cost in {resource!r} has no effect: the budget limits {costs}. Give the most "
                 "that one trial can cost in a resource of the budget."
             )
+
+
+def check_sources(
+    sources: tuple[Source, ...], space: Space, policy: Policy, uses: Set[str]
+) -> None:
+    """Refuse sources without effect, and sources that are not points of this space."""
+    for each in sources:
+        if not isinstance(each, Source):
+            raise InvalidInput(
+                f"learn_from={each!r}: expected a Source, which Optimizer, minimize and "
+                "Study.create make of a study, a Result, a data frame or a file."
+            )
+        n = len(each.y)
+        columns = each.y, each.censored, *each.cost.values()
+        fits = each.x.shape == (n, space.d) and all(column.shape == (n,) for column in columns)
+        if not fits or ((each.x < 0) | (each.x > 1)).any() or np.isinf(each.y).any():
+            raise InvalidInput(
+                f"learn_from={each.name!r}: its rows do not fit this space, which has {space.d} "
+                "parameters."
+            )
+    if sources and not {"model", "cost"} & uses:
+        raise InvalidInput(
+            f"learn_from={sources[0].name!r} has no effect: {type(policy).__name__} uses no model. "
+            "Choose another policy, or leave learn_from out."
+        )

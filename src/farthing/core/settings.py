@@ -25,11 +25,13 @@ from farthing.core.setting_checks import (
     check_each,
     check_max_cost,
     check_rate,
+    check_sources,
     check_steps,
     check_worth,
 )
 from farthing.core.unimported import UnimportedCode
 from farthing.cost import CostLearner, KnownBeforehand, LogGP
+from farthing.earlier import Source
 from farthing.errors import InvalidInput
 from farthing.models.constraints import Constraint, constraint_of
 from farthing.policies import EI, Gittins, StagedGittins
@@ -71,6 +73,10 @@ class Settings:
             can then be paused and resumed. None: trials are evaluated as a whole.
         constraints: bounds of quantities that trials measure, such as {"latency_ms": "<= 10"}. The
             best trial is the best one that meets all of them.
+        learn_from: earlier studies from which this one learns, one or a list: a Study, its name in
+            the database or "other.db#NAME", "all" for all studies of the database, a Result, an
+            Optimizer, a data frame, a list of dicts, or the path of a CSV or JSON file. Names of
+            your own: {"may": frame}. Their trials are copied into the settings.
         timeout: seconds after which a trial is killed; None: when the budget is spent.
         retries: how often a trial is repeated if its worker disappeared.
         failures_in_a_row: number of consecutive failures that stop the study; 0 or math.inf: never.
@@ -102,6 +108,7 @@ class Settings:
     overhead: float = 0.05
     steps: Steps | None = None
     constraints: Mapping[str, str] | None = None
+    learn_from: tuple[Source, ...] = ()
     timeout: float | None = None
     retries: int = 0
     failures_in_a_row: float = 5
@@ -130,6 +137,10 @@ class Settings:
         values["start"] = (start,) if isinstance(start, Mapping) else tuple(start or ())
         if values.get("max_cost") is not None:
             values["max_cost"] = as_amounts(values["max_cost"], "max_cost")
+        sources = values.pop("learn_from", None)
+        if sources is not None:
+            several = isinstance(sources, list | tuple)
+            values["learn_from"] = tuple(sources) if several else (sources,)
         if isinstance(command := values.get("command"), list):
             values["command"] = tuple(command)
         return cls(
@@ -146,6 +157,7 @@ class Settings:
         check_rate(self.rate, self.measure, self.budget)
         check_steps(self.policy, self.stop, self.steps)
         check_max_cost(self.max_cost or {}, self.budget)
+        check_sources(self.learn_from, self.space, self.policy, self.uses)
         _ = self.learners, self.exchange_rate  # refuse wrong ones now, not during a run
 
     # ── policy, rule and objective ─────────────────────────────────────────────────────────

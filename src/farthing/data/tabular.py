@@ -27,13 +27,16 @@ import numpy as np
 
 from farthing.core.outcomes import checked_cost, external_trial, outcome_of
 from farthing.core.settings import Settings
+from farthing.earlier import Evaluation
 from farthing.errors import InvalidInput
 from farthing.history import History, PricePoint, Trial, TrialState
 from farthing.space.parameters import option_of
 from farthing.space.space import Categorical, Float, Int, Parameter, Space
 
 __all__ = [
+    "LEARNT",
     "columns_of",
+    "evaluation_of",
     "frame_of",
     "has_values",
     "is_empty",
@@ -56,6 +59,7 @@ COLUMNS = (
     *("suggest_s", "queue_s", "run_s", "cpu_s", "peak_mb", "log", "reports"),
 )
 CURVE = ("step", "curve")  # columns of trainings that have reported their progress
+LEARNT = ("trust", "from_sources", "portfolio")  # notes about earlier studies
 UNKNOWN_FAILURE = "it failed, and the imported row does not say why"
 Row = Mapping[str, Any]
 
@@ -109,7 +113,8 @@ def record(trial: Trial) -> dict[str, Any]:
 def row(trial: Trial) -> dict[str, Any]:
     """The facts of a trial that tables show, the most important first."""
     known = record(trial)
-    return {name: known[name] for name in (*COLUMNS, *(CURVE if trial.curve else ()))}
+    learnt = {name: trial.notes[name] for name in LEARNT if name in trial.notes}
+    return {name: known[name] for name in (*COLUMNS, *(CURVE if trial.curve else ()))} | learnt
 
 
 def to_json(data: Any) -> str:
@@ -307,7 +312,8 @@ def unread_columns(rows: Sequence[Row], settings: Settings) -> list[str]:
     ours = {*COLUMNS, *CURVE, settings.metric, *names, *(f"param_{name}" for name in names)}
     ours |= {f"cost_{resource}" for resource in settings.cost_resources}
     ours |= {name for each in settings.bounds for name in (each.name, f"metric_{each.name}")}
-    return [n for n in flat if n not in ours and not n.startswith(("predicted_", "param_"))]
+    computed = "param_", "predicted_", *(f"{name}_" for name in LEARNT)
+    return [n for n in flat if n not in ours and not n.startswith(computed)]
 
 
 def learnt_from_one(
@@ -315,12 +321,7 @@ def learnt_from_one(
 ) -> Trial | PricePoint | str:
     """The trial or the cost in one row, or why the row is ignored; see `learnt_from`."""
     space, priced = settings.space, settings.cost_resources
-    flat = {str(name): cell for name, cell in _flat(nested, lists=True).items()}
-    params, used = _params(nested, flat, space)
-    cells = {n: cell for n, cell in flat.items() if n not in used and not is_empty(cell)}
-    if settings.metric in cells:
-        cells.setdefault("value", cells[settings.metric])
-    state = _state(cells)
+    params, state, cells = _parts(nested, settings)
     if state in ("running", "paused", "lost"):
         return f"the trial is {state}, so its cost is incomplete."
     cost = _cost(cells, priced[0]) if costs else {}
@@ -341,6 +342,35 @@ def learnt_from_one(
     x = space.encode(params)
     at_least = state == "killed" or _number(cells.get("censored", 0), "censored") != 0
     return PricePoint(x, checked_cost(settings, cost, x, required=False), at_least)
+
+
+def evaluation_of(nested: Row, settings: Settings, sign: float) -> Evaluation | str:
+    """The trial of an earlier study in one row, or why it is left out; see `earlier.matched`.
+
+    Args:
+        sign: +1 if the earlier study minimised, -1 if it maximised.
+    """
+    try:
+        params, state, cells = _parts(nested, settings)
+        amounts = _cost(cells, settings.cost_resources[0])
+        value = sign * _number(cells["value"], "value") if state == "done" else math.nan
+        censored = state == "killed" or _number(cells.get("censored", 0), "censored") != 0
+    except InvalidInput:
+        return "that cannot be read"
+    if state in ("running", "paused", "lost"):
+        return "that were lost" if state == "lost" else "that have not ended"
+    cost = {resource: amount for resource, amount in amounts.items() if 0 <= amount < math.inf}
+    return Evaluation(params, value if math.isfinite(value) else math.nan, cost, censored)
+
+
+def _parts(nested: Row, settings: Settings) -> tuple[dict[str, Any], TrialState | None, Row]:
+    """The parameters of a row, its state, and its other cells that are not empty."""
+    flat = {str(name): cell for name, cell in _flat(nested, lists=True).items()}
+    params, used = _params(nested, flat, settings.space)
+    cells = {n: cell for n, cell in flat.items() if n not in used and not is_empty(cell)}
+    if settings.metric in cells:
+        cells.setdefault("value", cells[settings.metric])
+    return params, _state(cells), cells
 
 
 def _params(nested: Row, flat: Row, space: Space) -> tuple[dict[str, Any], set[str]]:

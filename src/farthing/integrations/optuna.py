@@ -85,6 +85,7 @@ SPENT = Verdict(True, BUDGET_SPENT.sentence, kind=BUDGET_SPENT.kind)
 MORE = Verdict(False, "the objective has parameters that are drawn at random")
 UNSUPPORTED = {
     "direction": "the direction is that of the study. Give optuna.create_study(direction=...)",
+    "learn_from": "Optuna's storage has no place for earlier studies. Use farthing.Study",
     "max_overrun": "Optuna cannot end a trial from outside. Use a pruner, or farthing.Study",
 }
 

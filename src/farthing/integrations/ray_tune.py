@@ -43,6 +43,7 @@ from farthing.core.options import AnyBudget, AnySpace, SearchOptions
 from farthing.core.settings import Settings
 from farthing.core.signatures import takes_settings
 from farthing.core.store import InMemoryStore
+from farthing.data.sources import settings_of
 from farthing.history import PRUNED, CurvePoint
 from farthing.integrations.whole_trainings import WholeTrainings
 from farthing.optimizer import Optimizer
@@ -106,8 +107,9 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         if self._space is not None and mode is not None:
             self._start(self._space, mode)
         else:  # invalid settings raise an error now
-            without_start = {name: each for name, each in self._given.items() if name != "start"}
-            self._settings(Space({"x": Float(0, 1)}), "min", without_start)
+            later = ("start", "learn_from")  # they need the space
+            others = {name: each for name, each in self._given.items() if name not in later}
+            self._settings(Space({"x": Float(0, 1)}), "min", others)
 
     # ── the interface of Ray Tune ──────────────────────────────────────────────────────────
 
@@ -254,7 +256,7 @@ class BudgetSearch(Searcher):  # type: ignore[misc,unused-ignore]
         options["direction"] = "maximize" if mode == "max" else "minimize"
         if options.get("steps") is not None:
             options["steps"] = replace(Steps.of(options["steps"]), resume="never")
-        settings = Settings.of(space, self._budget, **options)
+        settings = settings_of(space, self._budget, **options)
         if settings.steps is not None and "steps" in settings.policy.needs:
             settings = replace(settings, policy=WholeTrainings(settings.policy))
         return settings

@@ -4,7 +4,7 @@ from farthing.storage.address import check_no_secret, printable
 from farthing.storage.database import Database, close_sqlite_files, is_missing
 from farthing.storage.database_store import DatabaseStore
 from farthing.storage.json_text import to_text
-from farthing.storage.opening import Opened, create_or_open, open_existing
+from farthing.storage.opening import Opened, create_or_open, look_at, open_existing, sources_given
 from farthing.storage.outbox import Outbox
 from farthing.storage.settings_text import (
     described,
@@ -43,6 +43,7 @@ __all__ = [
     "from_described",
     "is_missing",
     "logs_folder",
+    "look_at",
     "missing_code",
     "move_logs",
     "names_of",
@@ -52,5 +53,6 @@ __all__ = [
     "rename_study",
     "restored",
     "save_given",
+    "sources_given",
     "to_text",
 ]

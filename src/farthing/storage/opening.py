@@ -9,14 +9,17 @@ from typing import Any, NamedTuple
 
 from farthing.budget.ledger import Ledger
 from farthing.core.settings import Settings
+from farthing.core.state import State
+from farthing.earlier import Source
 from farthing.errors import InvalidInput
 from farthing.storage.address import check_no_secret, printable
 from farthing.storage.database import Database, is_missing
+from farthing.storage.database_store import DatabaseStore
 from farthing.storage.json_text import to_text
 from farthing.storage.settings_text import described, differing, missing_code, restored
-from farthing.storage.studies import create_study, find_study, save_given
+from farthing.storage.studies import create_study, find_study, names_of, save_given
 
-__all__ = ["Opened", "create_or_open", "open_existing"]
+__all__ = ["Opened", "create_or_open", "look_at", "open_existing", "sources_given"]
 
 
 class Opened(NamedTuple):
@@ -90,3 +93,30 @@ def open_existing(url: str | Path, name: str, *, look: bool, trust: bool, **part
         for part, code in settings.unimported.items():
             raise missing_code(part, code)
     return Opened(database, name, found.id, settings, found.changes)
+
+
+def look_at(url: str | Path, name: str) -> tuple[Settings, State]:
+    """The settings and the state of a study, without a change to it and without running code."""
+    opened = open_existing(url, name, look=True, trust=False)
+    try:
+        store = DatabaseStore(opened.database, opened.id, opened.known)
+        store.settings = opened.settings
+        state = store.look()
+        return store.settings, state  # in this order, because a look may change the settings
+    finally:
+        opened.database.close()
+
+
+def sources_given(url: str | Path, name: str) -> tuple[Source, ...]:
+    """The sources that a study was last created or resumed with; () if it does not exist."""
+    if is_missing(url):
+        return ()
+    database = Database(url, look=True)
+    try:
+        if name not in names_of(database):
+            return ()
+        found = find_study(database, name)
+        with database.checking():
+            return restored(found.given or found.settings).learn_from
+    finally:
+        database.close()

@@ -20,8 +20,11 @@ from dataclasses import asdict, fields, is_dataclass
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from farthing.core.settings import Settings
 from farthing.core.unimported import UnimportedCode
+from farthing.earlier import Source
 from farthing.errors import InvalidInput
 from farthing.space.space import Space
 from farthing.steps import Steps
@@ -48,7 +51,9 @@ def described(settings: Settings) -> dict[str, Any]:
     plain["space"] = _describe_space(settings.space)
     plain["budget"] = None if settings.budget is None else dict(settings.budget.limits)
     plain["steps"] = None if settings.steps is None else asdict(settings.steps)
-    for name in ("constraints", "max_cost", "steps"):  # older versions do not know these keys
+    plain["learn_from"] = [_describe_source(each) for each in settings.learn_from] or None
+    # Older versions do not know these keys.
+    for name in ("constraints", "max_cost", "steps", "learn_from"):
         if plain[name] is None:
             del plain[name]
     return {STORED_KEYS.get(name, name): value for name, value in plain.items()}
@@ -87,6 +92,7 @@ def restored(
     for name in PARTS:
         stored[name] = given.get(name) or _part(stored[name], getattr(there, name, None), trust)
     stored["steps"] = None if stored["steps"] is None else Steps(**stored["steps"])
+    stored["learn_from"] = tuple(map(_restore_source, stored["learn_from"]))
     return Settings.of(_restore_space(stored.pop("space")), stored.pop("budget"), **stored)
 
 
@@ -239,6 +245,38 @@ def _restore_space(described: Mapping[str, Any]) -> Space:
     # Older versions allowed duplicate rows.
     rows = {to_text(row): row for row in described["rows"]}
     return Space.from_rows(list(rows.values()), parameters)
+
+
+def _describe_source(source: Source) -> dict[str, Any]:
+    """The rows of a source."""
+    return {
+        "name": source.name,
+        "about": source.about,
+        "fingerprint": source.fingerprint,
+        "x": _numbers(source.x),
+        "y": _numbers(source.y),
+        "cost": {resource: _numbers(amounts) for resource, amounts in source.cost.items()},
+        "censored": source.censored.astype(int).tolist(),
+    }
+
+
+def _numbers(array: Any) -> Any:
+    """An array as a list, with None for nan: two lists with nan are never equal."""
+    found = array.astype(object)
+    found[np.isnan(array)] = None
+    return found.tolist()
+
+
+def _restore_source(described: Mapping[str, Any]) -> Source:
+    """The source of a description. Its rows must be those of its fingerprint."""
+    x, y = (np.array(described[name], dtype=np.float64) for name in ("x", "y"))
+    cost = {r: np.array(each, dtype=np.float64) for r, each in described["cost"].items()}
+    censored = np.array(described["censored"], dtype=np.bool_)
+    name, about = str(described["name"]), str(described["about"])
+    source = Source(name, x, y, cost, censored, about=about)
+    if source.fingerprint != described["fingerprint"]:
+        raise ValueError(f"the rows of source {name!r} are not those of its fingerprint")
+    return source
 
 
 def _path_of(thing: type | Callable[..., Any]) -> str:

@@ -10,7 +10,16 @@ from farthing.history import Trial
 __all__ = ["WITHOUT_COMPARISON", "ChosenBy", "chosen_by"]
 
 ChosenBy = Literal[
-    "model", "steps", "no model", "explore", "step", "design", "user", "retry", "import"
+    "model",
+    "steps",
+    "no model",
+    "explore",
+    "step",
+    "design",
+    "portfolio",
+    "user",
+    "retry",
+    "import",
 ]
 
 # What decided instead of a comparison of expected improvement and cost.
@@ -22,6 +31,8 @@ WITHOUT_COMPARISON: dict[ChosenBy, str] = {
     "step": "It is a small step from the best point, which needs no comparison of points.",
     "design": "It belongs to the initial design, from which the models learn. These trials are "
     "spread over the space at a low cost, whatever improvement is expected.",
+    "portfolio": "It belongs to the initial design, from which the models learn. Earlier studies "
+    "expect much improvement there for its cost.",
     "user": "A user asked for this point, so it was not compared with others.",
     "retry": "It repeats a lost trial, so it was not compared with other points.",
     "import": "It was evaluated outside this study and imported with its result.",
@@ -32,7 +43,7 @@ def chosen_by(settings: Settings, trial: Trial) -> ChosenBy:
     """What chose a trial; only `model` compares expected improvements."""
     match trial.origin:
         case "design":
-            return "design"
+            return "portfolio" if "portfolio" in trial.notes else "design"
         case "enqueued":
             return "user"
         case "retry":

@@ -23,6 +23,7 @@ from farthing.cost.calibration import BANDS, Calibration, calibrate
 from farthing.errors import InvalidInput
 from farthing.history import History, Trial
 from farthing.view.chosen import chosen_by
+from farthing.view.learnt import learnt_by
 from farthing.view.training_parts import going_on, parts_of
 
 __all__ = ["costs", "explanation", "state_before", "trial_of"]
@@ -115,6 +116,7 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "chosen_by": chosen_by(settings, trial),
         "predicted": dict(trial.predicted),
         "best_before": sign * min(done) if done else None,
+        "sources": learnt_by(trial),
         "running_then": [t.number for t in before.history.running],
         **promise,
         "state": trial.state,

@@ -26,6 +26,7 @@ from farthing.view.formatting import (
     time_line,
     why_no_best,
 )
+from farthing.view.learnt import Learnt, learnt_from, learnt_line
 from farthing.view.plots import Plots
 from farthing.view.saved import NOTHING_SAVED, Saved, saved_by_pausing
 
@@ -48,6 +49,7 @@ class Result:
         constraints: the constraints of the study.
         saved: what pausing trainings has saved, an estimate: the cost per step of each paused
             training times the steps that it has not run. `saved.amounts` is by resource.
+        learnt: the earlier studies of `learn_from`: what was used of each, and the latest trust.
     """
 
     found: Trial | None
@@ -60,6 +62,7 @@ class Result:
     facts: tuple[Settings, State] | None = field(default=None, compare=False)
     constraints: tuple[Constraint, ...] = ()
     saved: Saved = NOTHING_SAVED
+    learnt: tuple[Learnt, ...] = ()
 
     @classmethod
     def of(
@@ -72,6 +75,7 @@ class Result:
             *(found, stop_reason, state.ledger, state.history, failed, *times, facts),
             constraints=settings.bounds,
             saved=saved_by_pausing(settings, state),
+            learnt=learnt_from(settings, state),
         )
 
     @property
@@ -160,6 +164,7 @@ class Result:
             "best": self._why_nothing() if self.found is None else best_line(self.found),
             "spent": f"{spent(ledger) or 'nothing'}{overhead}; {trials}{time}",
             **({"saved": str(self.saved)} if self.saved.trials else {}),
+            **({"learnt": f"from {learnt_line(self.learnt)}"} if self.learnt else {}),
         }
 
     def __str__(self) -> str:
@@ -201,6 +206,7 @@ def summary(name: str, result: Result) -> dict[str, Any]:
             for account in [ledger[resource]]
         },
         "saved": result.saved._asdict() if result.saved.trials else None,
+        **({"learnt": [each._asdict() for each in result.learnt]} if result.learnt else {}),
         "elapsed_s": result.elapsed_s,
         "overhead_s": result.overhead_s,
         "best": None

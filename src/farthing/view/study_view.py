@@ -16,8 +16,13 @@ __all__ = ["changes_of", "external_code", "plain_settings", "result_of"]
 
 
 def plain_settings(settings: Settings) -> Mapping[str, Any]:
-    """Settings as plain values."""
-    return from_described(to_text(described(settings)))
+    """Settings as plain values. Of a source, this is what it is, not its rows."""
+    sources = [
+        {"name": each.name, "about": each.about, "fingerprint": each.fingerprint}
+        for each in settings.learn_from
+    ]
+    stored = {name: value for name, value in described(settings).items() if name != "learn_from"}
+    return {**from_described(to_text(stored)), "learn_from": sources}
 
 
 def external_code(settings: Settings) -> dict[str, list[str]]:

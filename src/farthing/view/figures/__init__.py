@@ -9,6 +9,7 @@ from farthing.view.figures.predictions import predictions
 from farthing.view.figures.prospect import next_trial, prospect
 from farthing.view.figures.slices import slice_figure
 from farthing.view.figures.timeline import timeline
+from farthing.view.figures.trust import trust
 
 __all__ = [
     "comparison",
@@ -22,4 +23,5 @@ __all__ = [
     "prospect",
     "slice_figure",
     "timeline",
+    "trust",
 ]

@@ -102,6 +102,10 @@ class Plots:
         """Which worker ran which trial, and when."""
         return self.draw(figures.timeline(*self.look()))
 
+    def trust(self) -> Any:
+        """The trust in each earlier study of `learn_from` when each trial was suggested."""
+        return self.draw(figures.trust(*self.look()))
+
     def learning(self, *, steps: bool | None = None) -> Any:
         """Values that trials reported while running, against their steps or their cost.
 

@@ -22,6 +22,8 @@ def explained(facts: Mapping[str, Any]) -> dict[str, Any]:
         "expected": _expected(facts),
         "trade-off": _trade_off(facts),
     }
+    if facts["sources"]:
+        words["learnt"] = _learnt(facts["sources"])
     if facts["running_then"]:
         numbers = ", ".join(map(str, facts["running_then"]))
         is_plural = len(facts["running_then"]) > 1
@@ -98,6 +100,20 @@ def _exponent(alpha: list[float | None] | None) -> str:
         f"It has the highest improvement / cost^a for {exponents} "
         "(a = 0 ignores the cost; a = 1 is improvement per cost)."
     )
+
+
+def _learnt(sources: Mapping[str, Mapping[str, float]]) -> str:
+    """How far each earlier study was trusted, and what it changed."""
+    told = []
+    for name, noted in sources.items():
+        trust = f" (trust {noted['trust']:.2f})" if "trust" in noted else ""
+        effects = []
+        if "portfolio" in noted:
+            effects.append(f"expected {noted['portfolio']:.0%} of the improvement")
+        if "from_sources" in noted:
+            effects.append(f"moved the predicted value by {noted['from_sources']:+.3g}")
+        told.append(f"{name!r}{trust} {' and '.join(effects)}".rstrip())
+    return "; ".join(told)
 
 
 def part_sentence(part: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from farthing.history import History
 from farthing.view import figures
 from farthing.view.figures.curve import curve
 from farthing.view.html import Html, element, joined
+from farthing.view.learnt import learnt_line
 from farthing.view.plots import svg
 from farthing.view.primitives import visible
 from farthing.view.report.explained import part_sentence
@@ -110,6 +111,9 @@ def _head(facts: ReportFacts) -> Html:
         element("p", f"Trials: {facts.trials}. Direction: {facts.direction}."),
         element("p", f"Saved: {facts.saved}. {HOW_SAVED}", class_="saved")
         if facts.saved.trials
+        else None,
+        element("p", visible(f"Learns from {learnt_line(facts.learnt)}.", 2000), class_="learnt")
+        if facts.learnt
         else None,
         element("p", f"Next trial: {facts.forecast}.", class_="next"),
     )

@@ -55,6 +55,8 @@ def quick_figures(settings: Settings, state: State) -> Iterator[Figure]:
     yield figures.money(settings, state)
     yield figures.timeline(settings, state)
     yield figures.learning(settings, state)
+    if settings.learn_from:
+        yield figures.trust(settings, state)
 
 
 def slow_figures(settings: Settings, state: State) -> Iterator[Figure]:
@@ -184,6 +186,7 @@ def settings_tables(settings: Settings) -> Html:
         "worth": "" if settings.worth is None else str(settings.worth),
         "steps": "" if settings.steps is None else repr(settings.steps),
         "constraints": ", ".join(map(str, settings.bounds)),
+        "learn_from": ", ".join(each.name for each in settings.learn_from),
         "seed": str(settings.seed),
         "command": " ".join(settings.command or ()),
     }

@@ -24,6 +24,7 @@ from farthing.view.formatting import (
     first_line,
     why_no_best,
 )
+from farthing.view.learnt import Learnt, learnt_from, learnt_line
 from farthing.view.saved import NOTHING_SAVED, Saved, saved_by_pausing
 
 __all__ = [
@@ -50,6 +51,7 @@ class ReportFacts:
         why_no_best: why there is no best trial; "" if there is one.
         is_infeasible: whether trials returned values, but none meets the constraints.
         saved: what pausing trainings has saved.
+        learnt: the earlier studies from which it learns.
     """
 
     name: str
@@ -62,6 +64,7 @@ class ReportFacts:
     why_no_best: str = ""
     is_infeasible: bool = False
     saved: Saved = NOTHING_SAVED
+    learnt: tuple[Learnt, ...] = ()
 
     @property
     def forecast(self) -> str:
@@ -89,6 +92,7 @@ def report_facts(name: str, settings: Settings, state: State) -> ReportFacts:
         "" if best is not None else why_no_best(settings.bounds, state.history),
         best is None and bool(state.history.done),
         saved_by_pausing(settings, state),
+        learnt_from(settings, state),
     )
 
 
@@ -144,6 +148,7 @@ def report_text(facts: ReportFacts) -> str:
         "best": facts.why_no_best if facts.best is None else best_line(facts.best),
         "budget": "; ".join(account_line(ledger, resource) for resource in ledger),
         **({"saved": str(facts.saved)} if facts.saved.trials else {}),
+        **({"learnt": f"from {learnt_line(facts.learnt)}"} if facts.learnt else {}),
         "next": facts.forecast,
     }
     return "\n".join(f"{name + ':':<8} {text}" for name, text in lines.items())
