@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.acquisition.belief import START, START_SHARE, Z_AFFORDABLE, Belief
+from farthing.acquisition.portfolio import ranked
 from farthing.acquisition.protocols import Policy, Proposal, checked_proposal
 from farthing.acquisition.rungs import first_part
 from farthing.acquisition.search import Rated, is_among, maximise, sobol, untried
@@ -171,6 +172,9 @@ def start(belief: Belief, rng: np.random.Generator) -> Proposal:
     """The next point of the initial design."""
     number, space, most = len(belief.history), belief.space, cap(belief)
     first, drawn = first_point(space), space.sample(DRAWS, rng)
+    listed = from_sources(belief, first) if belief.sources else None
+    if listed is not None:
+        return listed
     if not number and not is_among(first[None], belief.tried).any():
         because, X = "the middle of the space", np.concatenate([first[None], drawn])
         if any(getattr(p, "cost", None) for p in space.parameters.values()):
@@ -195,6 +199,23 @@ def start(belief: Belief, rng: np.random.Generator) -> Proposal:
         most = {r: _above_kills_near(belief, x, r, limit) for r, limit in most.items()}
     notes: dict[str, Any] = {"phase": "start"}
     return Proposal(x, because, notes=notes | ({"limit": most} if most else {}))
+
+
+def from_sources(belief: Belief, first: Array) -> Proposal | None:
+    X, who = ranked(belief, first)
+    if not len(X):
+        return None
+    most = cap(belief)
+    allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, belief.history.X.reshape(-1, belief.space.d))
+    for resource, model in belief.cost.items():
+        if resource in most:
+            mean, std = model.log_at(X)
+            allowed &= mean + Z_AFFORDABLE * std <= np.log(max(most[resource], 1e-300))
+    if not allowed.any():
+        return None
+    k = int(np.argmax(allowed))
+    notes = {"phase": "start", "limit": most} if most else {"phase": "start"}
+    return Proposal(X[k], "a configuration that was good for its cost in earlier studies", notes=notes)
 
 
 def _above_kills_near(belief: Belief, x: Array, resource: str, limit: float) -> float:

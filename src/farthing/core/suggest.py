@@ -36,7 +36,8 @@ from farthing.core.parts import best_checkpoint, is_spent, with_part
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
-from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand, Linear, LogGP
+from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand, Linear, LogGP, ResidualGP
+from farthing.cost.earlier_cost import EarlierCost
 from farthing.cost.part import PartCost
 from farthing.errors import InvalidInput, Stopped
 from farthing.history import (
@@ -283,6 +284,7 @@ def believed(
         curves=curves and "model" in settings.uses and not no_models,
         max_cost=settings.max_cost or {},
         constraints=settings.bounds,
+        sources=settings.learn_from,
     )
     return with_rate_of_budget(belief) if settings.worth_from_budget else belief
 
@@ -310,6 +312,7 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
             learners={},
             sign=settings.sign,
             noisy=True,
+            sources=settings.learn_from,
         )
         if belief.objective is not None:
             y = belief.objective.at(history.points("done")).mean[:, 0]
@@ -321,7 +324,11 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
 
 def cost_learners(settings: Settings, state: State) -> Mapping[str, CostLearner]:
     """The cost learners of the settings by resource, which also learn from imported costs."""
-    return _with_imported(settings.learners, state.prices)
+    learners = settings.learners
+    if settings.cost is None and settings.learn_from:
+        costs = {r: ResidualGP(EarlierCost(settings.learn_from, r)) for r in learners}
+        learners = {**learners, **costs} if any(s.cost for s in settings.learn_from) else learners
+    return _with_imported(learners, state.prices)
 
 
 @dataclass(frozen=True)

@@ -24,3 +24,202 @@ What others may show (keys of a trial's notes, which are stored with the trial):
 
 `Belief.trust` is the same dictionary; `Belief.moved_by(x)` computes `from_sources`.
 """
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.special import betainc, ndtr
+
+from farthing.earlier import Source
+from farthing.models.censored import fit_censored
+from farthing.models.gp import GP, clip_outliers, fit, standardise, subset
+from farthing.models.kernel import distances, matern, matern_slopes, pulled
+
+__all__ = ["Mixture", "PriorMean", "SourceModel", "cost_model_of", "model_of", "prior_mean"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ROWS = 1500  # of all sources together
+MIN_ROWS = 2  # values from which a source has a model
+ALPHA, BETA = 2.0, 1.0  # the trust before the first values is 3/4
+SHARPNESS = 4.0
+RIDGE = 2.0  # standardised values that the scale 1 counts as
+JUDGED = 100  # rows of this task that judge the sources, at most
+NEGLIGIBLE = 0.02  # share of the weights below which a source is left out
+
+
+@dataclass(frozen=True, eq=False)
+class SourceModel:
+    """The posterior of one source, in units of its standardised values."""
+
+    name: str
+    has: NDArray[np.bool_]  # (d,) the coordinates that the source has
+    gp: GP
+
+    @cached_property
+    def _centres(self) -> Array:
+        return self.gp.embedded(self.gp.X)
+
+    @cached_property
+    def _weights(self) -> Array:
+        solved, _ = lapack.dpotrs(self.gp.L, self.gp.targets[:, 0] - self.gp.mean, lower=1)
+        return np.asarray(solved)
+
+    def at(self, X: Array) -> Array:
+        """(m,) the posterior mean."""
+        q = distances(self.gp.embedded(X[:, self.has]), self._centres)
+        return np.asarray(self.gp.mean + matern(q, self.gp.variance) @ self._weights)
+
+    def slopes(self, X: Array) -> tuple[Array, Array]:
+        """`at(X)` and its gradient (m, d), 0 in the coordinates that the source lacks."""
+        Z = self.gp.embedded(X[:, self.has])
+        k, slope = matern_slopes(distances(Z, self._centres), self.gp.variance)
+        gradient = np.zeros(X.shape)
+        gradient[:, self.has] = self.gp.to_cube(pulled(slope * self._weights, Z, self._centres))
+        return self.gp.mean + k @ self._weights, gradient
+
+    def accuracy(self, X: Array, y: Array) -> float:
+        """a_s: the expected share of pairs of different values that the source orders correctly."""
+        X, mean = X[:, self.has], self.at(X)
+        covariance = self.gp.standard_covariance(X)
+        var = np.diag(covariance)
+        spread = np.sqrt(np.maximum(var[:, None] + var - 2.0 * covariance, 1e-12))
+        lower = y[:, None] < y
+        if not lower.any():
+            return 0.5
+        return float(ndtr((mean - mean[:, None]) / spread)[lower].mean())
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A weighted sum of the posterior means of some sources."""
+
+    models: tuple[SourceModel, ...]
+    weights: Array  # (s,)
+
+    def at(self, X: Array) -> Array:
+        """(m,)."""
+        return np.asarray(self.parts(X) @ self.weights)
+
+    def parts(self, X: Array) -> Array:
+        """(m, s) mu of each source."""
+        return np.array([model.at(X) for model in self.models]).reshape(len(self.models), len(X)).T
+
+    def slopes(self, X: Array) -> tuple[Array, Array]:
+        """`at(X)` and its gradient (m, d)."""
+        value, gradient = np.zeros(len(X)), np.zeros(X.shape)
+        for model, weight in zip(self.models, self.weights, strict=True):
+            more, d_more = model.slopes(X)
+            value += weight * more
+            gradient += weight * d_more
+        return value, gradient
+
+
+class PriorMean(NamedTuple):
+    """m(x) in the unit of the objective and without a level, and the trust in all sources."""
+
+    mean: Mixture
+    trust: dict[str, float]
+
+
+def prior_mean(sources: Sequence[Source], options: Ints, X: Array, y: Array) -> PriorMean:
+    """The prior mean after the values y at X of this task."""
+    models = [model_of(source, options, ROWS // len(sources)) for source in sources]
+    some = subset(y, JUDGED)
+    X, targets, scale = X[some], np.zeros(0), 1.0
+    if len(X):
+        targets, _, scale = standardise(clip_outliers(y[some]))
+    trust = {
+        source.name: 0.0 if model is None else _trust(model.accuracy(X, targets), len(X))
+        for source, model in zip(sources, models, strict=True)
+    }
+    known = [model for model in models if model is not None]
+    share = np.array([trust[model.name] for model in known]) ** SHARPNESS
+    share /= share.sum() if len(share) else 1.0
+    counting = share >= NEGLIGIBLE
+    chosen = tuple(model for model, counts in zip(known, counting, strict=True) if counts)
+    share = share[counting] / share[counting].sum() if chosen else np.zeros(0)
+    spread = _spread(Mixture(chosen, share).at(X), targets)
+    return PriorMean(Mixture(chosen, share * scale * spread * max(trust.values())), trust)
+
+
+def _trust(accuracy: float, n: int) -> float:
+    """P(A > 1/2) after n values."""
+    count = max(n - 1, 0)
+    return float(1.0 - betainc(ALPHA + count * accuracy, BETA + count * (1.0 - accuracy), 0.5))
+
+
+def _spread(expected: Array, targets: Array) -> float:
+    """b: ridge regression through the means, with the prior 1 counting as RIDGE values."""
+    if not len(targets):
+        return 1.0
+    e, z = expected - expected.mean(), targets - targets.mean()
+    return max(float((e @ z + RIDGE) / (e @ e + RIDGE)), 0.0)
+
+
+# ── the sources' own models ────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows that a model of a source learns from, known by their hash, to be fitted once."""
+
+    digest: bytes
+    name: str
+    x: Array = field(compare=False)
+    y: Array = field(compare=False)
+    options: Ints = field(compare=False)
+    at_least: NDArray[np.bool_] | None = field(compare=False, default=None)
+
+
+def _rows(
+    source: Source, y: Array, options: Ints, limit: int, at_least: NDArray[np.bool_] | None = None
+) -> _Rows | None:
+    """At most `limit` rows with a finite y: half the lowest, the rest evenly over the study."""
+    valued = np.flatnonzero(np.isfinite(y))
+    has = ~np.isnan(source.x).any(axis=0)
+    if len(valued) < MIN_ROWS or not has.any():
+        return None
+    some = valued[subset(y[valued], max(limit, MIN_ROWS))]
+    x, at_least = source.x[some], None if at_least is None else at_least[some]
+    parts = (x, y[some], options, np.zeros(0) if at_least is None else at_least)
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(each).tobytes() for each in parts))
+    return _Rows(digest.digest(), source.name, x, y[some], options, at_least)
+
+
+def model_of(source: Source, options: Ints, limit: int = ROWS) -> SourceModel | None:
+    """The model of the values of a source; None if it has too few values."""
+    rows = _rows(source, source.y, options, limit)
+    return None if rows is None else _fitted(rows)
+
+
+def cost_model_of(
+    source: Source, resource: str, options: Ints, limit: int = ROWS
+) -> SourceModel | None:
+    """The model of ln c of a source, in a resource, or in its first one if it lacks that one."""
+    if not source.cost:
+        return None
+    cost = np.asarray(source.cost.get(resource, next(iter(source.cost.values()))))
+    log_cost = np.log(np.where(cost > 0, cost, np.nan))
+    censored = source.censored if len(source.censored) else np.zeros(len(cost), dtype=np.bool_)
+    rows = _rows(source, log_cost, options, limit, censored)
+    return None if rows is None else _fitted(rows)
+
+
+@lru_cache(maxsize=512)
+def _fitted(rows: _Rows) -> SourceModel:
+    has = ~np.isnan(rows.x).any(axis=0)
+    x, options = rows.x[:, has], rows.options[has]
+    if rows.at_least is None:
+        return SourceModel(rows.name, has, fit(x, rows.y, options=options))
+    gp = fit_censored(x, rows.y, rows.at_least, None, options=options).gp
+    return SourceModel(rows.name, has, gp)
