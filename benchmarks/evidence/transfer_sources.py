@@ -101,9 +101,7 @@ def _study(task: str, kind: str, folder: str | None) -> Json:
     problem = problems.load(task, folder)
     seed = crc32(f"earlier {task}".encode()) >> 1
     if kind == "random":
-        trials = [
-            (params, problem.at(params), False) for params in _random_rows(problem, seed)
-        ]
+        trials = [(params, problem.at(params), False) for params in _random_rows(problem, seed)]
     else:
         budget = BUDGET * problem.typical_cost
         method = make("PBGI", problem.space, budget=budget, seed=seed)

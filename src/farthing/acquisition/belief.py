@@ -50,7 +50,8 @@ Array = NDArray[np.float64]
 
 LARGEST = 1e150  # values are clipped here, so that the square of their scale does not overflow
 START = 4  # trials of the initial design, before any model (docs/decisions.md)
-START_WITH_SOURCES = 3  # the same with earlier studies
+START_TRUSTED = 2  # the same if an earlier study is TRUSTED so much or more
+TRUSTED = 0.4
 START_SHARE = 1 / 5  # share of the budget after which the initial design ends early
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
@@ -79,9 +80,8 @@ class Belief:
         max_cost: the most that one trial can cost, by resource, as the user states it.
         constraints: the constraints that a feasible trial meets.
         feasibility: the models of the constraints; () if there are none or no objective model.
-        sources: the earlier studies.
-        prior: the prior mean of the objective that they give.
-        trust: between 0 and 1, by the name of a source.
+        sources: the earlier studies, with the `trust` in each, between 0 and 1, by name.
+        prior: the prior mean of the objective that they give; None if none of them counts.
     """
 
     space: Space
@@ -150,8 +150,8 @@ class Belief:
 
     def notes(self) -> dict[str, Any]:
         """Values that the next suggestion needs, to be stored with the trial."""
-        notes: dict[str, Any] = {"memories": dict(self.memories)} if self.memories else {}
-        return notes | ({"trust": dict(self.trust)} if self.trust else {})
+        notes = {"memories": dict(self.memories), "trust": dict(self.trust)}
+        return {name: note for name, note in notes.items() if note}
 
     # ── costs ──────────────────────────────────────────────────────────────────────────────
 
@@ -428,16 +428,14 @@ def believe(
     feasibility: tuple[Feasibility, ...] = ()
     feasible = are_feasible(constraints, done) if constraints else np.ones(len(y), dtype=np.bool_)
     # An initial design that has spent its share ends once two trials have returned a value.
-    prior, trust = prior_mean(sources, space.options, X, y) if model and sources else (None, {})
-    first = START if prior is None else START_WITH_SOURCES
+    prior, trust = prior_mean(sources if model or curves else (), space.options, X, y)
+    first = START_TRUSTED if trust and max(trust.values()) >= TRUSTED else START
     design_ended = len(finished) >= first or ledger.spent_share >= START_SHARE
     if model and design_ended and len(done) >= 2:
-        how: dict[str, Any] = {"noisy": noisy, "seldom": light, "prior": prior}
+        how: dict[str, Any] = {"options": space.options, "noisy": noisy, "seldom": light}
         before = memories.get("objective")
-        objective, memories["objective"] = refit(X, y, before, options=space.options, **how)
-        feasibility, of_constraints = fit_constraints(
-            constraints, X, done, memories, options=space.options, noisy=noisy, seldom=light
-        )
+        objective, memories["objective"] = refit(X, y, before, prior=prior, **how)
+        feasibility, of_constraints = fit_constraints(constraints, X, done, memories, **how)
         memories |= of_constraints
     trainings = None
     began = 2 if ledger.spent_share >= START_SHARE else START

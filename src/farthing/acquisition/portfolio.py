@@ -8,7 +8,7 @@ w_s are the shares of the sources in the prior mean, so that a source which misl
 c is the predicted cost; before the first cost here, the shape of the sources' costs, whose level
 does not matter. A parameter that a source lacks has the value of the first point of the space. The
 portfolio ends once no configuration is expected to gain LEAST standard deviations, or once no
-source is trusted more than DOUBT.
+source is TRUSTED.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition.belief import Belief
+from farthing.acquisition.belief import TRUSTED, Belief
 from farthing.cost.earlier_cost import cost_shape
 
 __all__ = ["ranked"]
@@ -25,7 +25,6 @@ Array = NDArray[np.float64]
 
 COST_POWER = 0.5
 LEAST = 0.1
-DOUBT = 0.5
 
 
 def ranked(belief: Belief, base: Array) -> tuple[Array, Array]:
@@ -37,12 +36,12 @@ def ranked(belief: Belief, base: Array) -> tuple[Array, Array]:
         base: (d,) values of parameters that a source lacks.
     """
     space, prior = belief.space, belief.prior
-    if prior is None or not prior.weights.any() or max(belief.trust.values()) <= DOUBT:
+    if prior is None or max(belief.trust.values()) < TRUSTED:
         return np.empty((0, space.d)), np.empty((0, 0))
     kept = [source.x[np.isfinite(source.y)] for source in belief.sources]
     X = space.snap(np.where(np.isnan(x := np.vstack(kept)), base, x))
     share = prior.weights / prior.weights.sum()
-    best = np.minimum(0.0, prior.parts(belief.history.X.reshape(-1, space.d)).min(axis=0, initial=0.0))
+    best = prior.parts(belief.history.X.reshape(-1, space.d)).min(axis=0, initial=0.0)
     gains = share * np.maximum(best - prior.parts(X), 0.0)
     gain = gains.sum(axis=1)
     order = np.argsort(-gain / np.exp(COST_POWER * _log_cost(belief, X)), kind="stable")

@@ -36,8 +36,8 @@ from farthing.core.parts import best_checkpoint, is_spent, with_part
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
-from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand, Linear, LogGP, ResidualGP
-from farthing.cost.earlier_cost import EarlierCost
+from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand, Linear, LogGP
+from farthing.cost.earlier_cost import with_shapes
 from farthing.cost.part import PartCost
 from farthing.errors import InvalidInput, Stopped
 from farthing.history import (
@@ -51,6 +51,7 @@ from farthing.history import (
 )
 from farthing.models.constraints import are_feasible
 from farthing.models.normal import expected_cost, max_overrun
+from farthing.models.prior_mean import effects
 from farthing.policies import ASHA
 from farthing.stopping import OutOfBudget
 
@@ -125,6 +126,9 @@ class Suggestion(NamedTuple):
             reservation[resource] = min(reservation[resource], max_cost[resource])
         notes = {**belief.notes(), **verdict.notes, **proposal.notes}
         notes |= {"limit": limit, "limit_by": rules} if limit else {}
+        if belief.objective is not None and belief.objective.prior is not None:
+            moved = effects(belief.objective, x)
+            notes["from_sources"] = {name: belief.sign * part for name, part in moved.items()}
         if proposal.resume is not None:
             paused = belief.history[proposal.resume]
             kept = {k: note for k, note in paused.notes.items() if k not in ("limit", "limit_by")}
@@ -325,9 +329,8 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
 def cost_learners(settings: Settings, state: State) -> Mapping[str, CostLearner]:
     """The cost learners of the settings by resource, which also learn from imported costs."""
     learners = settings.learners
-    if settings.cost is None and settings.learn_from:
-        costs = {r: ResidualGP(EarlierCost(settings.learn_from, r)) for r in learners}
-        learners = {**learners, **costs} if any(s.cost for s in settings.learn_from) else learners
+    if settings.cost is None:
+        learners = with_shapes(learners, settings.learn_from)
     return _with_imported(learners, state.prices)
 
 

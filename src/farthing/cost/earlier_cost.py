@@ -15,20 +15,21 @@ model, because the unit of the costs is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.cost.model import Evidence, Slopes, with_noise, with_noise_slopes
+from farthing.cost.model import CostLearner, Evidence, Slopes, with_noise, with_noise_slopes
+from farthing.cost.residual_gp import ResidualGP
 from farthing.earlier import Source
 from farthing.models.gp import FitMemory, Normal
 from farthing.models.prior_mean import ROWS, Mixture, SourceModel, cost_model_of
 from farthing.models.regression import hazard
 
-__all__ = ["EarlierCost", "cost_shape"]
+__all__ = ["EarlierCost", "cost_shape", "with_shapes"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -100,7 +101,7 @@ class _EarlierCost:
     def _solve(self, D: Array, t: Array, noise: float) -> tuple[Array, Array]:
         """Posterior mean (2,) and covariance (2, 2) of (u, b)."""
         precision = np.diag([LEVEL**-2, SHAPE**-2])
-        covariance = np.linalg.inv(precision + D.T @ D / noise**2)
+        covariance = np.asarray(np.linalg.inv(precision + D.T @ D / noise**2))
         return covariance @ (precision @ [0.0, 1.0] + D.T @ t / noise**2), covariance
 
     @cached_property
@@ -109,7 +110,7 @@ class _EarlierCost:
         D, t, noise = self._design(self._g), self.log_cost.copy(), self.table_noise
         exact = ~self.at_least
         for _ in range(IMPUTATIONS if self.at_least.any() else 2):
-            beta, covariance = self._solve(D, t, noise)
+            beta, _ = self._solve(D, t, noise)
             rest = (t - D @ beta)[exact]
             scatter = TABLE_COUNTS * self.table_noise**2 + float(rest @ rest)
             noise = float(np.sqrt(scatter / (TABLE_COUNTS + len(rest))))
@@ -190,3 +191,12 @@ class EarlierCost:
             return None
         X = evidence.X.reshape(-1, evidence.space.d)
         return _EarlierCost(shape, _noise(shape.models), X, evidence.log_cost(), evidence.at_least)
+
+
+def with_shapes(
+    learners: Mapping[str, CostLearner], sources: tuple[Source, ...]
+) -> Mapping[str, CostLearner]:
+    """The learners that begin with the shape of the sources' costs, if there are any."""
+    if not any(source.cost for source in sources):
+        return learners
+    return {resource: ResidualGP(EarlierCost(sources, resource)) for resource in learners}

@@ -488,7 +488,7 @@ def refit(
     n = len(np.asarray(y))
     start = Hyper.from_list(memory["hyper"]) if memory else None
     due = is_due(memory, n, seldom=seldom)
-    how = {"noisy": noisy, "clip": clip, "learn": due, "seldom": seldom}
+    how: dict[str, Any] = {"noisy": noisy, "clip": clip, "learn": due, "seldom": seldom}
     model = fit(X, y, options=options, start=start, prior=prior, **how)
     if memory is not None and not due:
         return model, memory

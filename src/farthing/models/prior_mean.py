@@ -36,22 +36,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
-from scipy.special import betainc, ndtr
+from scipy.special import ndtr
 
 from farthing.earlier import Source
 from farthing.models.censored import fit_censored
 from farthing.models.gp import GP, clip_outliers, fit, standardise, subset
 from farthing.models.kernel import distances, matern, matern_slopes, pulled
 
-__all__ = ["Mixture", "PriorMean", "SourceModel", "cost_model_of", "model_of", "prior_mean"]
+__all__ = [
+    "Mixture",
+    "PriorMean",
+    "SourceModel",
+    "cost_model_of",
+    "effects",
+    "model_of",
+    "prior_mean",
+]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ROWS = 1500  # of all sources together
 MIN_ROWS = 2  # values from which a source has a model
-ALPHA, BETA = 2.0, 1.0  # the trust before the first values is 3/4
-SHARPNESS = 4.0
+PRIOR_ACCURACY, PRIOR_COUNT = 0.75, 1.0
+CHANCE, SURE = 0.65, 0.85
 RIDGE = 2.0  # standardised values that the scale 1 counts as
 JUDGED = 100  # rows of this task that judge the sources, at most
 NEGLIGIBLE = 0.02  # share of the weights below which a source is left out
@@ -125,37 +133,58 @@ class Mixture:
 
 
 class PriorMean(NamedTuple):
-    """m(x) in the unit of the objective and without a level, and the trust in all sources."""
+    """m(x) in the unit of the objective and without a level, and the trust in all sources.
 
-    mean: Mixture
+    The mean is None if no source counts.
+    """
+
+    mean: Mixture | None
     trust: dict[str, float]
 
 
 def prior_mean(sources: Sequence[Source], options: Ints, X: Array, y: Array) -> PriorMean:
     """The prior mean after the values y at X of this task."""
-    models = [model_of(source, options, ROWS // len(sources)) for source in sources]
+    if not sources:
+        return PriorMean(None, {})
+    found = [model_of(source, options, ROWS // len(sources)) for source in sources]
     some = subset(y, JUDGED)
     X, targets, scale = X[some], np.zeros(0), 1.0
     if len(X):
         targets, _, scale = standardise(clip_outliers(y[some]))
-    trust = {
-        source.name: 0.0 if model is None else _trust(model.accuracy(X, targets), len(X))
-        for source, model in zip(sources, models, strict=True)
-    }
-    known = [model for model in models if model is not None]
-    share = np.array([trust[model.name] for model in known]) ** SHARPNESS
-    share /= share.sum() if len(share) else 1.0
-    counting = share >= NEGLIGIBLE
-    chosen = tuple(model for model, counts in zip(known, counting, strict=True) if counts)
-    share = share[counting] / share[counting].sum() if chosen else np.zeros(0)
-    spread = _spread(Mixture(chosen, share).at(X), targets)
-    return PriorMean(Mixture(chosen, share * scale * spread * max(trust.values())), trust)
+    each = [0.0 if m is None else _trust(m.accuracy(X, targets), len(X)) for m in found]
+    trust = {source.name: share for source, share in zip(sources, each, strict=True)}
+    least = NEGLIGIBLE * sum(each)
+    pairs = [(m, share) for m, share in zip(found, each, strict=True) if m and share > least]
+    if not pairs:
+        return PriorMean(None, trust)
+    models, shares = tuple(model for model, _ in pairs), np.array([share for _, share in pairs])
+    shares /= shares.sum()
+    factor = scale * max(each) * _spread(Mixture(models, shares).at(X), targets)
+    return PriorMean(Mixture(models, factor * shares) if factor > 0 else None, trust)
+
+
+def effects(gp: GP, x: Array) -> dict[str, float]:
+    """By how much each source moves the posterior mean at x (d,), in the unit of y.
+
+    phi_s(x) - k(x, X) K^-1 phi_s(X) for phi_s = w_s mu_s less its least-squares constant: the
+    posterior is linear in the prior mean, and the level of a source is not its effect.
+    """
+    prior = gp.prior
+    if not isinstance(prior, Mixture):
+        return {}
+    k = matern(distances(gp.embedded(x[None]), gp.embedded(gp.X)), gp.variance)[0]
+    parts = prior.parts(np.vstack([x[None], gp.X])) * prior.weights
+    solved, _ = lapack.dpotrs(gp.L, np.column_stack([np.ones(len(gp.X)), parts[1:]]), lower=1)
+    constant = solved[:, 1:].sum(axis=0) / solved[:, 0].sum()
+    moved = parts[0] - constant - k @ (solved[:, 1:] - np.outer(solved[:, 0], constant))
+    return {model.name: float(part) for model, part in zip(prior.models, moved, strict=True)}
 
 
 def _trust(accuracy: float, n: int) -> float:
-    """P(A > 1/2) after n values."""
+    """4 (E[A] - 1/2) after n values, between 0 and 1."""
     count = max(n - 1, 0)
-    return float(1.0 - betainc(ALPHA + count * accuracy, BETA + count * (1.0 - accuracy), 0.5))
+    expected = (PRIOR_COUNT * PRIOR_ACCURACY + count * accuracy) / (PRIOR_COUNT + count)
+    return float(np.clip((expected - CHANCE) / (SURE - CHANCE), 0.0, 1.0))
 
 
 def _spread(expected: Array, targets: Array) -> float:
@@ -217,7 +246,7 @@ def cost_model_of(
 
 @lru_cache(maxsize=512)
 def _fitted(rows: _Rows) -> SourceModel:
-    has = ~np.isnan(rows.x).any(axis=0)
+    has = np.asarray(~np.isnan(rows.x).any(axis=0))
     x, options = rows.x[:, has], rows.options[has]
     if rows.at_least is None:
         return SourceModel(rows.name, has, fit(x, rows.y, options=options))
