@@ -1,4 +1,4 @@
-"""Earlier studies: what they save on another task of the same family, and what misleading ones cost.
+"""Earlier studies: what they save on another task of the family, and what misleading ones cost.
 
     python -m benchmarks transfer --seeds 3 --budgets 5,15,60    make missing runs, print the tables
     python -m benchmarks transfer --kept                         print the tables of kept runs
@@ -156,7 +156,7 @@ class WithSources(Ours):
 def portfolio(problem: Problem, sources: Sequence[Source]) -> list[dict[str, Any]]:
     """The first configurations of the initial design, whatever values they have here."""
     space, found = problem.space, []
-    for number in range(STARTING):
+    for _ in range(STARTING):
         trials = [Trial(i, space.decode(x), x) for i, x in enumerate(found)]
         belief = believe(
             space, History(tuple(trials)), Ledger.of(None), learners={}, sources=tuple(sources)

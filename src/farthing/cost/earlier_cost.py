@@ -2,8 +2,8 @@
 
     ln c = u + b g(x) + e,   e ~ N(0, s^2)
 
-    g    mean over the sources of the posterior mean of ln c, each a Gaussian process with censored
-         rows; the sources' levels are part of u, so they may have other units
+    g    mean over at most MOST sources of the posterior mean of ln c, each a Gaussian process with
+         censored rows; the sources' levels are part of u, so they may have other units
     u    the level of this task: flat prior, so that the first cost decides
     b    how much of the shape is handed over, b ~ N(1, SHAPE^2)
     s^2  the variance of a source's ln c about its level and the mean of the other sources; it
@@ -26,7 +26,7 @@ from farthing.cost.model import CostLearner, Evidence, Slopes, with_noise, with_
 from farthing.cost.residual_gp import ResidualGP
 from farthing.earlier import Source
 from farthing.models.gp import FitMemory, Normal
-from farthing.models.prior_mean import ROWS, Mixture, SourceModel, cost_model_of
+from farthing.models.prior_mean import Mixture, SourceModel, cost_model_of
 from farthing.models.regression import hazard
 
 __all__ = ["EarlierCost", "cost_shape", "with_shapes"]
@@ -39,14 +39,16 @@ LEVEL = 1e3  # sd of u: flat
 SHAPE = 0.5  # sd of b
 ONE_SOURCE = 0.5  # s if there is one source only
 LEAST_NOISE = 1e-3
+MOST = 5  # sources that give the shape, the largest ones
+ROWS = 450  # of all of them together: costs are smoother than values
 TABLE_COUNTS = 3  # the sources' s^2 counts as much as this many costs
 IMPUTATIONS = 10
 
 
 def cost_shape(sources: Sequence[Source], resource: str, options: Ints) -> Mixture | None:
     """g, in ln c; None if no source has costs."""
-    limit = ROWS // max(len(sources), 1)
-    found = [cost_model_of(source, resource, options, limit) for source in sources]
+    largest = sorted(sources, key=lambda each: (-len(each.x), each.name))[:MOST]
+    found = [cost_model_of(source, resource, options, ROWS // MOST) for source in largest]
     models = tuple(model for model in found if model is not None)
     return _average(models) if models else None
 

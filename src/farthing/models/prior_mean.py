@@ -62,7 +62,7 @@ PRIOR_ACCURACY, PRIOR_COUNT = 0.75, 1.0
 CHANCE, SURE = 0.65, 0.85
 RIDGE = 2.0  # standardised values that the scale 1 counts as
 JUDGED = 100  # rows of this task that judge the sources, at most
-NEGLIGIBLE = 0.02  # share of the weights below which a source is left out
+MOST = 5  # sources in the prior mean, those that order most pairs correctly
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,13 +151,16 @@ def prior_mean(sources: Sequence[Source], options: Ints, X: Array, y: Array) -> 
     X, targets, scale = X[some], np.zeros(0), 1.0
     if len(X):
         targets, _, scale = standardise(clip_outliers(y[some]))
-    each = [0.0 if m is None else _trust(m.accuracy(X, targets), len(X)) for m in found]
+    judged = [0.5 if m is None else m.accuracy(X, targets) for m in found]
+    each = [_trust(a, len(X)) if m else 0.0 for m, a in zip(found, judged, strict=True)]
     trust = {source.name: share for source, share in zip(sources, each, strict=True)}
-    least = NEGLIGIBLE * sum(each)
-    pairs = [(m, share) for m, share in zip(found, each, strict=True) if m and share > least]
-    if not pairs:
+    # The best first, so that a suggestion evaluates few of them; all before values have judged.
+    order = sorted(range(len(found)), key=lambda i: (-judged[i], sources[i].name))
+    counting = [i for i in order if each[i] > 0][: MOST if len(X) > 1 else None]
+    models = tuple(model for i in counting if (model := found[i]) is not None)
+    if not models:
         return PriorMean(None, trust)
-    models, shares = tuple(model for model, _ in pairs), np.array([share for _, share in pairs])
+    shares = np.array([each[i] for i in counting])
     shares /= shares.sum()
     factor = scale * max(each) * _spread(Mixture(models, shares).at(X), targets)
     return PriorMean(Mixture(models, factor * shares) if factor > 0 else None, trust)
