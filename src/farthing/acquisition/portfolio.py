@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.acquisition.belief import TRUSTED, Belief
-from farthing.cost.earlier_cost import cost_shape
+from farthing.acquisition.earlier_costs import cost_shape
 
 __all__ = ["ranked"]
 

@@ -21,6 +21,7 @@ from farthing.acquisition.belief import (
     Belief,
     believe,
 )
+from farthing.acquisition.earlier_costs import with_shapes
 from farthing.acquisition.exchange_rate import with_rate_of_budget
 from farthing.acquisition.initial_design import batch_cap, cap, first_enqueued, propose
 from farthing.acquisition.overhead import Depth, depth, step
@@ -37,7 +38,6 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
 from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand, Linear, LogGP
-from farthing.cost.earlier_cost import with_shapes
 from farthing.cost.part import PartCost
 from farthing.errors import InvalidInput, Stopped
 from farthing.history import (
