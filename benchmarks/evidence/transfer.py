@@ -32,6 +32,7 @@ from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -278,13 +279,13 @@ def main(arguments: Sequence[str]) -> int:
         if "GPSampler" in methods and find_spec("torch") is None:
             print("left out: GPSampler, because torch is not installed here")
             methods.remove("GPSampler")
-        asked = partial(_asked, tasks_of=options.tasks)
-        names = [
-            name
+        groups = [
+            list(filter(partial(_asked, tasks_of=options.tasks), members))[:: options.every]
             for group, members in tasks(options.data).items()
             if group.startswith(options.family or "")
-            for name in list(filter(asked, members))[:: options.every]
         ]
+        # The first task of each group, then the second: an interruption leaves all families.
+        names = [name for each in zip_longest(*groups) for name in each if name is not None]
         make_all(dict.fromkeys(n for name in names for n in tasks()[group_of(name)]), options.data)
         if options.only_sources:
             return 0
@@ -292,8 +293,8 @@ def main(arguments: Sequence[str]) -> int:
             (task, method, budget, seed)
             for seed in range(options.seeds)  # a seed is complete before the next one starts
             for budget in map(float, options.budgets.split(","))
-            for method in methods
             for task in names
+            for method in methods
         ]
         runs |= carry_out([job for job in jobs if job not in runs], options.data)
     judged = {key: each for key, each in runs.items() if _asked(key[0], options.tasks)}
