@@ -182,11 +182,6 @@ def test_every_policy_and_rule_uses_the_belief_with_sources(settings):
     assert optimizer.best.value < 0.15
 
 
-def test_policies_without_a_model_do_not_look_at_the_sources():
-    random = params(played(asked(source(), policy=policies.Random()), 3))
-    assert random == params(played(asked(policy=policies.Random()), 3))
-
-
 def test_trainings_by_steps_start_with_the_sources():
     optimizer = asked(source(), steps=Steps(9, rungs=(1, 3)))
     trial = optimizer.ask()

@@ -4,25 +4,29 @@
               coordinates that the source has
     a_s       share of the pairs of values seen here that source s orders correctly, in expectation
               under its posterior: mean over pairs y_i < y_j of P(f_s(x_i) < f_s(x_j))
-    trust_s = P(A > 1/2),  A ~ Beta(ALPHA + (n - 1) a_s, BETA + (n - 1) (1 - a_s))
-    m(x)    = scale T b sum_s w_s mu_s(x),   w_s ~ trust_s^SHARPNESS, sum 1,   T = max_s trust_s
+    A_s       (k A_0 + (n - 1) a_s) / (k + n - 1): a_s after n values, with A_0 = PRIOR_ACCURACY
+              counting as k = PRIOR_COUNT comparisons; n values are n - 1, because pairs depend on
+              one another
+    trust_s = (A_s - CHANCE) / (SURE - CHANCE), between 0 and 1
+    m(x)    = scale T b sum_s w_s mu_s(x),   w_s = trust_s / sum of trusts,   T = max_s trust_s
     b         how far values here spread compared with those of the sources: ridge regression of the
               standardised values on sum_s w_s mu_s, shrunk towards 1, and at least 0
 
-The n values count as n - 1 comparisons, because pairs are dependent. Before the first values, the
-trust is that of the prior. The residual y - m is the Gaussian process of `gp.py`, whose constant
-mean is the level of this task. Pairwise ranking weights follow RGPE (Feurer et al. 2018); there,
-weights are shares of draws in which a source ranks best.
+The sum has the MOST sources of highest a_s, so that many weak sources do not dilute a good one, and
+so that a suggestion stays fast. The residual y - m is the Gaussian process of `gp.py`, whose
+constant mean is the level of this task. Pairwise ranking weights follow RGPE (Feurer et al. 2018);
+there, weights are shares of draws in which a source, or the model of this task, ranks best.
 
 What others may show (keys of a trial's notes, which are stored with the trial):
 
     notes["trust"]         {name of a source: trust between 0 and 1} when the trial was suggested
     notes["from_sources"]  {name: by how much the source moved the predicted value at the proposed
-                           point}, in the objective's unit; of trials that a model proposed
+                           point}, in the objective's unit and direction, as `effects` computes it;
+                           only if a model with a prior mean proposed the trial
     notes["portfolio"]     {name: share}: which sources expected the improvement of a configuration
                            of the initial design; shares sum to 1
 
-`Belief.trust` is the same dictionary; `Belief.moved_by(x)` computes `from_sources`.
+`Belief.trust` is the dictionary of `notes["trust"]`.
 """
 
 from __future__ import annotations
