@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -42,6 +41,7 @@ from numpy.typing import NDArray
 
 from benchmarks import problems
 from benchmarks.evidence import replay
+from benchmarks.evidence.curves import keep
 from benchmarks.evidence.transfer_measures import Key, draw, table_of
 from benchmarks.evidence.transfer_sources import (
     chosen,
@@ -243,12 +243,7 @@ def carry_out(jobs: Sequence[Key], folder: str | None) -> dict[Key, Json]:
     started = time.monotonic()
     for job in jobs:
         record = made[job] = run(*job, folder)
-        line = (json.dumps(record) + "\n").encode()
-        file = os.open(RESULTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            os.write(file, line)
-        finally:
-            os.close(file)
+        keep(record, RESULTS)
         minutes = (time.monotonic() - started) / 60
         left = minutes * (len(jobs) / len(made) - 1)
         progress = f"{len(made)}/{len(jobs)} ({minutes:.1f} min, about {left:.0f} left)"
