@@ -8,6 +8,7 @@ python -m benchmarks peers --budgets 15,60,240    the comparisons; a kill loses 
 python -m benchmarks realtime --budgets 60,300    real models in wall-clock seconds
 python -m benchmarks curves --help                learning curves: trainings that pause and resume
 python -m benchmarks curves-realtime --help       the same with real training, in wall-clock seconds
+python -m benchmarks transfer --help              earlier studies of other tasks as sources
 python -m benchmarks record-curves --help         record learning curves of real training
 python -m benchmarks --quick                      a very small run of every artefact (for CI)
 python -m benchmarks evidence                     write docs/evidence.md from the kept results
@@ -27,7 +28,7 @@ from pathlib import Path
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")  # before numpy is loaded
 
-from benchmarks.evidence import curves, curves_realtime, realtime, record_curves, replay
+from benchmarks.evidence import curves, curves_realtime, realtime, record_curves, replay, transfer
 from benchmarks.evidence import page as evidence
 from benchmarks.evidence.artefacts import ARTEFACTS
 from benchmarks.evidence.artefacts.artefact import (
@@ -46,6 +47,7 @@ def main(arguments: list[str]) -> int:
         "curves": curves,
         "curves-realtime": curves_realtime,
         "record-curves": record_curves,
+        "transfer": transfer,
     }
     if arguments and arguments[0] in commands:
         return commands[arguments[0]].main(arguments[1:])

@@ -172,10 +172,10 @@ def _finished(jobs: Sequence[Key], folder: Path, processes: int) -> Iterator[tup
         yield from ((active[each], each.result()) for each in as_completed(active))
 
 
-def keep(record: Json) -> None:
+def keep(record: Json, path: Path | None = None) -> None:
     """Append a line with one write call, so that several processes may share the file."""
     line = (json.dumps(record) + "\n").encode()
-    file = os.open(RESULTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    file = os.open(path or RESULTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         os.write(file, line)
     finally:

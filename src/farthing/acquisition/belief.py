@@ -29,16 +29,17 @@ from farthing.acquisition.fantasies import (
     valueless,
 )
 from farthing.acquisition.outlook import Outlook, OutlookSlopes
-from farthing.acquisition.paid_costs import evidence_for
+from farthing.acquisition.paid_costs import fit_costs
 from farthing.acquisition.trainings import REPORTED, Trainings, has_begun, is_staged, train
 from farthing.budget.ledger import Ledger
 from farthing.cost import CostLearner, CostModel, DependsOnPrevious
 from farthing.cost.model import because_of, least_of
-from farthing.cost.part import PartCost
+from farthing.earlier import Source
 from farthing.history import History, Run, Trial, TrialState
 from farthing.models.constraints import Constraint, are_feasible, violations
 from farthing.models.feasibility import Feasibility, fit_constraints
 from farthing.models.gp import GP, FitMemory, Normal, refit
+from farthing.models.prior_mean import Mixture, prior_mean
 from farthing.models.success import fit_success, log_success, log_success_slopes
 from farthing.space.space import Space
 from farthing.steps import Steps
@@ -49,6 +50,8 @@ Array = NDArray[np.float64]
 
 LARGEST = 1e150  # values are clipped here, so that the square of their scale does not overflow
 START = 4  # trials of the initial design, before any model (docs/decisions.md)
+START_TRUSTED = 2  # the same if an earlier study is TRUSTED so much or more
+TRUSTED = 0.4
 START_SHARE = 1 / 5  # share of the budget after which the initial design ends early
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
@@ -77,6 +80,8 @@ class Belief:
         max_cost: the most that one trial can cost, by resource, as the user states it.
         constraints: the constraints that a feasible trial meets.
         feasibility: the models of the constraints; () if there are none or no objective model.
+        sources: the earlier studies, with the `trust` in each, between 0 and 1, by name.
+        prior: the prior mean of the objective that they give; None if none of them counts.
     """
 
     space: Space
@@ -100,6 +105,9 @@ class Belief:
     max_cost: Mapping[str, float] = field(default_factory=dict)
     constraints: tuple[Constraint, ...] = ()
     feasibility: tuple[Feasibility, ...] = ()
+    sources: tuple[Source, ...] = ()
+    prior: Mixture | None = None
+    trust: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def tried(self) -> Array:
@@ -142,7 +150,8 @@ class Belief:
 
     def notes(self) -> dict[str, Any]:
         """Values that the next suggestion needs, to be stored with the trial."""
-        return {"memories": dict(self.memories)} if self.memories else {}
+        notes = {"memories": dict(self.memories), "trust": dict(self.trust)}
+        return {name: note for name, note in notes.items() if note}
 
     # ── costs ──────────────────────────────────────────────────────────────────────────────
 
@@ -397,6 +406,7 @@ def believe(
     curves: bool = False,
     max_cost: Mapping[str, float] = MappingProxyType({}),
     constraints: tuple[Constraint, ...] = (),
+    sources: tuple[Source, ...] = (),
 ) -> Belief:
     """Fit the models to the history; earlier hyperparameters are in the notes of the trials.
 
@@ -408,6 +418,7 @@ def believe(
         curves: whether to fit a model of the learning curves, if there are several rungs.
         max_cost: the most that one trial can cost, by resource.
         constraints: what a trial must meet to be feasible.
+        sources: earlier studies, which give the prior mean of the objective.
     """
     done, finished = history.done, history.having("done", "failed", "killed")
     memories = dict(((model or learners) and history.last_note("memories")) or {})
@@ -417,14 +428,14 @@ def believe(
     feasibility: tuple[Feasibility, ...] = ()
     feasible = are_feasible(constraints, done) if constraints else np.ones(len(y), dtype=np.bool_)
     # An initial design that has spent its share ends once two trials have returned a value.
-    design_ended = len(finished) >= START or ledger.spent_share >= START_SHARE
+    prior, trust = prior_mean(sources if model or curves else (), space.options, X, y)
+    first = START_TRUSTED if trust and max(trust.values()) >= TRUSTED else START
+    design_ended = len(finished) >= first or ledger.spent_share >= START_SHARE
     if model and design_ended and len(done) >= 2:
-        objective, memories["objective"] = refit(
-            X, y, memories.get("objective"), options=space.options, noisy=noisy, seldom=light
-        )
-        feasibility, of_constraints = fit_constraints(
-            constraints, X, done, memories, options=space.options, noisy=noisy, seldom=light
-        )
+        how: dict[str, Any] = {"options": space.options, "noisy": noisy, "seldom": light}
+        before = memories.get("objective")
+        objective, memories["objective"] = refit(X, y, before, prior=prior, **how)
+        feasibility, of_constraints = fit_constraints(constraints, X, done, memories, **how)
         memories |= of_constraints
     trainings = None
     began = 2 if ledger.spent_share >= START_SHARE else START
@@ -450,20 +461,8 @@ def believe(
         success, memories["success"] = fit_success(
             returned, missing, memories.get("success"), options=space.options, seldom=light
         )
-    cost: dict[str, CostModel] = {}
-    for resource, learner in learners.items():
-        trials, evidence, startup = evidence_for(learner, space, history, resource, steps)
-        evidence = evidence._replace(
-            memory=memories.get(f"cost:{resource}"),
-            previous=history.previous[[t.number for t in trials]] if trials else None,
-            last=history.previous[-1] if len(history) else None,
-            seldom=light,
-        )
-        fitted = learner.fit(evidence)
-        if fitted is not None:
-            cost[resource] = PartCost(fitted, startup) if is_staged(steps) else fitted
-            if fitted.memory is not None:
-                memories[f"cost:{resource}"] = fitted.memory
+    cost, of_costs = fit_costs(learners, space, history, steps, memories, seldom=light)
+    memories |= of_costs
     best = np.array([y[feasible].min(initial=np.inf)])
     if noisy and objective is not None and feasible.any():
         best = objective.at(X[feasible]).mean.min(axis=0)
@@ -495,4 +494,7 @@ def believe(
         max_cost=max_cost,
         constraints=constraints,
         feasibility=feasibility,
+        sources=sources,
+        prior=prior,
+        trust=trust,
     )

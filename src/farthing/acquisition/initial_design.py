@@ -10,6 +10,10 @@ Costs are unknown at first and may span decades. The points are therefore, in th
 
 Each categorical parameter takes the option that was tried least often.
 
+With earlier studies (`learn_from=`), their portfolio (portfolio.py) comes after 1, while they are
+trusted. Its first point is followed by point 2 of this list, unless the user gave a point. Other
+points follow the list.
+
 The cap on the cost of one trial, as a share of the budget:
 
     1/3 until a trial has ended: no constant cost is killed if the budget pays for three trials
@@ -32,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farthing.acquisition.belief import START, START_SHARE, Z_AFFORDABLE, Belief
+from farthing.acquisition.portfolio import ranked
 from farthing.acquisition.protocols import Policy, Proposal, checked_proposal
 from farthing.acquisition.rungs import first_part
 from farthing.acquisition.search import Rated, is_among, maximise, sobol, untried
@@ -171,7 +176,11 @@ def start(belief: Belief, rng: np.random.Generator) -> Proposal:
     """The next point of the initial design."""
     number, space, most = len(belief.history), belief.space, cap(belief)
     first, drawn = first_point(space), space.sample(DRAWS, rng)
-    if not number and not is_among(first[None], belief.tried).any():
+    # Good configurations alone cannot show whether the earlier studies rank well.
+    contrast = number > 0 and all("portfolio" in trial.notes for trial in belief.history)
+    if not contrast and (known := _known_to_be_good(belief, first, most)) is not None:
+        return known
+    if (not number or contrast) and not is_among(first[None], belief.tried).any():
         because, X = "the middle of the space", np.concatenate([first[None], drawn])
         if any(getattr(p, "cost", None) for p in space.parameters.values()):
             because = "the side of the space that is declared cheap"
@@ -195,6 +204,26 @@ def start(belief: Belief, rng: np.random.Generator) -> Proposal:
         most = {r: _above_kills_near(belief, x, r, limit) for r, limit in most.items()}
     notes: dict[str, Any] = {"phase": "start"}
     return Proposal(x, because, notes=notes | ({"limit": most} if most else {}))
+
+
+def _known_to_be_good(belief: Belief, first: Array, most: dict[str, float]) -> Proposal | None:
+    """The best configuration of the earlier studies that is affordable, untried and within caps."""
+    X, shares = ranked(belief, first)
+    if not len(X):
+        return None
+    known = belief.history.X.reshape(-1, belief.space.d)
+    allowed = (belief.costs(X)[1] <= 0) & ~is_among(X, known) & ~_over(belief, X, most)
+    if not allowed.any():
+        return None
+    k = int(np.argmax(allowed))
+    assert belief.prior is not None
+    names = [model.name for model in belief.prior.models]
+    who = {name: float(share) for name, share in zip(names, shares[k], strict=True) if share > 0}
+    because = (
+        f"good for its cost in earlier studies: {', '.join(sorted(who, key=lambda n: -who[n]))}"
+    )
+    notes: dict[str, Any] = {"phase": "start", "portfolio": who}
+    return Proposal(X[k], because, notes=notes | ({"limit": most} if most else {}))
 
 
 def _above_kills_near(belief: Belief, x: Array, resource: str, limit: float) -> float:
@@ -309,17 +338,23 @@ def _within_cap_first(belief: Belief, X: Array, most: Mapping[str, float]) -> Ar
 
     The cheaper of the first two points within the cap comes first.
     """
-    over = np.zeros(len(X), dtype=bool)
-    for resource, model in belief.cost.items():
-        if resource in most:
-            mean, std = model.log_at(X)
-            over |= mean + Z_AFFORDABLE * std > np.log(max(most[resource], 1e-300))
+    over = _over(belief, X, most)
     over |= belief.ledger.spent_share >= START_SHARE  # the share is spent: cheapest first
     cost = belief.costs(X)[0].mean
     order = np.lexsort((np.arange(len(X)), np.where(over, cost, 0.0), over))
     if belief.cost and not over[order[1]] and cost[order[1]] < cost[order[0]]:
         order[:2] = order[1], order[0]
     return np.asarray(X[order])
+
+
+def _over(belief: Belief, X: Array, most: Mapping[str, float]) -> NDArray[np.bool_]:
+    """(m,) whether points are predicted to cost more than the cap."""
+    over = np.zeros(len(X), dtype=bool)
+    for resource, model in belief.cost.items():
+        if resource in most:
+            mean, std = model.log_at(X)
+            over |= mean + Z_AFFORDABLE * std > np.log(max(most[resource], 1e-300))
+    return over
 
 
 def first_given(belief: Belief, given: Sequence[Mapping[str, Any]]) -> Proposal | None:

@@ -1,18 +1,20 @@
-"""The costs that were paid, as evidence for a cost learner."""
+"""The costs that were paid, as evidence for a cost learner, and the models fitted to them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from farthing.cost import CostLearner, Evidence, KnownBeforehand
-from farthing.cost.part import rate_of, startup_of
+from farthing.acquisition.trainings import is_staged
+from farthing.cost import CostLearner, CostModel, Evidence, KnownBeforehand
+from farthing.cost.part import PartCost, rate_of, startup_of
 from farthing.history import History, Trial
+from farthing.models.gp import FitMemory
 from farthing.space.space import Space
 from farthing.steps import Steps
 
-__all__ = ["evidence_for", "evidence_of", "evidence_of_steps", "paid"]
+__all__ = ["evidence_for", "evidence_of", "evidence_of_steps", "fit_costs", "paid"]
 
 
 def paid(history: History, resource: str) -> Iterator[Trial]:
@@ -69,3 +71,31 @@ def evidence_for(
     if not isinstance(learner, KnownBeforehand):
         startup = startup_of([trial.curve for trial in history if trial.curve], resource)
     return *evidence_of_steps(space, history, resource, steps, startup), startup
+
+
+def fit_costs(
+    learners: Mapping[str, CostLearner],
+    space: Space,
+    history: History,
+    steps: Steps | None,
+    memories: Mapping[str, FitMemory],
+    *,
+    seldom: bool,
+) -> tuple[dict[str, CostModel], dict[str, FitMemory]]:
+    """The cost models by resource, of those that can be fitted, and their memories."""
+    cost: dict[str, CostModel] = {}
+    learnt: dict[str, FitMemory] = {}
+    for resource, learner in learners.items():
+        trials, evidence, startup = evidence_for(learner, space, history, resource, steps)
+        evidence = evidence._replace(
+            memory=memories.get(f"cost:{resource}"),
+            previous=history.previous[[t.number for t in trials]] if trials else None,
+            last=history.previous[-1] if len(history) else None,
+            seldom=seldom,
+        )
+        fitted = learner.fit(evidence)
+        if fitted is not None:
+            cost[resource] = PartCost(fitted, startup) if is_staged(steps) else fitted
+            if fitted.memory is not None:
+                learnt[f"cost:{resource}"] = fitted.memory
+    return cost, learnt

@@ -53,7 +53,7 @@ class Paths:
         Z = self.gp.embedded(X)
         prior = np.cos(Z @ self.omega + self.phase) @ self.weight
         k = matern(distances(Z, self.centres), self.gp.variance)
-        return np.asarray(self.gp.mean + prior + k @ self.correction)
+        return np.asarray(self.gp.expected(X) + prior + k @ self.correction)
 
     def along(self, X: Array, which: Ints) -> tuple[Array, Array]:
         """(m,) value of path which[i] at row i of X, and its gradient in the cube, (m, d)."""
@@ -65,7 +65,11 @@ class Paths:
         k, slope = matern_slopes(distances(Z, self.centres), self.gp.variance)
         data = np.einsum("in,in->i", k, correction)
         d_data = pulled(slope * correction, Z, self.centres)
-        return self.gp.mean + prior + data, self.gp.to_cube(d_prior + d_data)
+        value, gradient = self.gp.mean + prior + data, self.gp.to_cube(d_prior + d_data)
+        if self.gp.prior is None:
+            return value, gradient
+        more, d_more = self.gp.prior.slopes(X)
+        return value + more / self.gp.scale, gradient + d_more / self.gp.scale
 
 
 def draw(gp: GP, names: Sequence[str], count: int, rng: np.random.Generator) -> Paths:
@@ -86,7 +90,9 @@ def draw(gp: GP, names: Sequence[str], count: int, rng: np.random.Generator) -> 
     centres = gp.embedded(gp.X)
     prior = np.cos(centres @ omega + phase) @ weight
     noise = np.sqrt(gp.noise) * rng.standard_normal(prior.shape)
-    correction, _ = lapack.dpotrs(gp.L, gp.targets[:, :1] - gp.mean - prior - noise, lower=1)
+    correction, _ = lapack.dpotrs(
+        gp.L, gp.targets[:, :1] - gp.expected(gp.X) - prior - noise, lower=1
+    )
     return Paths(gp, centres, omega, phase, weight, np.asarray(correction))
 
 

@@ -21,6 +21,7 @@ from farthing.acquisition.belief import (
     Belief,
     believe,
 )
+from farthing.acquisition.earlier_costs import with_shapes
 from farthing.acquisition.exchange_rate import with_rate_of_budget
 from farthing.acquisition.initial_design import batch_cap, cap, first_enqueued, propose
 from farthing.acquisition.overhead import Depth, depth, step
@@ -50,6 +51,7 @@ from farthing.history import (
 )
 from farthing.models.constraints import are_feasible
 from farthing.models.normal import expected_cost, max_overrun
+from farthing.models.prior_mean import effects
 from farthing.policies import ASHA
 from farthing.stopping import OutOfBudget
 
@@ -124,6 +126,9 @@ class Suggestion(NamedTuple):
             reservation[resource] = min(reservation[resource], max_cost[resource])
         notes = {**belief.notes(), **verdict.notes, **proposal.notes}
         notes |= {"limit": limit, "limit_by": rules} if limit else {}
+        if belief.objective is not None and belief.objective.prior is not None:
+            moved = effects(belief.objective, x)
+            notes["from_sources"] = {name: belief.sign * part for name, part in moved.items()}
         if proposal.resume is not None:
             paused = belief.history[proposal.resume]
             kept = {k: note for k, note in paused.notes.items() if k not in ("limit", "limit_by")}
@@ -283,6 +288,7 @@ def believed(
         curves=curves and "model" in settings.uses and not no_models,
         max_cost=settings.max_cost or {},
         constraints=settings.bounds,
+        sources=settings.learn_from,
     )
     return with_rate_of_budget(belief) if settings.worth_from_budget else belief
 
@@ -310,6 +316,7 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
             learners={},
             sign=settings.sign,
             noisy=True,
+            sources=settings.learn_from,
         )
         if belief.objective is not None:
             y = belief.objective.at(history.points("done")).mean[:, 0]
@@ -321,7 +328,10 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
 
 def cost_learners(settings: Settings, state: State) -> Mapping[str, CostLearner]:
     """The cost learners of the settings by resource, which also learn from imported costs."""
-    return _with_imported(settings.learners, state.prices)
+    learners = settings.learners
+    if settings.cost is None:
+        learners = with_shapes(learners, settings.learn_from)
+    return _with_imported(learners, state.prices)
 
 
 @dataclass(frozen=True)

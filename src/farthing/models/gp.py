@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,7 @@ __all__ = [
     "kept",
     "refit",
     "standardise",
+    "subset",
 ]
 
 Array = NDArray[np.float64]
@@ -47,7 +48,7 @@ VARIANCE_FLOOR = 1e-12  # lowest posterior variance, relative to v
 ALWAYS_RELEARN_UP_TO = 30  # hyperparameters are learnt again at every n up to this one,
 RELEARN_GROWTH = 1.1  # then each time n has grown by a tenth,
 RELEARN_SELDOM = 1.5  # or by a half if time is short
-LEARN_AT_MOST = 400  # rows that the hyperparameters are learnt from (see `_subset`)
+LEARN_AT_MOST = 400  # rows that the hyperparameters are learnt from (see `subset`)
 MODEL_AT_MOST = 1500  # rows that the posterior uses,
 LIGHT_AT_MOST = 400  # and if time is short
 ROUGH_AT_MOST = 96  # rows that the upper bound of the std uses
@@ -62,6 +63,16 @@ class Normal(NamedTuple):
     std: Array
 
 
+class Prior(Protocol):
+    """A prior mean in the unit of y, to which the process adds a constant."""
+
+    def at(self, X: Array) -> Array:
+        """(m,) at X (m, d)."""
+
+    def slopes(self, X: Array) -> tuple[Array, Array]:
+        """`at(X)` and its gradient (m, d)."""
+
+
 @dataclass(frozen=True)
 class GP:
     """A posterior; create one with `fit` or `build`."""
@@ -73,6 +84,7 @@ class GP:
     shift: float  # y = shift + scale * target
     scale: float
     L: Array  # (n, n)
+    prior: Prior | None = None
 
     @property
     def lengthscales(self) -> Array:
@@ -91,8 +103,15 @@ class GP:
 
     @property
     def mean(self) -> float:
-        """Prior mean of standardised targets."""
+        """Prior mean of standardised targets, without `prior`."""
         return float(self.hyper.mean or 0.0)
+
+    def expected(self, X: Array) -> Array | float:
+        """Prior mean of standardised targets at X, (m, 1), or one number without `prior`."""
+        return self.mean if self.prior is None else self.mean + self._of_prior(X)
+
+    def _of_prior(self, X: Array) -> Array | float:
+        return 0.0 if self.prior is None else self.prior.at(X)[:, None] / self.scale
 
     @cached_property
     def _weight(self) -> Array:
@@ -122,7 +141,7 @@ class GP:
 
     @cached_property
     def _A(self) -> Array:
-        solved, _ = lapack.dpotrs(self.L, self.targets - self.mean, lower=1)
+        solved, _ = lapack.dpotrs(self.L, self.targets - self.expected(self.X), lower=1)
         return np.asarray(solved)
 
     @cached_property
@@ -139,13 +158,13 @@ class GP:
         """Gradient in embedded coordinates (m, e) -> in the unit cube (m, d); 0 if categorical."""
         return gradient @ self._to_cube
 
-    def _answer(self, mean: Array, variance: Array) -> Normal:
+    def _answer(self, X: Array, mean: Array, variance: Array) -> Normal:
         floor = VARIANCE_FLOOR * self.variance
         std = self.scale * np.sqrt(np.maximum(variance, floor))
-        return Normal(self._in_units(mean), std)
+        return Normal(self._in_units(X, mean), std)
 
-    def _in_units(self, mean: Array) -> Array:
-        return self.shift + self.scale * (self.mean + mean)
+    def _in_units(self, X: Array, mean: Array) -> Array:
+        return self.shift + self.scale * (self.expected(X) + mean)
 
     def _half(self, k: Array) -> Array:
         """(m, n): k L^-T, as a triangular product, which is faster than a triangular solve."""
@@ -155,7 +174,7 @@ class GP:
         """Posterior of the latent function at X (m, d), in the user's units; f means per point."""
         k = matern(distances(self.embedded(X), self._Z), self.variance)  # (m, n)
         half = self._half(k)
-        return self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
+        return self._answer(X, k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
 
     def at_best(self, X: Array) -> Normal:
         """A lower bound of the mean and an upper bound of the std of `at`, in less time.
@@ -177,11 +196,12 @@ class GP:
             part = blas.strmm(1.0, floats, k.T if len(some) == len(self.X) else k.T[some], lower=1)
             explained.append(np.sqrt(np.einsum("ij,ij->j", part, part)))
         least = np.maximum(np.concatenate(explained) - error, 0.0)
-        return self._answer(np.concatenate(means), self.variance - least * least)
+        return self._answer(X, np.concatenate(means), self.variance - least * least)
 
     def least(self, X: Array) -> Array:
         """(m, f): the lower bound of the mean, as in `at_best`."""
-        return self._in_units(np.concatenate([self._rough_mean(k) for k in self._rough(X)]))
+        mean = np.concatenate([self._rough_mean(k) for k in self._rough(X)])
+        return self._in_units(X, mean)
 
     def _rough_mean(self, k: Any) -> Array:
         """A lower bound of k A, for k in single precision, summed in double precision."""
@@ -190,7 +210,7 @@ class GP:
     @cached_property
     def _some(self) -> tuple[Ints, Array]:
         """Rows for the bound of the std, and the inverse of their own Cholesky factor."""
-        some = _subset(self.targets[:, 0], ROUGH_AT_MOST)
+        some = subset(self.targets[:, 0], ROUGH_AT_MOST)
         if len(some) == len(self.X):
             return some, self._L_inverse
         root = factor(self.L[some] @ self.L[some].T, self.variance)
@@ -212,7 +232,7 @@ class GP:
         Z = self.embedded(X)
         k, slope = matern_slopes(distances(Z, self._Z), self.variance)
         half = self._half(k)
-        normal = self._answer(k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
+        normal = self._answer(X, k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
         f = self._A.shape[1]
         weights = np.empty((f + 1, *k.shape))
         weights[:f] = self._A.T[:, None, :]
@@ -221,7 +241,10 @@ class GP:
         gradients = pulled(weights, self.to_cube(Z), self._centres)  # f means, then the variance
         # Not scale^2 / std, because the square of a large scale overflows.
         d_std = gradients[f] * (-self.scale / (normal.std / self.scale))[:, None]
-        return normal, self.scale * gradients[:f].transpose(1, 2, 0), d_std
+        d_mean = self.scale * gradients[:f].transpose(1, 2, 0)
+        if self.prior is not None:
+            d_mean += self.prior.slopes(X)[1][:, :, None]
+        return normal, d_mean, d_std
 
     def covariance(self, X: Array) -> Array:
         """Joint posterior covariance (m, m) of the latent function at X."""
@@ -260,7 +283,7 @@ class GP:
         ones = inverse.sum(axis=0)
         Q = inverse - np.outer(ones, ones / ones.sum())
         precision = np.diag(Q)
-        pull = Q @ self.targets[:, 0]
+        pull = Q @ (self.targets - self._of_prior(self.X))[:, 0]
         if moved is not None:
             pull -= np.einsum("ij,ji->i", Q, moved / self.scale)
         own = np.einsum("ij,ij->i", self.L, self.L) - self.variance - self.noise
@@ -338,10 +361,10 @@ def standardise(y: Array) -> tuple[Array, float, float]:
 
 def kept(y: Array, *, seldom: bool = False) -> Ints:
     """The rows that the posterior uses if y is not clipped."""
-    return _subset(y, LIGHT_AT_MOST if seldom else MODEL_AT_MOST)
+    return subset(y, LIGHT_AT_MOST if seldom else MODEL_AT_MOST)
 
 
-def _subset(y: Array, limit: int) -> Ints:
+def subset(y: Array, limit: int) -> Ints:
     """At most `limit` rows in order: half have the lowest y, the rest are every k-th other row."""
     if len(y) <= limit:
         return np.arange(len(y))
@@ -369,14 +392,16 @@ def _posterior(
     shift: float,
     scale: float,
     extra: Array | float = 0.0,
+    prior: Prior | None = None,
 ) -> GP:
     Z = embed(X, options) * (1.0 / hyper.lengthscales[columns(options)])
     K = matern(distances(Z, Z), hyper.variance)
     np.fill_diagonal(K, hyper.variance + hyper.noise + extra)
     L = factor(K, hyper.variance)
     if hyper.mean is None:
-        hyper = hyper._replace(mean=_generalised_mean(L, targets))
-    return GP(X, targets, options, hyper, shift, scale, L)
+        rest = targets if prior is None else targets - prior.at(X)[:, None] / scale
+        hyper = hyper._replace(mean=_generalised_mean(L, rest))
+    return GP(X, targets, options, hyper, shift, scale, L, prior)
 
 
 def _no_categoricals(X: Array) -> Ints:
@@ -402,6 +427,7 @@ def fit(
     learn: bool = True,
     extra: Array | None = None,
     seldom: bool = False,
+    prior: Prior | None = None,
 ) -> GP:
     """The posterior after (X, y) with maximum a posteriori hyperparameters.
 
@@ -413,6 +439,7 @@ def fit(
         learn: False keeps `start` and only computes the posterior.
         extra: (n,) noise variance of each y in addition to the common noise.
         seldom: whether time is short: the posterior then uses fewer rows.
+        prior: a prior mean; the hyperparameters are those of the residuals.
     """
     X = np.asarray(X, dtype=np.float64)
     options = _no_categoricals(X) if options is None else options
@@ -423,12 +450,14 @@ def fit(
     targets, shift, scale = standardise(clipped)
     own = np.zeros(len(X)) if extra is None else extra[keep] / scale / scale
     if learn or start is None:
-        some = _subset(clipped, LEARN_AT_MOST)
-        hyper = learnt(X[some], targets[some], options, noisy=noisy, start=start, extra=own[some])
+        some = subset(clipped, LEARN_AT_MOST)
+        rest = targets if prior is None else targets - prior.at(X) / scale
+        hyper = learnt(X[some], rest[some], options, noisy=noisy, start=start, extra=own[some])
     else:
         hyper = start._replace(mean=None)
+    targets = targets[:, None]
     return _posterior(
-        X, targets[:, None], hyper, options=options, shift=shift, scale=scale, extra=own
+        X, targets, hyper, options=options, shift=shift, scale=scale, extra=own, prior=prior
     )
 
 
@@ -450,6 +479,7 @@ def refit(
     noisy: bool = False,
     clip: bool = True,
     seldom: bool = False,
+    prior: Prior | None = None,
 ) -> tuple[GP, FitMemory]:
     """`fit` on a schedule: hyperparameters are learnt again when `is_due` says so.
 
@@ -458,9 +488,8 @@ def refit(
     n = len(np.asarray(y))
     start = Hyper.from_list(memory["hyper"]) if memory else None
     due = is_due(memory, n, seldom=seldom)
-    model = fit(
-        X, y, options=options, noisy=noisy, clip=clip, start=start, learn=due, seldom=seldom
-    )
+    how: dict[str, Any] = {"noisy": noisy, "clip": clip, "learn": due, "seldom": seldom}
+    model = fit(X, y, options=options, start=start, prior=prior, **how)
     if memory is not None and not due:
         return model, memory
     return model, {"hyper": model.hyper.to_list(), "n": n}

@@ -135,4 +135,7 @@ def _first_worth(belief: Belief) -> float:
         np.linspace(0, len(done) - 1, min(len(done), MEAN_COST_TRIALS)).round().astype(np.int64)
     ]
     cost = np.exp(belief.costs(done)[0].mean).mean()
-    return float(FIRST_WORTH * belief.scale / cost)
+    # Earlier studies explain a part of the values; what they leave is still to be found out.
+    gp = belief.objective
+    rest = 1.0 if gp is None or gp.prior is None else min(np.sqrt(gp.variance), 1.0)
+    return float(FIRST_WORTH * belief.scale * rest / cost)

@@ -171,7 +171,7 @@ def _without(gp: GP, row: int) -> GP:
     """The posterior without one row, with the same hyperparameters."""
     keep = np.delete(np.arange(len(gp.X)), row)
     old = build(gp.X[keep], gp.targets[keep], gp.hyper, options=gp.options)
-    return replace(old, shift=gp.shift, scale=gp.scale)
+    return replace(old, shift=gp.shift, scale=gp.scale, prior=gp.prior)
 
 
 def _incumbent(belief: Belief, gp: GP, X: Array) -> int:
