@@ -1,5 +1,8 @@
 """Racing: a policy for folds. Every candidate goes on to its last fold unless it is hopeless.
 
+The best one goes first; while none is complete, the cheapest one, so that there is a result. What
+is left must pay for all its other folds.
+
 With n folds, of which k are done, and the differences d_j to the best complete candidate on the
 same folds (a positive one is worse), a candidate is hopeless if
 
@@ -68,23 +71,24 @@ class Racing:
         return self._next_folds(belief) or _new(belief, rng)
 
     def _next_folds(self, belief: Belief) -> Proposal | None:
-        """The best candidate that is not hopeless, by its folds so far; None: there is none."""
+        """The first candidate that is not hopeless and can be completed; None: there is none."""
         steps = belief.steps
         assert steps is not None
         complete = [_scores(trial, belief.sign) for trial in belief.history.done]
         complete = [scores for scores in complete if len(scores) == steps.last]
         paused = [(_scores(trial, belief.sign), trial) for trial in paused_trainings(belief)]
-        going = [
-            (_behind(scores, complete), trial)
-            for scores, trial in paused
-            if not is_hopeless(scores, complete, self.z)
-        ]
-        for _, trial in sorted(going, key=lambda each: (each[0], each[1].number)):
-            until = steps.next_rung(trial.step)
-            because = f"candidate {trial.number} is not hopeless, so it goes on to fold {until}"
-            if (found := paused_part(belief, trial, until, because)) is not None:
-                return found
-        return None
+        going = []
+        for scores, trial in paused:
+            whole = paused_part(belief, trial, steps.last, "")
+            if whole is not None and not is_hopeless(scores, complete, self.z):
+                cost = sum(float(np.exp(c.mean[0])) for c in whole.predicted.values())
+                going.append((0.0 if complete else cost, _behind(scores, complete), trial.number))
+        if not going:
+            return None
+        number = min(going)[-1]
+        until = steps.next_rung(belief.history[number].step)
+        because = f"candidate {number} is not hopeless, so it goes on to fold {until}"
+        return paused_part(belief, belief.history[number], until, because)
 
 
 def is_hopeless(scores: Array, complete: Sequence[Array], z: float) -> bool:
