@@ -135,16 +135,16 @@ class FoldSearch:
         for end in ends(self.space.space, cheapest.trial.x):
             if not any((each.trial.x == end).all() for each in tried):
                 return np.asarray(end)
-            if (cheapest.trial.x == end).all():
+            if cheapest.outs and (cheapest.trial.x == end).all():
                 break
         return None
 
     def _fold_cost(self, candidate: Candidate, ledger: Ledger) -> float:
-        """The cost of a fold of a candidate, as the largest share of the budget."""
-        folds = max(len(candidate.outs), 1)
-        return max(
-            (a / folds / ledger[r].limit for r, a in self._paid(candidate).items()), default=0
-        )
+        """The cost of a fold, as the largest share of the budget; inf: the first one was killed."""
+        if not candidate.outs:
+            return math.inf
+        shares = [cost / ledger[r].limit for r, cost in self._paid(candidate).items()]
+        return max(shares, default=0.0) / len(candidate.outs)
 
     def _begin(self, x: Array) -> Trial:
         """Start a candidate at an end of the space, whatever a model of a few costs says."""
@@ -217,16 +217,25 @@ class FoldSearch:
     def _seconds(self, running: Mapping[Trial, int]) -> float:
         """After how many seconds fits are killed, if they can be: at the end of the budget, or at
         the limit that the tuner sets while costs are unknown."""
-        ledger = self.optimizer.ledger
         jobs = min(self.fits.at_once, len(running))
         prices = self.pricing.cost(Usage(1.0, float(jobs), 0.0), {}, self.resources)
-        left = min((ledger[r].left / p for r, p in prices.items() if p > 0), default=math.inf)
+        candidates = [self.candidates[trial.number] for trial in running]
+        left = min(
+            (self._left(r, candidates) / p for r, p in prices.items() if p), default=math.inf
+        )
         limits = []
         for trial in running:
             own = self.pricing.cost(Usage(1.0, 1.0, 0.0), {}, self.resources)
             most = (trial.limit[r] / p for r, p in own.items() if r in trial.limit and p > 0)
             limits.append(min(most, default=math.inf))
         return min(left, max(limits, default=math.inf))
+
+    def _left(self, resource: str, running: Sequence[Candidate]) -> float:
+        """What is left for running candidates, whose parts are not charged yet."""
+        ledger = self.optimizer.ledger
+        reserved = (ledger.reserved_for(c.trial.number).get(resource, 0.0) for c in running)
+        used = (self._price(candidate).get(resource, 0.0) for candidate in running)
+        return ledger[resource].left + math.fsum(reserved) - math.fsum(used)
 
     # ── judging ────────────────────────────────────────────────────────────────────────────────
 
@@ -246,7 +255,7 @@ class FoldSearch:
         elif done == self.n_splits:
             self._end(trial, "done", value=float(np.mean(scores)))
         else:
-            rest = self._rest(trial, candidate)
+            rest = self._rest(candidate)
             if rest > 1.0:
                 self._end(trial, "killed", "what is left does not pay for its other folds")
             elif self._is_last_chance(candidate, rest):
@@ -257,16 +266,13 @@ class FoldSearch:
                 self._end(trial, "paused", value=float(np.mean(scores)))
         return None
 
-    def _rest(self, trial: Trial, candidate: Candidate) -> float:
+    def _rest(self, candidate: Candidate) -> float:
         """The cost of its other folds, as a share of what is left."""
-        ledger, done = self.optimizer.ledger, len(candidate.outs)
-        clock = self.optimizer.facts[0].clock  # what passes with the time is charged already
-        reserved, shares = ledger.reserved_for(trial.number), [0.0]
-        price = self._price(candidate)
+        running = [candidate] if candidate.state == "running" else []
+        done, shares = len(candidate.outs), [0.0]
         for resource, paid in self._paid(candidate).items():
-            rest, left = paid / done * (self.n_splits - done), ledger[resource].left
-            if candidate.state == "running" and resource not in clock:
-                left += reserved.get(resource, 0.0) - price[resource]
+            left = self._left(resource, running)
+            rest = paid / done * (self.n_splits - done)
             shares.append(rest / left if left > 0 else math.inf)
         return max(shares)
 
@@ -277,7 +283,7 @@ class FoldSearch:
             rest: the cost of its other folds, as a share of what is left.
         """
         others = [each for each in self.candidates.values() if each.state == "paused"]
-        if any(self._is_done) or any(self._rest(each.trial, each) < rest for each in others):
+        if any(self._is_done) or any(self._rest(each) < rest for each in others):
             return False
         x, end = candidate.trial.x, self._untried_end()
         ratio = 1.0 if end is None else min(expected_ratio(self.space.space, x, end), 1.0)
@@ -329,7 +335,7 @@ class FoldSearch:
     def _complete_one(self) -> None:
         """Complete the best paused candidate that what is left pays for, if none is complete."""
         paused = [each for each in self.candidates.values() if each.state == "paused"]
-        paused = [each for each in paused if self._rest(each.trial, each) <= 1.0]
+        paused = [each for each in paused if self._rest(each) <= 1.0]
         if any(self._is_done) or not paused:
             return
         best = max(paused, key=lambda c: (len(c.outs), np.mean([self.score(o) for o in c.outs])))
