@@ -56,6 +56,10 @@ from farthing.view.result import Result
 
 __all__ = ["BudgetSearchCV"]
 
+# Of the time of fits: more than the default, because a suggestion without a model of costs may be a
+# fit that lasts longer than the rest of the budget, and most fits cannot be killed.
+OVERHEAD = 0.5
+
 
 class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
     """Search hyperparameters by cross-validation until a budget is spent.
@@ -379,6 +383,7 @@ def _settings(search: BudgetSearchCV, candidates: Candidates, steps: Steps | Non
         start=candidates.chosen(search.start),
         steps=steps,
         rate=search.rate,
+        overhead=OVERHEAD,
         direction="maximize",
         seed=seed,
     )
