@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import sklearn
 from integrations.fits import Sleeps, clock_of_fits
+from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor, reusable_executor
 from scipy.stats import loguniform, norm, poisson, randint, rv_discrete, uniform
 from sklearn.base import clone
@@ -29,6 +30,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from farthing import Float, Int, InvalidInput
 from farthing.integrations.sklearn import BudgetSearchCV
+from farthing.integrations.sklearn_fits import Fits
 from farthing.integrations.sklearn_racing import Racing, is_hopeless
 from farthing.integrations.sklearn_space import Candidates
 from farthing.policies import Random
@@ -451,3 +453,12 @@ def test_processes_start_before_the_clock_of_the_first_candidate():
     search = BudgetSearchCV(SVC(), {"C": [0.1, 1.0]}, "2 trials", policy=Counts(), cv=2, n_jobs=2)
     search.fit(X, Y)
     assert there[0] == 2
+
+
+@pytest.mark.slow
+def test_processes_import_what_a_fit_needs_before_the_clock_starts():
+    get_reusable_executor().shutdown(kill_workers=True)
+    module = "farthing.integrations.sklearn_fits"
+    Fits(SVC(), (X, Y), [], {}, n_jobs=2, pre_dispatch="all", backend=True).start()
+    known = Parallel(2)(delayed(eval)(f"{module!r} in __import__('sys').modules") for _ in "ab")
+    assert known == [True, True]

@@ -86,7 +86,7 @@ class Fits:
     def start(self) -> None:
         """Start the processes, at first and after a kill, so that no candidate pays for it."""
         if self.backend is not None:
-            tasks = (joblib.delayed(clone)(self.estimator) for _ in range(self.at_once))
+            tasks = (joblib.delayed(_imported)(self.estimator) for _ in range(self.at_once))
             joblib.Parallel(self.at_once)(tasks)
 
     def _arguments(self, fit: Fit) -> dict[str, Any]:
@@ -131,3 +131,7 @@ class Fits:
 
 def _numbered(i: int, arguments: dict[str, Any]) -> tuple[int, Out]:
     return i, _fit_and_score(**arguments)
+
+
+def _imported(estimator: Any) -> None:
+    """Nothing: to call it, a process imports what a fit needs, this module and the estimator."""
