@@ -1,8 +1,11 @@
 """BudgetSearchCV: the start of a search, in which costs are unknown and fits cannot be killed."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from integrations.fits import Sleeps, Trees, clock_of_fits
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -208,6 +211,46 @@ def test_the_start_of_processes_after_a_kill_is_not_charged(clock, monkeypatch):
     assert search.cv_results_["state"][0] == "killed"
     assert len(started) >= 2  # at first, and after a kill
     assert search.result_.ledger.spent <= 6.0
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_processes_that_were_killed_are_started_again(monkeypatch, killed):
+    """joblib notices after a moment that its processes are gone."""
+    calls = []
+
+    class Parallel:
+        def __init__(self, n_jobs):
+            self.n_jobs = n_jobs
+
+        def __call__(self, tasks):
+            calls.append(len(tasks))
+            if len(calls) == 1:
+                raise TerminatedWorkerError
+
+    monkeypatch.setattr("farthing.integrations.sklearn_fits.joblib.Parallel", Parallel)
+    fits = Fits(Sleeps(), (X, Y), [], {}, n_jobs=2, pre_dispatch="all", backend=True)
+    fits.killed = killed
+    with nullcontext() if killed else pytest.raises(TerminatedWorkerError):
+        fits.start()
+    assert calls == ([2, 2] if killed else [2])
+
+
+def test_no_process_is_killed_after_the_fits_have_ended(monkeypatch):
+    """A timer that fires at the last moment must end before the next fits begin."""
+    calls = []
+
+    class Timer:
+        def __init__(self, seconds, kill):
+            calls.append(seconds)
+
+        def __getattr__(self, name):
+            return lambda: calls.append(name)
+
+    monkeypatch.setattr("farthing.integrations.sklearn_fits.threading.Timer", Timer)
+    fits = Fits(Sleeps(), (X, Y), [], {}, n_jobs=2, pre_dispatch="all", backend=True)
+    with fits._killed_after(7.0):
+        calls.append("fits")
+    assert calls == [7.0, "start", "fits", "cancel", "join"]
 
 
 # ── the model of costs ─────────────────────────────────────────────────────────────────────────
