@@ -7,6 +7,7 @@ import pytest
 from optuna.trial import TrialState
 
 from farthing import InvalidInput, Steps
+from farthing.integrations import optuna as optuna_sampler
 from farthing.integrations.optuna import CostAwarePruner, CostAwareSampler
 from farthing.integrations.optuna_curves import curve_of, reached, without_resume
 
@@ -96,6 +97,27 @@ def test_the_sampler_learns_from_pruned_trials_and_keeps_its_budget():
     )
     assert len(study.trials) > len(without.trials)
     assert study.best_value < without.best_value + 0.01
+
+
+def test_a_pruned_trial_is_learnt_as_a_part_of_a_training(monkeypatch):
+    """Without `steps` it would count as killed, and its values would be lost."""
+    seen, fit = [], optuna_sampler.suggest
+
+    def noted(settings, state):
+        seen.append(state.history)
+        return fit(settings, state)
+
+    monkeypatch.setattr(optuna_sampler, "suggest", noted)
+    pruner = optuna.pruners.ThresholdPruner(upper=0.3, n_warmup_steps=4)
+    study = optimized(Training(), CostAwareSampler(budget="$20", steps=LAST), pruner, n_trials=8)
+    ended = states(study, TrialState.PRUNED)
+    assert ended
+    for number in ended[:-1]:
+        trial = seen[-1][number]
+        reported = list(study.trials[number].intermediate_values.values())
+        assert trial.state == "paused"
+        assert [point.value for point in trial.curve] == reported
+        assert trial.value == reported[-1]
 
 
 def test_the_budget_ends_a_running_training():

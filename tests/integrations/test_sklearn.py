@@ -3,20 +3,18 @@
 import math
 import pickle
 import re
-import time
 import warnings
 from contextlib import redirect_stdout, suppress
 from io import StringIO
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import sklearn
-from clocks import Clock
+from integrations.fits import Sleeps, clock_of_fits
+from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor, reusable_executor
-from processes import FOREVER
 from scipy.stats import loguniform, norm, poisson, randint, rv_discrete, uniform
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import FitFailedWarning
@@ -90,36 +88,9 @@ def test_the_same_random_state_gives_the_same_candidates():
 # ── budgets ────────────────────────────────────────────────────────────────────────────────────
 
 
-class Sleeps(ClassifierMixin, BaseEstimator):
-    """An estimator whose fit sleeps, longer for better parameters."""
-
-    sleep = staticmethod(time.sleep)
-
-    def __init__(self, seconds=0.0, forever_from=math.inf):
-        self.seconds = seconds
-        self.forever_from = forever_from
-
-    def fit(self, X, y):
-        self.sleep(FOREVER if self.seconds >= self.forever_from else self.seconds)
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict(self, X):
-        return np.zeros(len(X), dtype=int)
-
-    def score(self, X, y):
-        return self.seconds
-
-
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that advances while a fit of `Sleeps` sleeps, and by 10 ms for each suggestion."""
-    clock = Clock(monkeypatch, suggestion=0.01)
-    monkeypatch.setattr("farthing.integrations.sklearn_folds.time", clock)
-    theirs = SimpleNamespace(time=clock.monotonic, perf_counter=clock.monotonic)
-    monkeypatch.setattr("sklearn.model_selection._validation.time", theirs)
-    monkeypatch.setattr(Sleeps, "sleep", staticmethod(clock.sleep))
-    return clock
+    return clock_of_fits(monkeypatch)
 
 
 def test_a_budget_of_seconds_is_kept(clock):
@@ -176,53 +147,6 @@ def test_a_fit_that_does_not_end_is_killed_with_its_process():
     killed = search.result_.history[1]
     assert killed.state == "killed"
     assert killed.cost["s"] > 0
-
-
-def test_the_first_candidate_cannot_use_up_the_budget(clock):
-    """The middle of the space costs 5 x 2.5 s of 4 s: after one fold it is given up."""
-    space = {"seconds": Float(0.01, 5.0)}
-    start = clock.now
-    search = BudgetSearchCV(Sleeps(), space, "2s", cv=5, refit=False, random_state=0)
-    with pytest.warns(UserWarning, match="No candidate has all 5 folds"):
-        search.fit(X, Y)
-    assert search.cv_results_["n_folds"][0] == 1
-    assert clock.now - start < 2.6 + 0.1  # the fold that was running, not five of them
-    assert search.best_params_ == search.cv_results_["params"][0]
-    assert search.best_score_ == search.cv_results_["split0_test_score"][0]
-
-
-def test_one_expensive_candidate_does_not_condemn_the_others(clock):
-    """2.6 s of 4 s for the first fold; others are fifty times cheaper."""
-    space = {"seconds": Float(0.001, 6.76, log=True)}
-    search = BudgetSearchCV(
-        Sleeps(), space, "4s", cv=5, refit=False, random_state=0, start={"seconds": 2.6}
-    )
-    search.fit(X, Y)
-    results = search.cv_results_
-    assert results["state"][0] == "killed"
-    assert "done" in results["state"]
-    assert search.best_params_["seconds"] < 0.3
-
-
-def test_a_first_candidate_that_can_be_killed_is_killed_at_its_cap(clock, monkeypatch):
-    """While costs are unknown, a third of the budget is the most."""
-    run = Fits.run
-
-    def killable(self, fits, seconds):
-        if fits[0].params["seconds"] <= seconds:
-            return run(self, fits, seconds)
-        clock.sleep(seconds)
-        return [None] * len(fits)
-
-    monkeypatch.setattr(Fits, "run", killable)
-    space = {"seconds": Float(0.001, 4.2)}
-    search = BudgetSearchCV(Sleeps(), space, "6s", cv=2, random_state=3, refit=False).fit(X, Y)
-    results = search.cv_results_
-    assert results["state"][0] == "killed"
-    assert results["n_folds"][0] == 0
-    assert results["cost"][0] == pytest.approx(2.0)
-    assert "done" in results["state"]
-    assert search.result_.ledger.spent <= 6.0 + 0.02
 
 
 def _states_at_some_budget(search, is_enough):
@@ -529,3 +453,12 @@ def test_processes_start_before_the_clock_of_the_first_candidate():
     search = BudgetSearchCV(SVC(), {"C": [0.1, 1.0]}, "2 trials", policy=Counts(), cv=2, n_jobs=2)
     search.fit(X, Y)
     assert there[0] == 2
+
+
+@pytest.mark.slow
+def test_processes_import_what_a_fit_needs_before_the_clock_starts():
+    get_reusable_executor().shutdown(kill_workers=True)
+    module = "farthing.integrations.sklearn_fits"
+    Fits(SVC(), (X, Y), [], {}, n_jobs=2, pre_dispatch="all", backend=True).start()
+    known = Parallel(2)(delayed(eval)(f"{module!r} in __import__('sys').modules") for _ in "ab")
+    assert known == [True, True]

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -46,6 +47,7 @@ from farthing.integrations.sklearn_fits import Fits, Out
 from farthing.integrations.sklearn_folds import Candidate, FoldSearch, steps_of
 from farthing.integrations.sklearn_racing import Racing
 from farthing.integrations.sklearn_space import Candidates
+from farthing.integrations.sklearn_start import cost_of_fits, with_cheap_integers
 from farthing.optimizer import Optimizer
 from farthing.running import Pricing
 from farthing.space.space import Space
@@ -53,6 +55,10 @@ from farthing.steps import Steps
 from farthing.view.result import Result
 
 __all__ = ["BudgetSearchCV"]
+
+# Of the time of fits: more than the default, because a suggestion without a model of costs may be a
+# fit that lasts longer than the rest of the budget, and most fits cannot be killed.
+OVERHEAD = 0.5
 
 
 class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
@@ -368,7 +374,7 @@ def _settings(search: BudgetSearchCV, candidates: Candidates, steps: Steps | Non
         cost = partial(_price_of, cost, candidates)
     seed = int(check_random_state(search.random_state).randint(2**31 - 1))
     settings = Settings.of(
-        candidates.space,
+        with_cheap_integers(candidates.space),
         _budget(search),
         policy=_policy(search, steps),
         stop=search.stop,
@@ -377,9 +383,13 @@ def _settings(search: BudgetSearchCV, candidates: Candidates, steps: Steps | Non
         start=candidates.chosen(search.start),
         steps=steps,
         rate=search.rate,
+        overhead=OVERHEAD,
         direction="maximize",
         seed=seed,
     )
+    learner = cost_of_fits(candidates.space) if cost is None else None
+    if learner is not None and settings.required_costs:
+        settings = replace(settings, cost=dict.fromkeys(settings.required_costs, learner))
     if settings.budget is None and settings.stop is None:
         raise InvalidInput(
             "BudgetSearchCV without a budget or a stopping rule would never end. Give "

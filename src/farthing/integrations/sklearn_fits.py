@@ -85,9 +85,16 @@ class Fits:
 
     def start(self) -> None:
         """Start the processes, at first and after a kill, so that no candidate pays for it."""
-        if self.backend is not None:
-            tasks = (joblib.delayed(clone)(self.estimator) for _ in range(self.at_once))
-            joblib.Parallel(self.at_once)(tasks)
+        if self.backend is None:
+            return
+        for last in (False, True):
+            tasks = [joblib.delayed(_imported)(self.estimator) for _ in range(self.at_once)]
+            try:
+                joblib.Parallel(self.at_once)(tasks)
+                return
+            except TerminatedWorkerError:  # joblib had not noticed yet that they were killed
+                if last or not self.killed:
+                    raise
 
     def _arguments(self, fit: Fit) -> dict[str, Any]:
         train, test = self.splits[fit.fold]
@@ -127,7 +134,12 @@ class Fits:
             yield
         finally:
             timer.cancel()
+            timer.join()  # so that no process is killed later
 
 
 def _numbered(i: int, arguments: dict[str, Any]) -> tuple[int, Out]:
     return i, _fit_and_score(**arguments)
+
+
+def _imported(estimator: Any) -> None:
+    """Nothing: to call it, a process imports what a fit needs, this module and the estimator."""

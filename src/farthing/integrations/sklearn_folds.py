@@ -4,8 +4,9 @@ The value at step k is the mean score of the first k folds. The optimizer decide
 which candidate goes on; the others are paused, and keep the folds that they have. Only candidates
 with all folds count.
 
-A candidate goes on without being asked for if no candidate is complete yet and what is left pays
-for less than RESERVE times its other folds. It is given up if what is left does not pay for them.
+A candidate is given up if what is left does not pay for its other folds. The cheapest one goes on
+without being asked for if no candidate is complete yet, and what is left does not pay for the first
+folds of another one as well.
 """
 
 from __future__ import annotations
@@ -17,18 +18,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from farthing.budget.ledger import Ledger
+from farthing.core.events import Asked, TimePassed
 from farthing.errors import Stopped
 from farthing.history import CurvePoint, StopReason, Trial
 from farthing.integrations.sklearn_fits import Fit, Fits, Out
 from farthing.integrations.sklearn_space import Candidates
+from farthing.integrations.sklearn_start import CAP, ends, expected_ratio
 from farthing.optimizer import Optimizer
 from farthing.running import Pricing, Usage
 from farthing.steps import Steps
 
 __all__ = ["Candidate", "FoldSearch", "steps_of"]
 
-RESERVE = 2.0
+Array = NDArray[np.float64]
+
 MAX_FAILURES = 5  # failures without any success that end the search
 
 
@@ -104,6 +110,10 @@ class FoldSearch:
 
     def _ask(self) -> list[Trial]:
         """The next parts: more than one candidate if all folds of one run at the same time."""
+        if (end := self._untried_end()) is not None:
+            verdict = self.optimizer.verdict
+            if not verdict.stop or verdict.kind == "unaffordable":
+                return [self._begin(end)]
         try:
             return self.optimizer.ask(max(1, self.fits.at_once // self.n_splits))
         except Stopped as stopped:
@@ -111,6 +121,48 @@ class FoldSearch:
             if stopped.reason.kind != "unaffordable" or len(self.candidates) > 1:
                 raise
             return self.optimizer.ask(1, anyway=True)
+
+    def _untried_end(self) -> Array | None:
+        """The end of the space to try next; None if candidates are cheap, or it is known where."""
+        settings, state = self.optimizer.facts
+        tried = [each for each in self.candidates.values() if not each.is_failed]
+        if settings.known_costs or not tried or len(self.candidates) < len(settings.start):
+            return None
+        folds = [self._fold_cost(each, state.ledger) for each in tried]
+        cheapest = tried[int(np.argmin(folds))]
+        if state.ledger.used_up or min(folds) * self.n_splits <= CAP:
+            return None
+        for end in ends(self.space.space, cheapest.trial.x):
+            if not any((each.trial.x == end).all() for each in tried):
+                return np.asarray(end)
+            if cheapest.outs and (cheapest.trial.x == end).all():
+                break
+        return None
+
+    def _fold_cost(self, candidate: Candidate, ledger: Ledger) -> float:
+        """The cost of a fold, as the largest share of the budget; inf: the first one was killed."""
+        if not candidate.outs:
+            return math.inf
+        shares = [cost / ledger[r].limit for r, cost in self._paid(candidate).items()]
+        return max(shares, default=0.0) / len(candidate.outs)
+
+    def _begin(self, x: Array) -> Trial:
+        """Start a candidate at an end of the space, whatever a model of a few costs says."""
+        settings, state = self.optimizer.facts
+        ledger = state.ledger
+        limit = {r: CAP * ledger[r].limit for r in ledger.limited_resources if r != "trials"}
+        trial = Trial(
+            number=len(state.history),
+            params=settings.space.decode(x),
+            x=x,
+            because="an end of the space: it may be cheaper than all candidates so far",
+            notes={"phase": "start", "limit": limit, "limit_by": dict.fromkeys(limit, "start")},
+            origin="design",
+            until=None if settings.steps is None else settings.steps.decision_steps[0],
+        )
+        reservation = {r: min(most, ledger[r].left) for r, most in limit.items()}
+        self.optimizer.commit(Asked(trial, reservation))
+        return self.optimizer.history[trial.number]
 
     @property
     def _is_done(self) -> list[bool]:
@@ -131,8 +183,8 @@ class FoldSearch:
                 known.trial, known.state, known.wall_s, known.work_s = trial, "running", 0.0, 0.0
         while running:
             self._fit(running)
-            ends = {trial: self._judge(trial, until) for trial, until in running.items()}
-            running = {trial: until for trial, until in ends.items() if until is not None}
+            untils = {trial: self._judge(trial, until) for trial, until in running.items()}
+            running = {trial: until for trial, until in untils.items() if until is not None}
 
     def _fit(self, running: Mapping[Trial, int]) -> None:
         """Fit the next fold, or all next folds if fits run at the same time."""
@@ -144,11 +196,12 @@ class FoldSearch:
             for fold in range(done, last):
                 fits.append(Fit(trial.number, candidate.params, fold))
                 owners.append(trial)
+        if self.fits.killed:
+            self.fits.start()
+            self.optimizer.commit(TimePassed())  # the budget does not pay for the start
         start = time.perf_counter()
         outs = self.fits.run(fits, self._seconds(running))
         wall_s = time.perf_counter() - start
-        if self.fits.killed:
-            self.fits.start()
         took = [wall_s if out is None else out["fit_time"] + out["score_time"] for out in outs]
         total = math.fsum(took)
         for trial, out, seconds in zip(owners, outs, took, strict=True):
@@ -164,16 +217,25 @@ class FoldSearch:
     def _seconds(self, running: Mapping[Trial, int]) -> float:
         """After how many seconds fits are killed, if they can be: at the end of the budget, or at
         the limit that the tuner sets while costs are unknown."""
-        ledger = self.optimizer.ledger
         jobs = min(self.fits.at_once, len(running))
         prices = self.pricing.cost(Usage(1.0, float(jobs), 0.0), {}, self.resources)
-        left = min((ledger[r].left / p for r, p in prices.items() if p > 0), default=math.inf)
+        candidates = [self.candidates[trial.number] for trial in running]
+        left = min(
+            (self._left(r, candidates) / p for r, p in prices.items() if p), default=math.inf
+        )
         limits = []
         for trial in running:
             own = self.pricing.cost(Usage(1.0, 1.0, 0.0), {}, self.resources)
             most = (trial.limit[r] / p for r, p in own.items() if r in trial.limit and p > 0)
             limits.append(min(most, default=math.inf))
         return min(left, max(limits, default=math.inf))
+
+    def _left(self, resource: str, running: Sequence[Candidate]) -> float:
+        """What is left for running candidates, whose parts are not charged yet."""
+        ledger = self.optimizer.ledger
+        reserved = (ledger.reserved_for(c.trial.number).get(resource, 0.0) for c in running)
+        used = (self._price(candidate).get(resource, 0.0) for candidate in running)
+        return ledger[resource].left + math.fsum(reserved) - math.fsum(used)
 
     # ── judging ────────────────────────────────────────────────────────────────────────────────
 
@@ -193,10 +255,10 @@ class FoldSearch:
         elif done == self.n_splits:
             self._end(trial, "done", value=float(np.mean(scores)))
         else:
-            rest = self._rest(trial, candidate)
+            rest = self._rest(candidate)
             if rest > 1.0:
                 self._end(trial, "killed", "what is left does not pay for its other folds")
-            elif rest > 1.0 / RESERVE and not any(self._is_done):
+            elif self._is_last_chance(candidate, rest):
                 return self.n_splits
             elif done < until:
                 return until
@@ -204,18 +266,34 @@ class FoldSearch:
                 self._end(trial, "paused", value=float(np.mean(scores)))
         return None
 
-    def _rest(self, trial: Trial, candidate: Candidate) -> float:
+    def _rest(self, candidate: Candidate) -> float:
         """The cost of its other folds, as a share of what is left."""
-        ledger, done = self.optimizer.ledger, len(candidate.outs)
-        clock = self.optimizer.facts[0].clock  # what passes with the time is charged already
-        reserved, shares = ledger.reserved_for(trial.number), [0.0]
-        for resource, amount in self._price(candidate).items():
-            rest = (amount + trial.cost.get(resource, 0.0)) / done * (self.n_splits - done)
-            left = ledger[resource].left
-            if candidate.state == "running" and resource not in clock:
-                left += reserved.get(resource, 0.0) - amount
+        running = [candidate] if candidate.state == "running" else []
+        done, shares = len(candidate.outs), [0.0]
+        for resource, paid in self._paid(candidate).items():
+            left = self._left(resource, running)
+            rest = paid / done * (self.n_splits - done)
             shares.append(rest / left if left > 0 else math.inf)
         return max(shares)
+
+    def _is_last_chance(self, candidate: Candidate, rest: float) -> bool:
+        """Whether it is the only one that can be completed, because a new one is as expensive.
+
+        Args:
+            rest: the cost of its other folds, as a share of what is left.
+        """
+        others = [each for each in self.candidates.values() if each.state == "paused"]
+        if any(self._is_done) or any(self._rest(each) < rest for each in others):
+            return False
+        x, end = candidate.trial.x, self._untried_end()
+        ratio = 1.0 if end is None else min(expected_ratio(self.space.space, x, end), 1.0)
+        first = ratio * min(self.fits.at_once, self.n_splits)
+        return rest * (1.0 + first / (self.n_splits - len(candidate.outs))) > 1.0
+
+    def _paid(self, candidate: Candidate) -> dict[str, float]:
+        """The cost of all parts of a candidate."""
+        price = self._price(candidate)
+        return {r: amount + candidate.trial.cost.get(r, 0.0) for r, amount in price.items()}
 
     def _price(self, candidate: Candidate) -> dict[str, float]:
         """The cost of the last part of a candidate."""
@@ -255,13 +333,12 @@ class FoldSearch:
         return CurvePoint(k, mean, {resource: share * a for resource, a in paid.items()})
 
     def _complete_one(self) -> None:
-        """Complete the best paused candidate if none is complete and what is left pays for it."""
+        """Complete the best paused candidate that what is left pays for, if none is complete."""
         paused = [each for each in self.candidates.values() if each.state == "paused"]
+        paused = [each for each in paused if self._rest(each) <= 1.0]
         if any(self._is_done) or not paused:
             return
         best = max(paused, key=lambda c: (len(c.outs), np.mean([self.score(o) for o in c.outs])))
-        if self._rest(best.trial, best) > 1.0:
-            return
         best.state, trial = "running", best.trial
         until: int | None = self.n_splits
         while until is not None:

@@ -1,5 +1,8 @@
 """Racing: a policy for folds. Every candidate goes on to its last fold unless it is hopeless.
 
+The best one goes first; while none is complete, the cheapest one, so that there is a result. What
+is left must pay for all its other folds.
+
 With n folds, of which k are done, and the differences d_j to the best complete candidate on the
 same folds (a positive one is worse), a candidate is hopeless if
 
@@ -10,32 +13,28 @@ differences, given that of the first k, has the variance s^2 (1/k - 1/n). So the
 fold, which all candidates share, has no effect. A hopeless candidate is paused. It goes on if a
 better estimate of s no longer excludes it.
 
-If no candidate goes on, a new one starts: that of the smallest Gittins index for its final score
-and the cost of all its folds, by the joint model of all folds (`Trainings`).
+If no candidate goes on, a new one starts: the one that the default policy proposes for the score
+and the cost of all folds. A paused candidate counts there with its expected score,
+
+    mean of the best one + mean(d_1 .. d_k)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition.belief import Belief
+from farthing.acquisition.belief import START, START_SHARE, Belief, believe
+from farthing.acquisition.initial_design import propose, start
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.rungs import (
-    first_part,
-    paused_part,
-    paused_trainings,
-    some_points,
-    whole_cost,
-)
-from farthing.acquisition.scores import gittins_index, log_ei_per_cost, look, maximise_score
-from farthing.acquisition.search import Found
-from farthing.history import Trial
+from farthing.acquisition.rungs import first_part, paused_part, paused_trainings
+from farthing.acquisition.trainings import has_begun
+from farthing.history import History, Trial
 from farthing.policies import EI, Gittins
 
 __all__ = ["Racing", "is_hopeless"]
@@ -43,8 +42,6 @@ __all__ = ["Racing", "is_hopeless"]
 Array = NDArray[np.float64]
 
 MIN_COMPLETE = 3  # complete candidates before another one is compared with them
-FIRST_WORTH = 0.1  # of a standard deviation per cost of a whole candidate, as in StagedGittins
-MOST_HALVINGS = 20
 
 
 @dataclass(frozen=True)
@@ -57,34 +54,37 @@ class Racing:
 
     z: float = 3.0
 
-    needs: ClassVar[frozenset[str]] = frozenset({"model", "steps"})
+    needs: ClassVar[frozenset[str]] = frozenset({"steps"})
     reads: ClassVar[frozenset[str]] = frozenset({"worth"})
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """The next folds of a candidate that is not hopeless, or else a new candidate."""
-        if belief.trainings is None:
+        steps, ledger = belief.steps, belief.ledger
+        if steps is None:
             return (Gittins() if belief.cost else EI()).propose(belief, rng)
-        belief = belief.in_one_unit()
+        count = 2 if ledger.spent_share >= START_SHARE else START
+        if not has_begun(belief.history, steps, count):
+            return start(first_part(belief), rng)
         return self._next_folds(belief) or _new(belief, rng)
 
     def _next_folds(self, belief: Belief) -> Proposal | None:
-        """The best candidate that is not hopeless, by its folds so far; None: there is none."""
+        """The first candidate that is not hopeless and can be completed; None: there is none."""
         steps = belief.steps
         assert steps is not None
-        complete = [_scores(trial, belief.sign) for trial in belief.history.done]
-        complete = [scores for scores in complete if len(scores) == steps.last]
+        complete = _complete(belief)
         paused = [(_scores(trial, belief.sign), trial) for trial in paused_trainings(belief)]
-        going = [
-            (_behind(scores, complete), trial)
-            for scores, trial in paused
-            if not is_hopeless(scores, complete, self.z)
-        ]
-        for _, trial in sorted(going, key=lambda each: (each[0], each[1].number)):
-            until = steps.next_rung(trial.step)
-            because = f"candidate {trial.number} is not hopeless, so it goes on to fold {until}"
-            if (found := paused_part(belief, trial, until, because)) is not None:
-                return found
-        return None
+        going = []
+        for scores, trial in paused:
+            whole = paused_part(belief, trial, steps.last, "")
+            if whole is not None and not is_hopeless(scores, complete, self.z):
+                cost = sum(float(np.exp(c.mean[0])) for c in whole.predicted.values())
+                going.append((0.0 if complete else cost, _behind(scores, complete), trial.number))
+        if not going:
+            return None
+        number = min(going)[-1]
+        until = steps.next_rung(belief.history[number].step)
+        because = f"candidate {number} is not hopeless, so it goes on to fold {until}"
+        return paused_part(belief, belief.history[number], until, because)
 
 
 def is_hopeless(scores: Array, complete: Sequence[Array], z: float) -> bool:
@@ -116,43 +116,49 @@ def _scores(trial: Trial, sign: float) -> Array:
     return sign * np.repeat(each, np.diff(steps, prepend=0.0).astype(np.int64))
 
 
+def _complete(belief: Belief) -> list[Array]:
+    """The scores of the complete candidates, to minimise."""
+    assert belief.steps is not None
+    found = (_scores(trial, belief.sign) for trial in belief.history.done)
+    return [scores for scores in found if len(scores) == belief.steps.last]
+
+
 def _new(belief: Belief, rng: np.random.Generator) -> Proposal:
     """A new candidate, all of whose folds are affordable."""
     steps = belief.steps
     assert steps is not None
-    found, notes = _most_promising(belief, first_part(belief, steps.last), rng)
-    if not len(found.X):
-        return Proposal(None, "no new candidate is affordable with all its folds", notes=notes)
-    x, until = np.asarray(found.X[0]), steps.decision_steps[0]
-    because = f"a new candidate to fold {until}: the best one for the cost of all its folds"
-    predicted = first_part(belief).predicted(x)
-    return Proposal(
-        x, because, float(found.score[0]), notes=notes, predicted=predicted, until=until
+    complete = _complete(belief)
+    whole = believe(
+        belief.space,
+        History(tuple(_expected(trial, complete, belief.sign) for trial in belief.history)),
+        belief.ledger,
+        learners={},
+        sign=belief.sign,
+        noisy=belief.noisy,
+        worth=belief.worth,
+        seed=belief.seed,
+        light=belief.light,
+        constraints=belief.constraints,
+    )
+    memories = {**belief.memories, **whole.memories}
+    whole = replace(whole, cost=belief.cost, max_cost=belief.max_cost, memories=memories)
+    found = propose(Gittins() if belief.cost else EI(), whole, rng)
+    if found.x is None:
+        return replace(found, because="no new candidate is affordable with all its folds")
+    until = steps.decision_steps[0]
+    return replace(
+        found,
+        because=f"a new candidate to fold {until}, by the cost of all its folds: {found.because}",
+        notes={**found.notes, "memories": memories},
+        predicted=first_part(belief).predicted(found.x),
+        until=until,
     )
 
 
-def _most_promising(
-    belief: Belief, whole: Belief, rng: np.random.Generator
-) -> tuple[Found, dict[str, object]]:
-    """The points of smallest Gittins index, and how often the exchange rate was halved.
-
-    Without costs, those of highest expected improvement.
-    """
-    trainings, seen = belief.trainings, look(whole, rng)
-    assert trainings is not None
-    if not belief.cost:
-        return maximise_score(whole, log_ei_per_cost(0.0), rng, seen=seen), {}
-    best = float(np.mean(trainings.best))
-
-    def smallest(rate: float) -> Found:
-        return maximise_score(whole, gittins_index(rate, origin=best), rng, seen=seen)
-
-    if belief.worth is not None:
-        return smallest(belief.worth * trainings.curves.scaling.rate(trainings.value)), {}
-    first = FIRST_WORTH / float(np.median(whole_cost(belief, some_points(belief))))
-    halvings = int(belief.history.last_note("halvings") or 0)
-    found = smallest(first * 0.5**halvings)
-    while len(found.X) and found.score[0] <= 0 and halvings < MOST_HALVINGS:
-        halvings += 1  # no candidate is worth its cost
-        found = smallest(first * 0.5**halvings)
-    return found, {"halvings": halvings}
+def _expected(trial: Trial, complete: Sequence[Array], sign: float) -> Trial:
+    """A paused candidate as if it were complete with its expected score."""
+    if trial.state != "paused" or not trial.curve or not complete:
+        return trial
+    best = min(float(each.mean()) for each in complete)
+    value = best + _behind(_scores(trial, sign), complete)
+    return replace(trial, state="done", value=sign * value)
