@@ -4,6 +4,7 @@ import inspect
 import math
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,6 +86,7 @@ REFUSED = [
     *(("constraints", bad, "expected") for bad in ({"a": "< 3"}, {"a": 3}, "a <= 3", [1])),
     *(("constraints", {bad: "<= 3"}, "not a name of a quantity") for bad in ("", " a", 3)),
     *(("constraints", {bad: "<= 3"}, "something else") for bad in ("value", "cost", "failed")),
+    *(("learn_from", bad, "expected a Source") for bad in ("old.csv", [3], {"a": 1})),
     *(("command", bad, "a program and its arguments") for bad in ("python x", [], [""], [1], {})),
     *(("metric", bad, "expected a key") for bad in ("", None, 3)),
     *(("cwd", bad, "the path of a folder") for bad in ("", 3)),
@@ -320,6 +322,9 @@ def test_the_keys_of_the_file_are_the_fields_of_settings():
     assert settings_of(SETTINGS.keys() - WHERE) | {"space"} == FIELDS.keys()
 
 
+EARLIER = str(Path(__file__).with_name("earlier.csv"))  # three trials
+LEARNT = Optimizer(SPACE, "$9, 9 worker_s", learn_from=EARLIER).facts[0].learn_from
+
 # The command-line option, the key in the file, and the setting.
 WRITTEN = {
     "param": (["--param", "b=float:2:3"], None, ("space", Space({"b": Float(2, 3)}))),
@@ -354,6 +359,7 @@ WRITTEN = {
         ["a <= 3", "b b>=0.5"],
         ("constraints", {"a": "<= 3.0", "b b": ">= 0.5"}),
     ),
+    "learn_from": (["--learn-from", EARLIER], [EARLIER], ("learn_from", LEARNT)),
     "cwd": (["--cwd", "/sub"], "/sub", ("cwd", "/sub")),
     "env": (["--env", "A=b=c"], {"A": "b=c"}, ("env", {"A": "b=c"})),
     "logs": (["--logs", "/kept"], "/kept", ("logs", "/kept")),

@@ -154,3 +154,12 @@ def test_the_export_has_a_column_for_each_source(facts):
     assert [each["portfolio_june"] for each in written] == ["0.25", "", "", ""]
     (again,) = Optimizer(facts[0].space, "$9", learn_from=rows).facts[0].learn_from
     assert again.about == "4 trials"  # these columns are not parameters
+
+
+@pytest.mark.slow
+def test_every_renderer_draws_the_trust(facts):
+    plots = Plots(lambda: facts)
+    (axes,) = plots.trust().axes
+    assert axes.get_ylabel() == "trust"
+    assert {"may", "june"} <= {trace.name for trace in plots.interactive.trust().data}
+    assert plots.svg.trust().startswith("<svg")
