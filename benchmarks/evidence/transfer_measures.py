@@ -25,7 +25,6 @@ HARM = ("3 negated", "3 shuffled", "3 of another family", "9 negated, 1 good")
 RIVALS = ("TPE", "GPSampler")
 TARGET_BUDGET = 15.0
 GOALS = ("lcbench", "yahpo_rbv2_rpart", "yahpo_rbv2_xgboost")  # families with a goal of their own
-SHOWN = (BASE, OURS, "1 source", "10 sources", "3 negated", *RIVALS)  # in the picture
 
 
 def family_of(task: str) -> str:
