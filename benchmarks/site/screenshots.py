@@ -63,6 +63,7 @@ def make_training(url: str) -> None:
         space=SPACE,
         budget={"usd": 60, "kWh": 24},
         worth=0.0005,
+        max_cost={"usd": 3, "kWh": 1.2},  # so that four trials fit from the start
         stop=NotWorthIt(),
     )
     rng = np.random.default_rng(1)
