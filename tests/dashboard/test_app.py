@@ -12,11 +12,10 @@ from processes import PATIENCE
 from runs import SPACE, value
 
 from farthing import Categorical, Float, Study
-from farthing.dashboard import answers
 from farthing.dashboard.app import make_app
 from farthing.dashboard.watcher import Watcher
 from farthing.policies import Random
-from farthing.view.web import SCRIPTS, script
+from farthing.view.web import SCRIPTS, answers, script
 
 DATA = ("study", "figures", "settings", "trial", "why", "log")
 

@@ -423,21 +423,58 @@ def test_other_clients_are_refused(address):
             assert part in answer.read().decode()
 
 
-@pytest.mark.slow
-def test_a_report_opens_without_a_network(tab, database, tmp_path):
-    url, evil = database
-    for name in ("good", evil):
-        study = Study.open(url, name)
-        study.report(tmp_path / "report.html")
+@pytest.fixture(scope="module")
+def report(database, tmp_path_factory):
+    """`report(name)`: the report of a study as the address of a file."""
+    folder = tmp_path_factory.mktemp("reports")
+
+    def make(name):
+        file = folder / f"{len(list(folder.iterdir()))}.html"
+        study = Study.open(database[0], name)
+        study.report(file)
         study.close()
+        return f"file://{file}"
+
+    return make
+
+
+@pytest.mark.slow
+def test_a_report_opens_without_a_network(tab, database, report):
+    for name in ("good", database[1]):
         seen = tab(offline=True)
         page, requested = seen.page, []
         page.on("request", lambda request, urls=requested: urls.append(request.url))
-        page.goto(f"file://{tmp_path / 'report.html'}")
-        assert page.locator("figure svg").count() > 3
-        assert requested == [page.url]
-        page.click("summary:text-is('JSON')")
-        page.click("details[open] button.copy")
+        page.goto(report(name))
+        page.wait_for_selector(f"{CHART} canvas")
+        wait_for_models(page)
+        assert "This study tuned" in page.inner_text(".screen .lead")
+        for each in ("parameters", "costs", "running", "stopping", "settings", "trials"):
+            page.click(f"#tab-{each}")
+            page.wait_for_selector(f"#tab[aria-labelledby=tab-{each}]:not(:has-text('Loading'))")
+        page.click("#key-figures a")
+        page.click("#trial summary:text-is('JSON')")
+        page.click("#trial details[open] button.copy")
         page.wait_for_selector("button:text-is('copied')")
+        assert requested == [page.url.partition("?")[0]]
         assert page.evaluate("window.pwned") is None
         assert seen.errors == []
+
+
+@pytest.mark.slow
+def test_a_report_can_be_printed_and_read_without_scripts(tab, report, tmp_path):
+    where = report("good")
+    seen = tab()
+    seen.page.goto(where)
+    seen.page.wait_for_selector(f"{CHART} canvas")
+    assert not seen.page.is_visible(".paper")
+    seen.page.emulate_media(media="print")
+    assert seen.page.is_visible(".paper [data-figure=curve] svg")
+    assert not seen.page.is_visible(".screen")
+    printed = seen.page.pdf(format="A4", prefer_css_page_size=True)
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 4
+    assert seen.errors == []
+    without = tab(java_script_enabled=False).page
+    without.goto(where)
+    assert without.is_visible(".paper [data-figure=curve] svg")
+    assert without.is_visible(".paper .trials")
+    assert not without.is_visible(".screen")

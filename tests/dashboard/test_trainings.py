@@ -7,9 +7,7 @@ from runs import seen
 from farthing import Float, Optimizer, Steps
 from farthing.core.events import Renewed
 from farthing.history import CurvePoint
-from farthing.view.web import key_figures, trial_columns
-
-answers = pytest.importorskip("farthing.dashboard.answers")
+from farthing.view.web import answers, key_figures, trial_columns
 
 
 @pytest.fixture

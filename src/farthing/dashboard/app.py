@@ -21,14 +21,14 @@ from starlette.routing import Route
 
 from farthing.core.settings import Settings
 from farthing.core.state import State
-from farthing.dashboard import answers, pages
+from farthing.dashboard import pages
 from farthing.dashboard.watcher import Snapshot, Watcher
 from farthing.errors import FarthingError, InvalidInput
 from farthing.history import Trial
 from farthing.study import Study
 from farthing.view.facts import trial_of
 from farthing.view.primitives import visible
-from farthing.view.web import SCRIPTS, SHEET, key_figures, source_of, trial_columns
+from farthing.view.web import SCRIPTS, SHEET, answers, source_of
 
 __all__ = ["make_app"]
 
@@ -74,7 +74,7 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
         is_known = request.query_params.get("epoch") == watcher.epoch and since.isdecimal()
         numbers = seen.since(int(since[:MAX_DIGITS]) if is_known else 0)
         about = {"version": seen.version, "epoch": watcher.epoch, "forecast": seen.forecast}
-        return _json(await watcher.answer(_study_answer, about, *_facts_of(seen), numbers))
+        return _json(await watcher.answer(answers.study_answer, about, *_facts_of(seen), numbers))
 
     async def of_figures(request: Request) -> Response:
         seen, tab = await _seen(watcher, _name(request)), request.query_params.get("tab", "")
@@ -209,10 +209,3 @@ async def _list_entry(watcher: Watcher, name: str) -> dict[str, Any]:
         return {**seen.entry, "error": seen.error}
     except FarthingError as error:
         return {"name": name, "shown": visible(name, 120), "error": visible(error, 300)}
-
-
-def _study_answer(
-    about: Mapping[str, Any], settings: Settings, state: State, numbers: list[int]
-) -> dict[str, Any]:
-    facts, trials = key_figures(settings, state), trial_columns(settings, state, numbers)
-    return {**about, "facts": facts, "trials": trials}

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from farthing.view.html import Html, element
 from farthing.view.primitives import visible
 from farthing.view.web import SCRIPTS
+from farthing.view.web.shell import LOADING, error_banner, study_shell
 
 __all__ = ["address", "list_page", "study_page"]
 
@@ -34,14 +35,6 @@ def _document(title: str, *body: Html, page: str, **about: object) -> str:
     return f"<!doctype html>\n{whole}\n"
 
 
-def _banner() -> Html:
-    return element("p", id="error-banner", class_="error-banner", role="alert", hidden=True)
-
-
-def _loading() -> Html:
-    return element("p", "Loading …", class_="empty")
-
-
 def list_page(database: str) -> str:
     """The page with all studies of a database."""
     return _document(
@@ -54,8 +47,8 @@ def list_page(database: str) -> str:
         ),
         element(
             "main",
-            _banner(),
-            element("div", element("div", _loading(), id="studies"), class_="sheet"),
+            error_banner(),
+            element("div", element("div", LOADING, id="studies"), class_="sheet"),
             element("div", id="comparison"),
         ),
         page="studies",
@@ -64,28 +57,9 @@ def list_page(database: str) -> str:
 
 def study_page(name: str, *, changes: bool) -> str:
     """The page of a study."""
-    top = element(
-        "header",
-        element("nav", element("a", "Studies", href="/"), "/", element("h1", visible(name, 300))),
-        element("div", id="status"),
-        _change_forms(name) if changes else None,
-        class_="top",
-    )
-    tabs = element("div", id="tabs", role="tablist", aria_label="parts of the study")
-    return _document(
-        name,
-        top,
-        element(
-            "main",
-            _banner(),
-            element("div", id="key-figures"),
-            element("section", _loading(), id="curve", class_="sheet", aria_label="best value"),
-            element("div", tabs, element("div", id="tab", role="tabpanel"), class_="sheet"),
-        ),
-        element("aside", id="trial", hidden=True, aria_label="trial"),
-        page="study",
-        name=name,
-    )
+    nav = element("nav", element("a", "Studies", href="/"), "/", element("h1", visible(name, 300)))
+    forms = _change_forms(name) if changes else None
+    return _document(name, study_shell(nav, forms), page="study", name=name)
 
 
 def _change_forms(name: str) -> Html:

@@ -31,6 +31,7 @@ SCRIPTS = (
     "tabs.js",
     "study.js",
     "studies.js",
+    "embedded.js",
     "live.js",
 )
 

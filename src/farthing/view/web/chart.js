@@ -90,7 +90,7 @@ const chart = (() => {
 
   function yWidth(words, narrow) {
     const longest = Math.max(3, ...words.map((word) => word.length));
-    return Math.min(16 + 7.1 * Math.min(longest, 28), narrow ? 110 : 215);
+    return Math.min(24 + 7.1 * Math.min(longest, 28), narrow ? 120 : 220);
   }
 
   // ── layers ───────────────────────────────────────────────────────────────────────────────

@@ -16,9 +16,12 @@ from farthing.view.figures.learning import learning, learning_of
 from farthing.view.formatting import amounts
 from farthing.view.html import multiline
 from farthing.view.primitives import Figure, thinned, visible
-from farthing.view.report import copies, explained
+from farthing.view.report.explained import explained
 from farthing.view.report.parts import figure_or_reason, quick_figures, settings_rows
-from farthing.view.web import figure_values, key_figures
+from farthing.view.report.report_facts import copies
+from farthing.view.web.columns import trial_columns
+from farthing.view.web.figure_values import figure_values
+from farthing.view.web.key_figures import key_figures
 
 __all__ = [
     "comparison_answer",
@@ -26,6 +29,8 @@ __all__ = [
     "list_entry",
     "log_answer",
     "settings_answer",
+    "study_answer",
+    "tab_of",
     "trial_answer",
     "why_answer",
 ]
@@ -55,7 +60,7 @@ def figures_answer(
     tab: str, settings: Settings, state: State, slow: Sequence[Figure], behind: int | None
 ) -> dict[str, Any]:
     """The figures of a tab; `behind` is the number of changes since the slow ones were made."""
-    shown = [*_quick(tab, settings, state), *(f for f in slow if _tab_of(f) == tab)]
+    shown = [*_quick(tab, settings, state), *(f for f in slow if tab_of(f) == tab)]
     note = ""
     if tab in NEEDS_MODELS and not slow:
         note = FITTING
@@ -65,14 +70,15 @@ def figures_answer(
     return {"figures": [figure_values(figure) for figure in shown], "note": note}
 
 
-def _tab_of(figure: Figure) -> str:
+def tab_of(figure: Figure) -> str:
+    """The tab that shows a figure."""
     return TABS.get(figure.name, "parameters")
 
 
 def _quick(tab: str, settings: Settings, state: State) -> Iterator[Figure]:
     if tab in TABS.values():
         made = quick_figures(settings, state)
-        yield from (f for f in made if _tab_of(f) == tab and f.name != OWN_CHART)
+        yield from (f for f in made if tab_of(f) == tab and f.name != OWN_CHART)
 
 
 def comparison_answer(studies: Mapping[str, tuple[Settings, State]]) -> dict[str, Any]:
@@ -102,6 +108,14 @@ def list_entry(name: str, settings: Settings, state: State) -> dict[str, Any]:
 
 
 # ── a study and a trial ────────────────────────────────────────────────────────────────────────
+
+
+def study_answer(
+    about: Mapping[str, Any], settings: Settings, state: State, numbers: Sequence[int]
+) -> dict[str, Any]:
+    """The key figures of a study and the trials with these numbers, added to `about`."""
+    facts, trials = key_figures(settings, state), trial_columns(settings, state, numbers)
+    return {**about, "facts": facts, "trials": trials}
 
 
 def settings_answer(settings: Settings) -> list[dict[str, Any]]:
