@@ -45,7 +45,8 @@ class Parsed(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.text += data
+        if self.open[-1:] != ["script"]:
+            self.text += data
 
     def named(self, name):
         return [attributes for tag, attributes in self.tags if tag == name]

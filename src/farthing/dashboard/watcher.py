@@ -32,7 +32,7 @@ from farthing.view.web import forecast_values
 
 __all__ = ["Snapshot", "Watcher"]
 
-EVERY = 0.4  # seconds between two reads
+EVERY = 0.25  # seconds between two reads
 WATCHED = 10.0  # seconds after its last question for which a page counts as open
 PAUSE = 9.0  # between computations of slow figures, in multiples of the time that one took
 MIN_PAUSE = 2.0  # seconds

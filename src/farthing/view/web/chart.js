@@ -63,11 +63,7 @@ const chart = (() => {
       size: across ? 24 : (u, values) => yWidth(values || [], narrow),
       splits: (u, _, low, high) => {
         const length = across ? u.bbox.width / uPlot.pxRatio : u.bbox.height / uPlot.pxRatio;
-        if (given()) {
-          const inside = axis.ticks.map(([value]) => value).filter((v) => v >= low && v <= high);
-          if (axis.names.length || axis.fixed || across && inside.length * TICK_PIXELS <= length * 1.3) return inside;
-          if (!across) return inside;
-        }
+        if (given()) return axis.ticks.map(([value]) => value).filter((v) => v >= low && v <= high);
         return ticks(low, high, axis.log, Math.round(length / (across ? TICK_PIXELS : 48)));
       },
       values: (u, splits) => {
@@ -347,7 +343,7 @@ const chart = (() => {
       width: width(),
       height: options.height || height(shown),
       pxAlign: false,
-      padding: [8, narrow ? 8 : 14, 0, 0],
+      padding: [8, 18, 0, 0],
       legend: { show: false },
       scales: { x: scale(shown.x), y: scale(shown.y) },
       series: [{}, { show: true, points: { show: false }, paths: () => null }],

@@ -3,7 +3,7 @@
 "use strict";
 
 (() => {
-  const CHECK = 500; // ms between two checks whether the study has changed
+  const CHECK = 300; // ms between two checks whether the study has changed
   const POLL = 2000; // ms between two updates of what has no stamp: the list, and printed output
   const NO_ANSWER = "The dashboard does not answer. Check that farthing dashboard is still running.";
   const { page } = document.body.dataset;

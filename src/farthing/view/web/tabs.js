@@ -16,7 +16,7 @@ const tabs = (() => {
       return [element("a", { href: source.link({ trial: each.number }) }, `trial ${each.number}`), bars.length ? bars : paid,
         each.step ? `${format.number(each.last)} at step ${each.step}` : "", each.worker, params];
     });
-    return rowsTable(["trial", "cost so far against expected", "last report", "worker", "parameters"], rows);
+    return rowsTable(["trial", "cost so far against expected", "last report", "worker", "parameters"], rows, { class: "running-trials" });
   }
 
   function stopping(facts, forecast) {
