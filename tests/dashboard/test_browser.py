@@ -136,7 +136,7 @@ def database(tmp_path_factory):
         else:
             evil.tell(trial, float(k), cost=1.0)
     evil.close()
-    many = Study.create(url, name="many", space={"x": Float(0, 1)})
+    many = Study.create(url, name="many", space={"x": Float(0, 1)}, policy=Random())
     many.import_trials([{"x": k / MANY, "value": (k * 7919) % MANY} for k in range(MANY)])
     many.close()
     return url, name
@@ -156,6 +156,7 @@ def steps(tab, address):
     seen.page.goto(address)
     seen.page.goto(study_at(address, "steps"))
     wait_for_rows(seen.page, [7, 6, 5, 4, 3, 2, 1, 0])
+    wait_for_models(seen.page)  # what they predict moves the chart down
     yield seen.page
     assert seen.errors == []
 
