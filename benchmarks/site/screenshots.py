@@ -2,13 +2,14 @@
 
     python -m benchmarks.site.screenshots
 
-A temporary folder gets two studies: a simulated training (four workers, failures, kills, learning
-curves) and one with 20,000 trials. `farthing dashboard` and `farthing report` show them, and
-Chromium takes the pictures.
+A temporary folder gets a simulated training (four workers, failures, kills, learning curves) and a
+study with 50,000 trials. `farthing dashboard` and `farthing report` show them, and Chromium takes
+the pictures.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -23,8 +24,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
+from PIL import Image
 
 from farthing import Categorical, Float, Int, Study
 from farthing.core.events import Added
@@ -43,7 +46,18 @@ SPACE = {
     "solver": Categorical(["sgd", "adam"]),
     "momentum": Float(0, 0.99, when={"solver": "sgd"}),
 }
-MANY = 20_000
+MANY = 50_000
+VIEWS = ((1300, "light"), (1300, "dark"), (390, "light"), (390, "dark"))
+TABS = {  # and what is drawn last
+    "trials": ".trials tbody tr[data-row]",
+    "parameters": "[data-figure=slice] canvas",
+    "costs": "[data-figure=predictions] canvas",
+    "running": "[data-figure=learning] canvas",
+    "stopping": "[data-figure=prospect] canvas",
+    "settings": "#tab table",
+}
+MOST_PIXELS = 900
+COLOURS = 128  # of a picture
 
 
 def error_of(params: dict[str, Any], epochs: int) -> float:
@@ -63,6 +77,7 @@ def make_training(url: str) -> None:
         space=SPACE,
         budget={"usd": 60, "kWh": 24},
         worth=0.0005,
+        max_cost={"usd": 3, "kWh": 1.2},  # so that four trials fit from the start
         stop=NotWorthIt(),
     )
     rng = np.random.default_rng(1)
@@ -129,51 +144,99 @@ def photograph(browser: Any, folder: Path) -> dict[str, float]:
         study = Study.open(url, name)
         found[f"bytes_of_the_report_of_{name}"] = len(study.report(report).encode())
         study.close()
-    page = browser.new_page(viewport={"width": 1300, "height": 1750})
-    page.goto(f"file://{report}")
-    page.screenshot(path=PICTURES / "report.png")
-    with served(url, "--allow-changes") as address:
-        home = address.split("?")[0]
-        for name, study_name, width, scheme in (
-            ("dashboard", "digits", 1300, "light"),
-            ("dashboard-dark", "digits", 1300, "dark"),
-            ("dashboard-phone", "digits", 390, "light"),
-            ("dashboard-empty", "empty", 900, "light"),
-            ("dashboard-many", "many", 1300, "light"),
-        ):
-            height = 700 if study_name == "empty" else 1100
-            viewport = {"width": width, "height": height}
-            page = browser.new_page(viewport=viewport, color_scheme=scheme)
+    with served(url) as address:
+        for width, scheme in VIEWS:
+            page = opened(browser, width, scheme)
+            page.goto(f"file://{report}")
+            page.wait_for_selector("#curve canvas")
+            keep(page, f"report-{width}-{scheme}")
             page.goto(address)
-            page.goto(f"{home}study?name={study_name}")
-            page.wait_for_selector("[data-part=quick] figure")
-            if study_name == "many":
-                paints = page.evaluate("performance.getEntriesByType('paint')[0].startTime")
-                found["first_paint_ms_of_20000_trials"] = paints
-                figures = page.evaluate("performance.now()")
-                found["figures_ms_of_20000_trials"] = figures
-            page.screenshot(path=PICTURES / f"{name}.png")
+            page.wait_for_selector(".spark")
+            if (width, scheme) == VIEWS[0]:
+                page.check("input[aria-label='compare digits']")
+                page.check("input[aria-label='compare thousand']")
+                page.wait_for_selector("[data-figure=comparison] canvas")
+                keep(page, "studies")
+            for tab, ready in TABS.items():
+                page.goto(study_at(address, "digits", tab=tab))
+                page.wait_for_selector("#curve canvas")
+                page.wait_for_selector(ready, timeout=120_000)
+                page.wait_for_selector("#key-figures:not(:has-text('being fitted'))")
+                page.wait_for_selector("#tab:not(:has-text('being fitted'))", timeout=120_000)
+                page.mouse.move(0, 0)
+                if tab == "trials":
+                    keep(page, f"trials-{width}-{scheme}")
+                else:
+                    below = page.locator("main > .sheet").last
+                    keep(below, f"{tab}-{width}-{scheme}", most=MOST_PIXELS)
             page.close()
-        page = browser.new_page(viewport={"width": 1300, "height": 1100})
+        page = opened(browser, *VIEWS[0])
         page.goto(address)
-        page.goto(f"{home}trial?name=digits&number=12")
-        page.wait_for_selector("[data-part=explanation] figure", timeout=60_000)
-        page.screenshot(path=PICTURES / "trial.png")
-        page.goto(f"{home}study?name=digits")
-        page.wait_for_selector("[data-part=trials] tbody a")
-        found["new_trial_seen_s"] = _until_seen(page, url)
+        page.goto(study_at(address, "digits", trial=12, compare="12,20"))
+        page.wait_for_selector("[data-part=why] canvas", timeout=60_000)
+        keep(page, "trial")
+        page.goto(study_at(address, "empty"))
+        page.wait_for_selector("text=No trial has ended yet.")
+        keep(page, "empty")
+        found |= times(page, address, url)
+        keep(page, "many")
     return {name: round(value, 2) for name, value in found.items()}
 
 
-def _until_seen(page: Any, url: str) -> float:
-    """Seconds from the tell of a trial to its line on the page."""
-    study = Study.open(url, "digits")
+def opened(browser: Any, width: int, scheme: str) -> Any:
+    return browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+
+
+def study_at(address: str, name: str, **query: object) -> str:
+    return f"{address.split('?')[0]}study?{urlencode({'name': name, **query})}"
+
+
+def keep(shown: Any, name: str, most: int | None = None) -> None:
+    """Write a picture with few colours, which makes it small; cut it below `most` pixels."""
+    picture = Image.open(io.BytesIO(shown.screenshot()))
+    if most is not None:
+        picture = picture.crop((0, 0, picture.width, min(picture.height, most)))
+    picture.convert("RGB").quantize(COLOURS).save(PICTURES / f"{name}.png", optimize=True)
+
+
+def times(page: Any, address: str, url: str) -> dict[str, float]:
+    """How quickly a page with many trials is shown, sorted and kept up to date."""
+    page.goto(study_at(address, "many"))
+    page.wait_for_selector(".trials tbody tr[data-row]")
+    found = {
+        f"first_paint_ms_of_{MANY}_trials": page.evaluate(
+            "performance.getEntriesByType('paint')[0].startTime"
+        ),
+        f"table_ms_of_{MANY}_trials": page.evaluate("performance.now()"),
+    }
+    page.reload()  # the server has read the study
+    page.wait_for_selector(".trials tbody tr[data-row]")
+    found[f"table_again_ms_of_{MANY}_trials"] = page.evaluate("performance.now()")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def busy() -> float:
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return next(m["value"] for m in metrics if m["name"] == "TaskDuration")
+
+    for column in ("value", "solver"):
+        before = busy()
+        page.click(f"button.sort[title={column}]")
+        page.wait_for_selector(f"th[aria-sort=ascending] button[title={column}]")
+        found[f"sort_by_{column}_ms_of_the_main_thread"] = 1e3 * (busy() - before)
+    session.send("HeapProfiler.collectGarbage")
+    heap = session.send("Runtime.getHeapUsage")["usedSize"]
+    found[f"browser_heap_mb_of_{MANY}_trials"] = heap / 1e6
+    page.goto(study_at(address, "many"))
+    page.wait_for_selector(".trials tbody tr[data-row]")
+    study = Study.open(url, "many")
     trial = study.ask(anyway=True)
     begun = time.monotonic()
-    study.tell(trial, 0.5, cost={"usd": 0.1, "kWh": 0.04})
-    page.wait_for_selector(f"[data-part=trials] tr:has(a:text-is('{trial.number}')) .state.done")
+    study.tell(trial, 0.5, cost=0.1)
+    page.wait_for_selector(f".trials tr[data-row='{trial.number}'] .state.done")
+    found[f"new_trial_seen_s_among_{MANY}"] = time.monotonic() - begun
     study.close()
-    return time.monotonic() - begun
+    return found
 
 
 def main() -> None:

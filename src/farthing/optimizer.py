@@ -44,7 +44,7 @@ from farthing.history import CurvePoint, History, StopReason, Trial
 from farthing.models.constraints import Constraint
 from farthing.space.space import Space
 from farthing.view.plots import Plots
-from farthing.view.report import card
+from farthing.view.report.page import card
 from farthing.view.watched import status_of
 
 __all__ = ["Optimizer"]

@@ -47,7 +47,8 @@ from farthing.storage import (
     rename_study,
 )
 from farthing.view.facts import costs, explanation, trial_of
-from farthing.view.report import Summary, card, page, report_facts, report_text
+from farthing.view.report import Summary, report_facts, report_text
+from farthing.view.report.page import card, page
 from farthing.view.result import Result, summary
 from farthing.view.study_view import (
     changes_of,

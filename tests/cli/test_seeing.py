@@ -78,7 +78,8 @@ def test_a_report(priced, tmp_path):
         assert part in result.err
 
 
-def test_watching_ends_with_the_study(priced):
+@pytest.mark.parametrize("command", [("status", "--watch"), ("top",)], ids=" ".join)
+def test_watching_ends_with_the_study(priced, command):
     """Another thread makes two more trials and requests a stop."""
 
     def make_trials():
@@ -92,9 +93,10 @@ def test_watching_ends_with_the_study(priced):
 
     other = threading.Thread(target=make_trials)
     other.start()
-    result = priced("status", "--watch")
+    result = priced(*command)
     other.join()
     assert result.code == 0, result.err
     assert result.out.endswith("stopped: that will do\n")
     assert "9 trials (9 done)" in result.out
     assert "Best value against cost" in result.out
+    assert "trial 8: 0.25 for $1.00" in result.out

@@ -79,6 +79,6 @@ def served(url, *options):
         server.communicate(timeout=PATIENCE)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def dashboard():
     return served

@@ -15,8 +15,9 @@ from farthing import Categorical, Float, Study
 from farthing.dashboard.app import make_app
 from farthing.dashboard.watcher import Watcher
 from farthing.policies import Random
+from farthing.view.web import SCRIPTS, answers, script
 
-PARTS = ("head", "best", "ledger", "quick", "models", "trials", "settings")
+DATA = ("study", "figures", "settings", "trial", "why", "log")
 
 
 def fill(url, name="svm", count=8):
@@ -60,16 +61,24 @@ def get(path, **query):
     return ask
 
 
-def part(which, name="svm", **query):
-    return get("/part", part=which, name=name, **query)
+def data(which, name="svm", **query):
+    return get(f"/data/{which}", name=name, **query)
 
 
-def test_a_page_without_its_parts_reads_nothing(tmp_path):
+def values_of(answer, key):
+    """A column of the table of trials."""
+    (column,) = [each for each in answer.json()["trials"]["columns"] if each["key"] == key]
+    if "values" in column:
+        return column["values"]
+    return [None if at is None else column["words"][at] for at in column["at"]]
+
+
+def test_a_page_reads_nothing(tmp_path):
     (answer,) = visit(str(tmp_path / "none.db"), get("/study", name="<i>&"))
     assert answer.status_code == 200
     assert "<h1>&lt;i&gt;&amp;</h1>" in answer.text
-    assert re.findall(r'data-part="(\w+)"', answer.text) == list(PARTS)
     assert 'data-query="name=%3Ci%3E%26"' in answer.text
+    assert re.findall(r'src="/static/([^"]+)"', answer.text) == list(SCRIPTS)
     assert not (tmp_path / "none.db").exists()
 
 
@@ -79,102 +88,159 @@ def test_buttons_appear_only_if_changes_are_allowed(database):
         assert ("<form" in answer.text) == changes
 
 
-def test_the_parts_contain_the_facts(database):
+def test_a_study_is_sent_with_its_key_figures_and_trials(database):
     study = Study.open(database, "svm")
     best, history = study.best, study.history
     study.close()
-    answers = dict(zip(PARTS, visit(database, *map(part, PARTS)), strict=True))
-    assert {answer.status_code for answer in answers.values()} == {200}
-    assert f"<strong>{best.value:.6g}</strong>" in answers["best"].text
-    assert f'href="/trial?name=svm&amp;number={best.number}"' in answers["best"].text
-    assert "8 trials: 7 done, 1 failed" in answers["head"].text
-    assert 'data-figure="curve"' in answers["quick"].text
-    rows = re.findall(r"/trial\?name=svm&amp;number=(\d+)", answers["trials"].text)
-    assert rows == [str(t.number) for t in reversed(history.trials)]
-    assert "ValueError: &lt;b&gt;no&lt;/b&gt;" in answers["trials"].text
-    assert "Random()" in answers["settings"].text
-    assert "being fitted" in answers["models"].text
+    (answer,) = visit(database, data("study"))
+    facts = answer.json()["facts"]
+    assert facts["best"] == best.number
+    assert facts["states"] == {"done": 7, "failed": 1}
+    assert facts["phase"] == "idle"
+    (account,) = facts["accounts"]
+    assert account["resource"] == "usd"
+    assert account["limit"] == 100
+    assert account["spent"] == pytest.approx(sum(t.cost["usd"] for t in history))
+    assert answer.json()["trials"]["numbers"] == list(range(8))
+    assert values_of(answer, "value") == [t.value for t in history]
+    assert values_of(answer, "momentum") == [t.params.get("momentum") for t in history]
+    assert values_of(answer, "solver") == [t.params["solver"] for t in history]
+    assert values_of(answer, "why")[3] == "ValueError: <b>no</b>"
 
 
-def test_the_list_of_studies(database, tmp_path):
+def test_only_what_has_changed_is_sent_again(database):
+    """Also if the number of the version comes from another process of the server."""
+    before = {}
+
+    async def first(client, _):
+        answer = await client.get("/data/study", params={"name": "svm"})
+        before.update(answer.json())
+        return answer
+
+    async def change(client, watcher):
+        await asyncio.to_thread(tell_one, database)
+        await watcher.look("svm")
+
+    async def second(client, _):
+        known = {"since": before["version"], "epoch": before["epoch"]}
+        return await client.get("/data/study", params={"name": "svm", **known})
+
+    async def of_another_server(client, _):
+        known = {"since": before["version"], "epoch": "another"}
+        return await client.get("/data/study", params={"name": "svm", **known})
+
+    _, same, _, changed, whole = visit(database, first, second, change, second, of_another_server)
+    assert same.json()["trials"]["numbers"] == []
+    assert changed.json()["trials"]["numbers"] == [8]
+    assert changed.json()["trials"]["count"] == 9
+    assert values_of(changed, "value") == [1.0]
+    assert whole.json()["trials"]["numbers"] == list(range(9))
+
+
+def test_the_list_of_studies(database):
     fill(database, "an/other & one", 1)
-    (answer,) = visit(database, get("/part", part="list"))
-    assert "an/other &amp; one" in answer.text
-    assert "/study?name=an%2Fother+%26+one" in answer.text
-    assert answer.text.count("<tr>") == 3
-    Study.create(tmp_path / "e.db", name="x", space={"x": Float(0, 1)}).close()
-    (answer,) = visit(str(tmp_path / "e.db"), part("trials", "x"))
-    assert "There are no such trials yet." in answer.text
-
-
-def test_trials_are_paged_sorted_and_filtered(tmp_path):
-    url = str(tmp_path / "m.db")
-    study = Study.create(url, name="m", space={"x": Float(0, 1)})
-    study.import_trials([{"x": k / 250, "value": (k - 100) ** 2} for k in range(250)])
+    (answer,) = visit(database, get("/data/studies"))
+    other, svm = sorted(answer.json(), key=lambda each: each["name"])
+    assert other["name"] == "an/other & one"
+    assert svm["trials"] == 8
+    assert svm["error"] == ""
+    study = Study.open(database, "svm")
+    assert svm["best"] == study.best.value == svm["curve"]["y"][-1]
+    assert svm["curve"]["x"][-1] == pytest.approx(study.ledger["usd"].spent)
     study.close()
 
-    def numbers(answer):
-        return [int(n) for n in re.findall(r"number=(\d+)\"", answer.text)]
 
-    pages = visit(
-        url,
-        part("trials", "m"),
-        part("trials", "m", page=3),
-        part("trials", "m", page="99"),
-        part("trials", "m", page="-1"),
-        part("trials", "m", order="best"),
-        part("trials", "m", state="failed"),
-    )
-    assert numbers(pages[0]) == list(range(249, 149, -1))
-    assert numbers(pages[1]) == numbers(pages[2]) == list(range(49, -1, -1))
-    assert numbers(pages[3]) == numbers(pages[0])
-    assert numbers(pages[4])[:3] == [100, 99, 101]
-    assert "There are no such trials yet." in pages[5].text
-    assert "page 1 of 3" in pages[0].text
+def test_the_list_of_studies_is_computed_once_for_each_version(database, monkeypatch):
+    made = []
+    make = answers.list_entry
+    monkeypatch.setattr(answers, "list_entry", lambda *args: made.append(args[0]) or make(*args))
+
+    async def change(client, _):
+        await asyncio.to_thread(tell_one, database)
+
+    listed = get("/data/studies")
+    *_, last = visit(database, listed, listed, change, listed)
+    assert made == ["svm", "svm"]
+    assert last.json()[0]["trials"] == 9
 
 
-def test_the_page_of_a_trial_explains_it(database):
+def test_studies_on_one_axis(database):
+    fill(database, "other", 3)
+    (answer,) = visit(database, get("/data/comparison", name=["svm", "other"]))
+    (panel,) = answer.json()["panels"]
+    assert [layer["label"].split(":")[0] for layer in panel["layers"]] == ["svm", "other"]
+
+
+def test_the_figures_of_a_tab(database):
+    tabs = ("costs", "running", "stopping", "parameters", "trials")
+    found = {}
+    for tab, answer in zip(
+        tabs, visit(database, *(data("figures", tab=t) for t in tabs)), strict=True
+    ):
+        found[tab] = [figure["name"] for figure in answer.json()["figures"]]
+        assert ("being fitted" in answer.json()["note"]) == (tab not in ("running", "trials"))
+    assert found == {
+        "costs": ["money"],
+        "running": ["timeline", "learning"],
+        "stopping": [],
+        "parameters": [],
+        "trials": [],
+    }
+
+
+def test_a_trial_is_explained(database):
     facts, why, log = visit(
-        database,
-        part("trial", number=7),
-        part("explanation", number=7),
-        part("log", number=3),
+        database, data("trial", number=7), data("why", number=7), data("log", number=3)
     )
-    assert "momentum" in facts.text or "adam" in facts.text
-    assert "drawn uniformly" in why.text
-    assert "The policy uses no model: it compares neither improvement nor cost." in why.text
-    assert 'data-figure="pareto"' in why.text
-    assert "ValueError: &lt;b&gt;no&lt;/b&gt;" in log.text
-    assert "This trial has reported no progress." in log.text
+    assert "solver" in dict(facts.json()["params"])
+    assert set(facts.json()["copies"]) == {"command line", "Python", "JSON"}
+    words = dict(why.json()["words"])
+    assert "drawn uniformly" in words["because"]
+    assert words["trade-off"] == (
+        "The policy uses no model: it compares neither improvement nor cost."
+    )
+    assert why.json()["figure"]["name"] == "pareto"
+    assert log.json()["error"] == "Traceback\nValueError: <b>no</b>"
+    assert log.json()["latest"] == ""
 
 
-@pytest.mark.slow
+def test_an_old_link_to_a_trial_leads_to_its_study(database):
+    (answer,) = visit(database, get("/trial", name="a&b", number=7))
+    assert answer.status_code == 307
+    assert answer.headers["location"] == "/study?name=a%26b&trial=7"
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ({"part": "head", "name": "none"}, "There is no study 'none'"),
-        ({"part": "trial", "name": "svm"}, "The address needs the number of a trial"),
-        (
-            {"part": "trial", "name": "svm", "number": "-1"},
-            "The address needs the number of a trial",
-        ),
-        (
-            {"part": "trial", "name": "svm", "number": "9" * 50},
-            "The address needs the number of a trial",
-        ),
-        ({"part": "trial", "name": "svm", "number": "8"}, "There is no trial 8"),
-        ({"part": "cake", "name": "svm"}, "The address needs the number of a trial"),
+        ({"name": "none", "number": "1"}, "There is no study 'none'"),
+        ({"name": "svm"}, "The address needs the number of a trial"),
+        ({"name": "svm", "number": "-1"}, "The address needs the number of a trial"),
+        ({"name": "svm", "number": "9" * 50}, "The address needs the number of a trial"),
+        ({"name": "svm", "number": "\u0663"}, "There is no trial"),
+        ({"name": "svm", "number": "8"}, "There is no trial 8"),
     ],
 )
-def test_requests_for_unknown_things(database, query, message):
-    (answer,) = visit(database, get("/part", **query))
+def test_requests_for_unknown_things(tmp_path, query, message):
+    url = str(tmp_path / "s.db")
+    fill(url, count=2)
+    (answer,) = visit(url, get("/data/trial", **query))
     assert answer.status_code == 400
     assert message in answer.text
 
 
+@pytest.mark.parametrize("since", ["9" * 5000, "-1", "x", "\u0663"])
+def test_any_version_is_answered(tmp_path, since):
+    url = str(tmp_path / "s.db")
+    fill(url, count=1)
+    (answer,) = visit(url, data("study", since=since))
+    assert answer.json()["trials"]["numbers"] == [0]
+
+
 def test_other_addresses(database):
-    answers = visit(database, get("/none"), get("/static/live.js"), get("/static/../app.py"))
-    assert [a.status_code for a in answers] == [404, 200, 404]
+    paths = ("/none", "/static/chart.js", "/static/../app.py", "/static/vendor/LICENSE")
+    answers = visit(database, *map(get, paths))
+    assert [a.status_code for a in answers] == [404, 200, 404, 404]
     assert answers[1].headers["content-type"].startswith("text/javascript")
 
 
@@ -191,11 +257,13 @@ def test_a_study_is_stopped(database):
         post(name="none", action="stop"),
         post(name="svm", action="x" * 30_000),
         post(name="svm", action="stop now"),
-        part("head"),
+        data("study"),
     )
     assert [answer.status_code for answer in answer] == [400, 400, 400, 303, 200]
     assert answer[3].headers["location"] == "/study?name=svm"
-    assert "stopped: a stop was requested in the dashboard" in answer[4].text
+    facts = answer[4].json()["facts"]
+    assert facts["status"] == "stopped: a stop was requested in the dashboard"
+    assert facts["phase"] == "stopped"
     study = Study.open(database, "svm")
     assert study.facts[1].kill_running
     study.close()
@@ -213,11 +281,11 @@ def test_a_budget_is_changed(database):
         post(action="budget", budget="+$50"),
         post(action="budget", budget="cake"),
         post(action="budget"),
-        part("ledger"),
+        data("study"),
     )
     assert [answer.status_code for answer in answer] == [303, 400, 400, 200]
     assert "cake" in answer[1].text
-    assert "$150.00" in answer[3].text
+    assert answer[3].json()["facts"]["accounts"][0]["limit"] == 150
 
 
 def test_the_output_of_a_running_trial_is_shown(database):
@@ -226,8 +294,8 @@ def test_the_output_of_a_running_trial_is_shown(database):
     study.logs.mkdir(parents=True)
     (study.logs / f"{trial.number}.log").write_text("x" * 30_000 + "\n<b>epoch 3</b>\n")
     study.close()
-    (answer,) = visit(database, part("log", number=trial.number))
-    assert "&lt;b&gt;epoch 3&lt;/b&gt;" in answer.text
+    (answer,) = visit(database, data("log", number=trial.number))
+    assert answer.json()["output"].endswith("\n<b>epoch 3</b>")
     assert 15_000 < len(answer.text) < 25_000
 
 
@@ -237,7 +305,7 @@ def test_a_symbolic_link_is_not_followed(database, tmp_path):
     study.logs.mkdir(parents=True)
     (study.logs / "0.log").symlink_to(tmp_path / "key")
     study.close()
-    (answer,) = visit(database, part("log", number=0))
+    (answer,) = visit(database, data("log", number=0))
     assert answer.status_code == 200
     assert "the secret" not in answer.text
 
@@ -303,9 +371,7 @@ def test_no_request_of_a_page_stays_open(database):
     answers = visit(database, *pages)
     assert [answer.status_code for answer in answers] == [200] * 20
     assert set(answers[0].json()) == {"version", "drawn", "error"}
-    (script,) = visit(database, get("/static/live.js"))
-    assert "new EventSource" not in script.text
-    assert "fetch(`/stamp?" in script.text
+    assert "new EventSource" not in script()
 
 
 def test_a_study_is_read_only_while_a_page_asks(database, monkeypatch):
@@ -316,13 +382,6 @@ def test_a_study_is_read_only_while_a_page_asks(database, monkeypatch):
     assert not watcher.seen("svm").is_watched
 
 
-@pytest.mark.parametrize("page", ["9" * 5000, "0", "-1", "x", "\u0663"])
-def test_any_number_of_a_page_is_answered(database, page):
-    (answer,) = visit(database, part("trials", page=page))
-    assert answer.status_code == 200
-    assert "page 1 of 1" in answer.text
-
-
 @pytest.mark.slow
 def test_slow_figures_come_later(database):
     async def script(watcher, stream):
@@ -330,7 +389,9 @@ def test_slow_figures_come_later(database):
             pass
         while watcher.seen("svm").figures_of < 0:
             await next_stamp(stream)
-        return [figure.name for figure in watcher.seen("svm").figures]
+        seen = watcher.seen("svm")
+        assert "one more trial is expected to improve" in seen.forecast["sentence"]
+        return [figure.name for figure in seen.figures]
 
     names = live(database, script)
     assert {"predictions", "drivers", "pareto", "slice", "prospect"} <= set(names)
@@ -377,11 +438,10 @@ def test_a_study_with_external_code_is_shown_without_importing_the_code(tmp_path
     env = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tmp_path}"}
     subprocess.run([sys.executable, "-c", code], check=True, env=env)
     monkeypatch.syspath_prepend(tmp_path)  # it could be imported
-    requests = [part(which) for which in PARTS]
-    requests += [part(which, number=2) for which in ("trial", "explanation", "log")]
+    requests = [data(which, number=2, tab="costs") for which in DATA]
     for answer in visit(url, *requests):
         assert answer.status_code == 200, answer.text
-    (listed,) = visit(url, get("/part", part="list"))
+    (listed,) = visit(url, get("/data/studies"))
     assert "other" in listed.text
     assert "svm" in listed.text
     assert "mine" not in sys.modules
@@ -406,14 +466,12 @@ def test_a_hostile_study(tmp_path):
         else:
             study.tell(trial, float(k), cost=1.0)
     study.close()
-    requests = [get("/"), get("/study", name=name), get("/trial", name=name, number=2)]
-    requests += [part(which, name) for which in PARTS]
-    requests += [part(which, name, number=2) for which in ("trial", "explanation", "log")]
-    requests += [get("/part", part="list")]
-    for answer in visit(url, *requests):
-        assert answer.status_code == 200, answer.text
+    for answer in visit(url, get("/"), get("/study", name=name)):
         assert "<script>alert" not in answer.text
         assert "<img" not in answer.text
-        assert "<i>" not in answer.text
-        assert "\u202e" not in answer.text
+    requests = [data(which, name, number=2, tab="running") for which in DATA]
+    for answer in visit(url, *requests, get("/data/studies")):
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["content-type"] == "application/json"
+        assert "\u202e" not in answer.text.replace(name, "")  # the key of the study
         assert len(answer.text) < 400_000

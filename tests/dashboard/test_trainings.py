@@ -1,4 +1,4 @@
-"""The pages of a study whose trainings run in parts."""
+"""What the dashboard says about a study whose trainings run in parts."""
 
 import pytest
 from parts import RoundRobin
@@ -7,8 +7,7 @@ from runs import seen
 from farthing import Float, Optimizer, Steps
 from farthing.core.events import Renewed
 from farthing.history import CurvePoint
-
-pages = pytest.importorskip("farthing.dashboard.pages")
+from farthing.view.web import answers, key_figures, trial_columns
 
 
 @pytest.fixture
@@ -24,24 +23,34 @@ def study():
     return seen(optimizer)
 
 
-def test_the_head_shows_running_steps_and_what_was_saved(study):
-    head = pages.study_part("study", "head", *study, {})
-    assert "trial 1: $0.75, 0.75 at step 2" in head
-    assert "Saved: about $3.00: 6 of 16 steps not run, by pausing 1 training." in head
+def test_running_steps_and_what_was_saved(study):
+    facts = key_figures(*study)
+    (running,) = facts["running"]
+    assert running["number"] == 1
+    assert running["cost"] == {"usd": 0.75}
+    assert (running["last"], running["step"]) == (0.75, 2)
+    assert facts["saved"].startswith("about $3.00: 6 of 16 steps not run, by pausing 1 training.")
 
 
 def test_the_curves_of_running_and_paused_trainings_are_drawn(study):
-    quick = pages.study_part("study", "quick", *study, {})
-    assert "trial 1, running; step 2: 0.75 for $0.75 so far" in quick
-    assert "trial 0, paused at step 2; step 2: 0.5 for $1.00 so far" in quick
-    table = pages.study_part("study", "trials", *study, {})
-    assert "last value" in table
+    found = answers.figures_answer("running", *study, [], None)["figures"]
+    (learning,) = [figure for figure in found if figure["name"] == "learning"]
+    texts = [
+        text
+        for layer in learning["panels"][0]["layers"]
+        if layer["kind"] == "points"
+        for text in layer["texts"]
+    ]
+    assert "trial 1, running; step 2: 0.75 for $0.75 so far" in texts
+    assert "trial 0, paused at step 2; step 2: 0.5 for $1.00 so far" in texts
+    columns = {column["key"]: column for column in trial_columns(*study, [0, 1])["columns"]}
+    assert columns["step"]["values"] == [2, 2]
+    assert columns["last value"]["values"] == [0.5, 0.75]
 
 
-def test_the_page_of_a_trial_has_its_own_curve(study):
+def test_a_trial_has_its_own_curve(study):
     settings, state = study
-    part = pages.log_part(settings, state, state.history[0], "")
-    assert 'data-figure="learning"' in part
-    assert "trial 0, paused" in part
-    assert "trial 1" not in part
-    assert "The last value is 0.5 at step 2" in part
+    answer = answers.log_answer(settings, state, state.history[0], "")
+    assert answer["figure"]["name"] == "learning"
+    assert "trial 1" not in str(answer["figure"])
+    assert answer["latest"] == "The last value is 0.5 at step 2"

@@ -46,7 +46,7 @@ KNOWN_PLACES = {
     "farthing.cli.methods": {"importlib", "import_module"},  # what the user typed
     "farthing.view.result": {"pickle"},  # dumps only: what may be pickled
     "farthing.view.report.page": {"importlib"},  # importlib.resources: our own style sheet
-    "farthing.dashboard.app": {"importlib"},
+    "farthing.view.web.assets": {"importlib"},  # the same: our own scripts
 }
 
 

@@ -13,7 +13,8 @@ from farthing.core.part_reasons import MAX_REASONS, with_reason
 from farthing.policies import StagedGittins
 from farthing.view.chosen import WITHOUT_COMPARISON, chosen_by
 from farthing.view.facts import explanation, state_before
-from farthing.view.report import explained, page, report_facts, report_text
+from farthing.view.report import explained, report_facts, report_text
+from farthing.view.report.page import page
 from farthing.view.result import Result, summary
 from farthing.view.saved import saved_by_pausing
 from farthing.view.training_parts import going_on, parts_of

@@ -26,6 +26,7 @@ from farthing.cli.run import run
 from farthing.cli.show import best, status, trials
 from farthing.cli.stop import stop
 from farthing.cli.studies import delete, rename, studies
+from farthing.cli.top import top
 from farthing.cli.worker import worker
 from farthing.errors import FarthingError
 
@@ -61,7 +62,19 @@ def app() -> None:
 
 COMMANDS: Mapping[str, tuple[click.Command, ...]] = {
     "Run a study": (run, change, worker, stop),
-    "See results": (status, best, trials, explain, logs, plot, report, dashboard, replay, costs),
+    "See results": (
+        status,
+        top,
+        best,
+        trials,
+        explain,
+        logs,
+        plot,
+        report,
+        dashboard,
+        replay,
+        costs,
+    ),
     "Exchange and edit trials": (export, import_, drop, rerun),
     "Manage studies": (studies, rename, delete),
     "Learn more": (policies, rules, demo),

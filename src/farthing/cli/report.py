@@ -33,7 +33,7 @@ def report(studies: tuple[str, ...], storage: str | None, name: str | None, outp
     The page is a single file that works offline. `farthing dashboard` shows the same figures while
     a study runs.
     """
-    from farthing.view.report import page
+    from farthing.view.report.page import page
 
     url, _ = locate(storage, "")
     check_exists(url)

@@ -1,10 +1,11 @@
-"""The web application: routes for pages, parts of pages, stamps and changes."""
+"""The web application: routes for pages, for what they show, for stamps and for changes."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from importlib.resources import files
+from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
@@ -18,20 +19,24 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
+from farthing.core.settings import Settings
+from farthing.core.state import State
 from farthing.dashboard import pages
 from farthing.dashboard.watcher import Snapshot, Watcher
 from farthing.errors import FarthingError, InvalidInput
+from farthing.history import Trial
 from farthing.study import Study
-from farthing.view.facts import explanation
-from farthing.view.figures import front_figure
-from farthing.view.html import Html, element
-from farthing.view.report.page import STYLE
-from farthing.view.report.parts import figure_or_reason
+from farthing.view.facts import trial_of
+from farthing.view.primitives import visible
+from farthing.view.web import SCRIPTS, SHEET, answers, source_of
 
 __all__ = ["make_app"]
 
 MAX_FORM = 20_000  # bytes
-SCRIPT = files("farthing.dashboard").joinpath("live.js").read_text("utf-8")
+MAX_COMPARED = 12  # studies on one axis
+MAX_DIGITS = 9  # of the number of a trial or a version
+FILES = {name: ("text/javascript", source_of(name)) for name in SCRIPTS}
+FILES["style.css"] = "text/css", SHEET
 
 # The changes to a study, by the name of the button.
 STOPPED = "a stop was requested in the dashboard"
@@ -56,17 +61,47 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
     async def study(request: Request) -> Response:
         return HTMLResponse(pages.study_page(_name(request), changes=changes))
 
-    async def trial(request: Request) -> Response:
-        return HTMLResponse(pages.trial_page(_name(request), _number(request)))
+    async def studies(request: Request) -> Response:
+        return JSONResponse([await _list_entry(watcher, name) for name in await watcher.names()])
 
-    async def part(request: Request) -> Response:
-        which = request.query_params.get("part", "")
-        if which == "list":
-            return HTMLResponse(await _list(watcher))
-        seen = await _seen(watcher, _name(request))
-        if seen.facts is None:
-            return HTMLResponse(element("p", seen.error, class_="empty"))
-        return HTMLResponse(await _part(watcher, seen, which, request))
+    async def comparison(request: Request) -> Response:
+        names = list(dict.fromkeys(request.query_params.getlist("name")))[:MAX_COMPARED]
+        found = {name: await _facts(watcher, name) for name in names}
+        return _json(await watcher.answer(answers.comparison_answer, found))
+
+    async def of_study(request: Request) -> Response:
+        seen, since = await _seen(watcher, _name(request)), request.query_params.get("since", "")
+        is_known = request.query_params.get("epoch") == watcher.epoch and since.isdecimal()
+        numbers = seen.since(int(since[:MAX_DIGITS]) if is_known else 0)
+        about = {"version": seen.version, "epoch": watcher.epoch, "forecast": seen.forecast}
+        return _json(await watcher.answer(answers.study_answer, about, *_facts_of(seen), numbers))
+
+    async def of_figures(request: Request) -> Response:
+        seen, tab = await _seen(watcher, _name(request)), request.query_params.get("tab", "")
+        behind = seen.version - seen.figures_of if seen.figures_of >= 0 else None
+        facts, slow = _facts_of(seen), list(seen.figures)
+        return _json(await watcher.answer(answers.figures_answer, tab, *facts, slow, behind))
+
+    async def of_settings(request: Request) -> Response:
+        settings, _ = await _facts(watcher, _name(request))
+        return _json(await watcher.answer(answers.settings_answer, settings))
+
+    async def of_trial(request: Request) -> Response:
+        settings, _, trial = await _trial(watcher, request)
+        return _json(await watcher.answer(answers.trial_answer, settings, trial))
+
+    async def why(request: Request) -> Response:
+        settings, state, trial = await _trial(watcher, request)
+        return _json(await watcher.explain(answers.why_answer, settings, state, trial.number))
+
+    async def log(request: Request) -> Response:
+        facts, name = await _trial(watcher, request), _name(request)
+        printed = await watcher.printed(name, facts[2].number)
+        return _json(await watcher.answer(answers.log_answer, *facts, printed))
+
+    async def old_trial(request: Request) -> Response:
+        where = pages.address("/study", name=_name(request), trial=_number(request))
+        return RedirectResponse(where)
 
     async def stamp(request: Request) -> Response:
         return JSONResponse(watcher.polled(_name(request)).stamp())
@@ -80,8 +115,7 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
         return RedirectResponse(pages.address("/study", name=name), status_code=303)
 
     async def static(request: Request) -> Response:
-        kind = {"style.css": ("text/css", STYLE), "live.js": ("text/javascript", SCRIPT)}
-        found = kind.get(request.path_params["file"])
+        found = FILES.get(request.path_params["file"])
         if found is None:
             return PlainTextResponse("There is no such file.", 404)
         return Response(found[1], media_type=found[0])
@@ -95,11 +129,18 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
         routes=[
             Route("/", home),
             Route("/study", study),
-            Route("/trial", trial),
-            Route("/part", part),
+            Route("/trial", old_trial),  # links that were sent before a trial was part of this page
+            Route("/data/studies", studies),
+            Route("/data/comparison", comparison),
+            Route("/data/study", of_study),
+            Route("/data/figures", of_figures),
+            Route("/data/settings", of_settings),
+            Route("/data/trial", of_trial),
+            Route("/data/why", why),
+            Route("/data/log", log),
             Route("/stamp", stamp),
             Route("/change", change, methods=["POST"]),
-            Route("/static/{file}", static),
+            Route("/static/{file:path}", static),
         ],
         exception_handlers={FarthingError: _refused},
         lifespan=lifespan,
@@ -110,13 +151,17 @@ async def _refused(request: Request, error: Exception) -> Response:
     return PlainTextResponse(str(error), 400)
 
 
+def _json(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
 def _name(request: Request) -> str:
     return request.query_params.get("name", "")
 
 
 def _number(request: Request) -> int:
     number = request.query_params.get("number", "")
-    if not number.isdecimal() or len(number) > 9:
+    if not number.isdecimal() or len(number) > MAX_DIGITS:
         raise InvalidInput("The address needs the number of a trial, such as number=12.")
     return int(number)
 
@@ -138,41 +183,29 @@ async def _seen(watcher: Watcher, name: str) -> Snapshot:
     return seen if fresh else await watcher.look(name)
 
 
-async def _list(watcher: Watcher) -> Html:
-    rows = []
-    for name in await watcher.names():
-        try:
-            seen = await watcher.look(name)
-        except FarthingError as error:
-            rows.append(pages.list_row(name, None, str(error)))
-        else:
-            rows.append(pages.list_row(name, seen.facts, seen.error))
-    return pages.list_table(rows)
+def _facts_of(seen: Snapshot) -> tuple[Settings, State]:
+    if seen.facts is None:
+        raise InvalidInput(seen.error)
+    return seen.facts
 
 
-async def _part(watcher: Watcher, seen: Snapshot, which: str, request: Request) -> Html:
-    assert seen.facts is not None
-    name, (settings, state) = _name(request), seen.facts
-    if which == "models":
-        behind = seen.version - seen.figures_of if seen.figures_of >= 0 else None
-        return pages.figures_part(seen.figures, behind=behind)
-    if which in pages.PARTS:
-        query = dict(request.query_params)
-        return pages.study_part(name, which, settings, state, query)
+async def _facts(watcher: Watcher, name: str) -> tuple[Settings, State]:
+    return _facts_of(await _seen(watcher, name))
+
+
+async def _trial(watcher: Watcher, request: Request) -> tuple[Settings, State, Trial]:
+    """The study and the trial that a request names."""
     number = _number(request)
-    if number >= len(state.history):
-        raise InvalidInput(
-            f"There is no trial {number} in this study; it has {len(state.history)} trials."
-        )
-    if which == "log":
-        printed = await watcher.printed(name, number)
-        return pages.log_part(settings, state, state.history[number], printed)
-    if which != "explanation":
-        return pages.trial_part(state.history[number])
+    settings, state = await _facts(watcher, _name(request))
+    return settings, state, trial_of(state.history, number)
 
-    def explain() -> Html:
-        title = "Expected improvement against cost"
-        figure = figure_or_reason("pareto", title, front_figure, settings, state, number)
-        return pages.explanation_part(explanation(settings, state, number), figure)
 
-    return await watcher.explain(explain)
+async def _list_entry(watcher: Watcher, name: str) -> dict[str, Any]:
+    try:
+        seen = await watcher.look(name)
+        if seen.entry is None:
+            facts = _facts_of(seen)
+            seen.entry = await asyncio.to_thread(answers.list_entry, name, *facts)
+        return {**seen.entry, "error": seen.error}
+    except FarthingError as error:
+        return {"name": name, "shown": visible(name, 120), "error": visible(error, 300)}

@@ -9,15 +9,17 @@ trials.
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import os
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from farthing.core.settings import Settings
 from farthing.core.state import State
@@ -26,10 +28,11 @@ from farthing.running import open_log
 from farthing.study import Study
 from farthing.view.primitives import Figure
 from farthing.view.report.parts import slow_figures
+from farthing.view.web import forecast_values
 
 __all__ = ["Snapshot", "Watcher"]
 
-EVERY = 0.4  # seconds between two reads
+EVERY = 0.25  # seconds between two reads
 WATCHED = 10.0  # seconds after its last question for which a page counts as open
 PAUSE = 9.0  # between computations of slow figures, in multiples of the time that one took
 MIN_PAUSE = 2.0  # seconds
@@ -37,6 +40,10 @@ MIN_PAUSE = 2.0  # seconds
 MAX_OUTPUT = 20_000  # bytes shown of the output of a trial: the last
 
 T = TypeVar("T")
+
+
+def _json(make: Callable[..., object], *args: object) -> bytes:
+    return json.dumps(make(*args), allow_nan=False, separators=(",", ":")).encode()
 
 
 def _end_of(path: Path | None) -> str:
@@ -57,9 +64,12 @@ class Snapshot:
     Attributes:
         version: increases with each change.
         error: why the last read failed; the other fields are then older.
+        changed: the version in which each trial last changed.
         figures: the slow figures that are ready.
+        forecast: what one more trial would buy; None: it is not computed yet.
         figures_of: the version that the figures show; -1: there are none.
-        drawn: increases with each new figure.
+        drawn: increases with each new figure and forecast.
+        entry: the study in the list of studies; None: it is not computed for this version.
         polled_at: when a page last asked for changes.
         paused_until: when the slow figures may be computed again.
     """
@@ -67,9 +77,12 @@ class Snapshot:
     facts: tuple[Settings, State] | None = None
     version: int = 0
     error: str = ""
+    changed: list[int] = field(default_factory=list)
+    forecast: dict[str, Any] | None = None
     figures: list[Figure] = field(default_factory=list)
     figures_of: int = -1
     drawn: int = 0
+    entry: dict[str, Any] | None = None
     polled_at: float = -math.inf
     paused_until: float = 0.0
 
@@ -77,6 +90,26 @@ class Snapshot:
     def is_watched(self) -> bool:
         """Whether a page still asks for changes."""
         return time.monotonic() - self.polled_at < WATCHED
+
+    def take(self, facts: tuple[Settings, State]) -> None:
+        """Take a new state as the next version, and note which trials have changed.
+
+        A state shares the trials that did not change with the state before it.
+        """
+        before = () if self.facts is None else self.facts[1].history.trials
+        if self.facts is not None and self.facts[0].space is not facts[0].space:
+            before = ()  # the columns of the table may differ
+        trials, self.version = facts[1].history.trials, self.version + 1
+        kept = [
+            at if new is old else self.version
+            for new, old, at in zip(trials, before, self.changed, strict=False)
+        ]
+        self.changed = kept + [self.version] * (len(trials) - len(kept))
+        self.facts, self.entry = facts, None
+
+    def since(self, version: int) -> list[int]:
+        """The numbers of the trials that have changed after a version."""
+        return [number for number, at in enumerate(self.changed) if at > version]
 
     def stamp(self) -> dict[str, object]:
         """A value that changes when a page should load its parts again."""
@@ -88,9 +121,11 @@ class Watcher:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.epoch = secrets.token_hex(4)  # versions of another process mean nothing here
         self._reader = ThreadPoolExecutor(1, "reads")
         self._draws = ThreadPoolExecutor(1, "draws")
-        self._explains = ThreadPoolExecutor(1, "explains")  # a page waits for it
+        self._explains = ThreadPoolExecutor(1, "explains")  # slow, and a page waits for it
+        self._answers = ThreadPoolExecutor(1, "answers")  # quick: no model is fitted
         self._studies: dict[str, tuple[Study, object]] = {}
         self._seen: dict[str, Snapshot] = {}
 
@@ -127,7 +162,7 @@ class Watcher:
         else:
             seen.error = ""
             if seen.facts is None or facts[1] is not seen.facts[1]:
-                seen.facts, seen.version = facts, seen.version + 1
+                seen.take(facts)
         return seen
 
     async def printed(self, name: str, number: int) -> str:
@@ -139,9 +174,13 @@ class Watcher:
         await self._read(lambda: action(self._open(name)))
         await self.look(name)
 
-    async def explain(self, make: Callable[[], T]) -> T:
-        """Compute something slow that a page waits for."""
-        return await asyncio.get_running_loop().run_in_executor(self._explains, make)
+    async def answer(self, make: Callable[..., object], *args: object) -> bytes:
+        """Compute something without a model, as JSON."""
+        return await asyncio.get_running_loop().run_in_executor(self._answers, _json, make, *args)
+
+    async def explain(self, make: Callable[..., object], *args: object) -> bytes:
+        """Compute something slow that a page waits for, as JSON."""
+        return await asyncio.get_running_loop().run_in_executor(self._explains, _json, make, *args)
 
     def polled(self, name: str) -> Snapshot:
         """The latest snapshot of a study, which is kept fresh for the next seconds."""
@@ -163,7 +202,7 @@ class Watcher:
         finally:
             for task in tasks:
                 task.cancel()
-            for threads in (self._reader, self._draws, self._explains):
+            for threads in (self._reader, self._draws, self._explains, self._answers):
                 threads.shutdown(wait=False, cancel_futures=True)
 
     async def _keep_reading(self) -> None:
@@ -191,6 +230,8 @@ class Watcher:
         assert seen.facts is not None
         started, version, figures = time.monotonic(), seen.version, slow_figures(*seen.facts)
         first, ready, loop = not seen.figures, list[Figure](), asyncio.get_running_loop()
+        forecast = await loop.run_in_executor(self._draws, forecast_values, *seen.facts)
+        seen.forecast, seen.drawn = forecast, seen.drawn + 1
         while (figure := await loop.run_in_executor(self._draws, next, figures, None)) is not None:
             ready.append(figure)
             if first:  # there are no older figures: show each one as soon as it is ready

@@ -6,7 +6,7 @@ from html import escape
 
 from farthing.view.primitives import visible
 
-__all__ = ["Html", "element", "joined", "text", "texts"]
+__all__ = ["Html", "element", "joined", "multiline", "text", "texts"]
 
 MAX_CHARS = 2_000  # of one text
 VOID = frozenset(("br", "hr", "input", "link", "meta"))
@@ -26,12 +26,15 @@ def text(given: object, most: int | None = MAX_CHARS) -> Html:
     return given if isinstance(given, Html) else Html(escape(visible(given, most)))
 
 
+def multiline(given: str, most: int = MAX_CHARS) -> str:
+    """Make text printable and shorten it, but keep its line breaks; it is not escaped."""
+    cut = f"… ({len(given):,} characters)" if len(given) > most else ""
+    return "\n".join(visible(line, most) for line in given[:most].splitlines()) + cut
+
+
 def texts(given: str, most: int = MAX_CHARS) -> Html:
     """Escape text and keep its line breaks."""
-    kept = given[:most]
-    cut = f"… ({len(given):,} characters)" if len(given) > most else ""
-    lines = [escape(visible(line, most)) for line in kept.splitlines()]
-    return Html("\n".join(lines) + cut)
+    return Html(escape(multiline(given, most)))
 
 
 def joined(*parts: Child, by: str = "") -> Html:

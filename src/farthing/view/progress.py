@@ -7,10 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from farthing.budget.ledger import Ledger
-from farthing.history import Trial
+from farthing.history import History, Trial
 from farthing.view.formatting import (
     account_line,
     amounts,
@@ -31,6 +32,8 @@ __all__ = ["picture", "watching"]
 BAR_WIDTH = (8, 40)  # least and greatest width of a bar in characters
 TEXT_WIDTH = 46  # characters reserved for the text beside a bar
 REFRESH = 0.1  # seconds between two updates
+LATEST = 5  # ended trials that are shown
+RECENT = 500  # trials that are searched for them, because the view is drawn ten times a second
 
 
 @contextmanager
@@ -117,7 +120,7 @@ def _live(optimizer: Watched, parallel: bool) -> Iterator[Callable[[], None]]:
 
 
 def picture(optimizer: Watched, screen: int, parallel: bool = False) -> Group:
-    """Render budgets, the best trial and running trials for a screen of `screen` columns.
+    """Render budgets, the best, running and latest trials for a screen of `screen` columns.
 
     Args:
         parallel: as in `watching`.
@@ -137,11 +140,21 @@ def picture(optimizer: Watched, screen: int, parallel: bool = False) -> Group:
         text = f"trial {trial.number}: {amounts(trial.cost) or 'starting'}"
         text += f", about {amounts(trial.predicted)} expected" if trial.predicted else ""
         lines.append(Text(f"{text}  {shown_params(trial.params)}", style="cyan"))
+    for trial in _latest(state.history):
+        style = "green" if best is not None and trial.number == best.number else "bright_black"
+        lines.append(Text(trial_line(trial), style=style))
     if parallel and (waiting := _waiting(optimizer)):
         lines.append(Text(waiting, style="yellow"))
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     return Group(*lines)
+
+
+def _latest(history: History) -> list[Trial]:
+    """The trials that ended last, the latest first."""
+    recent = history.trials[-RECENT:]
+    ended = [(t.run.told_at, t.number) for t in recent if t.run.told_at is not None]
+    return [history[number] for _, number in nlargest(LATEST, ended)]
 
 
 def _bar(ledger: Ledger, resource: str, screen: int) -> Text:

@@ -1,4 +1,4 @@
-"""The report of a study: an HTML page, a card in a notebook, and text."""
+"""The report of a study: its facts and its text; `page` has the HTML page and the card."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from farthing.view.report.explained import explained
-from farthing.view.report.page import card, page
 from farthing.view.report.report_facts import (
     ReportFacts,
     copies,
@@ -18,10 +17,8 @@ from farthing.view.report.report_facts import (
 __all__ = [
     "ReportFacts",
     "Summary",
-    "card",
     "copies",
     "explained",
-    "page",
     "report_facts",
     "report_text",
     "status_sentence",

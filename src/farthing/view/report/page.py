@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
+from typing import Any
 
 from farthing.core.part_reasons import reasons_of
 from farthing.core.settings import Settings
@@ -17,7 +17,7 @@ from farthing.view.figures.curve import curve
 from farthing.view.html import Html, element, joined
 from farthing.view.learnt import learnt_line
 from farthing.view.plots import svg
-from farthing.view.primitives import visible
+from farthing.view.primitives import Figure, visible
 from farthing.view.report.explained import part_sentence
 from farthing.view.report.parts import (
     best_part,
@@ -31,11 +31,14 @@ from farthing.view.report.parts import (
 )
 from farthing.view.report.report_facts import (
     ReportFacts,
+    lead,
     report_facts,
     status_sentence,
 )
 from farthing.view.saved import HOW_SAVED
 from farthing.view.training_parts import parts_of
+from farthing.view.web import SHEET, answers, figure_values, forecast_values, hash_of, script
+from farthing.view.web.shell import study_shell
 
 __all__ = ["STYLE", "card", "page"]
 
@@ -48,57 +51,103 @@ Studies = Mapping[str, tuple[Settings, State]]
 
 
 def page(studies: Studies) -> str:
-    """The report of one study, or of several studies with a comparison."""
+    """The report of one study, or of several studies with a comparison.
+
+    The report of one study is drawn by scripts on a screen. Its static part is what a printer and
+    a reader without scripts see.
+    """
     names = list(studies)
-    title = names[0] if len(names) == 1 else f"{len(names)} studies"
+    if len(names) == 1:
+        return _live_document(names[0], *studies[names[0]])
+    title = f"{len(names)} studies"
     parts = [
-        element("section", _study(name, *each), id=f"study-{i}")
+        element(
+            "section",
+            _study(report_facts(name, *each), *each, list(_figures(*each))),
+            id=f"study-{i}",
+        )
         for i, (name, each) in enumerate(studies.items())
     ]
-    if len(names) > 1:
-        links = (element("a", name, href=f"#study-{i}") for i, name in enumerate(names))
-        contents = element("ul", *(element("li", link) for link in links))
-        parts = [element("h1", title), contents, svg.inline(figures.comparison(studies)), *parts]
-    return _document(f"{title} · Farthing", element("main", *parts))
+    links = (element("a", name, href=f"#study-{i}") for i, name in enumerate(names))
+    contents = element("ul", *(element("li", link) for link in links))
+    comparison = svg.inline(figures.comparison(studies))
+    body = element("main", element("h1", title), contents, comparison, *parts)
+    return _document(title, element("style", Html(STYLE)), body, [STYLE], SCRIPT)
 
 
-def _document(title: str, body: Html) -> str:
+def _live_document(name: str, settings: Settings, state: State) -> str:
+    drawn = list(_figures(settings, state))
+    facts = report_facts(name, settings, state)
+    static = element("main", _study(facts, settings, state, drawn), class_="paper")
+    nav = element("nav", element("h1", visible(name, 300)))
+    live = study_shell(nav, lead=lead(facts, settings))
+    live = element("div", live, class_="screen", hidden=True)
+    data = json.dumps(_data(settings, state, drawn), allow_nan=False, separators=(",", ":"))
+    embedded = element(
+        "script", Html(data.replace("<", "\\u003c")), type="application/json", id="report-data"
+    )
+    styles = joined(
+        element("style", Html(SHEET), media="screen"),
+        element("style", Html(STYLE), media="print"),
+        element("noscript", element("style", Html(STYLE))),
+    )
+    return _document(
+        name, styles, joined(live, static, embedded), [SHEET, STYLE], SCRIPT + script()
+    )
+
+
+def _figures(settings: Settings, state: State) -> Iterator[Figure]:
+    yield from quick_figures(settings, state)
+    yield from slow_figures(settings, state)
+
+
+def _data(settings: Settings, state: State, drawn: Sequence[Figure]) -> dict[str, Any]:
+    """What the scripts of the report show: the trials, and the figures of each tab."""
+    best, by_tab = best_trial(settings, state.history), dict[str, list[dict[str, Any]]]()
+    for figure in drawn:
+        if figure.name != answers.OWN_CHART:
+            by_tab.setdefault(answers.tab_of(figure), []).append(figure_values(figure))
+    about = {"version": 1, "forecast": forecast_values(settings, state)}
+    return {
+        "study": answers.study_answer(about, settings, state, range(len(state.history))),
+        "figures": by_tab,
+        "settings": answers.settings_answer(settings),
+        "best": None
+        if best is None
+        else {"number": best.number, **answers.trial_answer(settings, best)},
+    }
+
+
+def _document(title: str, styles: Html, body: Html, sheets: Sequence[str], code: str) -> str:
     rules = (
-        f"default-src 'none'; img-src data:; style-src {_hash(STYLE)}; "
-        f"script-src {_hash(SCRIPT)}; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; img-src data:; style-src {' '.join(map(hash_of, sheets))}; "
+        f"script-src {hash_of(code)}; base-uri 'none'; form-action 'none'"
     )
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=Html(rules)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", title),
-        element("style", Html(STYLE)),
+        element("title", f"{title} · Farthing"),
+        styles,
     )
-    script = element("script", Html(SCRIPT))
-    whole = element("html", head, element("body", svg.hatches(), body, script), lang="en")
+    run = element("script", Html(code))
+    whole = element("html", head, element("body", svg.hatches(), body, run), lang="en")
     return f"<!doctype html>\n{whole}\n"
 
 
-def _hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
-
-
-def _study(name: str, settings: Settings, state: State) -> Html:
-    facts = report_facts(name, settings, state)
-    quick, slow = quick_figures(settings, state), slow_figures(settings, state)
+def _study(facts: ReportFacts, settings: Settings, state: State, drawn: Sequence[Figure]) -> Html:
     return joined(
-        element("h1", name),
+        element("h1", facts.name),
+        element("p", lead(facts, settings), class_="lead"),
         _head(facts),
         element("h2", "Best configuration"),
         best_part(settings, state),
         element("h2", "Budget"),
         ledger_table(state.ledger),
         element("h2", "Figures"),
-        gallery((*quick, *slow)),
-        element("h2", "Trials"),
-        _trials(settings, state.history),
+        gallery(drawn),
+        element("div", element("h2", "Trials"), _trials(settings, state.history), class_="all"),
         _parts(state.history),
         element("h2", "Settings"),
         settings_tables(settings),

@@ -27,6 +27,7 @@ __all__ = [
     "gallery",
     "ledger_table",
     "quick_figures",
+    "settings_rows",
     "settings_tables",
     "slow_figures",
     "table",
@@ -172,6 +173,11 @@ def _last_step(trial: Trial, has_curves: bool) -> list[str]:
 
 def settings_tables(settings: Settings) -> Html:
     """The space and the settings of a study."""
+    return joined(*(table(head, rows) for head, rows in settings_rows(settings)))
+
+
+def settings_rows(settings: Settings) -> list[tuple[list[str], list[list[str]]]]:
+    """The space and the settings of a study as two tables: head and rows."""
     space = [
         [visible(name, 80), visible(repr(parameter), 300)]
         for name, parameter in settings.space.parameters.items()
@@ -191,7 +197,7 @@ def settings_tables(settings: Settings) -> Html:
         "command": " ".join(settings.command or ()),
     }
     rows = [[name, visible(value, 300)] for name, value in values.items() if value]
-    return joined(table(["parameter", "range"], space), table(["setting", "value"], rows))
+    return [(["parameter", "range"], space), (["setting", "value"], rows)]
 
 
 def gallery(drawings: Iterable[Figure]) -> Html:

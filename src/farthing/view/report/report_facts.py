@@ -19,18 +19,22 @@ from farthing.view.figures import next_trial
 from farthing.view.figures.prospect import NextTrial
 from farthing.view.formatting import (
     account_line,
+    amounts,
     best_line,
     counted,
     first_line,
+    spent,
     why_no_best,
 )
 from farthing.view.learnt import Learnt, learnt_from, learnt_line
+from farthing.view.primitives import visible
 from farthing.view.saved import NOTHING_SAVED, Saved, saved_by_pausing
 
 __all__ = [
     "NO_FORECAST",
     "ReportFacts",
     "copies",
+    "lead",
     "report_facts",
     "report_text",
     "status_sentence",
@@ -118,6 +122,22 @@ def status_sentence(settings: Settings, state: State, *, suggestion: bool = True
     except FarthingError as error:
         return f"no trial is running; {error}"
     return f"{'should stop' if verdict.stop else 'can continue'}: {verdict.because}"
+
+
+def lead(facts: ReportFacts, settings: Settings) -> str:
+    """The first paragraph: what was tuned, what was spent, what was found, whether to continue."""
+    names = settings.space.names
+    what = f"{len(names)} parameter{'s' * (len(names) > 1)} ({visible(', '.join(names), 120)})"
+    better = "lowest" if settings.direction == "minimize" else "highest"
+    text = f"This study tuned {what} for the {better} {visible(settings.metric, 40)}. "
+    text += f"It spent {spent(facts.ledger) or 'nothing'} (trials: {facts.trials}). "
+    if facts.best is None:
+        text += f"It found nothing yet: {facts.why_no_best}. "
+    else:
+        paid = f", for {amounts(facts.best.cost)}" if facts.best.cost else ""
+        text += f"The best value is {facts.best.value:.6g}, of trial {facts.best.number}{paid}. "
+    forecast = facts.forecast
+    return visible(f"{text}{forecast[:1].upper()}{forecast[1:]}.", 2000)
 
 
 def copies(settings: Settings, trial: Trial) -> dict[str, str]:

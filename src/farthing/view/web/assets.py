@@ -1,0 +1,71 @@
+"""The scripts and the style sheet of pages, from the files beside this one.
+
+The scripts are plain files without a build step: each defines one name, and the page loads them in
+the order of `SCRIPTS`. `vendor/` has uPlot 1.6.32 (MIT licence) as npm distributes it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+
+from farthing.view.primitives import STYLES
+
+__all__ = ["SCRIPTS", "SHEET", "hash_of", "script", "source_of"]
+
+# In the order in which a page loads them: each uses only names of those before it.
+SCRIPTS = (
+    "vendor/uPlot.iife.min.js",
+    "elements.js",
+    "format.js",
+    "chart.js",
+    "figure.js",
+    "trials.js",
+    "filter.js",
+    "curve.js",
+    "table.js",
+    "parallel.js",
+    "trial.js",
+    "head.js",
+    "tabs.js",
+    "study.js",
+    "studies.js",
+    "embedded.js",
+    "live.js",
+)
+
+
+def source_of(name: str) -> str:
+    """The text of a file beside this one, such as `chart.js`."""
+    return files("farthing.view.web").joinpath(*name.split("/")).read_text("utf-8")
+
+
+def script() -> str:
+    """All scripts as one."""
+    return "\n".join(source_of(name) for name in SCRIPTS)
+
+
+def hash_of(text: str) -> str:
+    """The hash of a script or style sheet, as a content security policy names it."""
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def _styles() -> str:
+    """The styles of layers as CSS variables: `--best`, `--best-mark`, `--best-dash`."""
+
+    def looks(dark: bool) -> str:
+        return "".join(
+            f"--{name}:{style.dark if dark else style.light};" for name, style in STYLES.items()
+        )
+
+    shapes = "".join(
+        f'--{name}-mark:"{style.marker}";--{name}-dash:"{" ".join(map(str, style.dash))}";'
+        for name, style in STYLES.items()
+    )
+    dark = f"@media (prefers-color-scheme:dark){{:root{{{looks(True)}}}}}"
+    return f":root{{{looks(False)}{shapes}}}\n{dark}\n"
+
+
+SHEET = source_of("vendor/uPlot.min.css") + "\n" + _styles() + source_of("style.css")
