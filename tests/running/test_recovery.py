@@ -13,7 +13,7 @@ from farthing import Float, Steps, Study
 from farthing.core.events import Recovered, Returned
 from farthing.history import CurvePoint
 from farthing.running import CommandTask
-from farthing.running.journal import append, journals_in, messages_in, with_usage
+from farthing.running.journal import append, journals_in, read_journal, with_usage
 from farthing.running.worker import Place, _recover
 
 SPACE = {"lr": Float(0.1, 0.9)}
@@ -129,9 +129,9 @@ def test_a_journal_is_read_with_its_usage(tmp_path):
     with journal.open("a") as file:  # by the supervisor
         file.write('{"step": 2, "value": 1.0}\nnot a message\n{"step": 3, "val')
     assert journals_in(tmp_path) == [(3, 12.5, journal)]
-    (first, used), (second, later) = messages_in(journal)
+    (first, used), (second, later) = read_journal(journal).messages
     assert (first["value"], second["value"]) == (2.0, 1.0)
     assert used == later
     assert (used.wall_s, used.cpu_s, used.reported) == (0.5, 0.25, {"": 3.0})
     journal.unlink()
-    assert messages_in(journal) == []
+    assert read_journal(journal).messages == []

@@ -64,7 +64,7 @@ class Training:
         self.step, self.until, self.last = job.part.step, job.part.until, job.part.last
         self.checkpoint = job.part.checkpoint
         self._receive = receive
-        self._journal = job.part.journal
+        self._journal = job.journal
         self._began = time.monotonic(), time.process_time()
         self._waited = 0.0  # seconds for answers
         self._decision: Decision = "continue"
