@@ -12,7 +12,8 @@ What must hold, in every commit and at the end: spent + reserved + left = limit 
 spent is the sum of the parts of all trials; no stored point disappears; every value whose report
 returned is in the curve of its trial; no trial is charged for more steps than it trained; two
 processes never train the same trial at once; the study overspends by at most one tick per worker;
-nothing hangs, no process is left, and every paused training can be resumed.
+nothing hangs, no process is left, and every paused training can be resumed. Of every third session
+or so, the paused trainings are suspended (`resume="suspend"`) and end with their workers.
 
 Each session is a line of benchmarks/results/faults-trainings.jsonl.
 """
@@ -68,6 +69,8 @@ class Session:
     Attributes:
         kind: whether the training is a Python "function" or a "program".
         resource: of the budget.
+        resume: "checkpoint", or "suspend": a paused training stays in memory, stopped, and ends
+            with its worker.
     """
 
     seed: int
@@ -76,12 +79,15 @@ class Session:
     resource: str
     policy: str
     kills: int = KILLS
+    resume: str = "checkpoint"
 
     @classmethod
     def draw(cls, seed: int, database: str) -> Session:
         rng = random.Random(f"trainings {seed}")
         kind, resource = rng.choice(["function", "program"]), rng.choice(list(BUDGETS))
-        return cls(seed, database, kind, resource, rng.choice(["asha", "asha", "default"]))
+        policy = rng.choice(["asha", "asha", "default"])
+        resume = rng.choice(["checkpoint", "checkpoint", "suspend"])
+        return cls(seed, database, kind, resource, policy, resume=resume)
 
 
 @dataclass
@@ -145,7 +151,7 @@ def work(url: str, folder: Path, session: Session, workers: int, more: str | Non
                 name=STUDY,
                 space={"lr": Float(0.5, 0.99)},
                 budget=BUDGETS[session.resource],
-                steps=Steps(LAST),
+                steps=Steps(LAST, resume=session.resume),
                 grace=GRACE,
                 lease=LEASE,
                 logs=str(folder / "logs"),
@@ -227,17 +233,18 @@ def hold(url: str, folder: Path, session: Session) -> Found:
         if found.overspend > found.allowed:
             found.faults.append(f"{found.overspend:.2f} overspent, {found.allowed:.2f} allowed")
         check(auditor.look(), folder, found, at_once)
-        # Every paused training can be resumed and completed.
+        # Every paused training can be resumed and completed, unless it has ended with its worker.
         more = {"worker_s": "+900 worker_s", "usd": "+$9000", "s": "+900s"}[session.resource]
-        run = start(runs, WORKERS, more)
+        suspends = session.resume == "suspend"
+        run = run if suspends else start(runs, WORKERS, more)
         if not auditor.wait(lambda state: ended(run, state), patience=STUCK):
             found.faults.append("completing the paused trainings was stuck")
-        found.codes.append(run.code)
+        found.codes += [] if suspends else [run.code]
         if run.code != 0:
             found.faults.append(f"exit codes {found.codes}: {_text(folder / 'output')[-500:]}")
         found.faults += auditor.faults + _text(folder / UNBALANCED).splitlines()
     study = Study.open(url, STUDY, look=True)  # anew, because the settings have changed
-    check(study.facts[1], folder, found, at_once, finished=True)
+    check(study.facts[1], folder, found, at_once, finished=not suspends)
     study.close()
     left = processes_of(folder)
     if left:
@@ -376,6 +383,7 @@ def inject(made: dict[str, Callable[[], str]], count: int, seed: int, file: Path
                 how.kind,
                 how.resource,
                 how.policy,
+                how.resume,
                 f"{time.monotonic() - began:.0f} s,",
                 len(found.kills),
                 "kills,",
