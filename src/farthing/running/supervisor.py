@@ -223,7 +223,7 @@ class _Watch:
         ending = self._ending()
         facts = {
             "status": ending.status,
-            "reason": ending.reason,
+            "reason": ending.reason or ("orphaned" if ending.status is None else None),
             "wall_s": ending.at - self.started_at,
             "cpu_s": ending.cpu_s - self.cpu_before,
             "peak_mb": ending.peak_mb,
@@ -338,6 +338,7 @@ class _Watch:
         if not data:  # the worker has ended
             self.requested_grace = self.config.grace
             self.events.unregister(self.link)
+            self.save()  # now, because this process may be killed soon, too
 
 
 def _wake_when_a_child_ends() -> int:

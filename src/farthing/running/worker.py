@@ -291,7 +291,8 @@ def _evaluate(
         conclude(interrupted.finished)
         raise
     conclude(finished)
-    delete_journal(job.journal)
+    if job.part is None:  # of a part, `recover` compares it with the curve first
+        delete_journal(job.journal)
     delete_checkpoints(optimizer, settings, place.checkpoints)
     limit_suspended(engine, settings, optimizer.seen.history)
 
