@@ -181,7 +181,7 @@ class Child:
         if journal is not None:
             append(journal, [{BEFORE: self.before}])
         if self.answers is not None:
-            self.answers.give(f"continue {until}")
+            self.answers.give(f"continue {until}", journal)
         self._send(f"continue {self._deadline}", "" if journal is None else os.fspath(journal))
 
     def end(self, grace: float) -> None:

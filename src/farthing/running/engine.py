@@ -26,14 +26,12 @@ class Part:
         last: the step at which the training is complete.
         checkpoint: the folder for the checkpoint of the trial, which exists; None if a paused
             training is never resumed.
-        suspends: whether a paused training stays in memory, stopped.
     """
 
     step: int
     until: int
     last: int
     checkpoint: Path | None = None
-    suspends: bool = False
 
     @property
     def environment(self) -> dict[str, str]:

@@ -84,9 +84,7 @@ class ProcessGroup:
             prints_messages=self.task.prints_messages,
             waits=waits,
             journal=job.journal,
-            # A function that takes its training writes its reports itself, unless its parts share
-            # a process.
-            keeps=waits and part is not None and not part.suspends,
+            keeps=waits,  # a function that takes its training writes its reports itself
             is_part=part is not None,
         )
 
@@ -125,8 +123,6 @@ class ProcessGroup:
         child.folder = Path(tempfile.mkdtemp(prefix=FOLDER))
         if job.part is not None:
             child.answers = Answers(child.folder, job.part.until)
-            if job.part.suspends:
-                job = replace(job, journal=None)
         env = {**(job.env or {}), MARK: mark_of(child.folder)}
         start = self.task.prepare(replace(job, env=env), child.folder)
         deadline = allowance.until()

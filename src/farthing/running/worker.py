@@ -370,7 +370,7 @@ def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
         folder = checkpoint_folder(place.checkpoints, trial).absolute()
         folder.mkdir(parents=True, exist_ok=True)
     until = trial.until or steps.last
-    return Part(trial.run.since, until, steps.last, folder, steps.suspends)
+    return Part(trial.run.since, until, steps.last, folder)
 
 
 def _journal(place: Place, trial: Trial) -> Path | None:
