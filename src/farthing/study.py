@@ -45,6 +45,7 @@ from farthing.storage import (
     overview,
     rename_study,
 )
+from farthing.storage.address import secrets_in
 from farthing.view.facts import costs, explanation, trial_of
 from farthing.view.report import Summary, card, page, report_facts, report_text
 from farthing.view.result import Result, summary
@@ -207,6 +208,12 @@ class Study(Optimizer):
 
     def __reduce__(self) -> tuple[Any, ...]:
         url = self._database.url.render_as_string(hide_password=False)
+        if secrets_in(url):
+            raise InvalidInput(
+                "This study cannot be pickled: its address contains a password, which whoever gets "
+                "the pickle could read. Leave it out of the address, and set PGPASSWORD or write "
+                "it to ~/.pgpass on every machine that opens the study."
+            )
         known = len(self._store.look().changes)
         options = self._stored.trust, self._stored.patience
         return _reopen, (url, self.name, self._id, self._settings, known, *options)
