@@ -52,6 +52,7 @@ START = 4  # trials of the initial design, before any model (docs/decisions.md)
 START_SHARE = 1 / 5  # share of the budget after which the initial design ends early
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
+MAX_PENDING = 1_000  # the last running trials: a draw of all of them needs their joint covariance
 UNAFFORDABLE = 50.0  # the shortfall of a closed option, in ln c
 
 
@@ -317,7 +318,7 @@ class Belief:
 
     def without_running(self) -> Belief:
         """The same belief without fantasies of the running trials."""
-        gp, running = self.objective, len(self.history.running)
+        gp, running = self.objective, min(len(self.history.running), MAX_PENDING)
         if gp is None or not running:
             return self
         n = len(gp.X) - running
@@ -470,7 +471,7 @@ def believe(
     if objective is not None:
         objective = penalise_failures(objective, history, y)
     if history.running and objective is not None:
-        pending = history.points("running")
+        pending = history.points("running")[-MAX_PENDING:]
         rng = np.random.default_rng([seed, len(history), FANTASIES])
         feasibility, met = fantasise_constraints(feasibility, pending, rng.spawn(1)[0])
         objective, best = fantasise(objective, best, pending, rng, met)
