@@ -55,7 +55,8 @@ from farthing.storage import close_sqlite_files
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "faults-trainings.jsonl"
 TARGETS = ("training", "group", "guard", "worker", "runner", "runner and workers", "tree")
-BUDGETS = {"worker_s": "12 worker_s", "usd": "$250", "s": "12s"}
+LIMIT = 12.0  # seconds
+BUDGETS = {"worker_s": f"{LIMIT} worker_s", "usd": "$250", "s": f"{LIMIT}s"}
 WORKERS, GRACE, LEASE = 3, 0.3, 1.5
 KILLS = 15  # of a session at most; its budget may be spent earlier
 BETWEEN = (0.02, 0.9)  # seconds between two of them
@@ -280,10 +281,11 @@ def _allowed(session: Session, auditor: Auditor) -> float:
 
     A step costs a dollar at once, and what is in use when a tick ends is paid.
     """
-    late = TICK[1] + GRACE + auditor.stall
+    late = GRACE + auditor.stall
     if session.resource == "usd":
-        return WORKERS * (1.0 + late / SECONDS)
-    return WORKERS * late + auditor.suggestion_s
+        return WORKERS * (1.0 + (TICK[1] + late) / SECONDS)
+    tick = LIMIT / 100  # of a budget of time
+    return WORKERS * (tick + late) + auditor.suggestion_s
 
 
 def check(
