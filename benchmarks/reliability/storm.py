@@ -54,6 +54,7 @@ from farthing.errors import FarthingError
 from farthing.policies import ASHA, Random
 from farthing.running import CommandTask
 from farthing.running.measuring import family
+from farthing.running.survivors import sweep
 from farthing.running.worker import TICK
 from farthing.storage import close_sqlite_files
 
@@ -61,6 +62,7 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "storm.jsonl"
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM)
 TARGETS = ("worker", "worker", "guard", "evaluation", "runner")
 GRACE, LEASE, STUCK = 0.3, 1.5, 300.0  # seconds
+ENDING = 60.0  # seconds until processes that were told to end have ended, even on a busy machine
 BUDGETS = (
     {"usd": 30.0},
     {"worker_s": 10.0},
@@ -215,8 +217,9 @@ def hold(url: str, folder: Path, session: Session) -> Found:
                 break
             run = start()
         audit(auditor, folder, found)
-    if left := processes_of(folder):
-        found.faults.append(f"{len(left)} processes are left")
+        sweep()  # as the next worker would: a worker and its supervisor may both have been killed
+        if not auditor.wait(lambda _: not processes_of(folder), patience=ENDING):
+            found.faults.append(f"{len(processes_of(folder))} processes are left")
     return found
 
 

@@ -50,6 +50,7 @@ from farthing.errors import FarthingError
 from farthing.history import Trial
 from farthing.policies import ASHA
 from farthing.running import CommandTask
+from farthing.running.survivors import sweep
 from farthing.running.worker import TICK
 from farthing.storage import close_sqlite_files
 
@@ -60,6 +61,7 @@ BUDGETS = {"worker_s": f"{LIMIT} worker_s", "usd": "$250", "s": f"{LIMIT}s"}
 WORKERS, GRACE, LEASE = 3, 0.3, 1.5
 KILLS = 15  # of a session at most; its budget may be spent earlier
 BETWEEN = (0.02, 0.9)  # seconds between two of them
+ENDING = 60.0  # seconds until processes that were told to end have ended, even on a busy machine
 STUCK = 300.0  # seconds after which a run counts as stuck, even on a busy machine
 
 
@@ -244,12 +246,12 @@ def hold(url: str, folder: Path, session: Session) -> Found:
         if run.code != 0:
             found.faults.append(f"exit codes {found.codes}: {_text(folder / 'output')[-500:]}")
         found.faults += auditor.faults + _text(folder / UNBALANCED).splitlines()
+        sweep()  # as the next worker would: a worker and its supervisor may both have been killed
+        if not auditor.wait(lambda _: not processes_of(folder), patience=ENDING):
+            found.faults.append(f"{len(processes_of(folder))} processes are left")
     study = Study.open(url, STUDY, look=True)  # anew, because the settings have changed
     check(study.facts[1], folder, found, at_once, finished=not suspends)
     study.close()
-    left = processes_of(folder)
-    if left:
-        found.faults.append(f"{len(left)} processes are left")
     return found
 
 
