@@ -14,7 +14,7 @@ from farthing.core.events import Recovered, Returned, Told
 from farthing.errors import InvalidInput
 from farthing.history import CurvePoint
 from farthing.policies import Random
-from farthing.running import CommandTask
+from farthing.running import CommandTask, Finished, Usage
 from farthing.running.journal import (
     BEFORE,
     append,
@@ -25,7 +25,7 @@ from farthing.running.journal import (
     with_usage,
 )
 from farthing.running.pipes import peek, pipe
-from farthing.running.worker import Place, _recover
+from farthing.running.worker import Place, _recover, run_trials
 
 SPACE = {"lr": Float(0.1, 0.9)}
 PROGRAM = """
@@ -297,3 +297,22 @@ def test_a_pipe_is_not_emptied_by_a_look():
         assert reading.read() == b"one\n"
         writing.close()
         assert peek(reading.fileno()) == (b"", True)
+
+
+class EndsWhileItReports:
+    """An engine whose last report arrives when nobody listens any more."""
+
+    kills = True
+
+    def run(self, job, allowance):
+        append(job.journal, [with_usage({"step": 1, "value": 0.5, "cost": 1.0}, 1.0, 1.0)])
+        return Finished("killed", None, {}, "the run ended", Usage(1.0, 1.0, 0.0))
+
+
+def test_a_report_that_arrives_while_the_worker_ends_is_kept(tmp_path):
+    study = create(tmp_path, budget="1 trials, $100")
+    settings, _ = study.facts
+    place = Place(logs=study.logs)
+    run_trials(study, settings, EndsWhileItReports(), lambda: None, place=place)
+    assert [point[:2] for point in study.trials[0].curve] == [(1, 0.5)]
+    assert journals_in(study.logs) == []
