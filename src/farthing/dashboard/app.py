@@ -77,7 +77,7 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
         if action not in CHANGES:
             raise InvalidInput(f"Unknown action {action!r}; expected one of {', '.join(CHANGES)}.")
         await watcher.change(name, lambda study: CHANGES[action](study, form))
-        return RedirectResponse(pages.address("/study", name=name), status_code=303)
+        return RedirectResponse(pages.address("study", name=name), status_code=303)
 
     async def static(request: Request) -> Response:
         kind = {"style.css": ("text/css", STYLE), "live.js": ("text/javascript", SCRIPT)}

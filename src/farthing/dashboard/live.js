@@ -20,7 +20,7 @@ async function refresh(part) {
   query.set("part", part);
   for (const [key, value] of new URLSearchParams(about || "")) query.set(key, value);
   try {
-    const answer = await fetch(`/part?${query}`);
+    const answer = await fetch(`part?${query}`);
     const text = await answer.text();
     if (answer.ok) show(place, text); else showMessage(place, text);
   } catch (error) {
@@ -89,7 +89,7 @@ if (about === undefined) {
   const poll = async () => {
     let now;
     try {
-      now = await (await fetch(`/stamp?${about}`)).json();
+      now = await (await fetch(`stamp?${about}`)).json();
     } catch (error) {
       showError(NO_ANSWER);
       return;

@@ -52,7 +52,7 @@ MAX_REPORTS = 50  # progress reports shown: the latest
 
 
 def address(path: str, **query: object) -> str:
-    """The address of a page; the query is encoded, so names may contain any character."""
+    """The address of a page beside this one; names may contain any character."""
     return f"{path}?{urlencode({key: str(value) for key, value in query.items()})}"
 
 
@@ -63,8 +63,8 @@ def _document(title: str, *body: Html, **about: object) -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", f"{visible(title, 80)} · Farthing"),
         element("link", rel="icon", href="data:,"),
-        element("link", rel="stylesheet", href="/static/style.css"),
-        element("script", src="/static/live.js", defer=True),
+        element("link", rel="stylesheet", href="static/style.css"),
+        element("script", src="static/live.js", defer=True),
     )
     # The query is encoded, so names may contain any character.
     query = urlencode({key: str(value) for key, value in about.items()}) if about else None
@@ -100,7 +100,7 @@ def list_table(rows: list[list[str | Html]]) -> Html:
 
 def list_row(name: str, facts: tuple[Settings, State] | None, error: str) -> list[str | Html]:
     """The row of one study."""
-    link = element("a", visible(name, 120), href=address("/study", name=name))
+    link = element("a", visible(name, 120), href=address("study", name=name))
     if facts is None:
         return [link, visible(error, 300), "", "", ""]
     settings, state = facts
@@ -117,7 +117,7 @@ def study_page(name: str, *, changes: bool) -> str:
     """The page of a study, without its parts; the script loads them."""
     return _document(
         name,
-        element("nav", element("a", "all studies", href="/")),
+        element("nav", element("a", "all studies", href="./")),
         element("h1", visible(name, 300)),
         _part("head"),
         _change_forms(name) if changes else Html(""),
@@ -139,7 +139,7 @@ def study_page(name: str, *, changes: bool) -> str:
 
 def _change_forms(name: str) -> Html:
     """Two forms, so that Enter in the second does not press a button of the first."""
-    send = {"method": "post", "action": address("/change", name=name), "class_": "changes"}
+    send = {"method": "post", "action": address("change", name=name), "class_": "changes"}
     stops = (
         ("Stop", "stop", "Running trials finish first."),
         ("Stop now", "stop now", "Running trials are killed."),
@@ -163,7 +163,7 @@ def study_part(
     """A part of the page of a study that needs no model."""
 
     def link(number: int) -> str:
-        return address("/trial", name=name, number=number)
+        return address("trial", name=name, number=number)
 
     match part:
         case "head":
@@ -249,7 +249,7 @@ def trial_page(name: str, number: int) -> str:
     """The page of a trial, without its parts; the script loads them."""
     return _document(
         f"trial {number}",
-        element("nav", element("a", visible(name, 120), href=address("/study", name=name))),
+        element("nav", element("a", visible(name, 120), href=address("study", name=name))),
         element("h1", f"Trial {number}"),
         _part("trial"),
         element("h2", "Why it was suggested"),
