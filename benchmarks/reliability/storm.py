@@ -21,7 +21,6 @@ Each session is a line of benchmarks/results/storm.jsonl.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -29,14 +28,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.reliability.faults.books import STUDY, Auditor, auditing, compare
 from benchmarks.reliability.faults.inside import UNBALANCED, audit_commits
-from benchmarks.reliability.faults.kept import circumstances, kept
+from benchmarks.reliability.faults.kept import keep_session, kept
 from benchmarks.reliability.faults.processes import (
     ALIVE,
     Run,
@@ -258,12 +257,6 @@ def _text(file: Path) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def keep(file: Path, found: Found) -> None:
-    """Append a session, with one write because other processes may append at the same time."""
-    with file.open("a") as out:
-        out.write(json.dumps({**asdict(found), **circumstances()}) + "\n")
-
-
 def show(file: Path) -> bool:
     """Print the kept sessions; whether there was no fault."""
     rows = kept(file)
@@ -300,7 +293,7 @@ def main(arguments: list[str]) -> int:
                 began, session = time.monotonic(), Session.draw(seed, database)
                 with tempfile.TemporaryDirectory(prefix="farthing-storm-") as name:
                     found = hold(url(), Path(name).resolve(), session)
-                keep(options.results, found)
+                keep_session(options.results, found)
                 sent, seed, sound = sent + len(found.signals), seed + 1, sound and not found.faults
                 took = f"{time.monotonic() - began:.0f} s"
                 what = "; ".join(found.faults) or f"no fault, {found.trials} trials"

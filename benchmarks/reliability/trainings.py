@@ -21,7 +21,6 @@ Each session is a line of benchmarks/results/faults-trainings.jsonl.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -31,7 +30,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,7 +38,7 @@ from typing import Any, ClassVar
 from benchmarks.reliability import logged_training
 from benchmarks.reliability.faults.books import STUDY, Auditor, auditing
 from benchmarks.reliability.faults.inside import UNBALANCED, audit_commits
-from benchmarks.reliability.faults.kept import circumstances, kept
+from benchmarks.reliability.faults.kept import keep_session, kept
 from benchmarks.reliability.faults.processes import Run, kill, processes_of, running
 from benchmarks.reliability.logged_training import LAST, SECONDS, train
 from benchmarks.speed.storage import databases
@@ -348,12 +347,6 @@ def _text(file: Path) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def keep(file: Path, found: Found) -> None:
-    """Append a session, with one write because other processes may append at the same time."""
-    with file.open("a") as out:
-        out.write(json.dumps({**asdict(found), **circumstances()}) + "\n")
-
-
 def show(file: Path) -> bool:
     """Print the kept sessions; whether there was no fault."""
     rows = kept(file)
@@ -377,7 +370,7 @@ def inject(made: dict[str, Callable[[], str]], count: int, seed: int, file: Path
             with tempfile.TemporaryDirectory(prefix="farthing-trainings-") as name:
                 began = time.monotonic()
                 found = hold(url(), Path(name).resolve(), Session.draw(seed, database))
-            keep(file, found)
+            keep_session(file, found)
             done, seed, sound = done + len(found.kills), seed + 1, sound and not found.faults
             how = found.session
             print(

@@ -2,8 +2,9 @@
 
 import pytest
 
+from benchmarks.reliability.faults.kept import keep_session
 from benchmarks.reliability.faults.processes import processes_of
-from benchmarks.reliability.storm import Session, hold, keep, show
+from benchmarks.reliability.storm import Session, hold, show
 
 
 @pytest.mark.slow
@@ -17,6 +18,6 @@ def test_signals_lose_nothing(pauses, tmp_path, capsys):
     assert found.trials > 0
     assert found.commits > 0
     assert processes_of(tmp_path) == {}
-    keep(tmp_path / "kept.jsonl", found)
+    keep_session(tmp_path / "kept.jsonl", found)
     assert show(tmp_path / "kept.jsonl") == (found.faults == [])
     assert f"{len(found.signals)} signals" in capsys.readouterr().out
