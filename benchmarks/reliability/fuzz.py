@@ -5,29 +5,54 @@
 
 Each case is a valid one with a few parts removed, repeated or replaced by odd characters. It has
 one target: what a user types (parameters, budgets, rates, methods, addresses), files (TOML, CSV,
-JSON), the output of a program, or sequences of ask, tell, add and similar calls. A case is wrong if
-it raises anything but Farthing's own errors, or breaks what the target promises. Wrong cases are
-printed with their seed, and the exit code is 1. tests/faults/test_odd_input.py runs a few thousand.
+JSON), the output of a program, sequences of ask, tell, add and similar calls, damaged databases, or
+odd studies of the Optimizer, Optuna, scikit-learn and Ray Tune. A case is wrong if it raises
+anything but Farthing's own errors, or breaks what the target promises. Wrong cases are printed with
+their seed, and the exit code is 1. tests/faults/test_odd_input.py runs a few thousand.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
+import os
 import random
+import signal
+import sqlite3
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import (
+    ExitStack,
+    closing,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from farthing import Budget, Categorical, FarthingError, Float, Int, Optimizer, Ordinal, Settings
+from benchmarks.reliability import fuzz_integrations as integrations
+from farthing import (
+    Budget,
+    Categorical,
+    FarthingError,
+    Float,
+    Int,
+    Optimizer,
+    Ordinal,
+    Settings,
+    Study,
+)
+from farthing.cli import main as command_line
 from farthing.cli.config import read_config
 from farthing.cli.methods import make_method
 from farthing.cli.parameters import configuration_of, parameter_of, split_parameter
@@ -37,6 +62,7 @@ from farthing.running.finished import Usage
 from farthing.running.output import Messages
 from farthing.running.result import ended
 from farthing.space.space import Space
+from farthing.storage import close_sqlite_files
 from farthing.storage.database import _url
 
 ODD = (
@@ -223,6 +249,76 @@ def sequence(text: str) -> None:
             assert account.reserved >= 0, account
 
 
+# ── databases ──────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def _sound() -> bytes:
+    """The file of a small study."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "study.db"
+        study = Study.create(file, name="s", space=SPACE, budget={"usd": 40.0}, policy=EI())
+        for number in range(6):
+            study.tell(study.ask(), float(number), cost=1.0)
+        study.ask()
+        study.close()
+        close_sqlite_files()
+        return file.read_bytes()
+
+
+def damaged(text: str) -> None:
+    """A database in which someone has changed cells or bytes: it can be looked at, or refused."""
+    rng = random.Random(repr(text))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "study.db"
+        sound = bytearray(_sound())
+        if rng.random() < 0.5:
+            for _ in range(rng.choice((1, 3, 30))):
+                sound[rng.randrange(len(sound))] = rng.randrange(256)
+            file.write_bytes(sound[: rng.choice((len(sound), rng.randrange(len(sound))))])
+        else:
+            file.write_bytes(sound)
+            _change_cells(file, text, rng)
+        try:
+            for name in Study.names(file):
+                study = Study.open(file, name, look=True)
+                _ = str(study.result), study.trials, study.best, study.verdict
+                study.close()
+            Study.overview(file)
+        finally:
+            close_sqlite_files()
+
+
+def _change_cells(file: Path, text: str, rng: random.Random) -> None:
+    odd = (None, -1, 2**62, 1e308, math.inf, b"\xff", "", "{}", "[]", "null", text[:300], "NaN")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        names = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        tables = [name for (name,) in connection.execute(names)]
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            table = rng.choice(tables)
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            rows = [row[0] for row in connection.execute(f"SELECT rowid FROM {table}")]
+            if rows:
+                change = f'UPDATE {table} SET "{rng.choice(columns)}" = ? WHERE rowid = ?'
+                with suppress(sqlite3.Error, UnicodeEncodeError):
+                    connection.execute(change, (rng.choice(odd), rng.choice(rows)))
+
+
+def imported(text: str) -> None:
+    """`farthing import` of a file: an exit code of its own."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        file = Path(folder) / random.Random(repr(text)).choice(("runs.csv", "runs.json", "runs"))
+        file.write_bytes(text.encode("utf-8", errors="surrogatepass"))
+        for stream in (redirect_stdout, redirect_stderr):
+            stack.enter_context(stream(io.StringIO()))
+        stack.callback(close_sqlite_files)
+        stack.enter_context(suppress(SystemExit))
+        space = ["lr=float:1e-4:1e-1:log", "depth=int:1:8", "solver=choice:adam,sgd"]
+        options = [part for each in space for part in ("--param", each)]
+        where = ["--storage", os.fspath(Path(folder) / "study.db"), "--budget", "$40"]
+        command_line(["import", os.fspath(file), *where, *options])
+
+
 TARGETS = {
     "parameter": Target(
         (
@@ -286,7 +382,23 @@ TARGETS = {
         printed,
     ),
     "sequence": Target(("aadbadcabeafga", "aaabbbdddeee", "abcabcdefgdefg"), sequence),
+    "imported": Target(
+        (
+            "lr,depth,solver,value,usd\n0.01,3,sgd,0.3,1.5\n0.02,4,adam,,2.5\n",
+            '[{"params": {"lr": 0.01, "depth": 2, "solver": "adam"}, "value": 0.5, "cost": 1}]',
+        ),
+        imported,
+    ),
+    "damaged": Target(("abcdefgh", '{"x": 1}', "1.5"), damaged),
+    "optimizer": Target(("abcdefghijkl", "$3"), integrations.optimizer),
+    "optuna": Target(("abcdefghijkl", "$3"), integrations.optuna),
+    "sklearn": Target(("3 trials", "1s, 2 trials", "$3"), integrations.sklearn),
+    "ray_tune": Target(("abcdefghijkl", "$3"), integrations.ray_tune),
 }
+# Cases that make suggestions or open databases take as long as many others.
+WEIGHTS = dict.fromkeys(("imported", "damaged", "ray_tune", "optuna", "optimizer"), 0.02)
+WEIGHTS |= {"sequence": 0.01, "sklearn": 0.01}
+PATIENCE = 60  # seconds of CPU time after which a case counts as endless
 
 
 class Wrong(NamedTuple):
@@ -297,6 +409,22 @@ class Wrong(NamedTuple):
     why: str
 
 
+@contextmanager
+def _limited() -> Iterator[None]:
+    """Raise TimeoutError inside after PATIENCE seconds of CPU time."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError(f"endless: it took {PATIENCE} s of CPU time")
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, PATIENCE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 def fuzz(name: str, count: int, seed: int) -> list[Wrong]:
     """The cases of one target that went wrong."""
     target, found = TARGETS[name], []
@@ -304,7 +432,8 @@ def fuzz(name: str, count: int, seed: int) -> list[Wrong]:
         rng = random.Random(f"{name} {seed} {k}")
         case = mutated(rng.choice(target.examples), rng)
         try:
-            target.play(case)
+            with _limited():
+                target.play(case)
         except FarthingError as sentence:
             if not str(sentence) or len(str(sentence)) > 20_000 + 2 * len(case):
                 found.append(Wrong(name, case, f"a message of {len(str(sentence))} characters"))
@@ -326,8 +455,7 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     names = [asked.only] if asked.only else list(TARGETS)
     begun, wrong = time.monotonic(), []
-    # A sequence makes suggestions, so it takes as long as a hundred other cases.
-    weights = {name: 0.01 if name == "sequence" else 1.0 for name in names}
+    weights = {name: WEIGHTS.get(name, 1.0) for name in names}
     for name in names:
         count = round(asked.count * weights[name] / sum(weights.values()))
         found = fuzz(name, count, asked.seed)

@@ -28,8 +28,9 @@ def train(params, trial):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         log("overlap", trial.number, 0, 0)
-    state = trial.checkpoint / "state.json"
-    step, cost = json.loads(state.read_text()) if state.exists() else 0, 0
+    # A training that is suspended has no checkpoint: it goes on in its process.
+    state = None if trial.checkpoint is None else trial.checkpoint / "state.json"
+    step, cost = json.loads(state.read_text()) if state and state.exists() else 0, 0
     log("start", trial.number, step, trial.step)
     while step < LAST:
         time.sleep(SECONDS)
@@ -38,7 +39,7 @@ def train(params, trial):
         log("before", trial.number, step, repr(value))
         answer = trial.report(step, value, cost={"usd": float(cost)})
         log("after", trial.number, step, repr(value))
-        if answer != "continue" or trial.number % 2 == 0:
+        if state and (answer != "continue" or trial.number % 2 == 0):
             new = state.with_suffix(".new")
             new.write_text(json.dumps(step))
             new.replace(state)
@@ -54,7 +55,8 @@ class Program:
         env = os.environ
         self.number, self.step = int(env["FARTHING_TRIAL"]), int(env["FARTHING_STEP"])
         self.until, self.answers = int(env["FARTHING_UNTIL"]), Path(env["FARTHING_CONTINUE"])
-        self.checkpoint = Path(env["FARTHING_CHECKPOINT"])
+        folder = env.get("FARTHING_CHECKPOINT")
+        self.checkpoint = None if folder is None else Path(folder)
 
     def report(self, step, value, cost):
         print(json.dumps({"step": step, "value": value, "cost": cost}), flush=True)

@@ -12,7 +12,8 @@ What must hold, in every commit and at the end: spent + reserved + left = limit 
 spent is the sum of the parts of all trials; no stored point disappears; every value whose report
 returned is in the curve of its trial; no trial is charged for more steps than it trained; two
 processes never train the same trial at once; the study overspends by at most one tick per worker;
-nothing hangs, no process is left, and every paused training can be resumed.
+nothing hangs, no process is left, and every paused training can be resumed. Of every third session
+or so, the paused trainings are suspended (`resume="suspend"`) and end with their workers.
 
 Each session is a line of benchmarks/results/faults-trainings.jsonl.
 """
@@ -20,7 +21,6 @@ Each session is a line of benchmarks/results/faults-trainings.jsonl.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -30,7 +30,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,7 +38,7 @@ from typing import Any, ClassVar
 from benchmarks.reliability import logged_training
 from benchmarks.reliability.faults.books import STUDY, Auditor, auditing
 from benchmarks.reliability.faults.inside import UNBALANCED, audit_commits
-from benchmarks.reliability.faults.kept import circumstances, kept
+from benchmarks.reliability.faults.kept import keep_session, kept
 from benchmarks.reliability.faults.processes import Run, kill, processes_of, running
 from benchmarks.reliability.logged_training import LAST, SECONDS, train
 from benchmarks.speed.storage import databases
@@ -49,15 +49,18 @@ from farthing.errors import FarthingError
 from farthing.history import Trial
 from farthing.policies import ASHA
 from farthing.running import CommandTask
+from farthing.running.survivors import sweep
 from farthing.running.worker import TICK
 from farthing.storage import close_sqlite_files
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "faults-trainings.jsonl"
 TARGETS = ("training", "group", "guard", "worker", "runner", "runner and workers", "tree")
-BUDGETS = {"worker_s": "12 worker_s", "usd": "$250", "s": "12s"}
+LIMIT = 12.0  # seconds
+BUDGETS = {"worker_s": f"{LIMIT} worker_s", "usd": "$250", "s": f"{LIMIT}s"}
 WORKERS, GRACE, LEASE = 3, 0.3, 1.5
 KILLS = 15  # of a session at most; its budget may be spent earlier
 BETWEEN = (0.02, 0.9)  # seconds between two of them
+ENDING = 60.0  # seconds until processes that were told to end have ended, even on a busy machine
 STUCK = 300.0  # seconds after which a run counts as stuck, even on a busy machine
 
 
@@ -68,6 +71,8 @@ class Session:
     Attributes:
         kind: whether the training is a Python "function" or a "program".
         resource: of the budget.
+        resume: "checkpoint", or "suspend": a paused training stays in memory, stopped, and ends
+            with its worker.
     """
 
     seed: int
@@ -76,12 +81,15 @@ class Session:
     resource: str
     policy: str
     kills: int = KILLS
+    resume: str = "checkpoint"
 
     @classmethod
     def draw(cls, seed: int, database: str) -> Session:
         rng = random.Random(f"trainings {seed}")
         kind, resource = rng.choice(["function", "program"]), rng.choice(list(BUDGETS))
-        return cls(seed, database, kind, resource, rng.choice(["asha", "asha", "default"]))
+        policy = rng.choice(["asha", "asha", "default"])
+        resume = rng.choice(["checkpoint", "checkpoint", "suspend"])
+        return cls(seed, database, kind, resource, policy, resume=resume)
 
 
 @dataclass
@@ -145,7 +153,7 @@ def work(url: str, folder: Path, session: Session, workers: int, more: str | Non
                 name=STUDY,
                 space={"lr": Float(0.5, 0.99)},
                 budget=BUDGETS[session.resource],
-                steps=Steps(LAST),
+                steps=Steps(LAST, resume=session.resume),
                 grace=GRACE,
                 lease=LEASE,
                 logs=str(folder / "logs"),
@@ -227,21 +235,22 @@ def hold(url: str, folder: Path, session: Session) -> Found:
         if found.overspend > found.allowed:
             found.faults.append(f"{found.overspend:.2f} overspent, {found.allowed:.2f} allowed")
         check(auditor.look(), folder, found, at_once)
-        # Every paused training can be resumed and completed.
+        # Every paused training can be resumed and completed, unless it has ended with its worker.
         more = {"worker_s": "+900 worker_s", "usd": "+$9000", "s": "+900s"}[session.resource]
-        run = start(runs, WORKERS, more)
+        suspends = session.resume == "suspend"
+        run = run if suspends else start(runs, WORKERS, more)
         if not auditor.wait(lambda state: ended(run, state), patience=STUCK):
             found.faults.append("completing the paused trainings was stuck")
-        found.codes.append(run.code)
+        found.codes += [] if suspends else [run.code]
         if run.code != 0:
             found.faults.append(f"exit codes {found.codes}: {_text(folder / 'output')[-500:]}")
         found.faults += auditor.faults + _text(folder / UNBALANCED).splitlines()
+        sweep()  # as the next worker would: a worker and its supervisor may both have been killed
+        if not auditor.wait(lambda _: not processes_of(folder), patience=ENDING):
+            found.faults.append(f"{len(processes_of(folder))} processes are left")
     study = Study.open(url, STUDY, look=True)  # anew, because the settings have changed
-    check(study.facts[1], folder, found, at_once, finished=True)
+    check(study.facts[1], folder, found, at_once, finished=not suspends)
     study.close()
-    left = processes_of(folder)
-    if left:
-        found.faults.append(f"{len(left)} processes are left")
     return found
 
 
@@ -273,10 +282,11 @@ def _allowed(session: Session, auditor: Auditor) -> float:
 
     A step costs a dollar at once, and what is in use when a tick ends is paid.
     """
-    late = TICK[1] + GRACE + auditor.stall
+    late = GRACE + auditor.stall
     if session.resource == "usd":
-        return WORKERS * (1.0 + late / SECONDS)
-    return WORKERS * late + auditor.suggestion_s
+        return WORKERS * (1.0 + (TICK[1] + late) / SECONDS)
+    tick = LIMIT / 100  # of a budget of time
+    return WORKERS * (tick + late) + auditor.suggestion_s
 
 
 def check(
@@ -337,12 +347,6 @@ def _text(file: Path) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def keep(file: Path, found: Found) -> None:
-    """Append a session, with one write because other processes may append at the same time."""
-    with file.open("a") as out:
-        out.write(json.dumps({**asdict(found), **circumstances()}) + "\n")
-
-
 def show(file: Path) -> bool:
     """Print the kept sessions; whether there was no fault."""
     rows = kept(file)
@@ -366,7 +370,7 @@ def inject(made: dict[str, Callable[[], str]], count: int, seed: int, file: Path
             with tempfile.TemporaryDirectory(prefix="farthing-trainings-") as name:
                 began = time.monotonic()
                 found = hold(url(), Path(name).resolve(), Session.draw(seed, database))
-            keep(file, found)
+            keep_session(file, found)
             done, seed, sound = done + len(found.kills), seed + 1, sound and not found.faults
             how = found.session
             print(
@@ -376,6 +380,7 @@ def inject(made: dict[str, Callable[[], str]], count: int, seed: int, file: Path
                 how.kind,
                 how.resource,
                 how.policy,
+                how.resume,
                 f"{time.monotonic() - began:.0f} s,",
                 len(found.kills),
                 "kills,",

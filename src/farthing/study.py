@@ -46,6 +46,7 @@ from farthing.storage import (
     overview,
     rename_study,
 )
+from farthing.storage.address import secrets_in
 from farthing.view.facts import costs, explanation, trial_of
 from farthing.view.report import Summary, report_facts, report_text
 from farthing.view.report.page import card, page
@@ -209,6 +210,12 @@ class Study(Optimizer):
         return [] if is_missing(url) else overview(Database(url, look=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if secrets_in(self._url):
+            raise InvalidInput(
+                "This study cannot be pickled: its address contains a password, which whoever gets "
+                "the pickle could read. Leave it out of the address, and set PGPASSWORD or write "
+                "it to ~/.pgpass on every machine that opens the study."
+            )
         known = len(self._store.look().changes)
         options = self._stored.trust, self._stored.patience
         return _reopen, (self._url, self.name, self._id, self._settings, known, *options)

@@ -8,14 +8,17 @@ from oracles import differences
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from farthing import Optimizer
 from farthing.acquisition.belief import START, believe
 from farthing.acquisition.fantasies import FANTASIES
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget
+from farthing.core.suggest import believed
 from farthing.cost import Known, Linear, LogGP
 from farthing.history import History, Trial
 from farthing.models import gp
 from farthing.models.normal import log_ei
+from farthing.policies import EI
 from farthing.space.space import Categorical, Float, Space
 
 SPACE = Space({"a": Float(3, 7), "b": Float(1e-3, 10.0, log=True)})
@@ -525,3 +528,16 @@ def test_a_fantasy_pays_in_the_first_resource_that_has_a_cost():
     after = belief.fantasise(np.array([0.9, 0.2]), 1.0, 7.0)
     assert after.ledger["usd"].left == 43.0
     assert after.ledger["trials"].left == 29.0
+
+
+def test_a_limited_number_of_running_trials_is_drawn(monkeypatch):
+    """A hostile database may have 24,000, whose joint covariance fills the memory."""
+    monkeypatch.setattr("farthing.acquisition.belief.MAX_PENDING", 3)
+    optimizer = Optimizer({"x": Float(0, 1)}, "100 trials", policy=EI(), seed=0)
+    for _ in range(5):
+        trial = optimizer.ask()
+        optimizer.tell(trial, trial.params["x"])
+    running = [optimizer.ask().x for _ in range(5)]
+    belief = believed(optimizer._settings, optimizer._look(), model=True)
+    assert np.array_equal(belief.objective.X[5:], running[2:])
+    assert len(belief.without_running().objective.X) == 5

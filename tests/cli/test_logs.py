@@ -184,7 +184,7 @@ def test_logs_go_to_the_folder_of_the_option(farthing, quick, tmp_path):
     assert result.code == 0, result.err
     (folder,) = (tmp_path / "kept" / "here").iterdir()
     assert folder.name == "..%2Fa b"
-    assert sorted(path.name for path in folder.iterdir()) == ["0.log", "1.log", "2.log"]
+    assert sorted(path.name for path in folder.glob("*.*")) == ["0.log", "1.log", "2.log"]
     assert "slot 0" in farthing("logs", "2", "--name", "../a b").out
 
 

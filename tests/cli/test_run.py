@@ -308,3 +308,12 @@ def test_a_file_with_conditions_and_combinations(farthing, tmp_path):
         check_rich(row["params"])
     (tmp_path / "farthing.toml").write_text("allowed = 3")
     assert "expected a table [[allowed]]" in farthing("run").err
+
+
+def test_control_sequences_of_a_trial_are_shown_and_not_executed(farthing):
+    script = "printf '\\033]0;mine\\007 broken\\033[2J\\n' >&2; exit 3"
+    budget = ["--budget", "2 trials", "--failures-in-a-row", "1", "--param", "x=float:0:1"]
+    result = farthing("run", *budget, "--", "sh", "-c", script)
+    assert "broken" in result.out + result.err
+    assert not {"\x1b", "\x07"} & set(result.out + result.err)
+    assert "\\x1b]0;mine" in result.out + result.err

@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from processes import is_alive
 
 POLICY = """
 from dataclasses import dataclass
@@ -46,6 +47,20 @@ while step < 4:
         sys.exit()
 """
 
+# It cannot save a checkpoint, so it goes on only in its own process.
+WITHOUT_CHECKPOINTS = """
+import json, os, sys, time
+with open("started", "a") as file:
+    file.write(f"{os.environ['FARTHING_TRIAL']} {os.getpid()}\\n")
+assert "FARTHING_CHECKPOINT" not in os.environ
+until = 1
+for step in range(1, 5):
+    print(json.dumps({"step": step, "value": float(sys.argv[1]) / step}), flush=True)
+    while until <= step < 4:
+        time.sleep(0.001)
+        until = int(open(os.environ["FARTHING_CONTINUE"]).read())
+"""
+
 
 @pytest.fixture
 def train(tmp_path):
@@ -68,6 +83,22 @@ def test_a_resumable_program_is_run_in_parts(farthing, train):
         assert [point["step"] for point in trial["curve"]] == [1, 2, 3, 4]
         assert trial["value"] == pytest.approx(trial["params"]["x"] / 4)
     assert "paused at step 1" in result.out
+    assert "paused at step 2" in result.out
+
+
+def test_a_program_without_checkpoints_is_suspended(farthing, train, tmp_path):
+    (tmp_path / "train.py").write_text(WITHOUT_CHECKPOINTS)
+    options = ["--steps", "4", "--resume", "suspend", "--policy", "mine:Two", "--trust"]
+    space = ["--param", "x=float:1:2", "--budget", "2 trials"]
+    result = farthing("run", *options, *space, *train("plain"))
+    assert result.code == 0, result.err
+    started = [line.split() for line in (tmp_path / "started").read_text().splitlines()]
+    assert [number for number, _ in started] == ["0", "1"]  # none has started again
+    assert not any(is_alive(int(pid)) for _, pid in started)
+    for trial in trials(farthing):
+        assert (trial["state"], trial["step"]) == ("done", 4)
+        assert [point["step"] for point in trial["curve"]] == [1, 2, 3, 4]
+        assert trial["value"] == pytest.approx(trial["params"]["x"] / 4)
     assert "paused at step 2" in result.out
 
 

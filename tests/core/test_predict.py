@@ -240,3 +240,12 @@ def test_looking_costs_nothing_and_changes_nothing():
     first.predict(points(first, 3)), first.acquisition(points(first, 3))
     assert first.ledger == spent
     assert first.ask().params == second.ask().params
+
+
+def test_a_predicted_cost_is_finite_even_near_the_largest_float():
+    optimizer = Optimizer({"x": Float(0, 1)}, {"usd": 1e300}, policy=policies.Random(), seed=0)
+    for cost in (1e-300, 1e290, 1e-290, 1e280, 1.0):
+        optimizer.tell(optimizer.ask(), 1.0, cost=cost)
+    predicted = optimizer.predict([{"x": x} for x in (0.0, 0.3, 0.9)])
+    costs = predicted[[name for name in predicted if name.startswith("cost_usd")]].to_numpy()
+    assert np.isfinite(costs).all()

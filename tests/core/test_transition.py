@@ -477,6 +477,20 @@ def test_a_lost_trial_is_repeated_as_often_as_the_settings_say():
     assert [trial.state for trial in state.history] == ["lost"] * 3
 
 
+def test_a_lost_trial_that_costs_what_is_left_is_repeated():
+    made = make(retries=1)
+    begun = Asked(a_trial(0, predicted={"usd": 4.0}), {}, lease=1.0)
+    state = after(made, begun, asked(1, {"usd": 6.0}), at(LeasesExpired(), 1100.0))
+    assert state.ledger["usd"].left == 4.0
+    assert state.next_retry is state.history[0]
+
+
+def test_overhead_off_the_clock_adds_up():
+    made = make("100s")
+    state = after(made, at(TimePassed(), 1000.0, None, 2.0), at(TimePassed(), 1001.0, None, 3.0))
+    assert (state.overhead_s, state.elapsed_s, state.ledger["s"].overhead) == (5.0, 5.0, 5.0)
+
+
 def test_a_lost_trial_waits_until_it_is_affordable():
     made = make(retries=1)
     begun = Asked(a_trial(0, predicted={"usd": 9.0}), {}, lease=1.0)

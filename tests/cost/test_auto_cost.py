@@ -129,6 +129,15 @@ def test_few_costs():
     assert learner.fit(evidence(4)).memory["n"] == 4
 
 
+@pytest.mark.parametrize("order", [(Linear, LogGP), (LogGP, Linear)])
+def test_with_few_costs_the_last_learner_that_has_a_model_counts(order):
+    few = evidence(3)
+    model = AutoCost([each() for each in order]).fit(few)
+    assert model.memory["choice"] == 1
+    X = SPACE.sample(5, np.random.default_rng(1))
+    assert np.array_equal(model.log_at(X).mean, order[1]().fit(few).log_at(X).mean)
+
+
 def test_about_and_because_of_the_chosen_model_are_passed_on():
     class Undescribed:
         """A model without `about` and `because`."""

@@ -32,7 +32,8 @@ def ask(guard, path="/", *, method="GET", query="", host=HOST, cookie=None, orig
     headers = [(b"host", host.encode())]
     headers += [(b"cookie", cookie.encode("latin-1"))] if cookie is not None else []
     headers += [(b"origin", origin.encode())] if origin is not None else []
-    scope = {"type": "http", "method": method, "path": path, "headers": headers}
+    folder = "" if cookie is None else guard.folder  # where a browser sends the cookie
+    scope = {"type": "http", "method": method, "path": folder + path, "headers": headers}
     scope["query_string"] = query.encode()
     messages = []
 
@@ -50,12 +51,32 @@ def cookie_of(guard):
 def test_the_token_becomes_a_cookie_and_leaves_the_address(guard):
     answer = ask(guard, "/study", query="name=a%26b&token=secret&page=2")
     assert answer.status == 303
-    assert answer.headers["location"] == "/study?name=a%26b&page=2"
+    assert answer.headers["location"] == f"{guard.folder}/study?name=a%26b&page=2"
+    again = ask(guard, f"{guard.folder}/study", query="token=secret")
+    assert again.headers["location"] == f"{guard.folder}/study"
     cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie
     assert "secret" not in cookie
     assert ask(guard, cookie=cookie.split(";")[0]).text == "inside"
+
+
+def test_other_servers_on_this_machine_do_not_get_the_cookie(guard):
+    """A browser sends a cookie to every port, but only below its path."""
+    cookie = ask(guard, query="token=secret").headers["set-cookie"]
+    assert cookie.endswith(f"; Path={guard.folder}/")
+    assert len(guard.folder) > 20
+    assert Guard(inside, guard.hosts, "secret").folder != guard.folder
+    headers = [(b"host", HOST.encode()), (b"cookie", cookie_of(guard).encode())]
+    for path in ("/", "/study", guard.folder, f"{guard.folder}x/"):
+        scope = {"type": "http", "method": "GET", "path": path, "headers": headers}
+        messages = []
+
+        async def send(message, messages=messages):
+            messages.append(message)
+
+        asyncio.run(guard({**scope, "query_string": b""}, None, send))
+        assert Answer(messages).status == 403
 
 
 @pytest.mark.parametrize("token", ["", "Secret", "secret1", "%00", "%F0%9F%92%A9", "s" * 10_000])
@@ -118,7 +139,8 @@ def test_a_permitted_request_is_passed_on_unchanged(guard):
     async def send(message):
         messages.append(message)
 
-    asyncio.run(replace(guard, app=application)(scope, receive, send))
+    given = {**scope, "path": f"{guard.folder}/study"}
+    asyncio.run(replace(guard, app=application)(given, receive, send))
     assert Answer(messages).text == "inside"
     assert seen == [(scope, {"type": "http.request", "body": b"what was sent"})]
 

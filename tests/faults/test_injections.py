@@ -199,14 +199,11 @@ RUN = "start 0 7\nend 0 7\n"
         ([{}], RUN * 2, ["duplicate", "duplicate"]),
         ([{"state": "running"}], "start 0 7\n", ["lost"]),
         ([{"value": 2.0}], RUN, ["lost"]),
-        ([{"state": "lost"}], RUN, []),
-        (
-            [{"state": "lost"}, {"state": "lost", "params": {"seconds": 2.0}}],
-            RUN + RUN.replace("0", "1"),
-            ["lost"],
-        ),
+        ([{"state": "lost"}], RUN, ["lost"]),
+        ([{"state": "lost"}], "start 0 7\n", []),
+        ([{"state": "killed"}], RUN, []),
         ([{}, {}], RUN + RUN.replace("0", "1"), ["duplicate"]),
-        ([{"state": "lost"}, {"attempt": 2}], RUN + RUN.replace("0", "1"), []),
+        ([{"state": "lost"}, {"attempt": 2}], "start 0 7\n" + RUN.replace("0", "1"), []),
     ],
 )
 def test_compare_finds_lost_and_duplicate_trials(rows, log, kinds):
@@ -214,6 +211,7 @@ def test_compare_finds_lost_and_duplicate_trials(rows, log, kinds):
     assert [kind for kind, _ in compare(stored, log)] == kinds
 
 
-def test_if_no_worker_was_killed_every_ended_trial_must_be_reported():
+def test_a_trial_that_was_alive_when_its_worker_was_killed_may_be_lost():
     stored = [{**ROW, "number": 0, "state": "lost"}]
-    assert [kind for kind, _ in compare(stored, RUN, spared=True)] == ["lost"]
+    assert [kind for kind, _ in compare(stored, RUN, alive={7})] == []
+    assert [kind for kind, _ in compare(stored, RUN, alive={8})] == ["lost"]

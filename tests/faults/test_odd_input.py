@@ -3,8 +3,10 @@
 import pytest
 
 from benchmarks.reliability import fuzz
+from farthing import Float, InvalidInput, Optimizer
 
-CASES = {"sequence": 40}
+CASES = {"sequence": 40, "sklearn": 20, "ray_tune": 30, "optuna": 40}
+CASES |= {"optimizer": 60, "damaged": 60, "imported": 40}
 
 
 @pytest.mark.slow
@@ -26,6 +28,14 @@ def test_odd_input_gets_an_error_message_or_a_defined_answer(target):
 def test_inputs_that_once_failed_raise_an_error(target, case, message):
     with pytest.raises(fuzz.FarthingError, match=message):
         fuzz.TARGETS[target].play(case)
+
+
+def test_a_row_with_more_cells_than_columns_is_explained(tmp_path):
+    file = tmp_path / "runs.csv"
+    file.write_text("lr,depth\n0.01,3,4,5\n")
+    optimizer = Optimizer({"lr": Float(0, 1)}, "3 trials")
+    with pytest.raises(InvalidInput, match=r"columns are lr, depth, \(no name\)"):
+        optimizer.import_trials(file)
 
 
 def test_a_planted_error_is_found(monkeypatch):

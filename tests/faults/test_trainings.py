@@ -5,8 +5,9 @@
 
 import pytest
 
+from benchmarks.reliability.faults.kept import keep_session
 from benchmarks.reliability.faults.processes import processes_of
-from benchmarks.reliability.trainings import Session, hold, keep, show
+from benchmarks.reliability.trainings import Session, hold, show
 
 
 @pytest.mark.slow
@@ -20,6 +21,6 @@ def test_killed_trainings_lose_nothing(kind, seed, tmp_path, capsys):
     assert found.reports > 0
     assert found.completed > 0
     assert processes_of(tmp_path) == {}
-    keep(tmp_path / "kept.jsonl", found)
+    keep_session(tmp_path / "kept.jsonl", found)
     assert show(tmp_path / "kept.jsonl") == (found.faults == [])
     assert f"| all | {len(found.kills)} |" in capsys.readouterr().out

@@ -10,6 +10,7 @@ from farthing import InvalidInput, Steps
 from farthing.integrations import optuna as optuna_sampler
 from farthing.integrations.optuna import CostAwarePruner, CostAwareSampler
 from farthing.integrations.optuna_curves import curve_of, reached, without_resume
+from farthing.integrations.optuna_pruner import _translation
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 LAST = 16
@@ -183,3 +184,17 @@ def test_invalid_arguments_are_refused():
     with pytest.raises(InvalidInput, match="worth"):
         CostAwarePruner(8, worth=-1.0)
     assert repr(CostAwarePruner(8)).startswith("CostAwarePruner(steps=Steps(last=8")
+
+
+def test_the_space_of_the_pruner_is_what_pruned_trials_have_in_common():
+    study = optuna.create_study()
+    for names in ("x", "xy"):
+        trial = study.ask()
+        for name in names:
+            trial.suggest_float(name, 0, 1)
+        study.tell(trial, state=TrialState.PRUNED)
+    running = study.ask()
+    for name in "xyz":
+        running.suggest_float(name, 0, 1)
+    trials = study.get_trials()
+    assert list(_translation(trials, trials[-1]).space.names) == ["x"]

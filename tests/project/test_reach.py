@@ -35,8 +35,9 @@ CALLERS = {
 KNOWN_PLACES = {
     "farthing.running.function": {"pickle", "importlib", "cloudpickle", "import_module", "execve"},
     "farthing.running.command": {"execve"},  # the command that is tuned, without a shell
-    "farthing.running.supervisor": {"ctypes", "fork"},  # prctl; the evaluation
-    "farthing.running.pipes": {"fork"},  # the supervisor process
+    "farthing.running.supervisor": {"fork"},  # the evaluation
+    "farthing.running.pipes": {"ctypes", "fork"},  # tee; the supervisor process
+    "farthing.running.survivors": {"ctypes"},  # prctl
     "farthing.running.child": {"fork"},
     "farthing.dashboard.watcher": {"concurrent"},  # threads that read
     "farthing.running.pool": {"multiprocessing"},  # workers

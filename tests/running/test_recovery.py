@@ -1,4 +1,4 @@
-"""What a training has reported survives the death of its worker."""
+"""What an evaluation has reported and returned survives the death of its worker."""
 
 import os
 import signal
@@ -7,14 +7,25 @@ import time
 
 import pytest
 from parts import Greedy, RoundRobin
-from processes import FOREVER, wait_until
+from processes import FOREVER, fork_off, wait_until
 
 from farthing import Float, Steps, Study
-from farthing.core.events import Recovered, Returned
+from farthing.core.events import Recovered, Returned, Told
+from farthing.errors import InvalidInput
 from farthing.history import CurvePoint
-from farthing.running import CommandTask
-from farthing.running.journal import append, journals_in, messages_in, with_usage
-from farthing.running.worker import Place, _recover
+from farthing.policies import Random
+from farthing.running import CommandTask, Finished, Usage
+from farthing.running.journal import (
+    BEFORE,
+    append,
+    delete_journal,
+    journals_in,
+    read_journal,
+    save_ending,
+    with_usage,
+)
+from farthing.running.pipes import peek, pipe
+from farthing.running.worker import Place, _recover, run_trials
 
 SPACE = {"lr": Float(0.1, 0.9)}
 PROGRAM = """
@@ -129,9 +140,179 @@ def test_a_journal_is_read_with_its_usage(tmp_path):
     with journal.open("a") as file:  # by the supervisor
         file.write('{"step": 2, "value": 1.0}\nnot a message\n{"step": 3, "val')
     assert journals_in(tmp_path) == [(3, 12.5, journal)]
-    (first, used), (second, later) = messages_in(journal)
+    (first, used), (second, later) = read_journal(journal).messages
     assert (first["value"], second["value"]) == (2.0, 1.0)
     assert used == later
     assert (used.wall_s, used.cpu_s, used.reported) == (0.5, 0.25, {"": 3.0})
     journal.unlink()
-    assert messages_in(journal) == []
+    assert read_journal(journal).messages == []
+
+
+# ── outcomes ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def returns(params):
+    return 3.0
+
+
+def leaves_a_process(params):
+    fork_off(lambda: time.sleep(FOREVER))
+    return 3.0
+
+
+PRINTS = CommandTask(["sh", "-c", 'echo \'{"value": 3.0, "extra": 1}\''])
+WRITES = CommandTask(["sh", "-c", 'echo \'{"value": 3.0}\' > "$FARTHING_RESULT"'])
+ONLY_PROGRESS = CommandTask(["sh", "-c", 'echo \'{"step": 1, "value": 3.0, "cost": 2.0}\''])
+
+
+def plain_study(folder, **settings):
+    given = {"budget": "100 worker_s", "policy": Random(), **settings}
+    return Study.create(folder / "study.db", name="study", space=SPACE, grace=0.1, **given)
+
+
+def killed_worker(folder, task, is_time, **settings):
+    """A study whose only worker is killed as soon as `is_time`; the trial counts as lost."""
+    worker = os.fork()
+    if worker == 0:
+        try:
+            plain_study(folder, lease=FOREVER, **settings).run(task)
+        finally:
+            os._exit(1)
+    assert wait_until(is_time)
+    os.kill(worker, signal.SIGKILL)
+    os.waitpid(worker, 0)
+    study = Study.open(folder / "study.db", "study")
+    study.commit(Returned(0, "as if its lease had expired"))
+    return study
+
+
+def tell_again(study):
+    settings, _ = study.facts
+    _recover(study, settings, Place(logs=study.logs))
+    return study.trials[0]
+
+
+@pytest.mark.parametrize("task", [returns, PRINTS, WRITES, ONLY_PROGRESS])
+def test_an_outcome_survives_a_worker_that_was_killed_before_it_told_it(
+    task, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+
+    def never_told(*_, **__):
+        (tmp_path / "telling").touch()
+        time.sleep(FOREVER)
+
+    monkeypatch.setattr("farthing.running.worker._told", never_told)
+    resource = {"budget": "$100"} if task is ONLY_PROGRESS else {}
+    study = killed_worker(tmp_path, task, (tmp_path / "telling").exists, **resource)
+    monkeypatch.undo()
+    assert study.trials[0].state == "lost"
+    trial = tell_again(study)
+    assert (trial.state, trial.value, trial.error) == ("done", 3.0, None)
+    ledger = study.ledger[next(iter(study.ledger))]
+    assert ledger.spent == pytest.approx(next(iter(trial.cost.values())))
+    assert ledger.spent > 0
+    if task is ONLY_PROGRESS:
+        assert ledger.spent == 2.0
+    if task is PRINTS:
+        assert trial.run.metrics == {"extra": 1}
+    assert journals_in(study.logs) == []
+    assert tell_again(study) == trial  # nothing is told or charged twice
+    assert study.ledger[next(iter(study.ledger))] == ledger
+    assert study.ask().number == 1  # it is not repeated
+    assert study.trials[1].run.attempt == 1
+
+
+def test_an_outcome_survives_while_the_supervisor_waits_for_leftover_processes(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("farthing.running.supervisor.LINGER", FOREVER)
+    reports = tmp_path / "study.db-logs" / "study" / "reports"
+
+    def has_ended():
+        return any(reports.glob("*.ended"))
+
+    study = killed_worker(tmp_path, leaves_a_process, has_ended)
+    trial = tell_again(study)
+    assert (trial.state, trial.value) == ("done", 3.0)
+
+
+def test_a_trial_that_was_killed_with_its_worker_has_no_outcome(tmp_path, monkeypatch):
+    """It prints a value at SIGTERM, which is not its result."""
+    program = 'trap \'echo "{\\"value\\": 9}"; exit 0\' TERM; touch begun; sleep 1800 & wait'
+    monkeypatch.chdir(tmp_path)
+    task = CommandTask(["bash", "-c", program])
+    study = killed_worker(tmp_path, task, (tmp_path / "begun").exists)
+    reports = study.logs / "reports"
+    assert wait_until(lambda: any(reports.glob("*.ended")))
+    trial = tell_again(study)
+    assert (trial.state, trial.value) == ("lost", None)
+    assert journals_in(study.logs) == []
+
+
+def test_a_worker_may_tell_an_outcome_that_another_one_has_found(tmp_path):
+    study = plain_study(tmp_path)
+    trial = study.ask(worker="here:1", lease=FOREVER)
+    told = Told(trial, "done", 3.0, {"worker_s": 2.0}, by_user=False, run={"run_s": 2.0})
+    study.commit(told)
+    ledger = study.ledger["worker_s"]
+    study.commit(told._replace(value=4.0))
+    assert (study.trials[0].value, study.ledger["worker_s"]) == (3.0, ledger)
+    with pytest.raises(InvalidInput, match="already has an outcome"):
+        study.tell(trial, 3.0, cost=2.0)
+
+
+def test_a_message_of_two_pieces_is_completed_or_repeated_by_the_ending(tmp_path):
+    journal = tmp_path / "reports" / "3-12.5.jsonl"
+    journal.parent.mkdir()
+    ending = {"reason": None, "status": 0, "wall_s": 2.0, "cpu_s": 1.0, "peak_mb": 0.0}
+    ending |= {"metric": "value", "result_file": None}
+    append(journal, [], b'{"val')
+    for unread in (b'ue": 3.0}\n', b'{"value": 3.0}\n'):
+        save_ending(str(journal), ending, unread)
+        finished = read_journal(journal).finished
+        assert (finished.state, finished.value, finished.usage.wall_s) == ("done", 3.0, 2.0)
+    save_ending(str(journal), ending | {"reason": "orphaned"}, unread)
+    assert read_journal(journal).finished is None
+    delete_journal(journal)
+    assert list(journal.parent.iterdir()) == []
+
+
+def test_a_suspended_training_is_charged_for_each_step_once(tmp_path):
+    """Its process goes on counting, so the journal says what it had counted before."""
+    journal = tmp_path / "reports" / "3-12.5.jsonl"
+    journal.parent.mkdir()
+    append(journal, [{BEFORE: {"usd": 4.0}}, {"step": 5, "value": 1.0, "cost": {"usd": 5.0}}])
+    ((_, usage),) = read_journal(journal).messages
+    assert usage.reported == {"usd": 1.0}
+
+
+def test_a_pipe_is_not_emptied_by_a_look():
+    reading, writing = pipe()
+    with reading, writing:
+        assert peek(reading.fileno()) == (None, True)
+        writing.write(b"one\n")
+        assert peek(reading.fileno()) == peek(reading.fileno()) == (b"one\n", True)
+        assert reading.read() == b"one\n"
+        writing.close()
+        assert peek(reading.fileno()) == (b"", True)
+
+
+class EndsWhileItReports:
+    """An engine whose last report arrives when nobody listens any more."""
+
+    kills = True
+
+    def run(self, job, allowance):
+        append(job.journal, [with_usage({"step": 1, "value": 0.5, "cost": 1.0}, 1.0, 1.0)])
+        return Finished("killed", None, {}, "the run ended", Usage(1.0, 1.0, 0.0))
+
+
+def test_a_report_that_arrives_while_the_worker_ends_is_kept(tmp_path):
+    study = create(tmp_path, budget="1 trials, $100")
+    settings, _ = study.facts
+    place = Place(logs=study.logs)
+    run_trials(study, settings, EndsWhileItReports(), lambda: None, place=place)
+    assert [point[:2] for point in study.trials[0].curve] == [(1, 0.5)]
+    assert journals_in(study.logs) == []

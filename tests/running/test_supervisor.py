@@ -196,8 +196,8 @@ def test_the_supervisor_closes_inherited_descriptors(evaluate, sleeps, pids):
         if not pids.all:
             return None
         (supervisor,) = children_of(os.getpid()) - before
-        # The link and the two ends of its wake-up pipe; it may still be closing the others.
-        seen.append(wait_until(lambda: len(files_of(supervisor)) == 3))
+        # The link, its mark and the two ends of its wake-up pipe; it may still be closing others.
+        seen.append(wait_until(lambda: len(files_of(supervisor)) == 4))
         seen.append(__file__ in files_of(supervisor))
         return "seen"
 

@@ -15,7 +15,7 @@ from benchmarks.reliability.faults.server import own_server
 from farthing import Float, Ledger, Study
 from farthing.errors import StorageError, Unreachable
 from farthing.policies import Random
-from farthing.storage import Database, database, error_codes
+from farthing.storage import Database, close_sqlite_files, database, error_codes
 from farthing.storage.error_codes import POSTGRES, SQLITE, is_locked, meaning_of
 from farthing.storage.studies import create_study
 
@@ -386,3 +386,15 @@ def test_a_server_that_was_stopped(tmp_path, monkeypatch):
                 study.ask()
         own.control("start")
         assert study.ask().number == 1
+
+
+def test_a_damaged_file_of_which_sqlite_complains_in_other_bytes_is_explained(tmp_path):
+    """SQLite repeats a damaged definition in its message, which then is not text."""
+    file = tmp_path / "study.db"
+    Study.create(file, name="s", space={"x": Float(0, 1)}).close()
+    close_sqlite_files()
+    data, sound = file.read_bytes(), b"CREATE TABLE farthing_trials"
+    assert sound in data
+    file.write_bytes(data.replace(sound, sound.replace(b"TABLE", b"TABL\xff")))
+    with pytest.raises(StorageError, match=r"damaged|malformed"):
+        Study.names(file)

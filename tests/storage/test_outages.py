@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -358,6 +359,17 @@ def test_a_saved_result_of_a_finished_trial_is_deleted(tmp_path):
     study.run(lambda params: 9.0)
     assert [t.value for t in study.history] == [0.75, 0.125]
     assert [p.name for p in saved_results(tmp_path)] == ["broken.json"]
+
+
+def test_a_saved_result_of_another_trial_with_its_number_and_seed_is_not_reported(tmp_path):
+    """The database may have been replaced by a new one, whose trials get the same seeds."""
+    study = make(tmp_path / "s.db", budget="1 trials")
+    trial = study.ask()
+    earlier = replace(trial, run=replace(trial.run, asked_at=trial.run.asked_at - 100.0))
+    study._outbox.save(Told(earlier, "done", 0.5, None, by_user=False))
+    study._prepare_run()
+    assert study.history[0].state == "running"
+    assert saved_results(tmp_path) == []
 
 
 def test_a_result_that_an_earlier_version_saved_is_reported(tmp_path):

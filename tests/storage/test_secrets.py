@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import make_url
 
 from farthing import Float, Study
 from farthing.errors import InvalidInput, StorageError
@@ -83,6 +84,14 @@ def test_the_password_of_the_database_is_not_stored_in_it():
     url = f"postgresql://me:{quote('s3cret', safe='')}@127.0.0.1:1/tune"
     with pytest.raises(InvalidInput, match="settings contain the password of the database"):
         Study.create(url, name="s", space=SPACE, command=["train", "--db", url])
+
+
+def test_a_study_whose_address_has_a_password_cannot_be_pickled(tmp_path):
+    study = Study.create(tmp_path / "a.db", name="s", space={"x": Float(0, 1)}, budget="3 trials")
+    study._database.url = make_url("postgresql+psycopg://user:geheim@host/name")
+    with pytest.raises(InvalidInput, match="its address contains a password") as refused:
+        pickle.dumps(study)
+    assert "geheim" not in str(refused.value)
 
 
 def test_a_pickled_study_still_opens(tmp_path):

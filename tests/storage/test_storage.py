@@ -618,3 +618,15 @@ def test_a_space_without_news_is_stored_as_before():
     stored = described(settings)["space"]
     assert stored.keys() == {"parameters", "rows"}
     assert stored["parameters"]["x"].keys() == {"__is__", "low", "high", "log", "when"}
+
+
+@pytest.mark.parametrize("name", ["a\udcff", "a\0b", " ", 3])
+def test_a_name_that_no_database_can_store_is_refused(tmp_path, name):
+    """A byte of the command line that cannot be decoded is a lone surrogate."""
+    file, space = tmp_path / "study.db", {"x": Float(0, 1)}
+    Study.create(file, name="good", space=space).close()
+    with pytest.raises(InvalidInput, match="name="):
+        Study.create(file, name=name, space=space)
+    with pytest.raises(InvalidInput, match="name="):
+        Study.open(file, name)
+    assert Study.names(file) == ["good"]

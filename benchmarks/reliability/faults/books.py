@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,12 +146,16 @@ def auditing(url: str) -> Iterator[Auditor]:
 
 
 def compare(
-    rows: list[dict[str, Any]], log: str, *, spared: bool = False
+    rows: list[dict[str, Any]], log: str, alive: Collection[int] = ()
 ) -> Iterator[tuple[str, str]]:
     """Compare the stored trials with their own log: yield (kind, sentence) for each difference.
 
+    A trial logs its end just before its process ends. If it had ended when a worker was killed, its
+    value must have been reported.
+
     Args:
-        spared: no worker was killed, so every trial that ended must have been reported.
+        alive: processes that had not ended when others were killed. These were killed, too, unless
+            they ended first.
     """
     lines = [line.split() for line in log.splitlines()]
     started = Counter(int(number) for word, number, _ in lines if word == "start")
@@ -173,12 +177,7 @@ def compare(
     for point, times in Counter(row["params"]["seconds"] for row in first).items():
         if times > 1:
             yield "duplicate", f"{point} was suggested {times} times"
-    # A worker that is killed between the end of its trial and the report loses this one trial.
-    done = {number for number, row in known.items() if row["state"] == "done"}
-    unreported = Counter(known[number]["worker"] for number in ended.keys() & known.keys() - done)
-    for worker, times in unreported.items():
-        if times > 1:
-            yield "lost", f"worker {worker} did not report {times} trials that ended"
-    for number in ended if spared else ():
-        if known.get(number, {}).get("state") == "lost":
-            yield "lost", f"trial {number} ended and its worker lives, but it was not reported"
+    for word, number, pid in lines:
+        row = known.get(int(number), {})
+        if word == "end" and row.get("state") in ("failed", "lost") and int(pid) not in alive:
+            yield "lost", f"trial {number} had ended, but is {row['state']}"

@@ -17,7 +17,7 @@ from benchmarks.reliability.faults.inside import (
     strike_inside,
 )
 from benchmarks.reliability.faults.plan import GRACE, LEASE, Injection
-from benchmarks.reliability.faults.processes import Run, orphans, running
+from benchmarks.reliability.faults.processes import ALIVE, Run, orphans, running
 from benchmarks.reliability.faults.server import Server
 from benchmarks.reliability.faults.strikes import Scene, Struck, small_disk, strike
 from farthing.core.state import State
@@ -125,7 +125,8 @@ def _inject(start: Callable[[], Run], scene: Scene) -> Found:
     state, rows = auditor.look(), auditor.records()
     if codes[-1:] != [_expected(auditor)]:
         faults.append(f"exit codes {codes}: {_output(folder)}")
-    compared = list(compare(rows, _text(folder / "log"), spared=not injection.kills_workers))
+    alive = {int(pid) for pid in _text(folder / ALIVE).split()}
+    compared = list(compare(rows, _text(folder / "log"), alive))
     allowed = injection.workers * (TICK[0] + GRACE + auditor.stall) + auditor.suggestion_s
     allowed += struck.outage
     faults += auditor.faults + [sentence for _, sentence in compared]

@@ -14,6 +14,7 @@ from sqlalchemy import Double, Engine, bindparam, event
 
 from benchmarks.reliability.faults.books import imbalance
 from benchmarks.reliability.faults.plan import Injection
+from benchmarks.reliability.faults.processes import note_alive
 from farthing.core.events import Asked, AskedAgain, AskedTogether, Renewed, Told
 from farthing.core.session import Session
 from farthing.core.state import State
@@ -70,6 +71,7 @@ def die_between(folder: Path, injection: Injection) -> None:
             file = os.open(folder / STRUCK, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except FileExistsError:  # another process was killed already
             return
+        note_alive(folder)
         os.write(file, f"{injection.target}: before {' '.join(what.split())[:60]}".encode())
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -38,6 +38,12 @@ def kept(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+def keep_session(file: Path, found: Any) -> None:
+    """Append a session of `trainings` or `storm`, with one write (see `keep`)."""
+    with file.open("a") as out:
+        out.write(json.dumps({**asdict(found), **circumstances()}) + "\n")
+
+
 def keep(file: Path, seed: int, number: int, found: Found) -> None:
     """Append one, with one write because other processes may append at the same time."""
     result = _short(asdict(found))

@@ -18,13 +18,14 @@ DAY = 86_400.0
 GAPS = 9  # more than the statements of an ask, a renewal or a tell; the last is after the commit
 CROWD = 32  # workers
 
-# A trial logs its start and end. Some start a process that ignores SIGTERM and outlives them.
+# A trial logs its start and, after its result, its end. Some start a process that ignores SIGTERM
+# and outlives them.
 TRIAL = """
 echo "start $FARTHING_TRIAL $$" >> log
 case $FARTHING_TRIAL in *3|*7) (trap '' TERM; exec sleep 600) & ;; esac
 sleep "$0"
-echo "end $FARTHING_TRIAL $$" >> log
 echo "{\\"value\\": $0}"
+echo "end $FARTHING_TRIAL $$" >> log
 """
 
 # Kind, target, and the number in each hundred injections on SQLite and on PostgreSQL. The names are
@@ -131,11 +132,6 @@ class Injection:
                 fields |= {"budget": "80 trials", "policy": "random", "workers": CROWD}
                 fields["lease"] = 15.0  # 32 workers wait longer for each other than for a trial
         return Injection(**fields)
-
-    @property
-    def kills_workers(self) -> bool:
-        """Whether it may kill a worker that has a result to report."""
-        return self.kind in ("kill", "between", "crowd") or "dead" in self.target
 
     def command(self, url: str) -> list[str]:
         study = ["--storage", url, "--name", STUDY, "--budget", self.budget]

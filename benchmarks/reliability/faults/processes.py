@@ -57,8 +57,23 @@ def _orphans(folder: Path, runner: int | None) -> set[int]:
     return {pid for pid in parents if not descends(pid)}
 
 
-def kill(choose: Callable[[], list[int]]) -> int:
-    """Kill processes at once: stop all of them first, so that none sees another die."""
+ALIVE = "alive"  # a file of the folder: processes that had not ended when others were killed
+
+
+def note_alive(folder: Path, *, zombies: bool = False) -> None:
+    """Note which processes live now. With `zombies`, those count whose end nobody has seen."""
+    states = {int(name): state_of(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    found = [pid for pid, state in states.items() if state != "X" and (zombies or state != "Z")]
+    with (folder / ALIVE).open("a") as file:
+        file.write("".join(f"{pid}\n" for pid in found))
+
+
+def kill(choose: Callable[[], list[int]], before: Callable[[], None] = lambda: None) -> int:
+    """Kill processes at once: stop all of them first, so that none sees another die.
+
+    Args:
+        before: called when all are stopped.
+    """
     stopped: set[int] = set()
     while new := set(choose()) - stopped:
         for pid in new:
@@ -70,6 +85,7 @@ def kill(choose: Callable[[], list[int]]) -> int:
         while any(state_of(p) not in "TtZX" for p in new) and time.monotonic() < patience:
             time.sleep(0.001)
         stopped |= new
+    before()
     for pid in stopped:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

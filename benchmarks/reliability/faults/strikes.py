@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.reliability.faults.books import Auditor
 from benchmarks.reliability.faults.inside import CLOCK, STRUCK
 from benchmarks.reliability.faults.plan import LEASE, Injection
-from benchmarks.reliability.faults.processes import Run, kill, send
+from benchmarks.reliability.faults.processes import Run, kill, note_alive, send
 from benchmarks.reliability.faults.server import Server
 from farthing.core.state import State
 from farthing.storage import Database
@@ -57,7 +58,11 @@ def _targets(scene: Scene) -> list[int]:
 
 
 def _kill(scene: Scene) -> Struck:
-    return Struck(kill(lambda: scene.run.of(scene.injection.target)) if _targets(scene) else 0)
+    if not _targets(scene):
+        return Struck(0)
+    # If the supervisors are killed, too, nobody can see the end of a trial that has just ended.
+    note = partial(note_alive, scene.folder, zombies=scene.injection.target == "tree")
+    return Struck(kill(lambda: scene.run.of(scene.injection.target), note))
 
 
 def _stop(scene: Scene) -> Struck:
@@ -149,7 +154,9 @@ def _fill_disk(scene: Scene) -> Struck:
 
 def _jump(scene: Scene) -> Struck:
     """Set the clock a day ahead or back. The trial of a dead worker must still count as lost."""
-    dead = kill(lambda: scene.run.of("worker")) if "dead" in scene.injection.target else 0
+    note = partial(note_alive, scene.folder)
+    is_dead = "dead" in scene.injection.target
+    dead = kill(lambda: scene.run.of("worker"), note) if is_dead else 0
     new = scene.folder / f"{CLOCK}.new"
     new.write_text(str(scene.injection.more["seconds"]))
     os.replace(new, scene.folder / CLOCK)

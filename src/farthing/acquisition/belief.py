@@ -55,6 +55,7 @@ TRUSTED = 0.4
 START_SHARE = 1 / 5  # share of the budget after which the initial design ends early
 Z_AFFORDABLE = 0.8416212335729143  # Phi^-1(1 - eta), eta = 0.2
 EQUAL_COST = 1e-9  # in ln c: a known cost equal to the amount left is affordable
+MAX_PENDING = 1_000  # the last running trials: a draw of all of them needs their joint covariance
 UNAFFORDABLE = 50.0  # the shortfall of a closed option, in ln c
 
 
@@ -326,7 +327,7 @@ class Belief:
 
     def without_running(self) -> Belief:
         """The same belief without fantasies of the running trials."""
-        gp, running = self.objective, len(self.history.running)
+        gp, running = self.objective, min(len(self.history.running), MAX_PENDING)
         if gp is None or not running:
             return self
         n = len(gp.X) - running
@@ -431,8 +432,8 @@ def believe(
     prior, trust = prior_mean(sources if model or curves else (), space.options, X, y)
     first = START_TRUSTED if trust and max(trust.values()) >= TRUSTED else START
     design_ended = len(finished) >= first or ledger.spent_share >= START_SHARE
+    how: dict[str, Any] = {"options": space.options, "noisy": noisy, "seldom": light}
     if model and design_ended and len(done) >= 2:
-        how: dict[str, Any] = {"options": space.options, "noisy": noisy, "seldom": light}
         before = memories.get("objective")
         objective, memories["objective"] = refit(X, y, before, prior=prior, **how)
         feasibility, of_constraints = fit_constraints(constraints, X, done, memories, **how)
@@ -452,9 +453,7 @@ def believe(
             seldom=light,
         )
         reported = (history.points(*REPORTED), history.having(*REPORTED), memories)
-        feasibility, of_constraints = fit_constraints(
-            constraints, *reported, options=space.options, noisy=noisy, seldom=light
-        )
+        feasibility, of_constraints = fit_constraints(constraints, *reported, **how)
         memories |= of_constraints
     if (objective or trainings) and (missing := valueless(history)):
         returned = done if trainings is None else history.having(*REPORTED)
@@ -469,7 +468,7 @@ def believe(
     if objective is not None:
         objective = penalise_failures(objective, history, y)
     if history.running and objective is not None:
-        pending = history.points("running")
+        pending = history.points("running")[-MAX_PENDING:]
         rng = np.random.default_rng([seed, len(history), FANTASIES])
         feasibility, met = fantasise_constraints(feasibility, pending, rng.spawn(1)[0])
         objective, best = fantasise(objective, best, pending, rng, met)

@@ -98,7 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         code = USAGE
     except FarthingError as error:
-        click.echo(f"Error: {error}", err=True)
+        from farthing.view.formatting import without_controls
+
+        click.echo(f"Error: {without_controls(str(error))}", err=True)
         code = USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)

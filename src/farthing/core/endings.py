@@ -59,9 +59,10 @@ def end_trial(settings: Settings, state: State, event: Told, moment: Moment) -> 
         too late, no value           ignored: a trial is lost only once
         too late, value, dropped     its cost is charged, its value is ignored
         too late, resumed since      ignored: another worker repeats this part
+        too late, done since         ignored: another worker has found this outcome on the disk
         all others                   the trial ends as reported; a lost trial gets its value
     """
-    if not event.by_user and _is_repeated(state, event):
+    if not event.by_user and (_is_repeated(state, event) or _is_recovered(state, event)):
         return state
     trial = find_unfinished(state.history, event.trial)
     if trial.state == "paused" and event.state in ("paused", "lost") and not event.by_user:
@@ -81,6 +82,14 @@ def _is_repeated(state: State, event: Told) -> bool:
         return False
     trial = state.history[number]
     return trial.is_resumed and is_other_part(trial, event.trial)
+
+
+def _is_recovered(state: State, event: Told) -> bool:
+    """Whether the outcome of an evaluation is known, though the worker that ran it reports it."""
+    if not isinstance(event.trial, Trial) or not event.trial.number < len(state.history):
+        return False
+    trial = state.history[event.trial.number]
+    return trial.state == "done" and not is_other_part(trial, event.trial)
 
 
 def _charge_dropped(

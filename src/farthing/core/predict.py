@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.overhead import depth
 from farthing.acquisition.scores import surface_of
+from farthing.core.outcomes import MAX_COST
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import believed, one_thread
@@ -21,6 +22,7 @@ __all__ = ["Prediction", "predict", "predict_at", "scores_at", "settled_belief",
 
 Array = NDArray[np.float64]
 Z_80 = 1.2815515655446004  # 90 % quantile of N(0, 1)
+LOG_MOST = math.log(MAX_COST)  # a cost that can be told is at most this
 
 
 class Prediction(NamedTuple):
@@ -62,7 +64,8 @@ def predict_at(belief: Belief, X: Array) -> Prediction:
     cost = {}
     for resource, model in belief.cost.items():
         ln = model.log_at(X)
-        low, median, high = (np.exp(ln.mean + z * ln.std) for z in (-Z_80, 0.0, Z_80))
+        quantiles = (np.minimum(ln.mean + z * ln.std, LOG_MOST) for z in (-Z_80, 0.0, Z_80))
+        low, median, high = map(np.exp, quantiles)
         cost[resource] = low, median, high
     return Prediction(mean, std, cost, np.exp(belief.log_success(X)))
 

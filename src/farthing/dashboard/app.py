@@ -100,7 +100,7 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
         return _json(await watcher.answer(answers.log_answer, *facts, printed))
 
     async def old_trial(request: Request) -> Response:
-        where = pages.address("/study", name=_name(request), trial=_number(request))
+        where = pages.address("study", name=_name(request), trial=_number(request))
         return RedirectResponse(where)
 
     async def stamp(request: Request) -> Response:
@@ -112,7 +112,7 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
         if action not in CHANGES:
             raise InvalidInput(f"Unknown action {action!r}; expected one of {', '.join(CHANGES)}.")
         await watcher.change(name, lambda study: CHANGES[action](study, form))
-        return RedirectResponse(pages.address("/study", name=name), status_code=303)
+        return RedirectResponse(pages.address("study", name=name), status_code=303)
 
     async def static(request: Request) -> Response:
         found = FILES.get(request.path_params["file"])

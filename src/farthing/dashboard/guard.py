@@ -51,6 +51,8 @@ class Guard:
         token: the token at the end of the printed address.
         changes: whether requests may change something.
         session: the value of the cookie; the browser does not keep the token itself.
+        folder: the random folder of all pages. A browser sends a cookie to every port of a host, so
+            only this path keeps it from other servers on this machine.
     """
 
     app: App
@@ -58,6 +60,7 @@ class Guard:
     token: str
     changes: bool = False
     session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    folder: str = field(default_factory=lambda: f"/{secrets.token_urlsafe(16)}")
 
     @property
     def cookie(self) -> str:
@@ -77,7 +80,7 @@ class Guard:
             await _answer(send, 403, reason)
         elif any(name == "token" for name, _ in query):
             await self._log_in(scope, query, send)
-        elif not self._has_session(headers):
+        elif not (self._has_session(headers) and scope["path"].startswith(f"{self.folder}/")):
             reason = "Open the address that `farthing dashboard` printed; it contains the token."
             await _answer(send, 403, reason)
         elif scope["method"] not in READING and not self.changes:
@@ -86,7 +89,8 @@ class Guard:
         elif scope["method"] not in READING and "origin" not in headers:
             await _answer(send, 403, "A request that changes a study needs an Origin header.")
         else:
-            await self.app(scope, receive, _with_headers(send))
+            path = scope["path"].removeprefix(self.folder)
+            await self.app({**scope, "path": path}, receive, _with_headers(send))
 
     def _wrong_origin(self, headers: Mapping[str, str]) -> str | None:
         """Why a request does not come from our own page; None: it does."""
@@ -112,9 +116,10 @@ class Guard:
             await _answer(send, 403, "The token is wrong. Open the address that was printed.")
             return
         rest = urlencode([(name, value) for name, value in query if name != "token"])
-        where = quote(scope["path"].encode("utf-8", "replace")) + (f"?{rest}" if rest else "")
-        cookie = f"{self.cookie}={self.session}; HttpOnly; SameSite=Lax; Path=/"
-        location = f"/{where.lstrip('/')}"  # one slash only: the redirect must stay on this host
+        path = scope["path"].removeprefix(f"{self.folder}/")  # a page that was opened before
+        where = quote(path.encode("utf-8", "replace")) + (f"?{rest}" if rest else "")
+        cookie = f"{self.cookie}={self.session}; HttpOnly; SameSite=Lax; Path={self.folder}/"
+        location = f"{self.folder}/{where.lstrip('/')}"
         await _answer(send, 303, "", {"location": location, "set-cookie": cookie})
 
 

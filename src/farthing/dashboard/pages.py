@@ -13,7 +13,7 @@ __all__ = ["address", "list_page", "study_page"]
 
 
 def address(path: str, **query: object) -> str:
-    """The address of a page; the query is encoded, so names may contain any character."""
+    """The address of a page beside this one; names may contain any character."""
     return f"{path}?{urlencode({key: str(value) for key, value in query.items()})}"
 
 
@@ -24,8 +24,8 @@ def _document(title: str, *body: Html, page: str, **about: object) -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", f"{visible(title, 80)} · Farthing"),
         element("link", rel="icon", href="data:,"),
-        element("link", rel="stylesheet", href="/static/style.css"),
-        *(element("script", src=f"/static/{name}", defer=True) for name in SCRIPTS),
+        element("link", rel="stylesheet", href="static/style.css"),
+        *(element("script", src=f"static/{name}", defer=True) for name in SCRIPTS),
     )
     # The query is encoded, so names may contain any character.
     query = urlencode({key: str(value) for key, value in about.items()}) if about else None
@@ -57,14 +57,14 @@ def list_page(database: str) -> str:
 
 def study_page(name: str, *, changes: bool) -> str:
     """The page of a study."""
-    nav = element("nav", element("a", "Studies", href="/"), "/", element("h1", visible(name, 300)))
+    nav = element("nav", element("a", "Studies", href="./"), "/", element("h1", visible(name, 300)))
     forms = _change_forms(name) if changes else None
     return _document(name, study_shell(nav, forms), page="study", name=name)
 
 
 def _change_forms(name: str) -> Html:
     """Two forms, so that Enter in the second does not press a button of the first."""
-    send = {"method": "post", "action": address("/change", name=name), "class_": "changes"}
+    send = {"method": "post", "action": address("change", name=name), "class_": "changes"}
     stops = (
         ("Stop", "stop", "Running trials finish first."),
         ("Stop now", "stop now", "Running trials are killed."),

@@ -266,7 +266,7 @@ def parsed(text: str, name: str) -> list[Row]:
 
 
 def _csv_rows(text: str) -> list[Row]:
-    rows = csv.DictReader(io.StringIO(text, newline=""))
+    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="(no name)")
     return [{name: _unquoted(cell) for name, cell in each.items()} for each in rows]
 
 

@@ -17,11 +17,11 @@ from typing import Any, NoReturn, TypeVar
 
 from farthing.running.engine import Allowance
 from farthing.running.finished import Usage
-from farthing.running.journal import append, with_usage
+from farthing.running.journal import BEFORE, append, rewrite, since, with_usage
 from farthing.running.log import Log
-from farthing.running.measuring import groups_of, measure
+from farthing.running.measuring import family, groups_of, measure
 from farthing.running.output import Messages, Tail
-from farthing.running.pipes import fork, pipe, socket_pair
+from farthing.running.pipes import fork, peek, pipe, socket_pair
 from farthing.running.supervisor import (
     INVALID,
     KILL_TIMEOUT,
@@ -30,6 +30,7 @@ from farthing.running.supervisor import (
     SupervisorConfig,
     supervise,
 )
+from farthing.running.survivors import end_survivors
 from farthing.running.task import Start
 from farthing.running.training import Answers
 
@@ -62,7 +63,9 @@ class Child:
 
     Args:
         waits: whether a training waits for the answer to its report. That time is not its own.
-        journal: the file for its progress messages; None if it writes them itself.
+        journal: the file for its messages; None for no file.
+        keeps: whether it writes its progress into the journal itself.
+        is_part: whether it is a part of a training, of which every report counts.
     """
 
     def __init__(
@@ -74,11 +77,14 @@ class Child:
         prints_messages: bool,
         waits: bool = False,
         journal: Path | None = None,
+        keeps: bool = False,
+        is_part: bool = False,
     ) -> None:
         self.messages = Messages(metric)
         self.tail = Tail()
         self.log, self._prints_messages = log, prints_messages
         self.ending: Ending | None = None
+        self._early: Ending | None = None  # as it was before the supervisor waited for descendants
         self.end_reason: str | None = None
         self.is_paused = self.at_rung = self.is_suspended = False
         self.before = dict[str, float]()
@@ -88,11 +94,12 @@ class Child:
         self._suspends = False  # whether the supervisor was told to stop it
         self._pause_until = math.inf  # when to end a training that does not end by itself
         self._grace = 0.0
-        self._journal = journal
+        self._journal, self._keeps, self._is_part = journal, keeps, is_part
         self._on_report = on_report
         self._started_at = time.monotonic()
         self._supervisor: int | None = None  # process id; None before the start and after the end
         self._leader: int | None = None
+        self._family = set[int]()  # the other processes of an evaluation that was killed from here
         self._link: socket.socket | None = None  # None if the supervisor has ended
         self._received = b""  # an incomplete line from the supervisor
         self._deadline = math.inf  # as last sent to the supervisor
@@ -125,7 +132,8 @@ class Child:
                 deadline=deadline,
                 grace=grace,
                 folder=os.fspath(folder),
-                journal=None if self._journal is None else os.fspath(self._journal),
+                metric=self.messages.metric,
+                journal="" if self._journal is None else os.fspath(self._journal),
                 unread=-1 if self._journal is None else os.dup(messages.fileno()),
             )
             if config.unread != -1:
@@ -170,9 +178,11 @@ class Child:
         self.before, self._cpu_before = dict(self.messages.reported), self._cpu_s
         self._started_at, self._waited, self._wall_s = time.monotonic(), 0.0, 0.0
         self._deadline = allowance.until()
+        if journal is not None:
+            append(journal, [{BEFORE: self.before}])
         if self.answers is not None:
-            self.answers.give(f"continue {until}")
-        self._send(f"continue {self._deadline}")
+            self.answers.give(f"continue {until}", journal)
+        self._send(f"continue {self._deadline}", "" if journal is None else os.fspath(journal))
 
     def end(self, grace: float) -> None:
         """End it if it still runs, and wait until all its processes have ended."""
@@ -189,6 +199,7 @@ class Child:
                         os.killpg(self._leader, signal.SIGKILL)
                 with suppress(ChildProcessError):  # a handler of the program has reaped it
                     os.waitpid(self._supervisor, 0)
+                self._replace_supervisor()
                 self._supervisor = None
             except KeyboardInterrupt as again:
                 interrupted, grace = again, 0.0
@@ -199,6 +210,18 @@ class Child:
             self.answers = None
         if interrupted is not None:
             raise interrupted
+
+    def _replace_supervisor(self) -> None:
+        """If the supervisor was killed, find out how the evaluation ended, and end the rest."""
+        if self.ending is not None or self.folder is None:
+            return
+        ended_at = time.monotonic()
+        status = end_survivors(self.folder, self._leader, self._family)
+        has_exited = status is not None and os.WIFEXITED(status)
+        if self._early is not None:
+            self.ending = self._early
+        elif has_exited and self.end_reason is None:  # it ended before its supervisor
+            self.ending = Ending(ended_at, status)
 
     @property
     def usage(self) -> Usage:
@@ -220,12 +243,8 @@ class Child:
             self._wall_s,
             self._cpu_s - self._cpu_before,
             peak_mb,
-            self.since(self.messages.reported),
+            since(self.messages.reported, self.before),
         )
-
-    def since(self, cost: Mapping[str, float]) -> dict[str, float]:
-        """What of a reported cost belongs to this part: a suspended training goes on counting."""
-        return {r: max(amount - self.before.get(r, 0.0), 0.0) for r, amount in cost.items()}
 
     @property
     def ended_by_itself(self) -> bool:
@@ -256,11 +275,11 @@ class Child:
         self._give_up_at = min(self._give_up_at, time.monotonic() + grace + PATIENCE)
         self._send(f"end {grace}")
 
-    def _send(self, command: str) -> None:
+    def _send(self, command: str, rest: str = "") -> None:
         if self._link is not None:
             # The supervisor may have just ended, or be stopped with a full receive buffer.
             with suppress(OSError):
-                self._link.send(f"{command}\n".encode(), socket.MSG_DONTWAIT)
+                self._link.send(os.fsencode(f"{command} {rest}\n"), socket.MSG_DONTWAIT)
 
     def _wait(self, timeout: float) -> None:
         for key, _ in self._sources.select(min(max(0.0, timeout), MAX_WAIT)):
@@ -274,6 +293,7 @@ class Child:
         supervisor, link = self._supervisor, self._link
         if supervisor is None or link is None:
             return
+        self._family = set(family(supervisor)) - {supervisor}
         groups = groups_of(supervisor) | ({self._leader} if self._leader is not None else set())
         for group in groups - {os.getpgrp()}:
             with suppress(ProcessLookupError, PermissionError):
@@ -295,6 +315,8 @@ class Child:
                 self._supervisor, self._leader = message["supervisor"], message["leader"]
             elif "suspended" in message:
                 self.is_suspended = True
+            elif "ended" in message:
+                self._early = Ending(**message["ended"])
             else:
                 self.ending = Ending(**message)
         if not data or self.ending is not None:
@@ -302,13 +324,34 @@ class Child:
             self._link = None
 
     def _read_messages(self, messages: FileIO) -> int:
-        data = messages.read(CHUNK)
+        data, is_left = peek(messages.fileno())
         if data == b"":
             self._sources.unregister(messages)
         if self._prints_messages:
             self.log.feed(messages, data or b"")
-        self._pass_on(self.messages.feed(data or b""))
+        result = self.messages.result
+        progress = self.messages.feed(data or b"")
+        self._write_journal(progress, is_new=self.messages.result is not result)
+        if data and is_left:  # if this process is killed before, the supervisor finds them
+            messages.read(len(data))
+        self._pass_on(progress)
         return len(data or b"")
+
+    def _write_journal(self, progress: list[Mapping[str, Any]], *, is_new: bool) -> None:
+        """Write what was read into the journal; `is_new`: there is a new result."""
+        messages = self.messages
+        if self._journal is None or not (progress or is_new or messages.partial):
+            return
+        results = [] if messages.result is None else [messages.result]
+        if self._is_part:
+            wall_s = time.monotonic() - self._started_at - self._waited
+            used = wall_s, self._cpu_s - self._cpu_before
+            new = [] if self._keeps else [with_usage(each, *used) for each in progress]
+            append(self._journal, [*new, *(results if is_new else [])], messages.partial)
+        else:  # its last value and its cost suffice
+            valued = (each for each in reversed(messages.reports) if messages.metric in each)
+            last = {"step": 0, **next(valued, {}), "cost": messages.reported}
+            rewrite(self._journal, [last, *results], messages.partial)
 
     def _read_output(self, output: FileIO) -> int:
         data = output.read(CHUNK)
@@ -330,9 +373,6 @@ class Child:
             self._pass_on(self.messages.close())
 
     def _pass_on(self, progress: list[Mapping[str, Any]]) -> None:
-        if progress and self._journal is not None:
-            wall_s = time.monotonic() - self._started_at - self._waited
-            append(self._journal, [with_usage(each, wall_s, self._cpu_s) for each in progress])
         for message in progress:
             if self._on_report is None:
                 continue

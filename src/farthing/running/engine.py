@@ -26,16 +26,12 @@ class Part:
         last: the step at which the training is complete.
         checkpoint: the folder for the checkpoint of the trial, which exists; None if a paused
             training is never resumed.
-        journal: the file for what the part reports (see `journal`); None for no file.
-        suspends: whether a paused training stays in memory, stopped.
     """
 
     step: int
     until: int
     last: int
     checkpoint: Path | None = None
-    journal: Path | None = None
-    suspends: bool = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -57,6 +53,7 @@ class Job:
         cwd: working directory; None for the current one.
         log: file for the output of the evaluation; None to keep only the last lines.
         part: the part of a training; None if trials are evaluated as a whole.
+        journal: the file for what the evaluation reports (see `journal`); None for no file.
     """
 
     params: Mapping[str, Any]
@@ -67,6 +64,7 @@ class Job:
     cwd: str | os.PathLike[str] | None = None
     log: Path | None = None
     part: Part | None = None
+    journal: Path | None = None
 
     @property
     def environment(self) -> dict[str, str]:

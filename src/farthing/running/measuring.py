@@ -7,7 +7,7 @@ import sys
 from collections import defaultdict
 from typing import NamedTuple
 
-__all__ = ["Measured", "groups_of", "measure", "megabytes"]
+__all__ = ["Measured", "family", "groups_of", "measure", "megabytes"]
 
 
 class Measured(NamedTuple):
@@ -25,12 +25,12 @@ def measure(root: int) -> Measured:
     """
     if sys.platform != "linux":
         return Measured(0.0, {})
-    family = _family(root)
+    processes = family(root)
     return Measured(
         # utime and stime, and cutime and cstime of the reaped children.
-        sum(sum(map(int, fields[11:15])) for fields in family.values() if fields)
+        sum(sum(map(int, fields[11:15])) for fields in processes.values() if fields)
         / os.sysconf("SC_CLK_TCK"),
-        {pid: peak for pid in family if pid != root and (peak := _peak_mb(pid))},
+        {pid: peak for pid in processes if pid != root and (peak := _peak_mb(pid))},
     )
 
 
@@ -38,13 +38,13 @@ def groups_of(root: int) -> set[int]:
     """The process groups of the descendants of a process; empty if not on Linux."""
     if sys.platform != "linux":
         return set()
-    return {int(fields[2]) for pid, fields in _family(root).items() if fields and pid != root}
+    return {int(fields[2]) for pid, fields in family(root).items() if fields and pid != root}
 
 
-def _family(root: int) -> dict[int, list[bytes]]:
+def family(root: int) -> dict[int, list[bytes]]:
     """The fields of /proc/PID/stat after the name, for a process and its descendants.
 
-    They start with state, parent and process group. The name may contain any character.
+    They start with state, parent, process group and session. The name may contain any character.
     """
     found: dict[int, list[bytes]] = {}
     children = defaultdict(list)
@@ -52,10 +52,10 @@ def _family(root: int) -> dict[int, list[bytes]]:
         if name.isdigit() and (stat := _read(f"/proc/{name}/stat")):
             found[int(name)] = fields = stat.rpartition(b")")[2].split()
             children[int(fields[1])].append(int(name))
-    family = [root]
-    for pid in family:
-        family.extend(children[pid])
-    return {pid: found.get(pid, []) for pid in family}
+    pids = [root]
+    for pid in pids:
+        pids.extend(children[pid])
+    return {pid: found.get(pid, []) for pid in pids}
 
 
 def megabytes(maxrss: int) -> float:

@@ -47,6 +47,11 @@ class Messages:
         self._too_long = False  # whether the start of that line was discarded
 
     @property
+    def partial(self) -> bytes:
+        """The start of a message whose line is not complete yet."""
+        return self._partial if self._partial.startswith(b"{") else b""
+
+    @property
     def last_line(self) -> str:
         """The last line that is not empty, for the error if there is no result."""
         return _text(self._last[:MAX_TAIL_LINE])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import fcntl
 import io
 import os
@@ -13,9 +15,12 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
-__all__ = ["fork", "pipe", "socket_pair"]
+__all__ = ["fork", "peek", "pipe", "socket_pair"]
 
 _fork_lock = threading.Lock()
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_NONBLOCK = 2  # SPLICE_F_NONBLOCK
+_CHUNK = 1 << 16  # bytes per read
 
 
 def fork(run: Callable[[], NoReturn], started: Callable[[int], None]) -> None:
@@ -50,6 +55,37 @@ def pipe() -> tuple[io.FileIO, io.FileIO]:
     ends = io.FileIO(_above_standard(reading)), io.FileIO(_above_standard(writing), "w")
     os.set_blocking(ends[0].fileno(), False)
     return ends
+
+
+def peek(pipe: int) -> tuple[bytes | None, bool]:
+    """Look into a pipe that does not block.
+
+    Returns:
+        Its first bytes, b"" at the end of the file or None if it is empty; and whether they are
+        still in the pipe. Except on Linux, or without free descriptors, this takes them out.
+    """
+    try:
+        reading, writing = os.pipe()
+    except OSError:
+        return _read(pipe), False
+    try:
+        # tee(2) copies from one pipe to another.
+        size = ctypes.c_size_t(_CHUNK)
+        copied = -1 if _LIBC is None else _LIBC.tee(pipe, writing, size, _NONBLOCK)
+        if copied >= 0:
+            return os.read(reading, _CHUNK) if copied else b"", True
+        is_empty = _LIBC is not None and ctypes.get_errno() == errno.EAGAIN
+        return (None, True) if is_empty else (_read(pipe), False)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _read(pipe: int) -> bytes | None:
+    try:
+        return os.read(pipe, _CHUNK)
+    except BlockingIOError:
+        return None
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:

@@ -15,8 +15,10 @@ from farthing.errors import Interrupted, InvalidInput
 from farthing.running.child import Child
 from farthing.running.engine import Allowance, Job
 from farthing.running.finished import Finished
+from farthing.running.journal import since
 from farthing.running.log import Log
 from farthing.running.result import ended, killed, lost, paused, read_result_file
+from farthing.running.survivors import FOLDER, MARK, adopting_orphans, mark_of
 from farthing.running.task import RESULT_FILE, Task
 from farthing.running.training import Answers
 
@@ -64,9 +66,10 @@ class ProcessGroup:
         if child is None:
             child = self._new(job, allowance)
         elif job.part is not None:
-            child.resume(allowance, job.part.until, job.part.journal)
+            child.resume(allowance, job.part.until, job.journal)
         try:
-            return replace(self._run(child, job, allowance), tail=child.log.tail)
+            with adopting_orphans():
+                return replace(self._run(child, job, allowance), tail=child.log.tail)
         except Interrupted as interrupted:
             raise Interrupted(replace(interrupted.finished, tail=child.log.tail)) from interrupted
         finally:
@@ -76,14 +79,13 @@ class ProcessGroup:
     def _new(self, job: Job, allowance: Allowance) -> Child:
         part = job.part
         waits = part is not None and self.task.waits
-        # A function that takes its training writes its journal itself, unless its parts share a
-        # process.
-        itself = waits and part is not None and not part.suspends
         return Child(
             *(self.task.metric, allowance.on_report, Log(job.log)),
             prints_messages=self.task.prints_messages,
             waits=waits,
-            journal=None if part is None or itself else part.journal,
+            journal=job.journal,
+            keeps=waits,  # a function that takes its training writes its reports itself
+            is_part=part is not None,
         )
 
     def _close(self, child: Child) -> None:
@@ -118,12 +120,11 @@ class ProcessGroup:
             raise Interrupted(finished) from interrupt
 
     def _start(self, child: Child, job: Job, allowance: Allowance) -> None:
-        child.folder = Path(tempfile.mkdtemp(prefix="farthing-"))
+        child.folder = Path(tempfile.mkdtemp(prefix=FOLDER))
         if job.part is not None:
             child.answers = Answers(child.folder, job.part.until)
-            if job.part.suspends:
-                job = replace(job, part=replace(job.part, journal=None))
-        start = self.task.prepare(job, child.folder)
+        env = {**(job.env or {}), MARK: mark_of(child.folder)}
+        start = self.task.prepare(replace(job, env=env), child.folder)
         deadline = allowance.until()
         child.start(start, child.folder, timeout=self.timeout, deadline=deadline, grace=self.grace)
 
@@ -165,7 +166,7 @@ class ProcessGroup:
             # A function says itself whether it was paused.
             at_rung=self.task.prints_messages and (child.at_rung or child.is_paused),
         )
-        return replace(finished, cost=child.since(finished.cost))
+        return replace(finished, cost=since(finished.cost, child.before))
 
 
 def _killed(child: Child, reason: str) -> Finished:

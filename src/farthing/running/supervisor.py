@@ -8,13 +8,12 @@ the timeout or the deadline, and if the worker process has ended in any way.
 The worker forks one supervisor for each evaluation. A supervisor imports nothing, has one thread,
 and waits almost all the time. On Linux it is a subreaper: it adopts orphaned descendants, so it can
 end all of them, also those with their own process group or session. If the supervisor is killed,
-the kernel kills the evaluation. On other systems, a descendant that leaves the process group
-survives.
+the kernel kills the evaluation, and `survivors` ends the rest. On other systems, a descendant that
+leaves the process group survives.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import math
@@ -24,15 +23,25 @@ import select
 import shutil
 import signal
 import socket
-import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from farthing.errors import InvalidInput
-from farthing.running.measuring import groups_of, megabytes
-from farthing.running.task import Start
+from farthing.running.journal import save_ending
+from farthing.running.measuring import groups_of, measure, megabytes
+from farthing.running.pipes import peek
+from farthing.running.result import read_result_file
+from farthing.running.survivors import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_PDEATHSIG,
+    lock_mark,
+    mark_of,
+    prctl,
+)
+from farthing.running.task import RESULT_FILE, Start
 
 __all__ = ["INVALID", "KILL_TIMEOUT", "NOT_STARTED", "Ending", "SupervisorConfig", "supervise"]
 
@@ -45,10 +54,6 @@ NOT_STARTED = 70  # exit code of an evaluation that could not start
 INVALID = "farthing.invalid"  # key of a message: no evaluation of this kind can start
 
 Reason = Literal["requested", "timeout", "deadline", "orphaned"]
-
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,10 @@ class SupervisorConfig:
         deadline: monotonic time at which the wall-clock budget is spent. The worker may change it.
         grace: seconds between SIGTERM and SIGKILL.
         folder: temporary folder to remove if the worker cannot.
-        journal: the file for messages that the worker cannot read any more; None for no file.
-        unread: file descriptor from which to read these messages.
+        metric: the key of the objective value in the messages.
+        journal: the file of the messages that the worker has read (see `journal`); "" for none. The
+            worker changes it when a suspended training goes on.
+        unread: file descriptor of the messages that it has not read.
     """
 
     parent: int
@@ -74,7 +81,8 @@ class SupervisorConfig:
     deadline: float
     grace: float
     folder: str
-    journal: str | None = None
+    metric: str = "value"
+    journal: str = ""
     unread: int = -1
 
 
@@ -110,17 +118,20 @@ def supervise(link: socket.socket, start: Start, config: SupervisorConfig) -> No
         # If the parent ignores SIGCHLD, the kernel would reap the evaluation before `waitpid`.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        adopts = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        adopts = prctl(PR_SET_CHILD_SUBREAPER, 1)
+        mark = lock_mark(config.folder)
         started_at, supervisor = time.monotonic(), os.getpid()
         leader = os.fork()
         if leader == 0:
             link.close()
+            os.close(mark)  # only the supervisor keeps it locked
             _run_evaluation(start, config, supervisor)
-        _close_all_except(link.fileno(), config.unread)
+        _close_all_except(link.fileno(), config.unread, mark)
         _send(link, {"supervisor": supervisor, "leader": leader})
-        _send(link, asdict(_Watch(leader, link, started_at, config, adopts).wait_for_end()))
+        watch = _Watch(leader, link, started_at, config, adopts)
+        _send(link, asdict(watch.wait_for_end()))
         if os.getppid() != config.parent:
-            _save_unread(config)
+            watch.save()  # again, because descendants may have printed more
             shutil.rmtree(config.folder, ignore_errors=True)
     except OSError as error:  # the fork failed
         _send(link, asdict(Ending(time.monotonic(), start_error=str(error))))
@@ -128,25 +139,14 @@ def supervise(link: socket.socket, start: Start, config: SupervisorConfig) -> No
         os._exit(0)
 
 
-def _save_unread(config: SupervisorConfig) -> None:
-    """Add to the journal what the worker has not read, in lines of their own."""
-    if config.journal is None:
-        return
-    with suppress(OSError):  # BlockingIOError: there is no more
-        while data := os.read(config.unread, 1 << 16):
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-            file = os.open(config.journal, flags, 0o600)
-            os.write(file, data)
-            os.close(file)
-
-
 def _run_evaluation(start: Start, config: SupervisorConfig, supervisor: int) -> NoReturn:
     try:
         os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == supervisor:  # it may have died before the call above
             _reset_signals()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.open(mark_of(config.folder), os.O_RDONLY)  # a forked process has it open, too
             start(config.messages, config.output)
     except InvalidInput as error:
         _write(config.messages, {"infrastructure": str(error), INVALID: True})
@@ -181,7 +181,9 @@ class _Watch:
         self.leader, self.link, self.config = leader, link, config
         self.adopts = adopts  # whether orphaned descendants become children of this process
         self.status: int | None = None  # how the leader ended
-        self.ended_at = started_at
+        self.started_at = self.ended_at = started_at
+        self.cpu_before = 0.0  # CPU seconds until it was last suspended
+        self.journal = config.journal
         self.reason: Reason | None = None  # why this process ends the evaluation
         self.timeout_at = math.inf if config.timeout is None else started_at + config.timeout
         self.deadline = config.deadline
@@ -201,6 +203,9 @@ class _Watch:
             self._stop_again(time.monotonic())
             self._kill(time.monotonic())
             self._wait(time.monotonic())
+        return self._ending()
+
+    def _ending(self) -> Ending:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         return Ending(
             self.ended_at,
@@ -211,14 +216,33 @@ class _Watch:
             megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss),
         )
 
+    def save(self) -> None:
+        """Keep on the disk how the evaluation ended, because the worker may be killed now."""
+        if not self.journal:
+            return
+        ending = self._ending()
+        facts = {
+            "status": ending.status,
+            "reason": ending.reason or ("orphaned" if ending.status is None else None),
+            "wall_s": ending.at - self.started_at,
+            "cpu_s": ending.cpu_s - self.cpu_before,
+            "peak_mb": ending.peak_mb,
+            "metric": self.config.metric,
+            "result_file": read_result_file(Path(self.config.folder, RESULT_FILE)),
+        }
+        save_ending(self.journal, facts, peek(self.config.unread)[0] or b"")
+
     def _is_over(self, now: float) -> bool:
         no_child = False
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self.leader:
                     self.status, self.ended_at = ended[1], now
+                    # This process may be killed while it waits for descendants.
+                    _send(self.link, {"ended": asdict(self._ending())})
+                    self.save()
                     if self.reason is None:
-                        self.kill_at = now + LINGER
+                        self.kill_at = time.monotonic() + LINGER
         except ChildProcessError:
             no_child = True
         all_ended = no_child if self.adopts else not _exists(self.leader)
@@ -257,9 +281,10 @@ class _Watch:
             self.stop_again_at = math.inf
             self._signal(signal.SIGSTOP)
 
-    def _continue(self, now: float, deadline: float) -> None:
+    def _continue(self, now: float, deadline: float, journal: str) -> None:
         """Let all processes go on. The timeout holds for each part of a training."""
-        self.is_suspended, self.deadline = False, deadline
+        self.is_suspended, self.deadline, self.journal = False, deadline, journal
+        self.started_at, self.cpu_before = now, measure(os.getpid()).cpu_s
         if self.config.timeout is not None:
             self.timeout_at = now + self.config.timeout
         self._signal(signal.SIGCONT)
@@ -293,7 +318,7 @@ class _Watch:
     def _receive(self) -> None:
         """Read what the worker requests, each with a time in seconds.
 
-        "deadline TIME", "suspend 0", "continue DEADLINE" and "end GRACE".
+        "deadline TIME", "suspend 0", "continue DEADLINE JOURNAL" and "end GRACE".
         """
         try:
             data = self.link.recv(4096)
@@ -301,18 +326,19 @@ class _Watch:
             data = b""
         *lines, self.received = (self.received + data).split(b"\n")
         for line in lines:
-            command, seconds = line.split()
+            command, seconds, *rest = line.split(b" ", 2)
             if command == b"deadline":
                 self.deadline = float(seconds)
             elif command == b"suspend":
                 self._suspend(time.monotonic())
             elif command == b"continue":
-                self._continue(time.monotonic(), float(seconds))
+                self._continue(time.monotonic(), float(seconds), os.fsdecode(rest[0]))
             else:
                 self.requested_grace = float(seconds)
         if not data:  # the worker has ended
             self.requested_grace = self.config.grace
             self.events.unregister(self.link)
+            self.save()  # now, because this process may be killed soon, too
 
 
 def _wake_when_a_child_ends() -> int:
@@ -359,11 +385,6 @@ def _close_all_except(*kept: int) -> None:
     for descriptor in set(descriptors) - {0, 1, 2, *kept}:
         with suppress(OSError):
             os.close(descriptor)
-
-
-def _prctl(option: int, argument: int) -> bool:
-    """Call Linux's prctl; whether it succeeded."""
-    return _LIBC is not None and _LIBC.prctl(option, argument, 0, 0, 0) == 0
 
 
 def _send(link: socket.socket, message: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ class Training:
         self.step, self.until, self.last = job.part.step, job.part.until, job.part.last
         self.checkpoint = job.part.checkpoint
         self._receive = receive
-        self._journal = job.part.journal
+        self._journal = job.journal
         self._began = time.monotonic(), time.process_time()
         self._waited = 0.0  # seconds for answers
         self._decision: Decision = "continue"
@@ -102,14 +102,21 @@ class Training:
             self._decision = "stop"  # it is complete
         elif self._decision == "continue" and step >= self.until:
             asked = time.monotonic()
-            answer, _, until = self._receive().partition(" ")
+            answer, *rest = self._receive().split(" ", 2)
             self._waited += time.monotonic() - asked
             if answer == "continue":
-                self.until = int(until)
+                self.until = int(rest[0])
+                self._begin_part(*rest[1:])
             else:
                 self._decision = "pause" if answer == "pause" else "stop"
                 self.is_paused = True
         return self._decision
+
+    def _begin_part(self, journal: str = "") -> None:
+        """After it was suspended, a training goes on as a new part with its own journal."""
+        if journal:
+            self._journal, self._waited = Path(journal), 0.0
+            self._began = time.monotonic(), time.process_time()
 
     def _write_journal(
         self, journal: Path, step: int, value: float, cost: float | Mapping[str, float] | None
@@ -177,10 +184,14 @@ class Answers:
         # Open for reading, too: then neither end waits for the other.
         self._pipe = os.open(answer_file(folder), os.O_RDWR | os.O_NONBLOCK)
 
-    def give(self, answer: str) -> None:
-        """Answer a report: "continue UNTIL", "pause" or "stop"."""
+    def give(self, answer: str, journal: Path | None = None) -> None:
+        """Answer a report: "continue UNTIL", "pause" or "stop".
+
+        Args:
+            journal: the file for further reports of a function that was suspended.
+        """
         self._write(answer.removeprefix("continue "))
-        os.write(self._pipe, f"{answer}\n".encode())
+        os.write(self._pipe, os.fsencode(f"{answer}{f' {journal}' if journal else ''}\n"))
 
     def close(self) -> None:
         """Close the pipe."""
@@ -199,7 +210,7 @@ def receiver(pipe: Path) -> Callable[[], str]:
     def receive() -> str:
         nonlocal stream
         if stream is None:
-            stream = open(pipe, encoding="utf-8")  # noqa: SIM115
+            stream = open(pipe, encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
         return stream.readline().strip() or "pause"
 
     return receive

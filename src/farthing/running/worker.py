@@ -21,10 +21,12 @@ from farthing.history import CurvePoint, StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Usage
 from farthing.running.checkpoints import checkpoint_folder, delete_checkpoints
-from farthing.running.journal import journal_of
+from farthing.running.journal import delete_journal, journal_of
+from farthing.running.process_group import ProcessGroup
 from farthing.running.recovery import recover
 from farthing.running.remote_part import step_and_value
 from farthing.running.signals import INTERRUPTED, ExitCheck, ExitRequest
+from farthing.running.survivors import sweep
 from farthing.running.suspending import (
     check_suspending,
     end_suspended,
@@ -116,6 +118,8 @@ def run_trials(
             are offered to the other workers.
     """
     check_suspending(settings, engine)
+    if isinstance(engine, ProcessGroup):
+        sweep()
     try:
         return _run_trials(optimizer, settings, engine, on_change, exit_check, place)
     finally:
@@ -276,6 +280,7 @@ def _evaluate(
         cwd=settings.cwd,
         log=_log(place, trial),
         part=_part(settings, trial, place),
+        journal=_journal(place, trial),
     )
     try:
         finished = engine.run(job, Allowance(tick, may_go_on, on_report, lambda: deadline))
@@ -286,6 +291,8 @@ def _evaluate(
         conclude(interrupted.finished)
         raise
     conclude(finished)
+    if job.part is None:  # of a part, `recover` compares it with the curve first
+        delete_journal(job.journal)
     delete_checkpoints(optimizer, settings, place.checkpoints)
     limit_suspended(engine, settings, optimizer.seen.history)
 
@@ -294,20 +301,29 @@ def _evaluate(
 
 
 def _recover(optimizer: Optimizer, settings: Settings, place: Place) -> None:
-    """Store what parts of trainings have reported and their workers did not store."""
-    if settings.steps is None:
-        return
+    """Report what evaluations have reported or returned and their workers did not store."""
     pricing = _pricing(settings)
 
     def points(messages: Iterable[tuple[Mapping[str, Any], Usage]]) -> list[CurvePoint]:
         curve = Curve(settings.steps)
-        for message, usage in messages:
+        for message, usage in messages if settings.steps is not None else ():
             point = _point(settings, message, pricing.cost(usage, {}, settings.resources))
             if point is not None:
                 curve.add(point)
         return curve.points
 
-    recover(optimizer, place.logs, points)
+    def outcome(trial: Trial, finished: Finished) -> Told | None:
+        """A value, if there is one. Before its last step, a training may only have been paused."""
+        if settings.steps is not None and trial.step < settings.steps.last:
+            return None
+        told = _told(settings, trial, finished, place, trial.run.reports, ())
+        if told.state != "done":  # the trial is repeated
+            return None
+        charged = trial.part_cost
+        paid = dict(told.cost) if isinstance(told.cost, Mapping) else {}
+        return told._replace(cost=paid | {r: max(a, paid.get(r, 0.0)) for r, a in charged.items()})
+
+    recover(optimizer, place.logs, points, outcome)
 
 
 class Curve:
@@ -353,11 +369,20 @@ def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
     if steps.has_checkpoints and place.checkpoints is not None:
         folder = checkpoint_folder(place.checkpoints, trial).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-    journal = None if place.logs is None else journal_of(place.logs, trial).absolute()
-    if journal is not None:
-        journal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     until = trial.until or steps.last
-    return Part(trial.run.since, until, steps.last, folder, journal, steps.suspends)
+    return Part(trial.run.since, until, steps.last, folder)
+
+
+def _journal(place: Place, trial: Trial) -> Path | None:
+    """The journal of a trial, whose folder exists; None if this worker has no folder for it."""
+    if place.logs is None:
+        return None
+    journal = journal_of(place.logs, trial).absolute()
+    try:
+        journal.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:  # the disk may be full: then nothing survives this worker
+        return None
+    return journal
 
 
 # ── the outcome ──────────────────────────────────────────────────────────────────────────────────

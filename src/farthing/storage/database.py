@@ -238,7 +238,9 @@ class Database:
             yield
         except DBAPIError as error:
             raise self._explained(error) from error
-        except SQLAlchemyError as error:  # two rows, or none, where one is expected
+        # Two rows, or none, where one is expected; or a damaged file of which SQLite complains with
+        # a message that is not text.
+        except (SQLAlchemyError, UnicodeDecodeError) as error:
             raise self.invalid(error) from error
 
     @contextmanager

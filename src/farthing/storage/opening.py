@@ -17,7 +17,7 @@ from farthing.storage.database import Database, is_missing
 from farthing.storage.database_store import DatabaseStore
 from farthing.storage.json_text import to_text
 from farthing.storage.settings_text import described, differing, missing_code, restored
-from farthing.storage.studies import create_study, find_study, names_of, save_given
+from farthing.storage.studies import check_name, create_study, find_study, names_of, save_given
 
 __all__ = ["Opened", "create_or_open", "look_at", "open_existing", "sources_given"]
 
@@ -54,8 +54,7 @@ def create_or_open(url: str | Path, name: str, settings: Settings, *, trust: boo
     Raises:
         InvalidInput: the name is empty, or the settings contain the password of the database.
     """
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidInput(f"name={name!r}: expected a name for the study, such as 'svm'.")
+    check_name(name)
     check_no_secret(url, text := to_text(described(settings)))
     database = Database(url)
     found = create_study(database, name, text, Ledger.of(settings.budget))

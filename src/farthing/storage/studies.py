@@ -18,6 +18,7 @@ from farthing.storage.settings_text import from_described
 
 __all__ = [
     "Found",
+    "check_name",
     "create_study",
     "delete_study",
     "find_study",
@@ -47,6 +48,17 @@ class Found(NamedTuple):
 
 
 BY_NAME = select(studies.c.id, studies.c.settings, studies.c.changes, studies.c.given)
+
+
+def check_name(name: object) -> None:
+    """Refuse a name that no database can store."""
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInput(f"name={name!r}: expected a name for the study, such as 'svm'.")
+    # A byte of the command line that cannot be decoded becomes a lone surrogate.
+    if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
+        raise InvalidInput(
+            f"name={name!r}: expected text in UTF-8, without NUL. Choose another name."
+        )
 
 
 def create_study(database: Database, name: str, settings: str, ledger: Ledger) -> Found:
@@ -86,6 +98,7 @@ def find_study(database: Database, name: str) -> Found:
     Raises:
         InvalidInput: there is none.
     """
+    check_name(name)
     with database.querying() as connection:
         found = connection.execute(BY_NAME.where(studies.c.name == name)).first()
     if found is None:
@@ -107,8 +120,7 @@ def save_given(database: Database, id: int, settings: str) -> None:
 
 def rename_study(database: Database, id: int, name: str) -> None:
     """Rename a study."""
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidInput(f"name={name!r}: expected a name for the study, such as 'svm'.")
+    check_name(name)
     with database.writing(lock=True) as connection:
         if connection.execute(BY_NAME.where(studies.c.name == name)).first() is not None:
             raise InvalidInput(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,7 +28,11 @@ __all__ = [
     "time_line",
     "trial_line",
     "why_no_best",
+    "without_controls",
 ]
+
+# What a terminal would execute, or show in another order; not the ends of lines, and tabs.
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def shown(value: Any) -> str:
@@ -40,10 +45,15 @@ def shown(value: Any) -> str:
     return text if text.isprintable() else repr(text)
 
 
+def without_controls(text: str) -> str:
+    """A text of other programs for a terminal: its control sequences are shown as escapes."""
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 def shown_params(params: Mapping[str, Any]) -> str:
     """Format parameters in one line: `lr=0.01, depth=4`."""
     return ", ".join(
-        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={shown(value)}"
+        f"{shown(name)}={f'{value:.4g}' if isinstance(value, float) else shown(value)}"
         for name, value in params.items()
     )
 
@@ -59,7 +69,7 @@ def first_line(error: str) -> str:
     This is the first line, or the last line of a traceback. If a program ended with an exit code,
     the result has both lines. If the first line ends in a colon, the next line is added.
     """
-    lines = error.strip().splitlines() or [""]
+    lines = without_controls(error.strip()).splitlines() or [""]
     prefix = ""
     if lines[0].endswith(":") and not lines[0].startswith("Traceback") and len(lines) > 1:
         prefix = f"{lines.pop(0)} "

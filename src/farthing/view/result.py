@@ -25,6 +25,7 @@ from farthing.view.formatting import (
     spent,
     time_line,
     why_no_best,
+    without_controls,
 )
 from farthing.view.learnt import Learnt, learnt_from, learnt_line
 from farthing.view.plots import Plots
@@ -168,7 +169,8 @@ class Result:
         }
 
     def __str__(self) -> str:
-        return "\n".join(f"{name + ':':<8} {fact}" for name, fact in self._facts().items())
+        facts = self._facts().items()
+        return "\n".join(f"{name + ':':<8} {without_controls(str(fact))}" for name, fact in facts)
 
     def __repr__(self) -> str:
         reason, _, more = self.stop_reason.sentence.partition("\n")

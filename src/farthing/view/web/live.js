@@ -38,20 +38,20 @@
     let epoch = ""; // of the server
     const source = {
       stamp: () => `${seen.version} ${seen.drawn}`,
-      figures: (tab) => get("/data/figures", { name, tab }),
-      trial: (number) => get("/data/trial", { name, number }),
-      why: (number) => get("/data/why", { name, number }),
-      log: (number) => get("/data/log", { name, number }),
-      settings: () => get("/data/settings", { name }),
+      figures: (tab) => get("data/figures", { name, tab }),
+      trial: (number) => get("data/trial", { name, number }),
+      why: (number) => get("data/why", { name, number }),
+      log: (number) => get("data/log", { name, number }),
+      settings: () => get("data/settings", { name }),
     };
     const shown = studyPage(source);
     again(async () => {
-      const now = await get("/stamp", { name });
+      const now = await get("stamp", { name });
       showError(now.error);
       const isFirst = seen.version < 0;
       if (now.version === seen.version && now.drawn === seen.drawn && !isFirst) return;
       try {
-        const answer = await get("/data/study", { name, since: version, epoch });
+        const answer = await get("data/study", { name, since: version, epoch });
         ({ version, epoch } = answer);
         seen = { version: answer.version, drawn: now.drawn };
         shown.take(answer);
@@ -63,8 +63,8 @@
   }
 
   function studies() {
-    const shown = studiesPage({ comparison: (names) => get("/data/comparison", [...names].map((each) => ["name", each])) });
-    again(async () => { shown.take(await get("/data/studies")); showError(""); }, POLL);
+    const shown = studiesPage({ comparison: (names) => get("data/comparison", [...names].map((each) => ["name", each])) });
+    again(async () => { shown.take(await get("data/studies")); showError(""); }, POLL);
   }
 
   if (page === "study") study();

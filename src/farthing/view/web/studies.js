@@ -40,7 +40,7 @@ function studiesPage(source) {
   }
 
   function row(study) {
-    const link = element("a", { href: `/study?${new URLSearchParams({ name: study.name })}` }, study.shown);
+    const link = element("a", { href: `study?${new URLSearchParams({ name: study.name })}` }, study.shown);
     if (study.error) return [null, link, element("span", { class: "empty" }, study.error), "", "", "", "", ""];
     const box = element("input", { type: "checkbox", "aria-label": `compare ${study.shown}`, onchange: () => mark(study.name) });
     box.checked = chosen().includes(study.name);

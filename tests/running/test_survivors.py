@@ -1,0 +1,142 @@
+"""If a supervisor is killed, its worker or the next one ends the processes of its evaluation."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+from processes import FOREVER, children_of, fork_off, is_alive, wait_until
+
+from farthing.running import CallableTask, CommandTask, Job, ProcessGroup, survivors
+from farthing.running.engine import Allowance
+from farthing.running.survivors import MARK, adopting_orphans, sweep
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl")
+
+# A program whose descendant leaves the session and the process group, and ignores SIGTERM.
+PROGRAM = """
+setsid sh -c 'trap "" TERM; echo $$ >> pids; exec sleep 1800' &
+nohup sleep 1800 & echo $! >> pids
+echo $$ >> pids
+sleep 1800
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, pids):
+    """The current folder, in which processes note their ids."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def function(pids):
+    def descendant():
+        os.setsid()
+        pids.note()
+        time.sleep(FOREVER)
+
+    def objective(params):
+        for _ in range(2):
+            fork_off(descendant)
+        pids.note()
+        time.sleep(FOREVER)
+
+    return CallableTask(objective)
+
+
+def task_of(kind, pids):
+    return function(pids) if kind == "function" else CommandTask(["bash", "-c", PROGRAM])
+
+
+@pytest.mark.parametrize("kind", ["function", "program"])
+def test_the_worker_ends_what_a_killed_supervisor_leaves(kind, evaluate, pids, folder):
+    def may_go_on(usage):
+        if len(pids.all) == 3:
+            for supervisor in children_of(os.getpid()) - before:
+                os.kill(supervisor, signal.SIGKILL)
+
+    before = children_of(os.getpid())
+    finished = evaluate(task_of(kind, pids), may_go_on=may_go_on, tick=0.05)
+    assert finished.state == "lost"
+    assert pids.alive == []  # already: the engine waits for their end
+    assert children_of(os.getpid()) <= before
+
+
+def test_a_trial_that_has_ended_survives_its_supervisor(folder, pids):
+    """The supervisor is killed while it waits for a leftover process."""
+
+    def objective(params):
+        fork_off(lambda: (pids.note(), time.sleep(FOREVER)))
+        return 3.0
+
+    def may_go_on(usage):
+        if (folder / "0-1.0.ended").exists():
+            for supervisor in children_of(os.getpid()) - before:
+                os.kill(supervisor, signal.SIGKILL)
+
+    before = children_of(os.getpid())
+    job = Job({}, 0, 0, journal=folder / "0-1.0.jsonl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("farthing.running.supervisor.LINGER", FOREVER)
+        finished = ProcessGroup(CallableTask(objective)).run(job, Allowance(0.05, may_go_on))
+    assert (finished.state, finished.value) == ("done", 3.0)
+    assert pids.alive == []
+
+
+@pytest.mark.parametrize("kind", ["function", "program"])
+def test_the_next_worker_ends_what_a_killed_worker_and_supervisor_leave(kind, pids, folder):
+    def work():
+        ProcessGroup(task_of(kind, pids)).run(Job({}, 0, 0), Allowance(0.05, lambda usage: None))
+
+    worker = fork_off(work)
+    assert wait_until(lambda: len(pids.all) == 3)
+    sweep()
+    assert len(pids.alive) == 3  # their supervisor lives
+    supervisors = children_of(worker)
+    for pid in (worker, *supervisors):  # stopped first, so that none sees another die
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (worker, *supervisors):
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(worker, 0)
+    assert wait_until(lambda: not any(map(is_alive, supervisors)))
+    sweep()  # the kernel has killed only the evaluation itself
+    assert wait_until(lambda: pids.alive == [])
+
+
+def test_a_worker_spares_the_evaluation_that_it_is_part_of(monkeypatch, tmp_path):
+    """A trial may run a study of its own. Nobody has locked these marks."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.touch()
+    other.touch()
+    found, killed = {1: str(own), 2: str(other), 3: str(tmp_path / "gone")}, []
+    monkeypatch.setenv(MARK, str(own))
+    monkeypatch.setattr(survivors, "_marked", lambda: found)
+    monkeypatch.setattr(survivors, "_kill", lambda pids: killed.append(pids))
+    sweep()
+    assert killed == [{2}]
+
+
+def test_orphans_are_adopted_only_during_an_evaluation():
+    def is_adopted():
+        reading, writing = os.pipe()
+
+        def parent():
+            orphan = fork_off(lambda: time.sleep(FOREVER))
+            os.write(writing, str(orphan).encode())
+
+        os.waitpid(fork_off(parent), 0)
+        orphan = int(os.read(reading, 100))
+        os.close(reading)
+        os.close(writing)
+        adopted = orphan in children_of(os.getpid())
+        os.kill(orphan, signal.SIGKILL)
+        if adopted:
+            os.waitpid(orphan, 0)
+        return adopted
+
+    with adopting_orphans():
+        with adopting_orphans():
+            assert is_adopted()
+        assert is_adopted()
+    assert not is_adopted()
