@@ -78,7 +78,7 @@ def test_a_page_reads_nothing(tmp_path):
     assert answer.status_code == 200
     assert "<h1>&lt;i&gt;&amp;</h1>" in answer.text
     assert 'data-query="name=%3Ci%3E%26"' in answer.text
-    assert re.findall(r'src="/static/([^"]+)"', answer.text) == list(SCRIPTS)
+    assert re.findall(r'src="static/([^"]+)"', answer.text) == list(SCRIPTS)
     assert not (tmp_path / "none.db").exists()
 
 

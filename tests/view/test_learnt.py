@@ -14,7 +14,8 @@ from farthing.view.figures import trust
 from farthing.view.learnt import learnt_by, learnt_from, trust_over_time
 from farthing.view.plots import Plots
 from farthing.view.primitives import Line, Points
-from farthing.view.report import explained, page, report_facts, report_text
+from farthing.view.report import explained, report_facts, report_text
+from farthing.view.report.page import page
 from farthing.view.result import summary
 
 TABLE = [{"x": i / 4, "value": float(i)} for i in range(4)]
