@@ -28,6 +28,7 @@ COMMANDS = {
 }
 # Their exit code says that there is nothing to show, or that nothing was deleted.
 QUIET = ("logs", "costs", "delete")
+WATCHING = ("top",)  # it ends when the study has stopped: tests/cli/test_seeing.py
 BY_ADDRESS = ("run", "worker", "rename", "studies", "dashboard", "policies", "rules", "demo")
 
 
@@ -48,7 +49,7 @@ def one(farthing, tmp_path, monkeypatch):
 
 
 def test_every_command_is_tested_here():
-    assert {*COMMANDS, *BY_ADDRESS} == set(app.commands)
+    assert {*COMMANDS, *WATCHING, *BY_ADDRESS} == set(app.commands)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -58,10 +59,10 @@ def test_the_only_study_needs_no_name(one, command):
     assert (result.code, "Error" in result.err) == (1 if command in QUIET else 0, False), result
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *WATCHING])
 def test_with_several_studies_the_error_lists_them(one, command):
     make("forest")
-    before, after = COMMANDS[command]
+    before, after = COMMANDS.get(command, ([], []))
     result = one(command, *before, *after)
     assert (result.code, result.out) == (2, "")
     assert result.err == (
