@@ -17,6 +17,7 @@ from farthing.view.primitives import Line, Points
 from farthing.view.report import explained, report_facts, report_text
 from farthing.view.report.page import page
 from farthing.view.result import summary
+from farthing.view.web.answers import figures_answer
 
 TABLE = [{"x": i / 4, "value": float(i)} for i in range(4)]
 NOTES = [
@@ -164,3 +165,8 @@ def test_every_renderer_draws_the_trust(facts):
     assert axes.get_ylabel() == "trust"
     assert {"may", "june"} <= {trace.name for trace in plots.interactive.trust().data}
     assert plots.svg.trust().startswith("<svg")
+
+
+def test_the_dashboard_shows_the_trust_with_the_parameters(facts):
+    names = [each["name"] for each in figures_answer("parameters", *facts, [], None)["figures"]]
+    assert names == ["trust"]

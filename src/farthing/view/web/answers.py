@@ -48,6 +48,7 @@ TABS = {
     "timeline": "running",
     "learning": "running",
     "prospect": "stopping",
+    "trust": "parameters",
 }
 NEEDS_MODELS = ("parameters", "costs", "stopping")
 OWN_CHART = "curve"  # the page draws it from its own trials
