@@ -38,6 +38,17 @@ def test_a_row_with_more_cells_than_columns_is_explained(tmp_path):
         optimizer.import_trials(file)
 
 
+@pytest.mark.slow
+def test_an_integer_beyond_all_floats_is_a_failed_trial_of_ray_tune():
+    pytest.importorskip("ray")
+    from farthing.integrations.ray_tune import BudgetSearch
+
+    search = BudgetSearch("$5", {"x": Float(0, 1)}, metric="loss", mode="min", paid="paid")
+    assert search.suggest("a")
+    search.on_trial_complete("a", {"loss": 10**400, "paid": 1.0})
+    assert search.optimizer.history[0].state == "failed"
+
+
 def test_a_planted_error_is_found(monkeypatch):
     def breaks(text):
         raise KeyError(text)

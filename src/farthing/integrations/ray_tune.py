@@ -21,6 +21,7 @@ without returning and without meeting a `stop` criterion of the RunConfig.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -54,6 +55,7 @@ from farthing.steps import Steps
 
 __all__ = ["BudgetSearch"]
 
+LARGEST = sys.float_info.max
 MAX_STEPS = 10_000  # values on a grid; a longer one becomes a Float that is rounded
 TIME = "time_total_s"  # the key of the time that Ray Tune measures
 STEP = "training_iteration"  # the key of the step, which Ray Tune counts from 1
@@ -374,4 +376,5 @@ def _same(value: Any) -> Any:
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    # A larger integer cannot become a float.
+    return isinstance(value, int | float) and -LARGEST <= value <= LARGEST
