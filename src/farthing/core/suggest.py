@@ -126,7 +126,7 @@ class Suggestion(NamedTuple):
             reservation[resource] = min(reservation[resource], max_cost[resource])
         notes = {**belief.notes(), **verdict.notes, **proposal.notes}
         notes |= {"limit": limit, "limit_by": rules} if limit else {}
-        if belief.objective is not None and belief.objective.prior is not None:
+        if belief.prior is not None and belief.objective is not None:
             moved = effects(belief.objective, x)
             notes["from_sources"] = {name: belief.sign * part for name, part in moved.items()}
         if proposal.resume is not None:

@@ -106,15 +106,18 @@ class GP:
         """Prior mean of standardised targets, without `prior`."""
         return float(self.hyper.mean or 0.0)
 
-    def expected(self, X: Array) -> Array | float:
-        """Prior mean of standardised targets at X, (m, 1), or one number without `prior`."""
-        return self.mean if self.prior is None else self.mean + self._of_prior(X)
+    def expected(self, X: Array, known: Array | None = None) -> Array | float:
+        """Prior mean of standardised targets at X, (m, 1), or one number without `prior`.
 
-    def _of_prior(self, X: Array) -> Array | float:
-        return 0.0 if self.prior is None else self.prior.at(X)[:, None] / self.scale
+        `known` is `prior.at(X)`, (m,), if it was computed before.
+        """
+        if self.prior is None:
+            return self.mean
+        return self.mean + (self.prior.at(X) if known is None else known)[:, None] / self.scale
 
     @cached_property
-    def _weight(self) -> Array:
+    def weight(self) -> Array:
+        """(e,) by which embedded coordinates are multiplied."""
         return 1.0 / self.lengthscales[columns(self.options)]  # (e,)
 
     @cached_property
@@ -131,7 +134,7 @@ class GP:
         source = columns(self.options)
         numbers = self.options[source] == 0
         chain = np.zeros((len(source), len(self.options)))
-        chain[numbers, source[numbers]] = self._weight[numbers]  # 0 for categoricals
+        chain[numbers, source[numbers]] = self.weight[numbers]  # 0 for categoricals
         return chain
 
     @cached_property
@@ -152,19 +155,19 @@ class GP:
     def embedded(self, X: Array) -> Array:
         """(m, e): X embedded and divided by the lengthscales; the kernel is isotropic there."""
         X = np.asarray(X, dtype=np.float64)
-        return (embed(X, self.options) if self._has_categoricals else X) * self._weight
+        return (embed(X, self.options) if self._has_categoricals else X) * self.weight
 
     def to_cube(self, gradient: Array) -> Array:
         """Gradient in embedded coordinates (m, e) -> in the unit cube (m, d); 0 if categorical."""
         return gradient @ self._to_cube
 
-    def _answer(self, X: Array, mean: Array, variance: Array) -> Normal:
+    def _answer(self, X: Array, mean: Array, variance: Array, known: Array | None = None) -> Normal:
         floor = VARIANCE_FLOOR * self.variance
         std = self.scale * np.sqrt(np.maximum(variance, floor))
-        return Normal(self._in_units(X, mean), std)
+        return Normal(self._in_units(X, mean, known), std)
 
-    def _in_units(self, X: Array, mean: Array) -> Array:
-        return self.shift + self.scale * (self.expected(X) + mean)
+    def _in_units(self, X: Array, mean: Array, known: Array | None = None) -> Array:
+        return self.shift + self.scale * (self.expected(X, known) + mean)
 
     def _half(self, k: Array) -> Array:
         """(m, n): k L^-T, as a triangular product, which is faster than a triangular solve."""
@@ -232,7 +235,9 @@ class GP:
         Z = self.embedded(X)
         k, slope = matern_slopes(distances(Z, self._Z), self.variance)
         half = self._half(k)
-        normal = self._answer(X, k @ self._A, self.variance - np.einsum("ij,ij->i", half, half))
+        variance = self.variance - np.einsum("ij,ij->i", half, half)
+        known, d_known = (None, None) if self.prior is None else self.prior.slopes(X)
+        normal = self._answer(X, k @ self._A, variance, known)
         f = self._A.shape[1]
         weights = np.empty((f + 1, *k.shape))
         weights[:f] = self._A.T[:, None, :]
@@ -242,9 +247,7 @@ class GP:
         # Not scale^2 / std, because the square of a large scale overflows.
         d_std = gradients[f] * (-self.scale / (normal.std / self.scale))[:, None]
         d_mean = self.scale * gradients[:f].transpose(1, 2, 0)
-        if self.prior is not None:
-            d_mean += self.prior.slopes(X)[1][:, :, None]
-        return normal, d_mean, d_std
+        return normal, d_mean if d_known is None else d_mean + d_known[:, :, None], d_std
 
     def covariance(self, X: Array) -> Array:
         """Joint posterior covariance (m, m) of the latent function at X."""
@@ -283,7 +286,8 @@ class GP:
         ones = inverse.sum(axis=0)
         Q = inverse - np.outer(ones, ones / ones.sum())
         precision = np.diag(Q)
-        pull = Q @ (self.targets - self._of_prior(self.X))[:, 0]
+        rest = self.targets if self.prior is None else self.targets - self.expected(self.X)
+        pull = Q @ rest[:, 0]
         if moved is not None:
             pull -= np.einsum("ij,ji->i", Q, moved / self.scale)
         own = np.einsum("ij,ij->i", self.L, self.L) - self.variance - self.noise

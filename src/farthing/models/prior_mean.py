@@ -32,7 +32,7 @@ What others may show (keys of a trial's notes, which are stored with the trial):
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -45,7 +45,7 @@ from scipy.special import ndtr
 from farthing.earlier import Source
 from farthing.models.censored import fit_censored
 from farthing.models.gp import GP, clip_outliers, fit, standardise, subset
-from farthing.models.kernel import distances, matern, matern_slopes, pulled
+from farthing.models.kernel import distances, embed, matern, matern_slopes, pulled
 
 __all__ = [
     "Mixture",
@@ -88,16 +88,18 @@ class SourceModel:
 
     def at(self, X: Array) -> Array:
         """(m,) the posterior mean."""
-        q = distances(self.gp.embedded(X[:, self.has]), self._centres)
-        return np.asarray(self.gp.mean + matern(q, self.gp.variance) @ self._weights)
+        return self.at_embedded(self.gp.embedded(X[:, self.has]))
 
-    def slopes(self, X: Array) -> tuple[Array, Array]:
-        """`at(X)` and its gradient (m, d), 0 in the coordinates that the source lacks."""
-        Z = self.gp.embedded(X[:, self.has])
+    def at_embedded(self, Z: Array) -> Array:
+        """(m,) the posterior mean at points that are embedded and divided by the lengthscales."""
+        k = matern(distances(Z, self._centres), self.gp.variance)
+        return np.asarray(self.gp.mean + k @ self._weights)
+
+    def slopes_embedded(self, Z: Array) -> tuple[Array, Array]:
+        """`at_embedded` and its gradient in the coordinates that the source has."""
         k, slope = matern_slopes(distances(Z, self._centres), self.gp.variance)
-        gradient = np.zeros(X.shape)
-        gradient[:, self.has] = self.gp.to_cube(pulled(slope * self._weights, Z, self._centres))
-        return self.gp.mean + k @ self._weights, gradient
+        gradient = self.gp.to_cube(pulled(slope * self._weights, Z, self._centres))
+        return np.asarray(self.gp.mean + k @ self._weights), gradient
 
     def accuracy(self, X: Array, y: Array) -> float:
         """a_s: the expected share of pairs of different values that the source orders correctly."""
@@ -124,16 +126,27 @@ class Mixture:
 
     def parts(self, X: Array) -> Array:
         """(m, s) mu of each source."""
-        return np.array([model.at(X) for model in self.models]).reshape(len(self.models), len(X)).T
+        found = [model.at_embedded(Z) for model, Z in self._embedded(X)]
+        return np.array(found).reshape(len(self.models), len(X)).T
 
     def slopes(self, X: Array) -> tuple[Array, Array]:
-        """`at(X)` and its gradient (m, d)."""
-        value, gradient = np.zeros(len(X)), np.zeros(X.shape)
-        for model, weight in zip(self.models, self.weights, strict=True):
-            more, d_more = model.slopes(X)
-            value += weight * more
-            gradient += weight * d_more
-        return value, gradient
+        """`at(X)` and its gradient (m, d), 0 in the coordinates that a source lacks."""
+        values, gradient = [], np.zeros(X.shape)
+        for (model, Z), weight in zip(self._embedded(X), self.weights, strict=True):
+            value, slope = model.slopes_embedded(Z)
+            values.append(value)
+            gradient[:, model.has] += weight * slope
+        parts = np.array(values).reshape(len(self.models), len(X)).T
+        return np.asarray(parts @ self.weights), gradient
+
+    def _embedded(self, X: Array) -> Iterator[tuple[SourceModel, Array]]:
+        """Each source with X embedded for it; sources with the same parameters share the work."""
+        known: dict[bytes, Array] = {}
+        for model in self.models:
+            key = model.has.tobytes()
+            if key not in known:
+                known[key] = embed(X[:, model.has], model.gp.options)
+            yield model, known[key] * model.gp.weight
 
 
 class PriorMean(NamedTuple):

@@ -136,6 +136,7 @@ def _first_worth(belief: Belief) -> float:
     ]
     cost = np.exp(belief.costs(done)[0].mean).mean()
     # Earlier studies explain a part of the values; what they leave is still to be found out.
-    gp = belief.objective
-    rest = 1.0 if gp is None or gp.prior is None else min(np.sqrt(gp.variance), 1.0)
+    rest = 1.0
+    if belief.prior is not None and belief.objective is not None:
+        rest = min(np.sqrt(belief.objective.variance), 1.0)
     return float(FIRST_WORTH * belief.scale * rest / cost)
