@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import numpy as np
 
@@ -133,7 +134,6 @@ def photograph(browser: Any, folder: Path) -> dict[str, float]:
     page.goto(f"file://{report}")
     page.screenshot(path=PICTURES / "report.png")
     with served(url, "--allow-changes") as address:
-        home = address.split("?")[0]
         for name, study_name, width, scheme in (
             ("dashboard", "digits", 1300, "light"),
             ("dashboard-dark", "digits", 1300, "dark"),
@@ -145,7 +145,7 @@ def photograph(browser: Any, folder: Path) -> dict[str, float]:
             viewport = {"width": width, "height": height}
             page = browser.new_page(viewport=viewport, color_scheme=scheme)
             page.goto(address)
-            page.goto(f"{home}study?name={study_name}")
+            page.goto(urljoin(page.url, f"study?name={study_name}"))
             page.wait_for_selector("[data-part=quick] figure")
             if study_name == "many":
                 paints = page.evaluate("performance.getEntriesByType('paint')[0].startTime")
@@ -156,10 +156,10 @@ def photograph(browser: Any, folder: Path) -> dict[str, float]:
             page.close()
         page = browser.new_page(viewport={"width": 1300, "height": 1100})
         page.goto(address)
-        page.goto(f"{home}trial?name=digits&number=12")
+        page.goto(urljoin(page.url, "trial?name=digits&number=12"))
         page.wait_for_selector("[data-part=explanation] figure", timeout=60_000)
         page.screenshot(path=PICTURES / "trial.png")
-        page.goto(f"{home}study?name=digits")
+        page.goto(urljoin(page.url, "study?name=digits"))
         page.wait_for_selector("[data-part=trials] tbody a")
         found["new_trial_seen_s"] = _until_seen(page, url)
     return {name: round(value, 2) for name, value in found.items()}

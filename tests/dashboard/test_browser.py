@@ -4,7 +4,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urljoin
 
 import pytest
 from processes import PATIENCE
@@ -19,8 +19,9 @@ FARTHING = (sys.executable, "-c", "from farthing.cli import main; main()")
 PART = "[data-part={}]"
 
 
-def study_at(address, name):
-    return f"{address.split('?')[0]}study?{urlencode({'name': name})}"
+def study_at(page, name):
+    """The address of a study in the folder of the page that is open."""
+    return urljoin(page.url, f"study?{urlencode({'name': name})}")
 
 
 def shown_trials(page):
@@ -115,17 +116,17 @@ def test_difficult_studies_are_displayed(tab, dashboard, database):
         page.goto(address)
         page.wait_for_selector("text=failures")
 
-        page.goto(study_at(address, "empty"))
+        page.goto(study_at(page, "empty"))
         page.wait_for_selector("text=No trial has ended yet.")
         wait_for_models(page)
         assert page.locator("form").count() == 0
 
-        page.goto(study_at(address, "failures"))
+        page.goto(study_at(page, "failures"))
         page.wait_for_selector("text=No trial returned a value: 4 failed.")
         page.click(f"{PART.format('trials')} tbody a >> nth=0")
         page.wait_for_selector("text=CUDA out of memory")
 
-        page.goto(study_at(address, evil))
+        page.goto(study_at(page, evil))
         page.wait_for_selector(f"{PART.format('trials')} tbody a")
         page.wait_for_selector(f"{PART.format('quick')} figure")
         wait_for_models(page)
@@ -137,7 +138,7 @@ def test_difficult_studies_are_displayed(tab, dashboard, database):
         assert "</pre><script>" in page.inner_text(PART.format("log"))
         assert page.evaluate("window.pwned") is None
 
-        page.goto(study_at(address, "many"))
+        page.goto(study_at(page, "many"))
         page.wait_for_selector("text=page 1 of 200")
         assert shown_trials(page)[:2] == [19_999, 19_998]
         page.click("text=best first")
@@ -153,7 +154,7 @@ def test_a_narrow_dark_page(tab, dashboard, database):
         seen = tab(390, dark=True)
         page = seen.page
         page.goto(address)
-        page.goto(study_at(address, "good"))
+        page.goto(study_at(page, "good"))
         page.wait_for_selector("figure[data-figure=curve] svg")
         wait_for_models(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
