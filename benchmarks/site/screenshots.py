@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urljoin
 
 import numpy as np
 from PIL import Image
@@ -158,7 +158,7 @@ def photograph(browser: Any, folder: Path) -> dict[str, float]:
                 page.wait_for_selector("[data-figure=comparison] canvas")
                 keep(page, "studies")
             for tab, ready in TABS.items():
-                page.goto(study_at(address, "digits", tab=tab))
+                page.goto(study_at(page, "digits", tab=tab))
                 page.wait_for_selector("#curve canvas")
                 page.wait_for_selector(ready, timeout=120_000)
                 page.wait_for_selector("#key-figures:not(:has-text('being fitted'))")
@@ -172,10 +172,10 @@ def photograph(browser: Any, folder: Path) -> dict[str, float]:
             page.close()
         page = opened(browser, *VIEWS[0])
         page.goto(address)
-        page.goto(study_at(address, "digits", trial=12, compare="12,20"))
+        page.goto(study_at(page, "digits", trial=12, compare="12,20"))
         page.wait_for_selector("[data-part=why] canvas", timeout=60_000)
         keep(page, "trial")
-        page.goto(study_at(address, "empty"))
+        page.goto(study_at(page, "empty"))
         page.wait_for_selector("text=No trial has ended yet.")
         keep(page, "empty")
         found |= times(page, address, url)
@@ -187,8 +187,9 @@ def opened(browser: Any, width: int, scheme: str) -> Any:
     return browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
 
 
-def study_at(address: str, name: str, **query: object) -> str:
-    return f"{address.split('?')[0]}study?{urlencode({'name': name, **query})}"
+def study_at(page: Any, name: str, **query: object) -> str:
+    """The address of a study in the folder of the page that is open."""
+    return urljoin(page.url, f"study?{urlencode({'name': name, **query})}")
 
 
 def keep(shown: Any, name: str, most: int | None = None) -> None:
@@ -201,7 +202,7 @@ def keep(shown: Any, name: str, most: int | None = None) -> None:
 
 def times(page: Any, address: str, url: str) -> dict[str, float]:
     """How quickly a page with many trials is shown, sorted and kept up to date."""
-    page.goto(study_at(address, "many"))
+    page.goto(study_at(page, "many"))
     page.wait_for_selector(".trials tbody tr[data-row]")
     found = {
         f"first_paint_ms_of_{MANY}_trials": page.evaluate(
@@ -227,7 +228,7 @@ def times(page: Any, address: str, url: str) -> dict[str, float]:
     session.send("HeapProfiler.collectGarbage")
     heap = session.send("Runtime.getHeapUsage")["usedSize"]
     found[f"browser_heap_mb_of_{MANY}_trials"] = heap / 1e6
-    page.goto(study_at(address, "many"))
+    page.goto(study_at(page, "many"))
     page.wait_for_selector(".trials tbody tr[data-row]")
     study = Study.open(url, "many")
     trial = study.ask(anyway=True)

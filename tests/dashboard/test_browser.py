@@ -5,7 +5,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 import pytest
 from processes import PATIENCE
@@ -24,8 +24,9 @@ VALUES = (5.0, 7.0, 4.0, 6.0, 2.0, 8.0, 1.0, 3.0)  # of the study "steps", each 
 MANY = 50_000
 
 
-def study_at(address, name, **query):
-    return f"{address.split('?')[0]}study?{urlencode({'name': name, **query})}"
+def study_at(page, name, **query):
+    """The address of a study in the folder of the page that is open."""
+    return urljoin(page.url, f"study?{urlencode({'name': name, **query})}")
 
 
 def shown_trials(page):
@@ -154,7 +155,7 @@ def steps(tab, address):
     """The page of the study "steps"."""
     seen = tab()
     seen.page.goto(address)
-    seen.page.goto(study_at(address, "steps"))
+    seen.page.goto(study_at(seen.page, "steps"))
     wait_for_rows(seen.page, [7, 6, 5, 4, 3, 2, 1, 0])
     wait_for_models(seen.page)  # what they predict moves the chart down
     yield seen.page
@@ -173,17 +174,17 @@ def test_difficult_studies_are_displayed(tab, address, database):
     page.goto(address)
     page.wait_for_selector("text=failures")
 
-    page.goto(study_at(address, "empty"))
+    page.goto(study_at(page, "empty"))
     page.wait_for_selector("text=No trial has ended yet.")
     wait_for_models(page)
     assert page.locator("form").count() == 0
 
-    page.goto(study_at(address, "failures"))
+    page.goto(study_at(page, "failures"))
     page.wait_for_selector("text=No trial returned a value: 4 failed.")
     page.click(f"{FIRST} >> a")
     page.wait_for_selector("#trial pre:has-text('CUDA out of memory')")
 
-    page.goto(study_at(address, evil))
+    page.goto(study_at(page, evil))
     page.wait_for_selector(ROWS)
     for name in ("parameters", "costs", "running", "stopping", "settings", "trials"):
         page.click(f"#tab-{name}")
@@ -205,7 +206,7 @@ def test_a_narrow_dark_page(tab, address):
     page = seen.page
     page.goto(address)
     for name in ("trials", "parameters", "costs", "running", "stopping", "settings"):
-        page.goto(study_at(address, "good", tab=name))
+        page.goto(study_at(page, "good", tab=name))
         page.wait_for_selector(f"{CHART} canvas")
         page.wait_for_selector(f"#tab[aria-labelledby=tab-{name}]:not(:has-text('Loading'))")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
@@ -337,7 +338,7 @@ def test_a_link_restores_what_is_shown(tab, address):
     page = seen.page
     page.goto(address)
     query = {"tab": "trials", "filter": "value>=2 value<=6", "sort": "value", "trial": 3}
-    page.goto(study_at(address, "steps", **query, compare="2,4", zoom="1,6,1,7", x="trials"))
+    page.goto(study_at(page, "steps", **query, compare="2,4", zoom="1,6,1,7", x="trials"))
     wait_for_rows(page, [4, 7, 2, 0, 3])
     page.wait_for_selector("#trial h2:text-is('Trial 3')")
     page.wait_for_selector(f"{CHART}[data-zoomed=yes]")
@@ -349,7 +350,7 @@ def test_a_link_restores_what_is_shown(tab, address):
     page.go_back()
     wait_for_rows(page, [4, 7, 2, 0, 3])
     # Text that is not a tab, a trial or a zoom does no harm.
-    page.goto(study_at(address, "steps", tab="<b>", trial="x", zoom="1,2", sort="none", hide="q"))
+    page.goto(study_at(page, "steps", tab="<b>", trial="x", zoom="1,2", sort="none", hide="q"))
     page.wait_for_selector(ROWS)
     page.wait_for_selector("#tab-trials[aria-selected=true]")
     assert seen.errors == []
@@ -361,7 +362,7 @@ def test_fifty_thousand_trials(tab, address, database):
     seen = tab()
     page = seen.page
     page.goto(address)
-    page.goto(study_at(address, "many"))
+    page.goto(study_at(page, "many"))
     page.wait_for_selector(f"{FIRST} >> a:text-is('{MANY - 1}')")
     assert page.locator("#curve .legend").inner_text().startswith(f"done ({MANY:,})")
     assert len(shown_trials(page)) < 100

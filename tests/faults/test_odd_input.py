@@ -23,6 +23,7 @@ def test_odd_input_gets_an_error_message_or_a_defined_answer(target):
         ("parameter", f"depth=int:1:{'9' * 400}", "wider than a float can hold"),
         ("config", f"[params]\nm = {'[' * 2000}", "cannot be read"),
         ("config", '[params]\ns = {type = ["a"]}', "expected one of float"),
+        ("table", "[" * 100_000, "cannot be read"),
     ],
 )
 def test_inputs_that_once_failed_raise_an_error(target, case, message):

@@ -1,5 +1,6 @@
 """What an evaluation has reported and returned survives the death of its worker."""
 
+import json
 import os
 import signal
 import sys
@@ -76,10 +77,10 @@ def test_values_survive_a_worker_that_never_stored_them(task, tmp_path, monkeypa
         _recover(study, settings, Place(logs=study.logs))
         return len(study.trials[0].curve) == 3
 
-    assert wait_until(is_recovered)  # the supervisor may still be saving
+    # The supervisor may still be saving.
+    assert wait_until(lambda: is_recovered() and journals_in(study.logs) == [])
     assert study.trials[0].state == "lost"
     assert [point[:2] for point in study.trials[0].curve] == [(1, 1.0), (2, 0.5), (3, 1 / 3)]
-    assert journals_in(study.logs) == []
 
 
 def paused(tmp_path):
@@ -244,11 +245,15 @@ def test_a_trial_that_was_killed_with_its_worker_has_no_outcome(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     task = CommandTask(["bash", "-c", program])
     study = killed_worker(tmp_path, task, (tmp_path / "begun").exists)
-    reports = study.logs / "reports"
-    assert wait_until(lambda: any(reports.glob("*.ended")))
+    files = study.logs / "reports"
+
+    def has_ended():  # the supervisor saves what it knows when its worker dies, and at the end
+        return any(json.loads(f.read_text())["status"] == 0 for f in files.glob("*.ended"))
+
+    assert wait_until(has_ended)
     trial = tell_again(study)
     assert (trial.state, trial.value) == ("lost", None)
-    assert journals_in(study.logs) == []
+    assert wait_until(lambda: tell_again(study) == trial and journals_in(study.logs) == [])
 
 
 def test_a_worker_may_tell_an_outcome_that_another_one_has_found(tmp_path):

@@ -258,7 +258,7 @@ def parsed(text: str, name: str) -> list[Row]:
     try:
         is_json = text.lstrip().startswith(("[", "{"))
         rows = json.loads(text) if is_json else _csv_rows(text)
-    except (ValueError, csv.Error) as error:
+    except (ValueError, RecursionError, csv.Error) as error:
         raise InvalidInput(f"{name} cannot be read: {error}. Give a CSV or a JSON file.") from None
     if not isinstance(rows, list) or not _are_rows(rows):
         raise InvalidInput(f"{name}: expected a JSON list of objects, one for each evaluation.")
