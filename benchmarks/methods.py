@@ -134,6 +134,8 @@ def split(name: str) -> tuple[str, str]:
 class Ours:
     """A farthing.Optimizer with a budget in units of cost."""
 
+    kills = True  # whether trials end at their limits
+
     def __init__(
         self,
         name: str,
@@ -145,17 +147,14 @@ class Ours:
         move: Callable[..., float] | None = None,
     ) -> None:
         policy, other = split(name)
-        self._kills = policy != without.NO_KILLS
+        self.kills = policy != without.NO_KILLS
+        costs = COST_MODELS | {"": without.OneCost} if policy == "PBGI-costs" else COST_MODELS
         self.optimizer = Optimizer(
             space,
             # Overhead is charged only to a budget in seconds.
             budget={"s" if clock else "cost": budget},
             policy=POLICIES[policy](),
-            cost=COST_MODELS[other]()
-            if other in COST_MODELS
-            else without.OneCost()
-            if policy == "PBGI-costs"
-            else move,
+            cost=costs[other]() if other in costs else move,
             max_overrun=MAX_OVERRUNS.get(other),
             seed=seed,
         )
@@ -171,7 +170,7 @@ class Ours:
     @property
     def limit(self) -> float:
         """The cost at which the last suggested trial is killed."""
-        return min(self.trial.limit.values(), default=math.inf) if self._kills else math.inf
+        return min(self.trial.limit.values(), default=math.inf) if self.kills else math.inf
 
     def killed(self, params: Params, cost: float) -> None:
         """Report that the last suggested trial was killed at its limit."""

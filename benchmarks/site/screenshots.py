@@ -178,7 +178,7 @@ def photograph(browser: Any, folder: Path) -> dict[str, float]:
         page.goto(study_at(page, "empty"))
         page.wait_for_selector("text=No trial has ended yet.")
         keep(page, "empty")
-        found |= times(page, address, url)
+        found |= times(page, url)
         keep(page, "many")
     return {name: round(value, 2) for name, value in found.items()}
 
@@ -200,7 +200,7 @@ def keep(shown: Any, name: str, most: int | None = None) -> None:
     picture.convert("RGB").quantize(COLOURS).save(PICTURES / f"{name}.png", optimize=True)
 
 
-def times(page: Any, address: str, url: str) -> dict[str, float]:
+def times(page: Any, url: str) -> dict[str, float]:
     """How quickly a page with many trials is shown, sorted and kept up to date."""
     page.goto(study_at(page, "many"))
     page.wait_for_selector(".trials tbody tr[data-row]")

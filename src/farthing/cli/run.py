@@ -475,10 +475,9 @@ def finish(result: Result, kind: str, *, again: str) -> int:
     if kind == "json":
         facts, reason = summary("", result), result.stop_reason
         spent = {name: account["spent"] for name, account in facts["budget"].items()}
-        why = {"stop_reason": reason.sentence, "stop_kind": reason.kind}
-        ended = {"best": facts["best"], **why, "spent": spent}
+        ended = {"best": facts["best"], "stop_reason": reason.sentence, "stop_kind": reason.kind}
         took = {"elapsed_s": result.elapsed_s, "overhead_s": result.overhead_s}
-        click.echo(to_json({**ended, "trials": len(result.history), **took}))
+        click.echo(to_json({**ended, "spent": spent, "trials": len(result.history), **took}))
     else:
         click.echo(str(result))
     return exit_code(result, again=again)
