@@ -427,12 +427,12 @@ def test_a_database_that_disappears_and_comes_back(database, tmp_path):
 def test_a_study_with_external_code_is_shown_without_importing_the_code(tmp_path, monkeypatch):
     url = str(tmp_path / "p.db")
     fill(url, "other")
-    (tmp_path / "mine.py").write_text(
-        "from farthing.policies import Random\nclass Mine(Random): ...\n"
+    (tmp_path / "unseen.py").write_text(
+        "from farthing.policies import Random\nclass M(Random): ...\n"
     )
     code = (
-        "import mine; from farthing import Study, Float;"
-        f"s = Study.create({url!r}, name='svm', space={{'x': Float(0, 1)}}, policy=mine.Mine());"
+        "import unseen; from farthing import Study, Float;"
+        f"s = Study.create({url!r}, name='svm', space={{'x': Float(0, 1)}}, policy=unseen.M());"
         "[s.tell(s.ask(), float(k), cost=1.0) for k in range(4)]"
     )
     env = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tmp_path}"}
@@ -444,7 +444,7 @@ def test_a_study_with_external_code_is_shown_without_importing_the_code(tmp_path
     (listed,) = visit(url, get("/data/studies"))
     assert "other" in listed.text
     assert "svm" in listed.text
-    assert "mine" not in sys.modules
+    assert "unseen" not in sys.modules
 
 
 # ── bad input ──────────────────────────────────────────────────────────────────────────────────

@@ -90,18 +90,21 @@ def _between(scene: Scene) -> Struck:
 
 
 def _come_back(scene: Scene) -> Struck:
-    """Stop a worker, wait until another gets its trial, and let it continue."""
+    """Stop a worker, wait until another repeats or reports its trial, and let it continue."""
     state = scene.auditor.look()
     assert state is not None
-    busy = {int(str(t.run.worker).rpartition(":")[2]) for t in state.history.running}
+    busy = {int(str(t.run.worker).rpartition(":")[2]): t.number for t in state.history.running}
     stopped = [pid for pid in scene.run.of("runner and workers")[1:] if pid in busy][:1]
 
-    def is_retried(state: State | None) -> bool:
-        return state is not None and any(trial.run.attempt > 1 for trial in state.history)
+    def is_taken_over(state: State | None) -> bool:
+        if state is None:
+            return False
+        is_retried = any(trial.run.attempt > 1 for trial in state.history)
+        return is_retried or any(state.history[busy[pid]].state == "done" for pid in stopped)
 
     with _stopped(stopped):
-        retried = bool(stopped) and scene.auditor.wait(is_retried, patience=SOON)
-    return Struck(int(retried), SOON)
+        taken_over = bool(stopped) and scene.auditor.wait(is_taken_over, patience=SOON)
+    return Struck(int(taken_over), SOON)
 
 
 def _drop_connections(scene: Scene) -> Struck:
