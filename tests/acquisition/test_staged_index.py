@@ -266,3 +266,16 @@ def test_the_expected_final_value_is_a_martingale():
     after_one = C[0, 2] / (C[0, 0] + 0.05) * first
     assert after_one.mean() == pytest.approx(0.0, abs=0.01)
     assert after_one.std() == pytest.approx(revealed(C[None], noise[None])[0, 0], rel=0.01)
+
+
+def test_a_covariance_that_is_indefinite_by_rounding_reveals_what_its_neighbour_does():
+    """Two rungs that are almost the same value: rounding made an eigenvalue negative."""
+    C = np.array([[1.0, 1.0, 0.8], [1.0, 1.0, 0.8], [0.8, 0.8, 1.0]])
+    wrong = C.copy()
+    wrong[0, 1] = wrong[1, 0] = 1.0 + 1e-9
+    good = np.broadcast_to(np.eye(3), (3, 3))
+    none = np.zeros((2, 3))
+    found = revealed(np.array([wrong, good]), none)
+    expected = revealed(np.array([C + 1e-9 * np.eye(3), good]), none)
+    assert found == pytest.approx(expected, abs=1e-3)
+    assert (found[0] ** 2).sum() == pytest.approx(1.0, abs=1e-3)

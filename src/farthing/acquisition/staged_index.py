@@ -45,6 +45,7 @@ UPPER = 5.0  # in standard deviations: beyond it W has slope 1
 WIDTH = 1.5  # in units of sigma: half of the region around a kink where the nodes are dense
 LEAST_PRICE = 1e-12  # in standard deviations: a rung that costs less counts as costing this
 LEAST_SHARE = 1e-4  # of the standard deviation that a rung reveals at least
+LEAST_EIGENVALUE = 1e-8  # of a covariance, relative to its largest
 TOLERANCE = 1e-8  # of a root, in standard deviations
 NEWTON_STEPS = 40  # at most, to find a root
 
@@ -64,13 +65,23 @@ def revealed(covariance: Array, noise: Array) -> Array:
     observed = covariance[..., : J - 1, : J - 1].copy()
     k = np.arange(J - 1)
     observed[..., k, k] += noise[..., : J - 1] + 1e-10 * total[..., None]
-    root = np.linalg.cholesky(observed)
+    try:
+        root = np.linalg.cholesky(observed)
+    except np.linalg.LinAlgError:  # after many fantasies, by rounding errors
+        root = np.linalg.cholesky(_definite(observed))
     sigma = np.empty(covariance.shape[:-1])
     last = covariance[..., : J - 1, -1:]
     sigma[..., : J - 1] = np.abs(np.linalg.solve(root, last)[..., 0]) if J > 1 else 0.0
     left = total - (sigma[..., : J - 1] ** 2).sum(axis=-1)
     sigma[..., -1] = np.sqrt(np.maximum(left, 0.0))
     return sigma
+
+
+def _definite(C: Array) -> Array:
+    """Symmetric matrices (..., J, J), eigenvalues at least LEAST_EIGENVALUE of the largest."""
+    values, vectors = np.linalg.eigh(C)
+    values = np.maximum(values, LEAST_EIGENVALUE * values[..., -1:])
+    return np.asarray((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2))
 
 
 def index_bounds(mean: Array, std: Array, first: Array, total: Array) -> tuple[Array, Array]:
