@@ -3,6 +3,7 @@
     python -m benchmarks.reliability.test_map ~/.cache/farthing-mutants -n 2   once: map the tests
     python -m benchmarks.reliability.mutants --layer models --count 25         until models has 25
     python -m benchmarks.reliability.mutants --again                           retry the survivors
+    python -m benchmarks.reliability.mutants --fresh 200                       the commit's own draw
     python -m benchmarks.reliability.mutants --table                           write docs/trust.md
 
 A layer is a module or a folder of the package. The seed draws lines of a layer, and one change of
@@ -20,6 +21,12 @@ the tests that killed mutants must pass on the unchanged code.
 Each mutant is one line of benchmarks/results/mutants.jsonl, with the seed of its draw and its first
 outcome. If no test can notice a survivor, its line has the reason under "equivalent", written by
 hand. Such a mutant does not count.
+
+`--fresh` draws lines that are spread evenly over the whole package, so each module gets a share by
+its size. The hash of the commit is the seed, so nobody can choose the draw. The order is random, so
+those that have been tried are a fair sample of the draw at any time. The lines of
+benchmarks/results/mutants-fresh.jsonl have the commit and the number in its draw. `--fresh 200
+--again` retries the survivors of all such draws; the first outcome is kept.
 """
 
 from __future__ import annotations
@@ -43,9 +50,10 @@ import tempfile
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -53,11 +61,13 @@ from typing import Any
 REPO = Path(__file__).resolve().parents[2]
 PACKAGE = Path("src/farthing")
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "mutants.jsonl"
+FRESH = RESULTS.with_name("mutants-fresh.jsonl")
 PAGE = REPO / "docs" / "trust.md"
 MAP = Path.home() / ".cache" / "farthing-mutants" / "map.json"
 
 LIMIT = 40.0  # seconds of tests per round, measured on the unchanged code
 ROUNDS = (12, 60)  # test functions that end the first and the second of three rounds
+BATCH = 10  # mutants of a fresh draw after which their outcomes are checked and kept
 PATIENCE = 60.0  # seconds beyond six times the duration on the unchanged code
 MEMORY = 8 << 30
 PRELOADED = ("numpy", "scipy.optimize", "scipy.linalg", "scipy.special", "scipy.stats", "pytest")
@@ -572,10 +582,15 @@ def descendants() -> list[int]:
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def kept() -> list[dict[str, Any]]:
-    if not RESULTS.exists():
+def kept(file: Path = RESULTS) -> list[dict[str, Any]]:
+    if not file.exists():
         return []
-    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def write(file: Path, records: list[dict[str, Any]]) -> None:
+    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    file.write_text(text, encoding="utf-8")
 
 
 def keep(records: list[dict[str, Any]]) -> None:
@@ -583,8 +598,7 @@ def keep(records: list[dict[str, Any]]) -> None:
     records.sort(
         key=lambda r: (order.index(layer_of(present_file(r))), r["file"], r["line"], r["change"])
     )
-    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    RESULTS.write_text(text, encoding="utf-8")
+    write(RESULTS, records)
 
 
 def name_of(mutant: Mutant) -> tuple[str, str, str]:
@@ -610,35 +624,39 @@ def outcome(tree: Copy, test_map: TestMap, mutant: Mutant) -> dict[str, str]:
     return {"survived": f"{count} tests"}
 
 
-def try_all(tree: Copy, test_map: TestMap, mutants: list[Mutant], seed: int) -> None:
+Note = Callable[[Mutant, dict[str, str]], None]
+
+
+def try_all(tree: Copy, test_map: TestMap, mutants: list[Mutant], note: Note) -> None:
     """Try the mutants. If a test that killed some also fails on the unchanged code, retry those."""
     killed = defaultdict(list)
     for mutant in mutants:
         found = outcome(tree, test_map, mutant)
-        note(mutant, found, seed)
+        note(mutant, found)
         if "::" in (by := found.get("killed", "")):
             killed[by].append(mutant)
     new = [test for test in killed if test not in test_map.sure]
     while new and (wrong := tree.failure(new, LIMIT)) in new:
         test_map.unsure.add(wrong)
         new.remove(wrong)
-        try_all(tree, test_map, killed[wrong], seed)
+        try_all(tree, test_map, killed[wrong], note)
     test_map.sure.update(new)
 
 
-def note(mutant: Mutant, found: dict[str, str], seed: int) -> None:
+def note(seed: int, mutant: Mutant, found: dict[str, str]) -> None:
     """Store the outcome, beside the seed of the first draw and the outcome then."""
     name, records = name_of(mutant), kept()
     was = next((r for r in records if named(r) == name), {"seed": seed, "first": next(iter(found))})
-    record = {
-        "file": mutant.file,
-        "line": mutant.line,
-        "function": mutant.function,
-        "change": mutant.change,
-        "seed": was["seed"],
-        "first": was["first"],
-    } | found
+    record = place_of(mutant) | {"seed": was["seed"], "first": was["first"]} | found
     keep([r for r in records if named(r) != name] + [record])
+    show(mutant, found)
+
+
+def place_of(mutant: Mutant) -> dict[str, Any]:
+    return {key: value for key, value in vars(mutant).items() if key != "number"}
+
+
+def show(mutant: Mutant, found: dict[str, str]) -> None:
     label = "killed  " if "killed" in found else "SURVIVED"
     print(label, f"{mutant.file}:{mutant.line}", mutant.change, *found.values(), flush=True)
 
@@ -652,16 +670,116 @@ def to_try(layer: str, count: int, seed: int) -> list[Mutant]:
 
 
 def survivors(layer: str) -> list[Mutant]:
-    """The mutants that survived. If several have one name, take the one nearest to the old line."""
-    found = defaultdict(list)
-    for mutant in sample(layer, 0):
-        found[name_of(mutant)].append(mutant)
-    return [
-        min(found[name], key=lambda mutant: abs(mutant.line - r["line"]))
-        for r in kept()
-        if layer_of(present_file(r)) == layer and "survived" in r and "equivalent" not in r
-        and (name := named(r)) in found
-    ]  # fmt: skip
+    """The mutants of a layer that survived."""
+    records = [r for r in kept() if layer_of(present_file(r)) == layer]
+    return [found for r in records if is_survivor(r) and (found := present(r)) is not None]
+
+
+def is_survivor(record: dict[str, Any]) -> bool:
+    return "survived" in record and "equivalent" not in record
+
+
+def present(record: dict[str, Any]) -> Mutant | None:
+    """A stored mutant in the present code: of its name, the one nearest to its old line."""
+    all_of = mutants_of(present_file(record))
+    same = [mutant for mutant in all_of if name_of(mutant) == named(record)]
+    return min(same, key=lambda mutant: abs(mutant.line - record["line"]), default=None)
+
+
+# ── fresh draws ────────────────────────────────────────────────────────────────────────────────
+
+
+def head() -> str:
+    """The hash of the commit whose package this is."""
+    git = partial(subprocess.run, cwd=REPO, capture_output=True, text=True, check=True)
+    if git(["git", "status", "--porcelain", "--", str(PACKAGE)]).stdout:
+        raise SystemExit(f"{PACKAGE} has changes. Commit them: the hash is the seed.")
+    return git(["git", "rev-parse", "HEAD"]).stdout.strip()
+
+
+def draw(commit: str, count: int) -> list[Mutant]:
+    """One change of each of `count` lines that are spread evenly over the package, shuffled."""
+    lines: dict[tuple[str, int], list[Mutant]] = defaultdict(list)
+    for file in sorted((REPO / PACKAGE).rglob("*.py")):
+        for mutant in mutants_of(file.relative_to(REPO / PACKAGE).as_posix()):
+            lines[mutant.file, mutant.line].append(mutant)
+    rng, all_of = random.Random(f"fresh {commit}"), list(lines.values())
+    step = len(all_of) / count
+    first = rng.random() * step
+    drawn = [rng.choice(all_of[int(first + i * step)]) for i in range(count)]
+    rng.shuffle(drawn)
+    return drawn
+
+
+def try_fresh(tree: Copy, test_map: TestMap, count: int, some: list[str] | None) -> None:
+    """Try what is missing of the draw of this commit, in some layers or in all."""
+    commit = head()
+    drawn = draw(commit, count)
+    done = {r["number"] for r in kept(FRESH) if r["commit"] == commit}
+    missing = [
+        number
+        for number, mutant in enumerate(drawn)
+        if number not in done and (some is None or layer_of(mutant.file) in some)
+    ]
+    for i in range(0, len(missing), BATCH):
+        outcomes = dict[int, dict[str, str]]()
+
+        def note(mutant: Mutant, found: dict[str, str], outcomes: Any = outcomes) -> None:
+            outcomes[drawn.index(mutant)] = found
+            show(mutant, found)
+
+        try_all(tree, test_map, [drawn[number] for number in missing[i : i + BATCH]], note)
+        new = [
+            {"commit": commit, "number": number, "of": count, **place_of(drawn[number])}
+            | {"first": next(iter(found)), **found}
+            for number, found in outcomes.items()
+        ]
+        write(FRESH, kept(FRESH) + new)
+        print(fresh_table(), flush=True)
+
+
+def retry_fresh(tree: Copy, test_map: TestMap) -> None:
+    """Retry the survivors of all fresh draws, and keep what was found first."""
+
+    def note(mutant: Mutant, found: dict[str, str]) -> None:
+        records = kept(FRESH)
+        for r in records:
+            if is_survivor(r) and named(r) == name_of(mutant):
+                del r["survived"]
+                r |= found
+        write(FRESH, records)
+        show(mutant, found)
+
+    again = [present(r) for r in kept(FRESH) if is_survivor(r)]
+    try_all(tree, test_map, [mutant for mutant in again if mutant is not None], note)
+
+
+def fresh_table() -> str:
+    """One row per draw: how many of its changes were noticed, with 95 % Clopper-Pearson limits."""
+    header = ("commit", "drawn", "tried", "cannot be noticed", "noticed at first", "noticed now")
+    rows = [f"| {' | '.join(header)} |", "|---|---|---|---|---|---|"]
+    draws: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for r in kept(FRESH):
+        draws[r["commit"], r["of"]].append(r)
+    for (commit, count), records in draws.items():
+        made = [r for r in records if "equivalent" not in r]
+        noticed = (
+            share(sum(r["first"] == "killed" for r in made), len(made)),
+            share(sum("killed" in r for r in made), len(made)),
+        )
+        numbers = (commit[:7], count, len(records), len(records) - len(made), *noticed)
+        rows.append(f"| {' | '.join(map(str, numbers))} |")
+    return "\n".join(rows)
+
+
+def share(some: int, of: int) -> str:
+    """A share in percent, with its 95 % interval."""
+    from scipy.stats import binomtest
+
+    if of == 0:
+        return ""
+    low, high = binomtest(some, of).proportion_ci(method="exact")
+    return f"{some} ({100 * some / of:.0f} %; {100 * low:.0f} to {100 * high:.0f} %)"
 
 
 def table() -> str:
@@ -693,10 +811,11 @@ HEADING = "## Mutation tests\n"
 
 def write_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    begin = page.index("| folder or module | changes |", page.index(HEADING))
-    end = page.find("\n\n", begin)
-    rest = page[end:] if end >= 0 else "\n"
-    PAGE.write_text(page[:begin] + table() + rest, encoding="utf-8")
+    for header, text in (("| commit | drawn |", fresh_table()), ("| folder or module |", table())):
+        begin = page.index(header, page.index(HEADING))
+        end = page.find("\n\n", begin)
+        page = page[:begin] + text + (page[end:] if end >= 0 else "\n")
+    PAGE.write_text(page, encoding="utf-8")
 
 
 def main() -> None:
@@ -705,6 +824,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=25, help="changes per layer and draw (25)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of tests per round")
+    parser.add_argument("--fresh", type=int, metavar="N", help="N changes drawn by the commit")
     parser.add_argument("--again", action="store_true", help="retry the survivors")
     parser.add_argument(
         "--table", action="store_true", help="only write the table of docs/trust.md"
@@ -717,13 +837,17 @@ def main() -> None:
     test_map = TestMap(chosen.map, chosen.limit)
     with tempfile.TemporaryDirectory(prefix="farthing-mutants-") as folder:
         tree = Copy(Path(folder))
-        for layer in chosen.layer or layers():
+        if chosen.fresh and chosen.again:
+            retry_fresh(tree, test_map)
+        elif chosen.fresh:
+            try_fresh(tree, test_map, chosen.fresh, chosen.layer)
+        for layer in () if chosen.fresh else chosen.layer or layers():
             again = chosen.again
             try_all(
                 tree,
                 test_map,
                 survivors(layer) if again else to_try(layer, chosen.count, chosen.seed),
-                chosen.seed,
+                partial(note, chosen.seed),
             )
 
 

@@ -1,28 +1,32 @@
 """Record the functions of `src` that each test enters; `mutants` chooses tests by this map.
 
-    python -m benchmarks.reliability.test_map FOLDER -n 2                all tests
+    python -m benchmarks.reliability.test_map FOLDER -n 2                all tests; resumable
+    python -m benchmarks.reliability.test_map FOLDER --rows 2            two rows of each test
     python -m benchmarks.reliability.test_map FOLDER tests/test_new.py   add these to FOLDER
 
 This is a pytest plugin with a tracer in every process that a test starts. `sitecustomize` in FOLDER
 starts the tracer with every interpreter, and forked children inherit it. Each process appends to
 its own file at once, because it may be killed: `T test`, then `F file:name` for each function that
-the test enters. `D seconds test` is a test that passed; other tests are not used.
+the test enters. `D seconds test` is a test that passed; other tests are not used. Tests that FOLDER
+has are not run again.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 REPO = Path(__file__).resolve().parents[2]
 FOLDER = "FARTHING_NOTICING"  # where traces are written
+ROWS = "FARTHING_NOTICING_ROWS"  # rows of each parametrised test
 
 _test = ""
 _seen: set[int] = set()
@@ -58,6 +62,30 @@ def start() -> None:
         threading.settrace(trace)
 
 
+def pytest_configure(config: Any) -> None:
+    import pytest  # only here, because `sitecustomize` imports this module into every process
+
+    class Selection:
+        @pytest.hookimpl(trylast=True)  # of the tests that -m and -k have left
+        def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
+            left_out = not_needed([item.nodeid for item in items])
+            config.hook.pytest_deselected(items=[i for i in items if i.nodeid in left_out])
+            items[:] = [item for item in items if item.nodeid not in left_out]
+
+    config.pluginmanager.register(Selection())
+
+
+def not_needed(tests: list[str]) -> set[str]:
+    """The tests that FOLDER has, and the rows of each test beyond the first ROWS."""
+    found = {name for name, _ in passed(Path(os.environ[FOLDER]))}
+    rows: Counter[str] = Counter()
+    for name in tests:
+        rows[name.partition("[")[0]] += 1
+        if rows[name.partition("[")[0]] > int(os.environ[ROWS]):
+            found.add(name)
+    return found
+
+
 def pytest_runtest_setup(item: Any) -> None:
     global _test
     _test = item.nodeid
@@ -75,12 +103,17 @@ def pytest_runtest_logreport(report: Any) -> None:
             out.write(f"D {_seconds[report.nodeid]:.3f} {report.nodeid}\n")
 
 
+def passed(folder: Path) -> list[tuple[str, float]]:
+    """The tests that have passed, and their seconds."""
+    file = folder / "passed"
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    found = (line.split(" ", 2) for line in lines)
+    return [(name, float(seconds)) for _, seconds, name in found]
+
+
 def collect(folder: Path) -> dict[str, Any]:
     """The passed tests as [name, seconds], and for each function the indices of its tests."""
-    tests = []
-    for line in (folder / "passed").read_text("utf-8").splitlines():
-        _, seconds, name = line.split(" ", 2)
-        tests.append((name, float(seconds)))
+    tests = passed(folder)
     number = {name: i for i, (name, _) in enumerate(tests)}
     entered: dict[str, set[int]] = defaultdict(set)
     for file in sorted(folder.glob("*.trace")):
@@ -95,15 +128,22 @@ def collect(folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.reliability.test_map",
+        epilog="Further options are those of pytest.",
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of each test (all)")
+    chosen, options = parser.parse_known_args()
+    folder = chosen.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "sitecustomize.py").write_text(
         "from benchmarks.reliability.test_map import start\nstart()\n", encoding="utf-8"
     )
     path = os.pathsep.join(map(str, (folder, REPO / "src", REPO)))
-    environment = os.environ | {FOLDER: str(folder), "PYTHONPATH": path}
+    environment = os.environ | {FOLDER: str(folder), ROWS: str(chosen.rows), "PYTHONPATH": path}
     command = [sys.executable, "-m", "pytest", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    command += ["-p", "benchmarks.reliability.test_map", *sys.argv[2:]]
+    command += ["-p", "benchmarks.reliability.test_map", *options]
     subprocess.run(command, cwd=REPO, env=environment, check=False)
     (folder / "map.json").write_text(json.dumps(collect(folder)), encoding="utf-8")
 

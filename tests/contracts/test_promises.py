@@ -8,7 +8,7 @@ import math
 import pytest
 from clocks import Clock, Timed, made, shared
 
-from farthing import Budget, Float, InvalidInput, Optimizer, Outcome, minimize
+from farthing import Budget, Float, InvalidInput, Optimizer, Outcome, Stopped, minimize
 from farthing.budget.ledger import Ledger
 from farthing.budget.rates import is_per_worker, rate_of
 from farthing.core.events import Asked, LeasesExpired, Moment, Renewed, TimePassed, Told
@@ -316,3 +316,34 @@ def test_a_worker_that_waited_pays_only_for_its_last_suggestion(monkeypatch):
         optimizer.commit(TimePassed())
     assert optimizer.ledger.spent == pytest.approx(spent + 2.0)
     assert optimizer.ledger.overhead == pytest.approx(4.0)
+
+
+def test_the_last_commit_of_a_worker_does_not_charge_its_wait_for_others(monkeypatch):
+    """Many workers that end at the same time wait for the database."""
+    clock = Clock(monkeypatch)
+    store = shared(Budget("10s"))
+    optimizer, settings = made(SPACE, "10s", store, policy=Random())
+    with optimizer.on_the_clock():
+        clock.now += 11.0
+        with pytest.raises(Stopped):
+            optimizer.ask(worker="here:1", lease=settings.lease)
+        spent, commit = optimizer.ledger.spent, store.commit
+
+        def after_others(change):
+            clock.now += 50.0
+            return commit(change)
+
+        monkeypatch.setattr(store, "commit", after_others)
+        monkeypatch.setattr(store, "shared", True, raising=False)  # as a database
+        optimizer.commit(TimePassed())
+    assert optimizer.ledger.spent == spent
+
+
+def test_a_repeated_trial_of_unknown_price_reserves_what_is_left_too(monkeypatch):
+    clock = Clock(monkeypatch)
+    optimizer, settings = made(SPACE, "$2", policy=Random(), retries=1)
+    optimizer.ask(worker="dead:1", lease=5.0)
+    clock.now += settings.lease + 60.0
+    again = optimizer.ask(worker="here:1", lease=5.0)
+    assert again.origin == "retry"
+    assert optimizer.ledger.reserved_for(again.number) == {"usd": 2.0}

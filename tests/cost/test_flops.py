@@ -209,7 +209,7 @@ def test_a_feature_that_fails_is_named():
         Flops(lambda params: params["depth"]).fit(evidence(4))
 
 
-@pytest.mark.parametrize("count", [np.nan, np.inf, -1.0, "much"])
+@pytest.mark.parametrize("count", [np.nan, np.inf, -1.0, "much", [1.0, -1.0]])
 def test_a_feature_with_an_invalid_count_is_named(count):
     with pytest.raises(InvalidInput, match="cost feature"):
         Flops(lambda params: count).fit(evidence(4))

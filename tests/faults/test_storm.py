@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.reliability.faults.kept import keep_session
 from benchmarks.reliability.faults.processes import processes_of
-from benchmarks.reliability.storm import Session, hold, show
+from benchmarks.reliability.storm import FEW, Session, hold, show
 
 
 @pytest.mark.slow
@@ -21,3 +21,12 @@ def test_signals_lose_nothing(pauses, tmp_path, capsys):
     keep_session(tmp_path / "kept.jsonl", found)
     assert show(tmp_path / "kept.jsonl") == (found.faults == [])
     assert f"{len(found.signals)} signals" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 4, 16])
+def test_signals_do_not_overspend_unknown_prices(workers, tmp_path):
+    session = Session(6, "SQLite", workers, FEW, pauses=False, signals=4, unknown=True)
+    found = hold(f"sqlite:///{tmp_path / 'study.db'}", tmp_path, session)
+    assert found.faults == []  # also that only one trial runs before the first price is known
+    assert found.overspent == {"usd": 0.0}

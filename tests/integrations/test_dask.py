@@ -162,6 +162,31 @@ def test_a_worker_without_answers_ends_its_trial(client, notes):
     assert not any(map(is_alive, notes.pids))
 
 
+def test_both_sides_wait_for_one_lease(client, monkeypatch):
+    submitted, waits = [], []
+    monkeypatch.setattr(
+        client, "submit", lambda *given, **_: submitted.append(given) or Submitted()
+    )
+    watch = _Watch(engine(client, square, grace=2.0, lease=7.0), JOB, Allowance(0.1, go_on))
+    watch.start()
+    assert submitted[0][-3:] == (None, 2.0, 7.0)  # the worker's timeout, grace period and lease
+    monkeypatch.setattr(watch.over, "wait", lambda seconds: waits.append(seconds))
+    watch.started = watch.last = time.monotonic()
+    assert watch.end("the run ended").error == "the run ended"
+    assert waits == [9.0]  # the trial may use its grace period, and then gives no sign of life
+    watch.close()
+
+
+class Submitted:
+    """A future whose trial never ends."""
+
+    def add_done_callback(self, call):
+        pass
+
+    def cancel(self, force):
+        assert force
+
+
 def test_a_client_that_closes_ends_the_run(cluster, study, notes):
     client = distributed.Client(cluster)
     closer = threading.Thread(target=lambda: (notes.wait(), client.close()), daemon=True)

@@ -65,6 +65,16 @@ def test_a_file_that_would_grow_too_large_loses_its_middle(tmp_path, chunk):
     assert log.tail == "\n".join(f"line {i}" for i in range(1980, 2000))
 
 
+def test_after_the_middle_is_left_out_there_is_room_again(tmp_path):
+    log = Log(tmp_path / "0.log", limit=400)
+    log.feed(1, b"a" * 401)
+    _, count, _ = left_out((tmp_path / "0.log").read_bytes())
+    log.feed(1, b"b" * 20)
+    log.close()
+    _, still, end = left_out((tmp_path / "0.log").read_bytes())
+    assert (still, end) == (count, b"a" * 200 + b"b" * 20)
+
+
 def test_output_that_fits_exactly_is_complete(tmp_path):
     log = Log(tmp_path / "0.log", limit=400)
     log.feed(1, b"x" * 400)

@@ -7,25 +7,28 @@ import sys
 import time
 
 import pytest
+from clocks import Clock, Timed, made
 from parts import Greedy, RoundRobin
 from processes import FOREVER, fork_off, wait_until
 
 from farthing import Float, Steps, Study
 from farthing.core.events import Recovered, Returned, Told
-from farthing.errors import InvalidInput
-from farthing.history import CurvePoint
+from farthing.errors import InvalidInput, Stopped
+from farthing.history import CurvePoint, StopReason
 from farthing.policies import Random
 from farthing.running import CommandTask, Finished, Usage
 from farthing.running.journal import (
     BEFORE,
     append,
     delete_journal,
+    journal_of,
     journals_in,
     read_journal,
     save_ending,
     with_usage,
 )
 from farthing.running.pipes import peek, pipe
+from farthing.running.signals import ExitRequest
 from farthing.running.worker import Place, _recover, run_trials
 
 SPACE = {"lr": Float(0.1, 0.9)}
@@ -163,6 +166,8 @@ def leaves_a_process(params):
 
 PRINTS = CommandTask(["sh", "-c", 'echo \'{"value": 3.0, "extra": 1}\''])
 WRITES = CommandTask(["sh", "-c", 'echo \'{"value": 3.0}\' > "$FARTHING_RESULT"'])
+ENDING = {"reason": None, "status": 0, "wall_s": 2.0, "cpu_s": 1.0, "peak_mb": 0.0}
+ENDING |= {"metric": "value", "result_file": None}
 ONLY_PROGRESS = CommandTask(["sh", "-c", 'echo \'{"step": 1, "value": 3.0, "cost": 2.0}\''])
 
 
@@ -268,17 +273,60 @@ def test_a_worker_may_tell_an_outcome_that_another_one_has_found(tmp_path):
         study.tell(trial, 3.0, cost=2.0)
 
 
+@pytest.mark.parametrize(("budget", "spent"), [("2s", 3.0), ("100s", 53.0)])
+def test_past_the_limit_waiting_for_the_lease_of_a_dead_worker_is_free(
+    budget, spent, tmp_path, monkeypatch
+):
+    clock = Clock(monkeypatch)
+    optimizer, settings = made(SPACE, budget, policy=Random(), lease=50.0)
+    lost = optimizer.ask(worker="dead:1", lease=settings.lease)
+    journal = journal_of(tmp_path, lost)
+    journal.parent.mkdir()
+    save_ending(str(journal), ENDING, b'{"value": 3.0}\n')
+    with optimizer.on_the_clock():
+        clock.now += 3.0
+        optimizer.renew(lost, lease=settings.lease, cost={}, ahead={})
+        clock.now += 25.0
+        assert optimizer.is_worked_on()
+        if budget == "2s":
+            with pytest.raises(Stopped):
+                optimizer.ask(worker="here:2", lease=settings.lease)
+        clock.now += 25.1
+        _recover(optimizer, settings, Place(logs=tmp_path))
+    assert (optimizer.trials[0].state, optimizer.trials[0].value) == ("done", 3.0)
+    assert optimizer.ledger["s"].spent == pytest.approx(spent, abs=0.2)
+
+
+def test_an_outcome_on_the_disk_is_told_before_its_trial_is_lost(tmp_path, monkeypatch):
+    """Another worker would repeat it, and pay for it again."""
+    clock = Clock(monkeypatch)
+    optimizer, settings = made(SPACE, "$2", policy=Random(), lease=50.0, retries=1)
+
+    def at_the_first_check():
+        dead = optimizer.ask(worker="dead:1", lease=settings.lease)
+        journal = journal_of(tmp_path, dead)
+        journal.parent.mkdir()
+        save_ending(str(journal), ENDING, b'{"value": 3.0, "cost": {"usd": 1.5}}\n')
+        clock.now += 51.0
+        with pytest.raises(Stopped, match=r"\$0.50 is left"):
+            optimizer.ask(worker="here:2", lease=settings.lease)
+        return ExitRequest(StopReason("terminated", "a signal came"), kill=False)
+
+    engine, place = Timed(clock, lambda _: 1.0), Place(logs=tmp_path)
+    run_trials(optimizer, settings, engine, lambda: None, at_the_first_check, place)
+    assert [(trial.state, trial.value) for trial in optimizer.trials] == [("done", 3.0)]
+    assert optimizer.ledger["usd"].spent == 1.5
+
+
 def test_a_message_of_two_pieces_is_completed_or_repeated_by_the_ending(tmp_path):
     journal = tmp_path / "reports" / "3-12.5.jsonl"
     journal.parent.mkdir()
-    ending = {"reason": None, "status": 0, "wall_s": 2.0, "cpu_s": 1.0, "peak_mb": 0.0}
-    ending |= {"metric": "value", "result_file": None}
     append(journal, [], b'{"val')
     for unread in (b'ue": 3.0}\n', b'{"value": 3.0}\n'):
-        save_ending(str(journal), ending, unread)
+        save_ending(str(journal), ENDING, unread)
         finished = read_journal(journal).finished
         assert (finished.state, finished.value, finished.usage.wall_s) == ("done", 3.0, 2.0)
-    save_ending(str(journal), ending | {"reason": "orphaned"}, unread)
+    save_ending(str(journal), ENDING | {"reason": "orphaned"}, unread)
     assert read_journal(journal).finished is None
     delete_journal(journal)
     assert list(journal.parent.iterdir()) == []

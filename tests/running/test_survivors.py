@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from processes import FOREVER, children_of, fork_off, is_alive, wait_until
@@ -61,6 +62,42 @@ def test_the_worker_ends_what_a_killed_supervisor_leaves(kind, evaluate, pids, f
     assert finished.state == "lost"
     assert pids.alive == []  # already: the engine waits for their end
     assert children_of(os.getpid()) <= before
+
+
+def test_a_process_that_is_not_adopted_yet_is_waited_for():
+    """Otherwise it becomes a zombie of the worker when its parent has ended."""
+    reading, writing = os.pipe()
+
+    def parent():
+        os.write(writing, f"{fork_off(lambda: time.sleep(FOREVER))}".encode())
+        time.sleep(FOREVER)
+
+    child = fork_off(parent)
+    grandchild = int(os.read(reading, 20))
+    with adopting_orphans():
+        assert survivors._reap({grandchild}, {})
+        for pid in (child, grandchild):
+            os.kill(pid, signal.SIGKILL)
+        ended = {}
+        assert wait_until(lambda: not survivors._reap({child, grandchild}, ended))
+    assert ended.keys() == {child, grandchild}
+
+
+def test_a_mark_is_locked_from_the_beginning(tmp_path, monkeypatch):
+    """A sweep that finds it unlocked kills the supervisor that is about to lock it."""
+    lock, seen = survivors.fcntl.flock, []
+
+    def flock(descriptor, operation):
+        seen.append(Path(survivors.mark_of(tmp_path)).exists())
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(survivors.fcntl, "flock", flock)
+    mark = survivors.lock_mark(str(tmp_path))
+    assert seen == [False]
+    monkeypatch.undo()
+    assert survivors._is_supervised(survivors.mark_of(tmp_path))
+    os.close(mark)
+    assert not survivors._is_supervised(survivors.mark_of(tmp_path))
 
 
 def test_a_trial_that_has_ended_survives_its_supervisor(folder, pids):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from clocks import made, shared
 from processes import (
     FOREVER,
     PATIENCE,
@@ -26,6 +27,7 @@ from processes import (
 )
 
 from farthing import (
+    Budget,
     FarthingError,
     Float,
     InvalidInput,
@@ -831,3 +833,44 @@ def test_a_trial_has_its_own_log_in_its_place(tmp_path):
 def test_the_tick_is_a_hundredth_of_the_time_that_the_budget_pays_for(budget, rate, seconds):
     settings = Settings.of(Space({"x": Float(0, 1)}), budget, policy=Random(), rate=rate)
     assert _tick(settings) == pytest.approx(seconds)
+
+
+def test_a_worker_stays_if_a_trial_ends_right_after_nothing_could_start(monkeypatch):
+    """The trial of another worker had reserved the whole budget, because prices are unknown."""
+    store = shared(Budget("$2"))
+    other, _ = made(SPACE, "$2", store, policy=Random())
+    optimizer, settings = made(SPACE, "$2", store, policy=Random())
+    running = [other.ask(worker="other:1", lease=settings.lease)]
+    is_worked_on = optimizer.is_worked_on
+
+    def after_the_other_has_told():
+        if running:
+            other.tell(running.pop(), 1.0, cost=1.0)
+        return is_worked_on()
+
+    monkeypatch.setattr(optimizer, "is_worked_on", after_the_other_has_told)
+    run_trials(optimizer, settings, Priced(), lambda: None)
+    assert [trial.state for trial in optimizer.trials] == ["done", "done"]
+    assert optimizer.ledger["usd"].spent == 2.0
+
+
+class Priced:
+    """An engine whose trials cost $1."""
+
+    kills = True
+
+    def run(self, job, allowance):
+        return Finished("done", 1.0, {"usd": 1.0}, None, USED)
+
+
+def test_a_renewal_reserves_what_the_next_tick_will_cost(monkeypatch):
+    ahead = []
+    renew = Optimizer.renew
+
+    def noted(self, trial, **given):
+        ahead.append(given["ahead"]["worker_s"])
+        return renew(self, trial, **given)
+
+    monkeypatch.setattr(Optimizer, "renew", noted)
+    run_fake(lambda job, allowance: allowance.may_go_on(USED), budget={"worker_s": 100.0})
+    assert ahead == [2.0 + 1.0]  # it has used 2 s, and a tick is a second

@@ -8,7 +8,7 @@ from parts import Greedy, RoundRobin
 from sqlalchemy import event, text
 
 from farthing import Float, Space, Steps, Study
-from farthing.core.events import Told
+from farthing.core.events import Recovered, Returned, Told
 from farthing.history import CurvePoint
 from farthing.storage.studies import overview
 
@@ -164,3 +164,16 @@ def test_the_settings_of_steps_are_stored(url):
     assert make(url, steps=51).changed == {
         "steps": ("Steps(last=51, value='last', resume=2.5, rungs=1, 3, 9)", "Steps(last=51)")
     }
+
+
+def test_points_that_are_recovered_later_take_their_place_in_every_process(url):
+    one = make(url)
+    trial = one.ask(worker="here:1", lease=LEASE)
+    one.renew(trial, lease=LEASE, cost={}, ahead={}, curve=points(2, cost=2.0))
+    other = another(one)
+    assert [point.step for point in other.history[0].curve] == [2]
+    one.commit(Returned(0, "as if its lease had expired"))
+    one.commit(Recovered(0, trial.run.asked_at, points(1, 2, cost=2.0)))
+    assert [point.step for point in other.history[0].curve] == [1, 2]
+    one.close()
+    other.close()

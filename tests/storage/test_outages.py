@@ -519,3 +519,37 @@ def test_worker_threads_wait_for_the_database_as_long_as_their_run(tmp_path, mon
     assert len(study.history) == 2
     assert set(seen) <= {0.0, 60.0}  # a result is reported at once or saved on the disk
     assert seen.count(60.0) >= 5  # the run itself, and in each thread an ask and the last charge
+
+
+def test_after_a_slow_answer_no_lease_expires_for_the_length_of_a_lease(tmp_path, monkeypatch):
+    """Other workers may have waited for the same database, and could not renew."""
+    study = Study.create(tmp_path / "study.db", name="study", space={"x": Float(0, 1)}, lease=30.0)
+    clock, store = StoppedClock(), study._store
+    monkeypatch.setattr("farthing.storage.database_store.time", clock)
+
+    def answer_after(seconds):
+        clock.now += 100.0
+        assert store.can_expire_leases
+
+        def transaction():
+            clock.now += seconds
+            return store._state
+
+        store._with_retries(transaction)
+
+    answer_after(0.1)
+    assert store.can_expire_leases
+    answer_after(20.0)
+    assert not store.can_expire_leases
+    clock.now += 31.0
+    assert store.can_expire_leases
+    study.close()
+
+
+class StoppedClock:
+    """A clock that only a test advances."""
+
+    now = 1e6
+
+    def monotonic(self):
+        return self.now

@@ -3,10 +3,13 @@
 import math
 import multiprocessing
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from methods import Circumstances, examples_in
-from processes import PATIENCE, holds_a_lock_on
+from processes import FOREVER, PATIENCE, fork_off, holds_a_lock_on, wait_until
 from sqlalchemy import event, text
 
 from farthing import (
@@ -528,6 +531,39 @@ def test_a_forked_process_has_connections_of_its_own(url):
     with pytest.raises(InvalidInput, match=r"There is no study 'c' in .* It has 'a', 'b'"):
         find_study(where, "c")
     where.close()
+
+
+def test_a_killed_process_loses_its_locks_though_a_forked_one_lives(url, monkeypatch):
+    monkeypatch.setattr(database, "PATIENCE", FOREVER)  # the server waits for stopped processes
+    first = Database(url)
+    study = create_study(first, "a", "{}", Ledger.of(None)).id
+    first.close()
+    reading, writing = os.pipe()
+
+    def stop(state, now):
+        os.write(writing, f"{fork_off(lambda: time.sleep(FOREVER))}".encode())
+        time.sleep(FOREVER)
+
+    holder = fork_off(lambda: DatabaseStore(Database(url), study).commit(stop))
+    child = int(os.read(reading, 100))
+    os.kill(holder, signal.SIGKILL)
+    os.waitpid(holder, 0)
+    monkeypatch.setattr(database, "PATIENCE", 20.0)
+    second = Database(url)
+
+    def can_commit():
+        with suppress(StorageError):
+            return DatabaseStore(second, study).commit(
+                lambda state, now: replace(state, failures=7)
+            )
+
+    try:
+        assert wait_until(can_commit)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.close(reading)
+        os.close(writing)
+        second.close()
 
 
 @pytest.mark.slow

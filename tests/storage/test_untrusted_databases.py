@@ -293,6 +293,8 @@ def test_a_database_that_farthing_did_not_write_is_a_clear_error(statement, fart
         ("asked_at", "noon", "asked_at"),
         ("told_at", "noon", "told_at"),
         ("run_s", "long", "run_s"),
+        ("x", "[0.1, 0.2, 0.3, 0.4, 0.5, 0.6]", "point"),
+        ("x", "[]", "point"),
     ],
 )
 def test_one_invalid_trial_among_many_is_refused_and_named(column, text, word, tmp_path):

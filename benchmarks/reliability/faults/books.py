@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.reliability.faults.processes import EVERY
+from benchmarks.reliability.faults.processes import EVERY, processes_of, waits_of
 from farthing.budget.ledger import Account
 from farthing.core.state import State
 from farthing.data.tabular import record
@@ -47,14 +47,26 @@ def paid(history: Iterable[Trial], resource: str) -> float:
     return math.fsum(cost.get(resource, 0.0) for cost in ended)
 
 
+Check = Callable[[State], Iterable[str]]
+
+
 @dataclass
 class Auditor:
-    """Reads the database while the command runs, and checks each new state."""
+    """Reads the database while the command runs, and checks each new state.
+
+    Attributes:
+        folder: the working directory of the command; None if its processes are not observed.
+        also: a further check of each state; None for no other.
+        stall: seconds: the longest time that a process of the command waited for a processor
+            between two states, or that a read of ours was late.
+    """
 
     url: str
+    folder: Path | None = None
+    also: Check | None = None
     commits: int = 0
     faults: list[str] = field(default_factory=list)
-    stall: float = 0.0  # seconds: the longest delay of a read, because the machine was busy
+    stall: float = 0.0
     overspend: float = 0.0  # seconds: the maximum beyond the limit
     suggestion_s: float = 0.0  # seconds: the longest suggestion, which cannot be interrupted
     _store: DatabaseStore | None = None
@@ -62,6 +74,7 @@ class Auditor:
     _seen: State | None = None
     _done: dict[int, float | None] = field(default_factory=dict)
     _accounts: dict[str, Account] = field(default_factory=dict)
+    _waited: dict[int, float] = field(default_factory=dict)
 
     def look(self) -> State | None:
         """The last state that the database returned; None before the study exists."""
@@ -75,8 +88,15 @@ class Auditor:
         if state is not self._seen:
             self._seen = state
             self.commits += 1
+            self._observe()
             self.faults += [f"commit {self.commits}: {fault}" for fault in self._check(state)]
         return state
+
+    def _observe(self) -> None:
+        """How long the processes have waited for a processor since the last state."""
+        waited = {} if self.folder is None else {p: waits_of(p) for p in processes_of(self.folder)}
+        new = (seconds - self._waited.get(pid, 0.0) for pid, seconds in waited.items())
+        self.stall, self._waited = max([self.stall, *new]), waited
 
     def _find(self) -> DatabaseStore | None:
         file = Path(self.url.removeprefix("sqlite:///"))
@@ -95,6 +115,7 @@ class Auditor:
     def _check(self, state: State) -> Iterator[str]:
         history, ledger = state.history, state.ledger
         yield from imbalance(state)
+        yield from () if self.also is None else self.also(state)
         for name in ledger:
             account = ledger[name]
             before = self._accounts.get(name, Account(account.limit))
@@ -137,8 +158,8 @@ class Auditor:
 
 
 @contextmanager
-def auditing(url: str) -> Iterator[Auditor]:
-    auditor = Auditor(url)
+def auditing(url: str, folder: Path | None = None, also: Check | None = None) -> Iterator[Auditor]:
+    auditor = Auditor(url, folder, also)
     try:
         yield auditor
     finally:

@@ -42,7 +42,8 @@ class Found:
         overspend: seconds beyond the limit.
         allowed: seconds: for every worker a tick, `stall` and the grace period; one suggestion that
             began in time; and `outage`.
-        stall: seconds that our own tick was late, because the machine was busy.
+        stall: seconds that a process waited for a processor between two commits, or that our own
+            tick was late, because the machine was busy.
         suggestion_s: seconds of the longest suggestion.
         outage: seconds during which the database, or the process that had to act, could not act.
         faults: a sentence for each.
@@ -81,7 +82,7 @@ def inject(url: str, folder: Path, injection: Injection, server: Server | None =
     with (
         small_disk(folder, injection),
         running(folder) as runs,
-        auditing(url) as auditor,
+        auditing(url, folder) as auditor,
     ):
 
         def start() -> Run:
@@ -116,7 +117,7 @@ def _inject(start: Callable[[], Run], scene: Scene) -> Found:
             break
         codes.append(run.code)
         took += run.took
-        if run.code == _expected(auditor):
+        if run.code == _expected(auditor) or len(codes) > RERUNS:
             break
         run = start()
     too_late = GRACE + LEASE + injection.workers * auditor.stall

@@ -39,6 +39,14 @@ def state_of(pid: int) -> str:
         return "X"
 
 
+def waits_of(pid: int) -> float:
+    """Seconds that a process was ready to run and had no processor, as the kernel counts them."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
 def orphans(folder: Path, runner: int | None) -> list[int]:
     """The processes of a folder that do not descend from the runner.
 

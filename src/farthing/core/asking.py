@@ -262,7 +262,7 @@ class Asker:
         if resource is None:
             return
         if state.ledger[resource].left > 0:  # past the limit, waiting for others is free
-            state = session.commit(TimePassed())
+            state = session.commit(TimePassed(), overhead=session.clock.unpaid)
         raise Stopped(no_time_to_suggest(state.ledger, resource))
 
     # ── the suggestion lock ────────────────────────────────────────────────────────────────

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from farthing.core.events import Recovered, Told
+from farthing.core.events import Recovered, TimePassed, Told
 from farthing.errors import StorageError
 from farthing.history import CurvePoint, Trial
 from farthing.optimizer import Optimizer
 from farthing.running.finished import Finished, Usage
-from farthing.running.journal import Journal, delete_journal, journals_in, read_journal
+from farthing.running.journal import Journal, delete_journal, journal_of, journals_in, read_journal
 
-__all__ = ["recover"]
+__all__ = ["recover", "rescue"]
 
 Points = Callable[[Iterable[tuple[Mapping[str, Any], Usage]]], Iterable[CurvePoint]]
 Outcome = Callable[[Trial, Finished], Told | None]
@@ -48,6 +48,27 @@ def recover(optimizer: Optimizer, logs: Path | None, points: Points, outcome: Ou
         delete_journal(file)
 
 
+def rescue(
+    optimizer: Optimizer, logs: Path | None, outcome: Outcome, trials: Iterable[Trial]
+) -> None:
+    """Tell the outcomes of trials whose evaluations have ended, though their workers have died.
+
+    If these trials were lost first, other workers could repeat them, and pay for them again.
+    """
+    if logs is None:
+        return
+    for trial in trials:
+        finished = read_journal(journal_of(logs, trial)).finished
+        if finished is not None and (told := outcome(trial, finished)) is not None:
+            _tell(optimizer, told)
+
+
+def _tell(optimizer: Optimizer, told: Told) -> None:
+    if optimizer.seen.ledger.used_up:  # past the limit, waiting for others is free
+        optimizer.commit(TimePassed())
+    optimizer.commit(told)
+
+
 def _report(
     optimizer: Optimizer,
     trial: Trial,
@@ -64,4 +85,4 @@ def _report(
     if journal.finished is None or trial.run.asked_at != asked_at:
         return
     if trial.state in ("lost", "paused") and (told := outcome(trial, journal.finished)) is not None:
-        optimizer.commit(told)
+        _tell(optimizer, told)

@@ -64,9 +64,14 @@ def mark_of(folder: str | os.PathLike[str]) -> str:
 
 
 def lock_mark(folder: str) -> int:
-    """Create and lock the mark; it stays locked until the returned descriptor is closed."""
-    mark = os.open(mark_of(folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    """Create and lock the mark; it stays locked until the returned descriptor is closed.
+
+    It has another name until it is locked: otherwise a sweep in between would kill the supervisor.
+    """
+    name = os.path.join(folder, "new")
+    mark = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     fcntl.flock(mark, fcntl.LOCK_EX)
+    os.rename(name, mark_of(folder))
     return mark
 
 
@@ -136,11 +141,17 @@ def _own_children() -> dict[int, int]:
 
 
 def _reap(pids: set[int], ended: dict[int, int]) -> bool:
-    """Reap those that are children of this process; whether one of them has not ended yet."""
+    """Reap those that are children of this process; whether one of them has not ended yet.
+
+    One that another process has is adopted only when that process has ended.
+    """
     is_left = False
     for pid in pids - ended.keys():
-        with suppress(ChildProcessError):
+        try:
             found, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            is_left |= os.path.exists(f"/proc/{pid}")
+        else:
             ended |= {pid: status} if found else {}
             is_left |= not found
     return is_left

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Us
 from farthing.running.checkpoints import checkpoint_folder, delete_checkpoints
 from farthing.running.journal import delete_journal, journal_of
 from farthing.running.process_group import ProcessGroup
-from farthing.running.recovery import recover
+from farthing.running.recovery import Outcome, recover, rescue
 from farthing.running.remote_part import step_and_value
 from farthing.running.signals import INTERRUPTED, ExitCheck, ExitRequest
 from farthing.running.survivors import sweep
@@ -120,9 +121,11 @@ def run_trials(
     check_suspending(settings, engine)
     if isinstance(engine, ProcessGroup):
         sweep()
+    optimizer.before_loss(partial(rescue, optimizer, place.logs, _outcome(settings, place)))
     try:
         return _run_trials(optimizer, settings, engine, on_change, exit_check, place)
     finally:
+        optimizer.before_loss(None)
         end_suspended(engine)
 
 
@@ -137,6 +140,7 @@ def _run_trials(
     name = worker_name()
     lease = settings.lease if engine.kills else None
     idle_since: float | None = None
+    refused: tuple[int, ...] | None = None  # in which state nobody worked and nothing could start
     while (request := exit_check()) is None:
         _recover(optimizer, settings, place)
         health = worker_health(optimizer.seen, name)
@@ -152,6 +156,9 @@ def _run_trials(
             idle_since = time.monotonic() if idle_since is None else idle_since
             if not optimizer.is_worked_on():
                 _recover(optimizer, settings, place)  # of trainings that were lost only now
+                refused, before = optimizer.seen.version(), refused
+                if refused != before:  # a trial may have ended since the ask
+                    continue
                 reason: StopReason = stopped.reason
                 return reason
             # Another worker's trial may end below its reservation, and so make a trial affordable.
@@ -312,6 +319,12 @@ def _recover(optimizer: Optimizer, settings: Settings, place: Place) -> None:
                 curve.add(point)
         return curve.points
 
+    recover(optimizer, place.logs, points, _outcome(settings, place))
+
+
+def _outcome(settings: Settings, place: Place) -> Outcome:
+    """What to tell of a trial whose worker has died, if its evaluation returned a value."""
+
     def outcome(trial: Trial, finished: Finished) -> Told | None:
         """A value, if there is one. Before its last step, a training may only have been paused."""
         if settings.steps is not None and trial.step < settings.steps.last:
@@ -323,7 +336,7 @@ def _recover(optimizer: Optimizer, settings: Settings, place: Place) -> None:
         paid = dict(told.cost) if isinstance(told.cost, Mapping) else {}
         return told._replace(cost=paid | {r: max(a, paid.get(r, 0.0)) for r, a in charged.items()})
 
-    recover(optimizer, place.logs, points, outcome)
+    return outcome
 
 
 class Curve:

@@ -45,6 +45,7 @@ MAX_VALUE = 100_000_000  # bytes of one value in a file; the rows of a table are
 PREPARING = 0xFA271146  # key of the advisory lock for creating tables in PostgreSQL
 KEYWORDS = re.compile(r"(?:^|\s)(?:host|hostaddr|dbname|user|password|passfile|service)\s*=")
 _opened: weakref.WeakSet[Database] = weakref.WeakSet()  # every Database of this process
+_to_servers: weakref.WeakSet[Any] = weakref.WeakSet()  # every connection of psycopg
 
 
 @cache
@@ -344,6 +345,27 @@ def _set_up_postgres(connection: Any, _: Any) -> None:
             f"SET idle_in_transaction_session_timeout = {patience}"
         )
     connection.commit()
+    _to_servers.add(connection)
+
+
+def _release_sockets() -> None:
+    """In a forked process, close the sockets of its parent, but do not end their sessions.
+
+    A server ends the transaction of a killed process when no process has its socket any more. Until
+    then, all others would wait for its locks. Each socket is replaced by the null device, because
+    its number must not mean another file when the connection is deleted.
+    """
+    if not _to_servers:
+        return
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for connection in list(_to_servers):
+        if not connection.closed:
+            os.dup2(null, connection.fileno(), inheritable=False)
+    os.close(null)
+    _to_servers.clear()
+
+
+os.register_at_fork(after_in_child=_release_sockets)
 
 
 def _make_private(url: URL) -> None:

@@ -208,12 +208,15 @@ class DatabaseStore:
         state = state_of(row, self._state)
         trials = list(state.history)
         known = tuple(trials)
-        for trial in changed_trials(connection, self._id, self._revision, row.trials, known):
+        changed = changed_trials(connection, self._id, self._revision, row.trials, known)
+        for trial in changed:
             if not 0 <= trial.number <= len(trials):
                 raise ValueError(f"trial {trial.number} after {len(trials)} trials")
             trials[trial.number : trial.number + 1] = [trial]
         if len(trials) != row.trials:
             raise ValueError(f"{len(trials)} trials, but the study counts {row.trials}")
+        if len({trial.x.shape for trial in (*changed, *trials[:1], *trials[-1:])}) > 1:
+            raise ValueError("a trial whose point is of another space than others")
         history, prices, changes = History(tuple(trials)), state.prices, state.changes
         if (row.prices, row.changes) != (len(prices), len(changes)):
             prices = (*prices, *changed_prices(connection, self._id, self._revision))
