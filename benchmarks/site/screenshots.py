@@ -18,21 +18,24 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urljoin
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageColor
 
 from farthing import Categorical, Float, Int, Study
 from farthing.core.events import Added
 from farthing.core.outcomes import external_trial
+from farthing.policies import Random
 from farthing.stopping import NotWorthIt
+from farthing.view.primitives import STYLES
+from farthing.view.progress import notebook_view
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "seeing"
 FARTHING = (sys.executable, "-c", "from farthing.cli import main; main()")
@@ -57,7 +60,8 @@ TABS = {  # and what is drawn last
     "settings": "#tab table",
 }
 MOST_PIXELS = 900
-COLOURS = 128  # of a picture
+COLOURS = 128  # of a picture, besides those that are kept
+KEPT = {"#ffffff", "#f7f8fa", *(hue for style in STYLES.values() for hue in style[:2])}
 
 
 def error_of(params: dict[str, Any], epochs: int) -> float:
@@ -69,12 +73,13 @@ def error_of(params: dict[str, Any], epochs: int) -> float:
     return best + 0.4 * math.exp(-epochs / 4)
 
 
-def make_training(url: str) -> None:
+def make_training(url: str, name: str = "digits", **settings: Any) -> None:
     """A study of four workers, in which some trials fail and some are killed."""
     study = Study.create(
         url,
-        name="digits",
+        name=name,
         space=SPACE,
+        **settings,
         budget={"usd": 60, "kWh": 24},
         worth=0.0005,
         max_cost={"usd": 3, "kWh": 1.2},  # so that four trials fit from the start
@@ -100,7 +105,22 @@ def make_training(url: str) -> None:
             study.tell(trial, killed=True, cost=paid)
         else:
             study.tell(trial, error_of(trial.params, 20), cost=paid)
+    for part, (_, trial) in zip((0.8, 0.5, 0.3), running, strict=True):
+        _keep_running(study, trial, part)
     study.close()
+
+
+def _keep_running(study: Study, trial: Any, part: float) -> None:
+    """A trial that has run a part of its epochs, with what it has printed."""
+    epochs = [
+        {"step": e, "value": error_of(trial.params, e), "cost": {"usd": part * e / 20}}
+        for e in range(1, round(20 * part) + 1)
+    ]
+    paid = {name: part * amount for name, amount in trial.predicted.items()}
+    study.renew(trial, lease=3600, cost=paid, ahead={}, reports=epochs)
+    lines = (f"epoch {each['step']:2} of 20  error {each['value']:.4f}" for each in epochs)
+    study.logs.mkdir(parents=True, exist_ok=True)
+    (study.logs / f"{trial.number}.log").write_text("\n".join(lines) + "\n")
 
 
 def make_many(url: str, name: str = "many", count: int = MANY) -> None:
@@ -118,14 +138,14 @@ def make_many(url: str, name: str = "many", count: int = MANY) -> None:
 
 
 @contextmanager
-def served(url: str, *options: str) -> Iterator[str]:
-    """Start the dashboard in its own process and return its address."""
-    server = subprocess.Popen(
-        [*FARTHING, "dashboard", url, *options], stdout=subprocess.PIPE, text=True
-    )
+def served(url: str, *options: str) -> Iterator[tuple[str, int]]:
+    """Start the dashboard in its own process; yields its address and the number of the process."""
+    file = Path(url)  # the page shows the name as it was given
+    command = [*FARTHING, "dashboard", file.name, *options]
+    server = subprocess.Popen(command, cwd=file.parent, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
-        yield server.stdout.readline().split()[1]
+        yield server.stdout.readline().split()[1], server.pid
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait()
@@ -134,6 +154,7 @@ def served(url: str, *options: str) -> Iterator[str]:
 def photograph(browser: Any, folder: Path) -> dict[str, float]:
     url = str(folder / "studies.db")
     make_training(url)
+    make_training(url, "digits, random search", policy=Random())
     make_many(url)
     make_many(url, "thousand", 1000)
     empty = Study.create(url, name="empty", space=SPACE, budget="2h")
@@ -144,17 +165,27 @@ def photograph(browser: Any, folder: Path) -> dict[str, float]:
         study = Study.open(url, name)
         found[f"bytes_of_the_report_of_{name}"] = len(study.report(report).encode())
         study.close()
-    with served(url) as address:
+    notebook = folder / "notebook.html"
+    notebook.write_text(notebook_page(url), "utf-8")
+    for name in ("thousand", "digits"):
+        study = Study.open(url, name)
+        found[f"bytes_of_the_notebook_output_of_{name}"] = len(study._repr_html_().encode())
+        study.close()
+    with served(url) as (address, _):
         for width, scheme in VIEWS:
             page = opened(browser, width, scheme)
             page.goto(f"file://{report}")
             page.wait_for_selector("#curve canvas")
             keep(page, f"report-{width}-{scheme}")
+            page.goto(f"file://{notebook}")
+            for frame in page.frames[1:]:
+                frame.wait_for_selector("#curve canvas")
+            keep(page, f"notebook-{width}-{scheme}")
             page.goto(address)
             page.wait_for_selector(".spark")
             if (width, scheme) == VIEWS[0]:
                 page.check("input[aria-label='compare digits']")
-                page.check("input[aria-label='compare thousand']")
+                page.check("input[aria-label='compare digits, random search']")
                 page.wait_for_selector("[data-figure=comparison] canvas")
                 keep(page, "studies")
             for tab, ready in TABS.items():
@@ -177,10 +208,33 @@ def photograph(browser: Any, folder: Path) -> dict[str, float]:
         keep(page, "trial")
         page.goto(study_at(page, "empty"))
         page.wait_for_selector("text=No trial has ended yet.")
+        page.wait_for_selector("#key-figures:not(:has-text('being fitted'))")
         keep(page, "empty")
-        found |= times(page, url)
+        page.goto(study_at(page, "many"))
+        page.wait_for_selector(".trials tbody tr[data-row]")
         keep(page, "many")
     return {name: round(value, 2) for name, value in found.items()}
+
+
+def notebook_page(url: str) -> str:
+    """Two cells of a notebook with their outputs: progress, and a study."""
+    study = Study.open(url, "digits")
+    look = (
+        "body{color-scheme:light dark;margin:16px;font:14px system-ui,sans-serif;background:Canvas;"
+        "color:CanvasText}.in{font:13px ui-monospace,monospace;background:#8882;padding:8px 12px;"
+        "white-space:pre-wrap;margin:12px 0;border-radius:4px}img{max-width:100%}"
+    )
+    cells = {
+        'study = Study.open("tune.db", "digits")\nstudy': study._repr_html_(),
+        "minimize(train, space, budget, progress=True)  # while it runs": notebook_view(study),
+    }
+    study.close()
+    body = "".join(f"<div class='in'>{escape(code)}</div>{out}" for code, out in cells.items())
+    return (
+        "<!doctype html><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<style>{look}</style>{body}"
+    )
 
 
 def opened(browser: Any, width: int, scheme: str) -> Any:
@@ -193,67 +247,41 @@ def study_at(page: Any, name: str, **query: object) -> str:
 
 
 def keep(shown: Any, name: str, most: int | None = None) -> None:
-    """Write a picture with few colours, which makes it small; cut it below `most` pixels."""
+    """Write a picture with few colours, which makes it small; cut it below `most` pixels.
+
+    The colours of layers stay as they are, also if only a few marks have one.
+    """
     picture = Image.open(io.BytesIO(shown.screenshot()))
     if most is not None:
         picture = picture.crop((0, 0, picture.width, min(picture.height, most)))
-    picture.convert("RGB").quantize(COLOURS).save(PICTURES / f"{name}.png", optimize=True)
+    whole = picture.convert("RGB")
+    colours = whole.quantize(COLOURS).getpalette()[: 3 * COLOURS]
+    for hue in KEPT:
+        colours += ImageColor.getrgb(hue)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(colours)
+    few = whole.quantize(palette=palette, dither=Image.Dither.NONE)
+    few.save(PICTURES / f"{name}.png", optimize=True)
 
 
-def times(page: Any, url: str) -> dict[str, float]:
-    """How quickly a page with many trials is shown, sorted and kept up to date."""
-    page.goto(study_at(page, "many"))
-    page.wait_for_selector(".trials tbody tr[data-row]")
-    found = {
-        f"first_paint_ms_of_{MANY}_trials": page.evaluate(
-            "performance.getEntriesByType('paint')[0].startTime"
-        ),
-        f"table_ms_of_{MANY}_trials": page.evaluate("performance.now()"),
-    }
-    page.reload()  # the server has read the study
-    page.wait_for_selector(".trials tbody tr[data-row]")
-    found[f"table_again_ms_of_{MANY}_trials"] = page.evaluate("performance.now()")
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser without a window."""
+    from playwright.sync_api import sync_playwright
 
-    def busy() -> float:
-        metrics = session.send("Performance.getMetrics")["metrics"]
-        return next(m["value"] for m in metrics if m["name"] == "TaskDuration")
-
-    for column in ("value", "solver"):
-        before = busy()
-        page.click(f"button.sort[title={column}]")
-        page.wait_for_selector(f"th[aria-sort=ascending] button[title={column}]")
-        found[f"sort_by_{column}_ms_of_the_main_thread"] = 1e3 * (busy() - before)
-    session.send("HeapProfiler.collectGarbage")
-    heap = session.send("Runtime.getHeapUsage")["usedSize"]
-    found[f"browser_heap_mb_of_{MANY}_trials"] = heap / 1e6
-    page.goto(study_at(page, "many"))
-    page.wait_for_selector(".trials tbody tr[data-row]")
-    study = Study.open(url, "many")
-    trial = study.ask(anyway=True)
-    begun = time.monotonic()
-    study.tell(trial, 0.5, cost=0.1)
-    page.wait_for_selector(f".trials tr[data-row='{trial.number}'] .state.done")
-    found[f"new_trial_seen_s_among_{MANY}"] = time.monotonic() - begun
-    study.close()
-    return found
+    path = shutil.which("chromium")
+    if path is None:
+        raise SystemExit("There is no chromium on the PATH: apt-get install chromium.")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
 
 
 def main() -> None:
-    from playwright.sync_api import sync_playwright
-
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        raise SystemExit("There is no chromium on the PATH: apt-get install chromium.")
     PICTURES.mkdir(exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        sync_playwright() as playwright,
-    ):
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         found = photograph(browser, Path(folder))
-        browser.close()
     print(json.dumps(found, indent=2))
     text = (PICTURES.parent / "seeing.md").read_text("utf-8")
     shown = set(re.findall(r"\(seeing/([\w-]+\.png)\)", text))

@@ -1,10 +1,13 @@
 """Pages, parts, stamps and changes, requested without a server."""
 
 import asyncio
+import importlib
+import math
 import os
 import re
 import subprocess
 import sys
+import threading
 
 import httpx
 import pytest
@@ -299,6 +302,21 @@ def test_the_output_of_a_running_trial_is_shown(database):
     assert 15_000 < len(answer.text) < 25_000
 
 
+def test_the_output_of_every_running_trial_is_shown(database):
+    study = Study.open(database, "svm")
+    first, second, silent = (study.ask(lease=1e9, anyway=True).number for _ in range(3))
+    study.logs.mkdir(parents=True)
+    (study.logs / f"{first}.log").write_text("\n".join(f"epoch {k}" for k in range(40)))
+    (study.logs / f"{second}.log").write_text("<b>" + "x" * 30_000)
+    study.close()
+    (answer,) = visit(database, data("outputs"))
+    found = {each["number"]: each["output"] for each in answer.json()}
+    assert list(found) == [first, second]
+    assert silent not in found
+    assert found[first].splitlines() == [f"epoch {k}" for k in range(28, 40)]
+    assert len(found[second]) < 5_000
+
+
 def test_a_symbolic_link_is_not_followed(database, tmp_path):
     (tmp_path / "key").write_text("the secret")
     study = Study.open(database, "svm")
@@ -320,7 +338,7 @@ class Polling:
         self.watcher, self.name, self.last = watcher, name, None
 
     async def next(self):
-        while (stamp := dict(self.watcher.polled(self.name).stamp())) == self.last:
+        while (stamp := dict((await self.watcher.poll(self.name)).stamp())) == self.last:
             await asyncio.sleep(0.01)
         self.last = stamp
         return stamp
@@ -375,11 +393,39 @@ def test_no_request_of_a_page_stays_open(database):
 
 
 def test_a_study_is_read_only_while_a_page_asks(database, monkeypatch):
-    watcher = Watcher(database)
-    assert not watcher.seen("svm").is_watched
-    assert watcher.polled("svm").is_watched
-    watcher.seen("svm").polled_at -= 60
-    assert not watcher.seen("svm").is_watched
+    reads = []
+    look = Watcher.look
+    monkeypatch.setattr(Watcher, "look", lambda self, name: reads.append(name) or look(self, name))
+
+    async def script(watcher, _):
+        seen = watcher.seen("svm")
+        assert not seen.is_watched
+        await asyncio.gather(*(watcher.poll("svm") for _ in range(5)))  # of five pages
+        assert reads == ["svm"]
+        assert seen.is_watched
+        assert seen.facts is not None
+        seen.read_at = -math.inf
+        await watcher.poll("svm")
+        assert reads == ["svm"] * 2
+        seen.polled_at -= 60
+        return seen.is_watched
+
+    assert not live(database, script)
+
+
+def test_a_page_does_not_wait_for_a_database_that_hangs(database, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("farthing.dashboard.watcher"), "PATIENCE", 0.0)
+    answer = threading.Event()
+
+    async def script(watcher, _):
+        opened = watcher._open
+        monkeypatch.setattr(watcher, "_open", lambda name: answer.wait() and opened(name))
+        seen = [await watcher.poll("svm") for _ in range(3)]
+        assert not seen[-1].reading.done()
+        answer.set()
+        return seen[-1].stamp()
+
+    assert live(database, script)["version"] == 0
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from runs import SPACE, value
 
 from farthing import Categorical, Float, Study
 from farthing.policies import Random
+from farthing.view.report.page import page as report_page
 
 pytestmark = pytest.mark.xdist_group("browser")  # one process of tests, one browser
 
@@ -427,14 +428,17 @@ def test_other_clients_are_refused(address):
 
 @pytest.fixture(scope="module")
 def report(database, tmp_path_factory):
-    """`report(name)`: the report of a study as the address of a file."""
+    """`report(name, ...)`: the report of studies as the address of a file."""
     folder = tmp_path_factory.mktemp("reports")
 
-    def make(name):
+    def make(*names):
         file = folder / f"{len(list(folder.iterdir()))}.html"
-        study = Study.open(database[0], name)
-        study.report(file)
-        study.close()
+        facts = {}
+        for name in names:
+            study = Study.open(database[0], name)
+            facts[name] = study.facts
+            study.close()
+        file.write_text(report_page(facts), "utf-8")
         return f"file://{file}"
 
     return make
@@ -480,3 +484,32 @@ def test_a_report_can_be_printed_and_read_without_scripts(tab, report, tmp_path)
     assert without.is_visible(".paper [data-figure=curve] svg")
     assert without.is_visible(".paper .trials")
     assert not without.is_visible(".screen")
+
+
+@pytest.mark.slow
+def test_a_report_of_several_studies_has_the_page_of_each(tab, database, report):
+    hostile = database[1]
+    where = report("good", "steps", hostile)
+    seen = tab(offline=True)
+    page = seen.page
+    page.goto(where)
+    page.wait_for_selector("#comparison [data-figure=comparison] canvas")
+    assert page.locator(".studies tbody tr").count() == 3
+    assert page.locator(".studies input").count() == 0  # all are compared
+    page.click(".studies a:text-is('steps')")
+    page.wait_for_selector(f"{CHART} canvas")
+    assert page.inner_text("#one h1") == "steps"
+    assert page.inner_text("#one .lead").startswith("This study tuned")
+    page.click("#tab-settings")
+    page.wait_for_selector("#tab table")
+    assert parse_qs(urlsplit(page.url).query) == {"study": ["steps"], "tab": ["settings"]}
+    page.click("#one nav a")
+    page.wait_for_selector("#comparison [data-figure=comparison] canvas")
+    page.locator(".studies a").nth(2).click()
+    page.wait_for_selector("#one:not([hidden])")
+    assert page.evaluate("window.pwned") is None
+    page.emulate_media(media="print")
+    assert page.locator(".paper section").count() == 3
+    assert page.is_visible(".paper #study-1")
+    assert not page.is_visible(".screen")
+    assert seen.errors == []

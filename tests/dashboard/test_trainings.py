@@ -32,6 +32,23 @@ def test_running_steps_and_what_was_saved(study):
     assert facts["saved"].startswith("about $3.00: 6 of 16 steps not run, by pausing 1 training.")
 
 
+@pytest.mark.parametrize(
+    ("reports", "last"),
+    [
+        (({"step": 3, "value": 0.5}, {"step": 4, "value": 0.25}), (4, 0.25)),
+        (({"step": "a", "value": 1},), (None, None)),
+        (({"step": 1, "value": float("nan")},), (None, None)),
+        ((), (None, None)),
+    ],
+)
+def test_the_last_report_of_a_trial_without_steps(reports, last):
+    optimizer = Optimizer({"x": Float(0, 1)}, "$9")
+    optimizer.ask(lease=1e6)
+    optimizer.commit(Renewed(0, 1e6, {"usd": 0.25}, {"usd": 0.25}, reports=reports))
+    (running,) = key_figures(*seen(optimizer))["running"]
+    assert (running["step"], running["last"]) == last
+
+
 def test_the_curves_of_running_and_paused_trainings_are_drawn(study):
     found = answers.figures_answer("running", *study, [], None)["figures"]
     (learning,) = [figure for figure in found if figure["name"] == "learning"]

@@ -9,6 +9,7 @@ from farthing.view.chosen import WITHOUT_COMPARISON, chosen_by
 from farthing.view.facts import explanation
 from farthing.view.figures import front_figure
 from farthing.view.report import explained
+from farthing.view.report.explained import _expected
 
 BLAME = ("below", "does not", "worse", "another point", "better", "not the best", "wrong")
 
@@ -117,3 +118,12 @@ def test_every_way_of_choosing_has_a_sentence():
     settings, state = seen(optimizer)
     assert {chosen_by(settings, trial) for trial in state.history} == {"design", "model"}
     assert all(no_blame(sentence) for sentence in WITHOUT_COMPARISON.values())
+
+
+@pytest.mark.parametrize(
+    ("gain", "words"), [(0.25, "an improvement of 0.25"), (None, "any feasible value")]
+)
+def test_the_expected_improvement_is_named_if_there_is_one(gain, words):
+    facts = {"predicted": {}, "front": [], "chosen_by": "model", "share_of_the_most": 0.5}
+    text = _expected({**facts, "expected_improvement": gain})
+    assert text == f"no cost was predicted; {words}, 50% of the highest of all compared points"

@@ -81,5 +81,5 @@ def test_an_optimizer_in_a_console_and_in_a_notebook():
     assert repr(optimizer).splitlines()[1].startswith("1 done; $1.00 of $9.00 spent; best 0.25 (tr")
     html = optimizer._repr_html_()
     assert "0.25" in html
-    assert "<svg" in html
+    assert "image/svg+xml" in html
     assert "<b>" not in html

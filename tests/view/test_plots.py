@@ -1,10 +1,12 @@
 """The renderers: matplotlib, plotly, SVG and terminal plots draw the same numbers."""
 
+import math
 import re
 import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ET
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +120,20 @@ def test_a_line_is_drawn_at_its_coordinates():
     assert places[2] == pytest.approx((width, 0), abs=1)
 
 
+def test_marks_far_outside_the_frame_are_left_out():
+    """They would make the picture large, and nobody sees them."""
+    from farthing.view.primitives import Axis, Figure, Panel
+
+    axes = Axis("x", 0.0, 2.0, ()), Axis("y", 0.0, 2.0, ())
+
+    def paths(*x):
+        points = Points(x, (1.0,) * len(x), "before")
+        markup = svg.inline(Figure("f", "t", (Panel(*axes, (points,)),), "c"))
+        return re.findall(r'<path d="([^"]+)" class="\w+ s-before"', markup)
+
+    assert paths(1.0, 1e9, -1e9) == paths(1.0) != paths(1.0, 1.5)
+
+
 def test_marks_have_the_given_size():
     """The default size is 1."""
     from farthing.view.primitives import Axis, Figure, Panel
@@ -148,8 +164,16 @@ def test_styles_differ_without_colours():
     together = ("done", "failed", "killed", "lost", "running", "overhead")
     looks = {(STYLES[s].hatch, STYLES[s].marker) for s in together}
     assert len(looks) == len(together)
-    lines = ("best", "before", "second", "third", "fourth")
+    lines = ("best", "before", "second", "third", "fourth", "fifth", "sixth", "seventh")
     assert len({STYLES[s].dash for s in lines}) == len(lines)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_states_have_colours_that_can_be_told_apart(scheme):
+    states = ("done", "failed", "killed", "lost", "running")
+    hexes = [getattr(STYLES[state], scheme) for state in states]
+    colours = [tuple(int(hue[i : i + 2], 16) for i in (1, 3, 5)) for hue in hexes]
+    assert min(math.dist(a, b) for a, b in combinations(colours, 2)) > 55  # of 441
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ def test_a_result_without_trials():
 
 def test_a_study_in_a_console_and_in_a_notebook(tmp_path):
     study = Study.create(tmp_path / "a.db", name="<a>", space=SPACE, budget="$9")
-    assert "No trial has ended yet" in untagged(study._repr_html_())
+    assert "no trial returned a value" in untagged(study._repr_html_())
     study.tell(study.ask(), 0.25, cost=0.014)
     lines = repr(study).splitlines()
     assert lines[0] == f"Study.open('sqlite:///{tmp_path / 'a.db'}', '<a>')"

@@ -19,7 +19,8 @@ from farthing.history import History, StopReason, Trial
 from farthing.models.normal import log_ei
 from farthing.policies import EI, EIPerCost, Gittins, Random
 from farthing.view.facts import _ledger_before, _promise, explanation
-from farthing.view.result import Result, summary, time_of
+from farthing.view.formatting import time_of
+from farthing.view.result import Result, summary
 
 SPACE = Space({"a": Float(2, 3), "k": Int(1, 9)})
 PROMISE = {

@@ -33,7 +33,8 @@ from farthing.view.web import SCRIPTS, SHEET, answers, source_of
 __all__ = ["make_app"]
 
 MAX_FORM = 20_000  # bytes
-MAX_COMPARED = 12  # studies on one axis
+MAX_COMPARED = 8  # studies on one axis: more lines cannot be told apart
+MAX_OUTPUTS = 16  # running trials whose output is shown together
 MAX_DIGITS = 9  # of the number of a trial or a version
 FILES = {name: ("text/javascript", source_of(name)) for name in SCRIPTS}
 FILES["style.css"] = "text/css", SHEET
@@ -99,12 +100,18 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
         printed = await watcher.printed(name, facts[2].number)
         return _json(await watcher.answer(answers.log_answer, *facts, printed))
 
+    async def outputs(request: Request) -> Response:
+        _, state = await _facts(watcher, name := _name(request))
+        running = state.history.running[:MAX_OUTPUTS]
+        printed = [await watcher.printed(name, trial.number) for trial in running]
+        return _json(await watcher.answer(answers.outputs_answer, running, printed))
+
     async def old_trial(request: Request) -> Response:
         where = pages.address("study", name=_name(request), trial=_number(request))
         return RedirectResponse(where)
 
     async def stamp(request: Request) -> Response:
-        return JSONResponse(watcher.polled(_name(request)).stamp())
+        return JSONResponse((await watcher.poll(_name(request))).stamp())
 
     async def change(request: Request) -> Response:
         form = await _form(request)
@@ -138,6 +145,7 @@ def make_app(watcher: Watcher, *, shown: str, changes: bool) -> Starlette:
             Route("/data/trial", of_trial),
             Route("/data/why", why),
             Route("/data/log", log),
+            Route("/data/outputs", outputs),
             Route("/stamp", stamp),
             Route("/change", change, methods=["POST"]),
             Route("/static/{file:path}", static),
@@ -177,9 +185,9 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 async def _seen(watcher: Watcher, name: str) -> Snapshot:
-    """The latest snapshot if a page is polling, because then it is fresh; else a new one."""
+    """The latest snapshot if a page that polls has just read it; else a new one."""
     seen = watcher.seen(name)
-    fresh = seen.is_watched and (seen.facts is not None or seen.error)
+    fresh = seen.is_fresh and (seen.facts is not None or seen.error)
     return seen if fresh else await watcher.look(name)
 
 

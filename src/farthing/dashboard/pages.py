@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from farthing.view.html import Html, element
 from farthing.view.primitives import visible
 from farthing.view.web import SCRIPTS
-from farthing.view.web.shell import LOADING, error_banner, study_shell
+from farthing.view.web.shell import studies_shell, study_shell
 
 __all__ = ["address", "list_page", "study_page"]
 
@@ -37,22 +37,7 @@ def _document(title: str, *body: Html, page: str, **about: object) -> str:
 
 def list_page(database: str) -> str:
     """The page with all studies of a database."""
-    return _document(
-        "Studies",
-        element(
-            "header",
-            element("nav", element("h1", "Studies")),
-            element("span", database, class_="note"),
-            class_="top",
-        ),
-        element(
-            "main",
-            error_banner(),
-            element("div", element("div", LOADING, id="studies"), class_="sheet"),
-            element("div", id="comparison"),
-        ),
-        page="studies",
-    )
+    return _document("Studies", studies_shell("Studies", database), page="studies")
 
 
 def study_page(name: str, *, changes: bool) -> str:

@@ -1,8 +1,8 @@
 """Keeps snapshots of the studies of a database, so that many pages cause few reads.
 
 A Study is not thread-safe, so one thread reads all of them; the results are immutable. A second
-thread computes the slow figures. A study is read only while a page asks for it. The slow
-figures then pause between computations, so that they take at most a tenth of a core from running
+thread computes the slow figures. A study is read only when a page asks for changes. The slow
+figures pause between computations, so that they take at most a tenth of a core from running
 trials.
 """
 
@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +32,10 @@ from farthing.view.web import forecast_values
 
 __all__ = ["Snapshot", "Watcher"]
 
-EVERY = 0.25  # seconds between two reads
+EVERY = 0.1  # seconds between two reads of a study, at least
+FRESH = 1.0  # seconds after a read for a page for which other requests need no new one
+PATIENCE = 1.0  # seconds for which a page waits for the database
+CHECK = 0.25  # seconds between two checks whether figures are due
 WATCHED = 10.0  # seconds after its last question for which a page counts as open
 PAUSE = 9.0  # between computations of slow figures, in multiples of the time that one took
 MIN_PAUSE = 2.0  # seconds
@@ -71,6 +74,8 @@ class Snapshot:
         drawn: increases with each new figure and forecast.
         entry: the study in the list of studies; None: it is not computed for this version.
         polled_at: when a page last asked for changes.
+        read_at: when the study was last read.
+        reading: the latest task that reads it for a page.
         paused_until: when the slow figures may be computed again.
     """
 
@@ -84,7 +89,14 @@ class Snapshot:
     drawn: int = 0
     entry: dict[str, Any] | None = None
     polled_at: float = -math.inf
+    read_at: float = -math.inf
+    reading: asyncio.Task[None] | None = None
     paused_until: float = 0.0
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it was read for a page a moment ago."""
+        return time.monotonic() - self.read_at < FRESH
 
     @property
     def is_watched(self) -> bool:
@@ -182,37 +194,34 @@ class Watcher:
         """Compute something slow that a page waits for, as JSON."""
         return await asyncio.get_running_loop().run_in_executor(self._explains, _json, make, *args)
 
-    def polled(self, name: str) -> Snapshot:
-        """The latest snapshot of a study, which is kept fresh for the next seconds."""
-        seen = self.seen(name)
-        seen.polled_at = time.monotonic()
+    async def poll(self, name: str) -> Snapshot:
+        """The latest snapshot of a study. If the database is slow, a page gets the one before."""
+        seen, now = self.seen(name), time.monotonic()
+        seen.polled_at = now
+        is_reading = seen.reading is not None and not seen.reading.done()
+        if not is_reading and now - seen.read_at >= EVERY:
+            seen.reading = asyncio.create_task(self._read_for_pages(name))
+        if seen.reading is not None:
+            await asyncio.wait([seen.reading], timeout=PATIENCE)
         return seen
 
-    # ── background tasks ───────────────────────────────────────────────────────────────────
+    async def _read_for_pages(self, name: str) -> None:
+        with suppress(FarthingError):  # the study does not exist; its page shows that
+            await self.look(name)
+        self.seen(name).read_at = time.monotonic()
+
+    # ── in the background ──────────────────────────────────────────────────────────────────
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Run the background tasks inside the block."""
-        tasks = [
-            asyncio.create_task(self._keep_reading()),
-            asyncio.create_task(self._keep_drawing()),
-        ]
+        """Draw in the background inside the block."""
+        drawing = asyncio.create_task(self._keep_drawing())
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
+            drawing.cancel()
             for threads in (self._reader, self._draws, self._explains, self._answers):
                 threads.shutdown(wait=False, cancel_futures=True)
-
-    async def _keep_reading(self) -> None:
-        while True:
-            for name in [name for name, seen in self._seen.items() if seen.is_watched]:
-                try:
-                    await self.look(name)
-                except FarthingError:
-                    continue  # the study does not exist; its page shows that
-            await asyncio.sleep(EVERY)
 
     async def _keep_drawing(self) -> None:
         while True:
@@ -224,7 +233,7 @@ class Watcher:
             ]  # fmt: skip
             for _, seen in due:
                 await self._draw(seen)
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(CHECK)
 
     async def _draw(self, seen: Snapshot) -> None:
         assert seen.facts is not None

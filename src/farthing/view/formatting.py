@@ -10,6 +10,7 @@ from typing import Any
 
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import format_amount
+from farthing.core.state import State
 from farthing.history import Trial
 from farthing.models.constraints import Constraint, infeasible_because
 
@@ -26,6 +27,7 @@ __all__ = [
     "spent",
     "state_of",
     "time_line",
+    "time_of",
     "trial_line",
     "why_no_best",
     "without_controls",
@@ -132,6 +134,13 @@ def accounts(ledger: Ledger) -> list[str]:
 def time_line(elapsed_s: float, overhead_s: float) -> str:
     """Format the time spent on a study, and how much of it was overhead."""
     return f"{format_amount('s', elapsed_s)}, {format_amount('s', overhead_s)} of it overhead"
+
+
+def time_of(state: State) -> tuple[float, float]:
+    """Elapsed seconds and overhead seconds of a study, from the account `s` if there is one."""
+    if "s" in state.ledger:
+        return state.ledger["s"].spent, state.ledger["s"].overhead
+    return state.elapsed_s, state.overhead_s
 
 
 def account_line(ledger: Ledger, resource: str) -> str:

@@ -9,7 +9,7 @@ from farthing.view.primitives import visible
 __all__ = ["Html", "element", "joined", "multiline", "text", "texts"]
 
 MAX_CHARS = 2_000  # of one text
-VOID = frozenset(("br", "hr", "input", "link", "meta"))
+VOID = frozenset(("br", "hr", "img", "input", "link", "meta"))
 
 
 class Html(str):

@@ -68,7 +68,7 @@ STYLES = {
     "done": Style("#2f7d4f", "#7fd1a0"),
     "paused": Style("#4a6b8a", "#9dbcd8", "d", (5, 3), hatch="/"),
     "failed": Style("#b3261e", "#ff8a80", "x", hatch="x"),
-    "killed": Style("#b45309", "#ffb95c", "|", hatch="/"),
+    "killed": Style("#9a6700", "#ffb95c", "|", hatch="/"),
     "lost": Style("#6b4fa0", "#c3a6ff", "s", hatch="."),
     "running": Style("#0b5cad", "#74b7ff", "d", (9, 2), hatch="\\"),
     "rung": Style("#d8dce1", "#3b4046", "."),
@@ -77,6 +77,9 @@ STYLES = {
     "second": Style("#b45309", "#ffb95c", "s", (7, 3)),
     "third": Style("#6b4fa0", "#c3a6ff", "x", (1, 3)),
     "fourth": Style("#2f7d4f", "#7fd1a0", "|", (9, 3, 2, 3)),
+    "fifth": Style("#00838f", "#5fd4de", "o", (12, 3)),
+    "sixth": Style("#ad1a72", "#ff8ccb", "d", (4, 2, 1, 2)),
+    "seventh": Style("#6d5b1e", "#d8c46a", ".", (3, 3)),
 }
 
 

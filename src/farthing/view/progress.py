@@ -1,4 +1,4 @@
-"""Progress of a run: a budget bar in a terminal, or one line per finished trial."""
+"""Progress of a run: a live view in a terminal or a notebook, or one line per finished trial."""
 
 from __future__ import annotations
 
@@ -8,30 +8,35 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from heapq import nlargest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from farthing.budget.ledger import Ledger
 from farthing.history import History, Trial
+from farthing.view.card import picture_of
 from farthing.view.formatting import (
     account_line,
     amounts,
     shown_params,
     spent,
     time_line,
+    time_of,
     trial_line,
 )
-from farthing.view.result import time_of
-from farthing.view.watched import Watched
+from farthing.view.html import Html, element, joined
+from farthing.view.primitives import STYLES, visible
+from farthing.view.watched import Watched, status_of
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.text import Text
 
-__all__ = ["picture", "watching"]
+__all__ = ["notebook_view", "picture", "watching"]
 
 BAR_WIDTH = (8, 40)  # least and greatest width of a bar in characters
 TEXT_WIDTH = 46  # characters reserved for the text beside a bar
-REFRESH = 0.1  # seconds between two updates
+REFRESH = 0.1  # seconds between two updates of a terminal
+NOTEBOOK_REFRESH = 1.0  # seconds between two updates of a notebook, at least
+NOTEBOOK_SHARE = 0.02  # of the time of a run that drawing for a notebook takes, at most
 LATEST = 5  # ended trials that are shown
 RECENT = 500  # trials that are searched for them, because the view is drawn ten times a second
 
@@ -47,6 +52,9 @@ def watching(
     """
     if quiet:
         yield lambda: None
+    elif (display := _notebook()) is not None:
+        with _in_notebook(optimizer, parallel, display) as show:
+            yield show
     elif sys.stdout.isatty():
         with _live(optimizer, parallel) as show:
             yield show
@@ -137,9 +145,7 @@ def picture(optimizer: Watched, screen: int, parallel: bool = False) -> Group:
         lines.append(Text(f"best {best.value:.6g}  trial {best.number} at ", style="bold"))
         lines[-1].append(shown_params(best.params), style="not bold")
     for trial in state.history.running:
-        text = f"trial {trial.number}: {amounts(trial.cost) or 'starting'}"
-        text += f", about {amounts(trial.predicted)} expected" if trial.predicted else ""
-        lines.append(Text(f"{text}  {shown_params(trial.params)}", style="cyan"))
+        lines.append(Text(_running_line(trial), style="cyan"))
     for trial in _latest(state.history):
         style = "green" if best is not None and trial.number == best.number else "bright_black"
         lines.append(Text(trial_line(trial), style=style))
@@ -148,6 +154,12 @@ def picture(optimizer: Watched, screen: int, parallel: bool = False) -> Group:
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
     return Group(*lines)
+
+
+def _running_line(trial: Trial) -> str:
+    expected = f", about {amounts(trial.predicted)} expected" if trial.predicted else ""
+    paid = amounts(trial.cost) or "starting"
+    return f"trial {trial.number}: {paid}{expected}  {shown_params(trial.params)}"
 
 
 def _latest(history: History) -> list[Trial]:
@@ -174,3 +186,80 @@ def _bar(ledger: Ledger, resource: str, screen: int) -> Text:
         bar.append("━" * (width - drawn) + " ", style="bright_black")
     bar.append(account_line(ledger, resource))
     return bar
+
+
+# ── notebook ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _notebook() -> Callable[..., Any] | None:
+    """IPython's `display`, if this code runs in a notebook."""
+    if "IPython" not in sys.modules:  # it takes time to load
+        return None
+    from IPython import get_ipython
+    from IPython.display import display
+
+    return None if getattr(get_ipython(), "kernel", None) is None else display
+
+
+@contextmanager
+def _in_notebook(
+    optimizer: Watched, parallel: bool, display: Callable[..., Any]
+) -> Iterator[Callable[[], None]]:
+    """Show one output that is replaced by each update."""
+
+    def shown() -> dict[str, str]:
+        # The plain text is for a front end without HTML.
+        return {"text/html": notebook_view(optimizer, parallel), "text/plain": status_of(optimizer)}
+
+    handle, due = display(shown(), raw=True, display_id=True), -math.inf
+
+    def show() -> None:
+        nonlocal due
+        if (started := time.monotonic()) >= due:
+            handle.update(shown(), raw=True)
+            now = time.monotonic()
+            due = now + max(NOTEBOOK_REFRESH, (now - started) / NOTEBOOK_SHARE)
+
+    yield show
+    handle.update(shown(), raw=True)
+
+
+def notebook_view(optimizer: Watched, parallel: bool = False) -> Html:
+    """Budgets, the best, running and latest trials, and the best value against cost.
+
+    A notebook has its own colours and fonts, so only the bars are styled.
+    """
+    settings, state = optimizer.facts
+    best, ledger = optimizer.best, state.ledger
+    waiting = _waiting(optimizer) if parallel else None
+    lines = [
+        *(element("strong", _running_line(trial)) for trial in state.history.running),
+        *(visible(trial_line(trial), 300) for trial in _latest(state.history)),
+        *([waiting] if waiting else []),
+    ]
+    found = "" if best is None else f"best {best.value:.6g}  trial {best.number} at "
+    return element(
+        "div",
+        *(_html_bar(ledger, resource) for resource in ledger),
+        element("p", element("strong", found), visible(shown_params(best.params), 300))
+        if best is not None
+        else None,
+        element("pre", joined(*lines, by="\n"), style="white-space:pre-wrap") if lines else None,
+        picture_of(settings, state) if best is not None else None,
+        class_="farthing-progress",
+    )
+
+
+def _html_bar(ledger: Ledger, resource: str) -> Html:
+    account = ledger[resource]
+    words = element("div", account_line(ledger, resource))
+    if not math.isfinite(account.limit):
+        return words
+    parts = (account.overhead, account.spent - account.overhead, account.reserved)
+    hues = (STYLES["overhead"].light, STYLES["best"].light, "#9cc3ea")
+    pieces = (
+        element("i", style=f"width:{100 * amount / account.limit:.2f}%;background:{hue}")
+        for amount, hue in zip(parts, hues, strict=True)
+    )
+    look = "display:flex;height:8px;max-width:420px;overflow:hidden;border-radius:4px"
+    return joined(words, element("div", *pieces, style=f"{look};background:#8884;margin:2px 0 6px"))

@@ -18,12 +18,14 @@ from farthing.errors import InvalidInput, NothingFound
 from farthing.history import History, StopReason, Trial
 from farthing.models.constraints import Constraint
 from farthing.notebook import html_table
+from farthing.view.card import card
 from farthing.view.formatting import (
     best_line,
     counted,
     first_line,
     spent,
     time_line,
+    time_of,
     why_no_best,
     without_controls,
 )
@@ -31,7 +33,7 @@ from farthing.view.learnt import Learnt, learnt_from, learnt_line
 from farthing.view.plots import Plots
 from farthing.view.saved import NOTHING_SAVED, Saved, saved_by_pausing
 
-__all__ = ["Result", "summary", "time_of"]
+__all__ = ["Result", "summary"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,14 +180,8 @@ class Result:
         return "\n".join(f"{name + ':':<8} {fact}" for name, fact in facts.items())
 
     def _repr_html_(self) -> str:
-        return html_table(self._facts())
-
-
-def time_of(state: State) -> tuple[float, float]:
-    """Elapsed seconds and overhead seconds of a study, from the account `s` if there is one."""
-    if "s" in state.ledger:
-        return state.ledger["s"].spent, state.ledger["s"].overhead
-    return state.elapsed_s, state.overhead_s
+        facts = self._facts()
+        return html_table(facts) if self.facts is None else card("Result", facts, *self.facts)
 
 
 def summary(name: str, result: Result) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from farthing.acquisition.protocols import Verdict
 from farthing.budget.ledger import Ledger
+from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.errors import StorageError
 from farthing.history import History, Trial
@@ -17,6 +18,10 @@ __all__ = ["Watched", "status_of"]
 
 class Watched(Protocol):
     """An Optimizer or a Study, as views see it."""
+
+    @property
+    def facts(self) -> tuple[Settings, State]:
+        """The settings and the state."""
 
     @property
     def verdict(self) -> Verdict:

@@ -244,3 +244,28 @@ def test_studies_are_compared_against_their_cost(minimised, failures):
     assert comparison({"c": failures}).empty
     in_another_resource = seen(played(6, costs=("kWh",)))
     assert len(comparison({"a": minimised, "d": in_another_resource}).panels) == 2
+
+
+def test_studies_share_the_axis_of_a_resource_that_both_have_spent():
+    def study(costs, direction="minimize"):
+        limits = dict.fromkeys(costs, 100.0)
+        optimizer = Optimizer({"x": Float(0, 1)}, limits, direction=direction, max_cost=costs)
+        for k in range(3):
+            optimizer.tell(optimizer.ask(), 3.0 - k, cost=costs)
+        return seen(optimizer)
+
+    both, one = study({"usd": 2.0, "kWh": 1.0}), study({"kWh": 4.0})
+    (panel,) = comparison({"both": both, "one": one}).panels
+    assert panel.x.label == "spent (kWh)"
+    assert panel.y.label == "value (lower is better)"
+    assert [line.x[-1] for line in panel.layers] == [3.0, 12.0]
+    empty = seen(Optimizer({"x": Float(0, 1)}))  # which counts neither
+    assert comparison({"both": both, "one": one, "empty": empty}).panels == (panel,)
+    (alone,) = comparison({"both": both}).panels
+    assert alone.x.label == "spent (usd)"
+    apart = comparison({"one": one, "best": study({"kWh": 1.0}, direction="maximize")})
+    assert [panel.y.label for panel in apart.panels] == [
+        "value (lower is better)",
+        "value (higher is better)",
+    ]
+    assert "their own axes" in apart.caption

@@ -21,7 +21,7 @@ from farthing.view.figures import (
 )
 from farthing.view.figures.drivers import Effect, draw_drivers, drivers_of
 from farthing.view.figures.pareto import front_of, last_chosen
-from farthing.view.figures.predictions import MAX_COSTS, predictions_of
+from farthing.view.figures.predictions import MAX_COSTS, _panel, predictions_of
 from farthing.view.figures.prospect import prospect_of
 from farthing.view.primitives import Band, Heat, Line, Points, Segments
 
@@ -111,6 +111,13 @@ def test_no_front_without_a_model(empty, failures, free):
 
 
 # ── predictions ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_predicted_cost_is_the_height():
+    report = {"resource": "usd", "model": "gp", "trials": []}
+    panel = _panel(report)
+    assert "actual cost" in panel.x.label
+    assert "predicted cost" in panel.y.label
 
 
 @pytest.mark.slow

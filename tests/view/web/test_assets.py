@@ -6,6 +6,7 @@ from importlib.resources import files
 
 from farthing.view.primitives import STYLES
 from farthing.view.web import SCRIPTS, SHEET, hash_of, script, source_of
+from farthing.view.web.assets import CARD_SCRIPTS
 
 FOLDER = files("farthing.view.web")
 
@@ -15,7 +16,8 @@ VENDORED = {
     "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
     "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
 }
-OURS = [name for name in SCRIPTS if not name.startswith("vendor/")]
+ALL = dict.fromkeys((*SCRIPTS, *CARD_SCRIPTS))
+OURS = [name for name in ALL if not name.startswith("vendor/")]
 
 
 def test_the_chart_library_is_unchanged_and_has_its_licence():
@@ -36,12 +38,12 @@ def test_no_script_turns_data_into_markup_or_code():
     forbidden = (
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc"
     )
-    for name in SCRIPTS:
+    for name in ALL:
         assert not re.search(forbidden, source_of(name)), name
 
 
 def test_no_script_or_style_names_another_host():
-    for name in SCRIPTS:
+    for name in ALL:
         lines = source_of(name).splitlines()
         addresses = [found for line in lines for found in re.findall(r"https?://[^\s\"')]+", line)]
         # The comment of uPlot's licence, and the name of the namespace of SVG.

@@ -13,6 +13,7 @@ from farthing.policies import Random
 from farthing.stopping import NotWorthIt
 from farthing.view.primitives import Band, Figure, Heat, Line, Panel, Points, Segments, axis, named
 from farthing.view.web import figure_values, forecast_values, key_figures, trial_columns
+from farthing.view.web.answers import figures_answer
 from farthing.view.web.key_figures import time_left
 
 
@@ -132,3 +133,10 @@ def test_whether_one_more_trial_is_worth_it(worth, worth_it):
     assert found["worth_it"] is worth_it
     assert found["gain"] > 0
     assert found["cost"]["usd"] > 0
+
+
+@pytest.mark.parametrize(("behind", "words"), [(1, "are 1 change old"), (2, "are 2 changes old")])
+def test_a_page_says_how_old_its_figures_are(behind, words):
+    settings, state = Optimizer({"x": Float(0, 1)}, 10).facts
+    slow = [Figure("prospect", "t", (), "", "nothing yet")]
+    assert words in figures_answer("stopping", settings, state, slow, behind)["note"]

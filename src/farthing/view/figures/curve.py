@@ -18,6 +18,7 @@ from farthing.models.constraints import is_feasible
 from farthing.view.figures.spending import CostInterval, main_resource, spending, spent_label
 from farthing.view.formatting import amounts, counted, counted_trials
 from farthing.view.primitives import (
+    MAX_MARKS,
     Axis,
     Figure,
     Layer,
@@ -34,7 +35,9 @@ __all__ = ["Curve", "comparison", "curve", "curve_of"]
 
 FAR = 3.0  # a bad value this many interquartile ranges beyond its quartile is off the axis
 EDGE = 0.02  # distance from the end of the axis at which trials without a value are drawn
-STYLES = ("best", "before", "second", "third", "fourth")
+STYLES = ("best", "second", "third", "fourth", "before", "fifth", "sixth", "seventh")
+
+Studies = Mapping[str, tuple[Settings, State]]
 
 
 class Curve(NamedTuple):
@@ -87,8 +90,10 @@ def curve_of(settings: Settings, state: State, resource: str | None = None) -> C
     return Curve(resource, intervals, best, improved)
 
 
-def curve(settings: Settings, state: State, resource: str | None = None) -> Figure:
-    """Draw the best value against the spending."""
+def curve(
+    settings: Settings, state: State, resource: str | None = None, most: int = MAX_MARKS
+) -> Figure:
+    """Draw the best value against the spending, with at most about `most` other trials."""
     found = curve_of(settings, state, resource)
     name, title = "curve", "Best value against cost"
     ended = [interval.trial for interval in found.intervals]
@@ -99,7 +104,7 @@ def curve(settings: Settings, state: State, resource: str | None = None) -> Figu
         return Figure(name, title, (), "", f"No trial returned a value: {counted(ended)}.")
     y = _value_axis(settings, values)
     x = axis(spent_label(found.resource), (0.0, found.spent), resource=found.resource, zero=True)
-    drawn = thinned(len(ended), found.improved)
+    drawn = thinned(len(ended), found.improved, most)
     layers: list[Layer] = []
     for kind, count in Counter(trial.state for trial in ended).items():
         intervals = [found.intervals[i] for i in drawn if ended[i].state == kind]
@@ -124,30 +129,41 @@ def curve(settings: Settings, state: State, resource: str | None = None) -> Figu
     return Figure(name, title, (Panel(x, y, tuple(layers)),), caption)
 
 
-def comparison(studies: Mapping[str, tuple[Settings, State]]) -> Figure:
-    """Draw the best value of several studies against the cost of each."""
+def comparison(studies: Studies) -> Figure:
+    """Draw the best values of several studies over one cost axis.
+
+    Studies share the axes if they have a resource in common that each has spent, and the same
+    metric and direction. Others have their own panel.
+    """
     name, title = "comparison", "Comparison of studies"
-    curves = {study: curve_of(*each) for study, each in studies.items()}
-    units = list(dict.fromkeys(curve.resource for curve in curves.values()))
-    panels = tuple(
-        panel
-        for unit in units
-        if (
-            panel := _comparison_panel(
-                {s: c for s, c in curves.items() if c.resource == unit}, unit
-            )
-        )
-    )
+    shared = _shared_resource(studies)
+    groups: dict[tuple[str, str], dict[str, Curve]] = {}
+    for study, (settings, state) in studies.items():
+        # A study without values draws nothing, and may count something else.
+        found = curve_of(settings, state, shared if shared in state.ledger else None)
+        groups.setdefault((found.resource, _value_label(settings)), {})[study] = found
+    drawn = (_comparison_panel(curves, *key) for key, curves in groups.items())
+    panels = tuple(panel for panel in drawn if panel is not None)
     if not panels:
         return Figure(name, title, (), "", "No study has a value yet.")
-    directions = {settings.direction for settings, _ in studies.values()}
     caption = "The best value of each study against its own cost."
-    if len(directions) > 1:
-        caption += " Some studies minimize and others maximize."
+    if len(panels) > 1:
+        caption += " Studies with other units or another metric have their own axes."
     return Figure(name, title, panels, caption)
 
 
-def _comparison_panel(curves: Mapping[str, Curve], resource: str) -> Panel | None:
+def _shared_resource(studies: Studies) -> str | None:
+    """The first resource that every study with results has spent; None: there is none."""
+    spent = [
+        [r for r in state.ledger if r != "trials" and state.ledger[r].spent > 0]
+        for _, state in studies.values()
+        if any(trial.value is not None for trial in state.history)
+    ]
+    common = (r for r in (spent[0] if spent else ()) if all(r in each for each in spent))
+    return next(common, None)
+
+
+def _comparison_panel(curves: Mapping[str, Curve], resource: str, label: str) -> Panel | None:
     lines = [
         Line(*corners, STYLES[i % len(STYLES)], f"{visible(study, 40)}: {corners[1][-1]:.6g}", True)
         for i, (study, curve) in enumerate(curves.items())
@@ -157,7 +173,7 @@ def _comparison_panel(curves: Mapping[str, Curve], resource: str) -> Panel | Non
         return None
     x = axis(spent_label(resource), (0.0, *(x for line in lines for x in line.x)), zero=True,
              resource=resource)  # fmt: skip
-    return Panel(x, axis("best value", (y for line in lines for y in line.y), log=None), (*lines,))
+    return Panel(x, axis(label, (y for line in lines for y in line.y), log=None), (*lines,))
 
 
 def _value_axis(settings: Settings, values: Sequence[float]) -> Axis:
@@ -166,8 +182,12 @@ def _value_axis(settings: Settings, values: Sequence[float]) -> Axis:
     low, high = np.quantile(losses, [0.25, 0.75])
     limit = high + FAR * max(high - low, 1e-12 * abs(high))
     near = [value for value, loss in zip(values, losses, strict=True) if loss <= limit]
+    return axis(_value_label(settings), near, log=None)
+
+
+def _value_label(settings: Settings) -> str:
     better = "lower" if settings.direction == "minimize" else "higher"
-    return axis(f"{visible(settings.metric, 40)} ({better} is better)", near, log=None)
+    return f"{visible(settings.metric, 40)} ({better} is better)"
 
 
 def _bars(resource: str, intervals: Sequence[CostInterval], y: Axis, sign: float) -> Segments:

@@ -83,9 +83,11 @@ def money(settings: Settings, state: State) -> Figure:
                 texts=tuple(f"{word}: {amount}" for amount in amounts),
             )
         )
-    x = axis(
-        "% of the budget (without a limit: of the spending)", (0.0, 100.0), zero=True, tight=True
-    )
+    limits = [math.isfinite(state.ledger[resource].limit) for resource in accounts]
+    whole = "% of the budget" if any(limits) else "% of the spending"
+    if any(limits) and not all(limits):
+        whole += ", or of the spending if there is no limit"
+    x = axis(whole, (0.0, 100.0), zero=True, tight=True)
     panel = Panel(x, named("", accounts), tuple(layers))
     return Figure(name, title, (panel,), _caption(state, accounts, parts))
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from farthing.core.part_reasons import reasons_of
 from farthing.core.settings import Settings
@@ -13,8 +12,7 @@ from farthing.core.state import State
 from farthing.core.suggest import best_trial
 from farthing.history import History
 from farthing.view import figures
-from farthing.view.figures.curve import curve
-from farthing.view.html import Html, element, joined
+from farthing.view.html import Html, element, joined, text
 from farthing.view.learnt import learnt_line
 from farthing.view.plots import svg
 from farthing.view.primitives import Figure, visible
@@ -29,18 +27,14 @@ from farthing.view.report.parts import (
     table,
     trials_table,
 )
-from farthing.view.report.report_facts import (
-    ReportFacts,
-    lead,
-    report_facts,
-    status_sentence,
-)
+from farthing.view.report.report_facts import ReportFacts, lead, report_facts
 from farthing.view.saved import HOW_SAVED
 from farthing.view.training_parts import parts_of
-from farthing.view.web import SHEET, answers, figure_values, forecast_values, hash_of, script
-from farthing.view.web.shell import study_shell
+from farthing.view.web import SHEET, answers, figure_values, forecast_values, script
+from farthing.view.web.shell import studies_shell, study_shell
+from farthing.view.web.standalone import data_part, standalone
 
-__all__ = ["STYLE", "card", "page"]
+__all__ = ["STYLE", "page"]
 
 MAX_TRIALS = 1000  # listed: the latest, and the best trial
 MAX_PAUSED = 200  # trainings whose parts are listed: the latest
@@ -53,47 +47,58 @@ Studies = Mapping[str, tuple[Settings, State]]
 def page(studies: Studies) -> str:
     """The report of one study, or of several studies with a comparison.
 
-    The report of one study is drawn by scripts on a screen. Its static part is what a printer and
-    a reader without scripts see.
+    Scripts draw it on a screen, as the dashboard does. Its static part is what a printer and a
+    reader without scripts see.
     """
-    names = list(studies)
-    if len(names) == 1:
-        return _live_document(names[0], *studies[names[0]])
-    title = f"{len(names)} studies"
-    parts = [
-        element(
-            "section",
-            _study(report_facts(name, *each), *each, list(_figures(*each))),
-            id=f"study-{i}",
-        )
-        for i, (name, each) in enumerate(studies.items())
-    ]
-    links = (element("a", name, href=f"#study-{i}") for i, name in enumerate(names))
-    contents = element("ul", *(element("li", link) for link in links))
-    comparison = svg.inline(figures.comparison(studies))
-    body = element("main", element("h1", title), contents, comparison, *parts)
-    return _document(title, element("style", Html(STYLE)), body, [STYLE], SCRIPT)
-
-
-def _live_document(name: str, settings: Settings, state: State) -> str:
-    drawn = list(_figures(settings, state))
-    facts = report_facts(name, settings, state)
-    static = element("main", _study(facts, settings, state, drawn), class_="paper")
-    nav = element("nav", element("h1", visible(name, 300)))
-    live = study_shell(nav, lead=lead(facts, settings))
-    live = element("div", live, class_="screen", hidden=True)
-    data = json.dumps(_data(settings, state, drawn), allow_nan=False, separators=(",", ":"))
-    embedded = element(
-        "script", Html(data.replace("<", "\\u003c")), type="application/json", id="report-data"
+    names, made = list(studies), [_made(name, *each) for name, each in studies.items()]
+    title, static = names[0], made[0].static
+    data: dict[str, Any] = {"studies": [each.data for each in made]}
+    nav: tuple[Html, ...] = (element("h1", visible(title, 300)),)
+    several = None
+    if len(names) > 1:
+        title, figure = f"{len(names)} studies", figures.comparison(studies)
+        static = _several(title, names, figure, made)
+        several = element("div", studies_shell(title), class_="screen", id="all", hidden=True)
+        nav = (element("a", "Studies", href="?"), text("/"), element("h1", ""))
+        listed = [answers.list_entry(name, *each) for name, each in studies.items()]
+        data |= {"list": listed, "comparison": figure_values(figure)}
+    live = study_shell(element("nav", *nav), lead=made[0].lead if several is None else "")
+    body = joined(
+        svg.hatches(),
+        several,
+        element("div", live, class_="screen", id="one", hidden=True),
+        element("main", static, class_="paper"),
+        data_part("report-data", data),
     )
     styles = joined(
         element("style", Html(SHEET), media="screen"),
         element("style", Html(STYLE), media="print"),
         element("noscript", element("style", Html(STYLE))),
     )
-    return _document(
-        name, styles, joined(live, static, embedded), [SHEET, STYLE], SCRIPT + script()
-    )
+    return standalone(title, styles, body, sheets=[SHEET, STYLE], code=SCRIPT + script())
+
+
+class _Made(NamedTuple):
+    """One study of a report: its first paragraph, its static part, and data for the scripts."""
+
+    lead: str
+    static: Html
+    data: dict[str, Any]
+
+
+def _made(name: str, settings: Settings, state: State) -> _Made:
+    drawn, facts = list(_figures(settings, state)), report_facts(name, settings, state)
+    words = lead(facts, settings)
+    data = {"name": name, "shown": visible(name, 300), "lead": words}
+    data |= _data(settings, state, drawn)
+    return _Made(words, _study(facts, settings, state, drawn), data)
+
+
+def _several(title: str, names: Sequence[str], figure: Figure, made: Sequence[_Made]) -> Html:
+    links = (element("a", name, href=f"#study-{i}") for i, name in enumerate(names))
+    contents = element("ul", *(element("li", link) for link in links))
+    parts = (element("section", each.static, id=f"study-{i}") for i, each in enumerate(made))
+    return joined(element("h1", title), contents, svg.inline(figure), *parts)
 
 
 def _figures(settings: Settings, state: State) -> Iterator[Figure]:
@@ -116,24 +121,6 @@ def _data(settings: Settings, state: State, drawn: Sequence[Figure]) -> dict[str
         if best is None
         else {"number": best.number, **answers.trial_answer(settings, best)},
     }
-
-
-def _document(title: str, styles: Html, body: Html, sheets: Sequence[str], code: str) -> str:
-    rules = (
-        f"default-src 'none'; img-src data:; style-src {' '.join(map(hash_of, sheets))}; "
-        f"script-src {hash_of(code)}; base-uri 'none'; form-action 'none'"
-    )
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=Html(rules)),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", f"{title} · Farthing"),
-        styles,
-    )
-    run = element("script", Html(code))
-    whole = element("html", head, element("body", svg.hatches(), body, run), lang="en")
-    return f"<!doctype html>\n{whole}\n"
 
 
 def _study(facts: ReportFacts, settings: Settings, state: State, drawn: Sequence[Figure]) -> Html:
@@ -196,17 +183,3 @@ def _parts(history: History) -> Html | None:
     latest = f"the latest {MAX_PAUSED} of {len(paused):,}" if len(paused) > MAX_PAUSED else "all"
     title = element("summary", f"Parts of trainings that were paused or continued: {latest}")
     return element("details", title, table(["trial", "part", "what happened"], rows))
-
-
-def card(name: str, settings: Settings, state: State) -> str:
-    """The card of a study in a notebook: status, best trial, budget, curve; it fits no model."""
-    parts = joined(
-        svg.hatches(),
-        element("style", Html(STYLE)),
-        element("h3", name),
-        element("p", status_sentence(settings, state, suggestion=False)),
-        best_part(settings, state),
-        ledger_table(state.ledger),
-        svg.inline(curve(settings, state)),
-    )
-    return element("div", parts, class_="farthing")

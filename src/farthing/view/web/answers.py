@@ -28,6 +28,7 @@ __all__ = [
     "figures_answer",
     "list_entry",
     "log_answer",
+    "outputs_answer",
     "settings_answer",
     "study_answer",
     "tab_of",
@@ -38,6 +39,7 @@ __all__ = [
 FITTING = "The models are being fitted …"
 MAX_REPORTS = 50  # progress reports shown: the latest
 MAX_OUTPUT = 20_000  # characters of an error or of an output
+LINES, MAX_LINES = 12, 4_000  # lines and characters of the output of a running trial
 SPARKS = 60  # corners of the small line of a study in the list
 
 # The tab that shows a figure, by its name; any other figure is about parameters.
@@ -169,6 +171,14 @@ def why_answer(settings: Settings, state: State, number: int) -> dict[str, Any]:
         ],
         "figure": figure_values(figure),
     }
+
+
+def outputs_answer(trials: Sequence[Trial], printed: Sequence[str]) -> list[dict[str, Any]]:
+    """The last lines of the output of each of these trials; those without output are left out."""
+    texts = (text or trial.run.tail or "" for trial, text in zip(trials, printed, strict=True))
+    tails = (multiline("\n".join(text.splitlines()[-LINES:]), MAX_LINES) for text in texts)
+    found = zip(trials, tails, strict=True)
+    return [{"number": trial.number, "output": tail} for trial, tail in found if tail]
 
 
 def log_answer(settings: Settings, state: State, trial: Trial, printed: str) -> dict[str, Any]:

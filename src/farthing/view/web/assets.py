@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
 
 from farthing.view.primitives import STYLES
 
-__all__ = ["SCRIPTS", "SHEET", "hash_of", "script", "source_of"]
+__all__ = ["CARD_SCRIPTS", "SCRIPTS", "SHEET", "hash_of", "script", "source_of"]
 
 # In the order in which a page loads them: each uses only names of those before it.
 SCRIPTS = (
@@ -35,15 +36,29 @@ SCRIPTS = (
     "live.js",
 )
 
+# Those of a study in a notebook, where each output contains them.
+CARD_SCRIPTS = (
+    "vendor/uPlot.iife.min.js",
+    "elements.js",
+    "format.js",
+    "chart.js",
+    "figure.js",
+    "trials.js",
+    "curve.js",
+    "trial.js",
+    "head.js",
+    "card.js",
+)
+
 
 def source_of(name: str) -> str:
     """The text of a file beside this one, such as `chart.js`."""
     return files("farthing.view.web").joinpath(*name.split("/")).read_text("utf-8")
 
 
-def script() -> str:
-    """All scripts as one."""
-    return "\n".join(source_of(name) for name in SCRIPTS)
+def script(names: Sequence[str] = SCRIPTS) -> str:
+    """Some scripts as one."""
+    return "\n".join(source_of(name) for name in names)
 
 
 def hash_of(text: str) -> str:

@@ -3,7 +3,7 @@
 "use strict";
 
 const chart = (() => {
-  const RADIUS = { o: 3, ".": 2.3, x: 3.2, "|": 4, s: 2.8, d: 3.8 };
+  const RADIUS = { o: 3, ".": 2.3, x: 3.4, "|": 5, s: 2.8, d: 3.8 };
   const MANY = 4000; // marks from which squares are painted, which is faster
   const NEAR = 22; // pixels from the cursor within which a mark is found
   const LEVELS = ["#f1f6fb", "#e0ecf7", "#cde0f1", "#b5d2ea", "#98c1e1", "#79aed6", "#5a99ca",
@@ -45,8 +45,11 @@ const chart = (() => {
     return found;
   }
 
-  function axisOptions(axis, side, isZoomed, narrow) {
+  // length: pixels for the label of the axis, about.
+  function axisOptions(axis, side, isZoomed, narrow, length) {
     const across = side === 2;
+    const room = Math.floor(length / 6.3);
+    const label = axis.label.length > room ? `${axis.label.slice(0, Math.max(room - 1, 8))}…` : axis.label;
     const given = () => axis.ticks.length && (axis.names.length || axis.fixed || !isZoomed());
     const words = new Map(axis.ticks);
     return {
@@ -57,7 +60,7 @@ const chart = (() => {
       ticks: { show: false },
       font: "12px system-ui, sans-serif",
       labelFont: "12px system-ui, sans-serif",
-      label: axis.label || null,
+      label: label || null,
       labelSize: axis.label ? 20 : 0,
       gap: 6,
       size: across ? 24 : (u, values) => yWidth(values || [], narrow),
@@ -67,8 +70,8 @@ const chart = (() => {
         return ticks(low, high, axis.log, Math.round(length / (across ? TICK_PIXELS : 48)));
       },
       values: (u, splits) => {
-        const room = across ? u.bbox.width / uPlot.pxRatio / Math.max(splits.length, 1) / 6.6 : 28;
-        const cut = (word) => (word.length > room && axis.names.length ? `${word.slice(0, Math.max(room - 1, 2))}…` : word);
+        const most = across ? u.bbox.width / uPlot.pxRatio / Math.max(splits.length, 1) / 6.6 : 28;
+        const cut = (word) => (word.length > most && axis.names.length ? `${word.slice(0, Math.max(most - 1, 2))}…` : word);
         let end = -Infinity; // words must not overlap
         return splits.map((value) => {
           const word = cut(given() && words.has(value) ? words.get(value) : axis.format ? axis.format(value) : format.general(value, 4));
@@ -155,7 +158,7 @@ const chart = (() => {
     const isFaded = faded && layer.rows ? (i) => faded(layer.rows[i]) : () => false;
     for (const wanted of faded && layer.rows ? [true, false] : [false]) {
       ctx.globalAlpha = wanted ? 0.12 : count > MANY ? 0.45 : 0.8;
-      ctx.lineWidth = 1.5 * ratio;
+      ctx.lineWidth = (mark === "|" ? 2.2 : 1.6) * ratio;
       ctx.beginPath();
       for (let i = 0; i < count; i += 1) {
         if (layer.x[i] === null || layer.y[i] === null || isFaded(i) !== wanted) continue;
@@ -347,7 +350,7 @@ const chart = (() => {
       legend: { show: false },
       scales: { x: scale(shown.x), y: scale(shown.y) },
       series: [{}, { show: true, points: { show: false }, paths: () => null }],
-      axes: [axisOptions(shown.x, 2, () => box !== null, narrow), axisOptions(shown.y, 3, () => box !== null, narrow)],
+      axes: [axisOptions(shown.x, 2, () => box !== null, narrow, width() - 70), axisOptions(shown.y, 3, () => box !== null, narrow, options.height || height(shown))],
       cursor: {
         x: false, y: false, points: { show: false },
         drag: { x: true, y: !shown.y.names.length, setScale: false, uni: 24 },

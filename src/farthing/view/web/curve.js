@@ -54,7 +54,7 @@ const curve = (() => {
     const layers = STATES.map((kind) => {
       const rows = order.filter((row) => state[row] === kind);
       return {
-        kind: "points", style: kind, label: `${kind} (${format.count(rows.length)})`, rows, size: 1.1,
+        kind: "points", style: kind, label: `${kind} (${format.count(facts.states[kind] ?? rows.length)})`, rows, size: 1.1,
         x: rows.map((row) => end[row]),
         y: rows.map((row) => (value[row] === null ? (sign > 0 ? top : bottom) : Math.min(Math.max(value[row], bottom), top))),
       };
@@ -70,5 +70,11 @@ const curve = (() => {
     return { title: "", x, y, layers };
   }
 
-  return { improvements, panel, spentLabel };
+  // Why there is no panel.
+  function nothing(facts) {
+    const ended = Object.entries(facts.states).filter(([state]) => state !== "running").map(([state, count]) => `${count} ${state}`).join(", ");
+    return element("p", { class: "empty" }, ended ? `No trial returned a value: ${ended}.` : "No trial has ended yet.");
+  }
+
+  return { improvements, nothing, panel, spentLabel };
 })();

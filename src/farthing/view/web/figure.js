@@ -2,10 +2,13 @@
 "use strict";
 
 const figure = (() => {
+  const GLYPHS = { x: "✕", "|": "❙", s: "■", d: "◆" }; // other marks are dots
   function sample(layer) {
-    const { colour } = chart.look(layer.style);
-    const kind = layer.kind === "band" || (layer.kind === "segments" && layer.thick) ? "area" : layer.kind === "points" ? "dot" : "stroke";
-    return element("i", { class: `sample ${kind}`, style: { "background-color": colour } });
+    const { mark, dash } = chart.look(layer.style);
+    const colour = `var(--${layer.style || "best"})`; // follows the page between light and dark
+    if (layer.kind === "points" && GLYPHS[mark]) return element("i", { class: "sample glyph", "aria-hidden": "true", style: { color: colour } }, GLYPHS[mark]);
+    const kind = layer.kind === "band" || (layer.kind === "segments" && layer.thick) ? "area" : layer.kind === "points" ? "dot" : layer.kind === "line" && dash.length ? "dashes" : "stroke";
+    return element("i", { class: `sample ${kind}`, style: kind === "dashes" ? { "border-color": colour } : { "background-color": colour } });
   }
 
   function legend(made, layers) {

@@ -13,15 +13,17 @@ const head = (() => {
       element("i", { class: `part ${style}`, title, style: { width: width(share), "background-color": `var(--${style})` } }))));
   }
 
+  const sentence = (words) => `${words.slice(0, 1).toUpperCase()}${words.slice(1)}.`;
+
   function best(facts, trials, choose) {
     if (facts.best === null) {
-      const why = facts.why_no_best;
-      return card("Best value", element("p", { class: "figure-number none" }, "–"), element("p", { class: "note" }, `${why.slice(0, 1).toUpperCase()}${why.slice(1)} yet.`));
+      return card("Best value", element("p", { class: "figure-number none" }, "–"), element("p", { class: "note" }, sentence(`${facts.why_no_best} yet`)));
     }
     const costs = trials.of("cost").filter((column) => column.values[facts.best] !== null).map((column) => trial.shown(column, facts.best));
+    const name = `trial ${facts.best}`;
     return card("Best value",
       element("p", { class: "figure-number" }, format.number(trials.at("value", facts.best))),
-      element("p", { class: "note" }, element("a", { href: choose.link(facts.best), onclick: (event) => { event.preventDefault(); choose.to(facts.best); } }, `trial ${facts.best}`),
+      element("p", { class: "note" }, choose ? element("a", { href: choose.link(facts.best), onclick: (event) => { event.preventDefault(); choose.to(facts.best); } }, name) : name,
         costs.length ? ` for ${costs.join(", ")}` : ""),
       element("p", { class: "note" }, `${facts.metric}: ${facts.direction === "minimize" ? "lower" : "higher"} is better`));
   }
@@ -53,7 +55,7 @@ const head = (() => {
 
   function next(forecast, facts) {
     if (!forecast) return card("One more trial", element("p", { class: "figure-number none" }, "…"), element("p", { class: "note" }, "The models are being fitted."));
-    if (forecast.gain === undefined) return card("One more trial", element("p", { class: "figure-number none" }, "–"), element("p", { class: "note" }, `${forecast.sentence}.`));
+    if (forecast.gain === undefined) return card("One more trial", element("p", { class: "figure-number none" }, "–"), element("p", { class: "note" }, sentence(forecast.sentence)));
     const verdict = forecast.worth_it === null ? null : element("span", { class: `pill ${forecast.worth_it ? "good" : "bad"}` }, forecast.worth_it ? "worth it" : "not worth it");
     const sign = facts.direction === "minimize" ? "−" : "+";
     return card("One more trial",
@@ -68,12 +70,14 @@ const head = (() => {
       element("span", { class: "note" }, left)];
   }
 
+  // choose: {to(row), link(row)}, which open a trial; null: nothing does. A forecast that is
+  // undefined is left out.
   function make(places, choose) {
     return {
       show(facts, forecast, trials) {
         show(places.status, JSON.stringify([facts.status, facts.phase, facts.left_s && Math.round(facts.left_s)]), status(facts));
         const content = JSON.stringify([facts.best, facts.accounts, facts.states, forecast, facts.saved]);
-        show(places.figures, content, best(facts, trials, choose), budget(facts), states(facts, trials), next(forecast, facts));
+        show(places.figures, content, best(facts, trials, choose), budget(facts), states(facts, trials), forecast === undefined ? null : next(forecast, facts));
       },
     };
   }

@@ -13,13 +13,12 @@ from farthing.errors import FarthingError
 from farthing.history import Trial
 from farthing.view.figures.prospect import next_trial
 from farthing.view.figures.spending import main_resource
-from farthing.view.formatting import accounts, why_no_best
+from farthing.view.formatting import accounts, time_of, why_no_best
 from farthing.view.primitives import visible
 from farthing.view.report.report_facts import NO_FORECAST, status_sentence
-from farthing.view.result import time_of
 from farthing.view.saved import HOW_SAVED, saved_by_pausing
 
-__all__ = ["forecast_values", "key_figures", "time_left"]
+__all__ = ["forecast_values", "key_figures", "next_trial_values", "time_left"]
 
 MAX_RUNNING = 50  # running trials that are listed
 
@@ -62,16 +61,28 @@ def _has_stopped(state: State) -> bool:
 
 
 def _running(trial: Trial) -> dict[str, Any]:
-    last = trial.curve[-1].value if trial.curve else None
+    step, last = _last_report(trial)
     return {
         "number": trial.number,
         "cost": dict(trial.cost),
         "expected": dict(trial.predicted),
-        "step": trial.step or None,
-        "last": last if last is not None and math.isfinite(last) else None,
+        "step": step,
+        "last": last,
         "worker": visible(trial.run.worker or "", 60),
         "params": [[visible(n, 60), _number_or_text(v)] for n, v in trial.params.items()],
     }
+
+
+def _last_report(trial: Trial) -> tuple[int | None, float | None]:
+    """The latest step that a running trial has reported, and its value there."""
+    if trial.curve:
+        reached = trial.curve[-1].value
+        return trial.step, reached if math.isfinite(reached) else None
+    line = trial.run.reports[-1] if trial.run.reports else {}
+    step, last = line.get("step"), line.get("value")
+    if isinstance(step, int) and isinstance(last, int | float) and math.isfinite(last):
+        return step, float(last)
+    return None, None
 
 
 def _number_or_text(value: Any) -> float | str:
@@ -99,18 +110,22 @@ def time_left(state: State) -> float | None:
 def forecast_values(settings: Settings, state: State) -> dict[str, Any]:
     """What one more trial would buy, and what the stopping rule says; this fits the models."""
     verdict = visible(status_sentence(settings, state), 500)
+    return {**next_trial_values(settings, state), "verdict": verdict}
+
+
+def next_trial_values(settings: Settings, state: State) -> dict[str, Any]:
+    """What one more trial would buy: a sentence, and numbers if there are any."""
     try:
         found = next_trial(settings, state)
     except FarthingError as error:
-        return {"sentence": visible(error, 300), "verdict": verdict}
+        return {"sentence": visible(error, 300)}
     if found is None:
-        return {"sentence": NO_FORECAST, "verdict": verdict}
+        return {"sentence": NO_FORECAST}
     worth_it = None
     if found.worth is not None and found.per_cost is not None:
         worth_it = found.per_cost > found.worth
     return {
         "sentence": str(found),
-        "verdict": verdict,
         "gain": found.gain,
         "cost": found.cost,
         "per_cost": found.per_cost,

@@ -4,6 +4,7 @@
 
 (() => {
   const CHECK = 300; // ms between two checks whether the study has changed
+  const UNSEEN = 3000; // the same, for a tab in the background
   const POLL = 2000; // ms between two updates of what has no stamp: the list, and printed output
   const NO_ANSWER = "The dashboard does not answer. Check that farthing dashboard is still running.";
   const { page } = document.body.dataset;
@@ -28,8 +29,10 @@
   }
 
   const again = (task, pause) => {
-    const next = () => task().catch(() => {}).finally(() => setTimeout(next, pause));
+    let timer = 0;
+    const next = () => task().catch(() => {}).finally(() => { timer = setTimeout(next, document.hidden ? UNSEEN : pause); });
     next();
+    document.addEventListener("visibilitychange", () => { if (!document.hidden && timer) { clearTimeout(timer); timer = 0; next(); } });
   };
 
   function study() {
@@ -42,6 +45,7 @@
       trial: (number) => get("data/trial", { name, number }),
       why: (number) => get("data/why", { name, number }),
       log: (number) => get("data/log", { name, number }),
+      outputs: () => get("data/outputs", { name }),
       settings: () => get("data/settings", { name }),
     };
     const shown = studyPage(source);
@@ -63,7 +67,10 @@
   }
 
   function studies() {
-    const shown = studiesPage({ comparison: (names) => get("data/comparison", [...names].map((each) => ["name", each])) });
+    const shown = studiesPage({
+      comparison: (names) => get("data/comparison", names.map((each) => ["name", each])),
+      link: (each) => `study?${new URLSearchParams({ name: each })}`,
+    });
     again(async () => { shown.take(await get("data/studies")); showError(""); }, POLL);
   }
 

@@ -96,6 +96,13 @@ const parallel = (() => {
         ctx.lineTo(x, down(0));
         ctx.stroke();
         const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+        const write = (text, left, top) => { // with an edge, because lines cross the words
+          ctx.strokeStyle = colour("--card");
+          ctx.lineWidth = 4;
+          ctx.lineJoin = "round";
+          ctx.strokeText(text, left, top);
+          ctx.fillText(text, left, top);
+        };
         ctx.fillStyle = colour("--ink");
         ctx.font = "600 12px system-ui, sans-serif";
         ctx.fillText(cut(axis.column.key, 14), x, 14);
@@ -103,12 +110,12 @@ const parallel = (() => {
         ctx.fillStyle = colour("--ink-2");
         if (axis.names) axis.names.slice(0, 12).forEach((name) => {
           ctx.textAlign = "left";
-          ctx.fillText(cut(name, 12), x + 6, down(axis.share(name)) - 6);
+          write(cut(name, 12), x + 6, down(axis.share(name)) - 8);
           ctx.textAlign = "center";
         });
         else {
-          ctx.fillText(format.general(axis.high, 3), x, down(1) - 6);
-          ctx.fillText(format.general(axis.low, 3), x, down(0) + 14);
+          write(format.general(axis.high, 3), x, down(1) - 6);
+          write(format.general(axis.low, 3), x, down(0) + 14);
         }
       });
     }

@@ -1,10 +1,12 @@
 // The list of studies: the best value of each as a small line, and several on one cost axis.
 "use strict";
 
+// source: comparison(names) -> figure; link(name) -> address; compared: the names of studies that
+// are always compared; without it, the reader chooses them.
 function studiesPage(source) {
   const place = document.getElementById("studies");
   const compared = document.getElementById("comparison");
-  const chosen = () => new URLSearchParams(location.search).getAll("compare");
+  const chosen = () => source.compared || new URLSearchParams(location.search).getAll("compare");
   let studies = [];
 
   // Coarse, so that a list without news does not change every second.
@@ -40,10 +42,10 @@ function studiesPage(source) {
   }
 
   function row(study) {
-    const link = element("a", { href: `study?${new URLSearchParams({ name: study.name })}` }, study.shown);
+    const link = element("a", { href: source.link(study.name) }, study.shown);
     if (study.error) return [null, link, element("span", { class: "empty" }, study.error), "", "", "", "", ""];
-    const box = element("input", { type: "checkbox", "aria-label": `compare ${study.shown}`, onchange: () => mark(study.name) });
-    box.checked = chosen().includes(study.name);
+    const box = source.compared ? null : element("input", { type: "checkbox", "aria-label": `compare ${study.shown}`, onchange: () => mark(study.name) });
+    if (box) box.checked = chosen().includes(study.name);
     const accounts = study.accounts.slice(0, 2).map(head.account);
     const last = study.active_at === null ? "" : `${ago(Date.now() / 1000 - study.active_at)} ago`;
     return [box, link, element("span", { class: `pill ${study.phase}`, title: study.status }, study.phase), sparkline(study.curve, study.direction === "minimize"),
@@ -59,11 +61,8 @@ function studiesPage(source) {
     const key = JSON.stringify([names, studies.filter((study) => names.includes(study.name)).map((study) => study.curve)]);
     if (compared.key === key) return;
     compared.key = key;
-    if (names.length < 2) {
-      figure.gallery(compared, [], {});
-      return;
-    }
-    figure.gallery(compared, [await source.comparison(names)], { height: 360 });
+    compared.hidden = names.length < 2;
+    figure.gallery(compared, compared.hidden ? [] : [await source.comparison(names)], { height: 360 });
   }
 
   addEventListener("popstate", render);

@@ -1,8 +1,8 @@
 // The page of a study. The address holds what is shown: tab, filter, sort, selected trials, zoom.
 "use strict";
 
-// source: load() -> {facts, forecast, trials}; figures(tab) -> [figure]; trial, why, log (number);
-// settings() -> [{head, rows}]; link(query) -> address.
+// source: stamp() -> text; figures(tab) -> {figures, note}; trial, why, log (number); outputs() ->
+// [{number, output}]; settings() -> [{head, rows}].
 function studyPage(source) {
   const place = (id) => document.getElementById(id);
   const trials = new Trials();
@@ -87,8 +87,7 @@ function studyPage(source) {
     if (!found) {
       main?.remove();
       main = null;
-      const ended = Object.entries(facts.states).filter(([state]) => state !== "running").map(([state, count]) => `${count} ${state}`).join(", ");
-      spot.replaceChildren(element("p", { class: "empty" }, ended ? `No trial returned a value: ${ended}.` : "No trial has ended yet."));
+      spot.replaceChildren(curve.nothing(facts));
       return;
     }
     const options = resources().map((name) => element("option", { value: name, selected: name === resource() }, name === "trials" ? "against trials" : `against ${name}`));
@@ -126,6 +125,7 @@ function studyPage(source) {
     cell: (column, row) => (column.key === "spent" ? format.amount(resource() === "trials" ? "cost" : resource(), column.values[row]) : trial.shown(column, row)),
     choose: choose.to, link: choose.link,
     marked: (row) => view.compare.includes(row),
+    none: () => (trials.count ? "No trial matches the filter." : "No trial has started yet."),
     mark: (row) => go({ compare: view.compare.includes(row) ? view.compare.filter((each) => each !== row) : [...view.compare, row].slice(-4) }),
     isBest: (row) => row === facts.best, isChosen: (row) => row === view.trial,
     sort: (key) => {
@@ -209,6 +209,7 @@ function studyPage(source) {
       const isOpen = each.dataset.tab === view.tab;
       each.setAttribute("aria-selected", isOpen ? "true" : "false");
       each.tabIndex = isOpen ? 0 : -1;
+      if (isOpen && (each.offsetLeft < bar.scrollLeft || each.offsetLeft + each.offsetWidth > bar.scrollLeft + bar.clientWidth)) bar.scrollLeft = each.offsetLeft - 16; // on a phone
     }
     const panel = panels[view.tab];
     const spot = place("tab");
@@ -219,25 +220,26 @@ function studyPage(source) {
     if (view.tab === "running") {
       const none = element("p", { class: "empty" }, "No trial is running.");
       show(panel.facts, JSON.stringify(facts.running), facts.running.length ? tabs.runningList(facts, { link: ({ trial: row }) => choose.link(row) }) : none);
-      if (facts.running.length) showOutput(panel);
+      showOutputs(panel);
     }
     if (view.tab === "stopping") show(panel.facts, JSON.stringify([facts, forecast]), tabs.stopping(facts, forecast));
     if (view.tab === "settings") { if (!panel.facts.content) await showSettings(panel.facts); return; }
     if (view.tab !== "trials") await showFigures(view.tab);
   }
 
-  // The last lines that the first running trial has printed.
-  async function showOutput(panel) {
-    const spot = panel.output || (panel.output = panel.insertBefore(element("div", { class: "live-output" }), panel.figures));
-    const { number } = facts.running[0];
+  // The last lines that each running trial has printed.
+  async function showOutputs(panel) {
+    const spot = panel.outputs || (panel.outputs = panel.insertBefore(element("div", { class: "outputs" }), panel.figures));
     try {
-      const { output } = await source.log(number);
-      show(spot, `${number} ${output}`, output ? [element("h3", {}, `Output of trial ${number}`), element("pre", { class: "output" }, output.split("\n").slice(-12).join("\n"))] : null);
-    } catch (error) { spot.replaceChildren(); }
+      const found = facts.running.length ? await source.outputs() : [];
+      show(spot, JSON.stringify(found), found.map(({ number, output }) => element("section", { "data-output": number },
+        element("h3", {}, `Output of trial ${number}`), element("pre", { class: "output" }, output))));
+    } catch (error) { show(spot, "", []); }
   }
 
   async function showSettings(spot) {
     const parts = await source.settings();
+    spot.className = "settings";
     show(spot, JSON.stringify(parts), parts.map(({ head: words, rows: entries }) => rowsTable(words, entries)));
   }
 

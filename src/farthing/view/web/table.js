@@ -18,7 +18,8 @@ const table = (() => {
     return [...some, ...none];
   }
 
-  // options: cell(column, row) -> text; choose(row); mark(row); sort(key); columns() -> columns.
+  // options: cell(column, row) -> text; choose(row); mark(row); sort(key); none() -> text instead of
+  // rows.
   function make(place, options) {
     const head = element("tr", {});
     const above = element("tr", { "aria-hidden": "true" }, element("td", { colspan: "99" }));
@@ -72,6 +73,7 @@ const table = (() => {
       below.firstChild.style.height = `${(rows.length - last) * ROW}px`;
       const lines = [];
       for (let i = first; i < last; i += 1) lines.push(line(rows[i], i));
+      if (!rows.length) lines.push(element("tr", {}, element("td", { colspan: "99", class: "empty" }, options.none())));
       const focused = body.contains(document.activeElement) ? document.activeElement.dataset.row : null;
       body.replaceChildren(above, ...lines, below);
       if (focused) body.querySelector(`a[data-row="${focused}"]`)?.focus({ preventScroll: true });

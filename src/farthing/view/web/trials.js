@@ -38,6 +38,13 @@ class Trials {
     return resource === "trials" ? 1 : this.at(`cost.${resource}`, row) ?? 0;
   }
 
+  // Fixes the spending after each of these trials; others are not drawn.
+  setSpending(resource, spent, order, ends) {
+    const end = new Array(this.count).fill(null);
+    order.forEach((row, k) => { end[row] = ends[k]; });
+    this.positions.set(resource, { spent, order, end, total: ends.length ? ends[ends.length - 1] : 0 });
+  }
+
   // The spending after each trial that has ended, in the order of their ends (figures/spending.py).
   spending(resource, spent) {
     const known = this.positions.get(resource);
