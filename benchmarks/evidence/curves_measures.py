@@ -29,7 +29,8 @@ AT = (0.25, 0.5, 1.0)  # shares of the budget at which methods duel
 DRAWN_BUDGET = 15.0
 LEAST_DRAWN = 0.02  # percent; less, also 0, is drawn here
 DRAWS = 1000  # of tasks, for an interval
-SETTINGS = (", last value", ", 4 workers")  # a method is compared with ours in its own setting
+# A method is compared with ours in its own setting.
+SETTINGS = (", last value", ", 4 workers", ", rows hidden")
 
 
 def suite_of(task: str) -> str:

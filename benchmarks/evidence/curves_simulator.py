@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.problems.curve_tables import CurveTable
-from farthing import Budget, History, Ledger, Steps, Trial
+from farthing import Budget, History, Ledger, Space, Steps, Trial
 from farthing.acquisition.belief import Z_AFFORDABLE, Belief, believe
 from farthing.acquisition.initial_design import propose
 from farthing.acquisition.protocols import Policy, Proposal
@@ -51,6 +51,7 @@ class Method:
     resume: bool = True
     value: str = "best"
     workers: int = 1
+    hidden: bool = False  # whether the policy sees a continuous space instead of the rows
 
     def steps(self, last: int) -> Steps:
         """The steps of a training of that length."""
@@ -68,14 +69,17 @@ METHODS: dict[str, Method] = {
     "staged Gittins, no resume": Method(StagedGittins, resume=False),
     "staged Gittins, last value": Method(StagedGittins, value="last"),
     "staged Gittins, 4 workers": Method(StagedGittins, workers=4),
+    "staged Gittins, rows hidden": Method(StagedGittins, hidden=True),
     "EI per remaining cost": Method(EIPerRemainingCost),
     "ASHA": Method(ASHA, thirds=True),
     "ASHA, last value": Method(ASHA, thirds=True, value="last"),
+    "ASHA, rows hidden": Method(ASHA, thirds=True, hidden=True),
     "ASHA, 4 workers": Method(ASHA, thirds=True, workers=4),
     "Hyperband": Method(Hyperband, thirds=True),
     "Hyperband, 4 workers": Method(Hyperband, thirds=True, workers=4),
     "one epoch": Method(OneEpoch),
     "whole trainings (Gittins)": Method(Gittins, whole=True),
+    "whole trainings, rows hidden": Method(Gittins, whole=True, hidden=True),
 }
 OPTUNA = ("Optuna TPE + Hyperband", "Optuna TPE + median")
 
@@ -118,6 +122,7 @@ class Simulation:
     steps: Steps
     policy: Policy
     ledger: Ledger
+    space: Space
     history: History = field(default_factory=History)
     now: float = 0.0
     turn: int = 0
@@ -131,7 +136,7 @@ class Simulation:
             self.history = self.history.replacing(replace(trial, curve=tuple(points)))
         started = time.process_time()
         belief = believe(
-            self.account.table.space,
+            self.space,
             self.history,
             self.ledger,
             learners={"cost": LogGP()},
@@ -212,7 +217,8 @@ def simulate(table: CurveTable, method: Method, budget: float, seed: int) -> Jso
     account = Account(table, budget * table.median_cost, method.value)
     ledger = Ledger.of(Budget(account.budget))
     steps = method.steps(table.last)
-    run = Simulation(account, seed, steps, method.policy(), ledger)
+    space = Space(dict(table.space.parameters)) if method.hidden else table.space
+    run = Simulation(account, seed, steps, method.policy(), ledger, space)
     free = True
     while account.left > 1e-9 * account.budget:
         while free and len(run.running) < method.workers:

@@ -87,10 +87,11 @@ class CurveTable:
         return np.asarray(np.min(np.where(np.isnan(self.curves), np.inf, self.curves), axis=1))
 
     def row_of(self, x: Array) -> int:
-        """The row of a point of the space."""
+        """The row of a point of the space; of another point, the nearest row."""
         rows = self.space.rows
         assert rows is not None
-        return int(np.flatnonzero((rows == x).all(axis=1))[0])
+        gap = np.where(self.space.categorical, rows != x, rows - x)
+        return int(np.argmin((gap**2).sum(axis=1)))
 
 
 def curve_names(folder: Path) -> list[str]:

@@ -1,16 +1,26 @@
 """The initial design for every policy that needs a model; other policies propose at once."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from beliefs import done, known, two_points
+from beliefs import done, known, pool, two_points
 
-from farthing import Categorical, Float, History, Int, InvalidInput, Optimizer, Space, Stopped
+from farthing import (
+    Categorical,
+    Float,
+    History,
+    Int,
+    InvalidInput,
+    Optimizer,
+    Space,
+    Stopped,
+    Trial,
+)
 from farthing.acquisition.belief import START
-from farthing.acquisition.initial_design import cap, propose, start
+from farthing.acquisition.initial_design import cap, promises_nothing, propose, start
 from farthing.acquisition.protocols import Proposal
 from farthing.core.suggest import believed
 from farthing.cost import Known
@@ -299,6 +309,18 @@ def test_if_the_model_promises_no_improvement_one_trial_in_four_explores():
     assert len(explored) >= 4
     assert all(b - a >= 4 for a, b in pairwise(explored))
     assert all("almost no improvement" in optimizer.history[k].because for k in explored)
+
+
+def test_while_a_trial_runs_a_proposal_without_promise_stands():
+    """The value of the running trial may change what the model promises."""
+    belief = pool([9.0] * 4, [1e-6] * 4, [1.0] * 4, 0.0)
+    rows = belief.space.rows
+    history = History((done(0, rows[0], 0.0), done(1, rows[1], 1.0)))
+    belief = replace(belief, history=history, y=np.array([0.0, 1.0]))
+    proposal = Proposal(rows[2], "it has the largest EI")
+    assert promises_nothing(belief, proposal)
+    running = history.adding(Trial(2, {}, rows[3], state="running"))
+    assert not promises_nothing(replace(belief, history=running), proposal)
 
 
 # ── parallel trials ────────────────────────────────────────────────────────────────────────────

@@ -60,7 +60,8 @@ def test_the_index_is_that_of_the_whole_model_conditioned_on_the_value(seed: int
     trainings = belief.trainings
     assert trainings is not None
     paused = [t for t in belief.history.having("paused") if t.step == 1]
-    trial = longer(paused[seed % len(paused)], 2)
+    promising = sorted(paused, key=lambda t: t.curve[-1].value)  # others are not worth their cost
+    trial = longer(promising[seed % 2], 2)
     history = belief.history.replacing(trial)
     curves, place = trainings.curves, trainings.place[trial.number]
     z = curves.scaling.apply(np.array([[trial.curve[-1].value]]))

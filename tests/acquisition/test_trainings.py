@@ -239,7 +239,7 @@ def test_without_costs_steps_are_counted():
 # ---------------------------------------------------------------- the search
 def test_the_search_finds_the_smallest_index():
     belief = belief_of(*some_trainings(16)).in_one_unit()
-    search = StagedSearch(belief, belief.trainings, np.random.default_rng(0))
+    search = StagedSearch(belief, belief.trainings)
     rate = 1e-3
     found = search.smallest(rate)
     every = np.concatenate(indices(belief, paused_chains(belief), rate))

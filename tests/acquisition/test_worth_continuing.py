@@ -23,7 +23,7 @@ def decided(values, worth=None, sign=1.0, seed=0):
     others = [replace(t, value=t.curve[-1].value if t.state == "done" else None) for t in others]
     own = training(8, [0.5, 0.5], sign * np.asarray(values), waits=True)
     belief = belief_of(*others, own, steps=NEVER, sign=sign)
-    return belief, worth_continuing(belief, 8, np.random.default_rng(seed), worth)
+    return belief, worth_continuing(belief, 8, worth)
 
 
 @pytest.mark.parametrize("values", [falling(0.0, 8), falling(0.1, 8), falling(0.5, 8)])
@@ -39,10 +39,9 @@ def test_before_the_last_rung_it_is_expected_improvement_against_cost(values):
     gain = gain if best > m - 12 * s else 0.0
     price = float(chain.cost[k, 0]) * trainings.curves.scaling.rate(trainings.value)
     break_even = max(gain, 0.0) / price
-    rng = np.random.default_rng(0)
     if break_even > 1e-12:
-        assert worth_continuing(belief, 8, rng, 0.99 * break_even).go_on
-    assert not worth_continuing(belief, 8, rng, 1.01 * break_even + 1e-9).go_on
+        assert worth_continuing(belief, 8, 0.99 * break_even).go_on
+    assert not worth_continuing(belief, 8, 1.01 * break_even + 1e-9).go_on
 
 
 def test_a_promising_training_goes_on_and_a_hopeless_one_ends():
@@ -71,4 +70,4 @@ def test_a_higher_worth_never_lets_a_training_go_on():
 
 def test_before_anything_is_known_there_is_no_decision():
     own = training(0, [0.5, 0.5], falling(0.0, 4), waits=True)
-    assert worth_continuing(belief_of(own, steps=NEVER), 0, np.random.default_rng(0)) is None
+    assert worth_continuing(belief_of(own, steps=NEVER), 0) is None

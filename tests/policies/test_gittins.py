@@ -1,3 +1,4 @@
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from farthing.acquisition.belief import believe
 from farthing.cost import LogGP
 from farthing.models.normal import expected_cost, gittins, log_affordable, log_ei
 from farthing.policies import EIPerCost, Gittins
-from farthing.policies.gittins import decayed
+from farthing.policies.gittins import _first_worth, decayed
 from farthing.stopping import NotWorthIt
 
 INDICES = {  # of A to E
@@ -101,6 +102,20 @@ def test_the_first_rate_is_a_tenth_of_the_scale_of_values_per_cost():
         object.__setattr__(belief.objective, "scale", value * 0.7)
         proposal = Gittins().propose(belief, np.random.default_rng(0))
         assert proposal.notes["worth"] == pytest.approx(0.1 * 0.7 * value / (5.0 * price))
+
+
+def test_values_near_the_largest_float_have_a_finite_first_rate():
+    """An infinite one is halved for ever."""
+    history = History((done(0, [0.0], 0.3), done(1, [1.0], 0.3)))
+    belief = pool(
+        np.array([0.3, 0.2, 0.3]),
+        np.array([0.01, 0.5, 0.01]),
+        np.array([4e-9, 1e-10, 6e-9]),
+        0.3,
+        history=history,
+    )
+    object.__setattr__(belief.objective, "scale", 1e305)
+    assert _first_worth(belief) == sys.float_info.max
 
 
 @pytest.mark.slow

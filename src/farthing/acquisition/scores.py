@@ -279,11 +279,11 @@ def _effort(belief: Belief) -> Effort:
     return LIGHT if belief.light else Effort()
 
 
-def look(belief: Belief, rng: np.random.Generator, *, effort: Effort | None = None) -> ScoreView:
+def look(belief: Belief, rng: np.random.Generator) -> ScoreView:
     """The starting points of a search, which several scores can share: one call of the models."""
     space = belief.space
     if space.rows is None:
-        X = candidates(space, rng, belief.top, effort or _effort(belief))
+        X = candidates(space, rng, belief.top, _effort(belief))
         return ScoreView(X, belief.outlook(X))
     X = untried(space.rows, belief.tried)
     large = len(X) > CHUNK
@@ -334,14 +334,12 @@ def maximise_score(
     *,
     seen: ScoreView | None = None,
     within: float = 0.0,
-    effort: Effort | None = None,
 ) -> Found:
     """The affordable, untried points with the highest scores, best first.
 
     Args:
         seen: starting points from `look`, if several scores share them.
         within: for a table, return all rows whose score is within this distance of the best.
-        effort: the size of the search; None: the usual one, or a smaller one if time is short.
     """
     assert belief.objective is not None
     ceiling = None
@@ -357,7 +355,7 @@ def maximise_score(
         tried=belief.tried,
         near=belief.top,
         lengths=belief.objective.lengthscales,
-        effort=effort or _effort(belief),
+        effort=_effort(belief),
         screened=None if seen is None else seen.X,
         ceiling=ceiling,
         within=within,

@@ -28,9 +28,11 @@ __all__ = [
     "Found",
     "Rated",
     "Surface",
+    "best_rows",
     "candidates",
     "climb",
     "is_among",
+    "is_close",
     "maximise",
     "sobol",
     "untried",
@@ -117,7 +119,7 @@ def maximise(
         rows = untried(space.rows, tried) if screened is None else screened
         if ceiling is not None:
             return _enumerate_bounded(surface, rows, ceiling, within)
-        return _enumerate(surface, rows)
+        return best_rows(surface, rows)
     if screened is None:
         screened = candidates(space, rng, near, effort)
     rated = surface.at(screened)
@@ -153,7 +155,7 @@ def _valid(surface: Surface, space: Space, X: Array, tried: Array) -> Found:
 
 def _untried(X: Array, rated: Rated, tried: Array) -> Found:
     """The affordable points with a finite score that are not close to a tried point."""
-    keep = (rated.shortfall <= 0) & np.isfinite(rated.score) & ~_is_close(X, tried)
+    keep = (rated.shortfall <= 0) & np.isfinite(rated.score) & ~is_close(X, tried)
     return Found(X[keep], rated.score[keep])
 
 
@@ -170,7 +172,7 @@ def untried(rows: Array, tried: Array) -> Array:
     return rows[~is_among(rows, tried)]
 
 
-def _enumerate(surface: Surface, rows: Array) -> Found:
+def best_rows(surface: Surface, rows: Array) -> Found:
     """Score every row; return the affordable ones, best first."""
     if len(rows) <= CHUNK:
         return _best_first(rows, _affordable_score(surface, rows) if len(rows) else np.zeros(0))
@@ -233,7 +235,7 @@ def _as_bytes(X: Array) -> list[bytes]:
     return [data[i : i + width] for i in range(0, len(data), width)]
 
 
-def _is_close(X: Array, tried: Array) -> Bools:
+def is_close(X: Array, tried: Array) -> Bools:
     """(m,): whether each row of X is within SAME_POINT of one of `tried`."""
     if not len(tried):
         return np.zeros(len(X), dtype=np.bool_)

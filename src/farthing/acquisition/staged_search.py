@@ -1,12 +1,18 @@
 """The search for the training of smallest staged Gittins index, new or paused.
 
-New trainings come from the search of today on the model of the final value, ordered by the mean of
-both bounds of the index. Only the most promising trainings get an index.
+New trainings come from a finite list (`listed`), ordered by the mean of both bounds of the index.
+Only the most promising ones get an index. In a continuous space, a search for the best points joins
+the list once COMPLETE trainings have ended.
+
+The list is finite because the index takes trainings for independent. If a new one could be next to
+a paused one, it would always look as good, for the price of a first rung: trainings would be begun
+again and again, and none would go on. So a point of the search may not be TOO_SIMILAR to an
+unfinished training (docs/decisions.md has the numbers).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +33,25 @@ from farthing.acquisition.scores import (
     Graded,
     Monotone,
     Score,
+    ScoreSurface,
     ScoreView,
     gittins_index,
-    look,
     maximise_score,
 )
-from farthing.acquisition.search import Effort, untried
+from farthing.acquisition.search import best_rows, is_close, sobol, untried
 from farthing.acquisition.trainings import Trainings
 
-__all__ = ["Smallest", "StagedSearch", "between_bounds"]
+__all__ = ["Smallest", "StagedSearch", "between_bounds", "listed"]
 
 Array = NDArray[np.float64]
 
 FINALISTS = 16  # trainings whose index is computed
 RESERVE = 2.0  # see `StagedSearch.to_complete`
 MARGIN = 1.1  # for the error of a predicted cost
-# Smaller than the usual search: a first rung is only a look, and there are many of them.
-EFFORT = Effort(screen=256, around=128, starts=4, steps=(4, 6), flips=2)
+LISTED = 512  # configurations of a continuous space (docs/decisions.md)
+MOST_LISTED = 2**14
+COMPLETE = 10  # trainings before the list is refined: they teach what final values depend on
+TOO_SIMILAR = 0.97  # M52(x; l): the correlation of what configurations explain
 
 
 @dataclass(frozen=True)
@@ -67,8 +75,8 @@ class StagedSearch:
     If the budget or the table has no trial left to begin (`all_begun`), only paused ones count.
     """
 
-    def __init__(self, belief: Belief, trainings: Trainings, rng: np.random.Generator) -> None:
-        self.belief, self.rng = belief, rng
+    def __init__(self, belief: Belief, trainings: Trainings) -> None:
+        self.belief = belief
         self.best = float(np.mean(trainings.best))
         self.can_resume = belief.steps is None or belief.steps.can_resume
         ledger = belief.ledger
@@ -84,6 +92,8 @@ class StagedSearch:
         self.paused = [c for c in map(self._open, paused_chains(belief)) if len(c.mean)]
         self.new: list[Chains] = []
         self.seen: ScoreView | None = None
+        is_finite = belief.space.points(MOST_LISTED) is not None
+        self.refines = not is_finite and len(belief.history.done) >= COMPLETE
 
     def _open(self, chains: Chains) -> Chains:
         """Those whose next rung is affordable and, if only whole trainings count, all the others.
@@ -97,21 +107,35 @@ class StagedSearch:
 
     def smallest(self, rate: float) -> Smallest | None:
         """The affordable training of smallest index, or None."""
-        rows = self.part.space.rows
-        if rows is not None and not len(untried(rows, self.part.tried)):
-            self.all_begun = True
-        if self.all_begun:
-            return self.smallest_known(rate)
+        if self.seen is None and not self.all_begun:
+            self.seen = _seen(self.part)
+            self.all_begun = self.seen is None
         if self.seen is None:
-            self.seen = _seen(self.part, self.rng)
+            return self.smallest_known(rate)
         score = between_bounds(rate, self.ratio, self.best)
-        effort = None if self.belief.light else EFFORT
-        found = maximise_score(self.part, score, self.rng, seen=self.seen, effort=effort)
+        X = best_rows(ScoreSurface(self.part, score, self.seen), self.seen.X).X[:FINALISTS]
+        if self.refines:
+            X = self._unlike_unfinished(np.vstack([self._found(score), X]))[:FINALISTS]
         self.new = []
-        if len(found.X):
-            new = self._open(new_chains(self.belief, found.X[:FINALISTS]))
+        if len(X):
+            new = self._open(new_chains(self.belief, X))
             self.new = [new] if len(new.mean) else []
         return self.smallest_known(rate)
+
+    def _found(self, score: Score) -> Array:
+        """(m, d) the best points of a short search of the space: a first rung is only a look."""
+        history = self.belief.history
+        rng = np.random.default_rng(
+            [self.belief.seed, len(history), sum(len(trial.curve) for trial in history)]
+        )
+        return maximise_score(replace(self.part, light=True), score, rng).X[: FINALISTS // 2]
+
+    def _unlike_unfinished(self, X: Array) -> Array:
+        """The points that are not TOO_SIMILAR to a training that has not reached its last rung."""
+        assert self.belief.trainings is not None
+        curves = self.belief.trainings.curves
+        unfinished = curves.reached() < len(curves.steps)
+        return np.asarray(X[(curves.similarity(X)[:, unfinished] < TOO_SIMILAR).all(axis=1)])
 
     def smallest_known(self, rate: float) -> Smallest | None:
         """The same, among the paused trainings and the new ones that the last search found.
@@ -155,13 +179,34 @@ class StagedSearch:
         return found if found is not None and cap <= RESERVE * rest else None
 
 
-def _seen(part: Belief, rng: np.random.Generator) -> ScoreView:
-    """The starting points of a search. The rows of a table are screened in single precision."""
-    if part.space.rows is None:
-        return look(part, rng, effort=None if part.light else EFFORT)
-    X = untried(part.space.rows, part.tried)
-    outlook = part.at_best(X)
-    return ScoreView(X, outlook._replace(log_success=part.log_success(X)))
+def _seen(part: Belief) -> ScoreView | None:
+    """The listed configurations in single precision; None if there is none."""
+    if not len(X := listed(part)):
+        return None
+    return ScoreView(X, part.at_best(X)._replace(log_success=part.log_success(X)))
+
+
+def listed(belief: Belief) -> Array:
+    """(m, d) the untried configurations that a new training may have.
+
+    They are the rows of a table or of a small grid. In any other space they are the first points of
+    a Sobol sequence, rotated by the study's seed: LISTED, or fewer in up to three dimensions, where
+    they would be too near to one another. They are twice as many whenever all have been tried.
+    """
+    space, tried = belief.space, belief.tried
+    rows = space.points(MOST_LISTED)
+    if rows is not None:
+        return untried(rows, tried)
+    # Columns are assigned by parameter name: permuted parameters get the same points.
+    column = np.argsort(np.argsort(space.names))
+    turn = np.random.default_rng(belief.seed).random(space.d)
+    count, X = min(LISTED, 4 ** (space.d + 1)), np.empty((0, space.d))
+    while not len(X) and count <= MOST_LISTED:
+        U = (sobol(count, space.d) + turn) % 1.0
+        X = np.unique(space.spread(U[:, column]), axis=0)
+        X = X[~is_close(X, tried)]
+        count *= 2
+    return X
 
 
 def _finalists(groups: list[Chains], rate: float) -> tuple[list[Chains], float]:

@@ -38,9 +38,7 @@ class Continuing:
     best: float
 
 
-def worth_continuing(
-    belief: Belief, number: int, rng: np.random.Generator, worth: float | None = None
-) -> Continuing | None:
+def worth_continuing(belief: Belief, number: int, worth: float | None = None) -> Continuing | None:
     """Whether a training that waits at a rung goes on; None if nothing is known yet.
 
     Args:
@@ -56,18 +54,16 @@ def worth_continuing(
     if worth is not None:
         rate = worth * trainings.curves.scaling.rate(trainings.value)
     else:
-        rate = _rate(belief, trainings, chain, best, rng)
+        rate = _rate(belief, trainings, chain, best)
     index = float(indices(belief, [chain], rate)[0][0])
     shown = belief.sign * float(trainings.curves.scaling.undo(index))
     return Continuing(index < best, shown, belief.sign * trainings.value)
 
 
-def _rate(
-    belief: Belief, trainings: Trainings, chain: Chains, best: float, rng: np.random.Generator
-) -> float:
+def _rate(belief: Belief, trainings: Trainings, chain: Chains, best: float) -> float:
     """The largest rate of the sequence at which a training is worth its cost."""
     rate = FIRST_WORTH / float(np.median(whole_cost(belief, belief.history.X)))
-    search = StagedSearch(belief, trainings, rng)
+    search = StagedSearch(belief, trainings)
     for _ in range(MOST_HALVINGS):
         if float(indices(belief, [chain], rate)[0][0]) < best:
             break

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import numpy as np
 import optuna
 from optuna.pruners import BasePruner
 from optuna.search_space import intersection_search_space
@@ -94,8 +93,7 @@ class CostAwarePruner(BasePruner):  # type: ignore[misc,unused-ignore]
             steps=self._steps,
             curves=True,
         )
-        rng = np.random.default_rng([trial.number, step])
-        found = worth_continuing(belief, number, rng, self._worth)
+        found = worth_continuing(belief, number, self._worth)
         self._note(study, trial, {"costs": noted, "memories": _memories(belief)})
         return found is not None and not found.go_on
 

@@ -139,4 +139,8 @@ def _first_worth(belief: Belief) -> float:
     rest = 1.0
     if belief.prior is not None and belief.objective is not None:
         rest = min(np.sqrt(belief.objective.variance), 1.0)
-    return float(FIRST_WORTH * belief.scale * rest / cost)
+    # An infinite rate could be halved for ever.
+    return min(
+        FIRST_WORTH * float(belief.scale) * float(rest) / float(cost),
+        float(np.finfo(np.float64).max),
+    )

@@ -53,7 +53,7 @@ class StagedGittins:
             return Gittins(self.worth).propose(belief, rng)
         belief = belief.in_one_unit()
         fixed = self.worth if self.worth is not None else belief.worth
-        search = StagedSearch(belief, trainings, rng)
+        search = StagedSearch(belief, trainings)
         if (complete := search.to_complete()) is not None:
             why = (
                 "; only whole trainings count, and what is left pays for little more than this one"

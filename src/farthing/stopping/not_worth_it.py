@@ -78,7 +78,7 @@ class NotWorthIt:
         worth = self.worth if self.worth is not None else belief.worth
         assert worth is not None
         if belief.trainings is not None:
-            return self._judged(belief, belief.trainings, worth, rng)
+            return self._judged(belief, belief.trainings, worth)
         threshold = float(np.log(worth))
         one = belief.in_one_unit()
         most = proposed_per_cost(one, proposal)  # one point above the threshold suffices
@@ -99,9 +99,7 @@ class NotWorthIt:
             because += "; " + _bound(belief, proposal, worth, rng)
         return Verdict(stop, because, most, threshold, {"not_worth_it": streak})
 
-    def _judged(
-        self, belief: Belief, trainings: Trainings, worth: float, rng: np.random.Generator
-    ) -> Verdict:
+    def _judged(self, belief: Belief, trainings: Trainings, worth: float) -> Verdict:
         """min g >= best over all trainings, new or paused: the same rule by the staged index.
 
         Before the first training is complete, nobody knows how far values fall after early steps.
@@ -109,11 +107,7 @@ class NotWorthIt:
         if not belief.history.done:
             return Verdict(False, "no training is complete yet")
         rate = worth * trainings.curves.scaling.rate(trainings.value)
-        search = StagedSearch(belief.in_one_unit(), trainings, rng)
-        found = search.smallest(rate)
-        if found is not None and found.index >= found.best:
-            again = StagedSearch(belief.in_one_unit(), trainings, rng).smallest(rate)
-            found = again if again is not None and again.index < found.index else found
+        found = StagedSearch(belief.in_one_unit(), trainings).smallest(rate)
         below = found is None or found.index >= found.best
         streak = (belief.history.last_note("not_worth_it") or 0) + 1 if below else 0
         stop = below and streak >= self.patience
