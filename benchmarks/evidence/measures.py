@@ -126,6 +126,20 @@ def wilson(won: float, duels: int, z: float = 1.959963984540054) -> tuple[float,
     return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
+def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
+    """Which of several tests reject if the chance of any false one is `level` (Holm 1979).
+
+    The i-th smallest p of m is compared with level / (m - i), until one is larger.
+    """
+    order = np.argsort(p_values, kind="stable")
+    rejected = [False] * len(p_values)
+    for i, place in enumerate(order):
+        if p_values[place] > level / (len(p_values) - i):
+            break
+        rejected[place] = True
+    return rejected
+
+
 def time_gain(cost: ArrayLike, cost_of_ei: ArrayLike) -> Array:
     """100 (C_EI - C) / C_EI, percent, per problem and seed (Guinet et al., figures 3 and 5)."""
     reference = np.asarray(cost_of_ei, dtype=np.float64)
@@ -191,19 +205,30 @@ def _resampled(
     return found
 
 
-def mean_of_medians(groups: Sequence[ArrayLike], *, draws: int = DRAWS) -> list[float]:
-    """[mean over problems of the median over seeds, its 95 % bounds], resampled in two stages."""
-    arrays = [np.asarray(group, dtype=np.float64) for group in groups if len(np.atleast_1d(group))]
-    if not arrays:
+def mean_of_medians(
+    groups: Sequence[ArrayLike], *, families: Sequence[str] | None = None, draws: int = DRAWS
+) -> list[float]:
+    """[mean over problems of the median over seeds, its 95 % bounds], resampled in stages.
+
+    Drawn with replacement: families, then as many problems of each as it has, then seeds. Without
+    `families`, each problem is one of its own.
+    """
+    names = list(map(str, range(len(groups)))) if families is None else list(families)
+    by: dict[str, list[Array]] = {}
+    for name, group in zip(names, groups, strict=True):
+        if len(array := np.atleast_1d(np.asarray(group, dtype=np.float64))):
+            by.setdefault(name, []).append(array)
+    if not by:
         return [float("nan")] * 3
-    rng = np.random.default_rng(0)
-    problem = rng.integers(len(arrays), size=(draws, len(arrays)))
-    median = np.empty(problem.shape)
-    for p, array in enumerate(arrays):
-        seeds = rng.integers(len(array), size=(int((problem == p).sum()), len(array)))
-        median[problem == p] = np.median(array[seeds], axis=1)
-    low, high = np.percentile(median.mean(axis=1), [2.5, 97.5])
-    return [float(np.mean([np.median(array) for array in arrays])), float(low), float(high)]
+    rng, parts = np.random.default_rng(0), list(by.values())
+    drawn = np.empty(draws)
+    for i in range(draws):
+        some = [parts[f] for f in rng.integers(len(parts), size=len(parts))]
+        picked = [part[p] for part in some for p in rng.integers(len(part), size=len(part))]
+        drawn[i] = np.mean([np.median(a[rng.integers(len(a), size=len(a))]) for a in picked])
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    every = [float(np.median(array)) for part in parts for array in part]
+    return [float(np.mean(every)), float(low), float(high)]
 
 
 def better_on_problems(ours: ArrayLike, theirs: ArrayLike) -> tuple[int, int, float, float]:

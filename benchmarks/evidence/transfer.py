@@ -184,7 +184,7 @@ def method_of(problem: Problem, method: str, budget: float, seed: int, own: int)
 
 
 @cache
-def _values(task: str, folder: str | None) -> Array:
+def values_of(task: str, folder: str | None = None) -> Array:
     """The values of all configurations of a table, sorted."""
     problem = problems.load(task, folder)
     space = problem.space if problem.table is None else problem.table
@@ -194,12 +194,9 @@ def _values(task: str, folder: str | None) -> Array:
     return np.sort([np.inf if value is None else value for value in values])
 
 
-def run(task: str, method: str, budget: float, seed: int, folder: str | None = None) -> Json:
-    """Make one run."""
-    problem = problems.load(task, folder)
-    limit, own = budget * problem.typical_cost, crc32(f"{task} {seed}".encode()) >> 1
+def outcome(problem: Problem, made: Method, limit: float, folder: str | None = None) -> Json:
+    """Play a method until the limit: what it found, and what that took."""
     started = time.process_time()
-    made = method_of(problem, method, limit, seed, own)
     trials = play(problem, made, limit, MOST)
     cpu = time.process_time() - started
     spent, best, improvements = 0.0, np.inf, []
@@ -208,7 +205,22 @@ def run(task: str, method: str, budget: float, seed: int, folder: str | None = N
         if value is not None and value < best:
             best = value
             improvements.append([float(f"{spent:.4g}"), float(f"{value:.7g}")])
-    values = _values(task, folder)
+    values = values_of(problem.name, folder)
+    return {
+        "better": float(f"{100 * np.searchsorted(values, best) / len(values):.4g}"),
+        "best": improvements,
+        "trials": len(trials),
+        "spent": float(f"{spent:.4g}"),
+        "cpu_ms": float(f"{1000 * cpu / max(len(trials), 1):.3g}"),
+    }
+
+
+def run(task: str, method: str, budget: float, seed: int, folder: str | None = None) -> Json:
+    """Make one run."""
+    problem = problems.load(task, folder)
+    limit, own = budget * problem.typical_cost, crc32(f"{task} {seed}".encode()) >> 1
+    made = method_of(problem, method, limit, seed, own)
+    found = outcome(problem, made, limit, folder)
     history = made.optimizer.history if isinstance(made, Ours) else ()
     trust = dict(history[-1].notes.get("trust", {})) if history else {}
     return {
@@ -216,11 +228,7 @@ def run(task: str, method: str, budget: float, seed: int, folder: str | None = N
         "method": method,
         "budget": budget,
         "seed": seed,
-        "better": float(f"{100 * np.searchsorted(values, best) / len(values):.4g}"),
-        "best": improvements,
-        "trials": len(trials),
-        "spent": float(f"{spent:.4g}"),
-        "cpu_ms": float(f"{1000 * cpu / max(len(trials), 1):.3g}"),
+        **found,
         "trust": {name: round(share, 2) for name, share in trust.items()},
         "versions": replay.versions() | ({"optuna": version("optuna")} if method in PEERS else {}),
         "source": replay.source(),

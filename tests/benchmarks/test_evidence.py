@@ -1,6 +1,7 @@
 """Every artefact runs from end to end, and the page is built from the kept results."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -229,6 +230,40 @@ def test_the_verdict_on_peers_follows_the_numbers():
     assert "another seed of itself: 0 % [0, 0]" in verdict
     lost = comparison.against(peer_runs({"PBGI": 0.5, "optuna-tpe": 0.0}))
     assert "behind 1 (optuna-tpe)" in comparison._peers_verdict({**lost, "counts": counts})
+
+
+def test_of_tied_peers_the_faster_one_is_the_best_and_a_single_seed_takes_part():
+    runs = peer_runs({"PBGI": 0.5, "flaml-cfo": 0.0, "optuna-tpe": 0.0})
+    for job in [job for job in runs if job.method == "optuna-tpe"]:
+        early = (1.0, 0.0) + (0.5,) * 58  # the final value of the other peer, but at once
+        runs[job] = replace(runs[job], values=early)
+        if job.seed > 0:
+            del runs[job]
+    reach = comparison.against(runs)["reach"]["60"]["lcbench/higgs"]
+    assert reach["peer"] == "optuna-tpe"  # the other one comes first by name
+    assert len(reach["saved"]) == 1
+    assert reach["control"] == []
+    assert reach["another"] is None
+    table = comparison._reach_table(comparison.against(runs))
+    assert "| lcbench/higgs | 60 | optuna-tpe | 1 | -97 | - | never | 3 % | never |" in table
+
+
+def test_comparisons_that_survive_the_correction_are_named():
+    sure, likely = (
+        comparison.Duel([won] * 3, [won - 0.1] * 3, [won + 0.1] * 3, 99, 9) for won in (0.8, 0.61)
+    )
+    kept = {"duels": {"a": {"15": sure._asdict(), "60": likely._asdict()}}, "reach": {}}
+    assert likely.verdict() == "ahead"
+    assert 0.01 < likely.p_value() < 0.05
+    assert comparison.surviving(kept) == {("a", "15"): True, ("a", "60"): True}  # 0.03 < 0.05 / 1
+    kept["duels"]["b"] = {"15": likely._asdict()}
+    assert comparison.surviving(kept) == {
+        ("a", "15"): True,
+        ("a", "60"): False,
+        ("b", "15"): False,
+    }
+    said = "Of 3 comparisons, 1 survive Holm's correction: a at 15."
+    assert said in comparison._peers_verdict({**kept, "problems": {}})
 
 
 def test_the_verdict_names_the_problems_behind_random_search():

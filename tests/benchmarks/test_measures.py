@@ -92,6 +92,30 @@ def test_mean_of_medians():
     assert np.isnan(measures.mean_of_medians([])).all()
 
 
+def test_problems_of_one_family_are_drawn_together():
+    groups = [[0.0], [0.0], [0.0], [10.0]]
+    alone, together = (
+        measures.mean_of_medians(groups, families=families)
+        for families in (None, ["a", "a", "a", "b"])
+    )
+    assert alone[0] == together[0] == 2.5
+    assert together[2] == 10.0  # only family b is drawn in a quarter of the draws
+    assert alone[2] < 10.0
+
+
+@pytest.mark.parametrize(
+    ("p_values", "rejected"),
+    [
+        ([0.01, 0.04, 0.03], [True, False, False]),  # 0.03 > 0.05 / 2 ends it
+        ([0.04, 0.01, 0.02], [True, True, True]),
+        ([0.06], [False]),
+        ([], []),
+    ],
+)
+def test_holm(p_values, rejected):
+    assert measures.holm(p_values) == rejected
+
+
 def test_normalised_performance():  # [anytime-curves]
     own = {"A": measures.best_so_far(A[1]), "B": measures.best_so_far(B[1])}
     found = measures.normalised(own)

@@ -84,7 +84,6 @@ SLOW_PROBLEMS = (
 )
 ENOUGH_GROUPS = 4  # a family needs to be ranked
 NOISE = 0.05  # significance level of the sign test over the seeds of a problem
-ENOUGH = 3  # seeds a peer needs on a problem to count as the best one
 GOAL = 0.6  # the default should pay this share of the best peer's cost of its final value
 
 
@@ -471,7 +470,7 @@ def against(runs: Mapping[Job, Run]) -> Json:
             )[0]
             for method in sorted({job.method for job, run in runs.items() if run.overhead})
         },
-        "reach": _reach(runs, finals),
+        "reach": _reach(runs),
         "problems": by_problem(finals),
         "errors": _errors(runs),
     }
@@ -514,66 +513,95 @@ def _errors(runs: Mapping[Job, Run]) -> Json:
     return found
 
 
-def _reach(runs: Mapping[Job, Run], finals: duels.Finals) -> Json:
+def _reach(runs: Mapping[Job, Run]) -> Json:
     """Per budget and problem: the best peer by median final value, and the time saved over it.
+
+    Every peer takes part with the seeds that it and the default have. Of peers with the same median
+    the best is the one that needs the smaller share of its budget to reach its final values.
 
     saved     `time_saved` over its run of the same seed; control: it over another seed of itself
     ours      the share of the budget the default needs for the peer's final value; inf is None
     itself    the share that the peer needs; another: the share that another seed of it needs
     """
     found: Json = {}
-    for budget, of in finals.items():
-        for problem, by in of.items():
-            ours = set(by.get(DEFAULT, {}))
-            medians = {
-                peer: float(np.median([np.nan_to_num(v[-1], nan=np.inf) for v in seeds.values()]))
-                for peer in peers.NAMES
-                if len(seeds := {s: _numbers(v) for s, v in by.get(peer, {}).items() if s in ours})
-                >= ENOUGH
+    cells: dict[tuple[str, str], dict[str, dict[int, Run]]] = {}
+    for job, run in runs.items():
+        if run.error is None and not job.rows:
+            by = cells.setdefault((f"{job.budget:g}", job.problem), {})
+            by.setdefault(job.method, {})[job.seed] = run
+    for (budget, problem), by in cells.items():
+        ours = by.get(DEFAULT, {})
+        rivals = {
+            peer: some
+            for peer in peers.NAMES
+            if (some := {seed: run for seed, run in by.get(peer, {}).items() if seed in ours})
+        }
+        if rivals:
+            best = _best_peer(rivals, duels.tie_of(problem))
+            found.setdefault(budget, {})[problem] = {
+                "peer": best,
+                **_reached(ours, rivals[best], duels.tie_of(problem)),
             }
-            if medians:
-                best = min(medians, key=lambda peer: medians[peer])
-                found.setdefault(budget, {})[problem] = _reached(runs, budget, problem, best)
     return found
 
 
-def _numbers(cells: Sequence[float | None]) -> list[float]:
-    return [np.nan if cell is None else cell for cell in cells]
+def _best_peer(rivals: Mapping[str, Mapping[int, Run]], tie: float) -> str:
+    """The peer with the lowest median final value; of tied ones, the one that was faster."""
+    ends = {peer: [_end(run, tie) for run in runs.values()] for peer, runs in rivals.items()}
+    value = {peer: float(np.median([v for v, _ in found])) for peer, found in ends.items()}
+    share = {peer: float(np.median([t for _, t in found])) for peer, found in ends.items()}
+    lowest = min(value.values())
+    tied = [peer for peer in rivals if value[peer] <= lowest + tie]
+    return min(tied, key=lambda peer: (share[peer], peer))
 
 
-def _reached(runs: Mapping[Job, Run], budget: str, problem: str, best: str) -> Json:
-    by = {
-        (job.method, job.seed): run
-        for job, run in runs.items()
-        if job.problem == problem and f"{job.budget:g}" == budget and run.error is None
-        if not job.rows
-    }
-    seeds = sorted(s for m, s in by if m == best and (DEFAULT, s) in by)
-    tie = duels.tie_of(problem)
-    saved, control, ours, itself, another = [], [], [], [], []
-    for seed, (one, other) in zip(
-        seeds, measures.another_seed([by[best, s] for s in seeds]), strict=True
-    ):
-        mine = by[DEFAULT, seed]
-        traces = [clock_and_values(r, overhead=r.job.clock) for r in (mine, one, other)]
-        saved.append(measures.time_saved(traces[0], traces[1], one.limit, tie=tie))
-        control.append(measures.time_saved(traces[2], traces[1], one.limit, tie=tie))
-        target = float(measures.best_at(*traces[1], [one.limit])[0]) + tie
-        for share, trace in zip((ours, itself, another), traces, strict=True):
-            share.append(measures.cost_to_reach(*trace, target) / one.limit)
+def _end(run: Run, tie: float) -> tuple[float, float]:
+    """The final value of a run, and the share of the budget that it needed for it."""
+    trace = clock_and_values(run, overhead=run.job.clock)
+    final = float(np.nan_to_num(measures.best_at(*trace, [run.limit])[0], nan=np.inf))
+    return final, measures.cost_to_reach(*trace, final + tie) / run.limit
+
+
+def _reached(ours: Mapping[int, Run], theirs: Mapping[int, Run], tie: float) -> Json:
+    seeds = sorted(theirs)
+    others = measures.another_seed([theirs[seed] for seed in seeds])
+    saved, control, own, itself, another = [], [], [], [], []
+    for i, seed in enumerate(seeds):
+        one, mine = theirs[seed], ours[seed]
+        trace, rival = (clock_and_values(r, overhead=r.job.clock) for r in (mine, one))
+        saved.append(measures.time_saved(trace, rival, one.limit, tie=tie))
+        target = float(measures.best_at(*rival, [one.limit])[0]) + tie
+        own.append(measures.cost_to_reach(*trace, target) / one.limit)
+        itself.append(measures.cost_to_reach(*rival, target) / one.limit)
+        if others:  # a peer with one seed has no control
+            other = clock_and_values(others[i][1], overhead=one.job.clock)
+            control.append(measures.time_saved(other, rival, one.limit, tie=tie))
+            another.append(measures.cost_to_reach(*other, target) / one.limit)
     return {
-        "peer": best,
         "saved": plain(np.array(saved)),
         "control": plain(np.array(control)),
         **{
-            name: plain(np.array([np.median(shares)]))[0]
-            for name, shares in (("ours", ours), ("itself", itself), ("another", another))
+            name: plain(np.array([np.median(shares)]))[0] if shares else None
+            for name, shares in (("ours", own), ("itself", itself), ("another", another))
         },
     }
 
 
+def surviving(kept_: Json) -> dict[tuple[str, str], bool]:
+    """{(peer, budget): whether the duels at the end differ from one half after Holm's correction}.
+
+    All duels of the table count as comparisons, those against random search included.
+    """
+    met = {
+        (peer, budget): Duel(**part)
+        for peer, by_budget in kept_["duels"].items()
+        for budget, part in by_budget.items()
+    }
+    return dict(zip(met, measures.holm([each.p_value() for each in met.values()]), strict=True))
+
+
 def _peers_table(kept_: Json) -> str:
-    rows = []
+    rows, survives = [], surviving(kept_)
     for peer, by_budget in kept_["duels"].items():
         for budget, part in by_budget.items():
             met = Duel(**part)
@@ -585,12 +613,13 @@ def _peers_table(kept_: Json) -> str:
                     met.problems,
                     *map(met.text, range(len(SHARES))),
                     met.verdict(),
+                    "yes" if survives[peer, budget] else "no",
                     f"{1e3 * kept_['thinking'].get(peer, float('nan')):.0f}",
                 ]
             )
     header = (
         *("against", "budget", "duels", "problems", "won at 25 % [95 %]", "50 %", "100 %"),
-        *("at the end", "ms / suggestion"),
+        *("at the end", f"survives Holm ({len(rows)} comparisons)", "ms / suggestion"),
     )
     counts = kept_["counts"]
     not_run = [m for m, c in counts.items() if c["runs"] == 0]
@@ -616,9 +645,11 @@ def _peers_table(kept_: Json) -> str:
     return "\n\n".join(parts)
 
 
-def _net(kept_: Json, budget: str, what: str) -> list[float]:
+def net(kept_: Json, budget: str, what: str) -> list[float]:
+    parts = kept_["reach"][budget]
     return measures.mean_of_medians(
-        [[s for s in part[what] if s is not None] for part in kept_["reach"][budget].values()]
+        [[s for s in part[what] if s is not None] for part in parts.values()],
+        families=[problem.partition("/")[0] for problem in parts],
     )
 
 
@@ -629,29 +660,29 @@ def _percent(share: float | None) -> str:
 
 def _reach_table(kept_: Json) -> str:
     if not kept_["reach"]:
-        return f"Time saved over the best peer: not yet run with {ENOUGH} seeds of any peer."
+        return "Time saved over the best peer: not yet run."
     rows = []
     for budget in _order(kept_["reach"]):
         for problem, part in kept_["reach"][budget].items():
             saved, control = (
-                float(np.median([s for s in part[what] if s is not None]))
+                f"{np.median(some):+.0f}"
+                if (some := [s for s in part[what] if s is not None])
+                else "-"
                 for what in ("saved", "control")
             )
             cells = [_percent(part[name]) for name in ("ours", "itself", "another")]
             seeds = len(part["saved"])
-            rows.append(
-                [problem, budget, part["peer"], seeds, f"{saved:+.0f}", f"{control:+.0f}", *cells]
-            )
+            rows.append([problem, budget, part["peer"], seeds, saved, control, *cells])
     header = (
         *("problem", "budget", "best peer", "seeds", "time saved, median (%)"),
         *("control (%)", "the default reaches its final value at", "itself", "another seed of it"),
     )
     return (
-        "Time saved over the best peer (of those with at least "
-        f"{ENOUGH} seeds on the problem), as a share of its own time to the worse of the two final "
-        "values. The control is another seed of that peer against itself. This comparison "
-        f"excludes peers with fewer than {ENOUGH} seeds on a problem and gives ties to the first "
-        "peer by name.\n\n" + markdown(header, rows) + "\n\n" + _reach_text(kept_)
+        "Time saved over the best peer, as a share of its own time to the worse of the two final "
+        "values. Every peer takes part with the seeds that it has; the table says how many the "
+        "best one has. Of peers with the same median, the best is the one that was faster. The "
+        "control is another seed of that peer against itself. Intervals draw families, then "
+        "problems, then seeds.\n\n" + markdown(header, rows) + "\n\n" + _reach_text(kept_)
     )
 
 
@@ -702,7 +733,7 @@ def _peers_verdict(kept_: Json) -> str:
         )
     text = f"The default ({DEFAULT}): {'; '.join(said) or 'not yet run'}."
     for budget in _order(kept_["reach"]):
-        saved, control = _net(kept_, budget, "saved"), _net(kept_, budget, "control")
+        saved, control = net(kept_, budget, "saved"), net(kept_, budget, "control")
         text += (
             f" With {budget} it saves {saved[0]:.0f} % [{saved[1]:.0f}, {saved[2]:.0f}] of the "
             f"best peer's own time (that peer against another seed of itself: {control[0]:.0f} % "
@@ -715,6 +746,12 @@ def _peers_verdict(kept_: Json) -> str:
             f"{len(judged['ahead'])} of {len(kept_['problems'][budget])} with {budget}, behind on "
             f"{len(judged['behind'])} ({', '.join(judged['behind']) or 'none'})."
         )
+    survives = surviving(kept_)
+    ahead = [f"{peer} at {budget}" for (peer, budget), yes in survives.items() if yes]
+    text += (
+        f" Of {len(survives)} comparisons, {len(ahead)} survive Holm's correction: "
+        f"{', '.join(ahead) or 'none'}."
+    )
     missing = [f"{b:g}" for b in BUDGETS if f"{b:g}" not in budgets]
     return text + (f" Not yet run: budgets of {', '.join(missing)}." if missing else "")
 

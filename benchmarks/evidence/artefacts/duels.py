@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from benchmarks.evidence import measures
 from benchmarks.evidence.artefacts.curves import numbers
@@ -130,6 +131,14 @@ class Duel(NamedTuple):
         if self.low[at] > 0.5:
             return "ahead"
         return "behind" if self.high[at] < 0.5 else "undecided"
+
+    def p_value(self, at: int = -1) -> float:
+        """Two-sided, against one half: the normal law whose 95 % interval has the nearer bound."""
+        gap = self.won[at] - 0.5
+        width = self.won[at] - self.low[at] if gap > 0 else self.high[at] - self.won[at]
+        if not width:
+            return float(gap == 0.0)
+        return float(2.0 * ndtr(-1.959963984540054 * abs(gap) / width))
 
     def text(self, at: int = -1) -> str:
         """62 % [50, 73]."""
