@@ -11,7 +11,7 @@ DEMO := .venv-demo
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all coverage lint docs evidence speed cost-to-target screenshots clean
+.PHONY: help demo test test-all coverage lint docs evidence speed cost-to-target screenshots page-times recording clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s%s\n", $$1, $$2 }' Makefile
@@ -53,8 +53,14 @@ speed: ## install the peers in .venv-peers and time one suggestion of each
 cost-to-target: $(SET_UP) ## measure what every policy pays to reach the result of random search
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.evidence.cost_to_target
 
-screenshots: $(SET_UP) ## take the pictures of docs/seeing.md and time the pages; needs chromium
+screenshots: $(SET_UP) ## take the pictures of docs/seeing.md; needs chromium
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.site.screenshots
+
+page-times: $(SET_UP) ## time a page of the dashboard with 50,000 trials; needs chromium
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.site.page_times
+
+recording: $(SET_UP) ## record the run in a terminal that opens the README, in five minutes
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.site.recording
 
 clean: ## remove the environments and every cache
 	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build farthing-demo.*

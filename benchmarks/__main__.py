@@ -9,7 +9,9 @@ python -m benchmarks realtime --budgets 60,300    real models in wall-clock seco
 python -m benchmarks curves --help                learning curves: trainings that pause and resume
 python -m benchmarks curves-realtime --help       the same with real training, in wall-clock seconds
 python -m benchmarks transfer --help              earlier studies of other tasks as sources
+python -m benchmarks priors --help                priors for a dozen evaluations without sources
 python -m benchmarks record-curves --help         record learning curves of real training
+python -m benchmarks reliability storm --help     random signals (faults, fuzz, mutants, ...)
 python -m benchmarks --quick                      a very small run of every artefact (for CI)
 python -m benchmarks evidence                     write docs/evidence.md from the kept results
 python -m benchmarks pack                         compress the runs since the last call
@@ -20,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import runpy
 import sys
 import tempfile
 import time
@@ -28,7 +31,15 @@ from pathlib import Path
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")  # before numpy is loaded
 
-from benchmarks.evidence import curves, curves_realtime, realtime, record_curves, replay, transfer
+from benchmarks.evidence import (
+    curves,
+    curves_realtime,
+    priors,
+    realtime,
+    record_curves,
+    replay,
+    transfer,
+)
 from benchmarks.evidence import page as evidence
 from benchmarks.evidence.artefacts import ARTEFACTS
 from benchmarks.evidence.artefacts.artefact import (
@@ -41,16 +52,21 @@ from benchmarks.evidence.artefacts.artefact import (
 )
 from benchmarks.problems.tables import NoData
 
+RELIABILITY = ("faults", "fuzz", "mutants", "storm", "trainings")
+
 
 def main(arguments: list[str]) -> int:
     commands = {
         "curves": curves,
         "curves-realtime": curves_realtime,
+        "priors": priors,
         "record-curves": record_curves,
         "transfer": transfer,
     }
     if arguments and arguments[0] in commands:
         return commands[arguments[0]].main(arguments[1:])
+    if arguments[:1] == ["reliability"]:
+        return _reliability(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     names = [artefact.name for artefact in ARTEFACTS]
@@ -95,6 +111,16 @@ def main(arguments: list[str]) -> int:
     return (
         codes[0] if options.name is not None else 0
     )  # without --data, the other artefacts still run
+
+
+def _reliability(arguments: list[str]) -> int:
+    """Run a module of `benchmarks.reliability` as a program."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks reliability", add_help=False)
+    parser.add_argument("name", choices=RELIABILITY)
+    options, rest = parser.parse_known_args(arguments)
+    sys.argv[1:] = rest
+    runpy.run_module(f"benchmarks.reliability.{options.name}", run_name="__main__", alter_sys=True)
+    return 0
 
 
 def _one(artefact: Artefact, settings: Settings, results: Path, pictures: Path) -> int:

@@ -67,7 +67,8 @@ def minimize(
             the run, it raises StopIteration or calls `optimizer.request_stop()`. After any other
             error no trial starts, running trials finish, and the error is raised; its attribute
             `result` has all trials until then.
-        progress: whether to show a progress bar for the budget.
+        progress: whether to show the progress: a live view in a terminal or a notebook, else one
+            line for each trial.
 
     The other arguments are those of the Optimizer.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
@@ -43,8 +43,8 @@ from farthing.errors import InvalidInput, Outdated
 from farthing.history import CurvePoint, History, StopReason, Trial
 from farthing.models.constraints import Constraint
 from farthing.space.space import Space
+from farthing.view.card import study_card
 from farthing.view.plots import Plots
-from farthing.view.report.page import card
 from farthing.view.watched import status_of
 
 __all__ = ["Optimizer"]
@@ -254,13 +254,10 @@ class Optimizer:
         return kill_reason(self._settings, state, event, session.moment())
 
     def continue_trial(self, told: Told, waiting: frozenset[int] = frozenset()) -> Trial | str:
-        """Decide at a rung whether a running training goes on at once.
+        """The trial with the step to which a running training goes on, or why it is to be paused.
 
         Args:
             told: what would be told if the training were paused now.
-
-        Returns:
-            The trial with the step to which it goes on, or why it is to be paused.
         """
         return self._asker.continued(told, waiting)
 
@@ -268,6 +265,10 @@ class Optimizer:
         """Whether any worker is running a trial."""
         state = self._session.expire_leases(self._store.look())
         return any(trial.run.lease is not None for trial in state.history.running)
+
+    def before_loss(self, call: Callable[[Sequence[Trial]], None] | None) -> None:
+        """Call this with trials that are about to be lost: it may report what they returned."""
+        self._session.before_loss = call
 
     # ── telling ────────────────────────────────────────────────────────────────────────────
 
@@ -481,7 +482,7 @@ class Optimizer:
         return f"Optimizer({', '.join(self.space.names)})\n{status_of(self)}".strip()
 
     def _repr_html_(self) -> str:
-        return card("Optimizer", *self.facts)
+        return study_card("Optimizer", *self.facts)
 
     # ── stopping ───────────────────────────────────────────────────────────────────────────
 
@@ -489,7 +490,6 @@ class Optimizer:
         """Let no process start another trial.
 
         Args:
-            because: the reason, as a text.
             now: whether workers kill their running trials, which are charged; if not, they finish.
         """
         self._session.commit(StopRequested(StopReason("requested", because), now))

@@ -47,9 +47,10 @@ from farthing.storage import (
     rename_study,
 )
 from farthing.storage.address import secrets_in
+from farthing.view.card import study_card
 from farthing.view.facts import costs, explanation, trial_of
 from farthing.view.report import Summary, report_facts, report_text
-from farthing.view.report.page import card, page
+from farthing.view.report.page import page
 from farthing.view.result import Result, summary
 from farthing.view.study_view import (
     changes_of,
@@ -320,7 +321,7 @@ class Study(Optimizer):
         return html
 
     def _repr_html_(self) -> str:
-        return card(self.name, *self.facts)
+        return study_card(self.name, *self.facts)
 
     def __repr__(self) -> str:
         opened = f"Study.open({self._database.shown!r}, {self.name!r})"
