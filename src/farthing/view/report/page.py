@@ -133,8 +133,8 @@ def _study(facts: ReportFacts, settings: Settings, state: State, drawn: Sequence
         _head(facts),
         element(
             "div",
-            element("section", element("h2", "Best configuration"), best_part(settings, state)),
-            element("section", element("h2", "Budget"), ledger_table(state.ledger)),
+            element("div", element("h2", "Best configuration"), best_part(settings, state)),
+            element("div", element("h2", "Budget"), ledger_table(state.ledger)),
             class_="beside",
         ),
         element("h2", "Figures"),
