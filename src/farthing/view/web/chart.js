@@ -8,6 +8,8 @@ const chart = (() => {
   const NEAR = 22; // pixels from the cursor within which a mark is found
   const LEVELS = ["#f1f6fb", "#e0ecf7", "#cde0f1", "#b5d2ea", "#98c1e1", "#79aed6", "#5a99ca",
     "#3f83bc", "#296cab", "#1a5595", "#0f3f78", "#082a58"];
+  // Steps between ticks of time in seconds, as in view/primitives.py.
+  const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
   const RIGHT = 18; // pixels to the right of the axes
   const TICK_PIXELS = 84; // between two ticks, about
   const drawn = new Set(); // charts of this page, which follow its colours and its width
@@ -26,7 +28,7 @@ const chart = (() => {
 
   // ── axes ─────────────────────────────────────────────────────────────────────────────────
 
-  function ticks(low, high, log, wanted) {
+  function ticks(low, high, log, wanted, isTime) {
     if (!(high > low)) return [low];
     if (log) {
       const found = [];
@@ -41,7 +43,9 @@ const chart = (() => {
     }
     const rough = (high - low) / Math.max(wanted, 2);
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * [1, 2, 2.5, 5, 10].find((m) => power * m >= rough * 0.999);
+    const step = isTime && rough >= 1
+      ? TIMES.find((time) => time >= rough) ?? 86400 * Math.ceil(rough / 86400)
+      : power * [1, 2, 2.5, 5, 10].find((m) => power * m >= rough * 0.999);
     const found = [];
     for (let k = Math.ceil(low / step - 1e-9); k <= high / step + 1e-9; k += 1) found.push(k * step + 0); // + 0: no -0
     return found;
@@ -69,7 +73,7 @@ const chart = (() => {
       splits: (u, _, low, high) => {
         const length = across ? u.bbox.width / uPlot.pxRatio : u.bbox.height / uPlot.pxRatio;
         if (given()) return axis.ticks.map(([value]) => value).filter((v) => v >= low && v <= high);
-        return ticks(low, high, axis.log, Math.round(length / (across ? TICK_PIXELS : 48)));
+        return ticks(low, high, axis.log, Math.round(length / (across ? TICK_PIXELS : 48)), axis.isTime);
       },
       values: (u, splits) => {
         const most = across ? u.bbox.width / uPlot.pxRatio / Math.max(splits.length, 1) / 6.6 : 28;

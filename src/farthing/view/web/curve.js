@@ -50,6 +50,7 @@ const curve = (() => {
     y.positive = low > 0;
     const x = axis(spentLabel(resource), 0, Math.max(total, 1e-12), false, 0);
     x.format = (amount) => format.amount(resource === "trials" ? "cost" : resource, amount);
+    x.isTime = ["s", "worker_s"].includes(resource);
     const share = (part) => (y.log ? Math.exp(Math.log(y.low) * (1 - part) + Math.log(y.high) * part) : y.low + part * (y.high - y.low));
     const [bottom, top] = [share(EDGE), share(1 - EDGE)];
     const layers = STATES.map((kind) => {
