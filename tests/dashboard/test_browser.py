@@ -1,5 +1,6 @@
 """The dashboard and the report in a real browser."""
 
+import math
 import re
 import subprocess
 import sys
@@ -182,6 +183,12 @@ def test_difficult_studies_are_displayed(tab, address, database):
 
     page.goto(study_at(page, "failures"))
     page.wait_for_selector("text=No trial returned a value: 4 failed.")
+    page.wait_for_function(  # lines in two directions tell this part of the bar without its colour
+        """() => {
+            const part = document.querySelector("#key-figures .part.failed");
+            return getComputedStyle(part).backgroundImage.split("repeating").length === 3;
+        }"""
+    )
     page.click(f"{FIRST} >> a")
     page.wait_for_selector("#trial pre:has-text('CUDA out of memory')")
 
@@ -206,6 +213,9 @@ def test_a_narrow_dark_page(tab, address):
     seen = tab(390, dark=True)
     page = seen.page
     page.goto(address)
+    page.wait_for_selector(".studies svg.spark")
+    assert page.eval_on_selector(".studies", "e => e.scrollWidth - e.parentNode.clientWidth") <= 0
+    assert page.is_visible(".studies tr:has-text('good') .account")
     for name in ("trials", "parameters", "costs", "running", "stopping", "settings"):
         page.goto(study_at(page, "good", tab=name))
         page.wait_for_selector(f"{CHART} canvas")
@@ -275,6 +285,27 @@ def test_a_zoom_changes_the_axes_and_a_double_click_shows_all(steps):
 
 
 @pytest.mark.slow
+def test_a_logarithmic_axis_and_a_link_to_it(steps):
+    x, y = place(steps, 5.0, 2.0)
+    steps.mouse.move(x, y)
+    steps.wait_for_selector(f"{CHART}[data-row='4'] .tip")
+    steps.click("#curve button:text-is('Log')")
+    steps.wait_for_selector("#curve button[aria-pressed=true]:text-is('Log')")
+    assert parse_qs(urlsplit(steps.url).query)["y"] == ["log"]
+    steps.reload()
+    steps.wait_for_selector("#curve button[aria-pressed=true]:text-is('Log')")
+    wait_for_models(steps)
+    box = steps.locator("#curve .u-over").bounding_box()
+    # The values 1 to 8, with a margin of 4 % on each side: 2 is at about a third of the axis.
+    up = (math.log(2) / math.log(8) + 0.04) / 1.08
+    steps.mouse.move(x, box["y"] + (1 - up) * box["height"])
+    steps.wait_for_selector(f"{CHART}[data-row='4'] .tip")
+    steps.click("#curve button:text-is('Log')")
+    steps.wait_for_selector("#curve button[aria-pressed=false]:text-is('Log')")
+    assert parse_qs(urlsplit(steps.url).query)["y"] == ["linear"]
+
+
+@pytest.mark.slow
 def test_a_selection_in_the_chart_filters_the_table(steps):
     steps.click("button[data-mode=select]")
     drag(steps, place(steps, 4.5, 3.5), place(steps, 8.2, 0.8))
@@ -285,6 +316,34 @@ def test_a_selection_in_the_chart_filters_the_table(steps):
         *("spent>=", "spent<=", "value>=", "value<="),
     ]
     steps.fill("#filter", "")
+    wait_for_rows(steps, [7, 6, 5, 4, 3, 2, 1, 0])
+
+
+@pytest.mark.slow
+def test_parallel_coordinates_name_the_best_trial_and_filter(steps):
+    steps.click("#tab-parameters")
+    steps.wait_for_selector(".legend:has-text('best: trial 6')")
+    canvas = steps.locator(".parallel canvas")
+
+    def across():  # the axis of the value, the last one
+        canvas.scroll_into_view_if_needed()
+        box = canvas.bounding_box()
+        return box["x"] + box["width"] - 54, box["y"]
+
+    x, y = across()
+    drag(steps, (x, y + 320), (x, y + 230))  # from its end, the value 1
+    steps.click("#tab-trials")
+    steps.wait_for_selector("#found:has-text('of 8 trials')")
+    terms = parse_qs(urlsplit(steps.url).query)["filter"][0].split()
+    assert [re.match(r"\w+[<>]=", term)[0] for term in terms] == ["value>=", "value<="]
+    assert terms[0] == "value>=1"
+    limit = float(terms[1].partition("=")[2])
+    assert 2 < limit < 4
+    wait_for_rows(steps, [k for k in reversed(range(8)) if VALUES[k] <= limit])
+    steps.click("#tab-parameters")
+    x, y = across()
+    steps.mouse.click(x, y + 200)  # a click removes the filter
+    steps.click("#tab-trials")
     wait_for_rows(steps, [7, 6, 5, 4, 3, 2, 1, 0])
 
 

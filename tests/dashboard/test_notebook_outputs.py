@@ -54,6 +54,7 @@ def test_two_outputs_of_a_notebook_with_hover(opened, outputs, width):
     page = tab.page
     first, second = frames_of(page)
     assert first.inner_text(".card .figure-number") == "0.25"
+    assert first.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
     assert second.inner_text("h1") == EVIL
     assert "$14.00 of $40.00" in second.inner_text("#key-figures")
     for frame, paid in ((first, "$1.00"), (second, "$2.00")):

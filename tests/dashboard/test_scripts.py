@@ -8,6 +8,7 @@ from runs import overlapping, played, seen
 
 from farthing.budget.units import format_amount
 from farthing.view.figures.curve import curve_of
+from farthing.view.primitives import axis
 from farthing.view.web import key_figures, script, trial_columns
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -32,6 +33,19 @@ def test_amounts_are_written_alike(page):
     assert found == [format_amount(resource, amount) for resource, amount in pairs]
     found = page.evaluate("values => values.map(v => format.number(v))", amounts)
     assert found == [f"{amount:.6g}" for amount in amounts]
+
+
+@pytest.mark.slow
+def test_ticks_of_time_are_those_of_the_package(page):
+    drawn = random.Random(0)
+    ranges = [(0.0, 10 ** drawn.uniform(0.8, 7)) for _ in range(200)]
+    ranges += [(low, 1.7 * low + 9) for _, low in ranges[:50]]
+    axes = [axis("", ends, resource="s") for ends in ranges]
+    found = page.evaluate(
+        "all => all.map(([low, high]) => chart.ticks(low, high, false, 5, true))",
+        [[each.low, each.high] for each in axes],
+    )
+    assert found == [pytest.approx([value for value, _ in each.ticks]) for each in axes]
 
 
 @pytest.mark.slow

@@ -111,6 +111,9 @@ def test_a_line_is_drawn_at_its_coordinates():
     axes = Axis("x", 1.0, 100.0, ticks, log=True), Axis("", 0.0, 2.0, ((0.0, "0"),))
     line = Line((1.0, 10.0, 100.0), (0.0, 1.0, 2.0), "before")
     markup = svg.inline(Figure("f", "t", (Panel(*axes, (line,)),), "c"))
+    narrow = svg.inline(Figure("f", "t", (Panel(*axes, (line,), title="<a panel>"),), "c"), 420)
+    assert re.findall(r'viewBox="0 0 (\d+)', markup + narrow) == ["640", "420"]
+    assert "<h4>&lt;a panel&gt;</h4>" in narrow
     (inside,) = re.findall(r'<svg x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', markup)
     width, height = float(inside[2]), float(inside[3])
     (d,) = re.findall(r'<path d="([^"]+)" class="stroke s-before"', markup)

@@ -24,6 +24,7 @@ from farthing.view.report import (
     status_sentence,
 )
 from farthing.view.report.page import page
+from farthing.view.report.report_facts import lead
 
 VOID = {"img", "meta", "br", "hr", "input", "link"}
 
@@ -77,6 +78,11 @@ def test_the_page_contains_the_facts(run, parsed):
     drawn = [each["data-figure"] for each in parsed.named("figure")]
     assert {"curve", "money", "prospect", "pareto", "predictions", "drivers"} < set(drawn)
     assert drawn.count("slice") == 5
+    assert drawn[0] == "curve"
+    top = parsed.text.partition(lead(facts, run.settings))[2].partition("Best configuration")[0]
+    number = f"trial {facts.best.number}"
+    for text in (f"{facts.best.value:.6g}", number, f"{facts.next_trial.gain:.3g}", facts.trials):
+        assert text in top
     assert "Learning curves: No trial reported two or more values" in parsed.text
     rows = re.findall(r"out of memory", parsed.text)
     assert len(rows) == 2

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["notebook_view", "picture", "watching"]
 
 BAR_WIDTH = (8, 40)  # least and greatest width of a bar in characters
-TEXT_WIDTH = 46  # characters reserved for the text beside a bar
+TEXT_WIDTH = 58  # characters reserved for the text beside a bar
 REFRESH = 0.1  # seconds between two updates of a terminal
 NOTEBOOK_REFRESH = 1.0  # seconds between two updates of a notebook, at least
 NOTEBOOK_SHARE = 0.02  # of the time of a run that drawing for a notebook takes, at most

@@ -79,6 +79,8 @@ def test_the_figure_shows_front_suggestion_and_alpha_lines(run):
         assert math.log(y1 / y0) == pytest.approx(alpha * math.log(x1 / x0), abs=1e-9)
         through = math.log(y0) + alpha * (found.log_cost[row] - math.log(x0))
         assert through == pytest.approx(found.log_ei[row])
+    labels = [line.label for line in layers_of(figure, Line, "line")]
+    assert labels == ["EI / cost^a, a = 0, 0.5, 1", "", ""]
 
 
 @pytest.mark.slow

@@ -66,6 +66,19 @@ def test_running_trials_last_until_the_latest_known_time():
     assert [(b.start, b.end) for b in timeline_of(state)] == [(0.0, 8.0), (1.0, 8.0)]
 
 
+def test_a_running_trial_is_in_the_lane_that_its_worker_has():
+    runs = [
+        {"worker": "a", "slot": "0", "asked_at": 10.0, "told_at": 11.0},
+        {"worker": "b", "slot": "1", "asked_at": 10.0, "told_at": 11.0},
+        {"worker": "a", "asked_at": 12.0, "told_at": None},  # its slot is known when it ends
+        {"worker": "b", "slot": "0", "asked_at": 12.0, "told_at": None},  # of an earlier part
+        {"worker": "c", "asked_at": 12.0, "told_at": None},
+    ]
+    _, state = with_runs(runs, states={2: "running", 3: "running", 4: "running"})
+    lanes = ["a, slot 0", "b, slot 1", "a, slot 0", "b, slot 1", "c"]
+    assert [b.lane for b in timeline_of(state)] == lanes
+
+
 def test_trials_without_a_worker_take_the_first_free_lane():
     runs = [
         {"asked_at": 0.0, "told_at": 5.0},

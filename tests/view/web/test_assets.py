@@ -71,3 +71,14 @@ def test_a_hash_of_a_content_security_policy():
     assert hash_of("alert('Hello, world.');") == (
         "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='"
     )
+
+
+def test_areas_have_lines_for_readers_who_do_not_see_their_colours():
+    hatched = {name for name, style in STYLES.items() if style.hatch}
+    assert {"failed", "killed", "lost", "paused", "running"} <= hatched
+    assert set(re.findall(r"--(\w+)-lines:", SHEET)) == hatched
+    found = dict(re.findall(r"--(\w+)-hatch:(repeating-linear-gradient[^;]+);", SHEET))
+    assert set(found) == hatched
+    directions = {name: re.findall(r"\((\d+)deg", hatch) for name, hatch in found.items()}
+    assert directions["failed"] == ["135", "45"]
+    assert directions["killed"] != directions["running"]

@@ -140,3 +140,12 @@ def test_a_page_says_how_old_its_figures_are(behind, words):
     settings, state = Optimizer({"x": Float(0, 1)}, 10).facts
     slow = [Figure("prospect", "t", (), "", "nothing yet")]
     assert words in figures_answer("stopping", settings, state, slow, behind)["note"]
+
+
+def test_a_page_says_that_more_figures_are_being_made():
+    """When only the first of them are ready, no complete set has been made."""
+    settings, state = Optimizer({"x": Float(0, 1)}, 10).facts
+    slow = [Figure("predictions", "t", (), "", "nothing yet")]
+    for tab, words in (("parameters", "being fitted"), ("running", "")):
+        assert words in figures_answer(tab, settings, state, slow, None)["note"]
+    assert figures_answer("parameters", settings, state, slow, 0)["note"] == ""

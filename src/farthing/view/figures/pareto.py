@@ -156,8 +156,10 @@ def front_figure(settings: Settings, state: State, number: int | None = None) ->
     rows = found.rows[np.isin(found.rows, shown)]
     layers.append(Line(_numbers(cost[rows]), _numbers(ei[rows]), "best", step=True))
     layers.append(_points(cost, ei, rows, "best", f"front ({len(found.rows)})", 0.8))
+    label = f"EI / cost^a, a = {', '.join(f'{alpha:g}' for alpha in ALPHAS)}"  # of all three lines
     for alpha, row in zip(ALPHAS, found.preferred, strict=True):
-        layers.append(_alpha_line(alpha, cost[row], ei[row], x.low, x.high))
+        layers.append(_alpha_line(alpha, cost[row], ei[row], x.low, x.high, label))
+        label = ""
     layers.append(_points(cost, ei, np.array([0]), "chosen", f"trial {number}", 1.8))
     return Figure(name, title, (Panel(x, y, tuple(layers)),), _caption(found))
 
@@ -172,10 +174,10 @@ def _numbers(values: Array) -> tuple[float, ...]:
     return tuple(np.asarray(values, dtype=np.float64).tolist())
 
 
-def _alpha_line(alpha: float, cost: float, ei: float, low: float, high: float) -> Line:
+def _alpha_line(alpha: float, cost: float, ei: float, low: float, high: float, label: str) -> Line:
     x = np.geomspace(low, high, 2)
     y = np.exp(np.log(ei) + alpha * (np.log(x) - np.log(cost)))
-    return Line(_numbers(x), _numbers(y), "line", f"EI / cost^{alpha:g}")
+    return Line(_numbers(x), _numbers(y), "line", label)
 
 
 def _label(found: Front) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -85,10 +86,15 @@ class Frame(NamedTuple):
 # ── figures ────────────────────────────────────────────────────────────────────────────────────
 
 
-def inline(figure: Figure) -> Html:
-    """The figure as part of a page; the page must contain `STYLE` and `hatches()`."""
+def inline(figure: Figure, width: int = WIDTH) -> Html:
+    """The figure as part of a page; the page must contain `STYLE` and `hatches()`.
+
+    Args:
+        width: of each panel in pixels. Its texts keep their size.
+    """
     caption = element("figcaption", figure.caption) if figure.caption else None
-    body = joined(*(_panel(panel, f"{figure.title}. {figure.caption}") for panel in figure.panels))
+    about = f"{figure.title}. {figure.caption}"
+    body = joined(*(_panel(panel, about, width) for panel in figure.panels))
     if figure.empty:
         body = element("p", figure.empty, class_="empty")
     return element(
@@ -103,7 +109,7 @@ def inline(figure: Figure) -> Html:
 
 def document(figure: Figure) -> Html:
     """The figure as a complete SVG file."""
-    panels = [_drawn(panel) for panel in figure.panels]
+    panels = [_drawn(panel, WIDTH) for panel in figure.panels]
     heights = [height for _, height in panels]
     width, height = WIDTH * max(len(panels), 1), max(heights, default=60) + 40
     body = [
@@ -151,30 +157,31 @@ def _patterns() -> Html:
     )
 
 
-def _panel(panel: Panel, description: str) -> Html:
-    body, height = _drawn(panel)
-    return element(
+def _panel(panel: Panel, description: str, width: int) -> Html:
+    body, height = _drawn(replace(panel, title=""), width)
+    drawn = element(
         "svg",
         body,
-        viewBox=f"0 0 {WIDTH} {height:.0f}",
-        width=WIDTH,
+        viewBox=f"0 0 {width} {height:.0f}",
+        width=width,
         height=round(height),
         role="img",
         aria_label=visible(description, 500),
     )
+    return joined(element("h4", panel.title) if panel.title else None, drawn)
 
 
-def _drawn(panel: Panel) -> tuple[Html, float]:
-    """The panel and its height."""
-    legend, rows = _legend(panel)
+def _drawn(panel: Panel, whole: int) -> tuple[Html, float]:
+    """The panel and its height; `whole` is its width."""
+    legend, rows = _legend(panel, whole)
     words = max((len(word) for _, word in panel.y.ticks), default=1)
     wide = 1.15 * CHAR_WIDTH if panel.y.names else CHAR_WIDTH
     left = min(max(30.0, 12 + wide * words), 200.0) + (14 if panel.y.label else 0)
     top = TOP + ROW * rows + (16 if panel.title else 0)
-    height = float(HEIGHT - TOP - BOTTOM)
+    height = min(whole * HEIGHT / WIDTH, HEIGHT) - TOP - BOTTOM
     if panel.y.names and not any(isinstance(layer, Heat) for layer in panel.layers):
         height = float(LANE * max(len(panel.y.names), 2))
-    frame = Frame(left, top, WIDTH - left - RIGHT, height, panel.x, panel.y)
+    frame = Frame(left, top, whole - left - RIGHT, height, panel.x, panel.y)
     inside = element(
         "svg",
         *(part for layer in panel.layers for part in _layer(frame, layer)),
@@ -190,12 +197,12 @@ def _drawn(panel: Panel) -> tuple[Html, float]:
     return joined(title, shifted, *_axes(frame), inside), top + height + BOTTOM
 
 
-def _legend(panel: Panel) -> tuple[Html, int]:
+def _legend(panel: Panel, whole: int) -> tuple[Html, int]:
     entries = [layer for layer in panel.layers if layer.label and not isinstance(layer, Heat)]
     parts, x, row = list[Html](), 0.0, 0
     for layer in entries:
         width = 30 + CHAR_WIDTH * len(layer.label)
-        if x and x + width > WIDTH - 110:
+        if x and x + width > whole - 80:
             x, row = 0.0, row + 1
         parts.append(element("g", *_sample(layer), transform=f"translate({x:.0f} {row * ROW})"))
         x += width

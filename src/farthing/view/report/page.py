@@ -12,6 +12,7 @@ from farthing.core.state import State
 from farthing.core.suggest import best_trial
 from farthing.history import History
 from farthing.view import figures
+from farthing.view.formatting import amounts, spent
 from farthing.view.html import Html, element, joined, text
 from farthing.view.learnt import learnt_line
 from farthing.view.plots import svg
@@ -127,18 +128,41 @@ def _study(facts: ReportFacts, settings: Settings, state: State, drawn: Sequence
     return joined(
         element("h1", facts.name),
         element("p", lead(facts, settings), class_="lead"),
+        _tiles(facts, len(state.history)),
+        gallery(drawn[:1]),
         _head(facts),
-        element("h2", "Best configuration"),
-        best_part(settings, state),
-        element("h2", "Budget"),
-        ledger_table(state.ledger),
+        element(
+            "div",
+            element("div", element("h2", "Best configuration"), best_part(settings, state)),
+            element("div", element("h2", "Budget"), ledger_table(state.ledger)),
+            class_="beside",
+        ),
         element("h2", "Figures"),
-        gallery(drawn),
+        gallery(drawn[1:]),
         element("div", element("h2", "Trials"), _trials(settings, state.history), class_="all"),
         _parts(state.history),
         element("h2", "Settings"),
-        settings_tables(settings),
+        element("div", settings_tables(settings), class_="beside"),
     )
+
+
+def _tiles(facts: ReportFacts, trials: int) -> Html:
+    """The key figures of the dashboard: a title, a number and a note each."""
+    best, following = facts.best, facts.next_trial
+    paid, of, limits = spent(facts.ledger).partition(" of ")
+    tiles = [("Best value", f"{best.value:.6g}", f"trial {best.number}")] if best else []
+    tiles += [
+        ("Spent", paid or "nothing", of + limits),
+        ("Trials", f"{trials:,}", facts.trials if trials else ""),
+    ]
+    if following is not None:
+        price = f" for {amounts(following.cost)}" if following.cost else ""
+        tiles.append(("One more trial", f"{following.gain:.3g}", f"expected improvement{price}"))
+    made = (
+        element("div", element("h4", title), element("strong", number), element("p", note))
+        for title, number, note in tiles
+    )
+    return element("div", *made, class_="tiles")
 
 
 def _head(facts: ReportFacts) -> Html:

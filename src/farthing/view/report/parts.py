@@ -34,6 +34,7 @@ __all__ = [
     "trials_table",
 ]
 
+WIDE, NARROW = 760, 420  # pixels: of the first figure, and of those in two columns on paper
 SLICES = 4  # parameters that get a slice: those that drive the value most
 
 Link = Callable[[int], str] | None
@@ -207,6 +208,6 @@ def gallery(drawings: Iterable[Figure]) -> Html:
         if figure.empty:
             missing.append(element("li", f"{figure.title}: {figure.empty}"))
         else:
-            parts.append(svg.inline(figure))
+            parts.append(svg.inline(figure, WIDE if figure.name == "curve" else NARROW))
     reasons = element("ul", *missing, class_="empty") if missing else None
     return joined(element("div", *parts, class_="figures"), reasons)

@@ -65,7 +65,7 @@ def figures_answer(
     """The figures of a tab; `behind` is the number of changes since the slow ones were made."""
     shown = [*_quick(tab, settings, state), *(f for f in slow if tab_of(f) == tab)]
     note = ""
-    if tab in NEEDS_MODELS and not slow:
+    if tab in NEEDS_MODELS and behind is None:
         note = FITTING
     elif tab in NEEDS_MODELS and behind:
         changes = "1 change" if behind == 1 else f"{behind} changes"

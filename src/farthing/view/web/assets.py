@@ -36,6 +36,9 @@ SCRIPTS = (
     "live.js",
 )
 
+# The directions of the lines of a hatch, in degrees as CSS counts them.
+ANGLES = {"/": "135", "\\": "45", "x": "135 45", ".": "90"}
+
 # Those of a study in a notebook, where each output contains them.
 CARD_SCRIPTS = (
     "vendor/uPlot.iife.min.js",
@@ -67,8 +70,19 @@ def hash_of(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
+def _hatch(hatch: str) -> str:
+    """Lines over a colour, as a CSS background."""
+    lines = "transparent 0 3px,var(--hatch) 3px 4.5px"
+    angles = ANGLES[hatch].split()
+    return ",".join(f"repeating-linear-gradient({angle}deg,{lines})" for angle in angles)
+
+
 def _styles() -> str:
-    """The styles of layers as CSS variables: `--best`, `--best-mark`, `--best-dash`."""
+    """The styles of layers as CSS variables: `--failed`, `--failed-mark`, `--failed-dash`.
+
+    An area can also have lines: `--failed-lines` are their directions, `--failed-hatch` is a
+    background.
+    """
 
     def looks(dark: bool) -> str:
         return "".join(
@@ -78,6 +92,11 @@ def _styles() -> str:
     shapes = "".join(
         f'--{name}-mark:"{style.marker}";--{name}-dash:"{" ".join(map(str, style.dash))}";'
         for name, style in STYLES.items()
+    )
+    shapes += "".join(
+        f'--{name}-lines:"{ANGLES[style.hatch]}";--{name}-hatch:{_hatch(style.hatch)};'
+        for name, style in STYLES.items()
+        if style.hatch
     )
     dark = f"@media (prefers-color-scheme:dark){{:root{{{looks(True)}}}}}"
     return f":root{{{looks(False)}{shapes}}}\n{dark}\n"

@@ -16,8 +16,10 @@
   const note = data.left_out ? `${format.count(data.left_out)} trials are left out; all improvements are drawn.` : "";
   const line = element("div", { class: "line" }, element("h2", {}, "Best value against cost"), element("span", { class: "note" }, note));
   spot.append(line);
+  const legend = innerWidth < 600 ? 60 : 38; // pixels, about
+  const left = innerHeight - line.getBoundingClientRect().bottom - legend; // the frame has a fixed height
   const made = chart.draw(spot, panel, {
-    height: innerWidth < 600 ? 240 : 270, describe: "Best value against cost. Each point is a trial. Arrow keys go from trial to trial.",
+    height: Math.min(Math.max(left, 170), 270), describe: "Best value against cost. Each point is a trial. Arrow keys go from trial to trial.",
     hover: (row) => trial.hover(trials, row),
   });
   made.holder.before(figure.legend(made, panel.layers));

@@ -8,6 +8,9 @@ const chart = (() => {
   const NEAR = 22; // pixels from the cursor within which a mark is found
   const LEVELS = ["#f1f6fb", "#e0ecf7", "#cde0f1", "#b5d2ea", "#98c1e1", "#79aed6", "#5a99ca",
     "#3f83bc", "#296cab", "#1a5595", "#0f3f78", "#082a58"];
+  // Steps between ticks of time in seconds, as in view/primitives.py.
+  const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+  const RIGHT = 18; // pixels to the right of the axes
   const TICK_PIXELS = 84; // between two ticks, about
   const drawn = new Set(); // charts of this page, which follow its colours and its width
 
@@ -19,12 +22,13 @@ const chart = (() => {
       colour: css(`--${style}`) || css("--best"),
       mark: quoted(`--${style}-mark`) || "o",
       dash: quoted(`--${style}-dash`).split(" ").filter(Boolean).map(Number),
+      lines: quoted(`--${style}-lines`).split(" ").filter(Boolean).map(Number),
     };
   }
 
   // ── axes ─────────────────────────────────────────────────────────────────────────────────
 
-  function ticks(low, high, log, wanted) {
+  function ticks(low, high, log, wanted, isTime) {
     if (!(high > low)) return [low];
     if (log) {
       const found = [];
@@ -39,7 +43,9 @@ const chart = (() => {
     }
     const rough = (high - low) / Math.max(wanted, 2);
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * [1, 2, 2.5, 5, 10].find((m) => power * m >= rough * 0.999);
+    const step = isTime && rough >= 1
+      ? TIMES.find((time) => time >= rough) ?? 86400 * Math.ceil(rough / 86400)
+      : power * [1, 2, 2.5, 5, 10].find((m) => power * m >= rough * 0.999);
     const found = [];
     for (let k = Math.ceil(low / step - 1e-9); k <= high / step + 1e-9; k += 1) found.push(k * step + 0); // + 0: no -0
     return found;
@@ -67,18 +73,19 @@ const chart = (() => {
       splits: (u, _, low, high) => {
         const length = across ? u.bbox.width / uPlot.pxRatio : u.bbox.height / uPlot.pxRatio;
         if (given()) return axis.ticks.map(([value]) => value).filter((v) => v >= low && v <= high);
-        return ticks(low, high, axis.log, Math.round(length / (across ? TICK_PIXELS : 48)));
+        return ticks(low, high, axis.log, Math.round(length / (across ? TICK_PIXELS : 48)), axis.isTime);
       },
       values: (u, splits) => {
         const most = across ? u.bbox.width / uPlot.pxRatio / Math.max(splits.length, 1) / 6.6 : 28;
         const cut = (word) => (word.length > most && axis.names.length ? `${word.slice(0, Math.max(most - 1, 2))}…` : word);
-        let end = -Infinity; // words must not overlap
+        let end = -Infinity; // words must not overlap, nor leave the chart
+        const edge = u.bbox.width / uPlot.pxRatio + RIGHT;
         return splits.map((value) => {
           const word = cut(given() && words.has(value) ? words.get(value) : axis.format ? axis.format(value) : format.general(value, 4));
           if (!across) return word;
           const at = u.valToPos(value, "x");
           const half = 3.4 * word.length;
-          if (at - half < end) return "";
+          if (at - half < end || at + half > edge) return "";
           end = at + half + 6;
           return word;
         });
@@ -191,15 +198,39 @@ const chart = (() => {
     return layer.thick ? Math.abs(y(0) - y(1)) * layer.thick : 0;
   }
 
-  function paintSegments(frame, layer, { colour, mark }) {
+  // Lines over an area, for readers who see no difference between its colour and another.
+  function hatched(ctx, angles, ratio) {
+    const size = 6 * ratio;
+    const tile = element("canvas", { width: size, height: size });
+    const lines = tile.getContext("2d");
+    lines.strokeStyle = css("--hatch");
+    lines.lineWidth = 1.5 * ratio;
+    const [near, far] = [-size, 2 * size];
+    for (const angle of angles) {
+      for (const at of [-size, 0, size]) { // the lines of neighbouring tiles meet in the corners
+        lines.beginPath();
+        if (angle === 135) { lines.moveTo(near + at, far); lines.lineTo(far + at, near); }
+        else if (angle === 45) { lines.moveTo(near + at, near); lines.lineTo(far + at, far); }
+        else { lines.moveTo(size / 2 + at, near); lines.lineTo(size / 2 + at, far); }
+        lines.stroke();
+      }
+    }
+    return ctx.createPattern(tile, "repeat");
+  }
+
+  function paintSegments(frame, layer, { colour, mark, lines }) {
     const { ctx, ratio, x, y } = frame;
     const thick = thickness(frame, layer);
-    ctx.fillStyle = ctx.strokeStyle = colour;
+    const hatch = thick && lines.length ? hatched(ctx, lines, ratio) : null;
+    ctx.strokeStyle = colour;
     layer.y.forEach((value, i) => {
       const start = x(layer.start[i]);
       const width = Math.max(x(layer.end[i]) - start, 1.2 * ratio);
       const height = thick || 2.2 * ratio;
-      ctx.fillRect(start, y(value) - height / 2, width - (thick && width > 4 * ratio ? ratio : 0), height);
+      for (const paint of hatch ? [colour, hatch] : [colour]) {
+        ctx.fillStyle = paint;
+        ctx.fillRect(start, y(value) - height / 2, width - (thick && width > 4 * ratio ? ratio : 0), height);
+      }
       if (!thick && mark !== "o" && mark !== ".") {
         ctx.beginPath();
         ctx.lineWidth = 1.5 * ratio;
@@ -346,7 +377,7 @@ const chart = (() => {
       width: width(),
       height: options.height || height(shown),
       pxAlign: false,
-      padding: [8, 18, 0, 0],
+      padding: [8, RIGHT, 0, 0],
       legend: { show: false },
       scales: { x: scale(shown.x), y: scale(shown.y) },
       series: [{}, { show: true, points: { show: false }, paths: () => null }],

@@ -32,8 +32,8 @@ const curve = (() => {
     return found;
   }
 
-  // The panel; null if no trial has a value.
-  function panel(trials, facts, resource) {
+  // The panel; null if no trial has a value. scale: of the values, "log", "linear" or "" to choose.
+  function panel(trials, facts, resource, scale) {
     const account = facts.accounts.find((each) => each.resource === resource);
     const { order, end, total } = trials.spending(resource, account ? account.spent : 0);
     const value = trials.columns.get("value").values;
@@ -46,9 +46,11 @@ const curve = (() => {
     const near = losses.filter((loss) => loss <= limit).map((loss) => sign * loss);
     const [low, high] = sign > 0 ? [near[0], near[near.length - 1]] : [near[near.length - 1], near[0]];
     const better = sign > 0 ? "lower" : "higher";
-    const y = axis(`${facts.metric} (${better} is better)`, low, high, low > 0 && high > LOG_FROM * low);
+    const y = axis(`${facts.metric} (${better} is better)`, low, high, low > 0 && (scale ? scale === "log" : high > LOG_FROM * low));
+    y.positive = low > 0;
     const x = axis(spentLabel(resource), 0, Math.max(total, 1e-12), false, 0);
     x.format = (amount) => format.amount(resource === "trials" ? "cost" : resource, amount);
+    x.isTime = ["s", "worker_s"].includes(resource);
     const share = (part) => (y.log ? Math.exp(Math.log(y.low) * (1 - part) + Math.log(y.high) * part) : y.low + part * (y.high - y.low));
     const [bottom, top] = [share(EDGE), share(1 - EDGE)];
     const layers = STATES.map((kind) => {

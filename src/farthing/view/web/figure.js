@@ -8,7 +8,8 @@ const figure = (() => {
     const colour = `var(--${layer.style || "best"})`; // follows the page between light and dark
     if (layer.kind === "points" && GLYPHS[mark]) return element("i", { class: "sample glyph", "aria-hidden": "true", style: { color: colour } }, GLYPHS[mark]);
     const kind = layer.kind === "band" || (layer.kind === "segments" && layer.thick) ? "area" : layer.kind === "points" ? "dot" : layer.kind === "line" && dash.length ? "dashes" : "stroke";
-    return element("i", { class: `sample ${kind}`, style: kind === "dashes" ? { "border-color": colour } : { "background-color": colour } });
+    const filled = { "background-color": colour, "background-image": kind === "area" ? `var(--${layer.style}-hatch)` : "none" };
+    return element("i", { class: `sample ${kind}`, style: kind === "dashes" ? { "border-color": colour } : filled });
   }
 
   function legend(made, layers) {

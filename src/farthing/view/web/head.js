@@ -10,7 +10,7 @@ const head = (() => {
   // A bar of parts: [[style, share of the whole, title]].
   function bar(parts, label) {
     return element("div", { class: "bar", role: "img", "aria-label": label }, parts.filter(([, share]) => share > 0).map(([style, share, title]) => (
-      element("i", { class: `part ${style}`, title, style: { width: width(share), "background-color": `var(--${style})` } }))));
+      element("i", { class: `part ${style}`, title, style: { width: width(share), "background-color": `var(--${style})`, "background-image": `var(--${style}-hatch)` } }))));
   }
 
   const sentence = (words) => `${words.slice(0, 1).toUpperCase()}${words.slice(1)}.`;
@@ -50,7 +50,7 @@ const head = (() => {
     const found = STATES.filter((state) => facts.states[state]);
     return card("Trials", element("p", { class: "figure-number" }, format.count(trials.count)),
       bar(found.map((state) => [state, facts.states[state] / total, `${state}: ${facts.states[state]}`]), found.map((state) => `${facts.states[state]} ${state}`).join(", ")),
-      element("p", { class: "note counts" }, found.map((state) => element("span", {}, element("i", { class: "sample dot", style: { "background-color": `var(--${state})` } }), `${format.count(facts.states[state])} ${state}`))));
+      element("p", { class: "note counts" }, found.map((state) => element("span", {}, element("i", { class: "sample area", style: { "background-color": `var(--${state})`, "background-image": `var(--${state}-hatch)` } }), `${format.count(facts.states[state])} ${state}`))));
   }
 
   function next(forecast, facts) {

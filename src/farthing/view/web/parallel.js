@@ -8,6 +8,7 @@ const parallel = (() => {
   const BOTTOM = 24;
   const SIDE = 54;
   const MOST = 3000; // lines: more cannot be told apart
+  const RAMP = chart.LEVELS.slice(2); // from the worst to the best; a dark page reverses it
 
   function axisOf(column) {
     const entries = column.values.filter((entry) => entry !== null);
@@ -28,7 +29,7 @@ const parallel = (() => {
     };
   }
 
-  // options: brush(key, [low, high] or text); choose(row); sign: 1 to minimise, -1 to maximise.
+  // options: brush(key, [low, high] or text); sign: 1 to minimise, -1 to maximise.
   function make(place, options) {
     const canvas = element("canvas", {
       role: "img",
@@ -36,7 +37,13 @@ const parallel = (() => {
     });
     const marker = element("div", { class: "brush", hidden: true });
     const holder = element("div", { class: "parallel" }, canvas, marker);
-    place.append(holder);
+    const best = element("span", {});
+    place.append(
+      element("p", { class: "note hint" }, "Each line is a trial. Drag along an axis to filter the trials, click it to remove that filter."),
+      element("div", { class: "legend" },
+        element("span", { class: "entry" }, "worst", element("span", { class: "ramp by-value" }, RAMP.map((colour) => element("i", { style: { "background-color": colour } }))), "best values"),
+        element("span", { class: "entry" }, element("i", { class: "sample stroke", style: { "background-color": "var(--second)" } }), best)),
+      holder);
     let axes = [];
     let state = null;
 
@@ -66,13 +73,16 @@ const parallel = (() => {
       const step = Math.max(rows.length / MOST, 1);
       const some = [];
       for (let at = rows.length - 1; at >= 0; at -= step) some.unshift(rows[Math.round(at)]);
+      const ramp = matchMedia("(prefers-color-scheme: dark)").matches ? [...RAMP].reverse() : RAMP;
       const passes = kept ? [some.filter((row) => !kept.has(row)), some.filter((row) => kept.has(row))] : [[], some];
+      best.textContent = passes[1].length ? `best: trial ${passes[1][passes[1].length - 1]}` : "no trial";
+      const colours = { ...ramp, best: colour("--second"), "left out": colour("--rule") };
       passes.forEach((lines, pass) => lines.forEach((row, i) => {
         const rank = lines.length > 1 ? i / (lines.length - 1) : 1; // 1: the best
-        ctx.strokeStyle = pass ? (rank > 0.9 ? colour("--accent") : colour("--other")) : colour("--rule");
-        ctx.globalAlpha = pass ? (rank > 0.9 ? 0.9 : 0.3 + 0.5 * rank) / (lines.length > 600 ? 3 : 1) : 0.5;
-        ctx.lineWidth = rank === 1 && pass ? 2.6 : 1.1;
-        if (rank === 1 && pass) ctx.globalAlpha = 1;
+        const isBest = pass && i === lines.length - 1;
+        ctx.strokeStyle = colours[isBest ? "best" : pass ? Math.floor(rank ** 2 * (ramp.length - 1)) : "left out"];
+        ctx.globalAlpha = isBest ? 1 : pass ? (0.3 + 0.6 * rank ** 2) / (lines.length > 600 ? 2.5 : 1) : 0.5;
+        ctx.lineWidth = isBest ? 2.6 : 1.2;
         ctx.beginPath();
         let isDrawing = false; // a parameter without a value, by a condition, interrupts the line
         axes.forEach((axis, k) => {

@@ -56,7 +56,7 @@ function studiesPage(source) {
     const known = studies.map((study) => study.name);
     const names = chosen().filter((name) => known.includes(name));
     show(place, JSON.stringify([studies, names, Math.floor(Date.now() / 60000)]), studies.length
-      ? rowsTable(["", "study", "state", "best value over cost", "best", "trials", "spent of the budget", "last activity"], studies.map(row), { class: "studies" })
+      ? rowsTable([source.compared ? "" : "compare", "study", "state", "best value over cost", "best", "trials", "spent of the budget", "last activity"], studies.map(row), { class: "studies" })
       : element("p", { class: "empty" }, "There are no studies in this database yet."));
     const key = JSON.stringify([names, studies.filter((study) => names.includes(study.name)).map((study) => study.curve)]);
     if (compared.key === key) return;

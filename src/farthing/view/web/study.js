@@ -21,6 +21,7 @@ function studyPage(source) {
       tab: query.get("tab") in tabs.NAMES ? query.get("tab") : "trials",
       filter: query.get("filter") || "", sort: query.get("sort") || "-trial",
       trial: numbers("trial")[0] ?? null, compare: numbers("compare").slice(0, 4),
+      y: ["log", "linear"].includes(query.get("y")) ? query.get("y") : "",
       hide: (query.get("hide") || "").split("\n").filter(Boolean), x: query.get("x") || "",
       zoom: box.length === 4 && box.every(Number.isFinite) && box[0] < box[1] && box[2] < box[3] ? { x: box.slice(0, 2), y: box.slice(2) } : null,
     };
@@ -38,6 +39,7 @@ function studyPage(source) {
     set("compare", next.compare.join(","), "");
     set("hide", next.hide.join("\n"), "");
     set("x", next.x, "");
+    set("y", next.y, "");
     set("zoom", next.zoom ? [...next.zoom.x, ...next.zoom.y].map((value) => Number(value.toPrecision(7))).join(",") : "", "");
     return `?${query}`;
   }
@@ -68,8 +70,12 @@ function studyPage(source) {
     }, "data-mode": name, title: name === "zoom" ? "Drag to zoom; double-click shows all" : "Drag to filter the table by what is inside",
   }, label);
   const unit = element("select", { "aria-label": "horizontal axis", onchange: (event) => go({ x: event.target.value, zoom: null }) });
+  const logarithmic = element("button", {
+    type: "button", title: "Show the values on a logarithmic axis",
+    onclick: (event) => go({ y: event.currentTarget.getAttribute("aria-pressed") === "true" ? "linear" : "log", zoom: null }),
+  }, "Log");
   tools.append(mode("zoom", "Zoom", true), mode("select", "Select", false),
-    element("button", { type: "button", class: "quiet", onclick: () => { main?.zoom(null); } }, "Show all"), unit);
+    element("button", { type: "button", class: "quiet", onclick: () => { main?.zoom(null); } }, "Show all"), logarithmic, unit);
 
   function brush({ x, y }) {
     let text = view.filter;
@@ -80,8 +86,8 @@ function studyPage(source) {
 
   function showCurve(force) {
     const spot = place("curve");
-    const found = trials.count ? curve.panel(trials, facts, resource()) : null;
-    const content = found ? `${trials.version} ${resource()}` : "none";
+    const found = trials.count ? curve.panel(trials, facts, resource(), view.y) : null;
+    const content = found ? `${trials.version} ${resource()} ${view.y}` : "none";
     if (!force && spot.content === content) { main?.redraw(); return; }
     spot.content = content;
     if (!found) {
@@ -93,6 +99,8 @@ function studyPage(source) {
     const options = resources().map((name) => element("option", { value: name, selected: name === resource() }, name === "trials" ? "against trials" : `against ${name}`));
     if (unit.dataset.names !== resources().join()) { unit.dataset.names = resources().join(); unit.replaceChildren(...options); }
     unit.value = resource();
+    logarithmic.hidden = !found.y.positive;
+    logarithmic.setAttribute("aria-pressed", found.y.log ? "true" : "false");
     if (main) {
       main.update(found);
       legend.replaceWith(legend = figure.legend(main, found.layers));
@@ -202,7 +210,6 @@ function studyPage(source) {
       setFilter(filter.write([...terms, { key, operator: "=", value: bounds }]));
     },
   });
-  panels.parameters.facts.prepend(element("p", { class: "note hint" }, "Each line is a trial; the best tenth is coloured. Drag along an axis to filter the trials, click it to remove that filter."));
 
   async function showTab() {
     for (const each of bar.children) {
@@ -234,6 +241,7 @@ function studyPage(source) {
       const found = facts.running.length ? await source.outputs() : [];
       show(spot, JSON.stringify(found), found.map(({ number, output }) => element("section", { "data-output": number },
         element("h3", {}, `Output of trial ${number}`), element("pre", { class: "output" }, output))));
+      for (const each of spot.querySelectorAll("pre")) each.scrollTop = each.scrollHeight; // the latest lines
     } catch (error) { show(spot, "", []); }
   }
 

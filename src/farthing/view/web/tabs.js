@@ -25,7 +25,7 @@ const tabs = (() => {
     items.push(["Stopping rule", facts.rule || "none: the study ends with its budget"]);
     items.push(["Stopping now would save", left.join(", ") || "nothing: the budget has no limit"]);
     items.push(["One more trial", forecast ? forecast.sentence : "The models are being fitted …"]);
-    items.push(["State", forecast ? forecast.verdict : facts.status]);
+    items.push(["State", forecast && facts.phase !== "running" ? forecast.verdict : facts.status]);
     if (facts.saved) items.push(["Saved by pausing", facts.saved]);
     return trial.facts(items);
   }
