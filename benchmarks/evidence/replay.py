@@ -33,8 +33,7 @@ import math
 import multiprocessing
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -381,24 +380,6 @@ def same_decisions() -> frozenset[str]:
     listed = json.loads(EQUIVALENT.read_text("utf-8"))
     alike = (set(each["marks"]) for each in listed if source() in each["marks"])
     return frozenset({source()}.union(*alike))
-
-
-def of_one_source(runs: Mapping[Job, Run]) -> tuple[dict[Job, Run], int]:
-    """The runs of peers and those of one source of farthing, and the number that is left out.
-
-    An artefact must not compare two versions of the code. Of several sources, the one that made
-    most runs stays; of equals, the present one. Sources that decide alike are one.
-    """
-    present = same_decisions()
-
-    def made_by(run: Run) -> str:
-        mark = run.versions.get("source", "")
-        return source() if mark in present else mark
-
-    made = Counter(made_by(run) for job, run in runs.items() if job.method not in peers.NAMES)
-    chosen = max(made, key=lambda mark: (made[mark], mark == source()), default="")
-    same = {j: r for j, r in runs.items() if j.method in peers.NAMES or made_by(r) == chosen}
-    return same, len(runs) - len(same)
 
 
 def _digits(number: float, digits: int) -> float:

@@ -223,26 +223,6 @@ def test_runs_of_another_source_do_not_count_where_that_matters(tmp_path, monkey
     assert set(replay.carry_out(jobs, "suite", make_more=False, same_source=True)) == {jobs[1]}
 
 
-def test_a_comparison_has_runs_of_one_source_only(monkeypatch):
-    def runs(**marks):
-        jobs = {f"{mark}{i}": mark for mark, count in marks.items() for i in range(count)}
-        return {
-            Job("made/up", "optuna-tpe" if mark == "peer" else "EI", seed): Run(
-                Job("made/up", "EI", seed), 1.0, versions={"source": mark}
-            )
-            for seed, mark in enumerate(jobs.values())
-        }
-
-    monkeypatch.setattr(replay, "source", lambda: "new")
-    monkeypatch.setattr(replay, "same_decisions", lambda: frozenset({"new", "alike"}))
-    found, left_out = replay.of_one_source(runs(old=3, other=2, peer=4))
-    marks = [run.versions["source"] for run in found.values()]
-    assert (sorted(marks), left_out) == (["old"] * 3 + ["peer"] * 4, 2)
-    assert replay.of_one_source(runs(old=3, alike=2, new=2))[1] == 3  # the present one has four
-    assert replay.of_one_source(runs(old=3, new=3, other=2))[1] == 5
-    assert replay.of_one_source({}) == ({}, 0)
-
-
 def test_sources_that_make_the_same_decisions_share_their_runs(tmp_path, monkeypatch):
     file = tmp_path / "equivalent_sources.json"
     monkeypatch.setattr(replay, "EQUIVALENT", file)
