@@ -1,6 +1,6 @@
 """A claim of a paper, and what the kept numbers say about it: one row of the scoreboard.
 
-`of_counts` and `of_interval` make the verdict, so that nobody types one:
+`judge` makes the verdict, so that nobody types one:
 
     agrees     the interval lies where the claim holds
     differs    it lies where the claim does not hold
@@ -16,6 +16,7 @@ from math import inf
 from benchmarks.evidence.measures import wilson
 
 AGREES, DIFFERS, THIN = "agrees", "differs", "too thin"
+ABOVE_ZERO, BELOW_ZERO, MOST = (0.0, inf), (-inf, 0.0), (0.5, inf)
 
 
 @dataclass(frozen=True)
@@ -40,45 +41,31 @@ class Claim:
 def judge(
     low: float, high: float, holds: tuple[float, float], seeds: int | None, enough: int
 ) -> str:
-    """The verdict if the claim holds from `holds[0]` to `holds[1]`."""
-    inside = holds[0] <= low and high <= holds[1]
-    outside = high < holds[0] or low > holds[1]
-    side = AGREES if inside else DIFFERS if outside else THIN
+    """The verdict if the claim holds between `holds[0]` and `holds[1]`, these left out."""
+    inside = holds[0] < low and high < holds[1]
+    outside = high <= holds[0] or low >= holds[1]
+    return with_seeds(AGREES if inside else DIFFERS if outside else THIN, seeds, enough)
+
+
+def with_seeds(side: str, seeds: int | None, enough: int) -> str:
+    """`side`, or with too few seeds that this is only what they say so far."""
     if seeds is None or seeds >= enough or side == THIN:
         return side
     return f"{THIN} (so far: {side})"
 
 
-def of_interval(
-    claim: str,
-    paper: str,
-    bounds: Sequence[float],
-    *,
-    unit: str = " %",
-    digits: int = 0,
-    holds: tuple[float, float] = (0.0, inf),
-    seeds: int | None,
-    enough: int,
-) -> Claim:
-    """A claim about a number with [middle, low, high]."""
+def in_words(bounds: Sequence[float], unit: str = " %", digits: int = 0) -> str:
+    """14 % [-2, 29]."""
     middle, low, high = (f"{bound:.{digits}f}" for bound in bounds)
-    verdict = judge(bounds[1], bounds[2], holds, seeds, enough)
-    return Claim(claim, paper, f"{middle}{unit} [{low}, {high}]", seeds, verdict)
+    return f"{middle}{unit} [{low}, {high}]"
 
 
-def of_counts(
-    claim: str,
-    paper: str,
-    count: int,
-    total: int,
-    *,
-    holds: tuple[float, float],
-    seeds: int | None,
-    enough: int,
-    what: str = "",
-) -> Claim:
-    """A claim about `count` of `total`; `holds` are shares, the interval is Wilson's."""
-    low, high = wilson(count / total, total)
-    verdict = judge(low, high, holds, seeds, enough)
-    ours = f"{count} of {total}{what} [{total * low:.1f}, {total * high:.1f}]"
-    return Claim(claim, paper, ours, seeds, verdict)
+def share(count: float, total: int) -> list[float]:
+    """[share, low, high] of a count, with Wilson's interval."""
+    return [count / total, *wilson(count / total, total)]
+
+
+def of_count(count: float, total: int) -> str:
+    """14 of 20 [9, 17]: a count with Wilson's interval, as counts."""
+    low, high = (total * bound for bound in wilson(count / total, total))
+    return f"{count:g} of {total} [{low:.0f}, {high:.0f}]"

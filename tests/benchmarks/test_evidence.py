@@ -378,7 +378,7 @@ def test_the_loss_of_batches_is_against_the_same_seeds():
     assert "worse in batches of 4. " in artefact.verdict(kept)
     assert "| 4 | 1 | 9 | 50 % | 0.2200 | +0.0200 [+0.0200, +0.0200] |" in artefact.table(kept)
     empty = kept | {"sizes": {}, "seeds": 0}
-    assert artefact.verdict(empty) == "CArBO in batches of 1 to 16: not yet run."
+    assert artefact.verdict(empty) == "Not yet run: CArBO in batches of 1 to 16."
     assert "not yet run" in artefact.table(empty)
 
 

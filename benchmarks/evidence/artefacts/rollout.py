@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, colour, markdown
+from benchmarks.evidence.artefacts.artefact import (
+    Artefact,
+    Json,
+    Settings,
+    colour,
+    grid,
+    markdown,
+)
 from benchmarks.evidence.artefacts.curves import (
     SHARES,
     by_method,
@@ -26,6 +33,8 @@ from benchmarks.evidence.artefacts.curves import (
     middle,
     numbers,
     plain,
+    quartiles,
+    shade,
 )
 from benchmarks.evidence.replay import MOST, Job, Run, carry_out
 from benchmarks.problems import load, recorded
@@ -116,6 +125,7 @@ def _method(runs: Sequence[Run]) -> Json:
     costs = np.concatenate([clock_and_values(run)[0] for run in runs])
     return {
         "curve": plain(middle(lines)),
+        "quartiles": quartiles(lines),
         "finals": plain(lines[:, -1]),
         "evaluations": float(np.median([len(run.costs) for run in runs])),
         "cost": float(np.median(costs)),
@@ -211,17 +221,16 @@ def _toy_verdict(kept: Json) -> str:
 
 
 def _draw(kept: Json) -> Figure:
-    import matplotlib.pyplot as plt
-
-    count = max(len(kept["problems"]), 1)
-    figure, axes = plt.subplots(1, count, figsize=(3.1 * count, 2.7), squeeze=False)
-    for axis, (name, by) in zip(axes[0], kept["problems"].items(), strict=False):
+    figure, axes = grid(len(kept["problems"]), 2, width=3.9, height=2.7)
+    for axis, (name, by) in zip(axes, kept["problems"].items(), strict=True):
         for method, part in by.items():
-            line = numbers(part["curve"])
-            axis.plot(100 * SHARES, line, color=colour(COLOURS[method]), label=method)
-        axis.set(title=_short(name), xlabel="% of the budget")
-    axes[0][0].set_ylabel("median best value")
-    axes[0][-1].legend()
+            hue = colour(COLOURS[method])
+            axis.plot(100 * SHARES, numbers(part["curve"]), color=hue, label=method)
+            if "quartiles" in part:
+                shade(axis, 100 * SHARES, part["quartiles"], hue)
+        axis.set(title=f"{_short(name)} ({kept['seeds'][name]} seeds)", xlabel="% of the budget")
+    axes[0].set_ylabel("median best value")
+    axes[-1].legend()
     return figure
 
 

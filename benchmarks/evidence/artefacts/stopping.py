@@ -21,6 +21,7 @@ import gzip
 import json
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -32,8 +33,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evidence.artefacts.artefact import RESULTS, Artefact, Json, Settings, markdown
-from benchmarks.evidence.measures import cost_adjusted_regret
+from benchmarks.evidence.artefacts.artefact import (
+    RESULTS,
+    Artefact,
+    Json,
+    Settings,
+    grid,
+    markdown,
+)
+from benchmarks.evidence.measures import DRAWS, cost_adjusted_regret
 from benchmarks.problems import tables
 from farthing import Optimizer, Space
 from farthing.acquisition.belief import Belief
@@ -73,6 +81,7 @@ LISTEN = 20  # choices before which no rule is evaluated
 HINDSIGHT = (20, 60, 150)
 PILOTS = (900, 901, 902)
 SEEDS = 20
+TIMES_HINDSIGHT = (1, 2, 5, 10, 20, 50)  # ticks
 COLOURS = {"PBGI": "#e69f00", "LogEIPC": "#009e73", "LCB": "#0072b2", "TS": "#cc79a7"}
 
 
@@ -421,7 +430,7 @@ def _parts(kept: Json) -> list[tuple[str, Json]]:
     return [(case, part) for case, parts in kept["cases"].items() for part in parts]
 
 
-NONE_YET = "No table has a seed that every acquisition was run with yet."
+NONE_YET = "Not yet run: no table has a seed that every acquisition was run with."
 
 
 def _table(kept: Json) -> str:
@@ -449,6 +458,10 @@ def _table(kept: Json) -> str:
                     f"{100 * np.mean([part['pairs'][pair]['stopped'] for part in there]):.0f} %",
                 ]
             )
+    summary = [
+        [rule, *(_with_bounds(by[a]) if a in by else "-" for a in ACQUISITIONS)]
+        for rule, by in relative(kept).items()
+    ]
     header = ("acquisition", "rule", "regret / hindsight", "mean rank", "choices", "stopped by it")
     seeds = sorted({p["runs"] for part in parts for p in part["pairs"].values()})
     note = (
@@ -457,21 +470,39 @@ def _table(kept: Json) -> str:
         f"{' to '.join(str(s) for s in dict.fromkeys((seeds[0], seeds[-1])))} runs each; "
         f"{kept['made']} of {kept['planned']} runs made."
     )
-    return markdown(header, rows) + "\n\n" + note
+    return "\n\n".join([markdown(("rule", *ACQUISITIONS), summary), note, markdown(header, rows)])
+
+
+def _with_bounds(bounds: Sequence[float]) -> str:
+    return f"{bounds[0]:.3g} [{bounds[1]:.3g}, {bounds[2]:.3g}]"
+
+
+def _best(part: Json) -> str:
+    """The pair with the least regret at one setting."""
+    rivals = _rivals(part)
+    return min(rivals, key=lambda pair: rivals[pair]["mean"])
+
+
+def near_best(kept: Json) -> tuple[int, int]:
+    """The settings where ours is within two standard errors of the best pair, of all settings."""
+    near = 0
+    for _, part in _parts(kept):
+        first, ours = (part["pairs"][pair] for pair in (_best(part), OURS))
+        near += ours["mean"] <= first["mean"] + np.hypot(first["two_se"], ours["two_se"])
+    return near, len(_parts(kept))
+
+
+def fewest_runs(kept: Json) -> int:
+    """The smallest number of runs of any pair and setting."""
+    return min(pair["runs"] for _, part in _parts(kept) for pair in part["pairs"].values())
 
 
 def _verdict(kept: Json) -> str:
     parts = _parts(kept)
     if not parts:
         return NONE_YET
-    best: dict[str, int] = {}
-    near = 0
-    for _, part in parts:
-        rivals = _rivals(part)
-        first = min(rivals, key=lambda pair: rivals[pair]["mean"])
-        best[first] = best.get(first, 0) + 1
-        slack = np.hypot(rivals[first]["two_se"], rivals[OURS]["two_se"])
-        near += rivals[OURS]["mean"] <= rivals[first]["mean"] + slack
+    best = Counter(_best(part) for _, part in parts)
+    near, _ = near_best(kept)
     won = sorted(best, key=lambda pair: -best[pair])[:3]
     excess = {
         pair: float(np.exp(np.mean(np.log([_excess(part, pair) for _, part in parts]))))
@@ -493,39 +524,70 @@ def _verdict(kept: Json) -> str:
     ).strip()
 
 
-def _draw(kept: Json) -> Figure:
-    import matplotlib.pyplot as plt
+def relative(kept: Json) -> dict[str, dict[str, list[float]]]:
+    """By rule and acquisition: regret over that of hindsight, [mean, low, high] over the tables.
 
-    cases = list(kept["cases"])
-    rows = max(1, len(cases))
-    size = (11, 1.2 + 2.4 * rows)
-    figure, axes = plt.subplots(
-        rows, len(HINDSIGHT), figsize=size, squeeze=False, layout="constrained"
-    )
-    for number, (row, case) in enumerate(zip(axes, cases, strict=False), start=1):
-        for axis, part in zip(row, kept["cases"][case], strict=True):
-            for k, acquisition in enumerate(ACQUISITIONS):
-                found = [
-                    (i, part["pairs"].get(f"{acquisition} + {rule}"))
-                    for i, rule in enumerate(RULES)
-                ]
-                there = [(i, p) for i, p in found if p is not None]
-                axis.errorbar(
-                    [i + 0.16 * (k - 1.5) for i, _ in there],
-                    [p["mean"] for _, p in there],
-                    [p["two_se"] for _, p in there],
-                    fmt="s",
-                    ms=3.5,
-                    lw=1,
-                    color=COLOURS[acquisition],
-                    label=acquisition,
-                )
-            axis.set(yscale="log")
-            axis.set_title(f"{case}\n{part['rate']:.2g} a unit of cost", fontsize=8)
-            named = RULES if number == rows else [""] * len(RULES)
-            axis.set_xticks(range(len(RULES)), named, rotation=60, ha="right", fontsize=7.5)
-        row[0].set_ylabel("cost-adjusted regret")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=7.5, loc="outside right")
+    The mean is geometric, and the 95 % interval comes from drawing the cases (a table with a cost)
+    with all their exchange rates.
+    """
+    found: dict[str, dict[str, list[float]]] = {rule: {} for rule in RULES}
+    for rule in RULES:
+        for acquisition in ACQUISITIONS:
+            pair = f"{acquisition} + {rule}"
+            logs = [
+                np.log([_excess(part, pair) for part in parts])
+                for parts in kept["cases"].values()
+                if all(pair in part["pairs"] for part in parts)
+            ]
+            if logs:
+                means = np.array([part.mean() for part in logs])
+                drawn = np.random.default_rng(0).integers(len(means), size=(DRAWS, len(means)))
+                bounds = np.percentile(means[drawn].mean(axis=1), [2.5, 97.5])
+                found[rule][acquisition] = [*map(float, np.exp([means.mean(), *bounds]))]
+    return found
+
+
+def _draw(kept: Json) -> Figure:
+    """One row per rule, over all tables, costs and rates."""
+    figure, (axis,) = grid(1, width=7.5, height=4.2)
+    found = {rule: by for rule, by in relative(kept).items() if by}
+    for place, by in enumerate(found.values()):
+        for k, (acquisition, (middle, low, high)) in enumerate(by.items()):
+            y, hue = place + 0.17 * (k - 1.5), COLOURS[acquisition]
+            axis.plot([low, high], [y, y], color=hue, lw=1.2)
+            axis.plot(middle, y, "s", color=hue, ms=4, label=acquisition if not place else None)
+    axis.set_yticks(range(len(found)), list(found))
+    axis.set(xscale="log", ylim=(len(found) - 0.5, -0.5))
+    axis.set_xticks(TIMES_HINDSIGHT, [f"{times:g}" for times in TIMES_HINDSIGHT])
+    axis.minorticks_off()
+    axis.set_xlabel("regret over that of the best acquisition stopped in hindsight, 95 % interval")
+    figure.legend(loc="outside lower center", ncols=len(ACQUISITIONS))
+    return figure
+
+
+def _draw_panels(kept: Json) -> Figure:
+    """Every table, cost and rate."""
+    rates = len(HINDSIGHT)
+    figure, axes = grid(len(kept["cases"]) * rates, rates, width=2.7, height=2.3, sharey=True)
+    every = [(case, part) for case, parts in kept["cases"].items() for part in parts]
+    for axis, (case, part) in zip(axes, every, strict=True):
+        for k, acquisition in enumerate(ACQUISITIONS):
+            for place, rule in enumerate(RULES):
+                pair = part["pairs"].get(f"{acquisition} + {rule}")
+                if pair is not None:
+                    label = acquisition if not place and axis is axes[0] else None
+                    y, hue = place + 0.17 * (k - 1.5), COLOURS[acquisition]
+                    axis.errorbar(
+                        *(pair["mean"], y), xerr=pair["two_se"], fmt="s", ms=2.5, lw=0.9, color=hue,
+                        label=label,
+                    )  # fmt: skip
+        axis.set(xscale="log", ylim=(len(RULES) - 0.5, -0.5))
+        axis.set_title(f"{case}\n{part['rate']:.2g} a unit of cost", fontsize=7.5)
+        axis.set_yticks(range(len(RULES)), RULES, fontsize=7.5)
+        axis.tick_params(axis="x", labelsize=7)
+    for axis in axes[-rates:]:
+        axis.set_xlabel("cost-adjusted regret, ± 2 s.e.", fontsize=8)
+    figure.legend(loc="outside upper center", ncols=len(ACQUISITIONS))
     return figure
 
 
@@ -538,5 +600,6 @@ ARTEFACTS = (
         _verdict,
         _draw,
         seeds=SEEDS,
+        appendix=_draw_panels,
     ),
 )
