@@ -77,13 +77,20 @@ def _of_peers(kept: Json) -> str:
         return "The duels with the peers: not yet run."
     order = sorted(met, key=lambda peer: -met[peer].won[-1])
     said = ", ".join(f"{met[peer].text()} against {peer}" for peer in order)
+    open_ = [
+        f"{peer} with {budget}"
+        for peer in order
+        for budget, part in kept["duels"][peer].items()
+        if Duel(**part).verdict() == "undecided"
+    ]
     survives = comparison.surviving(kept)
     sure = [peer for peer in order if survives[peer, BUDGET]]
-    head = "ahead" if all(duel.verdict() == "ahead" for duel in met.values()) else "not ahead"
+    ahead = sum(duel.verdict() == "ahead" for duel in met.values())
     return (
-        f"**With {BUDGET} median costs the default is {head} of every well-run peer**: it wins "
-        f"{said} of the duels. If all {len(survives)} comparisons are tested together (Holm), "
-        f"{', '.join(sure) or 'none'} remain."
+        f"**With {BUDGET} median costs the default is ahead of {ahead} of the {len(met)} peers "
+        f"that have {FEW_DUELS} duels**: it wins {said} of the duels. Undecided: "
+        f"{', '.join(open_) or 'none'}. If all {len(survives)} comparisons are tested together "
+        f"(Holm), {', '.join(sure) or 'none'} remain."
     )
 
 
@@ -96,7 +103,7 @@ def _of_savings(kept: Json) -> str:
     head = "Time is saved or lost surely with some budgets" if sure else "No saving is sure"
     return (
         f"**{head}**: over the best peer of each problem the default saves "
-        f"{', '.join(said) or 'an amount not yet measured'} of that peer's own time."
+        f"{', '.join(said) or 'an amount not yet measured'} median costs, of that peer's own time."
     )
 
 

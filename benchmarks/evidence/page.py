@@ -42,42 +42,41 @@ GROUPS = {
 
 TOP = """# Evidence
 
-Farthing's default policy ({default}) was compared with {peers} tuners and random search on
-{problems} problems, and experiments of four [papers](references.md) were repeated. `make evidence`
+We compared Farthing's default policy ({default}) with {peers} tuners and random search on
+{problems} problems, and repeated experiments of four [papers](references.md). `make evidence`
 writes this page and those it links to from `benchmarks/results`.
 
 ![Duels of the default with other tuners](evidence/peers.png)
 
 In a duel, two tuners have the same problem, budget (in median costs of the problem) and seed
 number, and the lower final value wins. Families of problems weigh equally, and 95 % intervals come
-from resampling families, problems and seeds. [All numbers](evidence/peers.md).
+from resampling families, problems and seeds.
 
 ## Five findings
 
 """
-CLAIMS = """
-## The claims of the papers
-
-A claim *agrees* if our 95 % interval lies where the claim holds, and *differs* if it lies where it
-does not. It is *too thin* if the interval has both, or if there are fewer seeds than planned. Of
-{total} claims {agrees} agree, {differs} differ and {thin} are too thin.{printed}
-
-"""
+CLAIMS = (
+    "A claim *agrees* if our 95 % interval lies where the claim holds, and *differs* if it lies "
+    "where it does not. It is *too thin* if the interval has both, or if there are fewer seeds "
+    "than planned. Of {total} claims {agrees} agree, {differs} differ and {thin} are too thin."
+)
 PRINTED = " In rows with * the methods are as the papers print them."
 UNLIKE = """
 ## What is not like the papers
 
-- {rows} the methods are Farthing's, with the same names. They start in the middle of the space, not
-  at five uniform points. One trial in four explores once EI is negligible. With a budget they weigh
-  EI by the probability that the evaluation is affordable, and propose nothing that is not. Rollout
-  restricts its steps where the paper truncates them. In batches, fantasies are drawn again for each
-  member. `python -m benchmarks` also knows the methods as printed, by names such as `paper:EI`.
-- Models were trained again on our machines, and surrogates make the recordings continuous. Budgets
-  are 60 mean costs. Pareto has 12 of its 144 problems.
-- Stopping uses NATS-Bench's topology space, and one LCBench metric for both search and score. Its
-  synthetic experiments were not rerun.
-- CMDP's toy, trees and weather are similar problems, not the paper's.
 """
+FARTHINGS = (
+    "{rows} the methods are Farthing's. They start in the middle of the space, not at five uniform "
+    "points, explore in one trial of four once EI is negligible, and avoid what is not affordable. "
+    "Rollout restricts its steps where the paper truncates them."
+)
+SETTINGS = (
+    "We trained the models again on our machines; surrogates make the recordings continuous. "
+    "Budgets are 60 mean costs. Pareto has 12 of its 144 problems.",
+    "Stopping uses NATS-Bench's topology space, and one LCBench metric for search and score. Its "
+    "synthetic experiments were not rerun.",
+    "CMDP's toy, trees and weather are similar problems, not the paper's.",
+)
 THIN = """
 ## Thin or lost
 
@@ -94,15 +93,12 @@ MORE = """
 
 @dataclass(frozen=True)
 class Found:
-    """An artefact with its kept file."""
+    """An artefact with its kept file and its verdict."""
 
     artefact: Artefact
     about: Json
     numbers: Json
-
-    @property
-    def verdict(self) -> str:
-        return self.artefact.verdict(self.numbers)
+    verdict: str
 
     @property
     def was_run(self) -> bool:
@@ -143,7 +139,7 @@ def _found(artefact: Artefact, results: Path) -> Found | None:
     if not path.exists():
         return None
     kept = read(path)
-    return Found(artefact, kept["about"], kept["numbers"])
+    return Found(artefact, kept["about"], kept["numbers"], artefact.verdict(kept["numbers"]))
 
 
 # ── the first page ─────────────────────────────────────────────────────────────────────────────
@@ -160,17 +156,16 @@ def first_page(numbers: Mapping[str, Json], missing: list[str]) -> str:
         problems=max(map(len, peers["problems"].values()), default=0),
     )
     text += "\n".join(map(_item, findings(numbers))) + "\n"
-    text += CLAIMS.format(
+    rule = CLAIMS.format(
         total=sum(counts.values()),
         agrees=counts[claims.AGREES],
         differs=counts[claims.DIFFERS],
         thin=counts[claims.THIN],
-        printed=PRINTED if printed else "",
     )
-    text += scoreboard.board(numbers) + "\n"
-    text += UNLIKE.format(rows="In rows without *" if printed else "In these rows")
-    unlike = dict.fromkeys(part["differs"] for part in numbers.values() if "differs" in part)
-    text += "".join(f"{_item(sentence)}\n" for sentence in unlike)
+    text += "\n## The claims of the papers\n\n" + _filled(rule + (PRINTED if printed else ""))
+    text += f"\n\n{scoreboard.board(numbers)}\n"
+    own = FARTHINGS.format(rows="In rows without *" if printed else "In all rows")
+    text += UNLIKE + "\n".join(map(_item, (own, *SETTINGS))) + "\n"
     text += THIN + "\n".join(map(_item, weak_points(numbers))) + "\n"
     text += MORE + "\n".join(map(_item, _links(list(numbers))))
     not_run = f"Not yet run: {', '.join(missing)}." if missing else ""
@@ -179,12 +174,13 @@ def first_page(numbers: Mapping[str, Json], missing: list[str]) -> str:
 
 def _item(sentence: str) -> str:
     """One item of a list, wrapped at 100 columns."""
+    return _filled(f"- {sentence}", "  ")
+
+
+def _filled(text: str, indent: str = "") -> str:
+    """Wrapped at 100 columns, links and hyphens whole."""
     return textwrap.fill(
-        f"- {sentence}",
-        100,
-        subsequent_indent="  ",
-        break_on_hyphens=False,
-        break_long_words=False,
+        text, 100, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
     )
 
 
@@ -193,12 +189,20 @@ def _links(names: list[str]) -> Iterator[str]:
     papers = [prefix for prefix in GROUPS.values() if prefix]
     for group, prefix in GROUPS.items():
         if prefix:
-            mine = [name for name in names if name.startswith(prefix)]
+            mine = sorted((n for n in names if n.startswith(prefix)), key=_in_order)
         else:
             mine = [name for name in names if not name.startswith(tuple(papers))]
         if mine:
             links = (f"[{name.removeprefix(prefix)}]({FOLDER}/{name}.md)" for name in mine)
             yield f"{group}: {', '.join(links)}."
+
+
+def _in_order(name: str) -> list[tuple[bool, int, str]]:
+    """Figure 2 before figure 10."""
+    return [
+        (part.isdigit(), int(part or 0) if part.isdigit() else 0, part)
+        for part in re.split(r"(\d+)", name)
+    ]
 
 
 # ── the pages of the artefacts ─────────────────────────────────────────────────────────────────
@@ -236,12 +240,12 @@ def _made(found: Found) -> str:
         f"Planned seeds: {planned}." if planned is not None else "",
         "The methods are as the paper prints them." if numbers.get("as_printed") else "",
         numbers.get("differs", ""),
+        "The runs are of an older version of the code." if numbers.get("older") else "",
         f"{numbers['left_out']} kept runs of other versions of the code are left out."
         if numbers.get("left_out")
         else "",
     ]
-    text = " ".join(filter(None, said))
-    return textwrap.fill(text, 100, break_on_hyphens=False, break_long_words=False)
+    return _filled(" ".join(filter(None, said)))
 
 
 def split_tables(text: str, name: str) -> tuple[str, dict[str, str]]:

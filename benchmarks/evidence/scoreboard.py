@@ -112,7 +112,7 @@ def _expensive_optimum(kept: Json) -> list[Claim]:
     verdict = judge(*gap[1:], ABOVE_ZERO, kept["seeds"], carbo.SEEDS)
     return [
         Claim(
-            "EI per cost ends above EI where the optimum is expensive (KNN)",
+            "EIpu ends above EI where the optimum is expensive",
             "above",
             in_words(gap) + " above",
             kept["seeds"],
@@ -142,7 +142,7 @@ def _cover(kept: Json) -> list[Claim]:
     better = sum(fill < grid for fill in fills)
     return [
         Claim(
-            "a cost-effective design leaves smaller holes than a grid of the same price",
+            "a cost-effective design leaves smaller holes than a grid",
             "smaller",
             f"smaller at {better} of {len(fills)} cost ranges",
             None,
@@ -217,7 +217,7 @@ def _cooled(kept: Json) -> list[Claim]:
     side = AGREES if order[0] == "cooling" else DIFFERS
     return [
         Claim(
-            "EI-cool beats EI and EI per cost in the aggregate (KNN)",
+            "EI-cool beats EI and EIpu in the aggregate",
             "first",
             f"place {order.index('cooling') + 1} of {len(order)}",
             kept["seeds"],
@@ -234,14 +234,14 @@ def _lowest_errors(kept: Json) -> list[Claim]:
     low, high = share(worse, len(parts))[1:]
     claims = [
         Claim(
-            "CArBO has the lowest median error (or ties), by problem",
+            "CArBO has the lowest median error",
             "16 of 20",
             of_count(tied["CArBO"], len(parts)),
             seeds,
             judge(*share(tied["CArBO"], len(parts))[1:], MOST, seeds, carbo.SEEDS),
         ),
         Claim(
-            "EI per cost ends above EI, by problem",
+            "EIpu ends above EI",
             "9 of 20",
             of_count(worse, len(parts)),
             seeds,
@@ -272,10 +272,9 @@ def _time_saved(kept: Json) -> list[Claim]:
     nets = carbo.net_savings(parts)
     claims = [
         Claim(
-            "CArBO saves time over the next best (the paper's measure, of the budget, counts more)",
+            "CArBO saves time over the next best",
             f"{carbo.GOAL} %",
-            f"{in_words(nets['time_saved'])} (the paper's measure {in_words(nets['savings'])}, "
-            f"control {nets['savings_control'][0]:.0f} %)",
+            in_words(nets["time_saved"]),
             seeds,
             judge(*nets["time_saved"][1:], ABOVE_ZERO, seeds, carbo.SEEDS),
         )
@@ -305,7 +304,7 @@ def _flops(kept: Json) -> list[Claim]:
     bounds, seeds = [float(more.mean()), *measures.bootstrap(groups)], len(more) // problems
     return [
         Claim(
-            f"counted flops predict a perceptron's cost better than a GP (n = {kept['counts'][0]})",
+            "counted flops predict a perceptron's cost better than a GP",
             "better",
             in_words(bounds) + " more error",
             seeds,
@@ -321,7 +320,7 @@ def _flops_save(kept: Json) -> list[Claim]:
     net = [float(np.mean([g.mean() for g in groups])), *measures.bootstrap(groups)]
     seeds = min(map(len, groups))
     verdict = judge(*net[1:], ABOVE_ZERO, seeds, cost_models.SEEDS)
-    return [Claim("the flop model saves EI per cost time", "27 %", in_words(net), seeds, verdict)]
+    return [Claim("the flop model saves EIpu time", "27 %", in_words(net), seeds, verdict)]
 
 
 def _flops_of_a_network(kept: Json) -> list[Claim]:
@@ -332,7 +331,7 @@ def _flops_of_a_network(kept: Json) -> list[Claim]:
     first, last = kept["counts"][0], kept["counts"][-1]
     return [
         Claim(
-            "for a convolutional network flops help below 20 evaluations only",
+            "flops help a convolutional network below 20 evaluations only",
             "below 20",
             f"n = {first}: {in_words(few)} more error; n = {last}: {in_words(many)}",
             len(gp),
@@ -372,10 +371,9 @@ def _linear_costs(kept: Json) -> list[Claim]:
     said = ", ".join(f"{gap[0]:.0f}" for gap in within.values())
     return [
         Claim(
-            f"a linear model has less error than a GP for XGBoost, n = {min(within)} to "
-            f"{max(within)}",
+            f"a linear cost model beats a GP on XGBoost, n = {min(within)} to {max(within)}",
             "less",
-            f"{said} % [{min(lows):.0f}, {max(highs):.0f}]",
+            f"{said} % [{min(lows):.0f}, {max(highs):.0f}] error",
             kept["seeds"],
             judge(min(lows), max(highs), BELOW_ZERO, kept["seeds"], PARETO_SEEDS),
         )
@@ -400,7 +398,7 @@ def _exponents(kept: Json) -> list[Claim]:
             with_seeds(side, seeds, PARETO_SEEDS),
         ),
         Claim(
-            "EI per cost loses much accuracy",
+            "EIpu loses much accuracy",
             "severe loss",
             in_words(severe, digits=1),
             seeds,
@@ -416,9 +414,9 @@ def _best_exponent(kept: Json) -> list[Claim]:
     side = AGREES if 2 * between > len(pareto.MULTIPLES) else DIFFERS
     return [
         Claim(
-            "in a given time an exponent near 0.2 finds more than EI and EI per cost",
+            "in a given time an exponent near 0.2 is best",
             "near 0.2",
-            f"one between them first at {between} of {len(pareto.MULTIPLES)} budgets",
+            f"one between 0 and 1 at {between} of {len(pareto.MULTIPLES)} budgets",
             seeds,
             with_seeds(side, seeds, PARETO_SEEDS),
         )
@@ -436,7 +434,7 @@ def _contextual(kept: Json) -> list[Claim]:
     ours, rival = gain["CEI"], gain["exponent"]
     return [
         Claim(
-            "CEI saves at least as much as any exponent (within 1 % of EI, medians)",
+            "CEI saves as much as any exponent for 1 % of error",
             "as much",
             f"{in_words(ours)} against {in_words(rival)}",
             seeds,
@@ -453,8 +451,8 @@ def _contextual_in_time(kept: Json) -> list[Claim]:
     always = sum(count == len(pareto.MULTIPLES) for count in middle)
     return [
         Claim(
-            "CEI ranks before EI and EI per cost at every budget but with extreme slacks",
-            "all others",
+            "CEI ranks before EI and EIpu at every budget",
+            "all but extreme slacks",
             f"{always} of {len(middle)} slacks",
             seeds,
             with_seeds(AGREES if always == len(middle) else DIFFERS, seeds, PARETO_SEEDS),
@@ -482,7 +480,7 @@ def _transferred(kept: Json) -> list[Claim]:
     about_ten = caught is not None and caught <= 10
     return [
         Claim(
-            "a linear model learnt here equals transferred ones after ten evaluations",
+            "evaluations after which a linear model beats transferred ones",
             "about 10",
             "later than 20" if caught is None else f"{caught}",
             kept["seeds"],
@@ -499,7 +497,7 @@ def _models_in_use(kept: Json) -> list[Claim]:
     side = AGREES if min(at["linear"], at["transfer"]) >= at["GP"] else DIFFERS
     return [
         Claim(
-            "EI per cost saves more with a linear or transferred model than with a GP",
+            "EIpu saves more with a linear or transferred cost model",
             "more",
             ", ".join(f"{model} {at[model]:.0f} %" for model in ("linear", "transfer", "GP")),
             seeds,
@@ -523,7 +521,7 @@ def _deep_well(kept: Json) -> list[Claim]:
     gap = _difference(found[ours].astype(float), found[rival].astype(float), 100)
     return [
         Claim(
-            "rollout reaches the expensive minimum more often than EI (a toy)",
+            "rollout reaches an expensive minimum more often",
             "more often",
             f"{in_words(gap)} of the runs",
             seeds,
@@ -557,7 +555,7 @@ def _stopping(kept: Json) -> list[Claim]:
     seeds = stopping.fewest_runs(kept)
     return [
         Claim(
-            "PBGI with its own rule usually matches or beats every other pair",
+            "PBGI with its own rule matches or beats other pairs",
             "usually",
             f"{of_count(near, count)} settings",
             seeds,
@@ -596,7 +594,7 @@ CLAIMS: dict[str, Callable[[Json], list[Claim]]] = {
     "pareto-figure-8": _transferred,
     "pareto-figure-9": _models_in_use,
     "rollout-figure-3": _deep_well,
-    "rollout-figure-4": _rollouts("rollout ends below EI and EI per cost, expensive optimum"),
+    "rollout-figure-4": _rollouts("rollout ends below EI and EIpu, expensive optimum"),
     "rollout-figure-5": _rollouts("the same on models and sensors"),
     "rollout-sensitivity": _rollouts("the same, the best depth at three prices"),
     "stopping-figure-1": _stopping,

@@ -308,7 +308,9 @@ def _draw_errors(kept: Json) -> Figure:
         axis.set_xticks(JUDGED, [str(n) for n in JUDGED])
         axis.minorticks_off()
     axes[0].set_ylabel("RMSE of ln cost, 95 % interval of three")
-    axes[1].legend(fontsize=7)
+    figure.legend(
+        *axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=len(MODELS)
+    )
     return figure
 
 

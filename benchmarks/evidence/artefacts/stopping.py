@@ -567,6 +567,8 @@ def _draw(kept: Json) -> Figure:
 
 def _draw_panels(kept: Json) -> Figure:
     """Every table, cost and rate."""
+    from matplotlib.ticker import NullFormatter
+
     rates = len(HINDSIGHT)
     figure, axes = grid(len(kept["cases"]) * rates, rates, width=2.7, height=2.3, sharey=True)
     every = [(case, part) for case, parts in kept["cases"].items() for part in parts]
@@ -585,6 +587,7 @@ def _draw_panels(kept: Json) -> Figure:
         axis.set_title(f"{case}\n{part['rate']:.2g} a unit of cost", fontsize=7.5)
         axis.set_yticks(range(len(RULES)), RULES, fontsize=7.5)
         axis.tick_params(axis="x", labelsize=7)
+        axis.xaxis.set_minor_formatter(NullFormatter())
     for axis in axes[-rates:]:
         axis.set_xlabel("cost-adjusted regret, ± 2 s.e.", fontsize=8)
     figure.legend(loc="outside upper center", ncols=len(ACQUISITIONS))
