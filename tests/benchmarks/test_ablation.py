@@ -45,6 +45,9 @@ def test_without_the_start_the_first_four_points_are_uniform() -> None:
     assert [t.because for t in arm.optimizer.history][:4] == ["a uniform point"] * 4
     assert np.array_equal(points(usual)[0], [0.5, 0.5])
     assert not np.array_equal(points(arm)[0], [0.5, 0.5])
+    first = make("PBGI-start", SPACE, budget=40.0, seed=1)
+    first.ask()
+    assert math.isfinite(first.limit)  # type: ignore[attr-defined]
 
 
 def test_without_exploration_nothing_explores_but_the_rest_is_the_same() -> None:

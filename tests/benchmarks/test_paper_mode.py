@@ -32,7 +32,9 @@ def run(name: str, budget: float, seed: int, most: int) -> tuple[list[dict[str, 
     return asked, method.optimizer  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", [name for name in PAPER if not name.startswith("rollout")])
+@pytest.mark.parametrize(
+    "name", [n for n in PAPER if not n.startswith("rollout") and n != "random"]
+)
 def test_it_starts_with_five_uniform_points_and_then_uses_the_model(name: str) -> None:
     asked, optimizer = run(f"{PREFIX}{name}", 1000.0, 1, FIRST + 2)
     trials = list(optimizer.history)

@@ -35,7 +35,7 @@ def _compute(settings: Settings) -> Json:
     if settings.budgets is None:
         settings = replace(settings, budgets=BUDGETS)
     methods = (DEFAULT, *ARMS)
-    jobs = jobs_of(problems(3, settings), methods, settings, seeds=settings.count(SEEDS))
+    jobs = jobs_of(problems(2, settings), methods, settings, seeds=settings.count(SEEDS))
     runs = carry_out(
         jobs,
         "tables-quick" if settings.quick else "tables",
