@@ -73,7 +73,7 @@ def against(finals: duels.Finals, peer: str, names: Sequence[str], settings: Set
     """{budget: {arm: duel}} of the arms against the kept runs of a peer, on the problems shared."""
     suite = f"peers-{peers.NAMES[peer]}" if peer in peers.NAMES else "tables"
     jobs = jobs_of(names, [peer], settings, seeds=settings.count(SEEDS))
-    rival = finals_of(carry_out(jobs, suite, make_more=False))
+    rival = finals_of(carry_out(jobs, suite, make_more=False, same_source=True))
     both = {
         budget: {
             problem: {**by, **rival.get(budget, {}).get(problem, {})}
