@@ -83,7 +83,7 @@ def replays(
     there = Counter((job.problem, job.seed) for job, run in runs.items() if run.error is None)
     found = {j: r for j, r in runs.items() if there[j.problem, j.seed] == len(methods)}
     if needed and not found:
-        raise NoRuns("No run is kept. Call this without --kept.")
+        raise NoRuns
     return found
 
 
@@ -714,6 +714,8 @@ def _kinds(settings: Settings) -> Json:
             "alone": alone,
             "nets": {what: plain(np.array(net)) for what, net in net_savings(parts).items()},
         }
+    if not any(part["pairs"] for part in found.values()):
+        raise NoRuns
     return {"kinds": found}
 
 

@@ -112,8 +112,8 @@ def replays(methods: Sequence[str], settings: Settings, cost: str = "") -> dict[
     ]
     suite = f"{SUITE}-quick" if settings.quick else SUITE
     runs = carried_out(jobs, suite, settings)
-    if settings.printed and not runs:
-        raise NoRuns("No run is kept. Call this without --kept.")
+    if not runs:
+        raise NoRuns
     there = Counter((job.problem, job.seed) for job in runs)
     return {
         replace(job, method=job.method.removesuffix(tail)): run

@@ -24,6 +24,9 @@ from benchmarks.problems.tables import NoData
 class NoRuns(NoData):
     """No run of an artefact is kept, and none is made."""
 
+    def __str__(self) -> str:
+        return "No run is kept. Call this without --kept."
+
 
 class Origin(NamedTuple):
     """The source of the runs that were read, and the number of runs of other sources."""

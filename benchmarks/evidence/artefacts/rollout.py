@@ -79,8 +79,8 @@ def replays(names: Sequence[str], settings: Settings) -> dict[Job, Run]:
         for method in METHODS
     ]
     runs = carried_out(jobs, f"{SUITE}-quick" if settings.quick else SUITE, settings)
-    if settings.printed and not runs:
-        raise NoRuns("No run is kept. Call this without --kept.")
+    if not runs:
+        raise NoRuns
     whole = {(j.problem, j.seed, j.method) for j, run in runs.items() if run.error is None}
     return {
         job: run

@@ -370,7 +370,7 @@ def _figure(cases: Sequence[str], path: Path, settings: Settings) -> Json:
     ]
     runs = whole(carry_out(jobs, path, settings), jobs)
     if not runs:
-        raise NoRuns("No run is kept. Call this without --kept.")
+        raise NoRuns
     settings.origins.append(Origin(source() if settings.printed else "", 0))
     found: Json = {}
     for case in cases:
