@@ -80,6 +80,9 @@ def main(arguments: list[str]) -> int:
         action="store_true",
         help="also use runs of Farthing from other versions of its source",
     )
+    parser.add_argument(
+        "--own", action="store_true", help="papers: also run Farthing's version of the methods"
+    )
     parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")
     parser.add_argument("--quick", action="store_true", help="a smoke test; nothing is stored")
     options = parser.parse_args(arguments)
@@ -91,6 +94,7 @@ def main(arguments: list[str]) -> int:
         tuple(map(float, options.budgets.split(","))) if options.budgets else None,
         not options.kept,
         options.any_source,
+        options.own,
     )
     if options.name == "evidence":
         print(f"wrote {evidence.build()}")

@@ -10,7 +10,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -46,6 +46,9 @@ class Settings:
     budgets: tuple[float, ...] | None = None  # None: the artefact's own
     more: bool = True  # False: use the kept runs only
     any_source: bool = False  # whether comparisons use farthing's runs of other source versions
+    own: bool = False  # whether artefacts of papers also make the runs of Farthing's version
+    printed: bool = False  # whether methods are those of the papers as printed, see printed.py
+    origins: list[Any] = field(default_factory=list, compare=False)  # of the runs that were read
 
     def count(self, usual: int, quick: int = 2) -> int:
         """Seeds to run."""

@@ -37,7 +37,8 @@ from benchmarks.evidence.artefacts.curves import (
     recorded_errors,
     shade,
 )
-from benchmarks.evidence.replay import MOST, Job, Run, carry_out
+from benchmarks.evidence.artefacts.printed import NoRuns, carried_out, in_both_modes
+from benchmarks.evidence.replay import MOST, Job, Run
 from benchmarks.problems import load, recorded
 from farthing import Float, Optimizer, Space
 from farthing.policies import CostEffectiveDesign
@@ -54,6 +55,11 @@ SEEDS = 30
 KIND_SEEDS = 5
 SUITE = "carbo"
 MEAN_COSTS = 60.0
+DIFFERS = (
+    "Our recordings, made continuous by a surrogate, stand for the paper's data sets and machines; "
+    "EI is divided by the expected cost E[c] of a log-normal law; the surrogate and its search are "
+    "Farthing's."
+)
 GOAL = 32.5  # percent: the net saving the paper prints for sequential CArBO
 
 
@@ -66,8 +72,12 @@ def replays(
     batch: int = 1,
     mean_costs: float = MEAN_COSTS,
     most: int = MOST,
+    needed: bool = True,
 ) -> dict[Job, Run]:
-    """Runs of these methods on these problems, of the seeds that every one of them has run."""
+    """Runs of these methods on these problems, of the seeds that every one of them has run.
+
+    If there is none, and runs are `needed`, raise NoRuns.
+    """
     chosen = names[:1] if settings.quick else names
     most = max(12, 2 * batch) if settings.quick else most
     jobs = [
@@ -78,11 +88,12 @@ def replays(
     ]
     suite = SUITE if batch == 1 and mean_costs == MEAN_COSTS else f"{SUITE}-batches"
     suite += "-quick" if settings.quick else ""
-    runs = carry_out(
-        jobs, suite, processes=settings.jobs, folder=settings.data, make_more=settings.more
-    )
+    runs = carried_out(jobs, suite, settings)
     there = Counter((job.problem, job.seed) for job, run in runs.items() if run.error is None)
-    return {j: r for j, r in runs.items() if there[j.problem, j.seed] == len(methods)}
+    found = {j: r for j, r in runs.items() if there[j.problem, j.seed] == len(methods)}
+    if needed and not found:
+        raise NoRuns
+    return found
 
 
 def budget_of(problem: str, mean_costs: float = MEAN_COSTS) -> float:
@@ -731,7 +742,7 @@ def _kinds(settings: Settings) -> Json:
         family = "carbo" if kind == "gp" else f"carbo-{kind}"
         names = recorded.names(family)
         planned = settings.count(KIND_SEEDS) * len(names[:1] if settings.quick else names)
-        runs = replays(names, METHODS, settings, seeds=settings.count(KIND_SEEDS))
+        runs = replays(names, METHODS, settings, seeds=settings.count(KIND_SEEDS), needed=False)
         parts = compared(runs, names)
         tied, alone = win_counts(parts)
         found[kind] = {
@@ -743,6 +754,8 @@ def _kinds(settings: Settings) -> Json:
             "alone": alone,
             "nets": {what: plain(np.array(net)) for what, net in net_savings(parts).items()},
         }
+    if not any(part["pairs"] for part in found.values()):
+        raise NoRuns
     return {"kinds": found}
 
 
@@ -892,11 +905,17 @@ def _parts_verdict(kept: Json) -> str:
 
 
 def _of_knn(methods: Sequence[str]) -> Any:
-    return lambda settings: _knn(settings, methods)
+    return in_both_modes(lambda settings: _knn(settings, methods), DIFFERS)
 
 
 def _of_schedule(pick: str) -> Any:
-    return lambda settings: _schedule([n for n in problems() if pick in n], settings)
+    return in_both_modes(
+        lambda settings: _schedule([n for n in problems() if pick in n], settings), DIFFERS
+    )
+
+
+def _of_lines(methods: Sequence[str]) -> Any:
+    return in_both_modes(lambda settings: _lines(methods, settings), DIFFERS)
 
 
 ARTEFACTS = (
@@ -937,7 +956,7 @@ ARTEFACTS = (
     Artefact(
         "carbo-figure-5",
         "CArBO converges faster than EI, EIpu and random search (sequential part)",
-        compare,
+        in_both_modes(compare, DIFFERS),
         error_table,
         _figure_5_verdict,
         _draw_comparison,
@@ -946,7 +965,7 @@ ARTEFACTS = (
     Artefact(
         "carbo-figure-7",
         "CArBO is robust to its initial design's share of the budget, up to 6/8",
-        lambda settings: _lines(SHARE_METHODS, settings),
+        _of_lines(SHARE_METHODS),
         _lines_table,
         _share_verdict,
         _draw_lines,
@@ -955,7 +974,7 @@ ARTEFACTS = (
     Artefact(
         "carbo-figure-8",
         "the initial design contributes more to CArBO than cooling",
-        lambda settings: _lines(PARTS, settings),
+        _of_lines(PARTS),
         _lines_table,
         _parts_verdict,
         _draw_lines,
@@ -986,7 +1005,7 @@ SURROGATES = (
     Artefact(
         "carbo-surrogates",
         "whether tables 1 and 2 depend on the Gaussian-process surrogate",
-        _kinds,
+        in_both_modes(_kinds, DIFFERS),
         _kinds_table,
         _kinds_verdict,
         _draw_kinds,
