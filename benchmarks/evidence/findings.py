@@ -103,7 +103,8 @@ def _of_savings(kept: Json) -> str:
     head = "Time is saved or lost surely with some budgets" if sure else "No saving is sure"
     return (
         f"**{head}**: over the best peer of each problem the default saves "
-        f"{', '.join(said) or 'an amount not yet measured'} median costs, of that peer's own time."
+        f"{', '.join(said) or 'an amount not yet measured'} median costs, of that peer's own time. "
+        "Each peer takes part with the seeds that it has."
     )
 
 
@@ -132,25 +133,29 @@ def _of_parts(kept: Json) -> str:
     }
     if not by_arm:
         return "Which part of the default is worth what: not yet run."
-    aware = ", ".join(
-        f"{met.text()} with {budget}" for (arm, budget), met in by_arm.items() if arm == AWARE
-    )
-    sides = {
-        word: [
-            f"{ablation.ARMS[arm].partition(' (')[0]} with {budget}"
-            for (arm, budget), met in by_arm.items()
-            if met.verdict() == side and arm != AWARE
-        ]
-        for word, side in (("help", "ahead"), ("harm", "behind"))
-    }
+    aware = {budget: met for (arm, budget), met in by_arm.items() if arm == AWARE}
+    said = ", ".join(f"{met.text()} with {budget}" for budget, met in aware.items())
+    sure = {met.verdict() for met in aware.values()} - {"undecided"}
+    head = WORTH[sure.pop()] if len(sure) == 1 else "are not surely worth anything"
+    sides = [
+        f"{', '.join(some)} {word}"
+        for word, side in (("surely helps", "ahead"), ("surely harms", "behind"))
+        if (
+            some := [
+                f"{ablation.ARMS[arm].partition(' (')[0]} with {budget}"
+                for (arm, budget), met in by_arm.items()
+                if met.verdict() == side and arm != AWARE
+            ]
+        )
+    ]
     return (
-        f"**Learnt costs** win the default {aware or 'a share not yet measured'} median costs of "
-        "the duels against itself without them; of its other parts, surely "
-        + " and ".join(f"{', '.join(some) or 'none'} {word}" for word, some in sides.items())
-        + "."
+        f"**Learnt costs {head}**: against itself without them the default wins "
+        f"{said or 'a share not yet measured'} median costs. Of its other parts, "
+        f"{'; '.join(sides) or 'none is surely worth anything'}."
     )
 
 
+WORTH = {"ahead": "are worth something", "behind": "do harm"}
 AWARE = "PBGI-costs"  # the default that expects the same cost everywhere
 
 

@@ -31,7 +31,7 @@ DOCS = REPO / "docs"
 FOLDER = "evidence"  # of the artefacts' pages, beside the first page
 WRITTEN = ("words",)  # pages of that folder that are written by hand
 WORDS = 1_500  # of the first page, at most
-LONG, LONGEST = 12, 24  # rows beyond which a table (of problems; any) is a CSV file
+LONG, LONGEST = 12, 32  # rows beyond which a table (of problems; any) is a CSV file
 GROUPS = {
     "Farthing": "",
     "CArBO": "carbo-",

@@ -164,8 +164,12 @@ def test_a_finding_follows_its_numbers():
     assert "Not yet run: ablation." in findings.findings({})
     parts = {arm: duel(0.7) for arm in ("PBGI-costs", "PBGI-start")} | {"PBGI-kills": duel(0.3)}
     said = findings.findings({"ablation": {"duels": {"60": parts}}})[3]
-    assert said.startswith("**Learnt costs** win the default 70 % [60, 80] with 60 median costs")
-    assert "start in the middle with 60 help and kills at limits with 60 harm." in said
+    assert "**Learnt costs are worth something**: against itself without them" in said
+    assert "the default wins 70 % [60, 80] with 60 median costs." in said
+    assert "start in the middle with 60 surely helps; kills at limits with 60 surely harms" in said
+    unsure = findings.findings({"ablation": {"duels": {"60": {"PBGI-costs": duel(0.55)}}}})[3]
+    assert "Learnt costs are not surely worth anything" in unsure
+    assert unsure.endswith("none is surely worth anything.")
 
 
 def duel(won):

@@ -287,8 +287,8 @@ def _error_verdict(kept: Json) -> str:
     others = "; ".join(f"{f}: {at}" for f, at in ahead.items() if f != "xgboost")
     return (
         f"On XGBoost, the paper's problem, the linear model (LV 3) has less error than the GP at "
-        f"n = {ahead.get('xgboost', 'none')} ({of_paper} up to n = {JUDGED[2]}). It also has at n, "
-        f"by family, {others or 'none'}. Over all families `AutoCost` is "
+        f"n = {ahead.get('xgboost', 'none')} ({of_paper} up to n = {JUDGED[2]}). In the other "
+        f"families it has less at n = ({others or 'none'}). Over all families `AutoCost` is "
         f"{'within 5 % of the best fixed model everywhere' if held else 'not always within 5 %'} "
         f"(best, and `AutoCost` over it: {said})."
     )

@@ -489,6 +489,7 @@ def _table(kept: Json) -> str:
     summary = [
         [rule, *(_with_bounds(by[a]) if a in by else "-" for a in ACQUISITIONS)]
         for rule, by in relative(kept).items()
+        if by
     ]
     header = ("acquisition", "rule", "regret / hindsight", "mean rank", "choices", "stopped by it")
     seeds = sorted({p["runs"] for part in parts for p in part["pairs"].values()})
