@@ -148,7 +148,8 @@ def _found(artefact: Artefact, results: Path) -> Found | None:
 def first_page(numbers: Mapping[str, Json], missing: list[str]) -> str:
     """The picture of the peers, findings, claims, what is unlike the papers, and links."""
     peers = numbers.get("peers", {"duels": {}, "problems": {}})
-    counts = scoreboard.verdicts(numbers)
+    said = scoreboard.of_all(numbers)
+    counts = scoreboard.verdicts(said)
     printed = any(part.get("as_printed") for part in numbers.values())
     text = TOP.format(
         default=comparison.DEFAULT,
@@ -163,7 +164,7 @@ def first_page(numbers: Mapping[str, Json], missing: list[str]) -> str:
         thin=counts[claims.THIN],
     )
     text += "\n## The claims of the papers\n\n" + _filled(rule + (PRINTED if printed else ""))
-    text += f"\n\n{scoreboard.board(numbers)}\n"
+    text += f"\n\n{scoreboard.board(numbers, said)}\n"
     own = FARTHINGS.format(rows="In rows without *" if printed else "In all rows")
     text += UNLIKE + "\n".join(map(_item, (own, *SETTINGS))) + "\n"
     text += THIN + "\n".join(map(_item, weak_points(numbers))) + "\n"

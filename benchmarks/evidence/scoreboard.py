@@ -42,14 +42,17 @@ LITTLE = 1.0  # percent of an error: what "little or no loss" may be
 PARETO_SEEDS = 5
 
 
-def board(kept: Mapping[str, Json]) -> str:
-    """One row per claim of an artefact that has numbers."""
+def of_all(kept: Mapping[str, Json]) -> dict[str, list[Claim]]:
+    """The claims of every artefact that has numbers."""
+    return {name: say(kept[name]) for name, say in CLAIMS.items() if kept.get(name)}
+
+
+def board(kept: Mapping[str, Json], found: Mapping[str, Sequence[Claim]]) -> str:
+    """One row per claim."""
     rows = []
-    for name, say in CLAIMS.items():
-        part = kept.get(name)
-        if not part or not (claims := say(part)):
-            continue
-        versions = say(part["farthing"]) if "farthing" in part else [None] * len(claims)
+    for name, claims in found.items():
+        part = kept[name]
+        versions = CLAIMS[name](part["farthing"]) if "farthing" in part else [None] * len(claims)
         for claim, version in zip(claims, versions, strict=True):
             rows.append(
                 [
@@ -68,13 +71,12 @@ def board(kept: Mapping[str, Json]) -> str:
     return markdown([*header, "verdict"], rows)
 
 
-def verdicts(kept: Mapping[str, Json]) -> dict[str, int]:
+def verdicts(found: Mapping[str, Sequence[Claim]]) -> dict[str, int]:
     """The number of claims that agree, differ and are too thin."""
-    found = {AGREES: 0, DIFFERS: 0, THIN: 0}
-    for name, say in CLAIMS.items():
-        for claim in say(kept[name]) if kept.get(name) else ():
-            found[THIN if claim.verdict.startswith(THIN) else claim.verdict] += 1
-    return found
+    counts = {AGREES: 0, DIFFERS: 0, THIN: 0}
+    for claim in (claim for claims in found.values() for claim in claims):
+        counts[THIN if claim.verdict.startswith(THIN) else claim.verdict] += 1
+    return counts
 
 
 def _difference(one: Sequence[float], other: Sequence[float], scale: float = 1.0) -> list[float]:

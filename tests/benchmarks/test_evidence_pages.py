@@ -114,22 +114,16 @@ def test_a_row_as_printed_has_farthings_version_beside_it(monkeypatch):
         return [Claim("it is so", "9 %", f"{part['x']} %", 5, "differs")]
 
     monkeypatch.setattr(scoreboard, "CLAIMS", {"carbo-figure-1": say, "carbo-figure-2": say})
-    own = scoreboard.board({"carbo-figure-1": {"x": 1}})
+    one = {"carbo-figure-1": {"x": 1}}
+    own = scoreboard.board(one, scoreboard.of_all(one))
     assert "Farthing's version" not in own
     assert own.endswith("(evidence/carbo-figure-1.md) | it is so | 9 % | 1 % | 5 | differs |")
-    both = scoreboard.board(
-        {
-            "carbo-figure-1": {"x": 1},
-            "carbo-figure-2": {"x": 2, "as_printed": True, "farthing": {"x": 3}},
-        }
-    )
+    two = one | {"carbo-figure-2": {"x": 2, "as_printed": True, "farthing": {"x": 3}}}
+    both = scoreboard.board(two, scoreboard.of_all(two))
     assert "| it is so | 9 % | 1 % | - | 5 | differs |" in both
     assert "| it is so | 9 % | 2 % * | 3 % | 5 | differs |" in both
-    assert scoreboard.verdicts({"carbo-figure-1": {"x": 1}}) == {
-        "agrees": 0,
-        "differs": 1,
-        "too thin": 0,
-    }
+    counts = scoreboard.verdicts(scoreboard.of_all(two))
+    assert counts == {"agrees": 0, "differs": 2, "too thin": 0}
 
 
 def test_a_long_table_of_problems_is_a_file():
