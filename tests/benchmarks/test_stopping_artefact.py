@@ -166,5 +166,8 @@ def test_table_verdict_and_figure_of_some_runs():
     (artefact,) = stopping.ARTEFACTS
     assert artefact.table(numbers).count("\n") >= len(ACQUISITIONS) * len(RULES)
     assert "6 of 60 runs" in artefact.verdict(numbers)
-    figure = artefact.draw(numbers)
-    assert len(figure.axes) == 3
+    (axis,) = artefact.draw(numbers).axes  # a row per rule that was run, four squares in each
+    shown = [rule for rule, by in stopping.relative(numbers).items() if by]
+    assert [tick.get_text() for tick in axis.get_yticklabels()] == shown
+    assert len(axis.lines) == 2 * len(shown) * len(ACQUISITIONS)
+    assert len(artefact.appendix(numbers).axes) == 3
