@@ -43,7 +43,7 @@ docs: $(SET_UP) ## build the documentation site in build/site
 	$(BIN)/python docs/make_methods.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-evidence: $(SET_UP) ## write docs/evidence.md and its pictures from the kept results
+evidence: $(SET_UP) ## write docs/evidence.md and docs/evidence/ from the kept results
 	$(BIN)/python -m benchmarks evidence
 
 speed: ## install the peers in .venv-peers and time one suggestion of each

@@ -13,7 +13,7 @@ python -m benchmarks priors --help                priors for a dozen evaluations
 python -m benchmarks record-curves --help         record learning curves of real training
 python -m benchmarks reliability storm --help     random signals (faults, fuzz, mutants, ...)
 python -m benchmarks --quick                      a very small run of every artefact (for CI)
-python -m benchmarks evidence                     write docs/evidence.md from the kept results
+python -m benchmarks evidence                     write docs/evidence.md and docs/evidence/*
 python -m benchmarks pack                         compress the runs since the last call
 """
 
@@ -47,7 +47,7 @@ from benchmarks.evidence.artefacts.artefact import (
     RESULTS,
     Artefact,
     Settings,
-    picture,
+    pictures,
     run,
 )
 from benchmarks.problems.tables import NoData
@@ -80,6 +80,9 @@ def main(arguments: list[str]) -> int:
         action="store_true",
         help="also use runs of Farthing from other versions of its source",
     )
+    parser.add_argument(
+        "--own", action="store_true", help="papers: also run Farthing's version of the methods"
+    )
     parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")
     parser.add_argument("--quick", action="store_true", help="a smoke test; nothing is stored")
     options = parser.parse_args(arguments)
@@ -91,6 +94,7 @@ def main(arguments: list[str]) -> int:
         tuple(map(float, options.budgets.split(","))) if options.budgets else None,
         not options.kept,
         options.any_source,
+        options.own,
     )
     if options.name == "evidence":
         print(f"wrote {evidence.build()}")
@@ -123,7 +127,7 @@ def _reliability(arguments: list[str]) -> int:
     return 0
 
 
-def _one(artefact: Artefact, settings: Settings, results: Path, pictures: Path) -> int:
+def _one(artefact: Artefact, settings: Settings, results: Path, folder: Path) -> int:
     """Run, store, draw and print one artefact."""
     start = time.monotonic()
     try:
@@ -132,7 +136,7 @@ def _one(artefact: Artefact, settings: Settings, results: Path, pictures: Path) 
         print(f"{artefact.name}: not run. {missing}")
         return 1
     numbers = json.loads(path.read_text())["numbers"]
-    drawn = picture(artefact, numbers, pictures)
+    drawn = pictures(artefact, numbers, folder)[0]
     print(f"\n{artefact.name} ({time.monotonic() - start:.0f} s)\n{artefact.table(numbers)}\n")
     print(artefact.verdict(numbers))
     if not settings.quick:

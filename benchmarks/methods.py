@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
-
-import numpy as np
+from dataclasses import replace
+from typing import Any, Protocol
 
 from benchmarks import without
-from benchmarks.paper import PREFIX, AsPrinted
+from benchmarks.paper import PREFIX, AsPrinted, Covered
 from benchmarks.problems.problem import Evaluation
 from farthing import Optimizer, Space, Stopped
-from farthing.acquisition.belief import Belief
-from farthing.acquisition.protocols import Policy, Proposal
+from farthing.acquisition.protocols import Policy
 from farthing.budget.ledger import Ledger
 from farthing.core.events import AskedTogether, Event, Moment, Told
 from farthing.core.settings import Settings
@@ -65,22 +62,6 @@ class Method(Protocol):
         """Report a result; `params` may be a table's row near to the suggested configuration."""
 
 
-@dataclass(frozen=True)
-class Covered:
-    """CArBO's initial design for an eighth of the budget, then the policy `then`, not cooling."""
-
-    then: Policy
-    needs: ClassVar[frozenset[str]] = CArBO.needs
-    reads: ClassVar[frozenset[str]] = CArBO.reads
-
-    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """As CArBO during the initial design, then as `then`."""
-        account = belief.ledger[belief.ledger.resources[0]]
-        if (account.spent + account.reserved) / account.limit < CArBO().share:
-            return CArBO().propose(belief, rng)
-        return self.then.propose(belief, rng)
-
-
 POLICIES: dict[str, Callable[[], Policy]] = {
     "random": Random,
     "sobol": Sobol,
@@ -96,7 +77,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "PBGI": Gittins,
     **{f"rollout_{h}": lambda h=h: Rollout(horizon=h) for h in (2, 4)},
 }
-PAPER = ("EI", "EIpu", "cooling", "CArBO", *(n for n in POLICIES if n[:3] in ("EI_", "CEI", "rol")))
+PAPER = tuple(name for name in POLICIES if name not in ("sobol", "PBGI"))
 POLICIES |= without.POLICIES
 POLICIES |= {f"{PREFIX}{n}": lambda make=POLICIES[n]: AsPrinted(make()) for n in PAPER}
 WIDTHS = tuple(f"width_{i}" for i in (1, 2, 3, 4))  # of the recorded perceptrons

@@ -7,6 +7,7 @@ What Farthing adds to a method, and what is taken away here:
     affordability  P(c <= left) in the score, expensive points left    none: an evaluation that the
                    out                                                 budget does not pay for ends
                                                                        the run, without a value
+    transfer       the level is learnt from the costs of this task      frozen (`Frozen`)
     rollout        a simulated step takes the best affordable point    the path is truncated
                    (Lee et al. 2021, section 5.2)                      (`unaffordable="truncate"`)
 
@@ -25,6 +26,8 @@ import numpy as np
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Policy, Proposal
 from farthing.budget.ledger import Account, Ledger
+from farthing.cost import Transfer
+from farthing.cost.model import CostModel, Evidence
 from farthing.policies import CArBO, Cooling, CostEffectiveDesign, EIPerCost, Rollout
 from farthing.policies.cooling import exponent
 
@@ -33,13 +36,46 @@ FIRST = 5  # uniform points (Lee et al. 2020, section 5; Lee et al. 2021, sectio
 
 
 @dataclass(frozen=True)
+class Covered:
+    """CArBO's initial design for an eighth of the budget, then the policy `then`, not cooling."""
+
+    then: Policy
+    needs: ClassVar[frozenset[str]] = CArBO.needs
+    reads: ClassVar[frozenset[str]] = CArBO.reads
+
+    def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        """As CArBO during the initial design, then as `then`."""
+        policy = CArBO() if belief.ledger.used < CArBO().share else self.then
+        return policy.propose(belief, rng)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A transferred cost model that learns nothing here."""
+
+    transfer: Transfer
+
+    def fit(self, evidence: Evidence) -> CostModel | None:
+        """The model before the first cost of this task."""
+        none = evidence._replace(X=evidence.X[:0], cost=evidence.cost[:0])
+        return self.transfer.fit(none._replace(at_least=evidence.at_least[:0]))
+
+
+@dataclass(frozen=True)
 class AsPrinted:
     """A policy without what Farthing adds to it."""
 
     policy: Policy
 
-    needs: ClassVar[frozenset[str]] = frozenset({"budget"})  # no "model": it has its own start
-    reads: ClassVar[frozenset[str]] = frozenset({"model"})
+    @property
+    def needs(self) -> frozenset[str]:
+        """As the policy; no model, since it has its own start."""
+        return self.policy.needs - {"model"}
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """As the policy, and the model that it needs."""
+        return self.policy.reads | (self.policy.needs & {"model"})
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """The proposal of the policy, with its predicted cost, so that nothing is added to it."""
@@ -54,6 +90,10 @@ class AsPrinted:
     def _printed(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         policy, free = self.policy, replace(belief, ledger=unlimited(belief.ledger))
         match policy:
+            case Covered() if belief.ledger.used >= CArBO().share:
+                return replace(self, policy=policy.then)._printed(belief, rng)
+            case Covered():
+                return replace(self, policy=CArBO())._printed(belief, rng)
             case CArBO() if belief.ledger.used < policy.share:
                 return CostEffectiveDesign(greedy=policy.greedy).propose(free, rng)
             case CArBO() | Cooling():

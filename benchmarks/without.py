@@ -1,7 +1,7 @@
 """The default policy without one of its parts, by names such as `PBGI-costs`.
 
 PBGI-costs       every configuration is expected to cost the same: not cost-aware
-PBGI-start       four uniform points instead of the middle of the space and points near it
+PBGI-start       four uniform points, with the same limits, instead of the middle and points near it
 PBGI-explore     no trial far from all others when EI is negligible
 PBGI-affordable  neither P(c <= left) in the score nor a limit of what may be proposed
 PBGI-kills       no trial is killed at its limit, as with `minimize` in one process
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.paper import unlimited
 from farthing.acquisition.belief import START, Belief
-from farthing.acquisition.initial_design import explore, promises_nothing
+from farthing.acquisition.initial_design import cap, explore, promises_nothing
 from farthing.acquisition.protocols import Policy, Proposal
 from farthing.cost.model import Evidence
 from farthing.models.gp import Normal
@@ -52,7 +52,10 @@ class Without:
         """The proposal of the policy without the part."""
         if self.part == "start":
             if len(belief.history) < START or belief.objective is None:
-                return Proposal(belief.space.sample(1, rng)[0], "a uniform point")
+                notes: dict[str, Any] = {"phase": "start"}
+                if most := cap(belief):
+                    notes["limit"] = most
+                return Proposal(belief.space.sample(1, rng)[0], "a uniform point", notes=notes)
             return self.policy.propose(belief, rng)
         if self.part == "affordable":
             belief = replace(belief, ledger=unlimited(belief.ledger))

@@ -214,13 +214,21 @@ def mean_of_medians(
     `families`, each problem is one of its own.
     """
     names = list(map(str, range(len(groups)))) if families is None else list(families)
-    by: dict[str, list[Array]] = {}
+    by: dict[str, list[tuple[float, ...]]] = {}
     for name, group in zip(names, groups, strict=True):
         if len(array := np.atleast_1d(np.asarray(group, dtype=np.float64))):
-            by.setdefault(name, []).append(array)
+            by.setdefault(name, []).append(tuple(array.tolist()))
     if not by:
         return [float("nan")] * 3
-    rng, parts = np.random.default_rng(0), list(by.values())
+    return list(_mean_of_medians(tuple(map(tuple, by.values())), draws))
+
+
+@lru_cache(maxsize=64)  # verdict, table and claims of a page ask for the same figures
+def _mean_of_medians(
+    families: tuple[tuple[tuple[float, ...], ...], ...], draws: int
+) -> tuple[float, float, float]:
+    parts = [[np.array(group) for group in part] for part in families]
+    rng = np.random.default_rng(0)
     drawn = np.empty(draws)
     for i in range(draws):
         some = [parts[f] for f in rng.integers(len(parts), size=len(parts))]
@@ -228,7 +236,7 @@ def mean_of_medians(
         drawn[i] = np.mean([np.median(a[rng.integers(len(a), size=len(a))]) for a in picked])
     low, high = np.percentile(drawn, [2.5, 97.5])
     every = [float(np.median(array)) for part in parts for array in part]
-    return [float(np.mean(every)), float(low), float(high)]
+    return float(np.mean(every)), float(low), float(high)
 
 
 def better_on_problems(ours: ArrayLike, theirs: ArrayLike) -> tuple[int, int, float, float]:

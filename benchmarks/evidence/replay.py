@@ -304,7 +304,7 @@ def job_of(
 
 def attempt(job: Job, folder: str | None) -> Run:
     """The run of a job."""
-    return replay(problems.load(job.problem, folder), job)
+    return replay(problems.load(job.problem, folder, seed=job.seed), job)
 
 
 # ── keeping ────────────────────────────────────────────────────────────────────────────────────

@@ -11,9 +11,11 @@ __all__ = ["Evaluation", "Problem", "load"]
 WITHOUT_FOLDER = (recorded, synthetic_priced)
 
 
-def load(name: str, folder: str | None = None) -> Problem:
-    """The problem with this name; `folder` has the tables."""
+def load(name: str, folder: str | None = None, *, seed: int = 0) -> Problem:
+    """The problem with this name; `folder` has the tables, `seed` says where a moved one is."""
     family = name.partition("/")[0]
+    if family == "moved":
+        return synthetic_priced.load(name, seed)
     if family in tables.CHOSEN:
         return tables.load(name, tables.data_folder(folder))
     if family in lookahead.FAMILIES:

@@ -1,5 +1,10 @@
 """Test functions and prior draws, each with several shapes of cost: `synthetic/<function>-<cost>`.
 
+`moved/<function>-<cost>` is the same function and cost in a box of 0.6 of each range, at a place
+drawn for each seed among those that contain the minimiser: the middle says nothing about the
+optimum. Ackley's function, whose coordinates can be minimised one by one, is also turned around its
+minimiser.
+
     u    the unit-cube coordinate of x, d of them; u* that of the minimiser
 
     cost       c(u)
@@ -21,6 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +41,7 @@ from farthing.acquisition.search import sobol
 
 Array = NDArray[np.float64]
 
-FAMILIES = ("synthetic",)
+FAMILIES = ("synthetic", "moved")
 
 LENGTHSCALE = 0.1
 DRAWS = (0, 1, 2)  # seeds of the prior draws
@@ -45,6 +51,8 @@ CANDIDATES = 2**13  # random points, of which the best start
 DESCENTS = 64  # descents to the minimum of a draw
 JITTER = 1e-9
 PRICE_POINTS = 4_096  # for the median that is the typical cost
+WINDOW = 0.6  # of each range, the box of a moved problem
+TURNED = ("ackley5",)
 
 
 # ── costs of the rows of U (m, d), given the minimiser (d,) ────────────────────────────────────
@@ -172,7 +180,7 @@ NOTES = {
 
 
 def names() -> list[str]:
-    """`synthetic/<function>-<cost>` of every problem."""
+    """`synthetic/<function>-<cost>` of every problem; each is also a `moved/...`."""
     return [
         *(f"synthetic/{name}-{cost}" for name in FUNCTIONS for cost in SHAPES),
         *(f"synthetic/{name}" for name in OWN_COST),
@@ -181,11 +189,12 @@ def names() -> list[str]:
 
 
 @cache
-def load(name: str) -> Problem:
-    """The problem with this name."""
-    if name not in names():
+def load(name: str, seed: int = 0) -> Problem:
+    """The problem with this name; `seed` says where a moved problem is."""
+    family, _, short = name.partition("/")
+    if f"synthetic/{short}" not in names():
         raise KeyError(f"Unknown problem {name!r}. There are {', '.join(names())}.")
-    problem = priced(name)
+    problem = moved(name, seed) if family == "moved" else priced(name)
     ranges = zip(problem.names, problem.bounds, strict=True)
     space = Space({x: Float(low, high) for x, (low, high) in ranges})
     costs = problem.cost(problem.from_cube(sobol(PRICE_POINTS, problem.d)))
@@ -193,7 +202,7 @@ def load(name: str) -> Problem:
     def at(params: Mapping[str, Any]) -> Evaluation:
         return Evaluation(*problem.at(params))
 
-    note = next((note for kind, note in NOTES.items() if f"/{kind}-" in name), "")
+    note = next((note for kind, note in NOTES.items() if short.startswith(f"{kind}-")), "")
     return Problem(
         name,
         space,
@@ -203,6 +212,21 @@ def load(name: str) -> Problem:
         optimum=problem.optimum,
         note=note,
     )
+
+
+def moved(name: str, seed: int) -> synthetic.Problem:
+    """The function of `priced` in the box of a seed; see the top of this file."""
+    problem = priced(name)
+    rng = np.random.default_rng([seed, crc32(name.encode())])
+    low, high = np.array(problem.bounds).T
+    width, best = WINDOW * (high - low), np.array(problem.minimiser)
+    left = rng.uniform(np.maximum(low, best - width), np.minimum(best, high - width))
+    box = tuple(zip(left.tolist(), (left + width).tolist(), strict=True))
+    if not name.partition("/")[2].startswith(TURNED):
+        return replace(problem, bounds=box)
+    turn, signs = np.linalg.qr(rng.standard_normal((problem.d, problem.d)))
+    turn = turn * np.sign(np.diag(signs))  # uniform over all turns
+    return replace(problem, bounds=box, f=lambda X: problem.f(best + (X - best) @ turn))
 
 
 def priced(name: str) -> synthetic.Problem:

@@ -45,6 +45,9 @@ def test_without_the_start_the_first_four_points_are_uniform() -> None:
     assert [t.because for t in arm.optimizer.history][:4] == ["a uniform point"] * 4
     assert np.array_equal(points(usual)[0], [0.5, 0.5])
     assert not np.array_equal(points(arm)[0], [0.5, 0.5])
+    first = make("PBGI-start", SPACE, budget=40.0, seed=1)
+    first.ask()
+    assert math.isfinite(first.limit)  # type: ignore[attr-defined]
 
 
 def test_without_exploration_nothing_explores_but_the_rest_is_the_same() -> None:
@@ -78,8 +81,13 @@ def test_one_cost_ignores_the_configuration() -> None:
 def test_the_table_and_the_verdict_name_what_is_worth_something() -> None:
     met = {"won": [0.7], "low": [0.6], "high": [0.8], "duels": 100, "problems": 10}
     other = {**met, "won": [0.5], "low": [0.4], "high": [0.6]}
-    kept = {"duels": {"15": {"PBGI-costs": met, "PBGI-explore": other}}, "counts": {}}
+    kept = {
+        "duels": {"15": {"PBGI-costs": met, "PBGI-explore": other}},
+        "against": {"optuna-tpe": {"15": {"PBGI": met, "PBGI-costs": {**other, "won": [0.44]}}}},
+        "counts": {},
+    }
     [artefact] = ARTEFACTS
     assert "70 % [60, 80]" in artefact.table(kept)
     assert "worth something: learnt costs at 15; harmful: nothing" in artefact.verdict(kept)
+    assert "| without learnt costs | 44 % [40, 60] |" in artefact.table(kept)
     assert set(ARMS) >= {"PBGI-costs", "PBGI+median"}

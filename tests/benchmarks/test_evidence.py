@@ -1,4 +1,4 @@
-"""Every artefact runs from end to end, and the page is built from the kept results."""
+"""Every artefact runs from end to end; its numbers, tables and verdicts."""
 
 import json
 from dataclasses import replace
@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks import methods
-from benchmarks.evidence import page as evidence
 from benchmarks.evidence import replay
 from benchmarks.evidence.artefacts import ARTEFACTS, carbo, carbo_batches, comparison, duels
-from benchmarks.evidence.artefacts.artefact import Settings, picture, run
+from benchmarks.evidence.artefacts.artefact import Settings, pictures, run
 from benchmarks.problems import recorded, tables
 from benchmarks.problems.training import RECORDED
 from farthing import Float, Optimizer
@@ -25,7 +24,7 @@ def test_every_planned_artefact_exists():
     pareto |= {f"pareto-figure-{k}-linear" for k in (3, 4, 5, 6)}
     rollout = {f"rollout-{part}" for part in ("figure-3", "figure-4", "figure-5", "sensitivity")}
     own = {"default", "peers", "rows-known", "start", "max-overrun", "realtime"}
-    own |= {"ablation", "carbo-surrogates", "stopping-figure-1"}
+    own |= {"ablation", "carbo-surrogates", "centre", "stopping-figure-1"}
     assert figures | pareto | rollout | own == set(BY_NAME)
     assert len(BY_NAME) == len(ARTEFACTS)
 
@@ -45,21 +44,8 @@ def test_an_artefact_from_end_to_end(name, tmp_path, monkeypatch):
     assert kept["about"]["quick"]
     assert artefact.verdict(kept["numbers"]).endswith(".")
     assert artefact.table(kept["numbers"]).count("|") > 6
-    assert picture(artefact, kept["numbers"], tmp_path).stat().st_size > 5_000
-
-
-@pytest.mark.slow
-def test_the_page_is_built_from_the_kept_results(tmp_path):
-    artefact = BY_NAME["carbo-figure-4"]
-    run(artefact, Settings(), tmp_path)
-    page = evidence.build(tmp_path / "page.md", tmp_path, tmp_path / "pictures")
-    text = page.read_text()
-    assert "## carbo-figure-4" in text
-    assert (tmp_path / "pictures" / "carbo-figure-4.png").exists()
-    assert "Not run yet: default" in text
-    assert "- Not yet run: default." in text
-    assert "The duels with the peers: not yet run." in text
-    assert "| control |" in text
+    (drawn,) = pictures(artefact, kept["numbers"], tmp_path)
+    assert drawn.stat().st_size > 5_000
 
 
 # ── recordings ─────────────────────────────────────────────────────────────────────────────────
@@ -378,7 +364,7 @@ def test_the_loss_of_batches_is_against_the_same_seeds():
     assert "worse in batches of 4. " in artefact.verdict(kept)
     assert "| 4 | 1 | 9 | 50 % | 0.2200 | +0.0200 [+0.0200, +0.0200] |" in artefact.table(kept)
     empty = kept | {"sizes": {}, "seeds": 0}
-    assert artefact.verdict(empty) == "CArBO in batches of 1 to 16: not yet run."
+    assert artefact.verdict(empty) == "Not yet run: CArBO in batches of 1 to 16."
     assert "not yet run" in artefact.table(empty)
 
 
@@ -416,50 +402,3 @@ def test_kinds_of_recordings_are_the_same_problems():
     assert rows.at(row).cost == pytest.approx(np.exp(recording.log_cost[there]))
     for surrogate in (gp, trees):
         assert surrogate.at(row).value == pytest.approx(rows.at(row).value, rel=0.3)
-
-
-@pytest.mark.slow
-def test_the_page_is_what_the_kept_results_give(tmp_path):
-    """The text is identical; pictures are not drawn."""
-
-    def draw(artefact, *_):
-        return tmp_path / f"{artefact.name}.png"
-
-    text = evidence.build(tmp_path / "page.md", draw=draw).read_text()
-    for name in BY_NAME:
-        if (evidence.RESULTS / f"{name}.json").exists():
-            assert f"## {name}\n" in text
-            assert (evidence.PICTURES / f"{name}.png").exists()
-        else:  # the page lists it as not run
-            assert f"## {name}\n" not in text
-            assert name in text
-    assert "A quick run" not in text
-    assert text == evidence.PAGE.read_text()
-    first_page = text.partition("\n## ")[0]
-    words = [word for word in first_page.split() if word.strip("|-")]
-    assert len(words) <= evidence.WORDS
-
-
-def test_a_finding_follows_its_numbers():
-    def finding(mean, low, high):
-        kept = {
-            "methods": ["random", "EI", "PBGI"],
-            "budgets": {"60": {"groups": 9}},
-            "families": {"a": {}},
-            **{"mean": mean, "low": low, "high": high},
-        }
-        return evidence.findings({"default": kept})[0]
-
-    clear = finding([3, 2, 1], [2.5, 1.5, 0.5], [3.5, 2.5, 1.2])
-    assert clear.startswith("**PBGI is the best policy")
-    assert finding([3, 2, 1], [2.5, 1.1, 0.5], [3.5, 2.5, 1.2]).startswith("**No policy")
-    assert "Not yet run: carbo-table-2, carbo-surrogates." in evidence.findings({})
-    exponents = {
-        "pairs": 9,
-        "evaluations": 100,
-        "methods": {
-            "EIpu": {"pairs": 9, "gain": {"mean": [50, 40, 60]}, "loss": {"mean": [5, 2, 8]}}
-        },
-    }
-    worse = evidence.findings({"pareto-figure-5": exponents})[5]
-    assert worse.startswith("**EI per cost is cheaper than EI and is worse, as in the paper**")

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from benchmarks.methods import PAPER, POLICIES, make
-from benchmarks.paper import FIRST, PREFIX, unlimited
+from benchmarks.paper import FIRST, PREFIX, Frozen, unlimited
 from benchmarks.problems.problem import Evaluation
 from farthing import Float, Optimizer, Space
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.scores import log_ei_per_cost
+from farthing.cost import Transfer
+from farthing.cost.model import Evidence
 from farthing.policies import Rollout
 
 SPACE = Space({"a": Float(0, 1), "b": Float(0, 1)})
@@ -32,7 +34,9 @@ def run(name: str, budget: float, seed: int, most: int) -> tuple[list[dict[str, 
     return asked, method.optimizer  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", [name for name in PAPER if not name.startswith("rollout")])
+@pytest.mark.parametrize(
+    "name", [n for n in PAPER if not n.startswith("rollout") and n != "random"]
+)
 def test_it_starts_with_five_uniform_points_and_then_uses_the_model(name: str) -> None:
     asked, optimizer = run(f"{PREFIX}{name}", 1000.0, 1, FIRST + 2)
     trials = list(optimizer.history)
@@ -84,3 +88,40 @@ def test_rollout_truncates_its_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rollout, "propose", propose)
     run("paper:rollout_2", 60.0, 0, FIRST + 1)
     assert used == ["truncate"]
+
+
+def test_random_search_is_uniform_to_the_end_and_fits_no_model() -> None:
+    _, optimizer = run("paper:random", 30.0, 0, 40)
+    trials = list(optimizer.history)
+    assert {trial.because for trial in trials} == {"a uniform point"}
+    assert "model" not in POLICIES["paper:random"]().reads
+
+
+def test_a_part_of_carbo_covers_for_an_eighth_of_the_budget_and_then_is_its_policy() -> None:
+    covered, _ = run("paper:cover+EI", 400.0, 2, 20)
+    carbo, optimizer = run("paper:CArBO", 400.0, 2, 20)
+    ei, _ = run("paper:EI", 400.0, 2, 20)
+    assert covered[:FIRST] == ei[:FIRST]
+    spent = np.cumsum([evaluated(params).cost for params in covered])
+    changed = int(np.searchsorted(spent, 400.0 / 8)) + 1  # the first choice of EI itself
+    assert FIRST < changed < 20
+    assert covered[:changed] == carbo[:changed]
+    assert covered[:changed] != ei[:changed]
+    assert covered[changed] != carbo[changed]
+    assert optimizer.history
+
+
+def test_a_frozen_transfer_learns_nothing_here() -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        {"a": a, "b": b, "cost": 8.0 ** (i % 3) * math.exp(a), "task": str(i % 3)}
+        for i, (a, b) in enumerate(rng.random((60, 2)))
+    ]
+    transfer, X = Transfer(rows, task="task"), rng.random((8, 2))
+    evidence = Evidence(SPACE, X, 50.0 * np.exp(X[:, 0]), np.zeros(8, dtype=np.bool_))
+    online, frozen = transfer.fit(evidence), Frozen(transfer).fit(evidence)
+    assert online is not None
+    assert frozen is not None
+    assert np.abs(online.log_at(X).mean - evidence.log_cost()).max() < 0.5
+    of_the_tasks = math.log(8.0) + X[:, 0]  # less by ln(50 / 8) = 1.8
+    assert np.abs(frozen.log_at(X).mean - of_the_tasks).max() < 0.5

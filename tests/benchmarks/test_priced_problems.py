@@ -111,3 +111,48 @@ def test_names_are_unique_and_unknown_ones_are_refused():
     assert len(set(names())) == len(names()) == 40
     with pytest.raises(KeyError, match="branin-constant"):
         load("synthetic/branin-free")
+
+
+MOVED = ["ackley5-falling", "branin-rising", "hartmann6-periodic", "rosenbrock4-wide", "cmdp"]
+
+
+@pytest.mark.parametrize("name", [*MOVED, "dear-optimum"])
+class TestMoved:
+    def test_the_minimiser_is_in_the_box_of_every_seed_at_the_same_value_and_cost(self, name: str):
+        usual = load(f"synthetic/{name}")
+        function = priced(f"synthetic/{name}")
+        best = dict(zip(function.names, function.minimiser, strict=True))
+        for seed in range(20):
+            problem = load(f"moved/{name}", seed)
+            for x, parameter in problem.space.parameters.items():
+                assert parameter.low <= best[x] <= parameter.high
+            assert problem.at(best).value == pytest.approx(usual.optimum, abs=1e-9)
+            assert problem.at(best).cost == pytest.approx(usual.at(best).cost)
+
+    def test_no_point_of_the_box_beats_the_optimum(self, name: str):
+        function = priced_problems.moved(f"moved/{name}", 3)
+        values = function.f(function.from_cube(random_cube(function.d, 20_000)))
+        assert values.min() >= function.optimum - 1e-9
+
+    def test_the_box_is_inside_the_usual_one_and_differs_between_seeds(self, name: str):
+        usual = np.array(priced(f"synthetic/{name}").bounds)
+        boxes = [np.array(priced_problems.moved(f"moved/{name}", s).bounds) for s in range(5)]
+        for box in boxes:
+            assert (box[:, 0] >= usual[:, 0] - 1e-9).all()
+            assert (box[:, 1] <= usual[:, 1] + 1e-9).all()
+            assert np.ptp(box, axis=1) == pytest.approx(0.6 * np.ptp(usual, axis=1))
+        assert len({box.tobytes() for box in boxes}) == 5
+
+    def test_the_middle_is_never_the_minimiser(self, name: str):
+        function = priced(f"synthetic/{name}")
+        for seed in range(50):
+            low, high = np.array(priced_problems.moved(f"moved/{name}", seed).bounds).T
+            at = (np.array(function.minimiser) - low) / (high - low)
+            assert np.abs(at - 0.5).max() > 0.01
+
+
+def test_ackley_is_turned():
+    """Unturned, its values one unit along each axis are equal."""
+    function = priced_problems.moved("moved/ackley5-falling", 0)
+    assert np.ptp(priced("synthetic/ackley5-falling").f(np.eye(5))) < 1e-9
+    assert np.ptp(function.f(np.eye(5))) > 0.1

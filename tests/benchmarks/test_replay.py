@@ -285,7 +285,7 @@ def test_runs_are_kept_at_once_and_not_made_again(tmp_path, monkeypatch):
 
 
 def test_a_run_that_raises_is_a_result(monkeypatch):
-    monkeypatch.setattr(replay.problems, "load", lambda name, folder: problem())
+    monkeypatch.setattr(replay.problems, "load", lambda name, folder, seed: problem())
 
     def broken(*args, **kwargs):
         raise RuntimeError("no such thing")

@@ -19,6 +19,7 @@ from benchmarks.evidence.artefacts.stopping import (
     summary,
     targets,
 )
+from benchmarks.evidence.replay import source
 from farthing import History
 from farthing.acquisition.protocols import Proposal
 from farthing.stopping import MaxTrials, NoImprovement
@@ -114,7 +115,7 @@ class TestKeeping:
 
         def attempt(job, folder):
             made.append(job)
-            return {**job._asdict(), **run(job.acquisition)}
+            return {**job._asdict(), **run(job.acquisition), "source": source()}
 
         path = tmp_path / "runs.jsonl.gz"
         jobs = [Job("lcbench/adult/known", "TS", -1, seed, 5, (0.1, 0.01)) for seed in (0, 1)]
@@ -123,9 +124,21 @@ class TestKeeping:
             path.write_bytes(gzip.compress(line.encode()))
         monkeypatch.setattr(stopping, "attempt", attempt)
         assert list(kept(path)) == jobs[:1]
-        found = carry_out(jobs, path, Settings(more=False, quick=True))
+        found = carry_out(jobs, path, Settings(more=False, quick=True, printed=True))
         assert list(found) == jobs[:1]
         assert found[jobs[0]]["scores"] == SCORES
+
+    def test_runs_before_source_marks_are_farthings_version(self, tmp_path):
+        job = Job("lcbench/adult/known", "TS", -1, 0, 5, (0.1, 0.01))
+        path = tmp_path / "runs.jsonl.gz"
+        record = {**job._asdict(), **run("TS", fired={"PRB": 3, "GSS": 4})}
+        path.write_bytes(gzip.compress((json.dumps(record) + "\n").encode()))
+        assert kept(path) == {}
+        [before] = kept(path, printed=False).values()
+        assert before["fired"] == {"PRB, certified": 3, "GSS": 4}
+        pairs = summary([before], 0.2, 0, 0.1)["pairs"]
+        assert pairs["TS + PRB, certified"]["choices"] == 3.0
+        assert "TS + PRB" not in pairs
 
 
 def test_a_seed_counts_when_all_of_its_runs_are_there():
@@ -153,5 +166,8 @@ def test_table_verdict_and_figure_of_some_runs():
     (artefact,) = stopping.ARTEFACTS
     assert artefact.table(numbers).count("\n") >= len(ACQUISITIONS) * len(RULES)
     assert "6 of 60 runs" in artefact.verdict(numbers)
-    figure = artefact.draw(numbers)
-    assert len(figure.axes) == 3
+    (axis,) = artefact.draw(numbers).axes  # a row per rule that was run, four squares in each
+    shown = [rule for rule, by in stopping.relative(numbers).items() if by]
+    assert [tick.get_text() for tick in axis.get_yticklabels()] == shown
+    assert len(axis.lines) == 2 * len(shown) * len(ACQUISITIONS)
+    assert len(artefact.appendix(numbers).axes) == 3

@@ -2,14 +2,20 @@
 
 The arms are those of `benchmarks/without.py`. Both sides have the same problem, budget, seed and
 source. A part is worth something if the default wins more than half of the duels against the arm
-without it, with an interval above one half.
+without it, with an interval above one half. The arms also meet the peers, with the kept runs of
+these: so it is seen whether the default would still be ahead of them without a part.
+
+The problems are those of `peers`. For the duels of arms the synthetic ones move with the seed, so
+that the start in the middle is not given an optimum there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from benchmarks import peers
 from benchmarks.evidence.artefacts import duels
 from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, markdown
 from benchmarks.evidence.artefacts.comparison import DEFAULT, counted, finals_of, jobs_of, problems
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
 
 SEEDS = 10
 BUDGETS = (15.0, 60.0)
+PEERS = ("random", "optuna-tpe", "optuna-gp", "flaml-blendsearch")
 ARMS = {
     "PBGI-costs": "learnt costs (all configurations expected to cost the same)",
     "PBGI-start": "start in the middle (four uniform points)",
@@ -34,8 +41,9 @@ ARMS = {
 def _compute(settings: Settings) -> Json:
     if settings.budgets is None:
         settings = replace(settings, budgets=BUDGETS)
-    methods = (DEFAULT, *ARMS)
-    jobs = jobs_of(problems(3, settings), methods, settings, seeds=settings.count(SEEDS))
+    methods, usual = (DEFAULT, *ARMS), problems(2, settings)
+    moved = [name.replace("synthetic/", "moved/") for name in usual]
+    jobs = jobs_of(moved, methods, settings, seeds=settings.count(SEEDS))
     runs = carry_out(
         jobs,
         "tables-quick" if settings.quick else "tables",
@@ -53,7 +61,35 @@ def _compute(settings: Settings) -> Json:
         }
         for budget in finals
     }
-    return {"duels": found, "counts": counted(runs, jobs)}
+    shared = [name for name in usual if name in moved]
+    return {
+        "duels": found,
+        "against": {peer: against(finals, peer, shared, settings) for peer in PEERS},
+        "counts": counted(runs, jobs),
+    }
+
+
+def against(finals: duels.Finals, peer: str, names: Sequence[str], settings: Settings) -> Json:
+    """{budget: {arm: duel}} of the arms against the kept runs of a peer, on the problems shared."""
+    suite = f"peers-{peers.NAMES[peer]}" if peer in peers.NAMES else "tables"
+    jobs = jobs_of(names, [peer], settings, seeds=settings.count(SEEDS))
+    rival = finals_of(carry_out(jobs, suite, make_more=False, same_source=True))
+    both = {
+        budget: {
+            problem: {**by, **rival.get(budget, {}).get(problem, {})}
+            for problem, by in of.items()
+            if problem in names
+        }
+        for budget, of in finals.items()
+    }
+    return {
+        budget: {
+            arm: met._asdict()
+            for arm in (DEFAULT, *ARMS)
+            if (met := duels.duel(both, arm, peer, [budget])) is not None
+        }
+        for budget in both
+    }
 
 
 def _table(kept: Json) -> str:
@@ -72,7 +108,22 @@ def _table(kept: Json) -> str:
     if not rows:
         return "Not yet run."
     header = ("the default against itself without", "median costs", "won", "duels", "problems")
-    return markdown((*header, "the default is"), rows)
+    text = markdown((*header, "the default is"), rows)
+    for budget in kept["duels"]:
+        text += f"\n\nDuels won against peers at {budget} median costs, without synthetic "
+        text += "problems:\n\n"
+        met = {peer: by[budget] for peer, by in kept["against"].items() if by.get(budget)}
+        text += markdown(
+            ("", *met),
+            [
+                [
+                    f"without {ARMS[arm].partition(' (')[0]}" if arm in ARMS else "the default",
+                    *(Duel(**by[arm]).text() if arm in by else "-" for by in met.values()),
+                ]
+                for arm in (DEFAULT, *ARMS)
+            ],
+        )
+    return text
 
 
 def _verdict(kept: Json) -> str:

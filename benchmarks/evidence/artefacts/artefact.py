@@ -10,7 +10,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Any, cast
 from benchmarks.speed.suggestions import commit, cpu_model
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Json = dict[str, Any]
 
+DPI = 110
+WIDTH = 8.2  # inches: a wider figure is not readable at the width of a page
 REPO = Path(__file__).resolve().parents[3]
 RESULTS = REPO / "benchmarks" / "results"
 PICTURES = REPO / "docs" / "evidence"
@@ -43,6 +46,9 @@ class Settings:
     budgets: tuple[float, ...] | None = None  # None: the artefact's own
     more: bool = True  # False: use the kept runs only
     any_source: bool = False  # whether comparisons use farthing's runs of other source versions
+    own: bool = False  # whether artefacts of papers also make the runs of Farthing's version
+    printed: bool = False  # whether methods are those of the papers as printed, see printed.py
+    origins: list[Any] = field(default_factory=list, compare=False)  # of the runs that were read
 
     def count(self, usual: int, quick: int = 2) -> int:
         """Seeds to run."""
@@ -58,9 +64,11 @@ class Artefact:
         claim: what the paper shows with it, or the question it answers.
         compute: settings -> the numbers.
         table: the numbers -> Markdown.
-        verdict: the numbers -> one sentence with the outcome.
+        verdict: the numbers -> one sentence with the outcome; it starts with "Not yet run" if there
+            is nothing to show, and then the artefact has no page.
         draw: the numbers -> a figure.
         seeds: the planned number; None if nothing is random or a single run is examined.
+        appendix: the numbers -> a figure with every panel, where `draw` is a summary.
     """
 
     name: str
@@ -70,6 +78,7 @@ class Artefact:
     verdict: Callable[[Json], str]
     draw: Callable[[Json], Figure]
     seeds: int | None = None
+    appendix: Callable[[Json], Figure] | None = None
 
 
 def run(artefact: Artefact, settings: Settings, folder: Path = RESULTS) -> Path:
@@ -105,20 +114,39 @@ def about(settings: Settings) -> Json:
     }
 
 
-def picture(artefact: Artefact, numbers: Json, folder: Path = PICTURES) -> Path:
-    """Draw to `<name>.png`."""
+def pictures(artefact: Artefact, numbers: Json, folder: Path = PICTURES) -> list[Path]:
+    """Draw to `<name>.png`, and the appendix to `<name>-panels.png`."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{artefact.name}.png"
-    with plt.rc_context(STYLE):
-        figure = artefact.draw(numbers)
-        figure.savefig(path, dpi=110, metadata={"Software": None})
-        plt.close(figure)
-    return path
+    drawn = []
+    for draw, tail in ((artefact.draw, ""), (artefact.appendix, "-panels")):
+        if draw is not None:
+            path = folder / f"{artefact.name}{tail}.png"
+            with plt.rc_context(STYLE):
+                figure = draw(numbers)
+                figure.savefig(path, dpi=DPI, metadata={"Software": None})
+                plt.close(figure)
+            drawn.append(path)
+    return drawn
+
+
+def grid(
+    count: int, columns: int = 3, *, width: float = 2.6, height: float = 2.4, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure with `count` panels in rows of at most `columns`, in their order."""
+    import matplotlib.pyplot as plt
+
+    columns = max(1, min(count, columns))
+    rows = max(1, -(-count // columns))
+    size = (width * columns, height * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, **options)
+    for axis in axes.flat[count:]:
+        axis.remove()
+    return figure, list(axes.flat[:count])
 
 
 # Colours of methods everywhere: the paper's own where it has them (random grey, EI red, EIpu green,

@@ -17,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.evidence import measures
-from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, colour, markdown
+from benchmarks.evidence.artefacts.artefact import (
+    Artefact,
+    Json,
+    Settings,
+    colour,
+    grid,
+    markdown,
+)
 from benchmarks.evidence.artefacts.curves import (
     SHARES,
     by_method,
@@ -26,9 +33,12 @@ from benchmarks.evidence.artefacts.curves import (
     middle,
     numbers,
     plain,
+    quartiles,
     recorded_errors,
+    shade,
 )
-from benchmarks.evidence.replay import MOST, Job, Run, carry_out
+from benchmarks.evidence.artefacts.printed import NoRuns, carried_out, in_both_modes
+from benchmarks.evidence.replay import MOST, Job, Run
 from benchmarks.problems import load, recorded
 from farthing import Float, Optimizer, Space
 from farthing.policies import CostEffectiveDesign
@@ -45,6 +55,11 @@ SEEDS = 30
 KIND_SEEDS = 5
 SUITE = "carbo"
 MEAN_COSTS = 60.0
+DIFFERS = (
+    "Our recordings, made continuous by a surrogate, stand for the paper's data sets and machines; "
+    "EI is divided by the expected cost E[c] of a log-normal law; the surrogate and its search are "
+    "Farthing's."
+)
 GOAL = 32.5  # percent: the net saving the paper prints for sequential CArBO
 
 
@@ -57,8 +72,12 @@ def replays(
     batch: int = 1,
     mean_costs: float = MEAN_COSTS,
     most: int = MOST,
+    needed: bool = True,
 ) -> dict[Job, Run]:
-    """Runs of these methods on these problems, of the seeds that every one of them has run."""
+    """Runs of these methods on these problems, of the seeds that every one of them has run.
+
+    If there is none, and runs are `needed`, raise NoRuns.
+    """
     chosen = names[:1] if settings.quick else names
     most = max(12, 2 * batch) if settings.quick else most
     jobs = [
@@ -69,11 +88,12 @@ def replays(
     ]
     suite = SUITE if batch == 1 and mean_costs == MEAN_COSTS else f"{SUITE}-batches"
     suite += "-quick" if settings.quick else ""
-    runs = carry_out(
-        jobs, suite, processes=settings.jobs, folder=settings.data, make_more=settings.more
-    )
+    runs = carried_out(jobs, suite, settings)
     there = Counter((job.problem, job.seed) for job, run in runs.items() if run.error is None)
-    return {j: r for j, r in runs.items() if there[j.problem, j.seed] == len(methods)}
+    found = {j: r for j, r in runs.items() if there[j.problem, j.seed] == len(methods)}
+    if needed and not found:
+        raise NoRuns
+    return found
 
 
 def budget_of(problem: str, mean_costs: float = MEAN_COSTS) -> float:
@@ -93,12 +113,6 @@ def problems(model: str | None = None) -> list[str]:
 
 def short_name(problem: str) -> str:
     return problem.split("/")[1].replace("-", " ")
-
-
-def panels(columns: int, rows: int = 1, *, width: float = 2.9, height: float = 2.6) -> Any:
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False)
 
 
 # ── figure 1: cost distributions ───────────────────────────────────────────────────────────────
@@ -141,11 +155,11 @@ def _distribution_verdict(kept: Json) -> str:
 
 
 def _draw_distributions(kept: Json) -> Figure:
-    figure, axes = panels(len(kept["w2a"]), width=2.2, height=2.3)
-    for axis, (model, part) in zip(axes[0], kept["w2a"].items(), strict=True):
+    figure, axes = grid(len(kept["w2a"]), height=2.1)
+    for axis, (model, part) in zip(axes, kept["w2a"].items(), strict=True):
         axis.hist(np.log10(numbers(part["cost"])), bins=25, color=colour("CArBO"))
         axis.set(title=f"{model.upper()} on w2a", xlabel="log10 of CPU seconds")
-    axes[0][0].set_ylabel("configurations")
+    axes[0].set_ylabel("configurations")
     return figure
 
 
@@ -173,12 +187,18 @@ def _knn(settings: Settings, methods: Sequence[str]) -> Json:
         "mean_cost": load(shown).mean_cost,
         "costs": {m: plain(np.concatenate([r.costs for r in together[m]])) for m in methods},
         "curves": _medians(together),
+        "quartiles": _quartiles(together),
+        "finals": {m: plain(curves(part)[:, -1]) for m, part in together.items()},
         "normalised": _normalised(runs, methods),
     }
 
 
 def _medians(by: Mapping[str, list[Run]]) -> Json:
     return {method: plain(middle(curves(runs))) for method, runs in by.items()}
+
+
+def _quartiles(by: Mapping[str, list[Run]]) -> Json:
+    return {method: quartiles(curves(runs)) for method, runs in by.items()}
 
 
 def _normalised(runs: Mapping[Job, Run], methods: Sequence[str]) -> Json:
@@ -235,8 +255,7 @@ def _figure_2_verdict(kept: Json) -> str:
 
 
 def _draw_knn(kept: Json) -> Figure:
-    figure, axes = panels(3)
-    left, middle_, right = axes[0]
+    figure, (left, middle_, right) = grid(3, width=2.7, height=2.7)
     bins = np.linspace(
         *np.log10(
             np.percentile(np.concatenate([numbers(c) for c in kept["costs"].values()]), [0, 100])
@@ -249,18 +268,22 @@ def _draw_knn(kept: Json) -> Figure:
         )
     left.plot(np.log10(kept["cost_of_optimum"]), 0, "k*", markersize=12, clip_on=False)
     left.set(
-        xlabel="log10 of CPU seconds of an evaluation",
+        xlabel="log10 of CPU seconds",
         ylabel="evaluations",
-        title=f"{short_name(kept['problem'])} (star: the best point)",
+        title=f"{short_name(kept['problem'])} (star: best)",
     )
     left.legend()
     for method, line in kept["curves"].items():
         middle_.plot(SHARES * 100, numbers(line), color=colour(method), label=method)
+        if "quartiles" in kept:
+            shade(middle_, SHARES * 100, kept["quartiles"][method], colour(method))
     middle_.set(
         xlabel="% of the budget", ylabel="median best error", title=short_name(kept["problem"])
     )
     for method, line in kept["normalised"].items():
-        right.plot(SHARES * 100, numbers(line["mean"]), color=colour(method), label=method)
+        mean, sd = numbers(line["mean"]), numbers(line["sd"])
+        right.plot(SHARES * 100, mean, color=colour(method), label=method)
+        shade(right, SHARES * 100, [plain(mean - sd), plain(mean + sd)], colour(method))
     right.set(xlabel="% of the budget", ylabel="normalised error", title="all KNN problems")
     right.legend()
     return figure
@@ -293,6 +316,7 @@ def _schedule(names: Sequence[str], settings: Settings) -> Json:
             eighth = [int(np.searchsorted(np.cumsum(r.costs), r.limit / 8)) for r in part]
             lines[method] = {
                 "cost": plain(np.nanmedian(table, axis=0)),
+                "quartiles": [plain(q) for q in np.nanpercentile(table, [25, 75], axis=0)],
                 "eighth": float(np.median(eighth)),
                 "final": float(np.median(curves(part)[:, -1])),
             }
@@ -330,12 +354,18 @@ def _schedule_table(kept: Json) -> str:
     return markdown((*header, "last / first", "median final error"), rows)
 
 
-def _schedule_verdict(kept: Json) -> str:
-    later = []
+def rises_most(kept: Json) -> dict[str, bool]:
+    """By problem: whether CArBO's costs grow more from the first to the last third than others'."""
+    found = {}
     for problem, lines in kept["problems"].items():
         growth = {m: np.divide(*_thirds(numbers(line["cost"]))[::-1]) for m, line in lines.items()}
-        later.append((short_name(problem), growth["CArBO"] > max(growth["EI"], growth["EIpu"])))
-    yes = [problem for problem, holds in later if holds]
+        found[short_name(problem)] = bool(growth["CArBO"] > max(growth["EI"], growth["EIpu"]))
+    return found
+
+
+def _schedule_verdict(kept: Json) -> str:
+    later = rises_most(kept)
+    yes = [problem for problem, holds in later.items() if holds]
     return (
         f"The cost of CArBO's evaluations rises from the first to the last third more than that of "
         f"EI and EIpu on {len(yes)} of {len(later)} problems ({', '.join(yes) or 'none'})."
@@ -345,19 +375,22 @@ def _schedule_verdict(kept: Json) -> str:
 def _draw_schedule(kept: Json) -> Figure:
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    figure, axes = panels(len(kept["problems"]))
-    for axis, (problem, lines) in zip(axes[0], kept["problems"].items(), strict=True):
+    figure, axes = grid(len(kept["problems"]), 2, width=4.0, height=2.5)
+    for axis, (problem, lines) in zip(axes, kept["problems"].items(), strict=True):
         for method, line in lines.items():
             cost = numbers(line["cost"])
-            axis.semilogy(np.arange(1, len(cost) + 1), cost, color=colour(method), label=method)
+            at = np.arange(1.0, len(cost) + 1)
+            axis.semilogy(at, cost, color=colour(method), label=method, lw=1.1)
+            if "quartiles" in line:
+                shade(axis, at, line["quartiles"], colour(method))
         if "CArBO" in lines:
             axis.axvspan(0, lines["CArBO"]["eighth"], color=colour("CArBO"), alpha=0.12)
         axis.set(title=short_name(problem), xlabel="evaluation")
         axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
-    axes[0][0].set_ylabel("median CPU seconds")
-    axes[0][0].legend()
+    axes[0].set_ylabel("median CPU seconds")
+    axes[0].legend()
     return figure
 
 
@@ -428,7 +461,9 @@ def _design_verdict(kept: Json) -> str:
 
 
 def _draw_designs(kept: Json) -> Figure:
-    figure, axes = panels(1 + len(kept["spans"]), 2, width=2.4, height=2.6)
+    columns = 1 + len(kept["spans"])
+    figure, panels = grid(2 * columns, columns, width=2.05, height=2.4)
+    axes = [panels[:columns], panels[columns:]]
     side = np.linspace(0, 1, 80)
     x, y = np.meshgrid(side, side)
     for line, variant in zip(axes, VARIANTS, strict=True):
@@ -437,7 +472,7 @@ def _draw_designs(kept: Json) -> Figure:
         for axis, (title, design) in zip(line, shown, strict=True):
             axis.contourf(x, y, x + y, levels=12, cmap="Blues")
             axis.plot(*np.array(design).T, "o", color="#d55e00", markeredgecolor="w", clip_on=False)
-            axis.set_title(f"{title}: {len(design)} points", fontsize=8.5)
+            axis.set_title(f"{title}: {len(design)} points", fontsize=8)
             axis.set(aspect="equal")
             axis.set(xlim=(0, 1), ylim=(0, 1))
     return figure
@@ -469,6 +504,7 @@ def compared(runs: Mapping[Job, Run], names: Sequence[str]) -> Json:
             "budget": limit,
             "seeds": len(pairs),
             "error": {m: float(np.median(finals[m])) for m in METHODS},
+            "quartiles": {m: plain(np.percentile(finals[m], [25, 75])) for m in METHODS},
             "evaluations": {m: float(np.median([len(r.costs) for r in by[m]])) for m in METHODS},
             "rival": rival,
             **{
@@ -536,11 +572,15 @@ def win_counts(parts: Mapping[str, Json]) -> tuple[dict[str, int], dict[str, int
     )
 
 
+def worse_than_ei(parts: Mapping[str, Json]) -> int:
+    """The number of problems on which EIpu ends above EI by more than a test row."""
+    errors = [part["error"] for part in parts.values()]
+    return sum(error["EIpu"] > error["EI"] + recorded.ONE_ROW for error in errors)
+
+
 def error_verdict(kept: Json) -> str:
     tied, alone = win_counts(kept["problems"])
-    worse = sum(
-        p["error"]["EIpu"] > p["error"]["EI"] + recorded.ONE_ROW for p in kept["problems"].values()
-    )
+    worse = worse_than_ei(kept["problems"])
     others = ", ".join(f"{m} {tied[m]} / {alone[m]}" for m in RIVALS)
     return (
         f"CArBO has the lowest median error on {tied['CArBO']} of {len(kept['problems'])} problems "
@@ -553,12 +593,15 @@ def error_verdict(kept: Json) -> str:
 def draw_errors(kept: Json) -> Figure:
     import matplotlib.pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(7, 5))
+    figure, axis = plt.subplots(figsize=(7, 6))
     for place, part in enumerate(kept["problems"].values()):
         least = min(part["error"].values())
         for k, method in enumerate(METHODS):
             excess = 100 * (part["error"][method] / least - 1)
             y = place + 0.16 * (k - 1.5)
+            if "quartiles" in part:
+                ends = np.maximum(100 * (numbers(part["quartiles"][method]) / least - 1), 0)
+                axis.plot(ends, [y, y], color=colour(method), lw=1)
             label = method if place == 0 else None
             axis.plot(excess, y, "o", color=colour(method), ms=4, label=label, clip_on=False)
         axis.axhline(place + 0.5, color="black", lw=0.3, alpha=0.3)
@@ -567,7 +610,7 @@ def draw_errors(kept: Json) -> Figure:
     ticks = (0, 0.5, 1, 3, 10, 30, 100)
     axis.set_xticks(ticks, [f"{t:g}" for t in ticks])
     axis.minorticks_off()
-    axis.set(xlabel="median final error above the lowest of the four, %")
+    axis.set(xlabel="final error above the lowest median of the four, %: median and quartiles")
     axis.set(xlim=(-0.05, 110), ylim=(len(kept["problems"]) - 0.5, -0.5))
     axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.11), ncols=4)
     return figure
@@ -628,8 +671,8 @@ def saving_verdict(kept: Json) -> str:
 
 
 def _draw_comparison(kept: Json) -> Figure:
-    figure, axes = panels(len(kept["models"]), width=2.5, height=2.6)
-    for axis, (model, lines) in zip(axes[0], kept["models"].items(), strict=True):
+    figure, axes = grid(len(kept["models"]))
+    for axis, (model, lines) in zip(axes, kept["models"].items(), strict=True):
         for method, line in lines.items():
             mean, sd = numbers(line["mean"]), numbers(line["sd"])
             axis.plot(SHARES * 100, mean, color=colour(method), label=method)
@@ -637,8 +680,8 @@ def _draw_comparison(kept: Json) -> Figure:
                 SHARES * 100, mean - sd, mean + sd, color=colour(method), alpha=0.1, lw=0
             )
         axis.set(title=model.upper(), xlabel="% of the budget", ylim=(-0.05, 1.05))
-    axes[0][0].set_ylabel("normalised error")
-    axes[0][-1].legend()
+    axes[0].set_ylabel("normalised error, ± 1 sd")
+    axes[-1].legend()
     return figure
 
 
@@ -651,6 +694,8 @@ def draw_savings(kept: Json) -> Figure:
         saved = float(np.median(numbers(part["time_saved"])))
         hue = colour("CArBO") if saved >= 0 else colour("EI")
         axis.barh(place, saved, color=hue, height=0.6)
+        quarter = np.percentile(numbers(part["time_saved"]), [25, 75])
+        axis.plot(quarter, [place, place], color="black", lw=0.8, alpha=0.6)
         if part["time_control"]:
             control = float(np.median(numbers(part["time_control"])))
             axis.plot(control, place, "|", color="black", ms=10, mew=1.5)
@@ -661,17 +706,23 @@ def draw_savings(kept: Json) -> Figure:
     axis.axvline(control[0], color="black", lw=1, ls=":", label=f"net control {control[0]:.1f} %")
     names = [f"{short_name(p)} ({part['rival']})" for p, part in parts.items()]
     axis.set_yticks(range(len(parts)), names)
-    axis.set(xlabel="median time saved by CArBO, % of the time of the next best (in brackets)")
+    axis.set(xlabel="time saved by CArBO, % of the next best's (in brackets): median and quartiles")
     axis.invert_yaxis()
     axis.legend(loc="upper center", bbox_to_anchor=(0.4, -0.1), ncols=3, fontsize=8)
     return figure
 
 
-def _figure_5_verdict(kept: Json) -> str:
+def first_by_area(kept: Json) -> dict[str, str]:
+    """By model: the method with the least area under its normalised curve."""
     first = {}
     for model, lines in kept["models"].items():
         area = {m: float(np.nanmean(numbers(line["mean"]))) for m, line in lines.items()}
         first[model] = min(area, key=lambda m: area[m])
+    return first
+
+
+def _figure_5_verdict(kept: Json) -> str:
+    first = first_by_area(kept)
     won = [model.upper() for model, method in first.items() if method == "CArBO"]
     others = [f"{model.upper()}: {m}" for model, m in first.items() if m != "CArBO"]
     return (
@@ -691,7 +742,7 @@ def _kinds(settings: Settings) -> Json:
         family = "carbo" if kind == "gp" else f"carbo-{kind}"
         names = recorded.names(family)
         planned = settings.count(KIND_SEEDS) * len(names[:1] if settings.quick else names)
-        runs = replays(names, METHODS, settings, seeds=settings.count(KIND_SEEDS))
+        runs = replays(names, METHODS, settings, seeds=settings.count(KIND_SEEDS), needed=False)
         parts = compared(runs, names)
         tied, alone = win_counts(parts)
         found[kind] = {
@@ -703,6 +754,8 @@ def _kinds(settings: Settings) -> Json:
             "alone": alone,
             "nets": {what: plain(np.array(net)) for what, net in net_savings(parts).items()},
         }
+    if not any(part["pairs"] for part in found.values()):
+        raise NoRuns
     return {"kinds": found}
 
 
@@ -776,6 +829,7 @@ def _lines(methods: Sequence[str], settings: Settings) -> Json:
         "r2": recorded_errors(names[:1]),
         "seeds": len(next(iter(by.values()), [])),
         "curves": _medians(by),
+        "quartiles": _quartiles(by),
         "finals": {m: plain(curves(part)[:, -1]) for m, part in by.items()},
     }
 
@@ -796,6 +850,8 @@ def _draw_lines(kept: Json) -> Figure:
     figure, axis = plt.subplots(figsize=(5, 3.2))
     for method, line in kept["curves"].items():
         axis.plot(SHARES * 100, numbers(line), color=colour(method), label=method)
+        if "quartiles" in kept:
+            shade(axis, SHARES * 100, kept["quartiles"][method], colour(method))
     axis.set(
         xlabel="% of the budget", ylabel="median best error", title=short_name(kept["problem"])
     )
@@ -849,11 +905,17 @@ def _parts_verdict(kept: Json) -> str:
 
 
 def _of_knn(methods: Sequence[str]) -> Any:
-    return lambda settings: _knn(settings, methods)
+    return in_both_modes(lambda settings: _knn(settings, methods), DIFFERS)
 
 
 def _of_schedule(pick: str) -> Any:
-    return lambda settings: _schedule([n for n in problems() if pick in n], settings)
+    return in_both_modes(
+        lambda settings: _schedule([n for n in problems() if pick in n], settings), DIFFERS
+    )
+
+
+def _of_lines(methods: Sequence[str]) -> Any:
+    return in_both_modes(lambda settings: _lines(methods, settings), DIFFERS)
 
 
 ARTEFACTS = (
@@ -894,7 +956,7 @@ ARTEFACTS = (
     Artefact(
         "carbo-figure-5",
         "CArBO converges faster than EI, EIpu and random search (sequential part)",
-        compare,
+        in_both_modes(compare, DIFFERS),
         error_table,
         _figure_5_verdict,
         _draw_comparison,
@@ -903,7 +965,7 @@ ARTEFACTS = (
     Artefact(
         "carbo-figure-7",
         "CArBO is robust to its initial design's share of the budget, up to 6/8",
-        lambda settings: _lines(SHARE_METHODS, settings),
+        _of_lines(SHARE_METHODS),
         _lines_table,
         _share_verdict,
         _draw_lines,
@@ -912,7 +974,7 @@ ARTEFACTS = (
     Artefact(
         "carbo-figure-8",
         "the initial design contributes more to CArBO than cooling",
-        lambda settings: _lines(PARTS, settings),
+        _of_lines(PARTS),
         _lines_table,
         _parts_verdict,
         _draw_lines,
@@ -943,7 +1005,7 @@ SURROGATES = (
     Artefact(
         "carbo-surrogates",
         "whether tables 1 and 2 depend on the Gaussian-process surrogate",
-        _kinds,
+        in_both_modes(_kinds, DIFFERS),
         _kinds_table,
         _kinds_verdict,
         _draw_kinds,

@@ -380,9 +380,7 @@ def _draw_ranks(kept_: Json) -> Figure:
     import matplotlib.pyplot as plt
 
     methods, order = kept_["methods"], np.argsort(-np.array(kept_.get("mean", [0.0])))
-    if not kept_["budgets"]:
-        return plt.subplots(figsize=(4, 1))[0]
-    figure, axes = plt.subplots(1, 2, figsize=(10, 0.3 * len(order) + 2.0), width_ratios=(1, 1.4))
+    figure, axes = plt.subplots(1, 2, figsize=(8.2, 0.3 * len(order) + 2.0), width_ratios=(1, 1.5))
     left, right = axes
     several = kept_["budgets"] if len(kept_["budgets"]) > 1 else {}
     for place, i in enumerate(order):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from benchmarks.evidence import measures
 from benchmarks.evidence.replay import Job, Run
 from benchmarks.problems import recorded
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 
@@ -60,6 +64,19 @@ def middle(rows: Array) -> Array:
     filled = np.where(np.isnan(rows), np.inf, rows)
     median = np.median(filled, axis=0)
     return np.asarray(np.where(np.isfinite(median), median, np.nan))
+
+
+def quartiles(rows: Array) -> list[list[float | None]]:
+    """[lower, upper] over the first axis, for JSON; None where a run has no value yet."""
+    filled = np.where(np.isnan(rows), np.inf, rows)
+    with np.errstate(invalid="ignore"):
+        return [plain(line) for line in np.percentile(filled, [25, 75], axis=0)]
+
+
+def shade(axis: Axes, x: Array, quartiles: Sequence[Sequence[float | None]], hue: str) -> None:
+    """The space between the quartiles."""
+    low, high = (numbers(line) for line in quartiles)
+    axis.fill_between(x, low, high, color=hue, alpha=0.15, lw=0)
 
 
 def plain(array: Array) -> list[float | None]:

@@ -13,8 +13,15 @@ import numpy as np
 
 from benchmarks.evidence import measures, realtime
 from benchmarks.evidence.artefacts import duels
-from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, colour, markdown
-from benchmarks.evidence.artefacts.curves import SHARES, middle, numbers, plain
+from benchmarks.evidence.artefacts.artefact import (
+    Artefact,
+    Json,
+    Settings,
+    colour,
+    grid,
+    markdown,
+)
+from benchmarks.evidence.artefacts.curves import SHARES, middle, numbers, plain, quartiles, shade
 from benchmarks.evidence.artefacts.duels import Duel
 from benchmarks.evidence.realtime import METHODS, MODELS, Job
 
@@ -71,6 +78,7 @@ def summary(runs: Mapping[Job, Json]) -> Json:
         lines = np.array([_best(record, SHARES) for record in part])
         found["models"].setdefault(budget, {}).setdefault(model, {})[method] = {
             "curve": plain(middle(lines)),
+            "quartiles": quartiles(lines),
             "finals": plain(lines[:, -1]),
             "evaluations": float(np.median([len(record["ends"]) for record in part])),
         }
@@ -176,28 +184,28 @@ def _verdict(kept: Json) -> str:
 
 
 def _draw(kept: Json) -> Figure:
-    import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
-    budgets = list(kept["models"]) or ["60"]
-    models = list(dict.fromkeys(m for by in kept["models"].values() for m in by)) or ["-"]
-    size = (2.7 * len(models), 2.5 * len(budgets))
-    figure, axes = plt.subplots(len(budgets), len(models), figsize=size, squeeze=False)
-    for row, budget in zip(axes, budgets, strict=True):
-        for axis, model in zip(row, models, strict=True):
-            by = kept["models"].get(budget, {}).get(model, {})
-            if not by:
-                axis.set_axis_off()
-                axis.set_title(f"{model}, {budget} s:\nnot yet run")
-                continue
-            for method, part in by.items():
-                hue = colour(COLOURS.get(method, method))
-                axis.plot(
-                    SHARES * float(budget), numbers(part["curve"]), color=hue, label=method, lw=1.3
-                )
-            axis.set(title=f"{model}, {budget} s", xlabel="seconds", yscale="log")
-        row[0].set_ylabel("median best error")
-    if kept["models"]:
-        axes[0][-1].legend(fontsize=7.5)
+    shown = [
+        (budget, model, by)
+        for budget, models in kept["models"].items()
+        for model, by in models.items()
+    ]
+    figure, axes = grid(len(shown), width=2.7, height=2.5)
+    for axis, (budget, model, by) in zip(axes, shown, strict=True):
+        for method, part in by.items():
+            hue, at = colour(COLOURS.get(method, method)), SHARES * float(budget)
+            axis.plot(at, numbers(part["curve"]), color=hue, label=method, lw=1.3)
+            if "quartiles" in part:
+                shade(axis, at, part["quartiles"], hue)
+        few = min(len(part["finals"]) for part in by.values())
+        axis.set(title=f"{model}, {budget} s ({few}+ seeds)", xlabel="seconds", yscale="log")
+        axis.title.set_fontsize(8.5)
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    axes[0].set_ylabel("median best error")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
 
 

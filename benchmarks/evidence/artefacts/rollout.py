@@ -4,7 +4,8 @@ All methods start from the same five uniform points, and learn costs with the lo
 paper; the sensors' cost is known. The toy, the trees of section 6.4 and the weather imitate the
 paper's (benchmarks/problems/lookahead.py). Figure 4 is run as printed and with the optimum at
 the most expensive point, as its text says: as printed, the most expensive point has the value 0
-and the lowest value, -7.66, is on a ring of medium cost.
+and the lowest value, -7.66, is on a ring of medium cost. The expensive optimum moves with the seed,
+since in the middle of the space any policy that starts there would find it at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, colour, markdown
+from benchmarks.evidence.artefacts.artefact import (
+    Artefact,
+    Json,
+    Settings,
+    colour,
+    grid,
+    markdown,
+)
 from benchmarks.evidence.artefacts.curves import (
     SHARES,
     by_method,
@@ -26,8 +34,11 @@ from benchmarks.evidence.artefacts.curves import (
     middle,
     numbers,
     plain,
+    quartiles,
+    shade,
 )
-from benchmarks.evidence.replay import MOST, Job, Run, carry_out
+from benchmarks.evidence.artefacts.printed import NoRuns, carried_out, in_both_modes
+from benchmarks.evidence.replay import MOST, Job, Run
 from benchmarks.problems import load, recorded
 from benchmarks.problems.lookahead import TIMES
 from benchmarks.problems.tables import NoData
@@ -44,8 +55,12 @@ SEEDS = 50
 SUITE = "rollout"
 PRINTED = 150.0  # the budget of figure 4, in its units of cost
 MEAN_COSTS = 30.0  # the budget on recordings,
-FEW_COSTS = 8.0  # and elsewhere: a few steps after the start, as in figure 3
-FIGURE_4 = ("synthetic/cmdp", "synthetic/dear-optimum")
+FEW_COSTS = 13.0  # and elsewhere: five for the start, and a few steps after it, as in figure 3
+FIGURE_4 = ("synthetic/cmdp", "moved/dear-optimum")
+DIFFERS = (
+    "The toy, the trees and the sensors imitate the paper's; a learnt cost enters with its mean; "
+    "the surrogate and its search are Farthing's."
+)
 FIGURE_5 = ("carbo/knn-w2a", "carbo/dt-w2a", "carbo/rf-w2a", "sensors/wind-1969")
 SENSITIVITY = tuple(f"lookahead/depth-{k}" for k in TIMES)
 TOY = ("lookahead/toy",)
@@ -53,9 +68,9 @@ REACHED = -1.2  # of the toy: only in the deep well
 COLOURS = {"EI": "EI", "EIpu": "EIpu", "rollout_2": "cooling", "rollout_4": "CArBO"}
 
 
-def budget_of(problem: str, settings: Settings) -> float:
+def budget_of(problem: str, seed: int, settings: Settings) -> float:
     """In typical costs: the paper's where it is printed, else a multiple of the mean cost."""
-    box = load(problem, settings.data)
+    box = load(problem, settings.data, seed=seed)
     mean_costs = MEAN_COSTS if problem.startswith("carbo/") else FEW_COSTS
     spend = PRINTED if problem in FIGURE_4 else mean_costs * box.mean_cost
     return float(f"{spend / box.typical_cost:.6g}")
@@ -67,18 +82,14 @@ def replays(names: Sequence[str], settings: Settings) -> dict[Job, Run]:
         name for name in (names[:1] if settings.quick else names) if _is_there(name, settings)
     ]
     jobs = [
-        Job(name, method, seed, budget_of(name, settings), most=8 if settings.quick else MOST)
+        Job(name, method, seed, budget_of(name, seed, settings), most=8 if settings.quick else MOST)
         for seed in range(settings.count(SEEDS, quick=1))
         for name in chosen
         for method in METHODS
     ]
-    runs = carry_out(
-        jobs,
-        f"{SUITE}-quick" if settings.quick else SUITE,
-        processes=settings.jobs,
-        folder=settings.data,
-        make_more=settings.more,
-    )
+    runs = carried_out(jobs, f"{SUITE}-quick" if settings.quick else SUITE, settings)
+    if not runs:
+        raise NoRuns
     whole = {(j.problem, j.seed, j.method) for j, run in runs.items() if run.error is None}
     return {
         job: run
@@ -116,6 +127,7 @@ def _method(runs: Sequence[Run]) -> Json:
     costs = np.concatenate([clock_and_values(run)[0] for run in runs])
     return {
         "curve": plain(middle(lines)),
+        "quartiles": quartiles(lines),
         "finals": plain(lines[:, -1]),
         "evaluations": float(np.median([len(run.costs) for run in runs])),
         "cost": float(np.median(costs)),
@@ -211,23 +223,23 @@ def _toy_verdict(kept: Json) -> str:
 
 
 def _draw(kept: Json) -> Figure:
-    import matplotlib.pyplot as plt
-
-    count = max(len(kept["problems"]), 1)
-    figure, axes = plt.subplots(1, count, figsize=(3.1 * count, 2.7), squeeze=False)
-    for axis, (name, by) in zip(axes[0], kept["problems"].items(), strict=False):
+    figure, axes = grid(len(kept["problems"]), 2, width=3.9, height=2.7)
+    for axis, (name, by) in zip(axes, kept["problems"].items(), strict=True):
         for method, part in by.items():
-            line = numbers(part["curve"])
-            axis.plot(100 * SHARES, line, color=colour(COLOURS[method]), label=method)
-        axis.set(title=_short(name), xlabel="% of the budget")
-    axes[0][0].set_ylabel("median best value")
-    axes[0][-1].legend()
+            hue = colour(COLOURS[method])
+            axis.plot(100 * SHARES, numbers(part["curve"]), color=hue, label=method)
+            if "quartiles" in part:
+                shade(axis, 100 * SHARES, part["quartiles"], hue)
+        axis.set(title=f"{_short(name)} ({kept['seeds'][name]} seeds)", xlabel="% of the budget")
+    axes[0].set_ylabel("median best value")
+    axes[-1].legend()
     return figure
 
 
 def _artefact(name: str, claim: str, problems: Sequence[str], **parts: Any) -> Artefact:
     says = partial(_verdict, claim="The claim is that a rollout ends lowest")
-    made = Artefact(name, claim, partial(summary, problems), _table, says, _draw, SEEDS)
+    compute = in_both_modes(partial(summary, problems), DIFFERS)
+    made = Artefact(name, claim, compute, _table, says, _draw, SEEDS)
     return replace(made, **parts)
 
 

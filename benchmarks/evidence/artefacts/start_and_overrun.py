@@ -280,10 +280,8 @@ def _overrun_verdict(kept: Json) -> str:
 def _draw_overruns(kept: Json) -> Figure:
     import matplotlib.pyplot as plt
 
-    if not kept["margins"]:
-        return plt.subplots(figsize=(4, 1))[0]
     families = list(next(iter(kept["margins"].values()))["families"])[::-1]
-    figure, axes = plt.subplots(1, 2, figsize=(9, 0.3 * len(families) + 1.6), sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(8.2, 0.3 * len(families) + 1.6), sharey=True)
     hues = dict(zip(kept["margins"], ("#001f4d", "#0072b2", "#56b4e9", "#a6d8f5"), strict=False))
     for k, (margin, part) in enumerate(kept["margins"].items()):
         for place, family in enumerate(families):

@@ -12,7 +12,9 @@
     measure      regret of the best by validation + rate * (cost of the choices)
 
 Every rule is evaluated on the run on which it is scored, from choice 20 on, as in the paper's code.
-The bars are two standard errors, as in the paper.
+The bars are two standard errors, as in the paper. Policies are as printed (benchmarks/paper.py),
+and so is PRB; its certified form, Farthing's, is watched on the same runs. Kept runs without a
+source mark are Farthing's version: they explored, and their PRB was the certified one.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import gzip
 import json
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -32,8 +35,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evidence.artefacts.artefact import RESULTS, Artefact, Json, Settings, markdown
-from benchmarks.evidence.measures import cost_adjusted_regret
+from benchmarks.evidence.artefacts.artefact import (
+    RESULTS,
+    Artefact,
+    Json,
+    Settings,
+    grid,
+    markdown,
+)
+from benchmarks.evidence.artefacts.printed import NoRuns, Origin, in_both_modes
+from benchmarks.evidence.measures import DRAWS, cost_adjusted_regret
+from benchmarks.evidence.replay import same_decisions, source
+from benchmarks.paper import AsPrinted
 from benchmarks.problems import tables
 from farthing import Optimizer, Space
 from farthing.acquisition.belief import Belief
@@ -63,9 +76,14 @@ CASES = (
     *(f"lcbench/{table}/learnt" for table in LCBENCH),
 )
 ACQUISITIONS = ("PBGI", "LogEIPC", "LCB", "TS")
+CERTIFIED = "PRB, certified"
 RULES = (
-    *("PBGI/LogEIPC", "UCB-LCB", "LogEIPC-med", "SRGap-med", "PRB", "convergence", "GSS"),
-    *("200 choices", "hindsight"),
+    *("PBGI/LogEIPC", "UCB-LCB", "LogEIPC-med", "SRGap-med", "PRB", CERTIFIED, "convergence"),
+    *("GSS", "200 choices", "hindsight"),
+)
+DIFFERS = (
+    "On LCBench one metric is searched and scored, NATS has its topology space, and the surrogate "
+    "is Farthing's."
 )
 STARTS = {"lcbench": 16, "nats_tss": 12}
 CHOICES = 200
@@ -73,6 +91,7 @@ LISTEN = 20  # choices before which no rule is evaluated
 HINDSIGHT = (20, 60, 150)
 PILOTS = (900, 901, 902)
 SEEDS = 20
+TIMES_HINDSIGHT = (1, 2, 5, 10, 20, 50)  # ticks
 COLOURS = {"PBGI": "#e69f00", "LogEIPC": "#009e73", "LCB": "#0072b2", "TS": "#cc79a7"}
 
 
@@ -154,7 +173,8 @@ def rules(case: str, rates: Sequence[float], folder: str | None) -> dict[str, St
         "LogEIPC-med": EIRatio(),
         "SRGap-med": RegretGapRatio(),
         # Of the best test error, which only an oracle knows: 5 % on NATS, 0.5 % on LCBench.
-        "PRB": ProbableRegret(within=(0.05 if nats else 0.005) * least),
+        "PRB": ProbableRegret(within=(0.05 if nats else 0.005) * least, plain=True),
+        CERTIFIED: ProbableRegret(within=(0.05 if nats else 0.005) * least),
         "convergence": NoImprovement(5),
         "GSS": SmallImprovement(share=0.01, window=5),
     }
@@ -205,7 +225,7 @@ def attempt(job: Job, folder: str | None) -> Json:
     watched = rules(job.case, job.rates, folder) if job.rates else {}
     optimizer = Optimizer(
         table.space,
-        policy=_policy(job),
+        policy=AsPrinted(_policy(job)),
         stop=Watch(tuple(watched.items()), min(LISTEN, job.choices // 2)) if watched else None,
         cost=LogGP() if kind == "learnt" else Known(Price(job.case, folder)),
         seed=job.seed,
@@ -232,6 +252,7 @@ def attempt(job: Job, folder: str | None) -> Json:
         "scores": [float(f"{score:.7g}") for score in scores],
         "fired": dict(optimizer.verdict.notes.get("fired", {})),
         "seconds": round(time.process_time() - started, 1),
+        "source": source(),
     }
 
 
@@ -241,20 +262,31 @@ def _policy(job: Job) -> Policy:
     return {"LogEIPC": EIPerCost(), "LCB": ConfidenceBound(), "TS": Thompson()}[job.acquisition]
 
 
-def kept(path: Path) -> dict[Job, Json]:
-    """Every run that is kept, by its job."""
+def kept(path: Path, *, printed: bool = True) -> dict[Job, Json]:
+    """Every run that is kept, by its job: those as printed of this source, or those before them."""
     if not path.exists():
         return {}
     with gzip.open(path, "rt") as file:
         records = [json.loads(line) for line in file]
+    if printed:
+        records = [r for r in records if r.get("source") in same_decisions()]
+    else:
+        records = [_before(r) for r in records if "source" not in r]
     return {Job(*(tuple(r[f]) if f == "rates" else r[f] for f in Job._fields)): r for r in records}
+
+
+def _before(record: Json) -> Json:
+    """A kept run without a source mark, whose PRB was the certified one."""
+    fired = {CERTIFIED if rule == "PRB" else rule: at for rule, at in record["fired"].items()}
+    return {**record, "fired": fired, "unwatched": ["PRB"]}
 
 
 def carry_out(jobs: Iterable[Job], path: Path, settings: Settings) -> dict[Job, Json]:
     """The run of every job: kept runs are read, missing ones are made and kept at once."""
     wanted = list(jobs)
-    have = kept(path)
-    todo = [job for job in wanted if job not in have] if settings.more else []
+    have = kept(path, printed=settings.printed)
+    more = settings.more and settings.printed
+    todo = [job for job in wanted if job not in have] if more else []
     path.parent.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(settings.jobs, mp_context=get_context("fork")) as pool:
         futures = {pool.submit(attempt, job, settings.data): job for job in todo}
@@ -346,6 +378,9 @@ def _figure(cases: Sequence[str], path: Path, settings: Settings) -> Json:
         for rate in (range(len(HINDSIGHT)) if acquisition == "PBGI" else (-1,))
     ]
     runs = whole(carry_out(jobs, path, settings), jobs)
+    if not runs:
+        raise NoRuns
+    settings.origins.append(Origin(source() if settings.printed else "", 0))
     found: Json = {}
     for case in cases:
         if any(job.case == case for job in runs):
@@ -370,6 +405,8 @@ def summary(runs: Sequence[Json], least: float, index: int, rate: float) -> Json
         own = index if acquisition == "PBGI" else -1
         mine = [r for r in runs if r["acquisition"] == acquisition and r["rate"] == own]
         for rule in RULES if mine else ():
+            if any(rule in run.get("unwatched", ()) for run in mine):
+                continue
             ends = [_end(run, rule, index, rate, least) for run in mine]
             at = np.array(
                 [_adjusted(r, least, rate)[end] for r, end in zip(mine, ends, strict=True)]
@@ -421,7 +458,7 @@ def _parts(kept: Json) -> list[tuple[str, Json]]:
     return [(case, part) for case, parts in kept["cases"].items() for part in parts]
 
 
-NONE_YET = "No table has a seed that every acquisition was run with yet."
+NONE_YET = "Not yet run: no table has a seed that every acquisition was run with."
 
 
 def _table(kept: Json) -> str:
@@ -449,6 +486,11 @@ def _table(kept: Json) -> str:
                     f"{100 * np.mean([part['pairs'][pair]['stopped'] for part in there]):.0f} %",
                 ]
             )
+    summary = [
+        [rule, *(_with_bounds(by[a]) if a in by else "-" for a in ACQUISITIONS)]
+        for rule, by in relative(kept).items()
+        if by
+    ]
     header = ("acquisition", "rule", "regret / hindsight", "mean rank", "choices", "stopped by it")
     seeds = sorted({p["runs"] for part in parts for p in part["pairs"].values()})
     note = (
@@ -457,21 +499,39 @@ def _table(kept: Json) -> str:
         f"{' to '.join(str(s) for s in dict.fromkeys((seeds[0], seeds[-1])))} runs each; "
         f"{kept['made']} of {kept['planned']} runs made."
     )
-    return markdown(header, rows) + "\n\n" + note
+    return "\n\n".join([markdown(("rule", *ACQUISITIONS), summary), note, markdown(header, rows)])
+
+
+def _with_bounds(bounds: Sequence[float]) -> str:
+    return f"{bounds[0]:.3g} [{bounds[1]:.3g}, {bounds[2]:.3g}]"
+
+
+def _best(part: Json) -> str:
+    """The pair with the least regret at one setting."""
+    rivals = _rivals(part)
+    return min(rivals, key=lambda pair: rivals[pair]["mean"])
+
+
+def near_best(kept: Json) -> tuple[int, int]:
+    """The settings where ours is within two standard errors of the best pair, of all settings."""
+    near = 0
+    for _, part in _parts(kept):
+        first, ours = (part["pairs"][pair] for pair in (_best(part), OURS))
+        near += ours["mean"] <= first["mean"] + np.hypot(first["two_se"], ours["two_se"])
+    return near, len(_parts(kept))
+
+
+def fewest_runs(kept: Json) -> int:
+    """The smallest number of runs of any pair and setting."""
+    return min(pair["runs"] for _, part in _parts(kept) for pair in part["pairs"].values())
 
 
 def _verdict(kept: Json) -> str:
     parts = _parts(kept)
     if not parts:
         return NONE_YET
-    best: dict[str, int] = {}
-    near = 0
-    for _, part in parts:
-        rivals = _rivals(part)
-        first = min(rivals, key=lambda pair: rivals[pair]["mean"])
-        best[first] = best.get(first, 0) + 1
-        slack = np.hypot(rivals[first]["two_se"], rivals[OURS]["two_se"])
-        near += rivals[OURS]["mean"] <= rivals[first]["mean"] + slack
+    best = Counter(_best(part) for _, part in parts)
+    near, _ = near_best(kept)
     won = sorted(best, key=lambda pair: -best[pair])[:3]
     excess = {
         pair: float(np.exp(np.mean(np.log([_excess(part, pair) for _, part in parts]))))
@@ -493,39 +553,73 @@ def _verdict(kept: Json) -> str:
     ).strip()
 
 
-def _draw(kept: Json) -> Figure:
-    import matplotlib.pyplot as plt
+def relative(kept: Json) -> dict[str, dict[str, list[float]]]:
+    """By rule and acquisition: regret over that of hindsight, [mean, low, high] over the tables.
 
-    cases = list(kept["cases"])
-    rows = max(1, len(cases))
-    size = (11, 1.2 + 2.4 * rows)
-    figure, axes = plt.subplots(
-        rows, len(HINDSIGHT), figsize=size, squeeze=False, layout="constrained"
-    )
-    for number, (row, case) in enumerate(zip(axes, cases, strict=False), start=1):
-        for axis, part in zip(row, kept["cases"][case], strict=True):
-            for k, acquisition in enumerate(ACQUISITIONS):
-                found = [
-                    (i, part["pairs"].get(f"{acquisition} + {rule}"))
-                    for i, rule in enumerate(RULES)
-                ]
-                there = [(i, p) for i, p in found if p is not None]
-                axis.errorbar(
-                    [i + 0.16 * (k - 1.5) for i, _ in there],
-                    [p["mean"] for _, p in there],
-                    [p["two_se"] for _, p in there],
-                    fmt="s",
-                    ms=3.5,
-                    lw=1,
-                    color=COLOURS[acquisition],
-                    label=acquisition,
-                )
-            axis.set(yscale="log")
-            axis.set_title(f"{case}\n{part['rate']:.2g} a unit of cost", fontsize=8)
-            named = RULES if number == rows else [""] * len(RULES)
-            axis.set_xticks(range(len(RULES)), named, rotation=60, ha="right", fontsize=7.5)
-        row[0].set_ylabel("cost-adjusted regret")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), fontsize=7.5, loc="outside right")
+    The mean is geometric, and the 95 % interval comes from drawing the cases (a table with a cost)
+    with all their exchange rates.
+    """
+    found: dict[str, dict[str, list[float]]] = {rule: {} for rule in RULES}
+    for rule in RULES:
+        for acquisition in ACQUISITIONS:
+            pair = f"{acquisition} + {rule}"
+            logs = [
+                np.log([_excess(part, pair) for part in parts])
+                for parts in kept["cases"].values()
+                if all(pair in part["pairs"] for part in parts)
+            ]
+            if logs:
+                means = np.array([part.mean() for part in logs])
+                drawn = np.random.default_rng(0).integers(len(means), size=(DRAWS, len(means)))
+                bounds = np.percentile(means[drawn].mean(axis=1), [2.5, 97.5])
+                found[rule][acquisition] = [*map(float, np.exp([means.mean(), *bounds]))]
+    return found
+
+
+def _draw(kept: Json) -> Figure:
+    """One row per rule, over all tables, costs and rates."""
+    figure, (axis,) = grid(1, width=7.5, height=4.2)
+    found = {rule: by for rule, by in relative(kept).items() if by}
+    for place, by in enumerate(found.values()):
+        for k, (acquisition, (middle, low, high)) in enumerate(by.items()):
+            y, hue = place + 0.17 * (k - 1.5), COLOURS[acquisition]
+            axis.plot([low, high], [y, y], color=hue, lw=1.2)
+            axis.plot(middle, y, "s", color=hue, ms=4, label=acquisition if not place else None)
+    axis.set_yticks(range(len(found)), list(found))
+    axis.set(xscale="log", ylim=(len(found) - 0.5, -0.5))
+    axis.set_xticks(TIMES_HINDSIGHT, [f"{times:g}" for times in TIMES_HINDSIGHT])
+    axis.minorticks_off()
+    axis.set_xlabel("regret over that of the best acquisition stopped in hindsight, 95 % interval")
+    figure.legend(loc="outside lower center", ncols=len(ACQUISITIONS))
+    return figure
+
+
+def _draw_panels(kept: Json) -> Figure:
+    """Every table, cost and rate."""
+    from matplotlib.ticker import NullFormatter
+
+    rates = len(HINDSIGHT)
+    figure, axes = grid(len(kept["cases"]) * rates, rates, width=2.7, height=2.3, sharey=True)
+    every = [(case, part) for case, parts in kept["cases"].items() for part in parts]
+    for axis, (case, part) in zip(axes, every, strict=True):
+        for k, acquisition in enumerate(ACQUISITIONS):
+            for place, rule in enumerate(RULES):
+                pair = part["pairs"].get(f"{acquisition} + {rule}")
+                if pair is not None:
+                    label = acquisition if not place and axis is axes[0] else None
+                    y, hue = place + 0.17 * (k - 1.5), COLOURS[acquisition]
+                    axis.errorbar(
+                        *(pair["mean"], y), xerr=pair["two_se"], fmt="s", ms=2.5, lw=0.9, color=hue,
+                        label=label,
+                    )  # fmt: skip
+        axis.set(xscale="log", ylim=(len(RULES) - 0.5, -0.5))
+        axis.set_title(f"{case}\n{part['rate']:.2g} a unit of cost", fontsize=7.5)
+        axis.set_yticks(range(len(RULES)), RULES, fontsize=7.5)
+        axis.tick_params(axis="x", labelsize=7)
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    for axis in axes[-rates:]:
+        axis.set_xlabel("cost-adjusted regret, ± 2 s.e.", fontsize=8)
+    figure.legend(loc="outside upper center", ncols=len(ACQUISITIONS))
     return figure
 
 
@@ -533,10 +627,11 @@ ARTEFACTS = (
     Artefact(
         "stopping-figure-1",
         "PBGI with its own stopping rule matches or beats every other pair of acquisition and rule",
-        _compute,
+        in_both_modes(_compute, DIFFERS),
         _table,
         _verdict,
         _draw,
         seeds=SEEDS,
+        appendix=_draw_panels,
     ),
 )
