@@ -95,6 +95,15 @@ def test_given_points_come_first_and_are_completed():
     assert "the user gave" not in third.because
 
 
+def test_a_given_value_of_a_table_is_that_of_a_row():
+    """Nearer rows to the middle have other values."""
+    rows = [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "y"}, {"a": 5, "b": "x"}]
+    (first, second), _ = played(2, space=Space.from_rows(rows), start=[{"a": 2}, {"a": 5}])
+    assert (first.params, second.params) == (rows[2], rows[3])
+    with pytest.raises(InvalidInput, match="No row of the table has"):
+        played(1, space=Space.from_rows(rows), start=[{"a": 5, "b": "y"}])
+
+
 def test_expensive_points_are_left_out_once_costs_are_known():
     """The cost grows a thousandfold along x. Uniform points would pay the mean cost."""
     space, paid = Space({"x": Float(0, 1), "y": Float(0, 1)}), []
