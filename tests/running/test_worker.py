@@ -758,6 +758,19 @@ def test_on_change_is_called_at_every_renewal():
     assert with_renewals == without + 3
 
 
+def test_a_trial_has_a_lease_before_its_first_renewal():
+    """If its worker is killed before that, the trial is lost, and does not run for ever."""
+    settings, leases = Settings.of(SPACE, PLENTY, policy=Random(), stop=MaxTrials(1), lease=7), []
+    optimizer = Optimizer.of(settings)
+
+    def looks(job, allowance):
+        run = optimizer.history[job.number].run
+        leases.append(run.lease - run.asked_at)
+
+    run_trials(optimizer, settings, FakeEngine(looks), lambda: None)
+    assert leases == [pytest.approx(7.0)]
+
+
 def test_an_exit_request_kills_the_trial_or_lets_it_finish():
     for kill, state in ((True, "killed"), (False, "done")):
         requests = [None]

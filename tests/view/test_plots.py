@@ -147,6 +147,18 @@ def test_marks_have_the_given_size():
     assert drawn() == drawn(size=1.0) != drawn(size=2.0)
 
 
+def test_the_mark_of_a_legend_is_in_the_middle_of_its_sample():
+    """Samples are 20 wide and 12 high, and the text follows at 25."""
+    from farthing.view.primitives import Axis, Figure, Panel
+
+    axes = Axis("x", 0.0, 9.0, ()), Axis("y", 0.0, 9.0, ())
+    layers = Points((1.0,), (1.0,), "done", "tried"), Points((2.0,), (2.0,), "killed", "ended")
+    drawn = svg.inline(Figure("f", "t", (Panel(*axes, layers),), "c"))
+    disc, cross = re.findall(r'<path d="([^"]*)"[^>]*></path><text x="25"', str(drawn))
+    assert disc.startswith("M7.0 6.0a3.0")  # 3 to the left of the centre
+    assert cross.startswith("M10.0 6.0")
+
+
 def test_hatches_join_from_tile_to_tile():
     """A line that crosses a tile ends at its edges, where the next tile continues it."""
     sides = ("width", "height")
