@@ -771,6 +771,23 @@ def test_a_trial_has_a_lease_before_its_first_renewal():
     assert leases == [pytest.approx(7.0)]
 
 
+@pytest.mark.parametrize(
+    ("most", "sentence"),
+    [(1, "a trial failed:"), (2, "2 trials in a row failed; the first error was:")],
+)
+def test_the_reason_counts_the_failures(most, sentence):
+    def fails(params):
+        raise ValueError("too large")
+
+    settings = Settings.of(SPACE, PLENTY, policy=Random(), failures_in_a_row=most)
+    optimizer = Optimizer.of(settings)
+    reason = run_trials(optimizer, settings, InProcess(fails), lambda: None)
+    first, _, error = reason.sentence.partition("\n")
+    assert first == sentence
+    assert "ValueError: too large" in error
+    assert len(optimizer.history) == most
+
+
 def test_an_exit_request_kills_the_trial_or_lets_it_finish():
     for kill, state in ((True, "killed"), (False, "done")):
         requests = [None]
