@@ -213,6 +213,18 @@ def test_a_falling_curve_falls_in_a_terminal_plot():
     assert len(first) < len(last) <= columns[0]
 
 
+def test_the_ticks_of_a_terminal_plot_are_below_it_from_left_to_right():
+    optimizer = Optimizer({"x": Float(0, 1)}, "$100")
+    for value in (4.0, 3.0, 2.0):
+        optimizer.tell(optimizer.ask(), value, cost=10.0)
+    plots = Plots(lambda: tuple(seen(optimizer)))
+    lines = plots.text.curve().splitlines()
+    below = lines[next(i for i, line in enumerate(lines) if "└" in line) + 1]
+    words = [word for _, word in plots.values.curve().panels[0].x.ticks]
+    assert below.split() == " ".join(words).split()
+    assert len(words) > 2
+
+
 HOSTILE = {
     "<script>alert(1)</script>": Float(0, 1),
     "\u202eevil": Categorical(["<img src=x onerror=alert(1)>", "b" * 10_000_000, "$x^$"]),
