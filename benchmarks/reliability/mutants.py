@@ -555,7 +555,7 @@ class Copy:
             for name in [m for m in sys.modules if m.split(".")[0] in ("farthing", "benchmarks")]:
                 del sys.modules[name]
             sys.path[:] = here + [p for p in sys.path if p not in ("", str(REPO))]
-            options = ["-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header"]
+            options = ["-x", "-p", "no:cacheprovider", "-n", "0", "--no-header"]
             options += [f"--basetemp={self.folder / '.tmp'}", "-o", "faulthandler_timeout=0"]
             options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
             code = pytest.main([*options, *tests], plugins=[First()])
@@ -617,6 +617,10 @@ def outcome(tree: Copy, test_map: TestMap, mutant: Mutant) -> dict[str, str]:
     try:
         for tests, seconds in test_map.rounds(mutant):
             if tests and (by := tree.failure(tests, seconds)) is not None:
+                if by.startswith("exit"):  # a failed import: is the change the reason?
+                    tree.restore(mutant.file)
+                    if (also := tree.failure(tests, seconds)) is not None:
+                        raise SystemExit(f"{also} on the unchanged code: {', '.join(tests)}")
                 return {"killed": by}
             count += len(tests)
     finally:

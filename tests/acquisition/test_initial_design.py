@@ -20,7 +20,13 @@ from farthing import (
     Trial,
 )
 from farthing.acquisition.belief import START
-from farthing.acquisition.initial_design import cap, promises_nothing, propose, start
+from farthing.acquisition.initial_design import (
+    _far_from_kills_first,
+    cap,
+    promises_nothing,
+    propose,
+    start,
+)
 from farthing.acquisition.protocols import Proposal
 from farthing.core.suggest import believed
 from farthing.cost import Known
@@ -95,6 +101,15 @@ def test_given_points_come_first_and_are_completed():
     assert "the user gave" not in third.because
 
 
+def test_a_given_value_of_a_table_is_that_of_a_row():
+    """Nearer rows to the middle have other values."""
+    rows = [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "y"}, {"a": 5, "b": "x"}]
+    (first, second), _ = played(2, space=Space.from_rows(rows), start=[{"a": 2}, {"a": 5}])
+    assert (first.params, second.params) == (rows[2], rows[3])
+    with pytest.raises(InvalidInput, match="No row of the table has"):
+        played(1, space=Space.from_rows(rows), start=[{"a": 5, "b": "y"}])
+
+
 def test_expensive_points_are_left_out_once_costs_are_known():
     """The cost grows a thousandfold along x. Uniform points would pay the mean cost."""
     space, paid = Space({"x": Float(0, 1), "y": Float(0, 1)}), []
@@ -163,6 +178,18 @@ def test_once_there_is_a_value_a_trial_that_may_be_killed_leaves_a_share_for_the
         belief = believed(optimizer._settings, optimizer._store.look())
         assert cap(belief) == {"cost": pytest.approx(most)}
         optimizer.tell(optimizer.ask(), killed=True, cost=most)
+
+
+@pytest.mark.parametrize(("killed_at", "places"), [(4.0, [0.1, 0.9, 0.52]), (6.0, [0.1, 0.9])])
+def test_near_a_killed_trial_nothing_starts_that_the_rest_cannot_pay(killed_at, places):
+    """A trial was killed at 0.5. Of the budget of 10, either 6 or 4 are left."""
+    optimizer = Optimizer({"x": Float(0, 1)}, 10.0, policy=EI())
+    trial = optimizer.ask()
+    assert trial.params["x"] == 0.5
+    optimizer.tell(trial, killed=True, cost=killed_at)
+    belief = believed(optimizer._settings, optimizer._store.look())
+    X = np.array([[0.52], [0.1], [0.9]])
+    assert _far_from_kills_first(belief, X).ravel().tolist() == places
 
 
 def test_if_the_budget_pays_for_one_evaluation_only_one_may_finish():

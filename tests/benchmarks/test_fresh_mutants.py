@@ -47,3 +47,39 @@ def test_the_table_keeps_what_was_found_first(package):
     mutants.FRESH.write_text("".join(json.dumps({**common, **line}) + "\n" for line in lines))
     row = "| 3f2a9b1 | 200 | 4 | 1 | 1 (33 %; 1 to 91 %) | 2 (67 %; 9 to 99 %) |"
     assert mutants.fresh_table().splitlines()[2] == row
+
+
+@pytest.mark.parametrize("unchanged", [None, "exit 2"])
+def test_tests_that_cannot_be_collected_count_only_if_the_change_is_the_reason(
+    unchanged, monkeypatch
+):
+    monkeypatch.setattr(mutants, "source_of", lambda mutant: "changed")
+    found = Found({"changed": "exit 2", "": unchanged})
+    if unchanged is None:
+        assert mutants.outcome(found, found, MUTANT) == {"killed": "exit 2"}
+    else:
+        with pytest.raises(SystemExit, match=r"exit 2 on the unchanged code: tests/test_a\.py"):
+            mutants.outcome(found, found, MUTANT)
+    assert found.source == ""  # the change is undone
+
+
+MUTANT = mutants.Mutant("small.py", 1, "", "0  ->  1", 0)
+
+
+class Found:
+    """A tree in which one round of tests has an outcome for each source."""
+
+    def __init__(self, outcomes):
+        self.outcomes, self.source = outcomes, ""
+
+    def write(self, file, source):
+        self.source = source
+
+    def restore(self, file):
+        self.source = ""
+
+    def rounds(self, mutant):
+        return [(["tests/test_a.py"], 1.0)]
+
+    def failure(self, tests, seconds):
+        return self.outcomes[self.source]

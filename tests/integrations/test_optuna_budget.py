@@ -16,6 +16,7 @@ from processes import PATIENCE
 from farthing import Float, InvalidInput, Optimizer, Stopped
 from farthing.integrations.optuna import CostAwareSampler, Mirror, StopAtBudget, import_study
 from farthing.integrations.optuna_process import has_died, this_process
+from farthing.integrations.optuna_state import _expected
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 SPACE = {"x": FloatDistribution(0, 1)}
@@ -165,6 +166,14 @@ def test_a_killed_process_is_charged_and_keeps_no_reservation(tmp_path):
     assert sampler.ledger(study).spent == pytest.approx(5, rel=0.1)
     study.optimize(one_dollar)
     assert len(costs(study)) == 19  # the killed one was the twentieth
+
+
+def test_a_lost_trial_is_charged_what_was_predicted_and_else_what_was_reserved():
+    record = {"names": ["x"], "predicted": {"usd": 1.0}, "hold": {"usd": 3.0, "kWh": 2.0}}
+    assert _expected(record, "usd") == 1.0
+    assert _expected(record, "kWh") == 2.0
+    assert _expected(record, "s") == 0.0
+    assert _expected({**record, "names": []}, "usd") == 0.0  # drawn at random: nothing is known
 
 
 def test_a_process_is_identified_by_more_than_its_number():

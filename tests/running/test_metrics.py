@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from farthing import Outcome
-from farthing.running import Allowance, CallableTask, CommandTask, InProcess, Job, ProcessGroup
+from farthing.running import (
+    Allowance,
+    CallableTask,
+    CommandTask,
+    InProcess,
+    Job,
+    ProcessGroup,
+    report_progress,
+)
 from farthing.running.output import MAX_METRICS, metrics_of
 
 
@@ -46,6 +54,17 @@ def test_an_outcome_may_have_metrics(which):
     finished = engine.run(Job({}, 0, 0), Allowance(0.5, lambda usage: None))
     assert (finished.state, finished.value, finished.cost) == ("done", 1.0, {"": 2.0})
     assert finished.metrics == {"accuracy": 0.5, "n": 3, "name": "a"}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_trial_may_report_though_nobody_listens(which):
+    def reports(params):
+        report_progress(1, 0.5)
+        return 1.0
+
+    finished = engines(reports)[which].run(Job({}, 0, 0), Allowance(0.5, lambda usage: None))
+    assert (finished.state, finished.value) == ("done", 1.0)
+    assert [report["step"] for report in finished.reports] == [1]
 
 
 @pytest.mark.parametrize("metrics", [3, [1], "accuracy"])

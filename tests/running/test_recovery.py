@@ -135,6 +135,15 @@ def test_a_lost_training_that_had_reported_its_last_step_is_done(tmp_path):
     assert (study.trials[0].state, study.trials[0].value) == ("done", 0.125)
 
 
+def test_a_training_that_failed_at_its_last_step_stays_failed(tmp_path):
+    study = create(tmp_path, policy=RoundRobin(1), steps=Steps(8))
+    trial = study.ask()
+    study.tell(trial, failed="it diverged", cost=1.0)
+    study.commit(Recovered(0, study.trials[0].run.asked_at, points(1, 2, 3, 4, 5, 6, 7, 8)))
+    assert (study.trials[0].state, study.trials[0].error) == ("failed", "it diverged")
+    assert study.trials[0].step == 8
+
+
 def test_a_journal_is_read_with_its_usage(tmp_path):
     journal = tmp_path / "reports" / "3-12.5.jsonl"
     append(journal, [{"step": 1}])  # without the folder there is no journal

@@ -758,6 +758,36 @@ def test_on_change_is_called_at_every_renewal():
     assert with_renewals == without + 3
 
 
+def test_a_trial_has_a_lease_before_its_first_renewal():
+    """If its worker is killed before that, the trial is lost, and does not run for ever."""
+    settings, leases = Settings.of(SPACE, PLENTY, policy=Random(), stop=MaxTrials(1), lease=7), []
+    optimizer = Optimizer.of(settings)
+
+    def looks(job, allowance):
+        run = optimizer.history[job.number].run
+        leases.append(run.lease - run.asked_at)
+
+    run_trials(optimizer, settings, FakeEngine(looks), lambda: None)
+    assert leases == [pytest.approx(7.0)]
+
+
+@pytest.mark.parametrize(
+    ("most", "sentence"),
+    [(1, "a trial failed:"), (2, "2 trials in a row failed; the first error was:")],
+)
+def test_the_reason_counts_the_failures(most, sentence):
+    def fails(params):
+        raise ValueError("too large")
+
+    settings = Settings.of(SPACE, PLENTY, policy=Random(), failures_in_a_row=most)
+    optimizer = Optimizer.of(settings)
+    reason = run_trials(optimizer, settings, InProcess(fails), lambda: None)
+    first, _, error = reason.sentence.partition("\n")
+    assert first == sentence
+    assert "ValueError: too large" in error
+    assert len(optimizer.history) == most
+
+
 def test_an_exit_request_kills_the_trial_or_lets_it_finish():
     for kill, state in ((True, "killed"), (False, "done")):
         requests = [None]

@@ -419,6 +419,12 @@ class Frame:
         return self.records
 
 
+@pytest.mark.parametrize("given", [3, "rows", {"a": [1, 2]}])
+def test_other_things_than_rows_are_refused(given):
+    with pytest.raises(InvalidInput, match="must be a list of dicts, or a data frame"):
+        Space.from_rows(given)
+
+
 def test_a_data_frame_is_a_table():
     rows = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
     assert Space.from_rows(Frame(rows)) == Space.from_rows(rows)

@@ -180,9 +180,11 @@ def test_the_command_settings_of_older_versions_are_read():
     now.pop("measure")
     execution |= {"cpu": True, "rate": "$1/h", "failures_in_a_row": 0}
     now.pop("failures_in_a_row")
-    back = restored(to_text({**now, "execution": execution}))
+    older = to_text({**now, "execution": execution})
+    back = restored(older)
     assert (back.command, back.measure, back.rate) == (("a", "{k}"), "cpu", "$1/h")
     assert back.failures_in_a_row == math.inf
+    assert differing(older, to_text(described(back))) == []  # resuming shows no change
 
 
 # ── the ledger ─────────────────────────────────────────────────────────────────────────────────

@@ -150,6 +150,18 @@ def test_marks_have_the_given_size():
     assert drawn() == drawn(size=1.0) != drawn(size=2.0)
 
 
+def test_the_mark_of_a_legend_is_in_the_middle_of_its_sample():
+    """Samples are 20 wide and 12 high, and the text follows at 25."""
+    from farthing.view.primitives import Axis, Figure, Panel
+
+    axes = Axis("x", 0.0, 9.0, ()), Axis("y", 0.0, 9.0, ())
+    layers = Points((1.0,), (1.0,), "done", "tried"), Points((2.0,), (2.0,), "killed", "ended")
+    drawn = svg.inline(Figure("f", "t", (Panel(*axes, layers),), "c"))
+    disc, cross = re.findall(r'<path d="([^"]*)"[^>]*></path><text x="25"', str(drawn))
+    assert disc.startswith("M7.0 6.0a3.0")  # 3 to the left of the centre
+    assert cross.startswith("M10.0 6.0")
+
+
 def test_hatches_join_from_tile_to_tile():
     """A line that crosses a tile ends at its edges, where the next tile continues it."""
     sides = ("width", "height")
@@ -202,6 +214,18 @@ def test_a_falling_curve_falls_in_a_terminal_plot():
     first = next(row for row in rows if any("\u2800" < c < "\u2900" for c in row))
     last = [row for row in rows if any("\u2800" < c < "\u2900" for c in row)][-1]
     assert len(first) < len(last) <= columns[0]
+
+
+def test_the_ticks_of_a_terminal_plot_are_below_it_from_left_to_right():
+    optimizer = Optimizer({"x": Float(0, 1)}, "$100")
+    for value in (4.0, 3.0, 2.0):
+        optimizer.tell(optimizer.ask(), value, cost=10.0)
+    plots = Plots(lambda: tuple(seen(optimizer)))
+    lines = plots.text.curve().splitlines()
+    below = lines[next(i for i, line in enumerate(lines) if "└" in line) + 1]
+    words = [word for _, word in plots.values.curve().panels[0].x.ticks]
+    assert below.split() == " ".join(words).split()
+    assert len(words) > 2
 
 
 HOSTILE = {

@@ -384,7 +384,7 @@ def first_enqueued(
     """
     base = first_point(belief.space) if proposal.x is None else proposal.x
     for params, why in queue:
-        x = _completed(belief.space, params, base)
+        x = belief.space.completed(params, base)
         if belief.costs(x[None])[1][0] > 0:
             continue
         listed = ", ".join(f"{name}={value}" for name, value in params.items())
@@ -404,7 +404,7 @@ def check_enqueued(space: Space, params: Mapping[str, Any]) -> None:
             f"Cannot enqueue {params!r}: expected a mapping of parameter names to values, such as "
             f"{{{space.names[0]!r}: ...}}."
         )
-    decoded = space.decode(_completed(space, params, first_point(space)))
+    decoded = space.decode(space.completed(params, first_point(space)))
     for name in params:
         when = space.parameters[name].when
         if when is not None and (name not in decoded or not set(when) <= set(params)):
@@ -412,28 +412,6 @@ def check_enqueued(space: Space, params: Mapping[str, Any]) -> None:
                 f"Parameter {name!r} is only active when {dict(when)}. Pass that condition, too, "
                 f"or leave {name!r} out."
             )
-
-
-def _completed(space: Space, params: Mapping[str, Any], base: Array) -> Array:
-    """The point (d,) with these parameters that is nearest to `base`; for a table, a row."""
-    if space.rows is None:
-        return space.completed(params, base)
-    if unknown := [name for name in params if name not in space.parameters]:
-        raise InvalidInput(
-            f"Unknown parameter {unknown[0]!r}; the parameters are {list(space.names)}."
-        )
-    matching = [
-        i
-        for i, row in enumerate(map(space.decode, space.rows))
-        if all(name in row and row[name] == value for name, value in params.items())
-    ]
-    if not matching:
-        raise InvalidInput(
-            f"No row of the table has {dict(params)}. Pass the values of an existing row."
-        )
-    X = space.rows[matching]
-    distance = np.where(space.categorical, base != X, np.abs(X - base))
-    return np.asarray(X[int(np.argmin((distance**2).sum(axis=1)))])
 
 
 def first_allowed(belief: Belief, X: Array, rng: np.random.Generator) -> Array | None:

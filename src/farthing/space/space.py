@@ -271,7 +271,7 @@ class Space:
         return point
 
     def completed(self, params: Mapping[str, Any], x: Array) -> Array:
-        """The valid point (d,) with these values, and the coordinates of x (d,) for the others."""
+        """The valid point (d,) nearest to x (d,) that has these values."""
         point = np.array(x, dtype=np.float64)
         combined: dict[int, Any] = {}
         for name, value in params.items():
@@ -281,7 +281,7 @@ class Space:
                 )
             j = self.names.index(name)
             point[j] = encode_value(name, self._axes[j], value)
-            if self.combined[j] and self.rows is None:
+            if self.combined[j]:
                 combined[int(np.flatnonzero(self._tabled == j)[0])] = typed_value(
                     name, self._axis(name), value
                 )
@@ -290,9 +290,8 @@ class Space:
             row = self._table.nearest_with(combined, point[self._tabled])
             if row is None:
                 given = {self.names[self._tabled[k]]: value for k, value in combined.items()}
-                raise InvalidInput(
-                    f"No allowed combination has {given}. Pass values of one of them."
-                )
+                listed = "allowed combination" if self.rows is None else "row of the table"
+                raise InvalidInput(f"No {listed} has {given}. Pass the values of an existing one.")
             point[self._tabled] = self._table.points[row]
         return np.asarray(self.snap(point[None])[0])
 

@@ -269,3 +269,10 @@ def test_studies_share_the_axis_of_a_resource_that_both_have_spent():
         "value (higher is better)",
     ]
     assert "their own axes" in apart.caption
+
+
+def test_an_unknown_resource_is_refused_and_the_known_ones_are_named():
+    run = seen(Optimizer({"x": Float(0, 1)}, {"usd": 10, "kWh": 5}))
+    assert main_resource(*run, "kWh") == "kWh"
+    with pytest.raises(InvalidInput, match="Unknown resource 'gold'; the study has usd, kWh, tri"):
+        main_resource(*run, "gold")

@@ -94,6 +94,9 @@ def test_the_previous_front_has_one_trial_less(minimised):
     assert (np.diff(cost) > 0).all()
     assert (np.diff(ei) > 0).all()
     assert math.exp(cost[0]) < belief.ledger["usd"].left
+    then = front_of(*minimised, number - 1)  # its other candidates are the same
+    for each_cost, each_ei in zip(cost, ei, strict=True):
+        assert not ((then.log_cost[1:] < each_cost) & (then.log_ei[1:] > each_ei)).any()
 
 
 @pytest.mark.slow
