@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from benchmarks import problems
 from benchmarks.evidence import replay
 from benchmarks.evidence.curves import keep
-from benchmarks.evidence.transfer_measures import Key, draw, table_of
+from benchmarks.evidence.transfer_measures import PORTFOLIO, Key, draw, table_of
 from benchmarks.evidence.transfer_models import compare
 from benchmarks.evidence.transfer_sources import (
     chosen,
@@ -142,7 +142,6 @@ SOURCES: dict[str, Callable[[str, int], list[Source]]] = {
     "3 of another family": lambda task, seed: misleading(task, 3, seed),
     "9 negated, 1 good": lambda task, seed: mixed(task, 10, seed),
 }
-PORTFOLIO = "portfolio only"
 ALL = (*SOURCES, PORTFOLIO, *PEERS)
 
 

@@ -56,6 +56,8 @@ def test_the_cost_to_reach_what_no_sources_reach():
 def test_the_tables_say_which_goal_is_reached():
     text = "\n".join(table_of(RUNS, ("no sources", "3 sources")))
     assert "| 75 % against no sources, lcbench | 75% [50%, 100%] of 2 | no |" in text
+    assert "| lcbench | 2.5 %, 2 % | 75% [50%, 100%] of 2 |" in text
+    assert "| all | 2 %, 3 % | 50% [0%, 100%] of 3 |" in text
     assert "| the default's value for at most 6 | 4 (no sources: 10) of 3 runs | yes |" in text
 
 
