@@ -63,7 +63,7 @@ def test_what_is_inside_keeps_its_value_and_what_is_outside_is_left_out(values, 
     there = [round(value) if whole else value for value in values]
     inside = [value for value in there if abs(value) <= width]
     if len(inside) < LEAST:
-        with pytest.raises(InvalidInput, match=r"trials with a value in this space, but 3 are"):
+        with pytest.raises(InvalidInput, match=r"trials? with a value in this space, but 3 are"):
             matched("old", rows("p", there), space, ())
         return
     source = matched("old", rows("p", there), space, ())

@@ -5,6 +5,7 @@
     python -m benchmarks transfer --kept --picture               draw the picture of the docs
     python -m benchmarks transfer --tasks development            only the tasks of development
     python -m benchmarks transfer --only-sources                 make the missing earlier studies
+    python -m benchmarks transfer --models                       compare models on held-back rows
 
 A run replays one table with a budget in median costs, rows hidden: a suggestion becomes the nearest
 free row. The sources are earlier studies of 30 trials on other tasks of the family, drawn at random
@@ -42,7 +43,8 @@ from numpy.typing import NDArray
 from benchmarks import problems
 from benchmarks.evidence import replay
 from benchmarks.evidence.curves import keep
-from benchmarks.evidence.transfer_measures import Key, draw, table_of
+from benchmarks.evidence.transfer_measures import PORTFOLIO, Key, draw, table_of
+from benchmarks.evidence.transfer_models import compare
 from benchmarks.evidence.transfer_sources import (
     chosen,
     group_of,
@@ -140,7 +142,6 @@ SOURCES: dict[str, Callable[[str, int], list[Source]]] = {
     "3 of another family": lambda task, seed: misleading(task, 3, seed),
     "9 negated, 1 good": lambda task, seed: mixed(task, 10, seed),
 }
-PORTFOLIO = "portfolio only"
 ALL = (*SOURCES, PORTFOLIO, *PEERS)
 
 
@@ -272,11 +273,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--data", help="folder of tables (default: FARTHING_DATA)")
     parser.add_argument("--kept", action="store_true", help="run nothing")
     parser.add_argument("--only-sources", action="store_true", help="make the earlier studies")
+    parser.add_argument("--models", action="store_true", help="compare models on held-back rows")
     parser.add_argument("--picture", action="store_true", help="draw the picture of the docs")
     options = parser.parse_args(arguments)
     methods = options.methods.split(";") if options.methods else list(ALL)
     if unknown := [name for name in methods if name not in ALL]:
         parser.error(f"unknown method {unknown[0]!r}: expected {', '.join(ALL)}")
+    if options.models:
+        compare(sorted(DEVELOPMENT), lambda task: earlier(task, 3, 0))
+        return 0
     runs, left_out = kept()
     if not options.kept:
         if "GPSampler" in methods and find_spec("torch") is None:

@@ -20,7 +20,7 @@ from benchmarks.evidence.curves_measures import estimate
 Json = dict[str, Any]
 Key = tuple[str, str, float, int]  # task, method, budget, seed
 
-BASE, OURS = "no sources", "3 sources"
+BASE, OURS, PORTFOLIO = "no sources", "3 sources", "portfolio only"
 HARM = ("3 negated", "3 shuffled", "3 of another family", "9 negated, 1 good")
 RIVALS = ("TPE", "GPSampler")
 TARGET_BUDGET = 15.0
@@ -102,14 +102,15 @@ def table_of(runs: Mapping[Key, Json], methods: Sequence[str]) -> Iterator[str]:
                 duel = _cell(duels(runs, method, BASE, budget)) if method != BASE else ""
                 yield f"| {method} | {np.median(share):.2g} % of {len(share)} runs | {duel} |"
         yield ""
-        yield f"| family | better: {BASE}, {OURS} | {OURS} against no sources | against TPE |"
-        yield "|---|---|---|---|"
-        for family in families:
-            pair = [better(runs, method, budget, family + "/") for method in (BASE, OURS)]
+        others = [m for m in (BASE, "TPE", PORTFOLIO) if duels(runs, OURS, m, budget)]
+        yield f"| {OURS}, family | better: {BASE}, {OURS} | against {' | against '.join(others)} |"
+        yield "|" + "---|" * (len(others) + 2)
+        for family in (*families, ""):
+            pair = [better(runs, method, budget, family) for method in (BASE, OURS)]
             if all(pair):
                 shares = ", ".join(f"{np.median(each):.2g} %" for each in pair)
-                against = [duels(runs, OURS, m, budget, family + "/") for m in (BASE, "TPE")]
-                yield f"| {family} | {shares} | {' | '.join(map(_cell, against))} |"
+                against = [duels(runs, OURS, other, budget, family) for other in others]
+                yield f"| {family or 'all'} | {shares} | {' | '.join(map(_cell, against))} |"
     yield from _goals(runs)
 
 

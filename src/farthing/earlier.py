@@ -137,8 +137,9 @@ def matched(
     valued = sum(not np.isnan(row.value) for row in kept)
     if valued < LEAST:
         raise InvalidInput(
-            f"{name!r} has {valued} trials with a value in this space, but {LEAST} are needed: "
-            f"{_counts(len(kept), len(rows), left)}. Widen the ranges, or leave it out."
+            f"{name!r} has {_trials(valued)} with a value in this space, but {LEAST} are needed: "
+            f"{_counts(len(kept), len(rows), left)}. Check its rows and the ranges here, or leave "
+            "it out."
         )
     x, y = np.array(list(points.values())), np.array([row.value for row in kept])
     cost, unit = _costs(kept, resources)
@@ -255,9 +256,12 @@ def _costs(rows: Sequence[Evaluation], resources: Sequence[str]) -> tuple[dict[s
 
 def _counts(used: int, total: int, left: Mapping[str, int]) -> str:
     """How many trials are used, and how many are not for what reason."""
-    counted = "1 trial" if total == 1 else f"{total} trials"
     reasons = [f"{count} {why}" for why, count in left.items() if count]
-    return ", ".join([counted if used == total else f"{used} of {counted}", *reasons])
+    return ", ".join([_trials(total) if used == total else f"{used} of {_trials(total)}", *reasons])
+
+
+def _trials(count: int) -> str:
+    return "1 trial" if count == 1 else f"{count} trials"
 
 
 def _listed(names: Sequence[str]) -> str:

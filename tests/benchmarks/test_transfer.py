@@ -5,7 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.evidence import replay, transfer, transfer_measures, transfer_sources
+from benchmarks.evidence import (
+    replay,
+    transfer,
+    transfer_measures,
+    transfer_models,
+    transfer_sources,
+)
 from benchmarks.evidence.transfer import main, negated, run, shuffled
 from benchmarks.evidence.transfer_measures import costs_to_reach, duels, table_of
 from benchmarks.evidence.transfer_sources import chosen, group_of, source_of, study, tasks
@@ -50,7 +56,34 @@ def test_the_cost_to_reach_what_no_sources_reach():
 def test_the_tables_say_which_goal_is_reached():
     text = "\n".join(table_of(RUNS, ("no sources", "3 sources")))
     assert "| 75 % against no sources, lcbench | 75% [50%, 100%] of 2 | no |" in text
+    assert "| lcbench | 2.5 %, 2 % | 75% [50%, 100%] of 2 |" in text
+    assert "| all | 2 %, 3 % | 50% [0%, 100%] of 3 |" in text
     assert "| the default's value for at most 6 | 4 (no sources: 10) of 3 runs | yes |" in text
+
+
+def test_models_that_know_an_equal_task_predict_better():
+    rng, options = np.random.default_rng(0), np.array([0, 0, 3])
+
+    def points(count):
+        X = rng.random((count, 3))
+        return np.column_stack([X[:, :2], (np.floor(3 * X[:, 2]) + 0.5) / 3])
+
+    def value(X):
+        return (X[:, 0] - 0.3) ** 2 + 0.5 * np.abs(X[:, 1] - 0.7) + 0.3 * (X[:, 2] > 0.4)
+
+    x = points(40)
+    equal, opposite = Source("equal", x, 5 + 9 * value(x)), Source("opposite", x, -value(x))
+    X, at = points(5), points(60)
+
+    def error(model, *sources):
+        mean, std = transfer_models.MODELS[model](sources, options, X, value(X), at)
+        assert (std > 0).all()
+        return float(np.sqrt(np.mean((mean - value(at)) ** 2)))
+
+    alone = error("alone", equal)
+    assert error("joint", equal) < 0.5 * alone
+    assert error("prior mean", equal) < 0.8 * alone
+    assert error("joint", opposite) < 0.5 * alone  # its weight is negative
 
 
 def test_the_picture_is_drawn(tmp_path):

@@ -227,4 +227,4 @@ def test_twenty_sources_of_a_hundred_trials_are_not_three_times_as_slow():
         np.median(seconds(asked(*sources, seed=k))) / np.median(seconds(asked(seed=k)))
         for k in range(3)
     ]
-    assert min(ratios) < 3.0
+    assert np.median(ratios) < 3.0

@@ -240,6 +240,7 @@ def test_a_space_that_does_not_contain_the_sources_is_refused():
         ("none.db#old", r"learn_from='none\.db#old': There is no study 'old' in none\.db, because"),
         (7, "7 contains no evaluations"),
         ([{"x": 0.5}], "'table' has no column 'value'; its columns are x"),
+        ([{}], "'table' has no rows. Expected one for each trial"),
         ([{"lr": 0.5, "value": 1}], "'table' has no parameter of this space. It has lr"),
         ([{"x": 0.5, "value": "high"}] * 3, "0 trials with a value in this space.*that cannot be"),
         ([{"x": 7, "value": 1}] * 3, "0 trials with a value in this space.*3 with x outside its"),

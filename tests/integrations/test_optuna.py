@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import math
 import pickle
 import threading
@@ -13,6 +14,7 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 from processes import PATIENCE
 
@@ -375,9 +377,61 @@ def test_a_stopping_rule_ends_the_loop():
     assert "9" in study.user_attrs["farthing:stopped"]
 
 
-def test_earlier_studies_are_refused():
-    with pytest.raises(InvalidInput, match=r"learn_from=.*no place for earlier studies"):
-        CostAwareSampler(SPACE, learn_from="old.csv")
+def earlier_study(sign=1):
+    study = optuna.create_study(direction="minimize" if sign == 1 else "maximize", study_name="may")
+    study.sampler = RandomSampler(seed=3)
+    study.optimize(lambda trial: sign * priced(trial), n_trials=20)
+    return study
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["minimised", "maximised"])
+def test_a_study_learns_from_earlier_ones(sign):
+    may = earlier_study(sign)
+    sampler = CostAwareSampler(SPACE, budget="$60", learn_from=may, seed=1)
+    study = study_with(sampler)
+    study.optimize(priced, n_trials=5)
+    first = study.trials[0].system_attrs["farthing"]
+    assert first["notes"]["portfolio"] == {"may": 1.0}
+    tried = [trial.params for trial in may.trials]
+    assert any(study.trials[0].params == pytest.approx(params) for params in tried)
+    assert 0.0 <= study.trials[-1].system_attrs["farthing"]["notes"]["trust"]["may"] <= 1.0
+    again = study_with(pickle.loads(pickle.dumps(sampler)))
+    again.optimize(priced, n_trials=5)
+    assert [t.params for t in again.trials] == [t.params for t in study.trials]
+
+
+def test_a_table_is_a_source_of_a_sampler_whose_space_is_not_known_yet(caplog, monkeypatch):
+    rows = [{**trial.params, "value": trial.value} for trial in earlier_study().trials]
+    optuna.logging.get_logger("optuna.farthing")  # its messages go to the log of Optuna
+    monkeypatch.setattr(logging.getLogger("optuna"), "propagate", True)
+    caplog.set_level(logging.INFO, "optuna.farthing")
+    study = study_with(CostAwareSampler(learn_from={"may": rows}, seed=1))
+    study.optimize(priced, n_trials=4)
+    assert "may" in study.trials[-1].system_attrs["farthing"]["notes"]["trust"]
+    assert "Learns from 'may' (20 trials" in caplog.text
+
+
+def test_sources_that_teach_a_sampler_nothing_are_refused(tmp_path):
+    with pytest.raises(InvalidInput, match=r"gone\.csv.*cannot be read"):
+        CostAwareSampler(SPACE, learn_from=str(tmp_path / "gone.csv"))
+    with pytest.raises(InvalidInput, match="no parameter of this space"):
+        CostAwareSampler(SPACE, learn_from=[{"depth": 1, "value": 2.0}])
+    two = optuna.create_study(directions=["minimize", "minimize"])
+    with pytest.raises(InvalidInput, match="has 2 objectives"):
+        CostAwareSampler(SPACE, learn_from=[two])
+
+
+def test_options_of_a_source_are_those_of_optuna():
+    def objective(trial):
+        return float(trial.suggest_categorical("odd", [1, True, None]) is True)
+
+    old = optuna.create_study(sampler=RandomSampler(seed=1), study_name="old")
+    old.optimize(objective, n_trials=12)
+    choices = {"odd": CategoricalDistribution([None, True, 1])}  # another order
+    study = study_with(CostAwareSampler(choices, learn_from={"old": old, "again": old}))
+    trial = study.ask(choices)
+    assert trial.params["odd"] is not True
+    assert "12 trials" in str(study.sampler._arguments._read)
 
 
 @pytest.mark.slow

@@ -462,3 +462,81 @@ def test_processes_import_what_a_fit_needs_before_the_clock_starts():
     Fits(SVC(), (X, Y), [], {}, n_jobs=2, pre_dispatch="all", backend=True).start()
     known = Parallel(2)(delayed(eval)(f"{module!r} in __import__('sys').modules") for _ in "ab")
     assert known == [True, True]
+
+
+# ── earlier searches ───────────────────────────────────────────────────────────────────────────
+
+
+class Parabola(Sleeps):
+    """An estimator with a known score: the best `at` is 0.3, and one `kind` is better."""
+
+    seconds, forever_from = 0.0, math.inf
+
+    def __init__(self, at=0.5, kind="flat", shape=None):
+        self.at = at
+        self.kind = kind
+        self.shape = shape
+
+    def score(self, X, y):
+        return -((self.at - 0.3) ** 2) - 0.1 * (self.kind == "flat") + 0.01 * (self.shape == [2])
+
+
+PARABOLA = {"at": uniform(0, 1), "kind": ["flat", "round"], "shape": [[1], [2]]}
+
+
+def earlier_search(**how):
+    return RandomizedSearchCV(Parabola(), PARABOLA, n_iter=20, random_state=1, **how).fit(X, Y)
+
+
+def learning(sources, space=PARABOLA, **how):
+    search = BudgetSearchCV(Parabola(), space, "4 trials", random_state=0, learn_from=sources)
+    return search.set_params(**how).fit(X, Y)
+
+
+@pytest.mark.parametrize("cv", [3, ShuffleSplit(1, random_state=0)], ids=["folds", "one fold"])
+def test_a_search_starts_with_what_was_best_before(cv):
+    earlier = earlier_search()
+    search = learning(earlier, cv=cv)
+    assert search.result_.history[0].params == pytest.approx(
+        {"at": earlier.best_params_["at"], "kind": "round", "shape": 1}
+    )
+    assert search.result_.history[0].notes["portfolio"] == {"table": 1.0}
+    assert search.result_.history[-1].notes["trust"] == {"table": 1.0}
+    assert search.best_score_ > earlier.best_score_ - 1e-4
+    np.testing.assert_array_equal(  # the table of a search is the same source
+        search.cv_results_["params"], learning(earlier.cv_results_, cv=cv).cv_results_["params"]
+    )
+
+
+def test_earlier_candidates_are_matched_by_the_arguments_of_the_estimator():
+    """A list may have another order now, and its values need not be plain."""
+    space = {**PARABOLA, "at": uniform(0, 0.9), "shape": [[3], [2], [1]]}
+    earlier = earlier_search()
+    best = earlier.best_params_
+    (source,) = learning({"may": earlier}, space).result_.learnt
+    assert source.name == "may"
+    inside = sum(params["at"] <= 0.9 for params in earlier.cv_results_["params"])
+    assert source.about == f"{inside} of 20 trials, {20 - inside} with at outside its range"
+    first = learning({"may": earlier}, space).cv_results_["params"][0]
+    assert first == {**best, "at": pytest.approx(best["at"])}
+    several = learning(earlier, [space, {"at": uniform(0, 1), "kind": ["square"]}])
+    assert several.cv_results_["params"][0] == first
+
+
+def test_a_search_within_a_budget_is_a_source_too(capsys):
+    earlier = learning(None)
+    states = list(earlier.cv_results_["state"])
+    learning([earlier], verbose=1)
+    count = states.count("done")
+    assert f"Learns from 'table' ({count}" in capsys.readouterr().out
+
+
+def test_searches_that_teach_nothing_are_refused():
+    with pytest.raises(InvalidInput, match="not fitted"):
+        learning(RandomizedSearchCV(Parabola(), PARABOLA))
+    scores = {"accuracy": "accuracy", "recall": "recall_macro"}
+    several = earlier_search(scoring=scores, refit="recall")
+    with pytest.raises(InvalidInput, match=r"no score 'score'.*mean_test_accuracy"):
+        learning(several)
+    with pytest.raises(InvalidInput, match="no parameter of this space"):
+        learning([{"depth": 1, "value": 0.1}])

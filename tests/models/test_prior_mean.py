@@ -118,6 +118,15 @@ def test_gradients_are_differences():
     assert slope[:, numbers] == pytest.approx(along[:, numbers], abs=1e-5)
 
 
+def test_one_product_evaluates_each_source_as_its_own_process_does():
+    mixture = prior_mean((*SOURCES[:2], lacking()), OPTIONS, X, Y).mean
+    at = points(7, 15)
+    each = np.column_stack([model.at(at) for model in mixture.models])
+    assert len(mixture.models) == 3
+    assert mixture.parts(at) == pytest.approx(each, abs=1e-9)
+    assert mixture.at(at) == pytest.approx(each @ mixture.weights, abs=1e-9)
+
+
 def test_sampled_paths_scatter_about_the_posterior():
     gp = fit(X, Y, options=OPTIONS, prior=prior_mean(SOURCES, OPTIONS, X, Y).mean)
     at = points(5, 10)

@@ -348,7 +348,7 @@ def check_sources(
                 f"learn_from={each.name!r}: its rows do not fit this space, which has {space.d} "
                 "parameters."
             )
-    if sources and not {"model", "cost"} & uses:
+    if sources and not {"model", "cost", "learn_from"} & uses:
         raise InvalidInput(
             f"learn_from={sources[0].name!r} has no effect: {type(policy).__name__} uses no model. "
             "Choose another policy, or leave learn_from out."

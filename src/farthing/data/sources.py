@@ -155,6 +155,8 @@ def _from_study(name: str, there: Settings, state: State, settings: Settings) ->
 
 def _from_table(name: str, rows: Sequence[Any], settings: Settings) -> Source:
     columns = list(dict.fromkeys(str(column) for each in rows for column in each))
+    if not columns:
+        raise InvalidInput(f"{name!r} has no rows. Expected one for each trial, with its value.")
     if not has_values(rows, settings):
         raise InvalidInput(
             f"{name!r} has no column 'value'; its columns are {', '.join(columns) or 'none'}. "

@@ -85,7 +85,6 @@ SPENT = Verdict(True, BUDGET_SPENT.sentence, kind=BUDGET_SPENT.kind)
 MORE = Verdict(False, "the objective has parameters that are drawn at random")
 UNSUPPORTED = {
     "direction": "the direction is that of the study. Give optuna.create_study(direction=...)",
-    "learn_from": "Optuna's storage has no place for earlier studies. Use farthing.Study",
     "max_overrun": "Optuna cannot end a trial from outside. Use a pruner, or farthing.Study",
 }
 
@@ -110,7 +109,7 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
 
     The other arguments are those of `Optimizer`. The direction is that of the study. `constraints`
     limits user attributes, {"latency_ms": "<= 10"}. If the budget limits no cost, the policy is EI
-    per cost.
+    per cost. `learn_from` also takes studies of Optuna; every process must give the same.
 
     With `steps=51`, the number of steps of a complete training, the sampler learns from the values
     that trials report, `trial.report(value, step)`, also from those of pruned trials. Without it, a
@@ -135,6 +134,8 @@ class CostAwareSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
             self._space, self._distributions = space_and_distributions(search_space)
         self._arguments = Arguments(budget, rate, dict(settings))
         self._arguments.settings(self._space or PLACEHOLDER)  # invalid settings raise an error now
+        if "learn_from" in settings and (known := Translation.of(self._distributions or {})):
+            self._arguments.settings(known.space, translation=known)
         self._constraints_func = constraints_func
         self._cached: _Cached | None = None
         self._clocks: dict[int, Clock] = {}  # by trial

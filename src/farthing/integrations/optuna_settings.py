@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import optuna
@@ -12,8 +12,10 @@ from optuna.distributions import BaseDistribution
 from farthing.budget.units import Budget
 from farthing.core.options import AnyBudget, AnySpace
 from farthing.core.settings import Settings
+from farthing.earlier import Source
 from farthing.errors import InvalidInput
 from farthing.integrations.optuna_curves import without_resume
+from farthing.integrations.optuna_sources import sources_of
 from farthing.integrations.optuna_space import Translation, distributions_of
 from farthing.integrations.optuna_state import constraint_names
 from farthing.policies import EIPerCost
@@ -31,6 +33,7 @@ class Arguments:
     budget: AnyBudget
     rate: str | None
     given: Mapping[str, Any]
+    _read: dict[tuple[Space, str], tuple[Source, ...]] = field(default_factory=dict, repr=False)
 
     def settings(
         self,
@@ -40,6 +43,7 @@ class Arguments:
     ) -> Settings:
         """The settings for a space, with the direction and the constraints of a study."""
         options: dict[str, Any] = {**self.given, "rate": self.rate}
+        earlier = options.pop("learn_from", None)
         if space is PLACEHOLDER:
             options.pop("start", None)
         cost = options.get("cost")
@@ -59,7 +63,17 @@ class Arguments:
             options["steps"] = without_resume(options["steps"])
         elif options.get("policy") is None and not set(limits) - {"trials"}:
             options["policy"] = EIPerCost()
-        return Settings.of(space, self.budget, **options)
+        settings = Settings.of(space, self.budget, **options)
+        if earlier is None or space is PLACEHOLDER:
+            return settings
+        key = space, settings.direction
+        if key not in self._read:  # once: a file may change
+            found = sources_of(earlier, settings, translation)
+            if found and found not in self._read.values():
+                log = optuna.logging.get_logger("optuna.farthing")
+                log.info(f"Learns from {'; '.join(map(str, found))}.")
+            self._read[key] = found
+        return replace(settings, learn_from=self._read[key])
 
 
 def space_and_distributions(

@@ -46,6 +46,7 @@ from farthing.history import StopReason
 from farthing.integrations.sklearn_fits import Fits, Out
 from farthing.integrations.sklearn_folds import Candidate, FoldSearch, steps_of
 from farthing.integrations.sklearn_racing import Racing
+from farthing.integrations.sklearn_sources import sources_of
 from farthing.integrations.sklearn_space import Candidates
 from farthing.integrations.sklearn_start import cost_of_fits, with_cheap_integers
 from farthing.optimizer import Optimizer
@@ -79,6 +80,8 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         param_distributions: another name of `space`, as in RandomizedSearchCV.
         n_iter: the largest number of candidates, besides the budget.
         policy, stop, cost, worth, start: as in `farthing.Optimizer`.
+        learn_from: earlier studies, as in `farthing.Optimizer`, and fitted searches of scikit-learn
+            or their `cv_results_`.
         rate: the price of a second of fitting, "$3.06/h".
         random_state: the seed of the candidates, which also depend on measured times.
 
@@ -111,6 +114,7 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         cost: Any = None,
         worth: Any = None,
         start: Any = None,
+        learn_from: Any = None,
         rate: str | None = None,
         scoring: Any = None,
         n_jobs: int | None = None,
@@ -143,6 +147,7 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
         self.cost = cost
         self.worth = worth
         self.start = start
+        self.learn_from = learn_from
         self.rate = rate
         self.random_state = random_state
 
@@ -234,6 +239,8 @@ class BudgetSearchCV(BaseSearchCV):  # type: ignore[misc,unused-ignore]
             total = f"{count} candidates, totalling at most {folds * count} fits"
         else:
             total = "the candidates that the budget pays for"
+        if settings.learn_from:
+            print(f"Learns from {'; '.join(map(str, settings.learn_from))}.")
         print(f"Fitting {folds} folds for each of {total}")
 
     def _report_failures(self, search: FoldSearch, reason: StopReason) -> None:
@@ -387,6 +394,10 @@ def _settings(search: BudgetSearchCV, candidates: Candidates, steps: Steps | Non
         direction="maximize",
         seed=seed,
     )
+    if search.learn_from is not None:
+        metric = search.refit if isinstance(search.refit, str) else "score"
+        sources = sources_of(search.learn_from, candidates, settings, metric)
+        settings = replace(settings, learn_from=sources)
     learner = cost_of_fits(candidates.space) if cost is None else None
     if learner is not None and settings.required_costs:
         settings = replace(settings, cost=dict.fromkeys(settings.required_costs, learner))

@@ -17,6 +17,8 @@ If no candidate goes on, a new one starts: the one that the default policy propo
 and the cost of all folds. A paused candidate counts there with its expected score,
 
     mean of the best one + mean(d_1 .. d_k)
+
+Earlier studies (`learn_from=`) give the start and the prior mean of this model.
 """
 
 from __future__ import annotations
@@ -29,7 +31,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from farthing.acquisition.belief import START, START_SHARE, Belief, believe
+from farthing.acquisition.belief import (
+    START,
+    START_SHARE,
+    START_TRUSTED,
+    TRUSTED,
+    Belief,
+    believe,
+)
 from farthing.acquisition.initial_design import propose, start
 from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.rungs import first_part, paused_part, paused_trainings
@@ -55,7 +64,7 @@ class Racing:
     z: float = 3.0
 
     needs: ClassVar[frozenset[str]] = frozenset({"steps"})
-    reads: ClassVar[frozenset[str]] = frozenset({"worth"})
+    reads: ClassVar[frozenset[str]] = frozenset({"learn_from", "worth"})
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
         """The next folds of a candidate that is not hopeless, or else a new candidate."""
@@ -63,9 +72,17 @@ class Racing:
         if steps is None:
             return (Gittins() if belief.cost else EI()).propose(belief, rng)
         count = 2 if ledger.spent_share >= START_SHARE else START
+        whole = None
+        if belief.sources:
+            whole = _whole(belief)
+            belief = replace(belief, prior=whole.prior, trust=whole.trust)
+            count = START_TRUSTED if max(whole.trust.values()) >= TRUSTED else count
         if not has_begun(belief.history, steps, count):
-            return start(first_part(belief), rng)
-        return self._next_folds(belief) or _new(belief, rng)
+            found = start(first_part(belief), rng)
+        else:
+            found = self._next_folds(belief) or _new(belief, whole or _whole(belief), rng)
+        notes = {"trust": dict(belief.trust), **found.notes} if belief.sources else found.notes
+        return replace(found, notes=notes)
 
     def _next_folds(self, belief: Belief) -> Proposal | None:
         """The first candidate that is not hopeless and can be completed; None: there is none."""
@@ -123,23 +140,10 @@ def _complete(belief: Belief) -> list[Array]:
     return [scores for scores in found if len(scores) == belief.steps.last]
 
 
-def _new(belief: Belief, rng: np.random.Generator) -> Proposal:
-    """A new candidate, all of whose folds are affordable."""
+def _new(belief: Belief, whole: Belief, rng: np.random.Generator) -> Proposal:
+    """A new candidate, all of whose folds are affordable; `whole` as `_whole` makes it."""
     steps = belief.steps
     assert steps is not None
-    complete = _complete(belief)
-    whole = believe(
-        belief.space,
-        History(tuple(_expected(trial, complete, belief.sign) for trial in belief.history)),
-        belief.ledger,
-        learners={},
-        sign=belief.sign,
-        noisy=belief.noisy,
-        worth=belief.worth,
-        seed=belief.seed,
-        light=belief.light,
-        constraints=belief.constraints,
-    )
     memories = {**belief.memories, **whole.memories}
     whole = replace(whole, cost=belief.cost, max_cost=belief.max_cost, memories=memories)
     found = propose(Gittins() if belief.cost else EI(), whole, rng)
@@ -152,6 +156,24 @@ def _new(belief: Belief, rng: np.random.Generator) -> Proposal:
         notes={**found.notes, "memories": memories},
         predicted=first_part(belief).predicted(found.x),
         until=until,
+    )
+
+
+def _whole(belief: Belief) -> Belief:
+    """A belief without costs, in which every paused candidate is complete."""
+    complete = _complete(belief)
+    return believe(
+        belief.space,
+        History(tuple(_expected(trial, complete, belief.sign) for trial in belief.history)),
+        belief.ledger,
+        learners={},
+        sign=belief.sign,
+        noisy=belief.noisy,
+        worth=belief.worth,
+        seed=belief.seed,
+        light=belief.light,
+        constraints=belief.constraints,
+        sources=belief.sources,
     )
 
 

@@ -32,7 +32,7 @@ What others may show (keys of a trial's notes, which are stored with the trial):
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -45,7 +45,7 @@ from scipy.special import ndtr
 from farthing.earlier import Source
 from farthing.models.censored import fit_censored
 from farthing.models.gp import GP, clip_outliers, fit, standardise, subset
-from farthing.models.kernel import distances, embed, matern, matern_slopes, pulled
+from farthing.models.kernel import columns, distances, embed, matern, matern_slopes
 
 __all__ = [
     "Mixture",
@@ -82,24 +82,15 @@ class SourceModel:
         return self.gp.embedded(self.gp.X)
 
     @cached_property
-    def _weights(self) -> Array:
+    def solved(self) -> Array:
+        """(n,) K^-1 (y - mean)."""
         solved, _ = lapack.dpotrs(self.gp.L, self.gp.targets[:, 0] - self.gp.mean, lower=1)
         return np.asarray(solved)
 
     def at(self, X: Array) -> Array:
         """(m,) the posterior mean."""
-        return self.at_embedded(self.gp.embedded(X[:, self.has]))
-
-    def at_embedded(self, Z: Array) -> Array:
-        """(m,) the posterior mean at points that are embedded and divided by the lengthscales."""
-        k = matern(distances(Z, self._centres), self.gp.variance)
-        return np.asarray(self.gp.mean + k @ self._weights)
-
-    def slopes_embedded(self, Z: Array) -> tuple[Array, Array]:
-        """`at_embedded` and its gradient in the coordinates that the source has."""
-        k, slope = matern_slopes(distances(Z, self._centres), self.gp.variance)
-        gradient = self.gp.to_cube(pulled(slope * self._weights, Z, self._centres))
-        return np.asarray(self.gp.mean + k @ self._weights), gradient
+        k = matern(distances(self.gp.embedded(X[:, self.has]), self._centres), self.gp.variance)
+        return np.asarray(self.gp.mean + k @ self.solved)
 
     def accuracy(self, X: Array, y: Array) -> float:
         """a_s: the expected share of pairs of different values that the source orders correctly."""
@@ -113,6 +104,51 @@ class SourceModel:
         return float(ndtr((mean - mean[:, None]) / spread)[lower].mean())
 
 
+class _Stack(NamedTuple):
+    """The rows of several sources one below the other, so that one product serves all of them.
+
+    The squared distance of x from row i of source s is sum_j W_ij (x_j - c_ij)^2 with W_ij = 1 /
+    l_sj^2, or 0 for a coordinate that the source lacks: (x^2, x, 1) times a column of `squares`.
+    """
+
+    options: Ints  # (d,) of the coordinates that any source has
+    squares: Array  # (2 e + 1, N)
+    pulls: Array  # (N, 2 d) W and W c, with 0 for categoricals
+    variance: Array  # (N,)
+    solved: Array  # (N,)
+    starts: Ints  # (s,) the first row of each source
+    means: Array  # (s,)
+
+
+@lru_cache(maxsize=64)
+def _stacked(models: tuple[SourceModel, ...]) -> _Stack:
+    options = np.zeros(len(models[0].has), dtype=np.int64)
+    for model in models:
+        options[model.has] = model.gp.options
+    source = columns(options)
+    W, C = [], []
+    for model in models:
+        n = len(model.gp.X)
+        x, inverse = np.full((n, len(options)), 0.5), np.zeros(len(options))
+        x[:, model.has], inverse[model.has] = model.gp.X, model.gp.lengthscales**-2.0
+        C.append(embed(x, options))
+        W.append(np.tile(inverse[source], (n, 1)))
+    w, c = np.vstack(W), np.vstack(C)
+    numbers = options[source] == 0
+    at = np.zeros((len(source), len(options)))
+    at[numbers, source[numbers]] = 1.0
+    rows = [len(model.gp.X) for model in models]
+    return _Stack(
+        options,
+        5.0 * np.vstack([w.T, -2.0 * (w * c).T, (w * c * c).sum(axis=1)]),
+        np.hstack([w @ at, (w * c) @ at]),
+        np.repeat([model.gp.variance for model in models], rows),
+        np.concatenate([model.solved for model in models]),
+        np.cumsum([0, *rows[:-1]]),
+        np.array([model.gp.mean for model in models]),
+    )
+
+
 @dataclass(frozen=True)
 class Mixture:
     """A weighted sum of the posterior means of some sources."""
@@ -122,31 +158,40 @@ class Mixture:
 
     def at(self, X: Array) -> Array:
         """(m,)."""
-        return np.asarray(self.parts(X) @ self.weights)
+        return np.asarray(matern(self._distances(X), 1.0) @ self._solved + self._mean)
 
     def parts(self, X: Array) -> Array:
         """(m, s) mu of each source."""
-        found = [model.at_embedded(Z) for model, Z in self._embedded(X)]
-        return np.array(found).reshape(len(self.models), len(X)).T
+        stack = _stacked(self.models)
+        each = matern(self._distances(X), 1.0) * (stack.variance * stack.solved)
+        return np.asarray(np.add.reduceat(each, stack.starts, axis=1) + stack.means)
 
     def slopes(self, X: Array) -> tuple[Array, Array]:
         """`at(X)` and its gradient (m, d), 0 in the coordinates that a source lacks."""
-        values, gradient = [], np.zeros(X.shape)
-        for (model, Z), weight in zip(self._embedded(X), self.weights, strict=True):
-            value, slope = model.slopes_embedded(Z)
-            values.append(value)
-            gradient[:, model.has] += weight * slope
-        parts = np.array(values).reshape(len(self.models), len(X)).T
-        return np.asarray(parts @ self.weights), gradient
+        k, slope = matern_slopes(self._distances(X), 1.0)
+        slope *= self._solved
+        pulls, here = slope @ _stacked(self.models).pulls, X.shape[1]
+        gradient = pulls[:, here:] - X * pulls[:, :here]
+        return np.asarray(k @ self._solved + self._mean), gradient
 
-    def _embedded(self, X: Array) -> Iterator[tuple[SourceModel, Array]]:
-        """Each source with X embedded for it; sources with the same parameters share the work."""
-        known: dict[bytes, Array] = {}
-        for model in self.models:
-            key = model.has.tobytes()
-            if key not in known:
-                known[key] = embed(X[:, model.has], model.gp.options)
-            yield model, known[key] * model.gp.weight
+    @cached_property
+    def _solved(self) -> Array:
+        """(N,) the coefficients of the kernel values of all rows."""
+        stack = _stacked(self.models)
+        rows = np.diff(np.append(stack.starts, len(stack.solved)))
+        return np.asarray(np.repeat(self.weights, rows) * stack.variance * stack.solved)
+
+    @cached_property
+    def _mean(self) -> float:
+        return float(self.weights @ _stacked(self.models).means)
+
+    def _distances(self, X: Array) -> Array:
+        """(m, N) q to the rows of all sources."""
+        stack = _stacked(self.models)
+        Z = embed(X, stack.options)
+        q = np.hstack([Z * Z, Z, np.ones((len(Z), 1))]) @ stack.squares
+        np.maximum(q, 0.0, out=q)
+        return np.asarray(np.sqrt(q, out=q))
 
 
 class PriorMean(NamedTuple):
