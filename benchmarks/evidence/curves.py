@@ -13,8 +13,10 @@ training counts, with "last" only the end of a whole training. `curves_measures.
 printed. `curves_syne_tune.py` says how to run Syne Tune, which has an environment of its own.
 
 All methods choose among the rows of the table. Optuna proposes points of the space, which become
-the nearest free row. The libraries do not know the budget, so one run with the largest budget also
-gives their results with smaller ones.
+the nearest free row. Methods whose names
+end with "continuous" train at any point of the space, on a surrogate of the table
+(`curve_surrogates.py`); their measure is the share of points of the space. The libraries do not
+know the budget, so one run with the largest budget also gives their results with smaller ones.
 
 A run is a line of `benchmarks/results/curves.jsonl`: `task, method, budget, seed, better` (the
 measure), `best, anytime` (the measure after each sixtieth of the budget), `trials, parts, spent`,
@@ -53,10 +55,12 @@ from benchmarks.evidence.curves_simulator import (
     SHARES,
     Account,
     Json,
+    is_smooth,
     result_of,
     simulate,
     simulate_optuna,
 )
+from benchmarks.problems.curve_surrogates import smooth_curves
 from benchmarks.problems.curve_tables import curve_names, load_curves
 from benchmarks.problems.tables import data_folder
 from benchmarks.speed.suggestions import cpu_model
@@ -112,7 +116,7 @@ def with_shortened(runs: Mapping[Key, Json], budgets: Sequence[float]) -> dict[K
 
 def run(task: str, method: str, budget: float, seed: int, folder: Path) -> Json:
     """Make one run."""
-    table = load_curves(task, folder)
+    table = (smooth_curves if is_smooth(method) else load_curves)(task, folder)
     own = zlib.crc32(f"{task} {seed}".encode())  # the same for all methods
     if method in OPTUNA:
         found = simulate_optuna(table, method, budget, own)

@@ -30,7 +30,7 @@ DRAWN_BUDGET = 15.0
 LEAST_DRAWN = 0.02  # percent; less, also 0, is drawn here
 DRAWS = 1000  # of tasks, for an interval
 # A method is compared with ours in its own setting.
-SETTINGS = (", last value", ", 4 workers", ", rows hidden")
+SETTINGS = (", last value", ", 4 workers", ", continuous")
 
 
 def suite_of(task: str) -> str:

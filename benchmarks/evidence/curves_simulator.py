@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.problems.curve_surrogates import CurveSurrogate
 from benchmarks.problems.curve_tables import CurveTable
 from farthing import Budget, History, Ledger, Space, Steps, Trial
 from farthing.acquisition.belief import Z_AFFORDABLE, Belief, believe
@@ -36,6 +37,7 @@ from farthing.policies import (
 )
 
 Json = dict[str, Any]
+Curves = CurveTable | CurveSurrogate
 OURS = "staged Gittins"
 THIRDS = (1, 3, 9, 27)  # the rungs of successive halving with eta = 3
 SHARES = 60  # of the budget, after each of which the measure is kept
@@ -51,7 +53,7 @@ class Method:
     resume: bool = True
     value: str = "best"
     workers: int = 1
-    hidden: bool = False  # whether the policy sees a continuous space instead of the rows
+    smooth: bool = False  # whether a surrogate takes the place of the table
 
     def steps(self, last: int) -> Steps:
         """The steps of a training of that length."""
@@ -69,26 +71,36 @@ METHODS: dict[str, Method] = {
     "staged Gittins, no resume": Method(StagedGittins, resume=False),
     "staged Gittins, last value": Method(StagedGittins, value="last"),
     "staged Gittins, 4 workers": Method(StagedGittins, workers=4),
-    "staged Gittins, rows hidden": Method(StagedGittins, hidden=True),
+    "staged Gittins, continuous": Method(StagedGittins, smooth=True),
     "EI per remaining cost": Method(EIPerRemainingCost),
     "ASHA": Method(ASHA, thirds=True),
     "ASHA, last value": Method(ASHA, thirds=True, value="last"),
-    "ASHA, rows hidden": Method(ASHA, thirds=True, hidden=True),
+    "ASHA, continuous": Method(ASHA, thirds=True, smooth=True),
     "ASHA, 4 workers": Method(ASHA, thirds=True, workers=4),
     "Hyperband": Method(Hyperband, thirds=True),
     "Hyperband, 4 workers": Method(Hyperband, thirds=True, workers=4),
     "one epoch": Method(OneEpoch),
     "whole trainings (Gittins)": Method(Gittins, whole=True),
-    "whole trainings, rows hidden": Method(Gittins, whole=True, hidden=True),
+    "whole trainings, continuous": Method(Gittins, whole=True, smooth=True),
 }
-OPTUNA = ("Optuna TPE + Hyperband", "Optuna TPE + median")
+OPTUNA = (
+    "Optuna TPE + Hyperband",
+    "Optuna TPE + median",
+    "Optuna TPE + Hyperband, continuous",
+    "Optuna TPE + median, continuous",
+)
+
+
+def is_smooth(method: str) -> bool:
+    """Whether a method trains at any point of a space, on a surrogate of the table."""
+    return method.endswith(", continuous")
 
 
 @dataclass
 class Account:
     """What a run has paid and seen."""
 
-    table: CurveTable
+    table: Curves
     budget: float
     value: str
     spent: float = 0.0
@@ -212,13 +224,12 @@ class Simulation:
         return True
 
 
-def simulate(table: CurveTable, method: Method, budget: float, seed: int) -> Json:
+def simulate(table: Curves, method: Method, budget: float, seed: int) -> Json:
     """One run of a policy of Farthing."""
     account = Account(table, budget * table.median_cost, method.value)
     ledger = Ledger.of(Budget(account.budget))
     steps = method.steps(table.last)
-    space = Space(dict(table.space.parameters)) if method.hidden else table.space
-    run = Simulation(account, seed, steps, method.policy(), ledger, space)
+    run = Simulation(account, seed, steps, method.policy(), ledger, table.space)
     free = True
     while account.left > 1e-9 * account.budget:
         while free and len(run.running) < method.workers:
@@ -246,8 +257,8 @@ def result_of(account: Account, trials: int, parts: int, seconds: float) -> Json
     }
 
 
-def simulate_optuna(table: CurveTable, name: str, budget: float, seed: int) -> Json:
-    """One run of Optuna's TPE with a pruner; the point becomes the nearest free row."""
+def simulate_optuna(table: Curves, name: str, budget: float, seed: int) -> Json:
+    """One run of Optuna's TPE with a pruner; in a table, a point becomes the nearest free row."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -261,8 +272,7 @@ def simulate_optuna(table: CurveTable, name: str, budget: float, seed: int) -> J
     )
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed), pruner=pruner)
     rows = table.space.rows
-    assert rows is not None
-    free = np.ones(len(rows), dtype=np.bool_)
+    free = np.ones(1 if rows is None else len(rows), dtype=np.bool_)
     space = type(table.space)(dict(table.space.parameters))
     distributions = distributions_of(space)
     seconds, trials = 0.0, 0
@@ -271,9 +281,12 @@ def simulate_optuna(table: CurveTable, name: str, budget: float, seed: int) -> J
         trial = study.ask(distributions)
         seconds += time.process_time() - started
         trials += 1
-        gap = ((rows - space.encode(trial.params)) ** 2).sum(axis=1)
-        row = int(np.argmin(np.where(free, gap, np.inf)))
-        free[row] = False
+        x = space.encode(trial.params)
+        if rows is None:
+            row = table.row_of(x)
+        else:
+            row = int(np.argmin(np.where(free, ((rows - x) ** 2).sum(axis=1), np.inf)))
+            free[row] = False
         value, state = None, optuna.trial.TrialState.COMPLETE
         for step in range(1, table.last + 1):
             value = account.pay(row, step)

@@ -87,7 +87,7 @@ class CurveTable:
         return np.asarray(np.min(np.where(np.isnan(self.curves), np.inf, self.curves), axis=1))
 
     def row_of(self, x: Array) -> int:
-        """The row of a point of the space; of another point, the nearest row."""
+        """The row of a point of the space."""
         rows = self.space.rows
         assert rows is not None
         gap = np.where(self.space.categorical, rows != x, rows - x)

@@ -52,19 +52,6 @@ def test_the_measure_is_the_share_of_better_configurations(table):
     assert late.best == np.inf  # not the end of a training
 
 
-def test_a_point_that_is_no_row_has_the_curve_of_the_nearest_one(table, monkeypatch):
-    rows = table.space.rows
-    assert table.row_of(rows[5]) == 5
-    assert table.row_of(rows[5] + [1e-4, -1e-4]) == 5
-    begun = []
-    start = Simulation._start
-    monkeypatch.setattr(
-        Simulation, "_start", lambda *given: (begun.append(given[2].x), start(*given))
-    )
-    simulate(table, METHODS["staged Gittins, rows hidden"], 4.0, seed=1)
-    assert not any((rows == x).all(axis=1).any() for x in begun)
-
-
 def test_a_step_that_is_too_expensive_ends_the_budget(table):
     account = Account(table, 0.5, "best")
     assert account.pay(0, 1) is None

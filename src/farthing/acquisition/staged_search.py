@@ -50,7 +50,7 @@ RESERVE = 2.0  # see `StagedSearch.to_complete`
 MARGIN = 1.1  # for the error of a predicted cost
 LISTED = 512  # configurations of a continuous space (docs/decisions.md)
 MOST_LISTED = 2**14
-COMPLETE = 10  # trainings before the list is refined: they teach what final values depend on
+COMPLETE = 2  # trainings before the list is refined: they teach what final values depend on
 TOO_SIMILAR = 0.97  # M52(x; l): the correlation of what configurations explain
 
 
