@@ -25,7 +25,7 @@ def test_every_planned_artefact_exists():
     pareto |= {f"pareto-figure-{k}-linear" for k in (3, 4, 5, 6)}
     rollout = {f"rollout-{part}" for part in ("figure-3", "figure-4", "figure-5", "sensitivity")}
     own = {"default", "peers", "rows-known", "start", "max-overrun", "realtime"}
-    own |= {"ablation", "carbo-surrogates", "stopping-figure-1"}
+    own |= {"ablation", "carbo-surrogates", "centre", "stopping-figure-1"}
     assert figures | pareto | rollout | own == set(BY_NAME)
     assert len(BY_NAME) == len(ARTEFACTS)
 
