@@ -17,6 +17,7 @@ from benchmarks.evidence.artefacts.pareto import (
     summary,
     trade_off,
 )
+from benchmarks.evidence.artefacts.printed import NoRuns
 from benchmarks.evidence.replay import Job, Run
 from benchmarks.problems import recorded
 
@@ -262,7 +263,8 @@ def test_runs_of_the_linear_model_go_by_the_method_s_name(tmp_path, monkeypatch)
     (tmp_path / "xgboost.jsonl").write_text("".join(replay.line_of(r) + "\n" for r in runs))
     found = pareto.replays(["EI", "EIpu"], Settings(seeds=1, more=False), "linear")
     assert {(job.problem, job.method) for job in found} == set(there[:2])  # one method is missing
-    empty = pareto._trade_offs(["EI", "EIpu"], Settings(seeds=1, more=False))
-    assert (empty["pairs"], empty["methods"]) == (0, {})
+    with pytest.raises(NoRuns, match="--kept"):
+        pareto._trade_offs(["EI", "EIpu"], Settings(seeds=1, more=False))
     by_name = {artefact.name: artefact for artefact in pareto.ARTEFACTS}
-    assert by_name["pareto-figure-3"].verdict(empty).startswith("Not yet run")
+    few = {"pairs": 0, "planned": 12}
+    assert by_name["pareto-figure-3"].verdict(few).startswith("Not yet run")
