@@ -263,8 +263,8 @@ def test_runs_of_the_linear_model_go_by_the_method_s_name(tmp_path, monkeypatch)
     (tmp_path / "xgboost.jsonl").write_text("".join(replay.line_of(r) + "\n" for r in runs))
     found = pareto.replays(["EI", "EIpu"], Settings(seeds=1, more=False), "linear")
     assert {(job.problem, job.method) for job in found} == set(there[:2])  # one method is missing
-    with pytest.raises(NoRuns, match="--kept"):
+    with pytest.raises(NoRuns):  # with the log-GP
         pareto._trade_offs(["EI", "EIpu"], Settings(seeds=1, more=False))
+    empty = {"pairs": 0, "planned": 60, "methods": {}}
     by_name = {artefact.name: artefact for artefact in pareto.ARTEFACTS}
-    few = {"pairs": 0, "planned": 12}
-    assert by_name["pareto-figure-3"].verdict(few).startswith("Not yet run")
+    assert by_name["pareto-figure-3"].verdict(empty).startswith("Not yet run")
