@@ -89,5 +89,7 @@ def test_the_table_and_the_verdict_name_what_is_worth_something() -> None:
     [artefact] = ARTEFACTS
     assert "70 % [60, 80]" in artefact.table(kept)
     assert "worth something: learnt costs at 15; harmful: nothing" in artefact.verdict(kept)
-    assert "| without learnt costs | 44 % [40, 60] |" in artefact.table(kept)
+    assert "| without learnt costs | 44 % [40, 60] (100) |" in artefact.table(kept)
+    assert "without forced exploration" not in artefact.table(kept)
+    assert "Not yet run on all problems: start in the middle at 15" in artefact.verdict(kept)
     assert set(ARMS) >= {"PBGI-costs", "PBGI+median"}

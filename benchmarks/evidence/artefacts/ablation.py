@@ -58,6 +58,7 @@ def _compute(settings: Settings) -> Json:
             arm: met._asdict()
             for arm in ARMS
             if (met := duels.duel(finals, DEFAULT, arm, [budget])) is not None
+            and met.problems == len(moved)  # a whole seed at least
         }
         for budget in finals
     }
@@ -87,6 +88,7 @@ def against(finals: duels.Finals, peer: str, names: Sequence[str], settings: Set
             arm: met._asdict()
             for arm in (DEFAULT, *ARMS)
             if (met := duels.duel(both, arm, peer, [budget])) is not None
+            and met.problems == len(names)
         }
         for budget in both
     }
@@ -110,17 +112,21 @@ def _table(kept: Json) -> str:
     header = ("the default against itself without", "median costs", "won", "duels", "problems")
     text = markdown((*header, "the default is"), rows)
     for budget in kept["duels"]:
-        text += f"\n\nDuels won against peers at {budget} median costs, without synthetic "
-        text += "problems:\n\n"
+        text += f"\n\nDuels won against peers at {budget} median costs (their number), "
+        text += "without synthetic problems:\n\n"
         met = {peer: by[budget] for peer, by in kept["against"].items() if by.get(budget)}
         text += markdown(
             ("", *met),
             [
                 [
                     f"without {ARMS[arm].partition(' (')[0]}" if arm in ARMS else "the default",
-                    *(Duel(**by[arm]).text() if arm in by else "-" for by in met.values()),
+                    *(
+                        f"{Duel(**by[arm]).text()} ({by[arm]['duels']})" if arm in by else "-"
+                        for by in met.values()
+                    ),
                 ]
                 for arm in (DEFAULT, *ARMS)
+                if any(arm in by for by in met.values())
             ],
         )
     return text
@@ -136,7 +142,14 @@ def _verdict(kept: Json) -> str:
             if Duel(**met).verdict() == verdict
         ]
         said.append(f"{what}: {', '.join(named) or 'nothing'}")
-    return f"Parts of the default that are {'; '.join(said)}. The others are undecided."
+    missing = [
+        f"{ARMS[arm].partition(' (')[0]} at {budget}"
+        for budget, by in kept["duels"].items()
+        for arm in ARMS
+        if arm not in by
+    ]
+    text = f"Parts of the default that are {'; '.join(said)}. The others are undecided."
+    return text + (f" Not yet run on all problems: {', '.join(missing)}." if missing else "")
 
 
 def _draw(kept: Json) -> Figure:
