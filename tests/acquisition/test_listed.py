@@ -9,7 +9,7 @@ from farthing import Categorical, Float, Int, Optimizer, Space, Steps
 from farthing.acquisition.staged_search import LISTED, TOO_SIMILAR, StagedSearch, listed
 from farthing.history import History
 from farthing.policies import StagedGittins
-from tests.acquisition.test_trainings import belief_of, falling, some_trainings, training
+from tests.acquisition.test_trainings import belief_of, some_trainings, training
 
 SPACE = Space({"b": Float(0, 1), "a": Float(0, 1)})
 
@@ -85,9 +85,10 @@ def test_trainings_of_a_continuous_space_are_completed_instead_of_begun_again():
 
 def test_the_list_is_refined_once_two_trainings_are_complete(belief):
     """With points of the whole space that are unlike the trainings that wait."""
-    few, many = (
-        belief_of(*some_trainings(4), *complete(number)).in_one_unit() for number in (1, 12)
-    )
+    many = some_trainings(7)
+    assert [t.state for t in many[:3]] == ["done", "done", "paused"]
+    few = [replace(training, number=i) for i, training in enumerate(many[1:])]
+    few, many = (belief_of(*trainings).in_one_unit() for trainings in (few, many))
     searches = [StagedSearch(each, each.trainings) for each in (few, many)]
     for search in searches:
         search.smallest(1e-3)
@@ -101,8 +102,3 @@ def test_the_list_is_refined_once_two_trainings_are_complete(belief):
     waiting = curves.reached() < len(curves.steps)
     assert waiting.any()
     assert curves.similarity(new.x)[:, waiting].max() < TOO_SIMILAR
-
-
-def complete(count):
-    rng = np.random.default_rng(5)
-    return [training(4 + i, rng.random(2), falling(rng.random(), 16)) for i in range(count)]

@@ -237,10 +237,13 @@ def _as_bytes(X: Array) -> list[bytes]:
 
 def is_close(X: Array, tried: Array) -> Bools:
     """(m,): whether each row of X is within SAME_POINT of one of `tried`."""
-    if not len(tried):
-        return np.zeros(len(X), dtype=np.bool_)
-    gap = np.abs(X.T[:, :, None] - tried.T[:, None, :]).max(axis=0).min(axis=1)
-    return np.asarray(gap <= SAME_POINT)
+    found = np.zeros(len(X), dtype=np.bool_)
+    i, k = np.nonzero(np.abs(X[:, :1] - tried[:, 0]) <= SAME_POINT)  # few pairs remain
+    for j in range(1, X.shape[1]):
+        near = np.abs(X[i, j] - tried[k, j]) <= SAME_POINT
+        i, k = i[near], k[near]
+    found[i] = True
+    return found
 
 
 # ── screening ──────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ const parallel = (() => {
   const BOTTOM = 24;
   const SIDE = 54;
   const MOST = 3000; // lines: more cannot be told apart
-  const RAMP = chart.LEVELS.slice(2); // from the worst to the best; a dark page reverses it
+  const RAMP = chart.LEVELS.slice(4); // from the worst to the best; a dark page reverses it
 
   function axisOf(column) {
     const entries = column.values.filter((entry) => entry !== null);
@@ -80,8 +80,8 @@ const parallel = (() => {
       passes.forEach((lines, pass) => lines.forEach((row, i) => {
         const rank = lines.length > 1 ? i / (lines.length - 1) : 1; // 1: the best
         const isBest = pass && i === lines.length - 1;
-        ctx.strokeStyle = colours[isBest ? "best" : pass ? Math.floor(rank ** 2 * (ramp.length - 1)) : "left out"];
-        ctx.globalAlpha = isBest ? 1 : pass ? (0.3 + 0.6 * rank ** 2) / (lines.length > 600 ? 2.5 : 1) : 0.5;
+        ctx.strokeStyle = colours[isBest ? "best" : pass ? Math.floor(rank * (ramp.length - 1)) : "left out"];
+        ctx.globalAlpha = isBest ? 1 : pass ? (0.45 + 0.45 * rank) / (lines.length > 600 ? 2.5 : 1) : 0.5;
         ctx.lineWidth = isBest ? 2.6 : 1.2;
         ctx.beginPath();
         let isDrawing = false; // a parameter without a value, by a condition, interrupts the line
