@@ -76,8 +76,9 @@ def test_neighbours_oracle():  # [transferred-cost]
     ]
     nothing = Evidence(space, np.zeros((0, 1)), np.zeros(0), np.zeros(0, dtype=bool))
     learner = Transfer(rows, here={"rows": 5000}, regressor=KNeighborsRegressor(2))
-    mean, _ = learner.fit(nothing).log_at(space.encode({"rounds": 50.0})[None])
-    assert mean[0] == pytest.approx(1.713757345, rel=1e-9)
+    at = np.array([space.encode({"rounds": r}) for r in (40.0, 60.0)])
+    mean, _ = learner.fit(nothing).log_at(at)  # at 50, two rows are equally far
+    np.testing.assert_allclose(mean, np.log([1.4 * 22, 1.5 * 22]) / 2, rtol=1e-9)
     assert np.exp(mean[0]) == pytest.approx(5.54977477, rel=1e-9)
 
 

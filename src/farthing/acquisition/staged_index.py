@@ -235,7 +235,8 @@ class _Cubic(NamedTuple):
         for _ in range(NEWTON_STEPS):
             value, slope = (part[:, 0] for part in self.expected(u[:, None], sigma))
             value = np.maximum(value, np.finfo(float).tiny)
-            step = (log_price - np.log(value)) * value / np.maximum(slope, np.finfo(float).tiny)
+            with np.errstate(over="ignore"):  # an infinite step ends at `low` or `high`
+                step = (log_price - np.log(value)) * value / np.maximum(slope, np.finfo(float).tiny)
             after = np.clip(u + step, low, high)
             done = np.abs(after - u) < TOLERANCE
             u = after
