@@ -86,7 +86,7 @@ def runs():
                 if run["error"]:
                     del by[run["seed"]]
     tried = {key for key, by in found.items() if "optuna-tpe" in by}
-    return {key: found[key] for key in tried}
+    return {key: found[key] for key in sorted(tried)}  # the draws depend on the order
 
 
 def won(ours, theirs, tie):
@@ -140,11 +140,12 @@ def share(families):
     return [100 * middle, 100 * low, 100 * high], count
 
 
-def agree(printed, found):
-    """The middle to the digit printed; the bounds as near as drawing allows."""
+def agree(printed, found, count=np.inf):
+    """The middle to the digit printed; the bounds as near as drawing allows, and one duel."""
     middle, low, high = (float(number) for number in printed)
     assert middle == pytest.approx(found[0], abs=0.5 + 1e-9)
-    assert [low, high] == pytest.approx(list(found[1:]), abs=WITHIN * (high - low))
+    near = WITHIN * (high - low) + 100 / count
+    assert [low, high] == pytest.approx(list(found[1:]), abs=near)
 
 
 @pytest.mark.slow
@@ -154,10 +155,10 @@ def test_the_duels_of_readme(runs):
     for row in rows:
         (rival,) = (method for name, method in METHODS.items() if name in row)
         for printed, budget in zip(re.findall(SHARE, row), ("60", "15"), strict=True):
-            found, _ = share(duels(runs, rival, budget))
-            agree(printed, found)
+            agree(printed, *share(duels(runs, rival, budget)))
             cell = row.split("|")[-3 if budget == "60" else -2]
-            assert ("undecided" in cell) == (found[1] <= 50 <= found[2]), row
+            low, high = map(float, printed[1:])
+            assert ("undecided" in cell) == (low <= 50 <= high), row
 
 
 @pytest.mark.slow
@@ -168,7 +169,7 @@ def test_the_sentences_of_readme(runs):
         (f"and {SHARE} at 15, and HEBO", "skopt-eips", "15"),
         (f"HEBO with {SHARE} undecided \\(10 duels", "hebo", "15"),
     ):
-        agree(re.search(pattern, text).groups(), share(duels(runs, rival, budget))[0])
+        agree(re.search(pattern, text).groups(), *share(duels(runs, rival, budget)))
     every, problems = map(
         int, re.search(r"first five peers have (\d+) duels on (\d+) problems", text).groups()
     )

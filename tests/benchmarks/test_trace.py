@@ -41,9 +41,23 @@ def test_a_trial_is_a_part_of_the_command_and_an_ask_a_part_of_a_trial(counts):
             assert count <= outer["statements"][kind]
 
 
+def without_sweep(counts):
+    """Without the search for survivors, which also meets the processes of other tests."""
+    found = {}
+    for name, part in counts.items():
+        by_file = dict(part["functions_by_file"])
+        swept = by_file.pop("running/survivors.py", 0)
+        found[name] = {
+            **part,
+            "functions": part["functions"] - swept,
+            "functions_by_file": by_file,
+        }
+    return found
+
+
 @pytest.mark.slow
 def test_the_second_time_counts_the_same(counts):
-    assert trace.trace(trace.REPO / "src") == counts
+    assert without_sweep(trace.trace(trace.REPO / "src")) == without_sweep(counts)
 
 
 @pytest.mark.slow
