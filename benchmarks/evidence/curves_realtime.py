@@ -294,8 +294,9 @@ def table_of(runs: Mapping[Job, Json], seconds: float) -> list[str]:
     for task in TASKS:
         rows += [
             f"\n{task}, {seconds:g} s\n",
-            f"| method | best, median (runs) | {OURS} wins | trials | steps | overhead |",
-            "|---|---|---|---|---|---|",
+            f"| method | best, median (runs) | {OURS} wins | trials | steps | ms per step "
+            "| overhead |",
+            "|---|---|---|---|---|---|---|",
         ]
         for method in METHODS:
             found = _of(runs, task, method, seconds)
@@ -306,10 +307,11 @@ def table_of(runs: Mapping[Job, Json], seconds: float) -> list[str]:
             trials, steps, overhead = (
                 np.median([r[name] for r in found]) for name in ("trials", "steps", "overhead")
             )
+            step = np.median([1e3 * r["training"] / r["steps"] for r in found])
             duel = f"{won:g} of {count}" if count and method != OURS else "-"
             rows.append(
                 f"| {method} | {best:.4g} ({len(found)}) | {duel} | {trials:g} | {steps:g} "
-                f"| {overhead:.1%} |"
+                f"| {step:.1f} | {overhead:.1%} |"
             )
     return rows
 

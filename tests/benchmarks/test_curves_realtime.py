@@ -65,7 +65,7 @@ def ticks(monkeypatch):
 def record_of(method, seed, best, *, task="xgboost-pendigits", seconds=3.0, **more):
     values = {"best": best, "times": [1.0, 2.0], "values": [1.0, best], "trials": 4, "steps": 20}
     job = Job(task, method, seconds, seed)
-    return job, {**job._asdict(), **values, "overhead": 0.25, **more}
+    return job, {**job._asdict(), **values, "training": 2.0, "overhead": 0.25, **more}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -165,7 +165,7 @@ def test_duels_compare_the_same_seeds():
     assert duels(runs, "xgboost-pendigits", WHOLE, 3.0) == (1.5, 3)
     assert duels(runs, "mlp-satimage", WHOLE, 3.0) == (0, 0)
     table = "\n".join(table_of(runs, 3.0))
-    assert f"| {WHOLE} | 0.2 (3) | 1.5 of 3 | 4 | 20 | 25.0% |" in table
+    assert f"| {WHOLE} | 0.2 (3) | 1.5 of 3 | 4 | 20 | 100.0 | 25.0% |" in table
     assert f"| {OURS} | 0.25 (4) | - |" in table
 
 
