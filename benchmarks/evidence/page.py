@@ -215,8 +215,8 @@ def files_of(found: Found, drawn: list[str]) -> dict[str, str]:
     tables, files = split_tables(found.artefact.table(found.numbers), name)
     parts = [
         f"# {name}",
-        f"The question: {found.artefact.claim}.",
-        f"**{found.verdict}**",
+        _filled(f"The question: {found.artefact.claim}."),
+        _filled(f"**{found.verdict}**"),
         *(f"![{Path(file).stem}]({file})" for file in drawn[:1]),
         tables,
         *(["## Every panel"] if drawn[1:] else []),
