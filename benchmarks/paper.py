@@ -10,9 +10,11 @@ What Farthing adds to a method, and what is taken away here:
     transfer       the level is learnt from the costs of this task      frozen (`Frozen`)
     rollout        a simulated step takes the best affordable point    the path is truncated
                    (Lee et al. 2021, section 5.2)                      (`unaffordable="truncate"`)
+    batches        each member draws all fantasies anew                they are kept, and each
+                                                                       member adds one value to each
+                                                                       (`keeping_fantasies`)
 
-What stays: the surrogate, the search, the expected cost E[c] as denominator, and in batches new
-fantasies for each member (Lee et al. 2020, algorithm 3 keeps them).
+What stays: the surrogate, the search, and the expected cost E[c] as denominator.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from farthing.acquisition.belief import Belief
+from farthing.acquisition.fantasies import FANTASIES
 from farthing.acquisition.protocols import Policy, Proposal
 from farthing.budget.ledger import Account, Ledger
 from farthing.cost import Transfer
@@ -88,6 +91,7 @@ class AsPrinted:
         return replace(chosen, predicted=belief.predicted(chosen.x))
 
     def _printed(self, belief: Belief, rng: np.random.Generator) -> Proposal:
+        belief = keeping_fantasies(belief)
         policy, free = self.policy, replace(belief, ledger=unlimited(belief.ledger))
         match policy:
             case Covered() if belief.ledger.used >= CArBO().share:
@@ -107,3 +111,23 @@ class AsPrinted:
 def unlimited(ledger: Ledger) -> Ledger:
     """The accounts without their limits: everything is affordable, and P(c <= left) is 1."""
     return Ledger(tuple((name, Account(math.inf, ledger[name].spent)) for name in ledger))
+
+
+def keeping_fantasies(belief: Belief) -> Belief:
+    """The belief with the fantasies of Lee et al. 2020, algorithm 3.
+
+    Y^(i) <- Y^(i) + {y}, y ~ N(mean, std^2) at the j-th pending point given X and Y^(i). The random
+    numbers are those of the batch, so that the next member finds the same values here.
+    """
+    pending = belief.history.points("running")
+    plain = belief.without_running()
+    if plain.objective is None or not len(pending):
+        return belief
+    first = belief.history.running[0].number
+    rng = np.random.default_rng([belief.seed, first, FANTASIES])
+    gp, best = plain.objective, np.repeat(plain.best, FANTASIES)
+    for x in pending:
+        mean, std = gp.at(x[None])
+        y = mean[0] + std[0] * rng.standard_normal(FANTASIES)
+        gp, best = gp.condition(x, y), np.minimum(best, y)
+    return replace(belief, objective=gp, best=best)

@@ -6,7 +6,9 @@
     clock     starts when the method is created and ends with the budget; it includes the overhead
               of every method, but no imports (each method is first run on a free function)
     value     the error on held-out rows; a value that arrives after the budget does not count
-    farthing  `minimize` with a budget of seconds and no other setting
+    farthing  `minimize` with a budget of seconds and no other setting; `cooling` and others: the
+              same with this policy
+    held      the models of HELD_BACK served only to check the default after it was chosen
 
 A run is a separate process on one core. Its line of `benchmarks/results/replays/realtime.jsonl`:
 `model, method, seed, budget`, and of each evaluation `ends` (seconds since the start), `values`
@@ -37,6 +39,7 @@ import numpy as np
 
 from benchmarks import peers
 from benchmarks.evidence import install_peers, replay, run_peers
+from benchmarks.methods import POLICIES
 from benchmarks.problems import training
 from benchmarks.problems.problem import Evaluation
 from benchmarks.problems.tables import data_folder
@@ -49,6 +52,7 @@ Objective = Callable[[Mapping[str, Any]], float]
 
 SUITE = "realtime"
 METHODS = ("farthing", "optuna-tpe", "optuna-gp", "flaml-cfo", "random")
+CANDIDATES = ("PBGI", "cooling", "EI")  # policies of farthing that could be its default
 BUDGETS = (60.0, 300.0)  # seconds
 EVALUATIONS = 60  # a guess for the peers, whose defaults depend on it
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -145,6 +149,54 @@ def _xgboost() -> Objective:
     return lambda params: training.train("xgboost", params, data)
 
 
+def _trained(make: Callable[[Mapping[str, Any]], Any], name: str, pipeline: str) -> Objective:
+    """The error of `make(params)` on a data set after a pipeline, as in `training.train`."""
+    data = training.load(name, pipeline, data_folder())
+    return lambda params: training.error_of(make(params), data)
+
+
+def _boosting_wine() -> Objective:
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    return _trained(
+        lambda p: GradientBoostingRegressor(**p, random_state=0),
+        "openml_287_wine_quality",
+        "plain",
+    )
+
+
+def _trees_texture() -> Objective:
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    return _trained(
+        lambda p: ExtraTreesClassifier(**p, random_state=0, n_jobs=1),
+        "openml_task125922_texture",
+        "plain",
+    )
+
+
+def _mlp_kin8nm() -> Objective:
+    from sklearn.neural_network import MLPRegressor
+
+    def make(p: Mapping[str, Any]) -> Any:
+        return MLPRegressor(
+            hidden_layer_sizes=(p["width"],) * p["layers"],
+            alpha=p["alpha"],
+            learning_rate_init=p["rate"],
+            batch_size=p["batch"],
+            max_iter=p["epochs"],
+            random_state=0,
+        )
+
+    return _trained(make, "openml_189_kin8nm", "s")
+
+
+def _svr_wind() -> Objective:
+    from sklearn.svm import SVR
+
+    return _trained(lambda p: SVR(**p, cache_size=100, max_iter=200_000), "openml_503_wind", "s")
+
+
 MODELS = {
     "svm-digits": Model(
         Space(
@@ -198,7 +250,56 @@ MODELS = {
         _boosting,
     ),
     "xgboost-pendigits": Model(training.XGBOOST, _xgboost),
+    "boosting-wine": Model(
+        Space(
+            {
+                "n_estimators": Int(5, 400, log=True),
+                "learning_rate": Float(1e-3, 1.0, log=True),
+                "max_depth": Int(1, 12),
+                "subsample": Float(0.1, 1.0),
+                "max_features": Float(0.1, 1.0),
+                "min_samples_leaf": Int(1, 100, log=True),
+            }
+        ),
+        _boosting_wine,
+    ),
+    "trees-texture": Model(
+        Space(
+            {
+                "n_estimators": Int(5, 300, log=True),
+                "max_depth": Int(1, 40),
+                "min_samples_leaf": Int(1, 50, log=True),
+                "max_features": Float(0.05, 1.0),
+                "bootstrap": Categorical([False, True]),
+            }
+        ),
+        _trees_texture,
+    ),
+    "mlp-kin8nm": Model(
+        Space(
+            {
+                "layers": Int(1, 3),
+                "width": Int(8, 128, log=True),
+                "alpha": Float(1e-6, 1.0, log=True),
+                "rate": Float(1e-5, 1e-1, log=True),
+                "batch": Int(16, 512, log=True),
+                "epochs": Int(2, 60, log=True),
+            }
+        ),
+        _mlp_kin8nm,
+    ),
+    "svr-wind": Model(
+        Space(
+            {
+                "C": Float(1e-2, 1e3, log=True),
+                "gamma": Float(1e-4, 1.0, log=True),
+                "epsilon": Float(1e-3, 1.0, log=True),
+            }
+        ),
+        _svr_wind,
+    ),
 }
+HELD_BACK = ("boosting-wine", "trees-texture", "mlp-kin8nm", "svr-wind")
 
 
 # ── one run ────────────────────────────────────────────────────────────────────────────────────
@@ -253,14 +354,17 @@ def drive(
     most: int | None = None,
 ) -> str:
     """Run a method for its time or `most` evaluations; returns why it ended."""
-    if method == "farthing":
+    if method == "farthing" or method in CANDIDATES:
 
         def objective(params: Mapping[str, Any]) -> Outcome:
             value, _ = clock.evaluate(params)
             return Outcome(value) if value is not None else Outcome(failed="no value")
 
         stop = None if most is None else MaxTrials(most)
-        result = minimize(objective, space, budget=f"{budget:g}s", stop=stop, seed=seed)
+        policy = POLICIES[method]() if method in CANDIDATES else None
+        result = minimize(
+            objective, space, budget=f"{budget:g}s", policy=policy, stop=stop, seed=seed
+        )
         return str(result.stop_reason)
     if method == "random":
         tuner: Any = _Random(space, seed)
@@ -344,7 +448,9 @@ def carry_out(
     have = {
         job: record
         for job, record in kept().items()
-        if not same_source or job.method != "farthing" or record["source"] in sources
+        if not same_source
+        or job.method not in ("farthing", *CANDIDATES)
+        or record["source"] in sources
     }
     todo = [job for job in requested if job not in have]
     if more and todo:

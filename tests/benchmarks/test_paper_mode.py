@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.methods import PAPER, POLICIES, make
-from benchmarks.paper import FIRST, PREFIX, Frozen, unlimited
+from benchmarks.paper import FIRST, PREFIX, Frozen, keeping_fantasies, unlimited
 from benchmarks.problems.problem import Evaluation
 from farthing import Float, Optimizer, Space
 from farthing.acquisition.belief import Belief
@@ -125,3 +125,39 @@ def test_a_frozen_transfer_learns_nothing_here() -> None:
     assert np.abs(online.log_at(X).mean - evidence.log_cost()).max() < 0.5
     of_the_tasks = math.log(8.0) + X[:, 0]  # less by ln(50 / 8) = 1.8
     assert np.abs(frozen.log_at(X).mean - of_the_tasks).max() < 0.5
+
+
+def test_the_members_of_a_batch_share_their_fantasies() -> None:
+    """Lee et al. 2020, algorithm 3: a member adds one value to each Y^(i), and keeps the others."""
+    optimizer = Optimizer(SPACE, budget={"cost": 1000.0}, policy=POLICIES["EI"](), seed=4)
+    for _ in range(8):
+        trial = optimizer.ask()
+        value, cost = evaluated(dict(trial.params))
+        optimizer.tell(trial, value, cost=cost)
+
+    def member() -> Belief:
+        state = optimizer._session.look()
+        belief = optimizer._asker.suggest(state).suggestion.belief
+        return keeping_fantasies(belief)
+
+    alone = member()
+    found = []
+    for _ in range(3):
+        optimizer.ask()
+        found.append(member())
+    second, third, fourth = (belief.objective for belief in found)
+    assert alone.objective is not None
+    assert second is not None
+    assert third is not None
+    assert fourth is not None
+    n = len(alone.objective.X)
+    assert second.targets.shape == (n + 1, 10)
+    assert np.allclose(third.targets[: n + 1], second.targets, atol=1e-6)
+    assert np.allclose(fourth.targets[: n + 2], third.targets, atol=1e-6)
+    assert np.ptp(second.targets[n]) > 0  # ten different values
+    # Each value is drawn given the earlier ones of its own fantasy.
+    mean, std = second.at(found[1].history.points("running")[1][None])
+    z = np.random.default_rng([4, found[0].history.running[0].number, 10]).standard_normal(20)[10:]
+    drawn = third.shift + third.scale * third.targets[n + 1]
+    assert np.allclose(drawn, mean[0] + std[0] * z, atol=1e-4 * third.scale)
+    assert np.allclose(found[1].best, np.minimum(found[0].best, drawn), atol=1e-4 * third.scale)

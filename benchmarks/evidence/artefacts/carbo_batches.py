@@ -57,9 +57,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-BATCHES_DIFFER = (
-    f"{DIFFERS} In batches, fantasies are drawn anew for each member; algorithm 3 keeps them."
-)
 BATCHES = (3, 7, 11)  # of the tables
 BATCH_SEEDS = 5
 AT_MOST = 1000  # evaluations of a run: the paper's largest count is 1040
@@ -288,7 +285,7 @@ ARTEFACTS = (
     Artefact(
         "carbo-figure-6",
         "batches of up to 16 lose little or nothing against sequential CArBO at equal compute",
-        in_both_modes(_scaling, BATCHES_DIFFER),
+        in_both_modes(_scaling, DIFFERS),
         _scaling_table,
         _scaling_verdict,
         _draw_scaling,
@@ -297,7 +294,7 @@ ARTEFACTS = (
     Artefact(
         "carbo-table-1",
         "CArBO has the lowest median error on most of the 20 problems, one by one and in batches",
-        in_both_modes(_with_batches, BATCHES_DIFFER),
+        in_both_modes(_with_batches, DIFFERS),
         _errors,
         _error_sentence,
         draw_errors,
@@ -306,7 +303,7 @@ ARTEFACTS = (
     Artefact(
         "carbo-table-2",
         "CArBO saves 32.5 % of the budget over the next best optimiser, 41 to 45 % in batches",
-        in_both_modes(_with_batches, BATCHES_DIFFER),
+        in_both_modes(_with_batches, DIFFERS),
         _savings,
         _saving_sentence,
         draw_savings,

@@ -53,10 +53,10 @@ def _value(evaluation: Evaluation) -> float:
 
 def _compute(settings: Settings) -> Json:
     usual = problems(3, settings)
-    moved = [name.replace("synthetic/", "moved/") for name in usual if name in SYNTHETIC]
+    fixed = [name.replace("moved/", "synthetic/") for name in usual if name in SYNTHETIC]
     found = {}
-    for name in [*usual, *moved]:
-        seeds = range(SEEDS if name in moved else 1)
+    for name in [*usual, *fixed]:
+        seeds = range(SEEDS if name in SYNTHETIC else 1)
         better, cost = np.median([ranked(name, s, settings) for s in seeds], axis=0)
         found[name] = {"better": round(float(better), 4), "cost": round(float(cost), 4)}
     return {"problems": found, "draws": 20 if settings.quick else DRAWS}
