@@ -69,6 +69,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "EIpu": EIPerCost,
     **{f"EI_{a}": lambda a=a: EIPerCost(alpha=a) for a in (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)},
     "cooling": Cooling,
+    "cooling_0.5": lambda: Cooling(first=0.5),
     "CArBO": CArBO,
     **{f"CArBO_{k}/8": lambda k=k: CArBO(share=k / 8) for k in (2, 4, 6)},
     "cover+EI": lambda: Covered(EI()),

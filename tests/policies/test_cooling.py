@@ -7,6 +7,7 @@ from beliefs import chosen, done, known, letter, line, pool, random_pool, toy
 
 from farthing import Budget, Float, History, Ledger, Optimizer, Space
 from farthing.core.suggest import believed
+from farthing.errors import InvalidInput
 from farthing.policies import EI, Cooling, EIPerCost
 from farthing.policies.cooling import exponent
 
@@ -149,3 +150,22 @@ def test_the_last_of_the_budget_is_not_overspent():
     settings = spent(1e6, 1.0, 1e6 - 6.0)
     belief = pool([1.0, 1.2], [0.5, 0.5], [10.0, 4.0], 1.5, **settings)
     assert chosen(Cooling(), belief) == 1
+
+
+# ---------------------------------------------------------------- the exponent at the start
+@pytest.mark.parametrize("first", [0.0, 0.3, 0.5, 2.0])
+@pytest.mark.parametrize("left", [1.0, 0.5, 0.1])
+def test_the_exponent_starts_at_first(first, left):
+    """EI / c^(first a_k) is EIPerCost with that alpha."""
+    belief = random_pool(np.random.default_rng(4), **cooled_to(left))
+    assert exponent(belief) == pytest.approx(left)
+    assert chosen(Cooling(first), belief) == chosen(EIPerCost(first * left), belief)
+    proposal = Cooling(first).propose(belief, np.random.default_rng(0))
+    assert proposal.notes["alpha"] == pytest.approx(first * left)
+    assert f"falls from {first:g} to 0" in proposal.because
+
+
+@pytest.mark.parametrize("first", [-0.1, float("nan"), float("inf")])
+def test_a_bad_first_exponent_is_refused(first):
+    with pytest.raises(InvalidInput, match="at least 0"):
+        Cooling(first=first)

@@ -41,6 +41,7 @@ OURS = (
     "EIpu",
     "EI_0.2",
     "cooling",
+    "cooling_0.5",
     "CArBO",
     "CEI_0.3",
     "CEI_0.7",

@@ -1,8 +1,8 @@
-"""EI-cool (Lee et al. 2020, eq. 3): EI / c^a, the exponent falling from 1 to 0.
+"""EI-cool (Lee et al. 2020, eq. 3): EI / c^(first a_k), the exponent falling to 0.
 
     a_k = (tau - tau_k) / (tau - tau_init),  clamped to [0, 1]
 
-tau is the budget and tau_k the amount that is spent or reserved. tau_init is the cost of the
+`first` is 1 in the paper. tau is the budget and tau_k the amount that is spent or reserved. tau_init is the cost of the
 initial design, but at most the amount spent, because workers share wall-clock time. If there are
 several resources, the smallest a_k is used.
 """
@@ -18,28 +18,39 @@ from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.scores import ScoreSurface, log_ei_per_cost, maximise_score, proposal
 from farthing.budget.ledger import Account
+from farthing.errors import InvalidInput
 
 __all__ = ["Cooling"]
 
 
 @dataclass(frozen=True)
 class Cooling:
-    """EI per cost^a; a falls from 1 to 0 as the budget is spent."""
+    """EI per cost^a; a falls from `first` to 0 as the budget is spent."""
+
+    first: float = 1.0
 
     needs: ClassVar[frozenset[str]] = frozenset({"budget", "cost", "model"})
     reads: ClassVar[frozenset[str]] = frozenset()
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.first < np.inf:
+            raise InvalidInput(
+                f"Cooling(first={self.first}): first must be a finite number of at least 0. It is "
+                "the exponent of the cost at the start of the budget: 1 as in the paper, or less "
+                "to weigh cost less."
+            )
+
     def surface(self, belief: Belief, rng: np.random.Generator) -> ScoreSurface:
-        """ln EI - a_k ln c."""
-        return ScoreSurface(belief, log_ei_per_cost(exponent(belief)))
+        """ln EI - first a_k ln c."""
+        return ScoreSurface(belief, log_ei_per_cost(self.first * exponent(belief)))
 
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """Argmax of ln EI - a_k ln c."""
-        alpha = exponent(belief)
-        found = maximise_score(belief, self.surface(belief, rng).score, rng)
+        """Argmax of ln EI - first a_k ln c."""
+        alpha = self.first * exponent(belief)
+        found = maximise_score(belief, log_ei_per_cost(alpha), rng)
         why = (
-            f"highest expected improvement per cost^{alpha:.2f} (the exponent falls from 1 to 0 as "
-            "the budget is spent)"
+            f"highest expected improvement per cost^{alpha:.2f} (the exponent falls from "
+            f"{self.first:g} to 0 as the budget is spent)"
         )
         return proposal(belief, found, why, notes={"alpha": alpha})
 
