@@ -52,7 +52,12 @@ Objective = Callable[[Mapping[str, Any]], float]
 
 SUITE = "realtime"
 METHODS = ("farthing", "optuna-tpe", "optuna-gp", "flaml-cfo", "random")
-CANDIDATES = ("PBGI", "cooling", "cooling_0.5", "EI")  # policies of farthing that could be its default
+CANDIDATES = (
+    "PBGI",
+    "cooling",
+    "cooling_0.5",
+    "EI",
+)  # policies of farthing that could be its default
 BUDGETS = (60.0, 300.0)  # seconds
 EVALUATIONS = 60  # a guess for the peers, whose defaults depend on it
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

@@ -10,7 +10,8 @@ from benchmarks.evidence import realtime, replay
 from benchmarks.evidence.artefacts import realtime as artefact
 from benchmarks.evidence.artefacts.artefact import Settings, pictures
 from benchmarks.evidence.realtime import Clock, Job, drive
-from farthing import Float, Space
+from benchmarks.methods import POLICIES
+from farthing import Float, Space, minimize
 
 SPACE = Space({"x": Float(0, 1)})
 
@@ -116,7 +117,7 @@ def test_a_process_without_output_is_a_run_that_crashed(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_table_verdict_and_picture_follow_the_runs(tmp_path):
     runs = {}
-    for model in realtime.MODELS:
+    for model in set(realtime.MODELS) - set(realtime.HELD_BACK):
         for seed in range(4):
             for method in ("farthing", "random", "optuna-tpe"):
                 job = Job(model, method, seed, 60.0)
@@ -148,3 +149,45 @@ def test_the_plan_is_five_models_five_methods_two_budgets_ten_seeds():
     assert len(jobs) == len(set(jobs)) == 5 * 5 * 2 * 10
     assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)
     assert {job.budget for job in artefact.jobs_of(Settings(budgets=(3.0,)))} == {3.0}
+
+
+def test_a_candidate_is_the_policy_of_minimize(monkeypatch):
+    given = []
+
+    def recorded(objective, space, **options):
+        given.append(options["policy"])
+        return minimize(objective, space, **options)
+
+    monkeypatch.setattr(realtime, "minimize", recorded)
+    for method in ("farthing", *realtime.CANDIDATES):
+        drive(method, SPACE, Clock(lambda params: params["x"]), budget=PATIENCE, seed=0, most=2)
+    assert given == [None, *(POLICIES[method]() for method in realtime.CANDIDATES)]
+
+
+def test_the_choice_shows_held_back_models_apart():
+    """PBGI wins everywhere but on the held-back model; cooling wins there."""
+    known, held = "svm-digits", realtime.HELD_BACK[0]
+    runs = {}
+    for seed in range(6):
+        for model in (known, held):
+            for method in (*realtime.CANDIDATES, artefact.RIVAL):
+                good = {known: "PBGI", held: "cooling"}[model]
+                job = Job(model, method, seed, artefact.CHOICE_BUDGET)
+                runs[job] = record(job, [0.1 if method == good else 0.2])
+    kept = {**artefact.choice(runs), "planned": 100}
+    assert kept["duels"]["PBGI"][artefact.RIVAL]["won"][-1] == 0.75  # one model won, one tied
+    assert kept["held_back"]["PBGI"][artefact.RIVAL]["won"][-1] == 0.5
+    assert kept["held_back"]["cooling"][artefact.RIVAL]["won"][-1] == 1.0
+    assert kept["held_back"]["cooling"]["PBGI"]["duels"] == 6
+    table = artefact._choice_table(kept)
+    assert f"{held} (held back)" in table
+    assert f"{known} (held back)" not in table
+    assert "cooling 75 %" in artefact._choice_verdict(kept)
+    assert artefact._choice_verdict({**artefact.choice({}), "planned": 9}).startswith("Not yet run")
+
+
+def test_the_choice_is_planned_on_all_models_with_ten_seeds():
+    jobs = artefact.choice_jobs(Settings())
+    methods = len(realtime.CANDIDATES) + 1
+    assert len(jobs) == len(set(jobs)) == len(realtime.MODELS) * methods * 10
+    assert set(realtime.HELD_BACK) < set(realtime.MODELS)

@@ -1,7 +1,10 @@
-"""`realtime`: five real models, budgets of wall-clock seconds, overhead included.
+"""`realtime`, `realtime-default`: real models, budgets of wall-clock seconds, overhead included.
+
+realtime          the default against four tuners on five models
+realtime-default  policies that could be the default, and TPE, on these and four held-back models
 
 benchmarks/evidence/realtime.py makes the runs. A duel is one model and seed; the method with the
-lower error at the end of the time wins. The five models count as five families.
+lower error at the end of the time wins. Each model counts as a family.
 """
 
 from __future__ import annotations
@@ -23,20 +26,23 @@ from benchmarks.evidence.artefacts.artefact import (
 )
 from benchmarks.evidence.artefacts.curves import SHARES, middle, numbers, plain, quartiles, shade
 from benchmarks.evidence.artefacts.duels import Duel
-from benchmarks.evidence.realtime import METHODS, MODELS, Job
+from benchmarks.evidence.realtime import CANDIDATES, HELD_BACK, METHODS, MODELS, Job
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OURS = "farthing"
 SEEDS = 10
+RIVAL = "optuna-tpe"
+CHOICE_BUDGET = 30.0  # seconds
 COLOURS = {OURS: "CArBO", "optuna-tpe": "EI", "optuna-gp": "cooling", "flaml-cfo": "PBGI"}
 
 
 def jobs_of(settings: Settings) -> list[Job]:
     """Seed by seed, so that an unfinished set of runs is balanced."""
     budgets = (1.0,) if settings.quick else settings.budgets or realtime.BUDGETS
-    models = list(MODELS)[:1] if settings.quick else MODELS
+    known = [model for model in MODELS if model not in HELD_BACK]
+    models = known[:1] if settings.quick else known
     return [
         Job(model, method, seed, budget)
         for seed in range(settings.count(SEEDS))
@@ -209,6 +215,131 @@ def _draw(kept: Json) -> Figure:
     return figure
 
 
+# ── the choice of the default ──────────────────────────────────────────────────────────────────
+
+
+def choice_jobs(settings: Settings) -> list[Job]:
+    """Seed by seed: the candidates and TPE on all models."""
+    models = list(MODELS)[:1] if settings.quick else MODELS
+    return [
+        Job(model, method, seed, 1.0 if settings.quick else CHOICE_BUDGET)
+        for seed in range(settings.count(SEEDS))
+        for model in models
+        for method in (*CANDIDATES, *(() if settings.quick else (RIVAL,)))
+    ]
+
+
+def _choice(settings: Settings) -> Json:
+    jobs = choice_jobs(settings)
+    runs = realtime.carry_out(
+        jobs,
+        processes=settings.jobs,
+        same_source=not settings.any_source,
+        more=settings.more,
+    )
+    return {**choice(runs), "planned": len(jobs)}
+
+
+def choice(runs: Mapping[Job, Json]) -> Json:
+    """Duels of the candidates with TPE and each other: all models, and those held back."""
+    finals: Json = {}
+    evaluations: dict[tuple[str, str], list[int]] = {}
+    for job, record in runs.items():
+        if record["error"] is None:
+            by = finals.setdefault(f"{job.model}/{job.model}", {}).setdefault(job.method, {})
+            by[str(job.seed)] = plain(_best(record, duels.SHARES))
+            evaluations.setdefault((job.model, job.method), []).append(len(record["ends"]))
+    held = {name: by for name, by in finals.items() if name.partition("/")[0] in HELD_BACK}
+    found: Json = {"models": {}, "duels": {}, "held_back": {}, "runs": len(runs)}
+    for name, by in finals.items():
+        model = name.partition("/")[0]
+        found["models"][model] = {
+            method: {
+                "finals": [values[-1] for values in of.values()],
+                "evaluations": float(np.median(evaluations[model, method])),
+            }
+            for method, of in by.items()
+        }
+    for part, problems in (("duels", finals), ("held_back", held)):
+        for ours in CANDIDATES:
+            for rival in (*CANDIDATES, RIVAL):
+                met = duels.duel({"": problems}, ours, rival) if ours != rival else None
+                if met is not None:
+                    found[part].setdefault(ours, {})[rival] = met._asdict()
+    return found
+
+
+def _choice_table(kept: Json) -> str:
+    if not kept["models"]:
+        return f"Not yet run: {kept['runs']} of {kept['planned']} planned runs are complete."
+    methods = (*CANDIDATES, RIVAL)
+    rows = []
+    for model, by in kept["models"].items():
+        medians = {m: float(np.median(numbers(part["finals"]))) for m, part in by.items()}
+        cells = []
+        for method in methods:
+            if method not in by:
+                cells.append("-")
+                continue
+            count = len(by[method]["finals"])
+            text = f"{medians[method]:.4g} ({by[method]['evaluations']:.0f}; {count})"
+            cells.append(f"**{text}**" if medians[method] <= min(medians.values()) else text)
+        rows.append([f"{model}{' (held back)' if model in HELD_BACK else ''}", *cells])
+    parts = [
+        f"Median final error (median evaluations; runs) with {CHOICE_BUDGET:g} s. {kept['runs']} "
+        f"of {kept['planned']} planned runs are complete.",
+        markdown(("model", *methods), rows),
+    ]
+    for part, about in (("duels", "all models"), ("held_back", "the held-back models")):
+        cells = [
+            [ours, *(_won(kept[part].get(ours, {}).get(rival)) for rival in methods)]
+            for ours in CANDIDATES
+        ]
+        parts += [
+            f"Duels that the method of the row wins, on {about} (their number):",
+            markdown(("", *methods), cells),
+        ]
+    return "\n\n".join(parts)
+
+
+def _won(duel: Json | None) -> str:
+    return "" if duel is None else f"{Duel(**duel).text()} ({duel['duels']})"
+
+
+def _choice_verdict(kept: Json) -> str:
+    against = {
+        ours: by[RIVAL] for ours, by in kept["duels"].items() if RIVAL in by
+    }  # of all models
+    if not against:
+        return f"Not yet run ({kept['runs']} of {kept['planned']} runs)."
+    said = ", ".join(f"{ours} {Duel(**duel).text()}" for ours, duel in against.items())
+    return (
+        f"With {CHOICE_BUDGET:g} s, of the duels with {RIVAL} are won by {said} "
+        f"({kept['runs']} of {kept['planned']} runs)."
+    )
+
+
+def _draw_choice(kept: Json) -> Figure:
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6.5, 0.45 * len(kept["duels"]) + 1.4))
+    names = list(kept["duels"])
+    for part, dy, hue in (("duels", -0.12, "#0072b2"), ("held_back", 0.12, "#e69f00")):
+        for place, ours in enumerate(names):
+            duel = kept[part].get(ours, {}).get(RIVAL)
+            if duel is not None:
+                low, won, high = (100 * duel[key][-1] for key in ("low", "won", "high"))
+                axis.plot([low, high], [place + dy] * 2, color=hue, lw=2)
+                axis.plot(won, place + dy, "o", color=hue)
+        axis.plot([], [], "o-", color=hue, label=part.replace("duels", "all").replace("_", " "))
+    axis.axvline(50, color="black", lw=1)
+    axis.set_yticks(range(len(names)), names)
+    axis.set(xlim=(0, 100), xlabel=f"% of duels with {RIVAL} won, 95 % interval")
+    axis.invert_yaxis()
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
 ARTEFACTS = (
     Artefact(
         "realtime",
@@ -217,6 +348,15 @@ ARTEFACTS = (
         _table,
         _verdict,
         _draw,
+        SEEDS,
+    ),
+    Artefact(
+        "realtime-default",
+        "which policy should be the default, by real training in wall-clock seconds",
+        _choice,
+        _choice_table,
+        _choice_verdict,
+        _draw_choice,
         SEEDS,
     ),
 )
