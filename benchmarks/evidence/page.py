@@ -11,7 +11,7 @@ import csv
 import io
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,8 +130,23 @@ def build(
     names = {found.artefact.name for found in shown}
     missing = [artefact.name for artefact in ARTEFACTS if artefact.name not in names]
     page = docs / "evidence.md"
-    page.write_text(first_page({found.artefact.name: found.numbers for found in shown}, missing))
+    numbers = {found.artefact.name: found.numbers for found in shown}
+    page.write_text(first_page(numbers, missing, hours_missing(there)))
     return page
+
+
+def hours_missing(there: Sequence[Found]) -> dict[str, float]:
+    """The CPU hours of the planned runs that are missing, by group of artefacts.
+
+    Artefacts with the same runs (tables 1 and 2 of CArBO) count once.
+    """
+    hours: dict[str, dict[tuple[int, float], float]] = {}
+    for found in there:
+        name, about = found.artefact.name, found.about
+        group = next(g for g, prefix in reversed(GROUPS.items()) if name.startswith(prefix))
+        key = (about.get("missing_runs", 0), about.get("missing_hours", 0.0))
+        hours.setdefault(group, {})[key] = key[1]
+    return {group: sum(parts.values()) for group, parts in hours.items()}
 
 
 def _found(artefact: Artefact, results: Path) -> Found | None:
@@ -145,7 +160,9 @@ def _found(artefact: Artefact, results: Path) -> Found | None:
 # ── the first page ─────────────────────────────────────────────────────────────────────────────
 
 
-def first_page(numbers: Mapping[str, Json], missing: list[str]) -> str:
+def first_page(
+    numbers: Mapping[str, Json], missing: list[str], hours: Mapping[str, float] = {}
+) -> str:
     """The picture of the peers, findings, claims, what is unlike the papers, and links."""
     peers = numbers.get("peers", {"duels": {}, "problems": {}})
     said = scoreboard.of_all(numbers)
@@ -167,10 +184,21 @@ def first_page(numbers: Mapping[str, Json], missing: list[str]) -> str:
     text += f"\n\n{scoreboard.board(numbers, said)}\n"
     own = FARTHINGS.format(rows="In rows without *" if printed else "In all rows")
     text += UNLIKE + "\n".join(map(_item, (own, *SETTINGS))) + "\n"
-    text += THIN + "\n".join(map(_item, weak_points(numbers))) + "\n"
+    weak = [*weak_points(numbers), *_too_long(hours)]
+    text += THIN + "\n".join(map(_item, weak)) + "\n"
     text += MORE + "\n".join(map(_item, _links(list(numbers))))
     not_run = f"Not yet run: {', '.join(missing)}." if missing else ""
     return text + ("\n" + _item(not_run) if not_run else "") + "\n"
+
+
+def _too_long(hours: Mapping[str, float]) -> Iterator[str]:
+    """Why planned runs are missing."""
+    parts = ", ".join(f"{group} {left:.1f}" for group, left in hours.items() if left >= 0.05)
+    if parts:
+        yield (
+            f"The planned runs that are missing would take CPU hours that we have not had yet: "
+            f"{parts}. Each page has its number."
+        )
 
 
 def _item(sentence: str) -> str:
@@ -244,6 +272,10 @@ def _made(found: Found) -> str:
         "The runs are of an older version of the code." if numbers.get("older") else "",
         f"{numbers['left_out']} kept runs of other versions of the code are left out."
         if numbers.get("left_out")
+        else "",
+        f"{about['missing_runs']:,} planned runs are missing; they would take about "
+        f"{about['missing_hours']:.1f} CPU hours."
+        if about.get("missing_runs")
         else "",
     ]
     return _filled(" ".join(filter(None, said)))

@@ -33,14 +33,14 @@ import math
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 from zlib import crc32
 
 import numpy as np
@@ -476,6 +476,37 @@ def carry_out(
                     flush=True,
                 )
     return {job: have[job] for job in requested}
+
+
+class Missing(NamedTuple):
+    """Planned runs that are not kept, and the CPU hours that they would take."""
+
+    runs: int
+    hours: float
+
+
+def missing_of(jobs: Iterable[Job], runs: Mapping[Job, Run], suite: str) -> Missing:
+    """The planned jobs without a run.
+
+    A run would take as long as the median kept run of the suite with the same policy, budget and
+    batch; if there is none, as the median of all with this budget and batch.
+    """
+    todo = [job for job in jobs if job not in runs]
+    seconds: dict[tuple[str, float, int], list[float]] = {}
+    for job, run in kept(suite).items() if todo else ():
+        for policy in (_policy_of(job), ""):
+            key = (policy, round(job.budget, -1), job.batch)
+            seconds.setdefault(key, []).append(sum(run.overhead))
+    hours = 0.0
+    for job in todo:
+        size = round(job.budget, -1), job.batch
+        alike = seconds.get((_policy_of(job), *size)) or seconds.get(("", *size)) or [0.0]
+        hours += float(np.median(alike)) / 3600.0
+    return Missing(len(todo), hours)
+
+
+def _policy_of(job: Job) -> str:
+    return job.method.removeprefix("paper:")
 
 
 def main(arguments: list[str]) -> int:

@@ -24,7 +24,7 @@ def test_every_planned_artefact_exists():
     pareto |= {f"pareto-figure-{k}-linear" for k in (3, 4, 5, 6)}
     rollout = {f"rollout-{part}" for part in ("figure-3", "figure-4", "figure-5", "sensitivity")}
     own = {"default", "peers", "rows-known", "start", "max-overrun", "realtime"}
-    own |= {"ablation", "carbo-surrogates", "centre", "stopping-figure-1"}
+    own |= {"ablation", "carbo-surrogates", "centre", "stopping-figure-1", "realtime-default"}
     assert figures | pareto | rollout | own == set(BY_NAME)
     assert len(BY_NAME) == len(ARTEFACTS)
 
@@ -293,7 +293,7 @@ def test_default_and_peers_have_every_family():
         {name.partition("/")[0] for name in comparison.problems(most, Settings())}
         for most in (3, 2)
     )
-    assert default == against == {*tables.CHOSEN, "synthetic", "carbo", "xgboost"}
+    assert default == against == {*tables.CHOSEN, "moved", "carbo", "xgboost"}
     assert {*comparison.SLOW_PROBLEMS} <= {*comparison.problems(2, Settings())}
 
 

@@ -169,3 +169,15 @@ def test_a_finding_follows_its_numbers():
 def duel(won):
     bounds = {"won": won, "low": won - 0.1, "high": won + 0.1}
     return {name: [bound] * 3 for name, bound in bounds.items()} | {"duels": 290, "problems": 29}
+
+
+def test_missing_runs_are_counted_once_for_artefacts_with_the_same_runs():
+    def found(name, runs, hours):
+        about = {"missing_runs": runs, "missing_hours": hours}
+        return page.Found(BY_NAME[name], about, {}, "")
+
+    there = [found("carbo-table-1", 10, 2.0), found("carbo-table-2", 10, 2.0)]
+    there += [found("carbo-figure-6", 3, 1.0), found("peers", 5, 0.5)]
+    hours = page.hours_missing(there)
+    assert hours == {"CArBO": 3.0, "Farthing": 0.5}
+    assert "CArBO 3.0, Farthing 0.5" in " ".join(page.first_page({}, [], hours).split())

@@ -409,3 +409,24 @@ def test_lines_from_before_there_were_batches_are_runs_of_one():
     assert run_of(json.dumps(record)).job == job
     many = Job("made/up", "EI", 0, budget=2, batch=7)
     assert run_of(line_of(Run(many, 2.0, (1.0,), (0.5,), (0.1,), "budget"))).job == many != job
+
+
+def test_missing_runs_take_as_long_as_those_kept(tmp_path, monkeypatch):
+    """The median of the policy, printed or not, with this budget; else of all with this budget."""
+    monkeypatch.setattr(replay, "FOLDER", tmp_path)
+
+    def kept_run(method, seed, seconds, budget=60.0):
+        job = Job("lcbench/higgs", method, seed, budget)
+        return Run(job, 1.0, (1.0, 1.0), (0.5, 0.4), (seconds / 2, seconds / 2), "budget")
+
+    runs = [kept_run("EI", 0, 3600.0), kept_run("EI", 1, 7200.0), kept_run("EI", 2, 10800.0)]
+    runs += [kept_run("EIpu", 0, 36000.0), kept_run("EI", 0, 360.0, 15.0)]
+    with replay.appending("tables") as file:
+        file.writelines(line_of(run) + "\n" for run in runs)
+    made = {run.job: run for run in runs}
+    jobs = [*made, *(Job("lcbench/higgs", "paper:EI", seed, 60.0) for seed in range(3))]
+    found = replay.missing_of(jobs, made, "tables")
+    assert (found.runs, found.hours) == (3, pytest.approx(6.0))
+    other = [Job("lcbench/higgs", "cooling", 0, 60.0), Job("lcbench/higgs", "cooling", 0, 15.0)]
+    assert replay.missing_of(other, made, "tables").hours == pytest.approx(2.5 + 0.1)
+    assert replay.missing_of(made, made, "tables") == (0, 0.0)

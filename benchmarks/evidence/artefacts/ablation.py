@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING
 from benchmarks import peers
 from benchmarks.evidence.artefacts import duels
 from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, markdown
-from benchmarks.evidence.artefacts.comparison import DEFAULT, counted, finals_of, jobs_of, problems
+from benchmarks.evidence.artefacts.comparison import (
+    DEFAULT,
+    counted,
+    finals_of,
+    jobs_of,
+    problems,
+    runs_of,
+)
 from benchmarks.evidence.artefacts.duels import Duel
 from benchmarks.evidence.replay import carry_out
 
@@ -41,37 +48,28 @@ ARMS = {
 def _compute(settings: Settings) -> Json:
     if settings.budgets is None:
         settings = replace(settings, budgets=BUDGETS)
-    methods, usual = (DEFAULT, *ARMS), problems(2, settings)
-    moved = [name.replace("synthetic/", "moved/") for name in usual]
-    jobs = jobs_of(moved, methods, settings, seeds=settings.count(SEEDS))
-    runs = carry_out(
-        jobs,
-        "tables-quick" if settings.quick else "tables",
-        processes=settings.jobs,
-        folder=settings.data,
-        make_more=settings.more,
-        same_source=not settings.any_source,
-    )
+    methods, names = (DEFAULT, *ARMS), problems(2, settings)
+    jobs = jobs_of(names, methods, settings, seeds=settings.count(SEEDS))
+    runs = runs_of(jobs, settings)
     finals = finals_of(runs)
     found = {
         budget: {
             arm: met._asdict()
             for arm in ARMS
             if (met := duels.duel(finals, DEFAULT, arm, [budget])) is not None
-            and met.problems == len(moved)  # a whole seed at least
+            and met.problems == len(names)  # a whole seed at least
         }
         for budget in finals
     }
-    shared = [name for name in usual if name in moved]
     return {
         "duels": found,
-        "against": {peer: against(finals, peer, shared, settings) for peer in PEERS},
+        "against": {peer: against(finals, peer, names, settings) for peer in PEERS},
         "counts": counted(runs, jobs),
     }
 
 
 def against(finals: duels.Finals, peer: str, names: Sequence[str], settings: Settings) -> Json:
-    """{budget: {arm: duel}} of the arms against the kept runs of a peer, on the problems shared."""
+    """{budget: {arm: duel}} of the arms against the kept runs of a peer."""
     suite = f"peers-{peers.NAMES[peer]}" if peer in peers.NAMES else "tables"
     jobs = jobs_of(names, [peer], settings, seeds=settings.count(SEEDS))
     rival = finals_of(carry_out(jobs, suite, make_more=False, same_source=True))

@@ -10,12 +10,13 @@ import json
 import os
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from benchmarks.evidence.replay import Missing
 from benchmarks.speed.suggestions import commit, cpu_model
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Settings:
     own: bool = False  # whether artefacts of papers also make the runs of Farthing's version
     printed: bool = False  # whether methods are those of the papers as printed, see printed.py
     origins: list[Any] = field(default_factory=list, compare=False)  # of the runs that were read
+    missing: list[Missing] = field(default_factory=list, compare=False)  # of the planned runs
 
     def count(self, usual: int, quick: int = 2) -> int:
         """Seeds to run."""
@@ -83,6 +85,7 @@ class Artefact:
 
 def run(artefact: Artefact, settings: Settings, folder: Path = RESULTS) -> Path:
     """Compute and keep the numbers; returns their file."""
+    settings = replace(settings, missing=[])
     numbers = artefact.compute(settings)
     kept = {"about": about(settings), "numbers": numbers}
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,6 +114,8 @@ def about(settings: Settings) -> Json:
         "quick": settings.quick,
         "seeds": settings.seeds,  # None: the planned number
         "kept_only": not settings.more,
+        "missing_runs": sum(part.runs for part in settings.missing),
+        "missing_hours": round(sum(part.hours for part in settings.missing), 2),
     }
 
 

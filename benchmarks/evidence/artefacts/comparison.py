@@ -24,7 +24,7 @@ from benchmarks.evidence.artefacts import duels
 from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, colour, markdown
 from benchmarks.evidence.artefacts.curves import clock_and_values, curve, plain
 from benchmarks.evidence.artefacts.duels import SHARES, Duel
-from benchmarks.evidence.replay import FOLDER, Job, Run, carry_out, job_of, kept
+from benchmarks.evidence.replay import FOLDER, Job, Run, carry_out, job_of, kept, missing_of
 from benchmarks.problems import load, tables
 
 if TYPE_CHECKING:
@@ -121,15 +121,19 @@ def jobs_of(
     ]
 
 
-def _runs(jobs: Iterable[Job], settings: Settings) -> dict[Job, Run]:
-    return carry_out(
+def runs_of(jobs: Iterable[Job], settings: Settings) -> dict[Job, Run]:
+    """The kept runs of these jobs; those that are missing are made if the settings say so."""
+    jobs, suite = list(jobs), f"{SUITE}-quick" if settings.quick else SUITE
+    runs = carry_out(
         jobs,
-        f"{SUITE}-quick" if settings.quick else SUITE,
+        suite,
         processes=settings.jobs,
         folder=settings.data,
         make_more=settings.more,
         same_source=not settings.any_source,
     )
+    settings.missing.append(missing_of(jobs, runs, suite))
+    return runs
 
 
 def finals_of(runs: Mapping[Job, Run]) -> Json:
@@ -193,7 +197,7 @@ def _default(settings: Settings) -> Json:
     few = min(settings.count(SEEDS), COST_MODEL_SEEDS)
     first = problems(3, settings)[:1] if settings.quick else tables.names(most=1)
     linear = jobs_of(first, [other for other, _ in COST_MODELS], settings, seeds=few)
-    runs = _runs([*jobs, *linear], settings)
+    runs = runs_of([*jobs, *linear], settings)
     finals = finals_of(runs)
     return {
         **choice(finals, list(OURS)),
@@ -416,7 +420,7 @@ def _peers(settings: Settings) -> Json:
     """Run farthing here and each peer with the Python of its environment; read the kept runs."""
     names = problems(2, settings)
     jobs = jobs_of(names, (DEFAULT, "random"), settings)
-    runs = _runs(jobs, settings)
+    runs = runs_of(jobs, settings)
     fast = [peer for peer in peers.NAMES if peer not in SLOW]
     few = min(settings.count(SEEDS), SLOW_SEEDS)
     plans = {
@@ -432,6 +436,9 @@ def _peers(settings: Settings) -> Json:
             of_peers |= kept(path.name.partition(".")[0])
         planned = {*plans["fast"], *plans["slow"]}
         runs |= {job: run for job, run in of_peers.items() if job in planned}
+        for library in dict.fromkeys(peers.NAMES.values()):
+            its = [job for job in planned if peers.NAMES[job.method] == library]
+            settings.missing.append(missing_of(its, runs, f"peers-{library}"))
     return {
         **against(runs),
         "counts": counted(runs, [*jobs, *plans["fast"], *plans["slow"]]),
@@ -793,7 +800,7 @@ def _rows_known(settings: Settings) -> Json:
     names = [n for n in problems(3, settings) if load(n, settings.data).table is not None]
     known = jobs_of(names, (DEFAULT,), settings, rows=True)
     unknown = jobs_of(names, (DEFAULT,), settings)
-    runs = _runs([*known, *unknown], settings)
+    runs = runs_of([*known, *unknown], settings)
     finals, name = finals_of(runs), f"{DEFAULT} (rows)"
     return {
         "duels": {

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from benchmarks import peers
 from benchmarks.evidence.artefacts.artefact import Json, Settings
-from benchmarks.evidence.replay import Job, Run, carry_out, same_decisions, source
+from benchmarks.evidence.replay import Job, Run, carry_out, missing_of, same_decisions, source
 from benchmarks.paper import PREFIX
 from benchmarks.problems.tables import NoData
 
@@ -56,14 +56,17 @@ def carried_out(jobs: Iterable[Job], suite: str, settings: Settings) -> dict[Job
     """
     prefix = PREFIX if settings.printed else ""
     more = settings.more and (settings.printed or settings.own)
+    jobs = [replace(job, method=prefix + job.method) for job in jobs]
     runs = carry_out(
-        [replace(job, method=prefix + job.method) for job in jobs],
+        jobs,
         suite,
         processes=settings.jobs,
         folder=settings.data,
         make_more=more,
         same_source=more and not settings.any_source,
     )
+    if settings.printed or settings.own:
+        settings.missing.append(missing_of(jobs, runs, suite))
     found, origin = (runs, Origin("", 0)) if settings.any_source else of_one_source(runs)
     if found:
         settings.origins.append(origin)

@@ -27,6 +27,7 @@ from benchmarks.evidence.artefacts.artefact import (
 from benchmarks.evidence.artefacts.curves import SHARES, middle, numbers, plain, quartiles, shade
 from benchmarks.evidence.artefacts.duels import Duel
 from benchmarks.evidence.realtime import CANDIDATES, HELD_BACK, METHODS, MODELS, Job
+from benchmarks.evidence.replay import Missing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,7 +61,14 @@ def _compute(settings: Settings) -> Json:
         same_source=not settings.any_source,
         more=settings.more,
     )
+    settings.missing.append(_missing(jobs, runs))
     return {**summary(runs), "planned": len(jobs)}
+
+
+def _missing(jobs: list[Job], runs: Mapping[Job, Json]) -> Missing:
+    """The planned runs that are not kept; one takes its budget."""
+    todo = [job for job in jobs if job not in runs]
+    return Missing(len(todo), sum(job.budget for job in todo) / 3600.0)
 
 
 def _best(record: Json, shares: np.ndarray) -> np.ndarray:
@@ -237,6 +245,7 @@ def _choice(settings: Settings) -> Json:
         same_source=not settings.any_source,
         more=settings.more,
     )
+    settings.missing.append(_missing(jobs, runs))
     return {**choice(runs), "planned": len(jobs)}
 
 

@@ -21,9 +21,16 @@ import numpy as np
 
 from benchmarks.evidence.artefacts import duels
 from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, markdown
-from benchmarks.evidence.artefacts.comparison import DEFAULT, counted, finals_of, jobs_of, problems
+from benchmarks.evidence.artefacts.comparison import (
+    DEFAULT,
+    counted,
+    finals_of,
+    jobs_of,
+    problems,
+    runs_of,
+)
 from benchmarks.evidence.artefacts.duels import Duel
-from benchmarks.evidence.replay import Job, Rows, Run, carry_out
+from benchmarks.evidence.replay import Job, Rows, Run
 from benchmarks.methods import POLICIES
 from benchmarks.problems import load, recorded
 from farthing import Optimizer, Stopped
@@ -167,14 +174,7 @@ def _overruns(settings: Settings) -> Json:
         settings = replace(settings, budgets=OVERRUN_BUDGETS)
     seeds = settings.count(OVERRUN_SEEDS)
     jobs = jobs_of(problems(3, settings), methods, settings, seeds=seeds)
-    runs = carry_out(
-        jobs,
-        "tables-quick" if settings.quick else "tables",
-        processes=settings.jobs,
-        folder=settings.data,
-        make_more=settings.more,
-        same_source=not settings.any_source,
-    )
+    runs = runs_of(jobs, settings)
     finals = finals_of(runs)
     found: Json = {}
     for margin, method in zip(MARGINS, methods[1:], strict=True):

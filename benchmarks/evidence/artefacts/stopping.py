@@ -45,7 +45,7 @@ from benchmarks.evidence.artefacts.artefact import (
 )
 from benchmarks.evidence.artefacts.printed import NoRuns, Origin, in_both_modes
 from benchmarks.evidence.measures import DRAWS, cost_adjusted_regret
-from benchmarks.evidence.replay import same_decisions, source
+from benchmarks.evidence.replay import Missing, same_decisions, source
 from benchmarks.paper import AsPrinted
 from benchmarks.problems import tables
 from farthing import Optimizer, Space
@@ -297,6 +297,11 @@ def carry_out(jobs: Iterable[Job], path: Path, settings: Settings) -> dict[Job, 
                 file.write(gzip.compress(line.encode(), mtime=0))
             if not settings.quick:
                 print(f"stopping: {i} of {len(todo)} runs", flush=True)
+    if settings.printed:
+        missing = sum(job not in have for job in wanted)
+        seconds = [run["seconds"] for run in have.values()] or [0.0]
+        hours = missing * float(np.median(seconds)) / 3600.0
+        settings.missing.append(Missing(missing, hours))
     return {job: have[job] for job in wanted if job in have}
 
 
