@@ -3,7 +3,7 @@
 EI, EIpu, EI_0.2, cooling, CArBO, CEI_0.7, ...    a policy of farthing, the log-GP cost model
 EIpu+linear, ...                                  a policy of farthing, another cost model
 PBGI+leash_4, ...                                 a policy of farthing, max_overrun=4
-PBGI-costs, PBGI-kills, ...                       the default without a part, see without.py
+default-costs, default-kills, ...                 the default without a part, see without.py
 paper:EI, ...                                     a policy as its paper prints it, see paper.py
 optuna-tpe, flaml-cfo, ...                        a peer, see benchmarks/peers
 """
@@ -130,7 +130,7 @@ class Ours:
     ) -> None:
         policy, other = split(name)
         self.kills = policy != without.NO_KILLS
-        costs = COST_MODELS | {"": without.OneCost} if policy == "PBGI-costs" else COST_MODELS
+        costs = COST_MODELS | {"": without.OneCost} if policy == without.NO_COSTS else COST_MODELS
         self.optimizer = Optimizer(
             space,
             # Overhead is charged only to a budget in seconds.

@@ -1,11 +1,11 @@
-"""The default policy without one of its parts, by names such as `PBGI-costs`.
+"""The default policy without one of its parts, by names such as `default-costs`.
 
-PBGI-costs       every configuration is expected to cost the same: not cost-aware
-PBGI-start       four uniform points, with the same limits, instead of the middle and points near it
-PBGI-explore     no trial far from all others when EI is negligible
-PBGI-affordable  neither P(c <= left) in the score nor a limit of what may be proposed
-PBGI-kills       no trial is killed at its limit, as with `minimize` in one process
-PBGI+median      exp(mean of ln c) instead of E[c] (see methods.py)
+default-costs       every configuration is expected to cost the same: not cost-aware
+default-start       four uniform points, with the same limits, instead of the middle and points near
+default-explore     no trial far from all others when EI is negligible
+default-affordable  neither P(c <= left) in the score nor a limit of what may be proposed
+default-kills       no trial is killed at its limit, as with `minimize` in one process
+cooling_0.5+median  exp(mean of ln c) instead of E[c] (see methods.py)
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from farthing.acquisition.initial_design import cap, explore, promises_nothing
 from farthing.acquisition.protocols import Policy, Proposal
 from farthing.cost.model import Evidence
 from farthing.models.gp import Normal
-from farthing.policies import Gittins
+from farthing.policies import Cooling
 
 Array = NDArray[np.float64]
 
 LEAST_SPREAD = 1e-3  # of ln c, if all costs are equal
-NO_KILLS = "PBGI-kills"
+NO_KILLS, NO_COSTS = "default-kills", "default-costs"
+DEFAULT = Cooling(first=0.5)  # a test checks this
 
 
 @dataclass(frozen=True)
 class Without:
-    """Gittins without its start, its exploration, or its attention to what is affordable."""
+    """A policy without its start, its exploration, or its attention to what is affordable."""
 
     part: Literal["start", "explore", "affordable"]
-    policy: Policy = Gittins()
+    policy: Policy = DEFAULT
 
     @property
     def needs(self) -> frozenset[str]:
@@ -101,9 +102,9 @@ class OneCost:
 
 
 POLICIES: dict[str, Callable[[], Policy]] = {
-    "PBGI-start": lambda: Without("start"),
-    "PBGI-explore": lambda: Without("explore"),
-    "PBGI-affordable": lambda: Without("affordable"),
-    "PBGI-costs": Gittins,
-    NO_KILLS: Gittins,
+    "default-start": lambda: Without("start"),
+    "default-explore": lambda: Without("explore"),
+    "default-affordable": lambda: Without("affordable"),
+    NO_COSTS: lambda: DEFAULT,
+    NO_KILLS: lambda: DEFAULT,
 }

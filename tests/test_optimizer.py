@@ -20,7 +20,7 @@ from farthing.core.events import TimePassed
 from farthing.core.suggest import believed
 from farthing.cost import LogGP
 from farthing.errors import FarthingError, InvalidInput, Stopped
-from farthing.policies import EI, CArBO, EIPerCost, Gittins, Random, Sobol
+from farthing.policies import EI, CArBO, Cooling, EIPerCost, Gittins, Random, Sobol
 from farthing.stopping import MaxTrials, NotWorthIt, Target, any_of
 
 SPACE = Space({"a": Float(0, 1), "b": Float(1e-3, 1, log=True)})
@@ -125,7 +125,11 @@ def test_invalid_settings_are_refused(settings, match):
 def test_valid_settings_are_accepted():
     assert isinstance(Optimizer(SPACE).policy, EI)
     assert isinstance(Optimizer(SPACE, "9 trials").policy, EI)
-    assert isinstance(Optimizer(SPACE, "2h").policy, Gittins)
+    assert Optimizer(SPACE, "2h").policy == Cooling(first=0.5)
+    assert Optimizer(SPACE, "2h, 9 trials").policy == Cooling(first=0.5)
+    assert Optimizer(SPACE, "2h", worth=0.1).policy == Gittins()
+    earlier = [{"a": a, "b": 0.5, "value": a, "cost": 1.0} for a in (0.1, 0.4, 0.9)]
+    assert Optimizer(SPACE, 9, learn_from=earlier).policy == Gittins()
     assert Optimizer(SPACE, Budget(40, "usd")).ledger.limit == 40
     assert Optimizer({"a": Float(0, 1)}).space == Space({"a": Float(0, 1)})
     assert Optimizer(SPACE, 9, policy=Gittins(), worth=0.1).worth == 0.1

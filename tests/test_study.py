@@ -65,6 +65,19 @@ def test_creating_it_again_with_the_same_settings_opens_it(url):
     assert "study" in repr(opened)
 
 
+def test_a_study_keeps_the_default_policy_of_an_earlier_version(url):
+    """Gittins was the default; a call without a policy does not ask for another one."""
+    play(make(url, policy=Gittins()), 2)
+    again = make(url, policy=None)
+    assert (again.policy, again.changed, again.overridden) == (Gittins(), {}, {})
+    assert make(url, policy=None).policy == Gittins()
+    changed = make(url, policy=Cooling(first=0.5))
+    assert list(changed.changed) == ["policy"]
+    assert changed.policy == make(url, policy=None).policy == Cooling(first=0.5)
+    play(make(url, "other", policy=Random()), 2)
+    assert make(url, "other", policy=None).policy == Cooling(first=0.5)  # a change, as before
+
+
 @pytest.mark.parametrize(
     ("settings", "because"),
     [

@@ -156,7 +156,7 @@ def _of_parts(kept: Json) -> str:
 
 
 WORTH = {"ahead": "are worth something", "behind": "do harm"}
-AWARE = "PBGI-costs"  # the default that expects the same cost everywhere
+AWARE = "default-costs"  # the default that expects the same cost everywhere
 
 
 def _of_realtime(kept: Json) -> str:

@@ -64,6 +64,7 @@ from farthing.budget.ledger import Ledger
 from farthing.core.settings import Settings
 from farthing.earlier import Source
 from farthing.history import History, Trial
+from farthing.policies import Gittins
 
 Json = dict[str, Any]
 Array = NDArray[np.float64]
@@ -146,12 +147,14 @@ ALL = (*SOURCES, PORTFOLIO, *PEERS)
 
 
 class WithSources(Ours):
-    """Farthing's default with sources, or with configurations to start with."""
+    """The default with sources, Gittins, or the same policy with configurations to start with."""
 
     def __init__(
         self, problem: Problem, budget: float, seed: int, sources: Sequence[Source], start: Any = ()
     ) -> None:
-        settings = Settings.of(problem.space, {"cost": budget}, seed=seed, start=start)
+        settings = Settings.of(
+            problem.space, {"cost": budget}, policy=Gittins(), seed=seed, start=start
+        )
         self.optimizer = Optimizer.of(replace(settings, learn_from=tuple(sources)))
 
 

@@ -159,9 +159,10 @@ class Study(Optimizer):
             raise InvalidInput(
                 f"There is already a study {name!r} in {opened.database.shown}. {error}"
             ) from None
+        assert opened.wanted is not None
         study.overridden = {
             each: texts
-            for each, texts in difference(settings, study._settings).items()
+            for each, texts in difference(opened.wanted, study._settings).items()
             if each not in study.changed
         }
         opened.save_given()

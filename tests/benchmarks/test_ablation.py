@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks import without
 from benchmarks.evidence.artefacts.ablation import ARMS, ARTEFACTS
-from benchmarks.methods import Ours, make
+from benchmarks.evidence.artefacts.comparison import DEFAULT
+from benchmarks.methods import POLICIES, Ours, make
 from benchmarks.problems.problem import Evaluation
 from benchmarks.without import OneCost
 from farthing import Float, Space
@@ -31,9 +33,12 @@ def points(method: Ours) -> np.ndarray:
 
 
 def test_without_kills_only_the_limits_are_gone() -> None:
-    usual, arm = run("PBGI"), run("PBGI-kills")
+    usual, arm = run(DEFAULT), run("default-kills")
     assert np.array_equal(points(usual), points(arm))
-    first = make("PBGI", SPACE, budget=40.0, seed=1), make("PBGI-kills", SPACE, budget=40.0, seed=1)
+    first = (
+        make(DEFAULT, SPACE, budget=40.0, seed=1),
+        make("default-kills", SPACE, budget=40.0, seed=1),
+    )
     for each in first:
         each.ask()
     assert math.isfinite(first[0].limit)  # type: ignore[attr-defined]
@@ -41,17 +46,17 @@ def test_without_kills_only_the_limits_are_gone() -> None:
 
 
 def test_without_the_start_the_first_four_points_are_uniform() -> None:
-    usual, arm = run("PBGI"), run("PBGI-start")
+    usual, arm = run(DEFAULT), run("default-start")
     assert [t.because for t in arm.optimizer.history][:4] == ["a uniform point"] * 4
     assert np.array_equal(points(usual)[0], [0.5, 0.5])
     assert not np.array_equal(points(arm)[0], [0.5, 0.5])
-    first = make("PBGI-start", SPACE, budget=40.0, seed=1)
+    first = make("default-start", SPACE, budget=40.0, seed=1)
     first.ask()
     assert math.isfinite(first.limit)  # type: ignore[attr-defined]
 
 
 def test_without_exploration_nothing_explores_but_the_rest_is_the_same() -> None:
-    usual, arm = run("PBGI", 2000.0, 40), run("PBGI-explore", 2000.0, 40)
+    usual, arm = run(DEFAULT, 2000.0, 40), run("default-explore", 2000.0, 40)
     phases = [t.notes.get("phase") for t in usual.optimizer.history]
     first = phases.index("explore")
     assert np.array_equal(points(usual)[:first], points(arm)[:first])
@@ -60,7 +65,7 @@ def test_without_exploration_nothing_explores_but_the_rest_is_the_same() -> None
 
 def test_without_affordability_an_unaffordable_point_can_be_proposed() -> None:
     """With little left, the default stays where it can pay, and the arm does not care."""
-    usual, arm = run("PBGI", 30.0, 40), run("PBGI-affordable", 30.0, 40)
+    usual, arm = run(DEFAULT, 30.0, 40), run("default-affordable", 30.0, 40)
     assert not np.array_equal(points(usual), points(arm))
 
 
@@ -82,8 +87,10 @@ def test_the_table_and_the_verdict_name_what_is_worth_something() -> None:
     met = {"won": [0.7], "low": [0.6], "high": [0.8], "duels": 100, "problems": 10}
     other = {**met, "won": [0.5], "low": [0.4], "high": [0.6]}
     kept = {
-        "duels": {"15": {"PBGI-costs": met, "PBGI-explore": other}},
-        "against": {"optuna-tpe": {"15": {"PBGI": met, "PBGI-costs": {**other, "won": [0.44]}}}},
+        "duels": {"15": {"default-costs": met, "default-explore": other}},
+        "against": {
+            "optuna-tpe": {"15": {DEFAULT: met, "default-costs": {**other, "won": [0.44]}}}
+        },
         "counts": {},
     }
     [artefact] = ARTEFACTS
@@ -92,4 +99,8 @@ def test_the_table_and_the_verdict_name_what_is_worth_something() -> None:
     assert "| without learnt costs | 44 % [40, 60] (100) |" in artefact.table(kept)
     assert "without forced exploration" not in artefact.table(kept)
     assert "Not yet run on all problems: start in the middle at 15" in artefact.verdict(kept)
-    assert set(ARMS) >= {"PBGI-costs", "PBGI+median"}
+    assert set(ARMS) >= {"default-costs", f"{DEFAULT}+median"}
+
+
+def test_the_arms_are_arms_of_the_default() -> None:
+    assert POLICIES[DEFAULT]() == without.DEFAULT

@@ -187,7 +187,7 @@ def peer_runs(values, *, error=None):
             for method, value in values.items():
                 job = replay.Job(problem, method, seed)
                 trace = tuple(np.linspace(1.0, value, 60))
-                why = error if method != "PBGI" and seed == 0 else None
+                why = error if method != comparison.DEFAULT and seed == 0 else None
                 runs[job] = replay.Run(job, 60.0, (1.0,) * 60, trace, (0.01,) * 60, "budget", why)
     return runs
 
@@ -206,7 +206,7 @@ def test_the_cost_of_the_best_peers_value_is_relative_to_that_peers_cost():
 
 
 def test_the_verdict_on_peers_follows_the_numbers():
-    runs = peer_runs({"PBGI": 0.0, "optuna-tpe": 0.5})
+    runs = peer_runs({comparison.DEFAULT: 0.0, "optuna-tpe": 0.5})
     counts = comparison.counted(runs, runs)
     kept = {**comparison.against(runs), "counts": counts, "sources": ["x"]}
     verdict = comparison._peers_verdict(kept)
@@ -214,12 +214,12 @@ def test_the_verdict_on_peers_follows_the_numbers():
     # The peer reaches its final 0.5 with its last evaluation, the default after 31 evaluations.
     assert "With 60 it saves 48 % [48, 48]" in verdict
     assert "another seed of itself: 0 % [0, 0]" in verdict
-    lost = comparison.against(peer_runs({"PBGI": 0.5, "optuna-tpe": 0.0}))
+    lost = comparison.against(peer_runs({comparison.DEFAULT: 0.5, "optuna-tpe": 0.0}))
     assert "behind 1 (optuna-tpe)" in comparison._peers_verdict({**lost, "counts": counts})
 
 
 def test_of_tied_peers_the_faster_one_is_the_best_and_a_single_seed_takes_part():
-    runs = peer_runs({"PBGI": 0.5, "flaml-cfo": 0.0, "optuna-tpe": 0.0})
+    runs = peer_runs({comparison.DEFAULT: 0.5, "flaml-cfo": 0.0, "optuna-tpe": 0.0})
     for job in [job for job in runs if job.method == "optuna-tpe"]:
         early = (1.0, 0.0) + (0.5,) * 58  # the final value of the other peer, but at once
         runs[job] = replace(runs[job], values=early)
@@ -255,10 +255,10 @@ def test_comparisons_that_survive_the_correction_are_named():
 def test_the_verdict_names_the_problems_behind_random_search():
     finals = made_up(
         {
-            "lcbench/higgs": {"PBGI": [1] * 9 + [3], "random": [2] * 10},
-            "ongrid/svm": {"PBGI": [2] * 10, "random": [1] * 10},
-            "nats_tss/cifar100": {"PBGI": [1, 3] * 5, "random": [2] * 10},
-            "carbo/knn-a1a": {"PBGI": [0.1] * 10, "random": [0.1001] * 10},
+            "lcbench/higgs": {comparison.DEFAULT: [1] * 9 + [3], "random": [2] * 10},
+            "ongrid/svm": {comparison.DEFAULT: [2] * 10, "random": [1] * 10},
+            "nats_tss/cifar100": {comparison.DEFAULT: [1, 3] * 5, "random": [2] * 10},
+            "carbo/knn-a1a": {comparison.DEFAULT: [0.1] * 10, "random": [0.1001] * 10},
         }
     )
     found = comparison.by_problem(finals)
@@ -269,7 +269,7 @@ def test_the_verdict_names_the_problems_behind_random_search():
 
 
 def test_a_crashed_run_is_counted_and_not_won():
-    runs = peer_runs({"PBGI": 0.0, "optuna-tpe": 0.5}, error="RuntimeError: no")
+    runs = peer_runs({comparison.DEFAULT: 0.0, "optuna-tpe": 0.5}, error="RuntimeError: no")
     kept = comparison.against(runs)
     assert kept["duels"]["optuna-tpe"]["60"]["duels"] == 12  # of 15
     assert kept["errors"] == {"optuna-tpe": {"count": 3, "first": "RuntimeError: no"}}

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from benchmarks.evidence import claims, findings, page, scoreboard
-from benchmarks.evidence.artefacts import ARTEFACTS
+from benchmarks.evidence.artefacts import ARTEFACTS, comparison
 from benchmarks.evidence.artefacts.artefact import DPI, WIDTH, Settings, read, run
 from benchmarks.evidence.claims import Claim
 
@@ -145,7 +145,7 @@ def test_figures_are_listed_in_the_order_of_their_numbers():
 def test_a_finding_follows_its_numbers():
     def finding(mean, low, high):
         kept = {
-            "methods": ["random", "EI", "PBGI"],
+            "methods": ["random", "EI", comparison.DEFAULT],
             "budgets": {"60": {"groups": 9}},
             "families": {"a": {}},
             **{"mean": mean, "low": low, "high": high},
@@ -153,15 +153,17 @@ def test_a_finding_follows_its_numbers():
         return findings.findings({"default": kept})[2]
 
     clear = finding([3, 2, 1], [2.5, 1.5, 0.5], [3.5, 2.5, 1.2])
-    assert clear.startswith("**PBGI is the best policy")
+    assert clear.startswith(f"**{comparison.DEFAULT} is the best policy")
     assert finding([3, 2, 1], [2.5, 1.1, 0.5], [3.5, 2.5, 1.2]).startswith("**No policy")
     assert "Not yet run: ablation." in findings.findings({})
-    parts = {arm: duel(0.7) for arm in ("PBGI-costs", "PBGI-start")} | {"PBGI-kills": duel(0.3)}
+    parts = {arm: duel(0.7) for arm in ("default-costs", "default-start")} | {
+        "default-kills": duel(0.3)
+    }
     said = findings.findings({"ablation": {"duels": {"60": parts}}})[3]
     assert "**Learnt costs are worth something**: against itself without them" in said
     assert "the default wins 70 % [60, 80] with 60 median costs." in said
     assert "start in the middle with 60 surely helps; kills at limits with 60 surely harms" in said
-    unsure = findings.findings({"ablation": {"duels": {"60": {"PBGI-costs": duel(0.55)}}}})[3]
+    unsure = findings.findings({"ablation": {"duels": {"60": {"default-costs": duel(0.55)}}}})[3]
     assert "Learnt costs are not surely worth anything" in unsure
     assert unsure.endswith("none is surely worth anything.")
 

@@ -76,7 +76,9 @@ def runs():
     for suite in ("tables", *dict.fromkeys(suites)):
         for run in lines(suite):
             ours = suite == "tables"
-            if ours and (run["method"] not in ("PBGI", "random") or run["source"] not in alike):
+            if ours and (
+                run["method"] not in ("cooling_0.5", "random") or run["source"] not in alike
+            ):
                 continue
             whole = run["most"] == max(200, round(2 * run["budget"]))
             charged = run["clock"] == (run["problem"].split("/")[0] in RECORDED)
@@ -99,9 +101,9 @@ def duels(runs, rival, budget):
     """{family: {problem: an array of duels}}."""
     found = defaultdict(dict)
     for (at, problem), by in runs.items():
-        both = sorted(set(by.get("PBGI", ())) & set(by.get(rival, ())))
+        both = sorted(set(by.get("cooling_0.5", ())) & set(by.get(rival, ())))
         if at == budget and both:
-            pairs = [(by["PBGI"][seed][2], by[rival][seed][2]) for seed in both]
+            pairs = [(by["cooling_0.5"][seed][2], by[rival][seed][2]) for seed in both]
             each = [won(*pair, tie_of(problem)) for pair in pairs]
             found[problem.split("/")[0]][problem] = np.array(each)
     return found
@@ -197,7 +199,7 @@ def test_the_duels_of_the_picture_in_readme(runs):
     for number, rival in zip(
         printed, ("optuna-tpe", "flaml-blendsearch", "optuna-gp"), strict=True
     ):
-        each = [won(by["PBGI"][seed][2], by[rival][seed][2], 0.0) for seed in range(10)]
+        each = [won(by["cooling_0.5"][seed][2], by[rival][seed][2], 0.0) for seed in range(10)]
         assert float(number) == sum(each)
 
 
@@ -233,8 +235,8 @@ def savings(runs, budget):
             continue
         tie, order = tie_of(problem), []
         for rival in by:
-            seeds = sorted(set(by[rival]) & set(by["PBGI"]))
-            if rival in ("PBGI", "random") or not seeds:
+            seeds = sorted(set(by[rival]) & set(by["cooling_0.5"]))
+            if rival in ("cooling_0.5", "random") or not seeds:
                 continue
             finals = [by[rival][seed][2] for seed in seeds]
             own = [reached(by[rival][s], by[rival][s][2] + tie) for s in seeds]
@@ -244,7 +246,7 @@ def savings(runs, budget):
             (each for each in order if each[0] <= lowest + tie), key=lambda each: each[1]
         )
         family, theirs = problem.split("/")[0], by[best]
-        gains = [saved(by["PBGI"][s], theirs[s], tie) for s in seeds]
+        gains = [saved(by["cooling_0.5"][s], theirs[s], tie) for s in seeds]
         found[family][problem] = np.array(gains)
         if len(seeds) > 1:
             nexts = [*seeds[1:], seeds[0]]

@@ -43,7 +43,7 @@ def test_the_cases_match_their_names():
     default = speed_own.Case(speed_own.mixed(), None, n=12, paid=True)
     default.suggest()
     trial = default.optimizer.ask()
-    assert "smallest Gittins index" in trial.because
+    assert "highest expected improvement per cost^0.5" in trial.because
     assert set(trial.predicted) == {"usd"}
     reference = speed_own.Case(speed_own.continuous(), policies.EI(), n=12, paid=False)
     assert not reference.optimizer.ask().predicted

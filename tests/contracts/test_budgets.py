@@ -131,7 +131,10 @@ def test_a_policy_that_ignores_costs_gets_an_affordable_point_instead():
 def test_the_cheap_side_is_explored_before_the_end():
     """Five trials cost $0.45 to $0.60, and $0.33 is left: a trend says that x = 0 is cheaper."""
     result = minimize(
-        lambda p: Outcome((p["x"] - 0.3) ** 2, cost=p["x"] + 0.1), {"x": Float(0, 1)}, "$3"
+        lambda p: Outcome((p["x"] - 0.3) ** 2, cost=p["x"] + 0.1),
+        {"x": Float(0, 1)},
+        "$3",
+        policy=policies.Gittins(),
     )
     costs = [trial.cost["usd"] for trial in result.history]
     assert min(costs[:5]) > 0.44

@@ -427,7 +427,7 @@ def test_settings_are_described_as_a_user_writes_them():
             "a whole number from 1 to 6",
             "a whole number from 1 to 9; its cost increases with the value",
         ),
-        "policy": ("Gittins()", "EIPerCost(alpha=0.5)"),
+        "policy": ("Cooling(first=0.5)", "EIPerCost(alpha=0.5)"),
         "stop": ("MaxTrials(count=3)", "none"),
         "cost": ("none", "usd: price, s: Linear()"),
         "noisy": ("no", "yes"),

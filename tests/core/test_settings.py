@@ -17,7 +17,7 @@ from farthing.core.options import RunOptions, SearchOptions
 from farthing.core.settings import Settings
 from farthing.cost import Known, Linear, LogGP
 from farthing.errors import InvalidInput
-from farthing.policies import EI, CArBO, EIPerCost, Gittins, Random
+from farthing.policies import EI, CArBO, Cooling, EIPerCost, Gittins, Random
 from farthing.stopping import MaxTrials, NotWorthIt, Target
 
 SPACE = Space({"a": Float(2, 3)})
@@ -176,8 +176,9 @@ def test_texts_become_numbers():
 
 
 def test_the_default_policy_depends_on_the_budget():
-    assert isinstance(of("9s").policy, Gittins)
-    assert isinstance(of("9 trials, $3").policy, Gittins)
+    assert of("9s").policy == Cooling(first=0.5)
+    assert of("9 trials, $3").policy == Cooling(first=0.5)
+    assert of("9s", worth=0.1).policy == of("9s", worth="budget").policy == Gittins()
     assert isinstance(of("9 trials").policy, EI)
     assert isinstance(of(None).policy, EI)
     assert of("9s", policy=Random()).policy == Random()

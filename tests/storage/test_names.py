@@ -129,7 +129,7 @@ def test_settings_of_an_earlier_version_are_read_and_unchanged(version, name):
     made = MADE[version].get(name)
     if made is None or name == "changed":
         return
-    now = Settings.of(**made)
+    now = Settings.of(**{"policy": policies.Gittins(), **made})  # the default at that time
     assert differing(text, to_text(described(now))) == []
     for f in fields(Settings):
         assert getattr(settings, f.name) == getattr(now, f.name)
@@ -154,6 +154,12 @@ def test_renaming_a_class_or_a_field_changes_one_row(monkeypatch):
             assert now == {"s": [{"__is__": "PointEstimate", "learner": {"__is__": "LogGP"}}]}
             assert restore(now) == {"s": [cost.PointEstimate()]}
     assert describe(cost.PointEstimate())["__is__"] == "PointEstimate"
+
+
+def test_a_field_that_earlier_versions_did_not_have_has_its_earlier_value():
+    assert restore(current({"__is__": "Cooling"})) == policies.Cooling(first=1.0)
+    assert current({"__is__": "farthing.policies.cooling:Cooling"}) == describe(policies.Cooling())
+    assert restore(current(describe(policies.Cooling(0.3)))) == policies.Cooling(0.3)
 
 
 def test_a_description_that_no_version_wrote_is_unchanged():

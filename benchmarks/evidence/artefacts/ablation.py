@@ -36,12 +36,12 @@ SEEDS = 10
 BUDGETS = (15.0, 60.0)
 PEERS = ("random", "optuna-tpe", "optuna-gp", "flaml-blendsearch")
 ARMS = {
-    "PBGI-costs": "learnt costs (all configurations expected to cost the same)",
-    "PBGI-start": "start in the middle (four uniform points)",
-    "PBGI-kills": "kills at limits (as `minimize` in one process)",
-    "PBGI-explore": "forced exploration",
-    "PBGI-affordable": "affordability (P(c <= left), and the filter)",
-    "PBGI+median": "expected cost (exp of the mean of ln c)",
+    "default-costs": "learnt costs (all configurations expected to cost the same)",
+    "default-start": "start in the middle (four uniform points)",
+    "default-kills": "kills at limits (as `minimize` in one process)",
+    "default-explore": "forced exploration",
+    "default-affordable": "affordability (P(c <= left), and the filter)",
+    f"{DEFAULT}+median": "expected cost (exp of the mean of ln c)",
 }
 
 

@@ -34,7 +34,8 @@ BUDGETS = (15.0, 60.0, 240.0)  # typical costs
 SEEDS = 10
 COST_MODEL_SEEDS = 4
 SUITE = "tables"
-DEFAULT = "PBGI"  # the Optimizer's policy if only a budget is given; a test checks this
+GITTINS = "PBGI"  # the default until 19 November 2026
+DEFAULT = "cooling_0.5"  # the Optimizer's policy if only a budget is given; a test checks this
 OURS = (
     "random",
     "EI",
@@ -798,23 +799,23 @@ def _draw_peers(kept_: Json) -> Figure:
 
 def _rows_known(settings: Settings) -> Json:
     names = [n for n in problems(3, settings) if load(n, settings.data).table is not None]
-    known = jobs_of(names, (DEFAULT,), settings, rows=True)
-    unknown = jobs_of(names, (DEFAULT,), settings)
+    known = jobs_of(names, (GITTINS,), settings, rows=True)
+    unknown = jobs_of(names, (GITTINS,), settings)
     runs = runs_of([*known, *unknown], settings)
-    finals, name = finals_of(runs), f"{DEFAULT} (rows)"
+    finals, name = finals_of(runs), f"{GITTINS} (rows)"
     return {
         "duels": {
             budget: met._asdict()
             for budget in _order(finals)
-            if (met := duels.duel(finals, name, DEFAULT, [budget])) is not None
+            if (met := duels.duel(finals, name, GITTINS, [budget])) is not None
         },
         "families": {
-            family: _of_family(finals, family, name, DEFAULT)._asdict()
-            for family in duels.ranked(finals, [name, DEFAULT])
+            family: _of_family(finals, family, name, GITTINS)._asdict()
+            for family in duels.ranked(finals, [name, GITTINS])
         },
         "counts": {
-            "told": counted(runs, known)[DEFAULT],
-            "not told": counted(runs, unknown)[DEFAULT],
+            "told": counted(runs, known)[GITTINS],
+            "not told": counted(runs, unknown)[GITTINS],
         },
         "sources": _sources(runs),
     }
@@ -839,7 +840,7 @@ def _rows_verdict(kept_: Json) -> str:
         for budget, part in kept_["duels"].items()
     ]
     return (
-        f"If it knows the rows of a sampled table, the default ({DEFAULT}) wins against itself "
+        f"If it knows the rows of a sampled table, {GITTINS} wins against itself "
         f"without them {'; '.join(said) or '(not yet run)'}. No comparison with peers uses this."
     )
 

@@ -23,6 +23,7 @@ from benchmarks.evidence.artefacts import duels
 from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, markdown
 from benchmarks.evidence.artefacts.comparison import (
     DEFAULT,
+    GITTINS,
     counted,
     finals_of,
     jobs_of,
@@ -169,7 +170,7 @@ def _draw_starts(kept: Json) -> Figure:
 
 
 def _overruns(settings: Settings) -> Json:
-    methods = (DEFAULT, *(f"{DEFAULT}+leash_{margin}" for margin in MARGINS))
+    methods = (GITTINS, *(f"{GITTINS}+leash_{margin}" for margin in MARGINS))
     if settings.budgets is None:
         settings = replace(settings, budgets=OVERRUN_BUDGETS)
     seeds = settings.count(OVERRUN_SEEDS)
@@ -178,17 +179,17 @@ def _overruns(settings: Settings) -> Json:
     finals = finals_of(runs)
     found: Json = {}
     for margin, method in zip(MARGINS, methods[1:], strict=True):
-        met = duels.duel(finals, method, DEFAULT)
+        met = duels.duel(finals, method, GITTINS)
         if met is None:
             continue
         families: Json = {}
-        for family in duels.ranked(finals, [method, DEFAULT]):
+        for family in duels.ranked(finals, [method, GITTINS]):
             pairs = _pairs(runs, family, method)
             part = {
                 budget: {p: by for p, by in of.items() if p.partition("/")[0] == family}
                 for budget, of in finals.items()
             }
-            against = duels.duel(part, method, DEFAULT)
+            against = duels.duel(part, method, GITTINS)
             assert against is not None, "a family that was ranked has been run"
             families[family] = {**_killed(pairs), "duel": against._asdict()}
         found[str(margin)] = {"families": families, "duel": met._asdict()}
@@ -201,7 +202,7 @@ def _pairs(runs: Mapping[Job, Run], family: str, method: str) -> list[tuple[Run,
         (run, other)
         for job, run in runs.items()
         if job.method == method and job.problem.partition("/")[0] == family and run.error is None
-        if (other := runs.get(replace(job, method=DEFAULT))) is not None and other.error is None
+        if (other := runs.get(replace(job, method=GITTINS))) is not None and other.error is None
     ]
 
 
@@ -272,8 +273,8 @@ def _overrun_verdict(kept: Json) -> str:
             f"{gains(kept)[margin]} of {len(by)} families"
         )
     return (
-        f"With `max_overrun` against without, by its value: {'; '.join(said)}. It would be on by "
-        f"default if it saved on {100 * OFTEN:.0f} % of the families."
+        f"With `max_overrun` against without, with {GITTINS}, by its value: {'; '.join(said)}. It "
+        f"would be on by default if it saved on {100 * OFTEN:.0f} % of the families."
     )
 
 

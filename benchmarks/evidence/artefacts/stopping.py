@@ -299,7 +299,7 @@ def carry_out(jobs: Iterable[Job], path: Path, settings: Settings) -> dict[Job, 
                 print(f"stopping: {i} of {len(todo)} runs", flush=True)
     if settings.printed:
         missing = sum(job not in have for job in wanted)
-        seconds = [run["seconds"] for run in have.values()] or [0.0]
+        seconds = [run.get("seconds", 0.0) for run in have.values()] or [0.0]
         hours = missing * float(np.median(seconds)) / 3600.0
         settings.missing.append(Missing(missing, hours))
     return {job: have[job] for job in wanted if job in have}

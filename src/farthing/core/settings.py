@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from farthing.cost import CostLearner, KnownBeforehand, LogGP
 from farthing.earlier import Source
 from farthing.errors import InvalidInput
 from farthing.models.constraints import Constraint, constraint_of
-from farthing.policies import EI, Gittins, StagedGittins
+from farthing.policies import EI, Cooling, Gittins, StagedGittins
 from farthing.space.space import Space
 from farthing.steps import Steps
 
@@ -49,8 +49,8 @@ class Settings:
         space: the parameters and their ranges.
         budget: the limit of what may be spent; None for no limit.
         policy: how to choose the next trial, an object or a name: EI(), "ei",
-            "contextual(slack=0.5)". The default is Gittins if the budget limits a cost, and EI if
-            it does not.
+            "contextual(slack=0.5)". The default is Cooling(first=0.5) if the budget limits a cost,
+            or Gittins if `worth` or `learn_from` is given, too. Without such a limit it is EI.
         stop: a stopping rule besides the budget, an object or a name: "not_worth_it".
         cost: how to predict the cost of a trial: a function of the parameters if it is known, or a
             learner from `farthing.cost`, an object or a name. With several limited resources:
@@ -92,6 +92,8 @@ class Settings:
         env: environment variables of trials; `{slot}` stands for the slot of the worker.
         logs: the folder for what trials print; None: next to the database.
     """
+
+    has_default_policy: ClassVar[bool] = False  # whether `of` was called without a policy
 
     space: Space
     budget: Budget | None
@@ -143,12 +145,14 @@ class Settings:
             values["learn_from"] = tuple(sources) if several else (sources,)
         if isinstance(command := values.get("command"), list):
             values["command"] = tuple(command)
-        return cls(
+        made = cls(
             space if isinstance(space, Space) else Space(space),
             limits,
-            _default_policy(limits, values.get("steps")) if policy is None else policy,
+            _default_policy(limits, values) if policy is None else policy,
             **values,
         )
+        object.__setattr__(made, "has_default_policy", policy is None)
+        return made
 
     def __post_init__(self) -> None:
         for name, value in check_each(vars(self)).items():
@@ -275,7 +279,13 @@ def _limited_costs(budget: Budget | None) -> tuple[str, ...]:
     return () if budget is None else tuple(r for r in budget.limits if r != "trials")
 
 
-def _default_policy(budget: Budget | None, steps: Steps | int | None) -> Policy:
+def _default_policy(budget: Budget | None, values: Mapping[str, Any]) -> Policy:
+    """The policy if none is given; docs/decisions.md has the comparisons that chose it."""
+    steps = values.get("steps")
     if isinstance(steps, Steps) or (isinstance(steps, int) and steps > 1):
         return StagedGittins()
-    return Gittins() if _limited_costs(budget) else EI()
+    if not _limited_costs(budget):
+        return EI()
+    if values.get("worth") is not None or values.get("learn_from"):
+        return Gittins()
+    return Cooling(first=0.5)

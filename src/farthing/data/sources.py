@@ -68,7 +68,7 @@ def settings_of(
     given = options.pop("learn_from", None)
     settings = Settings.of(space, budget, **options)
     sources = read_sources(given, settings, place)
-    return replace(settings, learn_from=sources) if sources else settings
+    return Settings.of(space, budget, **options, learn_from=sources) if sources else settings
 
 
 def with_sources(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import optuna
@@ -73,7 +73,7 @@ class Arguments:
                 log = optuna.logging.get_logger("optuna.farthing")
                 log.info(f"Learns from {'; '.join(map(str, found))}.")
             self._read[key] = found
-        return replace(settings, learn_from=self._read[key])
+        return Settings.of(space, self.budget, **options, learn_from=self._read[key])
 
 
 def space_and_distributions(

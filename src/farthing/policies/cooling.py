@@ -2,9 +2,9 @@
 
     a_k = (tau - tau_k) / (tau - tau_init),  clamped to [0, 1]
 
-`first` is 1 in the paper. tau is the budget and tau_k the amount that is spent or reserved. tau_init is the cost of the
-initial design, but at most the amount spent, because workers share wall-clock time. If there are
-several resources, the smallest a_k is used.
+`first` is 1 in the paper. tau is the budget and tau_k the amount that is spent or reserved.
+tau_init is the cost of the initial design, but at most the amount spent, because workers share
+wall-clock time. If there are several resources, the smallest a_k is used.
 """
 
 from __future__ import annotations

@@ -43,12 +43,14 @@ class Named:
         before: the names under which earlier versions stored it.
         fixed: the values of fields that follow from the name. They are not stored.
         fields: {name of a field in earlier versions: its name}.
+        newer: the values of fields that earlier versions did not have.
     """
 
     kind: Any
     before: tuple[str, ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
+    newer: Mapping[str, Any] = field(default_factory=dict)
 
 
 # To rename a class, change its row: the new name, the new class, and the old name in `before`.
@@ -71,7 +73,9 @@ NAMES: Mapping[str, Named] = {
         policies.ConfidenceBound, ("farthing.policies.confidence_bound:ConfidenceBound",)
     ),
     "ContextualEI": Named(policies.ContextualEI, ("farthing.policies.contextual:ContextualEI",)),
-    "Cooling": Named(policies.Cooling, ("farthing.policies.cooling:Cooling",)),
+    "Cooling": Named(
+        policies.Cooling, ("farthing.policies.cooling:Cooling",), newer={"first": 1.0}
+    ),
     "EI": Named(policies.EI, ("farthing.policies.ei:EI",)),
     "EIPerCost": Named(policies.EIPerCost, ("farthing.policies.ei_per_cost:EIPerCost",)),
     "EIPerRemainingCost": Named(policies.EIPerRemainingCost),
@@ -161,9 +165,10 @@ def _renamed(key: str, name: str, entries: dict[str, Any]) -> dict[str, Any]:
     new = next(candidates, name)
     row = NAMES.get(new, Named(None))
     dropped = row.fixed if new != name else {}
-    return {key: new} | {
+    kept = {
         row.fields.get(k, k): item for k, item in entries.items() if k != key and k not in dropped
     }
+    return {key: new, **row.newer, **kept}
 
 
 # `in_a_row` counts in a note whose key contains the `repr` of its rule.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,12 +13,23 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.earlier import Source
 from farthing.errors import InvalidInput
+from farthing.policies import Gittins
 from farthing.storage.address import check_no_secret, printable
 from farthing.storage.database import Database, is_missing
 from farthing.storage.database_store import DatabaseStore
 from farthing.storage.json_text import to_text
-from farthing.storage.settings_text import described, differing, missing_code, restored
+from farthing.storage.settings_text import (
+    describe,
+    described,
+    differing,
+    from_described,
+    missing_code,
+    restored,
+)
 from farthing.storage.studies import check_name, create_study, find_study, names_of, save_given
+
+# The default policy of earlier versions. A study keeps it if it is opened without a policy.
+BEFORE = Gittins()
 
 __all__ = ["Opened", "create_or_open", "look_at", "open_existing", "sources_given"]
 
@@ -31,6 +43,7 @@ class Opened(NamedTuple):
         differs: whether its settings differ from those that the caller gives, or once did.
         new: the settings to change, because the last caller gave other ones.
         given: the text of the settings that the caller gives, if the database does not have it.
+        wanted: the settings that the caller gives; None if it gives none.
     """
 
     database: Database
@@ -41,6 +54,7 @@ class Opened(NamedTuple):
     differs: bool = False
     new: Mapping[str, Any] = MappingProxyType({})
     given: str | None = None
+    wanted: Settings | None = None
 
     def save_given(self) -> None:
         """Store the settings that the caller gives, to see what the next caller changes."""
@@ -58,6 +72,11 @@ def create_or_open(url: str | Path, name: str, settings: Settings, *, trust: boo
     check_no_secret(url, text := to_text(described(settings)))
     database = Database(url)
     found = create_study(database, name, text, Ledger.of(settings.budget))
+    with database.checking():
+        policy = from_described(found.given or found.settings)["policy"]
+    if settings.has_default_policy and policy == describe(BEFORE):
+        settings = replace(settings, policy=BEFORE)
+        text = to_text(described(settings))
     if found.settings == text and found.given in (None, text):
         return Opened(database, name, found.id, settings, found.changes)
     with database.checking():
@@ -65,7 +84,7 @@ def create_or_open(url: str | Path, name: str, settings: Settings, *, trust: boo
     last = found.given or found.settings
     new = {each: getattr(settings, each) for each in differing(last, text)}
     given = None if last == text else text
-    return Opened(database, name, found.id, stored, found.changes, True, new, given)
+    return Opened(database, name, found.id, stored, found.changes, True, new, given, settings)
 
 
 def open_existing(url: str | Path, name: str, *, look: bool, trust: bool, **parts: Any) -> Opened:
