@@ -129,7 +129,7 @@ def _goals(runs: Mapping[Key, Json]) -> Iterator[str]:
             yield f"| 70 % against {rival} | {_cell(duel)} | {_yes(duel[0] >= 0.7)} |"
     if reach := costs_to_reach(runs, OURS):
         cost = f"{reach[0]:.3g} (no sources: {reach[1]:.3g}) of {reach[2]} runs"
-        yield f"| the default's value for at most 6 | {cost} | {_yes(reach[0] <= 6.0)} |"
+        yield f"| the value without sources for at most 6 | {cost} | {_yes(reach[0] <= 6.0)} |"
     for method in HARM:
         if duel := duels(runs, method, BASE, at):
             yield f"| at least 47 %: {method} | {_cell(duel)} | {_yes(duel[0] >= 0.47)} |"
