@@ -5,8 +5,7 @@ source. A part is worth something if the default wins more than half of the duel
 without it, with an interval above one half. The arms also meet the peers, with the kept runs of
 these: so it is seen whether the default would still be ahead of them without a part.
 
-The problems are those of `peers`. For the duels of arms the synthetic ones move with the seed, so
-that the start in the middle is not given an optimum there.
+The problems are those of `peers`.
 """
 
 from __future__ import annotations
@@ -110,8 +109,7 @@ def _table(kept: Json) -> str:
     header = ("the default against itself without", "median costs", "won", "duels", "problems")
     text = markdown((*header, "the default is"), rows)
     for budget in kept["duels"]:
-        text += f"\n\nDuels won against peers at {budget} median costs (their number), "
-        text += "without synthetic problems:\n\n"
+        text += f"\n\nDuels won against peers at {budget} median costs (their number):\n\n"
         met = {peer: by[budget] for peer, by in kept["against"].items() if by.get(budget)}
         text += markdown(
             ("", *met),
