@@ -92,6 +92,10 @@ def test_the_incumbent():
     trials = some_trainings()
     best = belief_of(*trials).trainings
     assert best.value == min(p.value for t in trials for p in t.curve)
+    ahead = replace(trials[3], curve=curve_of([0.5, -1.0]))
+    for state in ("paused", "running", "failed"):
+        others = [*trials[:3], replace(ahead, state=state), *trials[4:]]
+        assert belief_of(*others).trainings.value == -1.0
     done = belief_of(*trials, steps=replace(STEPS, value="last")).trainings
     assert done.value == min(t.value for t in trials if t.state == "done")
     paused = [replace(t, number=i) for i, t in enumerate(trials[2:])]
