@@ -11,6 +11,7 @@ from farthing.acquisition.exchange_rate import with_rate_of_budget
 from farthing.acquisition.initial_design import propose
 from farthing.acquisition.protocols import Proposal, judge
 from farthing.acquisition.rungs import (
+    Chains,
     first_part,
     indices,
     new_chains,
@@ -18,13 +19,25 @@ from farthing.acquisition.rungs import (
     paused_part,
     paused_trainings,
 )
-from farthing.acquisition.staged_search import FINALISTS, StagedSearch
+from farthing.acquisition.staged_search import FINALISTS, StagedSearch, _finalists
 from farthing.acquisition.trainings import curve_rows, is_staged
 from farthing.models.constraints import constraint_of
 from farthing.policies import StagedGittins
 from farthing.stopping import NotWorthIt
 
 NOTHING = Proposal(None, "nothing was proposed")
+
+
+def test_a_training_that_cannot_be_the_best_by_its_bounds_is_no_finalist():
+    def chains(mean):
+        one = np.ones(1)
+        return Chains(
+            one[None], -one.astype(int), 0, mean * one, 1e-3 * one, one[None], one > 0, {}
+        )
+
+    taken, others = _finalists([chains(0.0), chains(5.0)], rate=1e-3)
+    assert [float(each.mean[0]) for each in taken] == [0.0]
+    assert others == pytest.approx(5.0, abs=0.01)
 
 
 def test_rows_are_the_values_at_rungs():
@@ -79,6 +92,10 @@ def test_the_incumbent():
     trials = some_trainings()
     best = belief_of(*trials).trainings
     assert best.value == min(p.value for t in trials for p in t.curve)
+    ahead = replace(trials[3], curve=curve_of([0.5, -1.0]))
+    for state in ("paused", "running", "failed"):
+        others = [*trials[:3], replace(ahead, state=state), *trials[4:]]
+        assert belief_of(*others).trainings.value == -1.0
     done = belief_of(*trials, steps=replace(STEPS, value="last")).trainings
     assert done.value == min(t.value for t in trials if t.state == "done")
     paused = [replace(t, number=i) for i, t in enumerate(trials[2:])]

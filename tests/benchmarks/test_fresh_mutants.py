@@ -49,16 +49,15 @@ def test_the_table_keeps_what_was_found_first(package):
     assert mutants.fresh_table().splitlines()[2] == row
 
 
-@pytest.mark.parametrize("unchanged", [None, "exit 2"])
-def test_tests_that_cannot_be_collected_count_only_if_the_change_is_the_reason(
-    unchanged, monkeypatch
-):
+@pytest.mark.parametrize("what", ["exit 2", "hang"])
+@pytest.mark.parametrize("is_sound", [False, True])
+def test_tests_that_cannot_run_count_only_if_the_change_is_the_reason(what, is_sound, monkeypatch):
     monkeypatch.setattr(mutants, "source_of", lambda mutant: "changed")
-    found = Found({"changed": "exit 2", "": unchanged})
-    if unchanged is None:
-        assert mutants.outcome(found, found, MUTANT) == {"killed": "exit 2"}
+    found = Found({"changed": what, "": None if is_sound else what})
+    if is_sound:
+        assert mutants.outcome(found, found, MUTANT) == {"killed": what}
     else:
-        with pytest.raises(SystemExit, match=r"exit 2 on the unchanged code: tests/test_a\.py"):
+        with pytest.raises(SystemExit, match=rf"{what} on the unchanged code: tests/test_a\.py"):
             mutants.outcome(found, found, MUTANT)
     assert found.source == ""  # the change is undone
 

@@ -66,6 +66,13 @@ def test_the_weights_of_the_counts_are_learnt():
     np.testing.assert_allclose(np.exp(model.log_at(X).mean), truth, rtol=1e-4)
 
 
+def test_it_says_how_many_counts_have_a_weight():
+    both = Flops(WORK).fit(evidence(30, noise=0.0))
+    assert both.about == "a weighted sum of 2 of 2 operation counts"
+    one = Flops(WORK).fit(evidence(30, 2, noise=0.3))
+    assert (one.weights[1], one.about) == (0.0, "a weighted sum of 1 of 2 operation counts")
+
+
 def test_with_eight_costs_it_is_better_than_a_process():
     """The claim of CArBO: low-variance models are best if there are few data."""
     X = SPACE.sample(200, np.random.default_rng(1))

@@ -8,11 +8,13 @@ import os
 import random
 import re
 import uuid
+from argparse import Namespace
 from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
 
+from benchmarks.reliability.faults.__main__ import missing
 from benchmarks.reliability.faults.books import compare, imbalance
 from benchmarks.reliability.faults.injecting import TOO_LATE, inject
 from benchmarks.reliability.faults.kept import faults_of, keep, kept, summary, table
@@ -119,6 +121,15 @@ def test_every_gap_between_two_statements_is_drawn():
     for verb in ("ask", "renew", "tell"):
         ours = [one for one in drawn if (one.kind, one.target) == ("between", verb)]
         assert {one.more["gap"] for one in ours} == set(range(9))
+
+
+def test_the_faults_of_a_target_keep_their_numbers(tmp_path):
+    made = {"SQLite": str, "PostgreSQL": str}
+    given = Namespace(results=tmp_path / "none", seed=36, part=(0, 1), count=100, target=["tree"])
+    drawn = dict(missing(given, made))
+    assert {one.target for one in drawn.values()} == {"tree"}
+    assert len(drawn) == sum(s + p for _, target, s, p in KINDS if target == "tree")
+    assert all(one == Injection.draw(36, number) for number, one in drawn.items())
 
 
 def test_an_inconsistent_ledger_is_found():

@@ -32,7 +32,7 @@ with warnings.catch_warnings():
 from farthing import Float, InvalidInput, Steps, Study
 from farthing.errors import Infrastructure
 from farthing.integrations.capacity import capacity
-from farthing.integrations.ray import Ray
+from farthing.integrations.ray import Ray, _Watch
 from farthing.integrations.ray_tune import BudgetSearch
 from farthing.policies import Random
 from farthing.running import Allowance, CallableTask, Job, Part, report_progress
@@ -173,6 +173,19 @@ def test_failures_lost_machines_and_progress(cluster):
     ended = late.run(JOB, Allowance(0.1, go_on))
     assert ended.state == "killed"
     assert "timeout" in ended.error
+
+
+def test_a_trial_whose_node_runs_out_of_memory_is_lost(monkeypatch):
+    def get(message):
+        raise ray.exceptions.OutOfMemoryError("7 of 8 GB are used\nA long explanation follows.")
+
+    monkeypatch.setattr(ray, "wait", lambda streams, **_: (streams, []))
+    monkeypatch.setattr(ray, "get", get)
+    watch = _Watch(replace(Ray(), task=CallableTask(square)), JOB, Allowance(0.1, go_on))
+    watch.stream = iter(["a message"])
+    ended = watch.wait()
+    assert ended.state == "lost"
+    assert ended.error == "its node ran out of memory: 7 of 8 GB are used"
 
 
 @pytest.mark.slow

@@ -111,6 +111,15 @@ def test_the_posterior_of_new_trials(fitted):
     assert rough.std == pytest.approx(at.std, abs=1e-3)
 
 
+def test_values_in_other_units_have_the_same_rough_posterior_in_these_units(fitted):
+    _, model, _ = fitted
+    small = {name: 1e-6 * getattr(HYPER, name) for name in ("v0", "v1", "v2", "v3", "v4", "noise")}
+    units = {"targets": 1e-3 * model.targets, "mean": 1e-3 * model.mean}
+    scaled = replace(model, hyper=HYPER._replace(**small), inverse=1e6 * model.inverse, **units)
+    X = np.random.default_rng(5).random((4, 3))
+    assert 1e3 * scaled.new.at_best(X).std == pytest.approx(model.new.at_best(X).std, rel=1e-3)
+
+
 def test_the_gradients_of_the_final_value(fitted):
     _, model, _ = fitted
     X = np.random.default_rng(6).random((3, 3))

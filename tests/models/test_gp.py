@@ -490,6 +490,13 @@ def test_a_bad_outlier_is_clipped():
     np.testing.assert_allclose(np.delete(eight, 3), np.delete(y[1:], 3), rtol=1e-12)
 
 
+def test_refit_believes_the_values_unless_they_are_noisy():
+    X = np.random.default_rng(33).random((20, 2))
+    y = smooth(X) + np.random.default_rng(34).normal(0.0, 2.0, 20)
+    assert gp.refit(X, y, None)[0].noise == gp.fit(X, y).noise
+    assert gp.refit(X, y, None, noisy=True)[0].noise > 2 * gp.fit(X, y).noise
+
+
 def test_refit_clips_outliers_unless_clip_is_false():
     X = np.random.default_rng(31).random((20, 2))
     y = smooth(X)

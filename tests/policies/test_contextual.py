@@ -10,7 +10,7 @@ from farthing.acquisition.scores import log_ei_per_cost, maximise_score
 from farthing.cost import Known
 from farthing.models.gp import Hyper, build
 from farthing.models.normal import log_ei
-from farthing.policies import EI, ContextualEI
+from farthing.policies import EI, ContextualEI, contextual
 from farthing.policies.contextual import cheapest_within
 
 
@@ -190,3 +190,21 @@ def test_in_a_mixed_space_it_is_no_more_expensive_than_a_fine_grid(limit, slack,
     x = proposal.x[None]
     assert belief.costs(x)[1] <= 0
     assert log_ei(*one_column(belief.objective, x), belief.best) >= best + np.log(1 - slack) - 2e-9
+
+
+def test_the_neighbours_of_a_combination_are_looked_at_once(monkeypatch):
+    expanded, cheaper, around = [], contextual._cheaper, contextual.neighbours
+
+    def search(*given):
+        expanded.append([])
+        return cheaper(*given)
+
+    def noted(space, x):
+        expanded[-1].append(x[1:3].tobytes())  # its discrete coordinates
+        return around(space, x)
+
+    monkeypatch.setattr(contextual, "_cheaper", search)
+    monkeypatch.setattr(contextual, "neighbours", noted)
+    ContextualEI(0.3).propose(mixed()[0], np.random.default_rng(0))
+    assert sum(map(len, expanded)) > len(expanded)
+    assert all(len(each) == len(set(each)) for each in expanded)

@@ -9,7 +9,7 @@ import time
 import pytest
 from clocks import Clock, Timed, made
 from parts import Greedy, RoundRobin
-from processes import FOREVER, fork_off, wait_until
+from processes import FOREVER, Pids, fork_off, wait_until
 
 from farthing import Float, Steps, Study
 from farthing.core.events import Recovered, Returned, Told
@@ -19,6 +19,7 @@ from farthing.policies import Random
 from farthing.running import CommandTask, Finished, Usage
 from farthing.running.journal import (
     BEFORE,
+    amend_ending,
     append,
     delete_journal,
     journal_of,
@@ -177,6 +178,7 @@ PRINTS = CommandTask(["sh", "-c", 'echo \'{"value": 3.0, "extra": 1}\''])
 WRITES = CommandTask(["sh", "-c", 'echo \'{"value": 3.0}\' > "$FARTHING_RESULT"'])
 ENDING = {"reason": None, "status": 0, "wall_s": 2.0, "cpu_s": 1.0, "peak_mb": 0.0}
 ENDING |= {"metric": "value", "result_file": None}
+BURNT = 0.2  # CPU seconds
 ONLY_PROGRESS = CommandTask(["sh", "-c", 'echo \'{"step": 1, "value": 3.0, "cost": 2.0}\''])
 
 
@@ -238,6 +240,53 @@ def test_an_outcome_survives_a_worker_that_was_killed_before_it_told_it(
     assert study.trials[1].run.attempt == 1
 
 
+def burns(params):
+    while time.process_time() < BURNT:
+        pass
+    return 3.0
+
+
+@pytest.mark.parametrize("task", [burns, PRINTS, WRITES])
+def test_an_evaluation_that_no_longer_exists_has_its_outcome_on_the_disk(
+    task, tmp_path, monkeypatch
+):
+    """Worker and supervisor are killed at the moment at which the evaluation is reaped."""
+    monkeypatch.chdir(tmp_path)
+    runner, waitpid, supervisor = os.getpid(), os.waitpid, Pids(tmp_path / "supervisor")
+
+    def kill_all_after(pid, options):
+        found = waitpid(pid, options)
+        if found[0] and runner not in (os.getpid(), os.getppid()):
+            supervisor.note()
+            os.kill(os.getppid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    monkeypatch.setattr(os, "waitpid", kill_all_after)
+    study = killed_worker(tmp_path, task, lambda: supervisor.all)
+    monkeypatch.undo()
+    assert wait_until(lambda: not supervisor.alive)
+    trial = tell_again(study)
+    assert (trial.state, trial.value, trial.error) == ("done", 3.0, None)
+    if task is burns and sys.platform == "linux":
+        assert trial.run.cpu_s >= BURNT - 0.02  # the kernel counts in hundredths of a second
+
+
+def test_an_ending_has_the_usage_that_is_known_only_later(tmp_path):
+    journal = tmp_path / "reports" / "3-12.5.jsonl"
+    amend_ending(str(journal), {"cpu_s": 1.5})
+    journal.parent.mkdir()
+    amend_ending(str(journal), {"cpu_s": 1.5})  # another worker has told and deleted it
+    assert journals_in(tmp_path) == []
+    save_ending(str(journal), ENDING, b'{"value": 3.0}\n')
+    assert read_journal(journal).finished.usage == Usage(2.0, 1.0, 0.0)
+    amend_ending(str(journal), {"cpu_s": 1.5, "peak_mb": 64.0})
+    assert read_journal(journal).finished.usage == Usage(2.0, 1.5, 64.0)
+    with journal.with_suffix(".ended").open("ab") as file:  # a power cut may leave this
+        file.write(bytes(64))
+    assert read_journal(journal).finished.usage == Usage(2.0, 1.5, 64.0)
+
+
 def test_an_outcome_survives_while_the_supervisor_waits_for_leftover_processes(
     tmp_path, monkeypatch
 ):
@@ -262,7 +311,8 @@ def test_a_trial_that_was_killed_with_its_worker_has_no_outcome(tmp_path, monkey
     files = study.logs / "reports"
 
     def has_ended():  # the supervisor saves what it knows when its worker dies, and at the end
-        return any(json.loads(f.read_text())["status"] == 0 for f in files.glob("*.ended"))
+        first = (f.read_text().splitlines()[0] for f in files.glob("*.ended"))
+        return any(json.loads(line)["status"] == 0 for line in first)
 
     assert wait_until(has_ended)
     trial = tell_again(study)

@@ -113,6 +113,28 @@ def test_a_deadline_may_be_extended(monkeypatch):
         os.close(descriptor)
 
 
+def test_signals_of_an_evaluation_do_not_wake_its_worker(evaluate):
+    """An asyncio program has such a descriptor, and forks inherit it."""
+
+    def signalled(params):
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        signal.raise_signal(signal.SIGUSR1)
+        return 1.0
+
+    reading, writing = os.pipe()
+    for end in (reading, writing):
+        os.set_blocking(end, False)
+    before = signal.set_wakeup_fd(writing)
+    try:
+        assert evaluate(CallableTask(signalled)).value == 1.0
+    finally:
+        signal.set_wakeup_fd(before)
+    with pytest.raises(BlockingIOError):
+        os.read(reading, 1)
+    os.close(reading)
+    os.close(writing)
+
+
 @pytest.mark.parametrize("leaves", [False, True], ids=["group", "session"])
 def test_the_worker_does_not_wait_for_a_stopped_supervisor(
     evaluate, sleeps, pids, monkeypatch, leaves

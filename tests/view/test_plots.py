@@ -77,6 +77,10 @@ def test_plotly_draws_the_numbers(figures):
                 assert tuple(trace.y) == layer.y
             elif isinstance(layer, Segments) and layer.thick:
                 assert tuple(trace.base) == layer.start
+            elif isinstance(layer, Segments):
+                texts = [text for text in layer.texts for _ in range(3)]  # two ends and a gap
+                assert list(trace.hovertext or ()) == texts
+                assert len(texts) in (0, len(trace.x))
             elif isinstance(layer, Heat):
                 assert len(trace.z) == len(layer.y)
 

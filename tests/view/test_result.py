@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from beliefs import random_pool
+from beliefs import pool, random_pool
 from clocks import Clock
 
 from farthing import Budget, Float, Int, Optimizer, Space
@@ -237,6 +237,13 @@ def test_the_range_of_exponents_is_open_only_for_the_cheapest_point(seed):
         middle = low + 1.0 if high is None else 0.5 * (low + high)
         assert np.argmax(log_improvement - middle * log_cost) == i
     assert len(ends) > 1
+
+
+def test_points_that_what_is_left_does_not_pay_for_are_not_compared():
+    """The last point promises more, and costs twice what is left."""
+    belief = pool([3.0, 3.0, 1.0], [1.0, 1.0, 1.0], [1.0, 2.0, 20.0], 2.6, limit={"cost": 10.0})
+    facts = _promise(belief, Trial(0, {}, belief.space.rows[0]))
+    assert (facts["share_of_the_most"], facts["front"]) == (pytest.approx(1.0), 1)
 
 
 def test_the_spending_before_a_trial_is_the_cost_of_earlier_trials():

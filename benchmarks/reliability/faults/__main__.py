@@ -47,6 +47,7 @@ def missing(arguments: argparse.Namespace, made: Urls) -> Iterator[tuple[int, In
     for number in range(arguments.count + too_late):
         drawn = Injection.draw(arguments.seed, number)
         ours = number % parts == part and number not in done
+        ours = ours and (arguments.target is None or drawn.target in arguments.target)
         if ours and drawn.database in made and can_be_done(drawn.kind):
             yield number, drawn
 
@@ -143,7 +144,15 @@ def main() -> None:
     parser.add_argument("--database", choices=["sqlite", "postgres", "both"], default="both")
     parser.add_argument("--part", type=part_of, default=(0, 1), help="2/3 runs the second third")
     parser.add_argument(
-        "--only", choices=sorted({kind for kind, *_ in KINDS}), help="inject only this kind"
+        "--only",
+        choices=sorted({kind for kind, *_ in KINDS}),
+        help="inject only this kind, and keep no results",
+    )
+    parser.add_argument(
+        "--target",
+        action="append",
+        choices=sorted({target for _, target, *_ in KINDS}),
+        help="of the sequence, inject only faults with this target; repeatable (all)",
     )
     parser.add_argument(
         "--minutes", type=float, default=1e9, help="start no injection after this time"

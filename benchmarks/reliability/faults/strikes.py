@@ -60,7 +60,8 @@ def _targets(scene: Scene) -> list[int]:
 def _kill(scene: Scene) -> Struck:
     if not _targets(scene):
         return Struck(0)
-    # If the supervisors are killed, too, nobody can see the end of a trial that has just ended.
+    # If the supervisors are killed, too, the outcome of a zombie may not be on the disk yet. The
+    # outcome of a trial that no longer exists is.
     note = partial(note_alive, scene.folder, zombies=scene.injection.target == "tree")
     return Struck(kill(lambda: scene.run.of(scene.injection.target), note))
 

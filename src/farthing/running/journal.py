@@ -10,7 +10,8 @@ folder reports it (see `recovery`) and deletes the files.
 The journal has the messages. The worker reads a pipe, writes what it found into the journal, and
 only then empties the pipe. A Python function that takes its training writes its reports itself,
 before `report` returns. The supervisor writes the ending, with what is left in the pipe, as soon as
-the evaluation has ended. A journal survives the death of every process, an ending a power cut too.
+the evaluation has ended, and reaps it only then: an evaluation that no longer exists has an ending.
+A journal survives the death of every process, an ending a power cut too.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from farthing.running.result import ended
 __all__ = [
     "BEFORE",
     "Journal",
+    "amend_ending",
     "append",
     "delete_journal",
     "journal_of",
@@ -49,7 +51,7 @@ SUFFIXES = (".jsonl", ENDED, f"{ENDED}.new", ".new")  # the new ones are being w
 WALL, CPU = "farthing.wall_s", "farthing.cpu_s"  # keys of a message: the usage at that time
 BEFORE = "farthing.before"  # key of a message: the cost that earlier parts of the process reported
 MAX_PARTIAL = 1 << 16  # bytes of an incomplete line that are worth writing
-PRIVATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+PRIVATE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Journal(NamedTuple):
@@ -85,14 +87,14 @@ def append(journal: Path, messages: Iterable[Mapping[str, Any]], partial: bytes 
         partial: the start of a line. The rest may follow in the ending.
     """
     with suppress(OSError):
-        _write(journal, os.O_APPEND, _lines(messages, partial))
+        _write(journal, os.O_CREAT | os.O_APPEND, _lines(messages, partial))
 
 
 def rewrite(journal: Path, messages: Iterable[Mapping[str, Any]], partial: bytes = b"") -> None:
     """Replace the journal by these messages, so that it stays small."""
     new = journal.with_suffix(".new")
     with suppress(OSError):
-        _write(new, os.O_TRUNC, _lines(messages, partial))
+        _write(new, os.O_CREAT | os.O_TRUNC, _lines(messages, partial))
         new.replace(journal)
 
 
@@ -106,8 +108,16 @@ def save_ending(journal: str, ending: Mapping[str, Any], unread: bytes) -> None:
     record = {**ending, "unread": base64.b64encode(unread).decode()}
     name = journal.removesuffix(".jsonl") + ENDED
     with suppress(OSError):
-        _write(Path(name + ".new"), os.O_TRUNC, json.dumps(record).encode(), sync=True)
+        new = f"{json.dumps(record)}\n".encode()
+        _write(Path(name + ".new"), os.O_CREAT | os.O_TRUNC, new, sync=True)
         os.replace(name + ".new", name)
+
+
+def amend_ending(journal: str, facts: Mapping[str, Any]) -> None:
+    """Add facts to an ending if it still exists. A power cut may take them, but not the ending."""
+    name = journal.removesuffix(".jsonl") + ENDED
+    with suppress(OSError):
+        _write(Path(name), os.O_APPEND, f"{json.dumps(facts)}\n".encode())
 
 
 def delete_journal(journal: Path | None) -> None:
@@ -152,7 +162,9 @@ def journals_in(logs: Path) -> list[tuple[int, float, Path]]:
 
 def read_journal(file: Path) -> Journal:
     """The contents of a journal and its ending; nothing if another worker has just deleted it."""
-    ending = message_in(_bytes(file.with_suffix(ENDED))) or {}
+    ending = dict[str, Any]()
+    for line in _bytes(file.with_suffix(ENDED)).splitlines():
+        ending |= message_in(line) or {}
     unread = base64.b64decode(ending.get("unread", ""))
     # What was left in the pipe completes a line that the worker had begun to read, or repeats it.
     lines = b"\n".join((_bytes(file) + unread, unread, b""))

@@ -7,7 +7,7 @@ import sys
 from collections import defaultdict
 from typing import NamedTuple
 
-__all__ = ["Measured", "family", "groups_of", "measure", "megabytes"]
+__all__ = ["Measured", "cpu_of", "family", "groups_of", "measure", "megabytes"]
 
 
 class Measured(NamedTuple):
@@ -27,11 +27,17 @@ def measure(root: int) -> Measured:
         return Measured(0.0, {})
     processes = family(root)
     return Measured(
-        # utime and stime, and cutime and cstime of the reaped children.
-        sum(sum(map(int, fields[11:15])) for fields in processes.values() if fields)
-        / os.sysconf("SC_CLK_TCK"),
+        sum(map(_cpu_s, processes.values())),
         {pid: peak for pid in processes if pid != root and (peak := _peak_mb(pid))},
     )
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds of a process, which may have ended, and of the children that it has reaped.
+
+    It is 0 if nobody knows: except on Linux, or after its parent has reaped it.
+    """
+    return _cpu_s(_fields(pid))
 
 
 def groups_of(root: int) -> set[int]:
@@ -49,8 +55,8 @@ def family(root: int) -> dict[int, list[bytes]]:
     found: dict[int, list[bytes]] = {}
     children = defaultdict(list)
     for name in os.listdir("/proc"):
-        if name.isdigit() and (stat := _read(f"/proc/{name}/stat")):
-            found[int(name)] = fields = stat.rpartition(b")")[2].split()
+        if name.isdigit() and (fields := _fields(int(name))):
+            found[int(name)] = fields
             children[int(fields[1])].append(int(name))
     pids = [root]
     for pid in pids:
@@ -61,6 +67,15 @@ def family(root: int) -> dict[int, list[bytes]]:
 def megabytes(maxrss: int) -> float:
     """`ru_maxrss` in MB; Linux gives kilobytes and macOS bytes."""
     return maxrss / (1024.0 if sys.platform == "linux" else 1024.0**2)
+
+
+def _fields(pid: int) -> list[bytes]:
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _cpu_s(fields: list[bytes]) -> float:
+    """utime and stime, and cutime and cstime of the reaped children."""
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _peak_mb(pid: int) -> float:

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from farthing.errors import InvalidInput
-from farthing.running.journal import save_ending
-from farthing.running.measuring import groups_of, measure, megabytes
+from farthing.running.journal import amend_ending, save_ending
+from farthing.running.measuring import cpu_of, groups_of, measure, megabytes
 from farthing.running.pipes import peek
 from farthing.running.result import read_result_file
 from farthing.running.survivors import (
@@ -181,6 +181,7 @@ class _Watch:
         self.leader, self.link, self.config = leader, link, config
         self.adopts = adopts  # whether orphaned descendants become children of this process
         self.status: int | None = None  # how the leader ended
+        self.is_reaped = False  # whether the leader no longer exists
         self.started_at = self.ended_at = started_at
         self.cpu_before = 0.0  # CPU seconds until it was last suspended
         self.journal = config.journal
@@ -211,7 +212,7 @@ class _Watch:
             self.ended_at,
             self.status,
             self.reason,
-            used.ru_utime + used.ru_stime,
+            used.ru_utime + used.ru_stime + (0.0 if self.is_reaped else cpu_of(self.leader)),
             megabytes(used.ru_maxrss),
             megabytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss),
         )
@@ -232,17 +233,31 @@ class _Watch:
         }
         save_ending(self.journal, facts, peek(self.config.unread)[0] or b"")
 
+    def _tell_early(self) -> Ending:
+        """Tell the worker how the leader ended, before descendants have ended."""
+        ending = self._ending()
+        _send(self.link, {"ended": asdict(ending)})
+        return ending
+
     def _is_over(self, now: float) -> bool:
         no_child = False
         try:
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if ended[0] == self.leader:
-                    self.status, self.ended_at = ended[1], now
-                    # This process may be killed while it waits for descendants.
-                    _send(self.link, {"ended": asdict(self._ending())})
-                    self.save()
-                    if self.reason is None:
-                        self.kill_at = time.monotonic() + LINGER
+            while (ended := _ended_child()) is not None:
+                pid, status = ended
+                if pid != self.leader:
+                    _reap(pid)
+                    continue
+                self.status, self.ended_at = status, now
+                self._tell_early()
+                self.save()
+                _reap(pid)  # only now, because this process may be killed at any time
+                self.is_reaped = True
+                ending = self._tell_early()
+                if self.journal:
+                    cpu_s = ending.cpu_s - self.cpu_before
+                    amend_ending(self.journal, {"cpu_s": cpu_s, "peak_mb": ending.peak_mb})
+                if self.reason is None:
+                    self.kill_at = time.monotonic() + LINGER
         except ChildProcessError:
             no_child = True
         all_ended = no_child if self.adopts else not _exists(self.leader)
@@ -339,6 +354,28 @@ class _Watch:
             self.requested_grace = self.config.grace
             self.events.unregister(self.link)
             self.save()  # now, because this process may be killed soon, too
+
+
+def _ended_child() -> tuple[int, int] | None:
+    """The id and exit status of a child that has ended, which `_reap` then removes.
+
+    Where the system cannot look at a child without reaping it, this reaps it: macOS before
+    Python 3.13.
+    """
+    if not hasattr(os, "waitid"):
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        return (pid, status) if pid else None
+    found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if found is None:
+        return None
+    has_exited = found.si_code == os.CLD_EXITED
+    core = 0x80 if found.si_code == os.CLD_DUMPED else 0
+    return found.si_pid, found.si_status << 8 if has_exited else found.si_status | core
+
+
+def _reap(pid: int) -> None:
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def _wake_when_a_child_ends() -> int:

@@ -208,6 +208,18 @@ def test_the_best_of_many_trainings_is_always_shown():
     assert mark.texts == ("trial 57, paused at step 1; step 1: 58 for $0.50 so far",)
 
 
+def test_many_reports_get_few_hover_texts():
+    (panel,) = learning(*with_runs([{"reports": tuple(lines(*range(1, 1001)))}])).panels
+    (small,) = [each for each in panel.layers if isinstance(each, Points) and not each.label]
+    assert (len(small.texts), small.y[0]) == (500, 1.0)
+
+
+@pytest.mark.parametrize(("last", "log"), [(2.0, False), (4.0, True)])
+def test_values_of_several_magnitudes_have_a_logarithmic_axis(last, log):
+    (panel,) = learning(*with_runs([{"reports": tuple(lines(last, 1.0))}])).panels
+    assert panel.y.log is log
+
+
 def test_every_renderer_draws_trainings():
     plots = Plots(trainings)
     drawn = plots.svg.learning()
