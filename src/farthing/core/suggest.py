@@ -187,7 +187,9 @@ def _highest_cost(history: History, resource: str) -> float:
 
 def suggest(settings: Settings, state: State) -> Suggestion:
     """What to evaluate next, and whether to stop instead."""
-    effort = depth(state.ledger, state.suggest_s, settings.overhead, settings.clock)
+    staged = is_staged(settings.steps) and "steps" in settings.policy.needs
+    known = state.ledger, state.suggest_s, settings.overhead, settings.clock
+    effort = depth(*known, trainings=staged)
     if effort == "none" and not _pays_for_any(settings, state):
         effort = "light"
     number = state.history.turns
@@ -195,7 +197,8 @@ def suggest(settings: Settings, state: State) -> Suggestion:
     rng = np.random.default_rng([settings.seed, number])
     if is_spent(settings, state):
         return Suggestion(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
-    if effort == "none" and len(state.history) >= START:
+    can_save = "model" in settings.policy.needs
+    if effort == "none" and can_save and len(state.history) >= START:
         proposal = _without_model(settings, belief, rng)
     else:
         proposal = propose(settings.policy, belief, rng, settings.start)
