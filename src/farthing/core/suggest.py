@@ -197,8 +197,7 @@ def suggest(settings: Settings, state: State) -> Suggestion:
     rng = np.random.default_rng([settings.seed, number])
     if is_spent(settings, state):
         return Suggestion(belief, NOTHING, OutOfBudget()(belief, NOTHING, rng))
-    can_save = "model" in settings.policy.needs
-    if effort == "none" and can_save and len(state.history) >= START:
+    if effort == "none" and len(state.history) >= START:
         proposal = _without_model(settings, belief, rng)
     else:
         proposal = propose(settings.policy, belief, rng, settings.start)
