@@ -42,6 +42,13 @@ def test_how_much_work_a_suggestion_may_do(trials, overhead, suggest_s, expected
     assert depth(ledger(trials, overhead), suggest_s, share=0.05) == expected
 
 
+def test_trainings_use_a_model_four_times_as_long():
+    for overhead, expected in ((12.0, "light"), (15.7, "light"), (15.9, "none")):
+        account = ledger(80.0, overhead)
+        assert depth(account, 0.2, share=0.05, trainings=True) == expected
+        assert depth(account, 0.2, share=0.05) == "none"
+
+
 def test_only_a_budget_of_seconds_limits_the_overhead():
     assert depth(Ledger.of(Budget("$5")), 1e9, share=0.05) == "whole"
     assert depth(Ledger.of(None), 1e9, share=0.05) == "whole"

@@ -217,6 +217,33 @@ def test_only_the_next_rung_must_be_affordable():
     assert float(np.exp(found.predicted["cost"].mean[0])) == pytest.approx(1 + trial.x[1])
 
 
+def test_a_training_that_is_left_out_of_the_model_does_not_go_on(monkeypatch):
+    trials = some_trainings(40)
+    waiting = replace(trials[-1], run=replace(trials[-1].run, waits=True))
+    monkeypatch.setattr("farthing.models.curves.MODEL_AT_MOST", 30)
+    monkeypatch.setattr("farthing.models.curves.ONE_EACH_AT_MOST", 30)
+    belief = belief_of(*trials[:-1], waiting)
+    found = belief.trainings
+    left_out = {found.numbers[i] for i in np.flatnonzero(found.left_out)}
+    assert 5 < len(left_out) < 40
+    assert waiting.number not in left_out
+    shown = {int(number) for chains in paused_chains(belief) for number in chains.trials}
+    assert shown
+    assert not shown & left_out
+    monkeypatch.undo()
+    assert not belief_of(*trials).trainings.left_out.any()
+
+
+def test_a_quick_suggestion_climbs_from_nowhere(monkeypatch):
+    belief = replace(belief_of(*some_trainings(12)), light=True)
+    search = StagedSearch(belief, belief.trainings)
+    search.refines = True
+    monkeypatch.setattr("farthing.acquisition.staged_search.maximise_score", None)
+    found = search.smallest(1e-3)
+    assert found is not None
+    assert found.index <= min(float(c.bounds(1e-3)[1].min()) for c in search.paused)
+
+
 def test_several_resources():
     trials = []
     for t in some_trainings():

@@ -1,6 +1,7 @@
 """`farthing run --steps`: programs that can be resumed, and plain ones."""
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -149,3 +150,47 @@ def test_the_program_must_report_its_own_steps(farthing, train):
                       *train("plain"))  # fmt: skip
     assert result.code == 2
     assert "--resume never has no effect without steps" in result.err
+
+
+FITS = """
+import json, os, random, sys
+lr, kind = float(sys.argv[1]), sys.argv[2]
+file = os.path.join(os.environ.get("FARTHING_CHECKPOINT", "nowhere"), "model.json")
+step, weight = json.load(open(file)) if os.path.exists(file) else (0, 0.0)
+draws = random.Random(0)
+data = [(x, 2.0 * x + draws.gauss(0.0, 0.1)) for x in (draws.gauss(0.0, 1.0) for _ in range(50))]
+while step < 16:
+    step += 1
+    for x, y in data:
+        weight -= lr * (weight * x - y) * x
+    loss = sum((weight * x - y) ** 2 for x, y in data) / len(data)
+    print(json.dumps({"step": step, "value": loss}), flush=True)
+    if kind == "resumable" and step >= int(os.environ["FARTHING_UNTIL"]) and step < 16:
+        json.dump((step, weight), open(file, "w"))
+        sys.exit()
+"""
+
+
+def losses(lr):
+    """The curve of a training by FITS that is not interrupted."""
+    command = [sys.executable, "-c", FITS, str(lr), "plain"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [json.loads(line)["value"] for line in lines]
+
+
+@pytest.mark.parametrize(("kind", "resume"), [("resumable", "checkpoint"), ("plain", "never")])
+def test_a_real_training_is_tuned_by_the_default_policy(farthing, tmp_path, kind, resume):
+    (tmp_path / "train.py").write_text(FITS)
+    options = ["--steps", "16", "--resume", resume, "--param", "lr=float:1e-5:1e-2:log"]
+    program = ["--", sys.executable, "train.py", "{lr}", kind]
+    result = farthing("run", "--budget", "12 trials", *options, *program)
+    assert result.code == 0, result.err
+    found = trials(farthing)
+    assert len(found) == 12
+    assert any(trial["state"] == "done" for trial in found)
+    for trial in found:
+        curve = [point["value"] for point in trial["curve"]]
+        assert curve == pytest.approx(losses(trial["params"]["lr"])[: len(curve)])
+        assert (trial["state"] == "done") == (len(curve) == 16)
+    best = min(point["value"] for trial in found for point in trial["curve"])
+    assert json.loads(farthing("best", "--format", "json").out)["value"] == pytest.approx(best)

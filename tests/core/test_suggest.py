@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from beliefs import pool
 
-from farthing import Float, Optimizer, Space
+from farthing import Budget, Float, Ledger, Optimizer, Space, Steps
 from farthing.acquisition.protocols import Proposal, Verdict
 from farthing.acquisition.search import Effort, candidates, sobol
 from farthing.core.settings import Settings
-from farthing.core.suggest import OVERRUN_SPREAD, RECENT, Suggestion, warm_up
+from farthing.core.suggest import OVERRUN_SPREAD, RECENT, Suggestion, suggest, warm_up
 from farthing.history import History, Trial
 from farthing.models.gp import Normal
 from farthing.models.normal import max_overrun
@@ -94,3 +94,20 @@ def test_cheap_trainings_are_promoted_without_a_model():
     ranked = sorted(quick, key=lambda trial: trial.params["x"])
     half = len(ranked) // 2
     assert sum(t.step for t in ranked[:half]) > 2 * sum(t.step for t in ranked[half:])
+
+
+def test_suggestions_for_trainings_may_take_longer():
+    """An overhead of a tenth of the cost of trials: a quick suggestion, but with a model."""
+    ledger = Ledger.of(Budget("1000s")).pay({"s": 110.0}, overhead={"s": 10.0})
+    steps, found = Steps(9), {}
+    for staged in (True, False):
+        optimizer = Optimizer({"x": Float(0, 1)}, "100s", steps=steps if staged else None)
+        for _ in range(20):
+            trial = optimizer.ask()
+            optimizer.tell(trial, trial.params["x"] + 1 / (trial.until or 9), cost=1.0)
+        state = replace(optimizer._look(), ledger=ledger, suggest_s=0.0)
+        found[staged] = suggest(optimizer._settings, state)
+    assert found[True].belief.light
+    assert found[True].belief.trainings is not None
+    assert "would cost more than it gains" not in found[True].proposal.because
+    assert "would cost more than it gains" in found[False].proposal.because

@@ -249,31 +249,102 @@ def test_memory_and_schedule():
     assert other["n"] == len(rows.y)
 
 
-def test_subsets_keep_whole_trials_and_recent_rows():
+def test_subsets_are_whole_trials_with_the_best_of_them():
     rows = some_rows(200, seed=2)
     z, _ = Scaling.of(rows.y)
-    some = module._subset(rows, z, 100)
+    some = module._subset(rows, module._lowest(rows, z), 100)
     assert 60 <= some.sum() <= 100
     for i in np.unique(rows.trial[some]):
         assert some[rows.trial == i].all()
     best = rows.trial[np.argmin(z)]
     assert some[rows.trial == best].all()
-    recent = module._recent(rows, z, 400)
-    assert recent.sum() <= 400
-    for i in range(200):  # the last row of every trial
-        assert recent[np.flatnonzero(rows.trial == i)[-1]]
-    assert module._recent(rows, z, 100).sum() <= 100
-    assert module._recent(rows, z, 10**6).all()
+    assert module._subset(rows, module._lowest(rows, z), 10**6).all()
 
 
-def test_a_limited_model_still_predicts(monkeypatch):
+def test_trials_are_compared_with_those_that_reached_the_same_rung():
+    trial, rung = np.array([0, 0, 0, 1, 1, 2, 3]), np.array([0, 1, 2, 0, 1, 0, 0])
+    y = np.array([5.0, 3.0, 2.0, 6.0, 2.0, 7.0, 4.0])
+    rows = CurveRows(np.zeros((5, 2)), trial, rung, y, np.array([1, 3, 9]))
+    # Trial 1 is ahead of 0 at rung 1; at rung 0, 3 is ahead of all others, and 2 is the last.
+    assert module._rank(rows, y) == pytest.approx([0.0, 0.0, 0.75, 0.0, np.inf])
+
+
+def test_values_between_the_first_and_the_last_are_left_out_first():
+    rows = some_rows(120, seed=4)
+    z, _ = Scaling.of(rows.y)
+    rank = module._rank(rows, z)
+    first = np.append(True, rows.trial[1:] != rows.trial[:-1])
+    last = np.append(first[1:], True)
+    between = ~first & ~last
+    few = int((first | last).sum()) + 20
+    some = module._thinned(rows, rank, few)
+    assert some.sum() == few
+    assert some[first | last].all()
+    assert rank[rows.trial[between & some]].max() <= rank[rows.trial[~some]].min()
+    one_each = module._thinned(rows, rank, 130)
+    assert one_each.sum() == 130
+    assert one_each[last].all()  # of every trial, and the first ones of the best
+    kept = one_each & first & ~last
+    left_out = ~one_each & first & ~last
+    assert rank[rows.trial[kept]].max() <= rank[rows.trial[left_out]].min()
+    half = module._thinned(rows, rank, 60)
+    assert 40 <= half.sum() <= 60
+    assert half[last].sum() == half.sum()
+    assert module._thinned(rows, rank, len(rows.y)).all()
+
+
+def test_late_values_alone_would_mislead():
+    """Good trials went on: without their early values, bad ones would seem to become as good."""
+    n, steps = 160, np.array([1, 4, 16])
+    rng = np.random.default_rng(1)
+    level = 3.0 + rng.random(n)
+    rung = np.where(level < 3.3, 2, 0)
+    trial = np.repeat(np.arange(n), rung + 1)
+    at = np.concatenate([np.arange(r + 1) for r in rung])
+    y = level[trial] + 0.3 / steps[at] + 0.02 * rng.standard_normal(len(trial))
+    rows = CurveRows(rng.random((n, 2)), trial, at, y, steps)
+    limit = int(1.3 * n)
+    fitted = fit_curves(rows, options=np.zeros(2, dtype=np.int64))
+    how = {"options": fitted.options, "start": fitted.hyper, "learn": False}
+    some = fit_curves(rows, at_most=limit, **how)
+    assert len(some.trial) <= limit < len(trial)
+    last = np.append(trial[1:] != trial[:-1], True)
+    late = fit_curves(rows._replace(trial=trial[last], rung=at[last], y=y[last]), **how)
+    assert len(late.trial) == n
+    stopped = (rung == 0) & (some.reached() > 0)
+    error = {}
+    for name, model in (("some", some), ("late", late)):
+        mean = model.scaling.undo(model.final().mean[:, 0])
+        error[name] = np.mean((mean - level)[stopped])
+    assert abs(error["some"]) < 0.1
+    assert error["late"] < -0.2
+
+
+def test_a_limited_model_still_predicts():
     rows = some_rows(60, seed=8)
     whole = fit_curves(rows, options=OPTIONS, start=HYPER, learn=False)
-    monkeypatch.setattr(module, "MODEL_AT_MOST", 80)
-    less = fit_curves(rows, options=OPTIONS, start=HYPER, learn=False)
-    assert len(less.trial) <= 80 < len(whole.trial)
-    gap = np.abs(less.final().mean - whole.final().mean)[:, 0]
-    assert np.median(gap) < 0.3
+    how = {"options": OPTIONS, "start": HYPER, "learn": False, "at_most": 40}
+    less = fit_curves(rows, **how)
+    assert len(less.trial) <= 40 < len(whole.trial)
+    gap = np.abs(less.final().mean - whole.final().mean)[less.reached() > 0, 0]
+    assert np.median(gap) < 0.1
+    left_out = np.flatnonzero(less.reached() == 0)
+    needed = fit_curves(rows, needed=left_out[:3], **how).reached()
+    assert len(left_out) > 3
+    assert (needed[left_out[:3]] == whole.reached()[left_out[:3]]).all()
+
+
+def test_if_time_is_short_the_model_uses_fewer_values(monkeypatch):
+    rows = some_rows(120, seed=3)
+    monkeypatch.setattr(module, "LIGHT_AT_MOST", 200)
+    assert len(rows.y) > module.LIGHT_AT_MOST
+    memory = {"hyper": HYPER.to_list(), "n": len(rows.y)}
+    light, _ = refit_curves(rows, memory, options=OPTIONS, seldom=True)
+    whole, _ = refit_curves(rows, memory, options=OPTIONS)
+    assert len(light.trial) <= module.LIGHT_AT_MOST < len(whole.trial)
+    monkeypatch.setattr(module, "MODEL_AT_MOST", 60)
+    one_each, _ = refit_curves(rows, memory, options=OPTIONS)
+    assert (one_each.reached() > 0).sum() == len(one_each.trial) == len(np.unique(rows.trial))
 
 
 # ---------------------------------------------------------------- values

@@ -192,36 +192,56 @@ def test_which_objectives_take_a_training():
 # ── a real training ──────────────────────────────────────────────────────────────────────────────
 
 
+X = np.random.default_rng(0).standard_normal((60, 3))
+Y = X @ [1.0, -2.0, 0.5] + 0.1 * np.random.default_rng(1).standard_normal(60)
+RATES = {"lr": Float(1e-3, 0.2, log=True)}
+
+
+def fit(params, trial):
+    """Stochastic gradient descent; a step is an epoch."""
+    file = trial.checkpoint / "weights.npz"
+    weights, first = np.zeros(3), 1
+    if file.exists():
+        saved = np.load(file)
+        weights, first = saved["weights"], int(saved["step"]) + 1
+    for step in range(first, 17):
+        for i in np.random.default_rng(step).permutation(len(Y)):
+            weights = weights - params["lr"] * (X[i] @ weights - Y[i]) * X[i]
+        loss = float(np.mean((X @ weights - Y) ** 2))
+        if trial.report(step, loss) != "continue":
+            np.savez(file, weights=weights, step=step)
+            return
+
+
+def curve_in_one(params):
+    """The values of a training that is not paused."""
+    whole = minimize(fit, RATES, "1 trials", policy=Random(), steps=16, start=dict(params))
+    return [point.value for point in whole.history[0].curve]
+
+
 def test_stochastic_gradient_descent_gives_the_same_curve_in_parts_as_in_one():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 3))
-    y = X @ np.array([1.0, -2.0, 0.5]) + 0.1 * rng.standard_normal(60)
-
-    def train(params, trial):
-        file = trial.checkpoint / "weights.npz"
-        weights, first = np.zeros(3), 1
-        if file.exists():
-            saved = np.load(file)
-            weights, first = saved["weights"], int(saved["step"]) + 1
-        for step in range(first, 17):
-            order = np.random.default_rng(step).permutation(len(y))
-            for i in order:
-                weights = weights - params["lr"] * (X[i] @ weights - y[i]) * X[i]
-            loss = float(np.mean((X @ weights - y) ** 2))
-            if trial.report(step, loss) != "continue":
-                np.savez(file, weights=weights, step=step)
-                return
-
-    space = {"lr": Float(1e-3, 0.2, log=True)}
-    in_parts = minimize(train, space, "4 trials", policy=RoundRobin(4), steps=16)
+    in_parts = minimize(fit, RATES, "4 trials", policy=RoundRobin(4), steps=16)
     for trial in in_parts.history:
-        start = {"lr": trial.params["lr"]}
-        whole = minimize(train, space, "1 trials", policy=Random(), steps=16, start=start)
         assert trial.run.since == 8  # its last part began there
         assert [point.step for point in trial.curve] == list(range(1, 17))
-        expected = [point.value for point in whole.history[0].curve]
+        expected = curve_in_one(trial.params)
         assert [point.value for point in trial.curve] == pytest.approx(expected)
     assert len({trial.value for trial in in_parts.history}) == 4
+
+
+def test_four_workers_share_real_trainings_by_the_default_policy(tmp_path):
+    study = create(tmp_path, None, "12 trials", space=RATES, steps=Steps(16), cwd=str(tmp_path))
+    study.run(fit, workers=4)
+    assert study.ledger["trials"].spent == len(study.history) == 12
+    states = [trial.state for trial in study.history]
+    assert "done" in states
+    assert set(states) <= {"done", "paused"}
+    for trial in study.history:
+        assert [point.step for point in trial.curve] == list(range(1, trial.step + 1))
+        expected = curve_in_one(trial.params)[: trial.step]
+        assert [point.value for point in trial.curve] == pytest.approx(expected)
+        assert (trial.state == "done") == (trial.step == 16)
+    assert len({trial.run.worker for trial in study.history}) > 1
 
 
 # ── in their own processes ───────────────────────────────────────────────────────────────────────

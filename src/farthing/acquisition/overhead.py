@@ -7,7 +7,7 @@ kept near a share of the cost of trials:
     r = (overhead + cost of the last suggestion) / allowed
 
     r <= 1      "whole": fit the models and search as usual
-    r <= 1.5    "light": keep the last hyperparameters, search less
+    r <= 1.5    "light": keep the last hyperparameters, search less; trainings: r <= 4
     r > 1.5     "none": no model; a random step from the best point, or sometimes a uniform point.
                 Costs that are known beforehand are still compared with what is left. If the most
                 expensive recent trial exceeds what is left of another resource: "light"
@@ -38,6 +38,7 @@ SECONDS: Mapping[str, float] = MappingProxyType({"s": 1.0})
 
 MIN_SHARE = 0.005  # of the budget: overhead that is always allowed
 LIGHT_UP_TO = 1.5  # times the allowed overhead
+TRAININGS_UP_TO = 4.0  # for trainings in parts, whose suggestions save more (docs/decisions.md)
 STEPS = 8  # points to draw; the first affordable and untried one is proposed
 LONGEST = -0.5  # log10 of the longest step
 SHORTER = 1.25  # after n trials, the shortest step is n^-1.25 times the longest
@@ -46,7 +47,12 @@ FLIP = 0.1  # probability that a categorical parameter is drawn anew
 
 
 def depth(
-    ledger: Ledger, suggest_s: float, share: float, clock: Mapping[str, float] = SECONDS
+    ledger: Ledger,
+    suggest_s: float,
+    share: float,
+    clock: Mapping[str, float] = SECONDS,
+    *,
+    trainings: bool = False,
 ) -> Depth:
     """How much work the next suggestion may do, by the ratio r above.
 
@@ -54,12 +60,13 @@ def depth(
         suggest_s: seconds that the last suggestion took.
         share: allowed overhead as a share of the cost of trials.
         clock: how much of each resource one second of suggesting uses.
+        trainings: whether suggestions are about parts of trainings.
     """
-    ratio = 0.0
+    ratio, most = 0.0, TRAININGS_UP_TO if trainings else LIGHT_UP_TO
     for account, price in ((ledger[r], price) for r, price in clock.items() if r in ledger):
         allowed = max(share * (account.spent - account.overhead), MIN_SHARE * account.limit)
         ratio = max(ratio, (account.overhead + suggest_s * price) / allowed)
-    return "whole" if ratio <= 1.0 else "light" if ratio <= LIGHT_UP_TO else "none"
+    return "whole" if ratio <= 1.0 else "light" if ratio <= most else "none"
 
 
 def step(belief: Belief, rng: np.random.Generator) -> Proposal:

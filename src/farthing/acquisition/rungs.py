@@ -142,11 +142,17 @@ def paused_trainings(belief: Belief) -> list[Trial]:
 
 
 def paused_chains(belief: Belief) -> list[Chains]:
-    """The coming rungs of the paused trainings, grouped by their next rung."""
+    """The coming rungs of the paused trainings, grouped by their next rung.
+
+    A training whose values are left out of the model does not go on: it would look as uncertain as
+    one that has not run, and so as promising.
+    """
     trainings = belief.trainings
     assert trainings is not None
     groups: dict[int, list[Trial]] = {}
     for trial in paused_trainings(belief):
+        if trainings.left_out[trainings.place[trial.number]]:
+            continue
         groups.setdefault(trainings.rung_after(trial.step), []).append(trial)
     if not groups:
         return []

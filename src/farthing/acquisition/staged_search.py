@@ -30,6 +30,7 @@ from farthing.acquisition.rungs import (
     whole_cost,
 )
 from farthing.acquisition.scores import (
+    LIGHT,
     Graded,
     Monotone,
     Score,
@@ -38,7 +39,7 @@ from farthing.acquisition.scores import (
     gittins_index,
     maximise_score,
 )
-from farthing.acquisition.search import best_rows, is_close, sobol, untried
+from farthing.acquisition.search import best_rows, candidates, is_close, sobol, untried
 from farthing.acquisition.trainings import Trainings
 
 __all__ = ["Smallest", "StagedSearch", "between_bounds", "listed"]
@@ -123,12 +124,21 @@ class StagedSearch:
         return self.smallest_known(rate)
 
     def _found(self, score: Score) -> Array:
-        """(m, d) the best points of a short search of the space: a first rung is only a look."""
+        """(m, d) the best points of a short search of the space: a first rung is only a look.
+
+        If the overhead is limited, they are the best of its starting points.
+        """
         history = self.belief.history
         rng = np.random.default_rng(
             [self.belief.seed, len(history), sum(len(trial.curve) for trial in history)]
         )
-        return maximise_score(replace(self.part, light=True), score, rng).X[: FINALISTS // 2]
+        part = replace(self.part, light=True)
+        if self.belief.light:
+            X = candidates(part.space, rng, part.top, LIGHT)
+            found = best_rows(ScoreSurface(part, score), X[~is_close(X, part.tried)])
+        else:
+            found = maximise_score(part, score, rng)
+        return found.X[: FINALISTS // 2]
 
     def _unlike_unfinished(self, X: Array) -> Array:
         """The points that are not TOO_SIMILAR to a training that has not reached its last rung."""

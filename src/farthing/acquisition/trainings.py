@@ -66,6 +66,7 @@ class Trainings:
         numbers: the numbers of the trials in the model.
         best: the incumbent in units of the model, (f,): one per fantasy.
         value: the incumbent in the user's units, to minimise.
+        left_out: (n,) whether a trial has values, but the model has room for those of others only.
     """
 
     curves: Curves
@@ -73,6 +74,7 @@ class Trainings:
     best: Array
     value: float
     rungs: tuple[int, ...]
+    left_out: Bools
 
     @cached_property
     def place(self) -> dict[int, int]:
@@ -156,17 +158,20 @@ def train(
         constraints: a training that does not meet one of them is not the incumbent.
     """
     rows, numbers = curve_rows(history, space, steps, sign)
-    curves, memory = refit_curves(rows, memory, options=space.options, seldom=seldom)
+    place = {number: i for i, number in enumerate(numbers)}
+    active = [t for t in history.having("running", "paused") if t.state == "running" or t.run.waits]
+    needed = [place[t.number] for t in active]
+    curves, memory = refit_curves(rows, memory, options=space.options, seldom=seldom, needed=needed)
     met = np.array([not any(c.excess(history[k]) > 0 for c in constraints) for k in numbers])
     value = _incumbent(history, rows, met, steps, sign)
     best = curves.scaling.apply(value)[None]
     last = len(rows.steps) - 1
     reached = curves.reached()
+    left_out = (np.bincount(rows.trial, minlength=len(numbers)) > 0) & (reached == 0)
     if noisy and reached.any():
         own = np.flatnonzero(met & (reached > (last if steps.value == "last" else 0)))
         if len(own):
             best = curves.covariance(own, reached[own] - 1)[0].min(axis=0)
-    place = {number: i for i, number in enumerate(numbers)}
     failed = np.array([place[t.number] for t in penalised(history)], dtype=np.int64)
     if len(failed):
         rung = np.full(len(failed), last)
@@ -181,7 +186,8 @@ def train(
         counts = np.ones(len(own), dtype=np.bool_) if steps.value == "best" else rung == last
         reach = draws[counts].min(axis=0) if counts.any() else np.inf
         best = np.minimum(best, reach) * np.ones(fantasies)
-    return Trainings(curves, numbers, best, value, tuple(map(int, rows.steps))), memory
+    rungs = tuple(map(int, rows.steps))
+    return Trainings(curves, numbers, best, value, rungs, left_out), memory
 
 
 def _incumbent(history: History, rows: CurveRows, met: Bools, steps: Steps, sign: float) -> float:

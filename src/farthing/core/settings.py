@@ -68,7 +68,8 @@ class Settings:
         max_cost: the most that one trial can cost, such as "$2" or "10m, $2". Farthing reserves no
             more for a trial, and kills a trial that exceeds it. While costs are unknown, several
             workers start together only if this bound says that the budget can pay for them.
-        overhead: share of the cost of trials that suggesting may take of a budget of seconds.
+        overhead: share of the cost of trials that suggesting may take of a budget of seconds. With
+            `steps`, quick suggestions may take up to four times as much.
         steps: for trainings that report their progress: their last step, or a `Steps`. A training
             can then be paused and resumed. None: trials are evaluated as a whole.
         constraints: bounds of quantities that trials measure, such as {"latency_ms": "<= 10"}. The

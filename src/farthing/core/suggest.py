@@ -187,7 +187,9 @@ def _highest_cost(history: History, resource: str) -> float:
 
 def suggest(settings: Settings, state: State) -> Suggestion:
     """What to evaluate next, and whether to stop instead."""
-    effort = depth(state.ledger, state.suggest_s, settings.overhead, settings.clock)
+    staged = is_staged(settings.steps) and "steps" in settings.policy.needs
+    known = state.ledger, state.suggest_s, settings.overhead, settings.clock
+    effort = depth(*known, trainings=staged)
     if effort == "none" and not _pays_for_any(settings, state):
         effort = "light"
     number = state.history.turns

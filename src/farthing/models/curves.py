@@ -16,6 +16,7 @@ Hyperparameters are the maximum a posteriori under normal priors of their logari
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -42,7 +43,9 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 LEARN_AT_MOST = 300  # rows that the hyperparameters are learnt from
-MODEL_AT_MOST = 600  # rows that the posterior uses
+MODEL_AT_MOST = 600  # rows that the posterior uses,
+ONE_EACH_AT_MOST = 1000  # or one of each trial up to this number,
+LIGHT_AT_MOST = 400  # or this number if time is short
 ALWAYS_RELEARN_UP_TO = 16  # hyperparameters are learnt again at every n up to this one,
 RELEARN_GROWTH = 1.15  # then each time the number of rows has grown by this factor,
 RELEARN_SELDOM = 1.5  # or by this one if time is short
@@ -320,15 +323,16 @@ class FinalValue:
 # ── fitting ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _subset(rows: CurveRows, z: Array, limit: int) -> Bools:
-    """(N,) at most `limit` rows of whole trials: half of them the best, the rest evenly spread."""
-    if len(z) <= limit:
-        return np.ones(len(z), dtype=np.bool_)
-    n = len(rows.X)
-    best = np.full(n, np.inf)
-    np.minimum.at(best, rows.trial, z)
-    count = np.bincount(rows.trial, minlength=n)
-    order = np.argsort(best, kind="stable")
+def _subset(rows: CurveRows, badness: Array, limit: int) -> Bools:
+    """(N,) at most `limit` rows of whole trials: half of them the best, the rest evenly spread.
+
+    Args:
+        badness: (n,) of each trial that has a row.
+    """
+    if len(rows.y) <= limit:
+        return np.ones(len(rows.y), dtype=np.bool_)
+    count = np.bincount(rows.trial, minlength=len(rows.X))
+    order = np.argsort(badness, kind="stable")
     order = order[count[order] > 0]
     top = order[np.cumsum(count[order]) <= limit // 2]
     rest = np.sort(order[len(top) :])
@@ -338,19 +342,38 @@ def _subset(rows: CurveRows, z: Array, limit: int) -> Bools:
     return np.isin(rows.trial, np.concatenate([top, spread]))
 
 
-def _recent(rows: CurveRows, z: Array, limit: int) -> Bools:
-    """(N,) at most `limit` rows: of every trial the last ones, while there is room."""
-    if len(z) <= limit:
-        return np.ones(len(z), dtype=np.bool_)
-    top = np.zeros(len(rows.X), dtype=np.int64)
-    np.maximum.at(top, rows.trial, rows.rung)
-    age = top[rows.trial] - rows.rung
-    depth = int(np.searchsorted(np.cumsum(np.bincount(age)), limit, side="right"))
-    if depth == 0:
-        keep = age == 0
-        keep[keep] = _subset(_taken(rows, keep), z[keep], limit)
-        return np.asarray(keep)
-    return np.asarray(age < depth)
+def _thinned(rows: CurveRows, badness: Array, limit: int) -> Bools:
+    """(N,) at most `limit` rows: those between the first and the last of a trial go first.
+
+    Then the first ones go, those of the worst trials first, and at last whole trials. Only good
+    trials go on, so if their early values were missing, it would seem that the bad ones become as
+    good. If bad trials were missing, others like them would be begun.
+    """
+    keep = np.ones(len(rows.y), dtype=np.bool_)
+    same = rows.trial[1:] == rows.trial[:-1]
+    follows, is_followed = np.append(False, same), np.append(same, False)
+    for some in (follows & is_followed, ~follows & is_followed):
+        at = np.flatnonzero(some)
+        order = np.argsort(-badness[rows.trial[at]], kind="stable")
+        keep[at[order[: max(int(keep.sum()) - limit, 0)]]] = False
+    keep[keep] = _subset(_taken(rows, keep), badness, limit)
+    return keep
+
+
+def _lowest(rows: CurveRows, z: Array) -> Array:
+    """(n,) the lowest value of each trial; infinite without any."""
+    lowest = np.full(len(rows.X), np.inf)
+    np.minimum.at(lowest, rows.trial, z)
+    return lowest
+
+
+def _rank(rows: CurveRows, z: Array) -> Array:
+    """(n,) the share of trials that are better at the last rung of each; infinite without any."""
+    rank = np.full(len(rows.X), np.inf)
+    for rung in range(len(rows.steps)):
+        at = np.flatnonzero(rows.rung == rung)
+        rank[rows.trial[at]] = np.searchsorted(np.sort(z[at]), z[at]) / max(len(at), 1)
+    return rank
 
 
 def _taken(rows: CurveRows, keep: Bools) -> CurveRows:
@@ -364,6 +387,8 @@ def fit_curves(
     start: CurveHyper | None = None,
     learn: bool = True,
     scaling: Scaling | None = None,
+    needed: Sequence[int] = (),
+    at_most: int = MODEL_AT_MOST,
 ) -> Curves:
     """The posterior after these rows, with maximum a posteriori hyperparameters.
 
@@ -371,6 +396,8 @@ def fit_curves(
         start: hyperparameters to start from.
         learn: False keeps `start` and only computes the posterior.
         scaling: the transformation of the values; None: learn it.
+        needed: trials that the posterior must not leave out.
+        at_most: rows that the posterior uses.
     """
     if scaling is None:
         z, scaling = Scaling.of(rows.y)
@@ -378,9 +405,11 @@ def fit_curves(
         z = scaling.apply(rows.y)
     hyper = CurveHyper.prior(rows.X.shape[1]) if start is None else start
     if learn:
-        some = _subset(rows, z, LEARN_AT_MOST)
+        some = _subset(rows, _lowest(rows, z), LEARN_AT_MOST)
         hyper = learnt_curves(_taken(rows, some), z[some], options, start)
-    keep = _recent(rows, z, MODEL_AT_MOST)
+    rank = _rank(rows, z)
+    rank[list(needed)] = -1.0
+    keep = _thinned(rows, rank, at_most)
     rows, z = _taken(rows, keep), z[keep]
     tables = Tables.of(hyper, rows.steps)
     Z = embed(rows.X, options) / hyper.lengthscales[columns(options)]
@@ -403,7 +432,12 @@ def fit_curves(
 
 
 def refit_curves(
-    rows: CurveRows, memory: FitMemory | None, *, options: Ints, seldom: bool = False
+    rows: CurveRows,
+    memory: FitMemory | None,
+    *,
+    options: Ints,
+    seldom: bool = False,
+    needed: Sequence[int] = (),
 ) -> tuple[Curves, FitMemory]:
     """`fit_curves` on a schedule: hyperparameters are learnt again when there are enough new rows.
 
@@ -413,7 +447,9 @@ def refit_curves(
     start = CurveHyper.from_list(memory["hyper"]) if memory else None
     growth = RELEARN_SELDOM if seldom else RELEARN_GROWTH if n > ALWAYS_RELEARN_UP_TO else 0.0
     due = memory is None or n >= growth * memory["n"]
-    model = fit_curves(rows, options=options, start=start, learn=due)
+    at_most = LIGHT_AT_MOST if seldom else max(MODEL_AT_MOST, min(len(rows.X), ONE_EACH_AT_MOST))
+    how: dict[str, Any] = {"options": options, "needed": needed, "at_most": at_most}
+    model = fit_curves(rows, start=start, learn=due, **how)
     if memory is not None and not due:
         return model, memory
     return model, {"hyper": model.hyper.to_list(), "n": n}
