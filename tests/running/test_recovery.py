@@ -272,6 +272,18 @@ def test_an_evaluation_that_no_longer_exists_has_its_outcome_on_the_disk(
         assert trial.run.cpu_s >= BURNT - 0.02  # the kernel counts in hundredths of a second
 
 
+def test_an_ending_is_not_deleted_while_it_is_written(tmp_path, monkeypatch):
+    """A worker that looks for journals may delete what it found at any time."""
+    journal = tmp_path / "reports" / "3-12.5.jsonl"
+    journal.parent.mkdir()
+    append(journal, [{"step": 1}])
+    monkeypatch.setattr(os, "fsync", lambda _: delete_journal(journal))
+    save_ending(str(journal), ENDING, b'{"value": 3.0}\n')
+    assert read_journal(journal).finished.value == 3.0
+    delete_journal(journal)
+    assert journals_in(tmp_path) == []
+
+
 def test_an_ending_has_the_usage_that_is_known_only_later(tmp_path):
     journal = tmp_path / "reports" / "3-12.5.jsonl"
     amend_ending(str(journal), {"cpu_s": 1.5})

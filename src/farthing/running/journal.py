@@ -47,7 +47,8 @@ __all__ = [
 
 FOLDER = "reports"  # in the folder of the logs
 ENDED = ".ended"
-SUFFIXES = (".jsonl", ENDED, f"{ENDED}.new", ".new")  # the new ones are being written
+# What is deleted. Not the new ending: a supervisor may be writing it. A kill may leave it behind.
+SUFFIXES = (".jsonl", ENDED, ".new")
 WALL, CPU = "farthing.wall_s", "farthing.cpu_s"  # keys of a message: the usage at that time
 BEFORE = "farthing.before"  # key of a message: the cost that earlier parts of the process reported
 MAX_PARTIAL = 1 << 16  # bytes of an incomplete line that are worth writing
