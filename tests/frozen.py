@@ -195,7 +195,8 @@ def play(space: Space, batch: int, budget: float = BUDGET, **settings: Any) -> n
 
     One trial in eleven fails, and what costs more than its limit is killed there.
     """
-    optimizer = Optimizer(space, f"${budget}", **settings)
+    # Gittins was the default when the decisions were recorded.
+    optimizer = Optimizer(space, f"${budget}", **{"policy": policies.Gittins(), **settings})
     rows: list[list[float]] = []
     maximised = settings.get("direction") == "maximize"
     while len(rows) < TRIALS:
