@@ -78,7 +78,12 @@ def _best(record: Json, shares: np.ndarray) -> np.ndarray:
 
 
 def summary(runs: Mapping[Job, Json]) -> Json:
-    """Curves, finals, duels and overhead of the runs that did not crash."""
+    """Curves, finals, duels and overhead of the runs that did not crash.
+
+    Budgets that the default has not run yet are left out.
+    """
+    known = {job.budget for job, record in runs.items() if job.method == OURS}
+    runs = {job: record for job, record in runs.items() if job.budget in known}
     finals: Json = {}
     cells: dict[tuple[str, str, str], list[Json]] = {}
     for job, record in runs.items():

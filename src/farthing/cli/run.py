@@ -146,7 +146,7 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
     type=float,
     metavar="SHARE",
     help="If the budget is a time: how much of it suggesting may take, as a share of the time of "
-    "trials.  [default: 0.05]",
+    "trials. With --steps, quick suggestions may take four times as much.  [default: 0.05]",
 )
 @click.option(
     "--steps",
