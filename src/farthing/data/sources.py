@@ -68,7 +68,10 @@ def settings_of(
     given = options.pop("learn_from", None)
     settings = Settings.of(space, budget, **options)
     sources = read_sources(given, settings, place)
-    return Settings.of(space, budget, **options, learn_from=sources) if sources else settings
+    if not sources:
+        return settings
+    options["learn_from"] = sources
+    return Settings.of(space, budget, **options)
 
 
 def with_sources(
