@@ -42,9 +42,10 @@ GROUPS = {
 
 TOP = """# Evidence
 
-We compared Farthing's default policy ({default}) with {peers} tuners and random search on
-{problems} problems, and repeated experiments of four [papers](references.md). `make evidence`
-writes this page and those it links to from `benchmarks/results`.
+We compared Farthing's default policy, `Cooling(first=0.5)` ({default} in tables), with {peers}
+tuners and random search on {problems} problems, and repeated experiments of four
+[papers](references.md). `make evidence` writes this page and those it links to from
+`benchmarks/results`.
 
 ![Duels of the default with other tuners](evidence/peers.png)
 

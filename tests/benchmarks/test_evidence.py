@@ -10,6 +10,7 @@ from benchmarks import methods
 from benchmarks.evidence import replay
 from benchmarks.evidence.artefacts import ARTEFACTS, carbo, carbo_batches, comparison, duels
 from benchmarks.evidence.artefacts.artefact import Settings, pictures, run
+from benchmarks.evidence.artefacts.comparison import DEFAULT
 from benchmarks.problems import recorded, tables
 from benchmarks.problems.training import RECORDED
 from farthing import Float, Optimizer
@@ -96,12 +97,12 @@ def made_up(values, budget="60"):
 
 FINALS = made_up(
     {
-        "a/1": {"PBGI": [1, 1], "random": [3, 3], "EI": [2, 2]},
-        "a/2": {"PBGI": [1, 1], "random": [3, 3], "EI": [2, 2]},
-        "b/1": {"PBGI": [2, 2], "random": [1, 1], "EI": [3, 3]},
+        "a/1": {DEFAULT: [1, 1], "random": [3, 3], "EI": [2, 2]},
+        "a/2": {DEFAULT: [1, 1], "random": [3, 3], "EI": [2, 2]},
+        "b/1": {DEFAULT: [2, 2], "random": [1, 1], "EI": [3, 3]},
     }
 )
-METHODS = ["PBGI", "random", "EI"]
+METHODS = [DEFAULT, "random", "EI"]
 
 
 def test_every_family_counts_the_same():
@@ -122,9 +123,9 @@ def test_the_choice_is_judged_on_the_family_left_out():
     # Without a, random is best (on b) and comes last on a; without b, the default, second on b.
     assert [(p["family"], p["chosen"], p["rank"]) for p in found] == [
         ("a", "random", 3.0),
-        ("b", "PBGI", 2.0),
+        ("b", DEFAULT, 2.0),
     ]
-    assert [(p["best"], p["best_rank"]) for p in found] == [("PBGI", 1.0), ("random", 1.0)]
+    assert [(p["best"], p["best_rank"]) for p in found] == [(DEFAULT, 1.0), ("random", 1.0)]
 
 
 @pytest.mark.slow

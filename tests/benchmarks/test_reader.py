@@ -59,12 +59,12 @@ def tie_of(problem):
 
 
 def trace(run):
-    """Times at which evaluations ended, the best value then, and the best one at the end."""
+    """When evaluations ended, in budgets; the best value then, and the best one at the end."""
     costs = np.array(run["costs"]) + (np.array(run["thinking"]) if run["clock"] else 0.0)
     values = np.array([np.inf if value is None else value for value in run["values"]])
-    at = np.cumsum(costs)
+    at = np.cumsum(costs) / run["limit"]
     best = np.minimum.accumulate(values)
-    inside = at <= run["limit"] * (1 + 1e-12)
+    inside = at <= 1 + 1e-12
     return at, best, best[inside][-1] if inside.any() else np.inf
 
 
@@ -87,7 +87,7 @@ def runs():
                 by[run["seed"]] = trace(run)
                 if run["error"]:
                     del by[run["seed"]]
-    tried = {key for key, by in found.items() if "optuna-tpe" in by}
+    tried = {key for key, by in found.items() if {"cooling_0.5", "optuna-tpe"} <= set(by)}
     return {key: found[key] for key in sorted(tried)}  # the draws depend on the order
 
 
@@ -168,7 +168,7 @@ def test_the_sentences_of_readme(runs):
     text = " ".join(README.split())
     for pattern, rival, budget in (
         (f"scikit-optimize [^;]*? with {SHARE} undecided at 60", "skopt-eips", "60"),
-        (f"and {SHARE} at 15, and HEBO", "skopt-eips", "15"),
+        (f"and {SHARE} undecided at 15, and HEBO", "skopt-eips", "15"),
         (f"HEBO with {SHARE} undecided \\(10 duels", "hebo", "15"),
     ):
         agree(re.search(pattern, text).groups(), *share(duels(runs, rival, budget)))
@@ -192,7 +192,7 @@ def test_the_sentences_of_readme(runs):
 def test_the_duels_of_the_picture_in_readme(runs):
     text = " ".join(README.split())
     printed = re.search(
-        r"wins (\S+) of 10 duels with TPE here, (\S+) with BlendSearch .*? and (\S+) with Optuna",
+        r"wins (\S+) of 10 duels with TPE here, (\S+) with BlendSearch and (\S+) with Optuna",
         text,
     ).groups()
     by = runs["60", "fcnet/parkinsons_telemonitoring"]
@@ -283,7 +283,8 @@ def test_the_real_trainings_of_the_first_page():
             by[run["seed"]] = min(values, default=np.inf)
     text = " ".join(PAGE.split())
     parts = re.findall(rf"with (\d+) s the default wins ((?:{SHARE} against [\w-]+(?:, )?)+)", text)
-    assert [part[0] for part in parts] == list(finals)
+    run = [at for at, models in finals.items() if any("farthing" in by for by in models.values())]
+    assert [part[0] for part in parts] == run
     for budget, listed, *_ in parts:
         for *printed, rival in re.findall(rf"{SHARE} against ([\w-]+)", listed):
             families = {

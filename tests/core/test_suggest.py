@@ -84,7 +84,7 @@ def test_without_a_prediction_the_highest_recent_cost_is_reserved():
 
 def test_cheap_trainings_are_promoted_without_a_model():
     """Steps take microseconds, so that a model would cost more than it gains."""
-    optimizer = Optimizer({"x": Float(0, 1)}, "9s", steps=9)
+    optimizer = Optimizer({"x": Float(0, 1)}, "3s", steps=9)
     for _ in range(60):
         trial = optimizer.ask()
         optimizer.tell(trial, trial.params["x"] + 1 / trial.until, cost=1e-6)

@@ -344,13 +344,10 @@ def test_a_program_that_does_not_end_at_its_rung_is_ended(tmp_path):
 
 @pytest.mark.parametrize("last", [2, 8])
 def test_what_a_paused_program_prints_at_its_end_does_not_complete_it(tmp_path, last):
-    """Many programs print a result whenever they end."""
-    code = f"""
-import json
-for step in range(1, {last} + 1):
-    print(json.dumps({{"step": step, "value": 1.0 / step}}), flush=True)
-print(json.dumps({{"value": 0.0625}}), flush=True)
-"""
+    """Many programs print a result whenever they end. All lines are one write: none comes late."""
+    lines = [{"step": step, "value": 1.0 / step} for step in range(1, last + 1)]
+    printed = "".join(f"{json.dumps(line)}\n" for line in [*lines, {"value": 0.0625}])
+    code = f"import os; os.write(1, {printed.encode()!r})"
     study = create(tmp_path, FirstRung(), "1 trials", steps=Steps(8, rungs=(2,)))
     study.run(CommandTask([sys.executable, "-c", code]))
     (trial,) = study.history

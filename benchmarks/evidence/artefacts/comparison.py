@@ -22,7 +22,7 @@ from benchmarks import peers
 from benchmarks.evidence import measures, run_peers
 from benchmarks.evidence.artefacts import duels
 from benchmarks.evidence.artefacts.artefact import Artefact, Json, Settings, colour, markdown
-from benchmarks.evidence.artefacts.curves import clock_and_values, curve, plain
+from benchmarks.evidence.artefacts.curves import Array, clock_and_values, curve, plain
 from benchmarks.evidence.artefacts.duels import SHARES, Duel
 from benchmarks.evidence.replay import FOLDER, Job, Run, carry_out, job_of, kept, missing_of
 from benchmarks.problems import load, tables
@@ -565,9 +565,15 @@ def _best_peer(rivals: Mapping[str, Mapping[int, Run]], tie: float) -> str:
 
 def _end(run: Run, tie: float) -> tuple[float, float]:
     """The final value of a run, and the share of the budget that it needed for it."""
-    trace = clock_and_values(run, overhead=run.job.clock)
-    final = float(np.nan_to_num(measures.best_at(*trace, [run.limit])[0], nan=np.inf))
-    return final, measures.cost_to_reach(*trace, final + tie) / run.limit
+    trace = _shares(run)
+    final = float(np.nan_to_num(measures.best_at(*trace, [1.0])[0], nan=np.inf))
+    return final, measures.cost_to_reach(*trace, final + tie)
+
+
+def _shares(run: Run) -> tuple[Array, Array]:
+    """Costs as shares of the budget, because costs of a problem may move with the seed."""
+    costs, values = clock_and_values(run, overhead=run.job.clock)
+    return costs / run.limit, values
 
 
 def _reached(ours: Mapping[int, Run], theirs: Mapping[int, Run], tie: float) -> Json:
@@ -575,16 +581,15 @@ def _reached(ours: Mapping[int, Run], theirs: Mapping[int, Run], tie: float) -> 
     others = measures.another_seed([theirs[seed] for seed in seeds])
     saved, control, own, itself, another = [], [], [], [], []
     for i, seed in enumerate(seeds):
-        one, mine = theirs[seed], ours[seed]
-        trace, rival = (clock_and_values(r, overhead=r.job.clock) for r in (mine, one))
-        saved.append(measures.time_saved(trace, rival, one.limit, tie=tie))
-        target = float(measures.best_at(*rival, [one.limit])[0]) + tie
-        own.append(measures.cost_to_reach(*trace, target) / one.limit)
-        itself.append(measures.cost_to_reach(*rival, target) / one.limit)
+        trace, rival = _shares(ours[seed]), _shares(theirs[seed])
+        saved.append(measures.time_saved(trace, rival, 1.0, tie=tie))
+        target = float(measures.best_at(*rival, [1.0])[0]) + tie
+        own.append(measures.cost_to_reach(*trace, target))
+        itself.append(measures.cost_to_reach(*rival, target))
         if others:  # a peer with one seed has no control
-            other = clock_and_values(others[i][1], overhead=one.job.clock)
-            control.append(measures.time_saved(other, rival, one.limit, tie=tie))
-            another.append(measures.cost_to_reach(*other, target) / one.limit)
+            other = _shares(others[i][1])
+            control.append(measures.time_saved(other, rival, 1.0, tie=tie))
+            another.append(measures.cost_to_reach(*other, target))
     return {
         "saved": plain(np.array(saved)),
         "control": plain(np.array(control)),
