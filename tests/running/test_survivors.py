@@ -83,6 +83,28 @@ def test_a_process_that_is_not_adopted_yet_is_waited_for():
     assert ended.keys() == {child, grandchild}
 
 
+def test_what_ends_between_two_looks_is_reaped(tmp_path, monkeypatch):
+    """A leader ends after the list of own children was made: its child is adopted only then."""
+    reading, writing = os.pipe()
+
+    def leader():
+        os.setsid()
+        os.write(writing, f"{fork_off(lambda: time.sleep(FOREVER))}".encode())
+        time.sleep(FOREVER)
+
+    before = children_of(os.getpid())
+    with adopting_orphans():
+        child = fork_off(leader)
+        grandchild = int(os.read(reading, 20))
+        os.killpg(child, signal.SIGKILL)
+        assert wait_until(lambda: {child, grandchild} <= children_of(os.getpid()))
+        look, looks = survivors._own_children, iter([{child: child}])
+        monkeypatch.setattr(survivors, "_own_children", lambda: next(looks, None) or look())
+        status = survivors.end_survivors(tmp_path, child)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert children_of(os.getpid()) <= before
+
+
 def test_a_mark_is_locked_from_the_beginning(tmp_path, monkeypatch):
     """A sweep that finds it unlocked kills the supervisor that is about to lock it."""
     lock, seen = survivors.fcntl.flock, []

@@ -141,9 +141,9 @@ def _own_children() -> dict[int, int]:
 
 
 def _reap(pids: set[int], ended: dict[int, int]) -> bool:
-    """Reap those that are children of this process; whether one of them has not ended yet.
+    """Reap those that are children of this process; whether another look is needed.
 
-    One that another process has is adopted only when that process has ended.
+    It is if one has not ended yet, or only now: what it had started is adopted when it ends.
     """
     is_left = False
     for pid in pids - ended.keys():
@@ -153,7 +153,7 @@ def _reap(pids: set[int], ended: dict[int, int]) -> bool:
             is_left |= os.path.exists(f"/proc/{pid}")
         else:
             ended |= {pid: status} if found else {}
-            is_left |= not found
+            is_left = True
     return is_left
 
 
