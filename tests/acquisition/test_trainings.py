@@ -64,6 +64,15 @@ def test_sparse_reports_count_at_the_next_rung():
     assert rows.y.tolist() == [7.0]
 
 
+@pytest.mark.parametrize("step", [5, 7])
+def test_a_first_report_between_two_rungs_counts_at_the_rung_before(step):
+    curve = curve_of([9.0] * (step - 1) + [5.0])[-1:]
+    trial = replace(training(0, [0, 0], [1.0]), curve=curve)
+    rows, _ = curve_rows(History((trial,)), SPACE, STEPS, 1.0)
+    assert rows.rung.tolist() == [2]  # step 4
+    assert rows.y.tolist() == [5.0]
+
+
 def test_a_training_that_ended_by_itself_counts_at_the_last_rung():
     trial = replace(training(0, [0.5, 0.5], [3.0, 2.0, 2.5], state="done"), value=2.0)
     rows, _ = curve_rows(History((trial,)), SPACE, STEPS, 1.0)

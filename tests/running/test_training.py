@@ -9,7 +9,7 @@ import pytest
 from parts import FirstRung, Greedy, RoundRobin
 from processes import FOREVER, wait_until
 
-from farthing import Float, InvalidInput, Outcome, Steps, Study, minimize
+from farthing import Budget, Float, InvalidInput, Outcome, Steps, Study, minimize
 from farthing.errors import Unreachable
 from farthing.policies import Random
 from farthing.running import (
@@ -444,3 +444,33 @@ def test_a_training_goes_on_after_the_death_of_its_process(tmp_path):
     later.run(train)
     check_complete(later.history)
     assert later.ledger.reserved == 0
+
+
+def test_reports_that_are_rarer_than_rungs():
+    """The first report comes after the rungs 1, 2 and 4, at which the policy could decide."""
+
+    def train(params, trial):
+        for step in (5, 10, 15, 20):
+            if step > trial.step and trial.report(step, params["lr"] + 1 / step) != "continue":
+                return
+
+    result = minimize(train, RATES, "8 trials", steps=20, seed=1)
+    assert len(result.history.done) >= 1
+    assert {p.step for trial in result.history for p in trial.curve} <= {5, 10, 15, 20}
+
+
+@pytest.mark.parametrize("value", ["best", "last"])
+def test_without_checkpoints_the_whole_budget_is_used(value):
+    """A training that has ended for good does not stand in the way of others like it."""
+
+    def train(params, trial):
+        loss = 1.0
+        for step in range(1, 9):
+            loss *= 1 - params["lr"] * (1 - params["lr"])
+            if trial.report(step, loss, cost=step) != "continue":
+                return
+
+    steps = Steps(8, resume="never", value=value)
+    result = minimize(train, {"lr": Float(0.01, 1.0)}, Budget(300, "u"), steps=steps)
+    assert result.ledger.spent > 290
+    assert result.best.value == pytest.approx(0.75**8, rel=0.01)

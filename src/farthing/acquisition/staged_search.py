@@ -141,10 +141,14 @@ class StagedSearch:
         return found.X[: FINALISTS // 2]
 
     def _unlike_unfinished(self, X: Array) -> Array:
-        """The points that are not TOO_SIMILAR to a training that has not reached its last rung."""
+        """The points that are not TOO_SIMILAR to a training that may still reach its last rung."""
         assert self.belief.trainings is not None
-        curves = self.belief.trainings.curves
+        trainings, steps = self.belief.trainings, self.belief.steps
+        curves = trainings.curves
         unfinished = curves.reached() < len(curves.steps)
+        if steps is not None and not steps.has_checkpoints:
+            left = [t for t in self.belief.history.having("paused") if not t.run.waits]
+            unfinished[[trainings.place[trial.number] for trial in left]] = False
         return np.asarray(X[(curves.similarity(X)[:, unfinished] < TOO_SIMILAR).all(axis=1)])
 
     def smallest_known(self, rate: float) -> Smallest | None:

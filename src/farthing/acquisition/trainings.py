@@ -119,7 +119,11 @@ def curve_rows(
 def at_rungs(
     trial: Trial, steps: Steps, rungs: tuple[int, ...], sign: float
 ) -> tuple[tuple[int, float], ...]:
-    """The rungs that a trial has reached, and its value there, to minimise."""
+    """The rungs that a trial has reached, and its value there, to minimise.
+
+    If nothing was reported up to the rungs that it has passed, its first report counts at the last
+    of them.
+    """
     found, best, last, k = [], np.inf, np.nan, 0
     curve = trial.curve
     for j, rung in enumerate(rungs):
@@ -132,6 +136,9 @@ def at_rungs(
         value = best if steps.value == "best" else last
         if k and np.isfinite(value):
             found.append((j, value))
+    if not found and curve and trial.step >= rungs[0]:
+        at = max(j for j, rung in enumerate(rungs) if rung <= trial.step)
+        found.append((at, sign * curve[0].value))
     is_last = bool(found) and found[-1][0] == len(rungs) - 1
     if trial.state == "done" and trial.value is not None and not is_last:
         # It ended by itself before the last step, or it was told or imported without a curve.
