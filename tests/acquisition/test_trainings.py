@@ -406,4 +406,5 @@ def test_the_rule_names_the_best_paused_training_if_a_new_one_is_more_promising(
     belief = belief_of(*trials, worth=1e-3)
     text = NotWorthIt()(belief, Proposal(None, ""), np.random.default_rng(0)).because
     assert text.startswith("the most promising training, a new one, is worth its cost")
-    assert text.endswith("; the best paused training is trial 5, 3.25 at step 4")
+    assert "; the best paused training is trial 5, 3.25 at step 4" in text
+    assert text.endswith("; to go on with it takes 12 steps, about 12")

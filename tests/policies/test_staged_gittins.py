@@ -187,7 +187,7 @@ def test_it_says_why_the_last_training_is_paused():
     found = StagedGittins().propose(belief, rng())
     assert found.resume == 8
     assert "trial 9 is paused at step 2" in found.because
-    assert "the remaining 14 steps" in found.because
+    assert "its remaining 14 steps, about 14, promise less" in found.because
     alone = StagedGittins().propose(belief_of(*trials[:9], space=as_table(trials)), rng())
     assert "is paused" not in alone.because
 
@@ -250,9 +250,8 @@ def test_late_decisions_alternate_between_the_index_and_improvement_per_cost():
     second = StagedGittins().propose(belief, rng())
     assert second.notes == {"by_index": False, "halvings": 3}
     other = EIPerRemainingCost(0.5 * exponent(belief)).propose(belief.in_one_unit(), rng())
-    assert (second.resume, second.until, second.because) == (
-        *(other.resume, other.until, other.because),
-    )
+    assert (second.resume, second.until) == (other.resume, other.until)
+    assert second.because.startswith(other.because)
     np.testing.assert_array_equal(second.x, other.x)
     assert "most expected improvement per cost left^0." in second.because
     third = StagedGittins().propose(late(notes={"by_index": False}), rng())

@@ -34,6 +34,7 @@ __all__ = [
     "paused_part",
     "paused_trainings",
     "proposal_of",
+    "rest_of",
     "resume_cost",
     "some_points",
     "whole_cost",
@@ -297,6 +298,19 @@ def described(belief: Belief, chains: Chains, k: int) -> str:
         left = max(belief.ledger[resource].left, 1e-300)
         cost = float(np.exp(expected_cost(m[k], s[k], left)))
         text += f", for about {format_amount(resource, cost)}"
+    return text
+
+
+def rest_of(belief: Belief, trial: Trial) -> str:
+    """The remaining steps of a paused training and their cost, such as "12 steps, about $1.20"."""
+    steps = belief.steps
+    assert steps is not None
+    left = steps.last - trial.step
+    text = f"{left} step{'' if left == 1 else 's'}"
+    ahead = np.array([[float(steps.last - _since(trial))]])
+    for resource in belief.cost if trial.curve else ():
+        cost = _own_costs(belief, [trial], resource, ahead)[0, 0]
+        text += f", about {format_amount(resource, float(cost))}"
     return text
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import Proposal
-from farthing.acquisition.rungs import described, proposal_of
+from farthing.acquisition.rungs import described, proposal_of, rest_of
 from farthing.acquisition.staged_search import Smallest, StagedSearch
 from farthing.budget.units import check_worth
 from farthing.policies.cooling import exponent
@@ -81,7 +81,10 @@ class StagedGittins:
             notes = {"by_index": not belief.history.last_note("by_index")}
             if not notes["by_index"]:
                 other = EIPerRemainingCost(LATE_ALPHA * exponent(belief)).propose(belief, rng)
-                return replace(other, notes={**other.notes, **notes, "halvings": before})
+                chosen = -1 if other.resume is None else other.resume
+                because = other.because + _paused(belief, chosen)
+                notes = {**other.notes, **notes, "halvings": before}
+                return replace(other, because=because, notes=notes)
         found = search.smallest(first * 0.5**halvings)
         most = halvings if search.is_ending else MOST_HALVINGS
         while found is not None and found.index >= found.best and halvings < most:
@@ -125,9 +128,8 @@ def _proposal(
 
 def _paused(belief: Belief, chosen: int) -> str:
     """A remark about the training that ran last, if it is paused and another one goes on."""
-    trainings, steps, history = belief.trainings, belief.steps, belief.history
+    trainings, history = belief.trainings, belief.history
     assert trainings is not None
-    assert steps is not None
     last = max(history, key=lambda t: t.number if t.run.turn is None else t.run.turn)
     if last.state != "paused" or last.number == chosen:
         return ""
@@ -135,6 +137,6 @@ def _paused(belief: Belief, chosen: int) -> str:
     own = trainings.place[last.number]
     expected = trainings.described(float(mean[own].mean()), float(std[own]), belief.sign)
     return (
-        f"; trial {last.number} is paused at step {last.step}: its expected final value {expected} "
-        f"promises less for the cost of the remaining {steps.last - last.step} steps"
+        f"; trial {last.number} is paused at step {last.step}: its remaining "
+        f"{rest_of(belief, last)}, promise less for their cost (expected final value {expected})"
     )

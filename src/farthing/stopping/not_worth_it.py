@@ -28,7 +28,7 @@ import numpy as np
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.protocols import NOTHING_FEASIBLE, Proposal, Verdict
-from farthing.acquisition.rungs import paused_trainings
+from farthing.acquisition.rungs import paused_trainings, rest_of
 from farthing.acquisition.scores import ScoreSurface, log_ei_per_cost, maximise_score
 from farthing.acquisition.search import Effort, candidates
 from farthing.acquisition.staged_search import Smallest, StagedSearch
@@ -143,7 +143,10 @@ def _best_paused(belief: Belief, found: Smallest) -> str:
     if trial.number == int(found.chains.trials[found.k]):
         return ""
     value *= belief.sign
-    return f"; the best paused training is trial {trial.number}, {value:.4g} at step {trial.step}"
+    return (
+        f"; the best paused training is trial {trial.number}, {value:.4g} at step {trial.step}; "
+        f"to go on with it takes {rest_of(belief, trial)}"
+    )
 
 
 def averaged(belief: Belief) -> str:
