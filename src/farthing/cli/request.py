@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from farthing.budget.units import Budget
 from farthing.cli.config import Config
 from farthing.cli.methods import make_method
 from farthing.cli.options import DATABASE, STUDY
@@ -75,17 +76,24 @@ STEPS = {  # {option: field of Steps}
     **{"first_step": "first", "resume": "resume", "step_value": "value"},
     **{"checkpoints": "checkpoints", "suspended": "suspended"},
 }
+SIGNED = re.compile(r"(^|,)\s*[+-]")  # a budget with a sign before one of its amounts
 OPTION = re.compile(rf"\b({'|'.join([*(f.name for f in fields(Settings)), *STEPS])})=")
 
 
 class Request(NamedTuple):
-    """The settings of a study, its database and name, and the workers of this run."""
+    """The settings of a study, its database and name, and the workers of this run.
+
+    Attributes:
+        more: how to change the budget of an existing study, such as "+10m"; None: not relative to
+            the present one.
+    """
 
     storage: str
     name: str
     workers: int | None
     slots: list[str] | None
     settings: Settings
+    more: str | None = None
 
 
 def read_request(
@@ -132,10 +140,30 @@ def read_request(
     space = Space(parameters, allowed=allowed)
     storage, name = str(values.get("storage", DATABASE)), str(values.get("name", STUDY))
     place = Place(storage, name, keeps=True, say=say)
+    budget, more = values.get("budget"), None
+    if isinstance(budget, str) and SIGNED.search(budget):
+        budget, more = _present_budget(storage, name, budget), budget
     with naming_options():
-        budget = _number_or_text(values.get("budget"))
-        settings = settings_of(space, budget, place, **_settings(values, space))
-    return Request(storage, name, workers, slots, settings)
+        settings = settings_of(space, _number_or_text(budget), place, **_settings(values, space))
+    return Request(storage, name, workers, slots, settings, more)
+
+
+def _present_budget(storage: str, name: str, more: str) -> Budget | None:
+    """The budget of the study to which an amount with a sign is added."""
+    from farthing.storage import printable
+    from farthing.study import Study
+
+    if name not in Study.names(storage):
+        raise InvalidInput(
+            f"--budget {more}: a sign changes the budget of an existing study, but "
+            f"{printable(storage)} has no study {name!r}. Give the whole budget without signs, or "
+            "name an existing study with --name."
+        )
+    study = Study.open(storage, name, look=True)
+    try:
+        return study.current_settings.budget
+    finally:
+        study.close()
 
 
 def change(

@@ -347,6 +347,8 @@ def _open_or_create(request: Request, task: CommandTask, trust: bool) -> Study:
         study.close()
         study = Study.from_settings(request.storage, request.name, request.settings, trust=True)
         study.changed, study.overridden = changed, overridden
+    if request.more is not None:
+        study.changed = {**study.changed, **study.change(budget=request.more)}
     return study
 
 
