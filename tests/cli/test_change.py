@@ -190,3 +190,39 @@ def test_a_budget_with_a_sign_needs_an_existing_study(farthing, printing, tmp_pa
     assert "--budget +1s: a sign changes the budget of an existing study" in result.err
     assert "no study 'default'" in result.err
     assert not (tmp_path / "farthing.db").exists()
+
+
+@pytest.fixture
+def default(farthing, printing):
+    """A study whose user named no policy."""
+    farthing("run", "--budget", "2 cost", "--param", "x=float:0:1", "--", *printing("{x}"))
+    return farthing
+
+
+def test_an_exchange_rate_brings_the_default_policy_for_it(default):
+    """Its user never chose Cooling, which does not use an exchange rate."""
+    result = default("change", "--worth", "0.1")
+    assert (result.code, result.err) == (0, "")
+    assert "policy: Cooling(first=0.5) -> Gittins()" in result.out
+    assert "worth: none -> 0.1" in result.out
+
+
+def test_a_policy_stays_and_its_advice_is_a_command(study, printing):
+    result = study("change", "--worth", "0.1")
+    assert result.code == 2
+    assert "Add --policy gittins or --stop not_worth_it, or leave worth out." in result.err
+    again = "run", "--param", "x=float:0:1", "--budget", "4 trials", "--", *printing("{x}")
+    assert "policy" not in study(*again).out
+    assert Study.open("farthing.db", "default").policy == Random()
+
+
+def test_the_way_back_to_the_default_policy(default, printing):
+    assert "Changed: policy: Cooling(first=0.5) -> EI()" in default("change", "--policy", "ei").out
+    assert "policy: EI() -> Cooling(first=0.5)" in default("change", "--policy", "default").out
+    again = ["run", "--budget", "2 cost", "--param", "x=float:0:1"]
+    for policy, (before, after) in {
+        "ei": ("Cooling(first=0.5)", "EI()"),
+        "default": ("EI()", "Cooling(first=0.5)"),
+    }.items():
+        result = default(*again, "--policy", policy, "--", *printing("{x}"))
+        assert f"policy: {before} -> {after}" in result.out

@@ -16,7 +16,7 @@ from farthing.cli.config import Config
 from farthing.cli.methods import make_method
 from farthing.cli.options import DATABASE, STUDY
 from farthing.cli.parameters import configuration_of, parameters_of, split_parameter
-from farthing.core.settings import Settings
+from farthing.core.settings import DEFAULT, Settings
 from farthing.data.sources import Place, settings_of
 from farthing.errors import InvalidInput
 from farthing.models.constraints import split_constraint
@@ -77,7 +77,10 @@ STEPS = {  # {option: field of Steps}
     **{"checkpoints": "checkpoints", "suspended": "suspended"},
 }
 SIGNED = re.compile(r"(^|,)\s*[+-]")  # a budget with a sign before one of its amounts
-OPTION = re.compile(rf"\b({'|'.join([*(f.name for f in fields(Settings)), *STEPS])})=")
+# A setting with "=", and its value if that is one word in quotes.
+OPTION = re.compile(
+    rf"\b({'|'.join([*(f.name for f in fields(Settings)), *STEPS])})=(?:([\"'])([\w-]+)\2)?"
+)
 
 
 class Request(NamedTuple):
@@ -142,7 +145,8 @@ def read_request(
     place = Place(storage, name, keeps=True, say=say)
     budget, more = values.get("budget"), None
     if isinstance(budget, str) and SIGNED.search(budget):
-        budget, more = _present_budget(storage, name, budget), budget
+        more = budget
+        budget = _present_budget(storage, name, more)
     with naming_options():
         settings = settings_of(space, _number_or_text(budget), place, **_settings(values, space))
     return Request(storage, name, workers, slots, settings, more)
@@ -212,7 +216,7 @@ def _parameters(texts: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def naming_options() -> Iterator[None]:
-    """In error messages, replace the name of a setting by the name of its option."""
+    """In error messages, write settings as options: --policy gittins for policy="gittins"."""
     try:
         yield
     except InvalidInput as error:
@@ -245,7 +249,8 @@ def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
     if "constraints" in values:
         settings["constraints"] = bounds_of(values["constraints"])
     if "policy" in values:
-        settings["policy"] = make_method(values["policy"], "policies", "--policy")
+        name = values["policy"].strip()
+        settings["policy"] = name if name == DEFAULT else make_method(name, "policies", "--policy")
     rules = [make_method(text, "stopping", "--stop") for text in _as_list(values.get("stop", ()))]
     if rules:
         settings["stop"] = rules[0] if len(rules) == 1 else any_of(*rules)
@@ -320,7 +325,8 @@ def bounds_of(given: Any) -> dict[str, Any]:
 
 
 def _as_option(setting: re.Match[str]) -> str:
-    return f"--{OPTION_NAMES.get(setting[1], setting[1]).replace('_', '-')} "
+    name = OPTION_NAMES.get(setting[1], setting[1]).replace("_", "-")
+    return f"--{name} {setting[3] or ''}"
 
 
 def _as_list(value: Any) -> list[str]:

@@ -90,7 +90,8 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
 @click.option(
     "--policy",
     metavar="NAME",
-    help="How to choose the next trial: a name from `farthing policies`, or module:Name.",
+    help="How to choose the next trial: a name from `farthing policies`, module:Name or `default`. "
+    "Without it, an existing study keeps its policy.",
 )
 @click.option(
     "--stop",
