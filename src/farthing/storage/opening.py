@@ -66,7 +66,7 @@ def create_or_open(url: str | Path, name: str, settings: Settings, *, trust: boo
     check_no_secret(url, text := to_text(described(settings)))
     database = Database(url)
     asked = to_text(named(settings))
-    found = create_study(database, name, text, asked, Ledger.of(settings.budget))
+    found = create_study(database, name, text, Ledger.of(settings.budget), asked)
     if found.settings == text and found.given in (None, asked):
         return Opened(database, name, found.id, settings, found.changes)
     with database.checking():

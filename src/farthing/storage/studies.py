@@ -61,8 +61,15 @@ def check_name(name: object) -> None:
         )
 
 
-def create_study(database: Database, name: str, settings: str, given: str, ledger: Ledger) -> Found:
-    """Create a study, or find the one that has this name."""
+def create_study(
+    database: Database, name: str, settings: str, ledger: Ledger, given: str | None = None
+) -> Found:
+    """Create a study, or find the one that has this name.
+
+    Args:
+        given: the settings that the caller gives; None: `settings`.
+    """
+    given = given or settings
     with database.writing(lock=True) as connection:
         taken = connection.execute(BY_NAME.where(studies.c.name == name)).first()
         if taken is not None:
