@@ -488,6 +488,7 @@ def finish(result: Result, kind: str, *, again: str) -> int:
 
 def exit_code(result: Result, *, again: str) -> int:
     """The exit code of a run; if it was interrupted or found nothing, also print what to do."""
+    from farthing.cli.mistakes import other_key
     from farthing.view.formatting import without_controls
 
     reason = result.stop_reason
@@ -497,7 +498,9 @@ def exit_code(result: Result, *, again: str) -> int:
     if result.found is None and not result.history.done:
         error = next((trial.error for trial in result.history if trial.error), None)
         first = "" if error is None or reason.includes(error) else f" The first error:\n{error}"
-        click.echo(f"No trial succeeded.{without_controls(first)}", err=True)
+        key = None if error is None else other_key(error)
+        hint = "" if key is None else f" If {key!r} is the value, give --metric {shlex.quote(key)}."
+        click.echo(f"No trial succeeded.{without_controls(first + hint)}", err=True)
     if reason.kind == "cost_missing":  # the program does not report the cost that the budget needs
         return USAGE
     return NO_SUCCESS if result.failed or result.found is None else 0
