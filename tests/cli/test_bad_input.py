@@ -123,7 +123,7 @@ def test_errors_of_click_are_usage_errors(farthing, arguments, part):
         ("run = 3\n", "expected the tables"),
         ("[run]\nbuget = '5m'\n", "unknown setting 'buget'. Did you mean 'budget'? The settings"),
         (
-            "[params]\nx = {type='int', low=9, high=1}\n",
+            "[run]\nbudget = '5m'\ncommand = ['true']\n[params]\nx = {type='int', low=9, high=1}\n",
             "Parameter x: Int(low=9, high=1): low must",
         ),
         (
