@@ -3,6 +3,7 @@
 import multiprocessing
 import pickle
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -30,6 +31,11 @@ from farthing.stopping import MaxTrials, Target
 def make(url, name="study", **settings):
     settings = {"space": SPACE, "budget": 500.0, "policy": Random(), **settings}
     return Study.create(url, name=name, **settings)
+
+
+@dataclass(frozen=True)
+class OwnPolicy(Random):
+    """A policy that is not part of Farthing."""
 
 
 def play(study, count):
@@ -74,8 +80,68 @@ def test_a_study_keeps_the_default_policy_of_an_earlier_version(url):
     changed = make(url, policy=Cooling(first=0.5))
     assert list(changed.changed) == ["policy"]
     assert changed.policy == make(url, policy=None).policy == Cooling(first=0.5)
-    play(make(url, "other", policy=Random()), 2)
-    assert make(url, "other", policy=None).policy == Cooling(first=0.5)  # a change, as before
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ({"policy": EI()}, {}),
+        ({"policy": Random()}, {"budget": 600.0}),
+        ({"worth": 0.1}, {}),
+        ({"worth": 0.1, "policy": Cooling(), "stop": "not_worth_it"}, {"worth": 0.2}),
+    ],
+)
+def test_a_study_keeps_its_policy_if_the_caller_names_none(url, first, later):
+    before = make(url, **{"policy": None, **first})
+    play(before, 2)
+    for _ in range(2):
+        again = make(url, **first | {"policy": None} | later)
+        assert (again.policy, "policy" in again.changed) == (before.policy, False)
+        assert again.overridden == {}
+    dropped = make(url, policy=None)
+    assert (dropped.policy, "policy" in dropped.changed) == (before.policy, False)
+
+
+def test_a_policy_that_was_changed_stays_until_the_caller_names_another_one(url):
+    make(url, policy=None).change(policy=EI())
+    again = make(url, policy=None)
+    assert (again.policy, again.changed, again.overridden) == (EI(), {}, {})
+    assert make(url, policy=Cooling(first=0.5)).policy == Cooling(first=0.5)
+    make(url, policy=EI())
+    assert make(url, policy="default").policy == Cooling(first=0.5)
+    assert make(url, policy="default").changed == {}
+
+
+def test_a_policy_of_a_user_stays_and_is_asked_for(url):
+    play(make(url, policy=OwnPolicy()), 2)
+    again = make(url, policy=None)
+    with pytest.raises(InvalidInput, match="custom code that was not imported"):
+        again.ask()
+    assert make(url, policy=OwnPolicy()).changed == {}
+
+
+@pytest.mark.parametrize("new", [{"worth": 0.1}, {"learn_from": "source"}])
+def test_the_default_policy_follows_the_settings_that_select_it(url, new):
+    """The user never chose Cooling, so worth must not be refused because of it."""
+    play(make(url, "source"), 3)
+    created = make(url, "created", policy=None)
+    assert created.change(**new)["policy"] == ("Cooling(first=0.5)", "Gittins()")
+    assert created.policy == Gittins()
+    make(url, "again", policy=None)
+    again = make(url, "again", policy=None, **new)
+    assert again.changed["policy"] == ("Cooling(first=0.5)", "Gittins()")
+    assert make(url, "again", policy=None, **new).changed == {}
+    assert make(url, "again", policy=None).policy == Gittins()
+
+
+def test_a_worth_without_effect_names_what_to_do(url):
+    with pytest.raises(InvalidInput, match='Add policy="gittins" or stop="not_worth_it"'):
+        make(url, policy=EI()).change(worth=0.1)
+
+
+def test_the_default_policy_can_be_named(url):
+    study = make(url, policy=EI())
+    assert study.change(policy="default") == {"policy": ("EI()", "Cooling(first=0.5)")}
 
 
 @pytest.mark.parametrize(

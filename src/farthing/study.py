@@ -135,7 +135,8 @@ class Study(Optimizer):
 
         The other arguments are those of `Optimizer`. If the study exists, arguments that differ
         from those of the last call are applied, as by `change`, and listed in `changed`. Settings
-        that were changed since, but are given as in the last call, keep their changed values.
+        that were changed since, but are given as in the last call, keep their changed values. The
+        study also keeps its policy if you name none.
 
         Raises:
             InvalidInput: the study exists and has another direction or metric, or the given space
@@ -163,7 +164,7 @@ class Study(Optimizer):
         study.overridden = {
             each: texts
             for each, texts in difference(opened.wanted, study._settings).items()
-            if each not in study.changed
+            if each not in study.changed and (each != "policy" or not settings.names_no_policy)
         }
         opened.save_given()
         return study

@@ -36,6 +36,10 @@ def trials_of(farthing):
         (["--budget", "5 parsecs", *X, "--", "true"], ["unknown unit 'parsecs'"]),
         (["--budget", "5m", "--param", "x", "--", "true"], ["expected a name and a range"]),
         (["--budget", "5m", "--param", "x=float:1:0", "--", "true"], ["low"]),
+        (
+            ["--budget", "5m", "--param", "x=int:9:1", "--", "true"],
+            ["Parameter x=int:9:1: ", "low"],
+        ),
         (["--budget", "5m", *X, "--policy", "coling", "--", "true"], ["Did you mean cooling?"]),
         (["--budget", "5m", *X, "--stop", "targe(1)", "--", "true"], ["Did you mean target?"]),
         (
@@ -117,7 +121,11 @@ def test_errors_of_click_are_usage_errors(farthing, arguments, part):
         ("[run\n", "cannot be read"),
         ("[runs]\n", "expected the tables [run], [params] and [env], not runs"),
         ("run = 3\n", "expected the tables"),
-        ("[run]\nbuget = '5m'\n", "unknown setting 'buget'"),
+        ("[run]\nbuget = '5m'\n", "unknown setting 'buget'. Did you mean 'budget'? The settings"),
+        (
+            "[run]\nbudget = '5m'\ncommand = ['true']\n[params]\nx = {type='int', low=9, high=1}\n",
+            "Parameter x: Int(low=9, high=1): low must",
+        ),
         (
             "[run]\nbudget='5m'\ncommand='true'\n[params]\nx='float:0:1'\n",
             "expected a list of strings",

@@ -160,3 +160,69 @@ def test_a_study_of_a_table_keeps_its_rows(farthing):
     assert opened.space.parameters["a"] == Int(0, 9)
     assert opened.space.allowed == space.allowed
     opened.close()
+
+
+@pytest.mark.parametrize("amounts", [("+1 trials", "4 trials"), ("-1 trials", "2 trials")])
+def test_a_budget_with_a_sign_changes_that_of_the_study_also_with_parameters(
+    study, printing, amounts
+):
+    """It once replaced the budget."""
+    again = ["run", "--policy", "random", "--param", "x=float:0:1", "--", *printing("{x}")]
+    result = study(*again[:1], "--budget", amounts[0], *again[1:])
+    assert f"Changed: budget: 3 trials -> {amounts[1]}\n" in result.out
+    result = study("run", "--budget", "+2 trials", *again[1:])  # again, and not to the first budget
+    assert f"Changed: budget: {amounts[1]} -> " in result.out
+    result = study(*again[:1], "--budget", "3 trials, +$1", *again[1:])
+    assert (result.code, "expected a sign before every amount" in result.err) == (2, True)
+
+
+def test_a_file_may_name_the_parameters_of_a_study_whose_budget_grows(study, printing, tmp_path):
+    (tmp_path / "farthing.toml").write_text('[run]\nbudget = "3 trials"\n[params]\nx="float:0:1"\n')
+    result = study("run", "--policy", "random", "--budget", "+1 trials", "--", *printing("{x}"))
+    assert "Changed: budget: 3 trials -> 4 trials\n" in result.out
+    result = study("run", "--policy", "random", "--", *printing("{x}"))
+    assert "Keeping budget = 4 trials" in result.out
+
+
+def test_a_budget_with_a_sign_needs_an_existing_study(farthing, printing, tmp_path):
+    result = farthing("run", "--budget", "+1s", "--param", "x=float:0:1", "--", *printing("{x}"))
+    assert result.code == 2
+    assert "--budget +1s: a sign changes the budget of an existing study" in result.err
+    assert "no study 'default'" in result.err
+    assert not (tmp_path / "farthing.db").exists()
+
+
+@pytest.fixture
+def default(farthing, printing):
+    """A study whose user named no policy."""
+    farthing("run", "--budget", "2 cost", "--param", "x=float:0:1", "--", *printing("{x}"))
+    return farthing
+
+
+def test_an_exchange_rate_brings_the_default_policy_for_it(default):
+    """Its user never chose Cooling, which does not use an exchange rate."""
+    result = default("change", "--worth", "0.1")
+    assert (result.code, result.err) == (0, "")
+    assert "policy: Cooling(first=0.5) -> Gittins()" in result.out
+    assert "worth: none -> 0.1" in result.out
+
+
+def test_a_policy_stays_and_its_advice_is_a_command(study, printing):
+    result = study("change", "--worth", "0.1")
+    assert result.code == 2
+    assert "Add --policy gittins or --stop not_worth_it, or leave worth out." in result.err
+    again = "run", "--param", "x=float:0:1", "--budget", "4 trials", "--", *printing("{x}")
+    assert "policy" not in study(*again).out
+    assert Study.open("farthing.db", "default").policy == Random()
+
+
+def test_the_way_back_to_the_default_policy(default, printing):
+    assert "Changed: policy: Cooling(first=0.5) -> EI()" in default("change", "--policy", "ei").out
+    assert "policy: EI() -> Cooling(first=0.5)" in default("change", "--policy", "default").out
+    again = ["run", "--budget", "2 cost", "--param", "x=float:0:1"]
+    for policy, (before, after) in {
+        "ei": ("Cooling(first=0.5)", "EI()"),
+        "default": ("EI()", "Cooling(first=0.5)"),
+    }.items():
+        result = default(*again, "--policy", policy, "--", *printing("{x}"))
+        assert f"policy: {before} -> {after}" in result.out

@@ -1,5 +1,6 @@
 """Policies, rules and cost models by name."""
 
+import json
 import re
 import sys
 
@@ -111,3 +112,11 @@ def test_only_a_class_of_the_right_kind_is_called(tmp_path, monkeypatch, folder,
         make_method(f"own_kinds:{text}", folder, "--option")
     make_method("own_kinds:Rule('x')", "stopping", "--stop")
     assert sys.modules["own_kinds"].called == [("x",)]
+
+
+def test_the_list_of_policies_says_which_is_the_default(farthing):
+    listed = farthing("policies").out
+    assert listed.splitlines()[-1].startswith("The default is cooling(first=0.5); with --worth")
+    assert all(
+        row["name"] != "default" for row in json.loads(farthing("policies", "--format", "json").out)
+    )

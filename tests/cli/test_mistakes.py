@@ -145,3 +145,9 @@ def test_a_rate_or_a_reported_cost_needs_no_notice(farthing):
     assert (again.code, again.err) == (0, "")
     time = farthing(*run, "--budget", "9m", "--name", "c", "--", *priced)
     assert (time.code, time.err) == (0, "")
+
+
+def test_a_value_under_another_key_hints_at_the_option(farthing):
+    program = ["sh", "-c", """echo '{"loss": 0.3}'"""]
+    result = farthing("run", "--budget", "1 trials", "--param", "x=float:0:1", "--", *program)
+    assert "If 'loss' is the value, give --metric loss." in result.err

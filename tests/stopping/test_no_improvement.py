@@ -48,10 +48,14 @@ def test_the_best_is_that_of_window_values_ago(values, window):
 def test_the_reason():
     verdict = verdict_after([3.0, 2.0, 2.5, 2.2])
     assert (verdict.stop, verdict.number, verdict.threshold) == (False, 2, 5)
-    assert verdict.because == "the last 2 values brought no improvement; the run stops at 5"
+    assert (
+        verdict.because == "the last 2 values brought no improvement; the run stops at 5 (window=5)"
+    )
     verdict = verdict_after([3.0, 2.0, 2.5, 2.2], window=2, running=3)
     assert verdict.stop
-    assert "improvement (ignoring 3 running trials); the run stops at 2" in verdict.because
+    assert (
+        "improvement (ignoring 3 running trials); the run stops at 2 (window=2)" in verdict.because
+    )
     verdict = verdict_after([])
     assert (verdict.stop, verdict.number) == (False, 0)
 

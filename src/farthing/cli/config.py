@@ -18,6 +18,7 @@ batch = 32
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -104,8 +105,10 @@ def read_config(path: str | None) -> Config:
         if "-" in name:
             run[name.replace("-", "_")] = run.pop(name)
     if unknown := [name for name in run if name not in SETTINGS]:
+        close = difflib.get_close_matches(unknown[0], SETTINGS, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise InvalidInput(
-            f"{file}: [run] has an unknown setting {unknown[0]!r}. The settings are "
+            f"{file}: [run] has an unknown setting {unknown[0]!r}.{hint} The settings are "
             f"{', '.join(SETTINGS)}."
         )
     for name, value in run.items():

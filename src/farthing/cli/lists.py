@@ -13,12 +13,22 @@ from farthing.core.method_names import Folder, methods_in
 
 __all__ = ["policies", "rules"]
 
+DEFAULT = (
+    "The default is cooling(first=0.5); with --worth or --learn-from it is gittins, with --steps "
+    "staged_gittins, and without a budget that limits a cost ei."
+)
+
 
 @click.command()
 @format_option
 def policies(kind: str) -> None:
-    """List the policies for --policy."""
+    """List the policies for --policy.
+
+    With `--policy default`, an existing study gets the policy that a new one would have.
+    """
     print_rows(_rows("policies"), kind)
+    if kind == "table":
+        click.echo(DEFAULT)
 
 
 @click.command()

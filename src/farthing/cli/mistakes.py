@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,7 @@ __all__ = [
     "check_quoted",
     "how_to_report",
     "must_be_reported",
+    "other_key",
 ]
 
 AMOUNTS = ("budget", "timeout", "grace", "lease")  # options with a unit
@@ -30,6 +33,7 @@ MEASURED = ("s", "worker_s")  # resources that Farthing measures itself
 SHORT_TIMES = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 RATES = {"usd": "$3.06/h", "eur": "€3.06/h", "gbp": "£3.06/h", "kWh": "0.4kWh/h"}  # examples
 PARAMS = "FARTHING_PARAMS"
+LAST_LINE = re.compile(r"its last line was '(\{.*\})'")
 
 
 def check_quoted(options: Mapping[str, Any], words: Sequence[str | None]) -> None:
@@ -108,6 +112,19 @@ def must_be_reported(settings: Settings) -> str | None:
     listed = {r for r, each in settings.learners.items() if isinstance(each, KnownBeforehand)}
     known = {*MEASURED, *rated, *listed}
     return next((resource for resource in settings.required_costs if resource not in known), None)
+
+
+def other_key(error: str) -> str | None:
+    """The key of the only number in the last line that a program printed without a result."""
+    line = LAST_LINE.search(error)
+    if line is None:
+        return None
+    try:
+        printed = json.loads(line[1])
+    except ValueError:
+        return None
+    numbers = [key for key, value in printed.items() if type(value) in (int, float)]
+    return numbers[0] if len(numbers) == 1 else None
 
 
 def how_to_report(settings: Settings, resource: str) -> str:

@@ -73,6 +73,17 @@ def parameters_of(
 
 def parameter_of(name: str, described: Any) -> Parameter:
     """The parameter that a text or a table describes; values in conditions of a text are texts."""
+    try:
+        return _parameter(name, described)
+    except InvalidInput as error:
+        named = str(error).startswith(f"Parameter {name}")
+        what = (
+            f"Parameter {name}={described}" if isinstance(described, str) else f"Parameter {name}"
+        )
+        raise InvalidInput(str(error) if named else f"{what}: {error}") from None
+
+
+def _parameter(name: str, described: Any) -> Parameter:
     if isinstance(described, Mapping):
         return _from_table(name, described)
     if not isinstance(described, str):

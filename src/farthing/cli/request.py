@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from farthing.budget.units import Budget
 from farthing.cli.config import Config
 from farthing.cli.methods import make_method
 from farthing.cli.options import DATABASE, STUDY
 from farthing.cli.parameters import configuration_of, parameters_of, split_parameter
-from farthing.core.settings import Settings
+from farthing.core.settings import DEFAULT, Settings
 from farthing.data.sources import Place, settings_of
 from farthing.errors import InvalidInput
 from farthing.models.constraints import split_constraint
@@ -75,17 +76,27 @@ STEPS = {  # {option: field of Steps}
     **{"first_step": "first", "resume": "resume", "step_value": "value"},
     **{"checkpoints": "checkpoints", "suspended": "suspended"},
 }
-OPTION = re.compile(rf"\b({'|'.join([*(f.name for f in fields(Settings)), *STEPS])})=")
+SIGNED = re.compile(r"(^|,)\s*[+-]")  # a budget with a sign before one of its amounts
+# A setting with "=", and its value if that is one word in quotes.
+OPTION = re.compile(
+    rf"\b({'|'.join([*(f.name for f in fields(Settings)), *STEPS])})=(?:([\"'])([\w-]+)\2)?"
+)
 
 
 class Request(NamedTuple):
-    """The settings of a study, its database and name, and the workers of this run."""
+    """The settings of a study, its database and name, and the workers of this run.
+
+    Attributes:
+        more: how to change the budget of an existing study, such as "+10m"; None: not relative to
+            the present one.
+    """
 
     storage: str
     name: str
     workers: int | None
     slots: list[str] | None
     settings: Settings
+    more: str | None = None
 
 
 def read_request(
@@ -132,10 +143,31 @@ def read_request(
     space = Space(parameters, allowed=allowed)
     storage, name = str(values.get("storage", DATABASE)), str(values.get("name", STUDY))
     place = Place(storage, name, keeps=True, say=say)
+    budget, more = values.get("budget"), None
+    if isinstance(budget, str) and SIGNED.search(budget):
+        more = budget
+        budget = _present_budget(storage, name, more)
     with naming_options():
-        budget = _number_or_text(values.get("budget"))
-        settings = settings_of(space, budget, place, **_settings(values, space))
-    return Request(storage, name, workers, slots, settings)
+        settings = settings_of(space, _number_or_text(budget), place, **_settings(values, space))
+    return Request(storage, name, workers, slots, settings, more)
+
+
+def _present_budget(storage: str, name: str, more: str) -> Budget | None:
+    """The budget of the study to which an amount with a sign is added."""
+    from farthing.storage import printable
+    from farthing.study import Study
+
+    if name not in Study.names(storage):
+        raise InvalidInput(
+            f"--budget {more}: a sign changes the budget of an existing study, but "
+            f"{printable(storage)} has no study {name!r}. Give the whole budget without signs, or "
+            "name an existing study with --name."
+        )
+    study = Study.open(storage, name, look=True)
+    try:
+        return study.current_settings.budget
+    finally:
+        study.close()
 
 
 def change(
@@ -184,7 +216,7 @@ def _parameters(texts: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def naming_options() -> Iterator[None]:
-    """In error messages, replace the name of a setting by the name of its option."""
+    """In error messages, write settings as options: --policy gittins for policy="gittins"."""
     try:
         yield
     except InvalidInput as error:
@@ -217,7 +249,8 @@ def _settings(values: Mapping[str, Any], space: Space) -> dict[str, Any]:
     if "constraints" in values:
         settings["constraints"] = bounds_of(values["constraints"])
     if "policy" in values:
-        settings["policy"] = make_method(values["policy"], "policies", "--policy")
+        name = values["policy"].strip()
+        settings["policy"] = name if name == DEFAULT else make_method(name, "policies", "--policy")
     rules = [make_method(text, "stopping", "--stop") for text in _as_list(values.get("stop", ()))]
     if rules:
         settings["stop"] = rules[0] if len(rules) == 1 else any_of(*rules)
@@ -292,7 +325,8 @@ def bounds_of(given: Any) -> dict[str, Any]:
 
 
 def _as_option(setting: re.Match[str]) -> str:
-    return f"--{OPTION_NAMES.get(setting[1], setting[1]).replace('_', '-')} "
+    name = OPTION_NAMES.get(setting[1], setting[1]).replace("_", "-")
+    return f"--{name} {setting[3] or ''}"
 
 
 def _as_list(value: Any) -> list[str]:

@@ -90,7 +90,8 @@ NEW_COMMAND = "command", "none"  # the first command of a study that `farthing i
 @click.option(
     "--policy",
     metavar="NAME",
-    help="How to choose the next trial: a name from `farthing policies`, or module:Name.",
+    help="How to choose the next trial: a name from `farthing policies`, module:Name or `default`. "
+    "Without it, an existing study keeps its policy.",
 )
 @click.option(
     "--stop",
@@ -347,6 +348,8 @@ def _open_or_create(request: Request, task: CommandTask, trust: bool) -> Study:
         study.close()
         study = Study.from_settings(request.storage, request.name, request.settings, trust=True)
         study.changed, study.overridden = changed, overridden
+    if request.more is not None:
+        study.changed = {**study.changed, **study.change(budget=request.more)}
     return study
 
 
@@ -485,6 +488,7 @@ def finish(result: Result, kind: str, *, again: str) -> int:
 
 def exit_code(result: Result, *, again: str) -> int:
     """The exit code of a run; if it was interrupted or found nothing, also print what to do."""
+    from farthing.cli.mistakes import other_key
     from farthing.view.formatting import without_controls
 
     reason = result.stop_reason
@@ -494,7 +498,9 @@ def exit_code(result: Result, *, again: str) -> int:
     if result.found is None and not result.history.done:
         error = next((trial.error for trial in result.history if trial.error), None)
         first = "" if error is None or reason.includes(error) else f" The first error:\n{error}"
-        click.echo(f"No trial succeeded.{without_controls(first)}", err=True)
+        key = None if error is None else other_key(error)
+        hint = "" if key is None else f" If {key!r} is the value, give --metric {shlex.quote(key)}."
+        click.echo(f"No trial succeeded.{without_controls(first + hint)}", err=True)
     if reason.kind == "cost_missing":  # the program does not report the cost that the budget needs
         return USAGE
     return NO_SUCCESS if result.failed or result.found is None else 0

@@ -281,7 +281,7 @@ def check_worth(
     if worth is not None and "worth" not in needs | reads:
         raise InvalidInput(
             f"worth={worth!r} has no effect: neither {name} nor the stopping rule uses it. Add "
-            "stop=NotWorthIt() or policy=Gittins(), or leave worth out."
+            'policy="gittins" or stop="not_worth_it", or leave worth out.'
         )
     if worth == "budget" and (budget is None or primary not in budget.limits):
         raise InvalidInput(

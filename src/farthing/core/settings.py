@@ -38,7 +38,9 @@ from farthing.policies import EI, Cooling, Gittins, StagedGittins
 from farthing.space.space import Space
 from farthing.steps import Steps
 
-__all__ = ["Settings"]
+__all__ = ["DEFAULT", "Settings"]
+
+DEFAULT = "default"  # names the default policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,9 @@ class Settings:
         budget: the limit of what may be spent; None for no limit.
         policy: how to choose the next trial, an object or a name: EI(), "ei",
             "contextual(slack=0.5)". The default is Cooling(first=0.5) if the budget limits a cost,
-            or Gittins if `worth` or `learn_from` is given, too. Without such a limit it is EI.
+            or Gittins if `worth` or `learn_from` is given, too. Without such a limit it is EI; with
+            `steps` it is always StagedGittins. An existing study keeps its policy if you name none;
+            "default" names the default.
         stop: a stopping rule besides the budget, an object or a name: "not_worth_it".
         cost: how to predict the cost of a trial: a function of the parameters if it is known, or a
             learner from `farthing.cost`, an object or a name. With several limited resources:
@@ -94,7 +98,7 @@ class Settings:
         logs: the folder for what trials print; None: next to the database.
     """
 
-    has_default_policy: ClassVar[bool] = False  # whether `of` was called without a policy
+    names_no_policy: ClassVar[bool] = False  # whether `of` was called without a policy
 
     space: Space
     budget: Budget | None
@@ -149,10 +153,10 @@ class Settings:
         made = cls(
             space if isinstance(space, Space) else Space(space),
             limits,
-            _default_policy(limits, values) if policy is None else policy,
+            _default_policy(limits, values) if policy in (None, DEFAULT) else policy,
             **values,
         )
-        object.__setattr__(made, "has_default_policy", policy is None)
+        object.__setattr__(made, "names_no_policy", policy is None)
         return made
 
     def __post_init__(self) -> None:
@@ -176,6 +180,11 @@ class Settings:
     def bounds(self) -> tuple[Constraint, ...]:
         """The constraints."""
         return tuple(constraint_of(*each) for each in (self.constraints or {}).items())
+
+    @property
+    def has_default_policy(self) -> bool:
+        """Whether the policy is the one that these settings have if none is given."""
+        return self.policy == _default_policy(self.budget, vars(self))
 
     @property
     def needs(self) -> frozenset[str]:

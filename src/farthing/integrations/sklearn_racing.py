@@ -13,8 +13,9 @@ differences, given that of the first k, has the variance s^2 (1/k - 1/n). So the
 fold, which all candidates share, has no effect. A hopeless candidate is paused. It goes on if a
 better estimate of s no longer excludes it.
 
-If no candidate goes on, a new one starts: the one that the default policy proposes for the score
-and the cost of all folds. A paused candidate counts there with its expected score,
+If no candidate goes on, a new one starts: the one that the Gittins index (EI if the budget limits
+no cost) proposes for the score and the cost of all folds. A paused candidate counts there with its
+expected score,
 
     mean of the best one + mean(d_1 .. d_k)
 

@@ -42,7 +42,7 @@ class NoImprovement:
         values = "value" if since == 1 else "values"
         because = (
             f"the last {since} {values} brought no improvement{left_out(belief)}; "
-            f"the run stops at {self.window}"
+            f"the run stops at {self.window} (window={self.window})"
         )
         return Verdict(since >= self.window, because, since, self.window)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,23 +12,18 @@ from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.earlier import Source
 from farthing.errors import InvalidInput
-from farthing.policies import Gittins
 from farthing.storage.address import check_no_secret, printable
 from farthing.storage.database import Database, is_missing
 from farthing.storage.database_store import DatabaseStore
 from farthing.storage.json_text import to_text
 from farthing.storage.settings_text import (
-    describe,
     described,
     differing,
-    from_described,
     missing_code,
+    named,
     restored,
 )
 from farthing.storage.studies import check_name, create_study, find_study, names_of, save_given
-
-# The default policy of earlier versions. A study keeps it if it is opened without a policy.
-BEFORE = Gittins()
 
 __all__ = ["Opened", "create_or_open", "look_at", "open_existing", "sources_given"]
 
@@ -63,7 +57,7 @@ class Opened(NamedTuple):
 
 
 def create_or_open(url: str | Path, name: str, settings: Settings, *, trust: bool) -> Opened:
-    """Create a study, or open the one that has this name.
+    """Create a study, or open the one that has this name, which keeps its policy if none is named.
 
     Raises:
         InvalidInput: the name is empty, or the settings contain the password of the database.
@@ -71,19 +65,16 @@ def create_or_open(url: str | Path, name: str, settings: Settings, *, trust: boo
     check_name(name)
     check_no_secret(url, text := to_text(described(settings)))
     database = Database(url)
-    found = create_study(database, name, text, Ledger.of(settings.budget))
-    with database.checking():
-        policy = from_described(found.given or found.settings)["policy"]
-    if settings.has_default_policy and policy == describe(BEFORE):
-        settings = replace(settings, policy=BEFORE)
-        text = to_text(described(settings))
-    if found.settings == text and found.given in (None, text):
+    asked = to_text(named(settings))
+    found = create_study(database, name, text, Ledger.of(settings.budget), asked)
+    if found.settings == text and found.given in (None, asked):
         return Opened(database, name, found.id, settings, found.changes)
     with database.checking():
         stored = restored(found.settings, settings, trust=trust)
     last = found.given or found.settings
-    new = {each: getattr(settings, each) for each in differing(last, text)}
-    given = None if last == text else text
+    kept = ("policy",) if settings.names_no_policy else ()
+    new = {each: getattr(settings, each) for each in differing(last, asked) if each not in kept}
+    given = None if last == asked else asked
     return Opened(database, name, found.id, stored, found.changes, True, new, given, settings)
 
 

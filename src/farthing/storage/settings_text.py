@@ -31,7 +31,15 @@ from farthing.steps import Steps
 from farthing.storage.json_text import from_text, to_text
 from farthing.storage.names import FUNCTION, KIND, STORED_KEYS, Named, current, name_of, ours
 
-__all__ = ["described", "differing", "external_in", "from_described", "missing_code", "restored"]
+__all__ = [
+    "described",
+    "differing",
+    "external_in",
+    "from_described",
+    "missing_code",
+    "named",
+    "restored",
+]
 
 PARTS = ("policy", "stop", "cost")
 FIELDS = {key: name for name, key in STORED_KEYS.items()}  # {key in a database: field of Settings}
@@ -59,6 +67,12 @@ def described(settings: Settings) -> dict[str, Any]:
     return {STORED_KEYS.get(name, name): value for name, value in plain.items()}
 
 
+def named(settings: Settings) -> dict[str, Any]:
+    """The settings that a caller gives, as plain values; a policy that it does not name is None."""
+    plain = described(settings)
+    return plain | {"policy": None} if settings.names_no_policy else plain
+
+
 def from_described(text: str) -> dict[str, Any]:
     """The stored settings as plain values, with current names.
 
@@ -84,13 +98,16 @@ def restored(
 
     Args:
         there: settings whose parts replace those with the same description, and functions without
-            a name.
+            a name. A policy that its caller has not named replaces nothing.
         trust: import all code that the database names.
         given: parts that the caller passes again.
     """
     stored = from_described(text)
+    parts = {name: getattr(there, name, None) for name in PARTS}
+    if there is not None and there.names_no_policy:
+        del parts["policy"]
     for name in PARTS:
-        stored[name] = given.get(name) or _part(stored[name], getattr(there, name, None), trust)
+        stored[name] = given.get(name) or _part(stored[name], parts.get(name), trust)
     stored["steps"] = None if stored["steps"] is None else Steps(**stored["steps"])
     stored["learn_from"] = tuple(map(_restore_source, stored["learn_from"]))
     return Settings.of(_restore_space(stored.pop("space")), stored.pop("budget"), **stored)

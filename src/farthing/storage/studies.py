@@ -61,8 +61,15 @@ def check_name(name: object) -> None:
         )
 
 
-def create_study(database: Database, name: str, settings: str, ledger: Ledger) -> Found:
-    """Create a study, or find the one that has this name."""
+def create_study(
+    database: Database, name: str, settings: str, ledger: Ledger, given: str | None = None
+) -> Found:
+    """Create a study, or find the one that has this name.
+
+    Args:
+        given: the settings that the caller gives; None: `settings`.
+    """
+    given = given or settings
     with database.writing(lock=True) as connection:
         taken = connection.execute(BY_NAME.where(studies.c.name == name)).first()
         if taken is not None:
@@ -71,7 +78,7 @@ def create_study(database: Database, name: str, settings: str, ledger: Ledger) -
             studies.insert().values(
                 name=name,
                 settings=settings,
-                given=settings,
+                given=given,
                 created_at=clock(database.is_sqlite),
                 revision=0,
                 trials=0,
@@ -83,7 +90,7 @@ def create_study(database: Database, name: str, settings: str, ledger: Ledger) -
             )
         )
         assert created.inserted_primary_key is not None
-    return Found(created.inserted_primary_key[0], settings, 0, settings)
+    return Found(created.inserted_primary_key[0], settings, 0, given)
 
 
 def names_of(database: Database) -> list[str]:
