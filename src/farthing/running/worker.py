@@ -407,7 +407,10 @@ def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
         folder = checkpoint_folder(place.checkpoints, trial).absolute()
         folder.mkdir(parents=True, exist_ok=True)
     until = trial.until or steps.last
-    return Part(trial.run.since, until, steps.last, folder)
+    measured = {"s", "worker_s", *_pricing(settings).rate, *settings.known_costs}
+    is_reported = not measured.issuperset(settings.required_costs)
+    resources = settings.cost_resources if is_reported else ()
+    return Part(trial.run.since, until, steps.last, folder, resources)
 
 
 def _journal(place: Place, trial: Trial) -> Path | None:
