@@ -56,6 +56,18 @@ def test_impossible_steps_are_refused(wrong):
         Steps(**wrong)
 
 
+@pytest.mark.parametrize("rungs", [3, "1,3", b"13", 2.5])
+def test_rungs_are_a_sequence_of_steps(rungs):
+    with pytest.raises(InvalidInput, match=r"Steps\(rungs=.*\): expected a sequence of steps"):
+        Steps(20, rungs=rungs)
+
+
+@pytest.mark.parametrize("steps", [(1, 3, 9), [1, 3, 9], range(1, 9)])
+def test_the_rungs_are_not_the_last_step(steps):
+    with pytest.raises(InvalidInput, match=r"^steps=.*: expected the last step.*rungs=\(1, 3, 9"):
+        Optimizer({"lr": Float(0.1, 0.9)}, budget="$1", steps=steps)
+
+
 def test_the_value_of_a_curve_is_its_best_or_its_last_one():
     curve = tuple(CurvePoint(step, value, {}) for step, value in enumerate((3.0, 1.0, 2.0), 1))
     assert Steps(3).value_of(curve, sign=1.0) == 1.0

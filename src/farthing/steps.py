@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -66,6 +67,10 @@ class Steps:
             raise InvalidInput(f"Steps(value={self.value!r}): expected 'best' or 'last'.")
         self._check_resume()
         if self.rungs is not None:
+            if isinstance(self.rungs, str | bytes) or not isinstance(self.rungs, Iterable):
+                raise InvalidInput(
+                    f"Steps(rungs={self.rungs!r}): expected a sequence of steps, such as (1, 3, 9)."
+                )
             object.__setattr__(self, "rungs", tuple(self.rungs))
             self._check_rungs()
         if self.checkpoint_bytes is not None and not self.has_checkpoints:
@@ -111,6 +116,11 @@ class Steps:
     @classmethod
     def of(cls, steps: Steps | int) -> Steps:
         """Steps as a user writes them: `steps=51` is `Steps(51)`."""
+        if isinstance(steps, Sequence) and not isinstance(steps, str | bytes):
+            raise InvalidInput(
+                f"steps={steps!r}: expected the last step, such as steps=9. To choose the steps at "
+                "which the tuner decides, set steps=Steps(9, rungs=(1, 3, 9))."
+            )
         return steps if isinstance(steps, Steps) else cls(steps)
 
     @cached_property

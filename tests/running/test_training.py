@@ -155,19 +155,74 @@ def test_the_time_of_the_tuner_is_not_the_time_of_the_training(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("step", "value", "match"),
+    ("step", "value", "wrong"),
     [
-        *[(0, 1.0, "whole number of at least 1"), (1.5, 1.0, "whole number")],
-        *[(True, 1.0, "whole number"), (1, float("nan"), "finite number")],
+        *[(step, 1.0, f"step is {step}, expected a whole number from 1 to 8") for step in (0, 1.5)],
+        *[(step, 1.0, f"step is {step!r}, expected a whole number") for step in (True, None, "1")],
+        *[
+            (1, value, f"the value at step 1 is {value!r}, expected a finite number")
+            for value in (float("nan"), "abc", "1", None, [1], True)
+        ],
     ],
 )
-def test_an_impossible_report_fails_the_trial(step, value, match):
+def test_an_impossible_report_fails_the_trial(step, value, wrong):
     def train(params, trial):
         trial.report(step, value)
 
     result = minimize(train, SPACE, "1 trials", policy=FirstRung(), steps=8)
     assert result.history[0].state == "failed"
-    assert match in result.history[0].error
+    assert f"InvalidInput: report(step, value): {wrong}" in result.history[0].error
+
+
+@pytest.mark.parametrize(
+    ("cost", "wrong"),
+    [
+        *[
+            (cost, f"the cost is {cost!r}, expected what this part has cost since its start")
+            for cost in (-1, float("nan"), "much", {"usd": -1.0}, {"usd": None}, [1])
+        ],
+        ({"foo": 1}, "the cost is in foo, but this study counts usd"),
+    ],
+)
+def test_an_impossible_cost_fails_the_trial(cost, wrong, tmp_path):
+    def train(params, trial):
+        trial.report(1, 1.0, cost=cost)
+
+    study = create(tmp_path, FirstRung(), "$10", stop=MaxTrials(1))
+    study.run(train)
+    assert study.history[0].state == "failed"
+    assert f"InvalidInput: report(cost=...): {wrong}" in study.history[0].error
+
+
+@pytest.mark.parametrize("budget", ["$10", "1 trials", "1h"])
+def test_a_cost_may_have_further_resources(budget):
+    def train(params, trial):
+        for step in range(1, 9):
+            trial.report(step, 1.0, cost={"usd": 0.5 * step, "kwh": 2.0})
+
+    rule = {"policy": Greedy(), "stop": MaxTrials(1)}
+    result = minimize(train, SPACE, budget, steps=8, **rule)
+    assert result.history[0].state == "done"
+    assert result.history[0].cost.get("usd") == (4.0 if "$" in budget else None)
+
+
+def test_a_step_that_is_not_later_adds_nothing():
+    def train(params, trial):
+        for step in (1, 2, 2, 1, 3, 8, 9):
+            trial.report(step, 1.0 / step)
+
+    result = minimize(train, SPACE, "1 trials", policy=Greedy(), steps=8)
+    assert [point.step for point in result.history[0].curve] == [1, 2, 3, 8]
+    assert result.history[0].state == "done"
+
+
+def test_a_training_does_not_return_what_it_was_told():
+    def train(params, trial):
+        return trial.report(1, 1.0)
+
+    result = minimize(train, SPACE, "1 trials", policy=FirstRung(), steps=8)
+    hint = "expected a number or an Outcome; after 'pause' or 'stop', return nothing"
+    assert result.history[0].error == f"the objective returned 'pause': {hint}"
 
 
 def test_an_objective_that_takes_a_training_needs_steps(tmp_path):

@@ -9,15 +9,18 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise, repeat
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 from clocks import made, shared
+from parts import RoundRobin
 from processes import (
     FOREVER,
     PATIENCE,
+    Pids,
     children_of,
     exit_code,
     fork_off,
@@ -34,6 +37,7 @@ from farthing import (
     Optimizer,
     Outcome,
     Space,
+    Steps,
     StorageError,
     Study,
 )
@@ -501,6 +505,57 @@ def test_when_the_parent_is_killed_everything_ends(runner):
     assert [trial.state for trial in study.history] == ["killed", "killed"]
     assert study.ledger.reserved == 0
     assert len(study.run(square).history) == 6
+
+
+@pytest.mark.parametrize("reached", [0, 2])
+def test_when_the_parent_is_killed_trainings_are_lost_like_those_of_a_killed_worker(
+    tmp_path, often, reached
+):
+    """They are resumed from their checkpoints; without one, they are repeated."""
+    pids, goes_on = Pids(tmp_path / "pids"), tmp_path / "goes on"
+
+    def train(params, trial):
+        for step in range(trial.step + 1, 9):
+            answer = trial.report(step, 1.0 / step, cost={"usd": float(step - trial.step)})
+            if not goes_on.exists():
+                pids.note()
+                time.sleep(FOREVER)
+            if answer != "continue":
+                return
+
+    settings = {"policy": RoundRobin(2), "budget": "$100, 4 trials", "max_cost": "$20"}
+    steps = Steps(8, rungs=(2, 8))
+    study = make(tmp_path / "s.db", steps=steps, stop=None, retries=1, **settings)
+    for _ in range(2 if reached else 0):
+        study.tell(study.ask(), 0.5, cost=2.0)
+    open_again = partial(Study.open, tmp_path / "s.db", "study", policy=RoundRobin(2))
+    runner = fork_off(lambda: open_again().run(train, workers=2))
+    try:
+        assert wait_until(lambda: len(pids.all) == 2 or not is_alive(runner))
+        workers = [pid for pid in children_of(runner) if is_alive(pid)]
+        os.kill(runner, signal.SIGKILL)
+        assert exit_code(runner) == -signal.SIGKILL
+        assert wait_until(lambda: not any(map(is_alive, workers)) and not pids.alive)
+    finally:
+        pids.kill()
+    expire(study, *{int(trial.run.worker.rpartition(":")[2]) for trial in study.history.running})
+    assert not study.is_worked_on()
+    for trial in study.history:
+        assert trial.state == ("paused" if reached else "lost")
+        assert "disappeared" in trial.error
+        assert (trial.step, trial.cost) == (reached + 1, {"usd": reached + 1.0})
+    assert study.ledger["usd"].spent == 2 * (reached + 1)
+    assert study.ledger["usd"].reserved == 0
+    goes_on.touch()
+    result = study.run(train)
+    assert result.ledger["usd"].spent == sum(trial.cost["usd"] for trial in result.history)
+    if reached:  # two steps before, one that was lost, and the six after the checkpoint
+        assert [(trial.state, trial.cost["usd"]) for trial in result.history[:2]] == [
+            ("done", 9)
+        ] * 2
+    else:
+        parameters = [trial.params["a"] for trial in result.history]
+        assert sorted(parameters[:2]) == sorted(parameters[2:])
 
 
 @pytest.mark.slow

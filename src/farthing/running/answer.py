@@ -8,14 +8,14 @@ import json
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 from farthing.errors import Infrastructure, InvalidInput
 from farthing.history import Outcome
 from farthing.running.engine import plain
 from farthing.running.output import PAUSED
 from farthing.running.reporting import plain_cost
-from farthing.running.training import Training, takes_training
+from farthing.running.training import Decision, Training, takes_training
 
 __all__ = ["METRIC", "Objective", "answer", "check_objective"]
 
@@ -105,6 +105,8 @@ def _result(returned: Any) -> dict[str, Any]:
         if value is not None and not isinstance(value, str | bytes | bool):
             return {**metrics, METRIC: float(value), **cost}
     wrong = f"the objective returned {_short(value)}: expected a number or an Outcome"
+    if isinstance(value, str) and value in get_args(Decision):  # it returned what `report` said
+        wrong += "; after 'pause' or 'stop', return nothing"
     return {"failed": wrong, **cost}
 
 

@@ -26,12 +26,14 @@ class Part:
         last: the step at which the training is complete.
         checkpoint: the folder for the checkpoint of the trial, which exists; None if a paused
             training is never resumed.
+        resources: those in which its cost counts; empty if it need not report a cost.
     """
 
     step: int
     until: int
     last: int
     checkpoint: Path | None = None
+    resources: tuple[str, ...] = ()
 
     @property
     def environment(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ from farthing.history import StopReason
 
 __all__ = [
     "INTERRUPTED",
+    "ORPHANED",
     "TERMINATED",
     "ExitCheck",
     "ExitRequest",

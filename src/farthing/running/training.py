@@ -25,6 +25,7 @@ from typing import Any, Literal
 from farthing.errors import InvalidInput
 from farthing.running.engine import Job
 from farthing.running.journal import append, with_usage
+from farthing.running.output import costs_of
 from farthing.running.reporting import plain_cost, report_progress
 from farthing.steps import Steps
 
@@ -65,6 +66,7 @@ class Training:
         self.checkpoint = job.part.checkpoint
         self._receive = receive
         self._journal = job.journal
+        self._resources = job.part.resources
         self._began = time.monotonic(), time.process_time()
         self._waited = 0.0  # seconds for answers
         self._decision: Decision = "continue"
@@ -76,6 +78,9 @@ class Training:
     ) -> Decision:
         """Report the value of the objective after a step.
 
+        A step that is not later than the one reported before, or later than the last one, adds
+        nothing to the curve.
+
         Args:
             cost: the cost since the start of this part, if it is not a time: a number, or
                 {resource: amount}.
@@ -84,16 +89,17 @@ class Training:
             "continue"; "pause": save a checkpoint and return None; or "stop": return None.
 
         Raises:
-            InvalidInput: the step is not a whole number, or the value is not finite.
+            InvalidInput: the step is not a whole number, the value is not a finite number, or the
+                cost is negative, or is only in resources that the study does not count.
         """
         if isinstance(step, bool) or not hasattr(step, "__index__") or int(step) < 1:
-            raise InvalidInput(f"report(step={step!r}): expected a whole number of at least 1.")
-        number = float(value)
-        if not math.isfinite(number):
             raise InvalidInput(
-                f"The value at step {step} is {number}: expected a finite number. If the training "
-                "went wrong, return Outcome(failed='why')."
+                f"report(step, value): step is {step!r:.200}, expected a whole number from 1 to "
+                f"{self.last}."
             )
+        number = _checked_value(int(step), value)
+        if cost is not None:
+            cost = _checked_cost(cost, self._resources)
         if self._journal is not None:
             self._write_journal(self._journal, int(step), number, cost)
         report_progress(int(step), number, cost=cost)
@@ -125,8 +131,48 @@ class Training:
         used = time.monotonic() - wall - self._waited, time.process_time() - cpu
         message: dict[str, Any] = {"step": step, "value": value}
         if cost is not None:
-            message["cost"] = plain_cost(cost)
+            message["cost"] = cost
         append(journal, [with_usage(message, *used)])
+
+
+def _checked_value(step: int, value: Any) -> float:
+    """The value of a step as a float, from any number, also from NumPy or a tensor library."""
+    try:
+        if isinstance(value, str | bytes | bool):
+            raise TypeError
+        number = float(value)
+    except Exception:  # __float__ may raise anything
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    raise InvalidInput(
+        f"report(step, value): the value at step {step} is {value!r:.200}, expected a finite "
+        "number. If the training went wrong, return Outcome(failed='why')."
+    )
+
+
+def _checked_cost(
+    cost: float | Mapping[str, float], resources: tuple[str, ...]
+) -> float | dict[str, float]:
+    """A cost in plain numbers. Some of its resources may be unknown, as in a result, but not all.
+
+    Args:
+        resources: those that the study counts; empty if it needs no report of the cost.
+    """
+    try:
+        plain = plain_cost(cost)
+        known = costs_of(plain)
+    except Exception:  # __float__ may raise anything
+        raise InvalidInput(
+            f"report(cost=...): the cost is {cost!r:.200}, expected what this part has cost since "
+            "its start: a number of at least 0, or {resource: amount}."
+        ) from None
+    if known and resources and not {"", *resources} & set(known):
+        raise InvalidInput(
+            f"report(cost=...): the cost is in {', '.join(known)}, but this study counts "
+            f"{', '.join(resources)}. Report the cost in these units."
+        )
+    return plain
 
 
 def takes_training(objective: Any) -> bool:

@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ from farthing.running.journal import delete_journal, journal_of
 from farthing.running.process_group import ProcessGroup
 from farthing.running.recovery import Outcome, recover, rescue
 from farthing.running.remote_part import step_and_value
-from farthing.running.signals import INTERRUPTED, ExitCheck, ExitRequest
+from farthing.running.signals import INTERRUPTED, ORPHANED, ExitCheck, ExitRequest
 from farthing.running.survivors import sweep
 from farthing.running.suspending import (
     check_suspending,
@@ -199,15 +200,17 @@ def _evaluate(
     reports = list[dict[str, Any]]()
     curve = Curve(settings.steps)
     until, paused_because = trial.until, ""
+    is_left = False  # whether this worker leaves its part like one that was killed
     answered_at = time.monotonic()  # the last answer of the store
     # The supervisor process enforces this deadline if this process is stopped. It is one tick late,
     # so that this process, if it runs, ends the trial first.
     deadline = answered_at + _left(optimizer, trial) + tick
 
     def may_go_on(usage: Usage) -> str | None:
-        nonlocal answered_at, deadline
+        nonlocal answered_at, deadline, is_left
         request = exit_check()
         if request is not None and request.kill:
+            is_left = settings.steps is not None and request.reason.kind == ORPHANED.kind
             return request.reason.sentence
         cost = pricing.cost(usage, {}, settings.resources)
         share = tick / max(usage.wall_s, tick)
@@ -274,7 +277,28 @@ def _evaluate(
             return "suspend" if request is None else "stop"
         return "pause" if steps.can_resume else "stop"
 
+    def leave(finished: Finished) -> None:
+        """Say what a part has cost and reported, and let its lease expire.
+
+        Whoever killed the pool did not mean to end its trainings. They are lost like those of a
+        killed worker: they continue from their checkpoints.
+        """
+        cost = pricing.cost(finished.usage, finished.cost, settings.resources)
+        with suppress(StorageError):  # the journal has what the last renewal has not
+            optimizer.renew(
+                trial,
+                lease=settings.lease,
+                cost=cost,
+                ahead=cost,
+                reports=reports,
+                run=_where(place, trial),
+                curve=curve.points,
+            )
+
     def conclude(finished: Finished) -> None:
+        if is_left and finished.state == "killed":
+            leave(finished)
+            return
         told = _told(settings, trial, finished, place, reports, curve.points)
         optimizer.commit(told._replace(because=paused_because))
 
@@ -383,7 +407,10 @@ def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
         folder = checkpoint_folder(place.checkpoints, trial).absolute()
         folder.mkdir(parents=True, exist_ok=True)
     until = trial.until or steps.last
-    return Part(trial.run.since, until, steps.last, folder)
+    measured = {"s", "worker_s", *_pricing(settings).rate, *settings.known_costs}
+    is_reported = not measured.issuperset(settings.required_costs)
+    resources = settings.cost_resources if is_reported else ()
+    return Part(trial.run.since, until, steps.last, folder, resources)
 
 
 def _journal(place: Place, trial: Trial) -> Path | None:
