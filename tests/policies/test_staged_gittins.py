@@ -12,7 +12,6 @@ from farthing.acquisition.initial_design import propose
 from farthing.acquisition.rungs import indices, new_chains, paused_chains, resume_cost
 from farthing.history import STARTS_AGAIN
 from farthing.policies import EIPerCost, EIPerRemainingCost, Gittins, StagedGittins
-from farthing.policies.cooling import exponent
 from farthing.policies.staged_gittins import MOST_HALVINGS
 
 
@@ -232,41 +231,3 @@ def test_with_a_budget_of_trials_the_best_paused_training_goes_on(value):
     assert any(t.state == "paused" for t in optimizer.history)  # not all are worth their cost
     with pytest.raises(Stopped, match="6 trials is spent"):
         optimizer.ask()
-
-
-def late(*, notes=None, **settings):
-    """A study whose 40 trainings of 16 steps have paid for 40 whole ones."""
-    trials = [training(i, [i / 40, (7 * i % 40) / 40], falling(i / 40, 16)) for i in range(40)]
-    trials += [training(40, [0.31, 0.4], falling(0.2, 4)), promising(41)]
-    trials[-1] = replace(trials[-1], notes={"halvings": 3, **(notes or {})})
-    return belief_of(*trials, **{"budget": 1000.0, **settings})
-
-
-def test_late_decisions_alternate_between_the_index_and_improvement_per_cost():
-    first = StagedGittins().propose(late(), rng())
-    assert first.notes["by_index"]
-    assert first.notes["halvings"] >= 3
-    belief = late(notes={"by_index": True})
-    second = StagedGittins().propose(belief, rng())
-    assert second.notes == {"by_index": False, "halvings": 3}
-    other = EIPerRemainingCost(0.5 * exponent(belief)).propose(belief.in_one_unit(), rng())
-    assert (second.resume, second.until) == (other.resume, other.until)
-    assert second.because.startswith(other.because)
-    np.testing.assert_array_equal(second.x, other.x)
-    assert "most expected improvement per cost left^0." in second.because
-    third = StagedGittins().propose(late(notes={"by_index": False}), rng())
-    assert third.notes["by_index"]
-
-
-def test_only_the_index_decides_early_with_a_rate_and_without_checkpoints():
-    said = {"by_index": True}
-    early = belief_of(*some_trainings(16), budget=1000.0)
-    assert "by_index" not in StagedGittins().propose(early, rng()).notes
-    assert "by_index" not in StagedGittins(worth=1e-3).propose(late(notes=said), rng()).notes
-    never = late(notes=said, steps=replace(STEPS, resume="never"))
-    assert "by_index" not in StagedGittins().propose(never, rng()).notes
-
-
-def test_the_exponent_is_checked():
-    with pytest.raises(InvalidInput, match="alpha=-1"):
-        EIPerRemainingCost(alpha=-1)

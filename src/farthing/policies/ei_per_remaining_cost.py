@@ -1,6 +1,6 @@
 """Expected improvement of the final value per cost that is left to pay for it.
 
-    max  EI(m, s; best) / (cost of all coming rungs)^alpha      over new and paused trainings
+    max  EI(m, s; best) / (cost of all coming rungs)      over new and paused trainings
 
 It uses the same model of the learning curves as `StagedGittins`, but no option to stop: each
 training is priced as if it went on to the end. With one rung it is EIPerCost.
@@ -31,36 +31,27 @@ __all__ = ["EIPerRemainingCost"]
 
 @dataclass(frozen=True)
 class EIPerRemainingCost:
-    """Expected improvement of the final value per (remaining cost of a training)^alpha."""
-
-    alpha: float = 1.0
+    """Expected improvement of the final value per remaining cost of a training."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"model", "steps"})
     reads: ClassVar[frozenset[str]] = frozenset()
 
-    def __post_init__(self) -> None:
-        EIPerCost(self.alpha)  # checks it
-
     def propose(self, belief: Belief, rng: np.random.Generator) -> Proposal:
-        """argmax EI / (remaining cost)^alpha."""
+        """argmax EI / remaining cost."""
         trainings = belief.trainings
         if trainings is None:
-            return EIPerCost(self.alpha).propose(belief, rng)
+            return EIPerCost().propose(belief, rng)
         belief = belief.in_one_unit()
         groups = [c.take(c.affordable) for c in paused_chains(belief) if c.affordable.any()]
         # The whole cost is about the same multiple of the first rung's cost everywhere.
-        found = maximise_score(first_part(belief), log_ei_per_cost(self.alpha), rng)
+        found = maximise_score(first_part(belief), log_ei_per_cost(1.0), rng)
         if len(found.X):
             groups.append(new_chains(belief, found.X[:1]))
         if not groups:
             return Proposal(None, "no training can afford its next rung")
         best = float(np.mean(trainings.best))
-        scores = [
-            log_ei(c.mean, c.std, best) - self.alpha * np.log(c.cost.sum(axis=1)) for c in groups
-        ]
+        scores = [log_ei(c.mean, c.std, best) - np.log(c.cost.sum(axis=1)) for c in groups]
         which = int(np.argmax([score.max() for score in scores]))
         k = int(np.argmax(scores[which]))
         because = described(belief, groups[which], k) + ": most expected improvement per cost left"
-        if self.alpha != 1.0:
-            because += f"^{self.alpha:.2f}"
         return proposal_of(belief, groups[which], k, because, float(scores[which][k]))

@@ -8,17 +8,11 @@ Gupta et al. 2019). `worth` is the exchange rate, in objective units per unit of
 or it decays: it starts at a tenth of a standard deviation per cost of a whole training, and it is
 halved whenever nothing is worth its cost, that is min g >= best. Without costs, steps are counted.
 If the budget limits trials and all have begun, the study ends then.
-
-If the exchange rate is not given and trainings can be resumed, every second decision is another one
-once trials have paid for LATE whole trainings: the most expected improvement per (remaining cost)^a
-(`EIPerRemainingCost`), where a falls from 1/2 to 0 as the budget is spent (`Cooling`). The index
-takes trainings for independent. So in a large space there is always a new one whose first rung
-looks worth its price, and those that are nearly the best would not go on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -28,16 +22,12 @@ from farthing.acquisition.protocols import Proposal
 from farthing.acquisition.rungs import described, proposal_of, rest_of
 from farthing.acquisition.staged_search import Smallest, StagedSearch
 from farthing.budget.units import check_worth
-from farthing.policies.cooling import exponent
-from farthing.policies.ei_per_remaining_cost import EIPerRemainingCost
 from farthing.policies.gittins import Gittins
 
 __all__ = ["StagedGittins"]
 
 FIRST_WORTH = 0.1  # of a standard deviation per cost of a whole training
 MOST_HALVINGS = 20
-LATE = 30.0  # whole trainings: see above, and docs/decisions.md for the numbers
-LATE_ALPHA = 0.5  # the exponent of the cost, if nothing were spent
 
 
 @dataclass(frozen=True)
@@ -75,16 +65,6 @@ class StagedGittins:
             return _proposal(belief, search, search.smallest(rate), {}, (fixed, fixed))
         first = FIRST_WORTH / search.usual_cost
         before = halvings = int(belief.history.last_note("halvings") or 0)
-        notes: dict[str, object] = {}
-        is_late = _paid(belief) >= LATE * search.usual_cost
-        if is_late and search.can_resume and not search.all_begun:
-            notes = {"by_index": not belief.history.last_note("by_index")}
-            if not notes["by_index"]:
-                other = EIPerRemainingCost(LATE_ALPHA * exponent(belief)).propose(belief, rng)
-                chosen = -1 if other.resume is None else other.resume
-                because = other.because + _paused(belief, chosen)
-                notes = {**other.notes, **notes, "halvings": before}
-                return replace(other, because=because, notes=notes)
         found = search.smallest(first * 0.5**halvings)
         most = halvings if search.is_ending else MOST_HALVINGS
         while found is not None and found.index >= found.best and halvings < most:
@@ -92,14 +72,7 @@ class StagedGittins:
             found = search.smallest_known(first * 0.5**halvings)
         if halvings > before:  # the same rate, with a new search
             found = search.smallest(first * 0.5**halvings)
-        return _proposal(belief, search, found, {**notes, "halvings": halvings}, None)
-
-
-def _paid(belief: Belief) -> float:
-    """What trials have cost in the unit of the belief: steps, if there are no costs."""
-    if belief.unit is None:
-        return float(sum(trial.step for trial in belief.history))
-    return sum(trial.cost.get(belief.unit, 0.0) for trial in belief.history)
+        return _proposal(belief, search, found, {"halvings": halvings}, None)
 
 
 def _proposal(

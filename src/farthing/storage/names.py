@@ -78,7 +78,7 @@ NAMES: Mapping[str, Named] = {
     ),
     "EI": Named(policies.EI, ("farthing.policies.ei:EI",)),
     "EIPerCost": Named(policies.EIPerCost, ("farthing.policies.ei_per_cost:EIPerCost",)),
-    "EIPerRemainingCost": Named(policies.EIPerRemainingCost, newer={"alpha": 1.0}),
+    "EIPerRemainingCost": Named(policies.EIPerRemainingCost),
     "Gittins": Named(policies.Gittins, ("farthing.policies.gittins:Gittins",)),
     "Hyperband": Named(policies.Hyperband),
     "LatinHypercube": Named(
