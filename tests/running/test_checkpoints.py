@@ -86,6 +86,31 @@ def test_a_training_without_its_checkpoint_starts_again_in_a_new_folder(tmp_path
     study.close()
 
 
+def test_a_missing_folder_is_named_once(tmp_path, capfd):
+    def again(params, trial):
+        """It starts at step 1 if it finds no checkpoint."""
+        file = trial.checkpoint / "state"
+        step = int(file.read_text()) if file.exists() else 0
+        while True:
+            step += 1
+            if trial.report(step, params["lr"] ** step) != "continue":
+                file.write_text(str(step))
+                return
+
+    study = create(tmp_path, FirstRung(), None, budget="2 trials")
+    study.run(again)
+    folder = study.logs / "checkpoints"
+    assert capfd.readouterr().err == ""
+    (folder / "1").rename(tmp_path / "moved")
+    study.change(policy=RoundRobin(2))
+    result = study.run(again)
+    assert {trial.state for trial in result.history} == {"done"}
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("Trial 1 is resumed at step 1, but the folder of its checkpoint is miss")
+    assert f"{folder / '1'}. If its checkpoint was there, it repeats these steps" in line
+    study.close()
+
+
 def test_minimize_has_the_same_limit():
     seen = []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,13 +20,34 @@ from farthing.errors import StorageError
 from farthing.history import History, Trial
 from farthing.optimizer import Optimizer
 
-__all__ = ["checkpoint_folder", "delete_checkpoints"]
+__all__ = ["checkpoint_folder", "delete_checkpoints", "made_folder"]
 
 
 def checkpoint_folder(checkpoints: Path, trial: Trial) -> Path:
     """The folder for the checkpoint of a trial: `12`, or `12.1` after the first was deleted."""
     deleted = trial.checkpoint_folder
     return checkpoints / (f"{trial.number}.{deleted}" if deleted else str(trial.number))
+
+
+def made_folder(checkpoints: Path, trial: Trial) -> Path:
+    """The folder for the checkpoint of a trial that is about to run, which exists from now on.
+
+    If it should exist already, it was moved or is on another machine. A line on stderr says so:
+    once, because it exists from then on. The training still begins at its step, because it may keep
+    its checkpoints somewhere else.
+    """
+    folder = checkpoint_folder(checkpoints, trial).absolute()
+    if trial.run.since > 0 and not folder.is_dir():
+        print(
+            f"Trial {trial.number} is resumed at step {trial.run.since}, but the folder of its "
+            f"checkpoint is missing: {folder}. If its checkpoint was there, it repeats these steps "
+            "and pays for them again. Stop the run and put its files back, or give all machines "
+            "the same folder, logs=...",
+            file=sys.stderr,
+            flush=True,
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def delete_checkpoints(optimizer: Optimizer, settings: Settings, checkpoints: Path | None) -> None:

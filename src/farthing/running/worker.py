@@ -22,7 +22,7 @@ from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Un
 from farthing.history import CurvePoint, StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Usage
-from farthing.running.checkpoints import checkpoint_folder, delete_checkpoints
+from farthing.running.checkpoints import delete_checkpoints, made_folder
 from farthing.running.journal import delete_journal, journal_of
 from farthing.running.process_group import ProcessGroup
 from farthing.running.recovery import Outcome, recover, rescue
@@ -404,8 +404,7 @@ def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
         return None
     folder = None
     if steps.has_checkpoints and place.checkpoints is not None:
-        folder = checkpoint_folder(place.checkpoints, trial).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = made_folder(place.checkpoints, trial)
     until = trial.until or steps.last
     measured = {"s", "worker_s", *_pricing(settings).rate, *settings.known_costs}
     is_reported = not measured.issuperset(settings.required_costs)
