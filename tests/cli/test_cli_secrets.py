@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from farthing.cli.run import same_command
+from farthing.cli.output import same_command
 
 ADDRESS = "postgresql://me:s3cret@127.0.0.1:1/tune"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,8 @@ __all__ = [
     "check_placeholders",
     "check_quoted",
     "how_to_report",
+    "metric_hint",
     "must_be_reported",
-    "other_key",
 ]
 
 AMOUNTS = ("budget", "timeout", "grace", "lease")  # options with a unit
@@ -114,17 +115,17 @@ def must_be_reported(settings: Settings) -> str | None:
     return next((resource for resource in settings.required_costs if resource not in known), None)
 
 
-def other_key(error: str) -> str | None:
-    """The key of the only number in the last line that a program printed without a result."""
-    line = LAST_LINE.search(error)
-    if line is None:
-        return None
+def metric_hint(error: str | None) -> str:
+    """How to name the value, if the last line of a program without a result has one number."""
+    line = LAST_LINE.search(error or "")
     try:
-        printed = json.loads(line[1])
+        printed = json.loads(line[1]) if line else {}
     except ValueError:
-        return None
+        return ""
     numbers = [key for key, value in printed.items() if type(value) in (int, float)]
-    return numbers[0] if len(numbers) == 1 else None
+    if len(numbers) != 1:
+        return ""
+    return f" If {numbers[0]!r} is the value, give --metric {shlex.quote(numbers[0])}."
 
 
 def how_to_report(settings: Settings, resource: str) -> str:

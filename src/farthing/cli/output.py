@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import textwrap
@@ -12,10 +13,11 @@ from typing import Any, TextIO
 
 import click
 
+from farthing.cli.options import STORAGE
 from farthing.data.tabular import to_csv, to_json
 from farthing.view.formatting import shown
 
-__all__ = ["ClosableStream", "print_changes", "print_one", "print_rows"]
+__all__ = ["ClosableStream", "print_changes", "print_one", "print_rows", "same_command"]
 
 Row = Mapping[str, Any]
 UNLIMITED = 10_000  # characters in a line if the output is not a terminal
@@ -174,3 +176,18 @@ def _print_table(rows: Sequence[Row]) -> None:
     for row in rows:
         table.add_row(*(Text(shown(row.get(name))) for name in columns))
     console.print(table)
+
+
+def same_command() -> str:
+    """The command line of this process, without passwords."""
+    from farthing.storage import printable
+
+    words, ours = ["farthing"], True
+    for given in sys.argv[1:]:
+        ours = ours and given != "--"  # the rest belongs to the tuned program
+        shown = printable(given) if "://" in given else given
+        if shown == given or not ours:
+            words.append(shlex.quote(shown))
+        else:
+            words.append(f'{"--storage=" * given.startswith("--storage=")}"${STORAGE}"')
+    return " ".join(words)

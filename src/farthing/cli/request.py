@@ -79,7 +79,7 @@ STEPS = {  # {option: field of Steps}
 SIGNED = re.compile(r"(^|,)\s*[+-]")  # a budget with a sign before one of its amounts
 # A setting with "=", and its value if that is one word in quotes.
 OPTION = re.compile(
-    rf"\b({'|'.join([*(f.name for f in fields(Settings)), *STEPS])})=(?:([\"'])([\w-]+)\2)?"
+    rf'\b({"|".join([*(f.name for f in fields(Settings)), *STEPS])})=(?:"([\w-]+)")?'
 )
 
 
@@ -326,7 +326,7 @@ def bounds_of(given: Any) -> dict[str, Any]:
 
 def _as_option(setting: re.Match[str]) -> str:
     name = OPTION_NAMES.get(setting[1], setting[1]).replace("_", "-")
-    return f"--{name} {setting[3] or ''}"
+    return f"--{name} {setting[2] or ''}"
 
 
 def _as_list(value: Any) -> list[str]:

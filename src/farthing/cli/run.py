@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +9,6 @@ import click
 from farthing.cli.config import read_config
 from farthing.cli.loggers import LOGS, loggers_of
 from farthing.cli.options import (
-    STORAGE,
     STUDY,
     GroupedCommand,
     check_exists,
@@ -21,7 +18,7 @@ from farthing.cli.options import (
     storage_option,
     worker_options,
 )
-from farthing.cli.output import print_changes
+from farthing.cli.output import print_changes, same_command
 from farthing.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from farthing.study import Study
     from farthing.view.result import Result
 
-__all__ = ["exit_code", "finish", "print_missing_cost", "run", "same_command"]
+__all__ = ["exit_code", "finish", "print_missing_cost", "run"]
 
 NO_SUCCESS, USAGE = 1, 2  # exit codes
 BY_SIGNAL = {"interrupted": 130, "terminated": 143}  # exit codes by kind of stop
@@ -451,21 +448,6 @@ def print_missing_cost(study: Study, result: Result) -> None:
         click.echo(f"{advice} Then run again.", err=True)
 
 
-def same_command() -> str:
-    """The command line of this process, without passwords."""
-    from farthing.storage import printable
-
-    words, ours = ["farthing"], True
-    for given in sys.argv[1:]:
-        ours = ours and given != "--"  # the rest belongs to the tuned program
-        shown = printable(given) if "://" in given else given
-        if shown == given or not ours:
-            words.append(shlex.quote(shown))
-        else:
-            words.append(f'{"--storage=" * given.startswith("--storage=")}"${STORAGE}"')
-    return " ".join(words)
-
-
 def finish(result: Result, kind: str, *, again: str) -> int:
     """Print the result; return the exit code.
 
@@ -488,7 +470,7 @@ def finish(result: Result, kind: str, *, again: str) -> int:
 
 def exit_code(result: Result, *, again: str) -> int:
     """The exit code of a run; if it was interrupted or found nothing, also print what to do."""
-    from farthing.cli.mistakes import other_key
+    from farthing.cli.mistakes import metric_hint
     from farthing.view.formatting import without_controls
 
     reason = result.stop_reason
@@ -498,9 +480,7 @@ def exit_code(result: Result, *, again: str) -> int:
     if result.found is None and not result.history.done:
         error = next((trial.error for trial in result.history if trial.error), None)
         first = "" if error is None or reason.includes(error) else f" The first error:\n{error}"
-        key = None if error is None else other_key(error)
-        hint = "" if key is None else f" If {key!r} is the value, give --metric {shlex.quote(key)}."
-        click.echo(f"No trial succeeded.{without_controls(first + hint)}", err=True)
+        click.echo(f"No trial succeeded.{without_controls(first + metric_hint(error))}", err=True)
     if reason.kind == "cost_missing":  # the program does not report the cost that the budget needs
         return USAGE
     return NO_SUCCESS if result.failed or result.found is None else 0

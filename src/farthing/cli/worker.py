@@ -8,7 +8,8 @@ from dataclasses import replace
 import click
 
 from farthing.cli.options import STORAGE, GroupedCommand, open_study, worker_options
-from farthing.cli.run import finish, print_missing_cost, same_command
+from farthing.cli.output import same_command
+from farthing.cli.run import finish, print_missing_cost
 from farthing.errors import InvalidInput
 
 __all__ = ["worker"]

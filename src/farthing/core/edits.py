@@ -46,9 +46,6 @@ __all__ = [
 
 # What the models store with a trial is valid only for these settings.
 MODEL_SETTINGS = ("space", "cost", "noisy", "learn_from")
-# A study keeps its policy. But if it has the default one, and is given one of these settings, it
-# then has the default for them.
-SELECTING = ("worth", "learn_from", "steps")
 NEW_STUDY = "Create a study with another name for this."
 
 
@@ -77,7 +74,7 @@ def _revised(settings: Settings, new: Mapping[str, Any], options: type) -> Setti
         )
     values: dict[str, Any] = {f.name: getattr(settings, f.name) for f in fields(Settings)}
     values.update(new)
-    if settings.has_default_policy and any(new.get(each) not in (None, ()) for each in SELECTING):
+    if settings.has_default_policy:  # then it has the default for the new settings, too
         values["policy"] = new.get("policy")
     if isinstance(values["budget"], str):
         values["budget"] = _new_budget(settings.budget, values["budget"])
