@@ -46,6 +46,9 @@ __all__ = [
 
 # What the models store with a trial is valid only for these settings.
 MODEL_SETTINGS = ("space", "cost", "noisy", "learn_from")
+# A study keeps its policy. But if it has the default one, it gets the default for these settings
+# once it is given one of them, or when what the policy needs is taken away.
+SELECTING, NEEDED = ("worth", "learn_from", "steps"), ("budget", "steps")
 NEW_STUDY = "Create a study with another name for this."
 
 
@@ -74,7 +77,10 @@ def _revised(settings: Settings, new: Mapping[str, Any], options: type) -> Setti
         )
     values: dict[str, Any] = {f.name: getattr(settings, f.name) for f in fields(Settings)}
     values.update(new)
-    if settings.has_default_policy:  # then it has the default for the new settings, too
+    if settings.has_default_policy and (
+        any(new.get(each) not in (None, ()) for each in SELECTING)
+        or any(new.get(each, settings) is None for each in NEEDED)
+    ):
         values["policy"] = new.get("policy")
     if isinstance(values["budget"], str):
         values["budget"] = _new_budget(settings.budget, values["budget"])
