@@ -22,8 +22,9 @@ class RoundRobin:
         paused, running = history.having("paused"), history.running
         if len(paused) + len(running) < self.width and "trials" not in belief.ledger.used_up:
             return Proposal(belief.space.sample(1, rng)[0], "a new training", until=first(steps))
+        paused = tuple(trial for trial in paused if not trial.run.elsewhere)
         if not paused:
-            return Proposal(None, "all trainings are running")
+            return Proposal(None, "no paused training is here")
         trial = min(paused, key=lambda each: (each.step, each.number))
         until = steps.next_rung(trial.step)
         return Proposal(trial.x, "it is behind the others", resume=trial.number, until=until)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -153,6 +153,8 @@ class Run:
         turn: its place in the order in which trials and parts of trials began; None: its number.
         waits: whether its process waits at a rung for the decision to continue. Continuing then
             costs nothing on top. Only a policy that decides about this trial sees it.
+        elsewhere: whether the worker that asks for a trial lacks its checkpoint. Only the policy
+            that decides for this worker sees it.
     """
 
     seed: int = 0
@@ -176,6 +178,7 @@ class Run:
     earlier: Mapping[str, float] = field(default_factory=dict)
     turn: int | None = None
     waits: bool = False
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -475,3 +478,15 @@ def _updated(
     if others and others[-1].number > new.number:
         found[new.state] = tuple(sorted(found[new.state], key=attrgetter("number")))
     return found
+
+
+class Here(NamedTuple):
+    """Which paused trainings a worker can resume.
+
+    Attributes:
+        waiting: those whose processes it has, with `resume="suspend"`.
+        lacking: those of a history whose checkpoints it does not have.
+    """
+
+    waiting: frozenset[int] = frozenset()
+    lacking: Callable[[History], frozenset[int]] = lambda history: frozenset()

@@ -40,7 +40,7 @@ from farthing.data.importing import Imported, select_new
 from farthing.data.sources import settings_of, with_sources
 from farthing.data.tabular import curve_rows, frame_of, points_of, to_frame
 from farthing.errors import InvalidInput, Outdated
-from farthing.history import CurvePoint, History, StopReason, Trial
+from farthing.history import CurvePoint, Here, History, StopReason, Trial
 from farthing.models.constraints import Constraint
 from farthing.space.space import Space
 from farthing.view.card import study_card
@@ -164,7 +164,7 @@ class Optimizer:
         anyway: bool = ...,
         worker: str | None = ...,
         lease: float | None = ...,
-        waiting: frozenset[int] = ...,
+        here: Here = ...,
     ) -> Trial: ...
 
     @overload
@@ -179,7 +179,7 @@ class Optimizer:
         anyway: bool = False,
         worker: str | None = None,
         lease: float | None = None,
-        waiting: frozenset[int] = frozenset(),
+        here: Here = Here(),
     ) -> Trial | list[Trial]:
         """The next trial, or a list of `count` trials. Pending trials are fantasised.
 
@@ -189,12 +189,12 @@ class Optimizer:
             anyway: start a trial although the stopping rule says stop. The budget still holds.
             worker: the name of the worker that evaluates the trial.
             lease: seconds after which the trial is lost unless `renew` is called; None: never.
-            waiting: with `resume="suspend"`, the paused trainings whose processes the worker has.
+            here: which paused trainings the worker can resume.
 
         Raises:
             Stopped: no trial may start, because of the stopping rule, the budget or a request.
         """
-        options = AskOptions(anyway, self._asker.id(), worker, lease, waiting)
+        options = AskOptions(anyway, self._asker.id(), worker, lease, here)
         if count is None:
             return _for_user(self._asker.ask(1, options)[0])
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
@@ -253,13 +253,13 @@ class Optimizer:
             state = session.commit(event)
         return kill_reason(self._settings, state, event, session.moment())
 
-    def continue_trial(self, told: Told, waiting: frozenset[int] = frozenset()) -> Trial | str:
+    def continue_trial(self, told: Told, here: Here = Here()) -> Trial | str:
         """The trial with the step to which a running training goes on, or why it is to be paused.
 
         Args:
             told: what would be told if the training were paused now.
         """
-        return self._asker.continued(told, waiting)
+        return self._asker.continued(told, here)
 
     def is_worked_on(self) -> bool:
         """Whether any worker is running a trial."""

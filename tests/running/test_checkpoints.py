@@ -86,11 +86,11 @@ def test_a_training_without_its_checkpoint_starts_again_in_a_new_folder(tmp_path
     study.close()
 
 
-def test_a_missing_folder_is_named_once(tmp_path, capfd):
+def test_a_training_is_resumed_only_where_its_checkpoint_is(tmp_path, capfd):
     def again(params, trial):
-        """It starts at step 1 if it finds no checkpoint."""
         file = trial.checkpoint / "state"
         step = int(file.read_text()) if file.exists() else 0
+        assert step == trial.step
         while True:
             step += 1
             if trial.report(step, params["lr"] ** step) != "continue":
@@ -104,10 +104,14 @@ def test_a_missing_folder_is_named_once(tmp_path, capfd):
     (folder / "1").rename(tmp_path / "moved")
     study.change(policy=RoundRobin(2))
     result = study.run(again)
-    assert {trial.state for trial in result.history} == {"done"}
-    (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("Trial 1 is resumed at step 1, but the folder of its checkpoint is miss")
-    assert f"{folder / '1'}. If its checkpoint was there, it repeats these steps" in line
+    assert [trial.state for trial in result.history] == ["done", "paused"]
+    (line,) = capfd.readouterr().err.splitlines()  # it says so once
+    assert line.startswith("The checkpoints of paused trainings (trial 1, ...) are not in ")
+    assert str(folder) in line
+    (tmp_path / "moved").rename(folder / "1")
+    result = study.run(again)
+    assert [trial.state for trial in result.history] == ["done", "done"]
+    assert capfd.readouterr().err == ""
     study.close()
 
 

@@ -132,13 +132,15 @@ def _since(trial: Trial) -> int:
 
 
 def paused_trainings(belief: Belief) -> list[Trial]:
-    """The paused trainings that can go on: without checkpoints those whose process waits."""
+    """The paused trainings that can go on: their checkpoint is here, or their process waits."""
     steps = belief.steps
     assert steps is not None
     return [
         trial
         for trial in belief.history.having("paused")
-        if trial.curve and trial.step < steps.last and (steps.has_checkpoints or trial.run.waits)
+        if trial.curve
+        and trial.step < steps.last
+        and (trial.run.waits or (steps.has_checkpoints and not trial.run.elsewhere))
     ]
 
 

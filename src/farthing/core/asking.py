@@ -41,7 +41,7 @@ from farthing.core.suggest import (
 )
 from farthing.core.transition import apply
 from farthing.errors import Outdated, Stopped
-from farthing.history import Trial
+from farthing.history import Here, Trial
 
 __all__ = ["Asker", "CachedSuggestion"]
 
@@ -77,7 +77,9 @@ class Asker:
 
     def suggest(self, state: State) -> CachedSuggestion:
         """A suggestion for the state, from the cache if its version is the same."""
-        version = state.version()
+        # A worker that lacks a checkpoint now may have it later.
+        lacking = (t.number for t in state.history.having("paused") if t.run.elsewhere)
+        version = (*state.version(), *lacking)
         if self._cached is None or self._cached.version != version:
             start = time.perf_counter()
             with self._session.clock.measuring(), one_thread():
@@ -128,7 +130,7 @@ class Asker:
             cached = self.suggest(state)
             return cached.suggestion, cached.seconds
 
-        state = _with_waiting(state, options.waiting)
+        state = _seen_from(options.here, state)
         try:
             asked = next_trials(session.settings, state, count, suggester, options, moment)
         except BaseException:
@@ -149,14 +151,14 @@ class Asker:
             self._remember(after, trials[0].number, self._cached.suggestion)
         return trials
 
-    def continued(self, told: Told, waiting: frozenset[int] = frozenset()) -> Trial | str:
+    def continued(self, told: Told, here: Here = Here()) -> Trial | str:
         """Continue a running training beyond its rung if that is the best thing to do next.
 
         No lock is needed: at worst, two processes compute the same suggestion.
 
         Args:
             told: what would be told if the training were paused now.
-            waiting: the paused trainings whose processes the worker has, too.
+            here: which other paused trainings the worker can resume.
 
         Returns:
             The trial with its next rung, or why it is to be paused.
@@ -174,7 +176,7 @@ class Asker:
                 return no_time_to_suggest(state.ledger, resource).sentence
             start = time.perf_counter()
             with session.clock.measuring(), one_thread():
-                as_if_paused = self._as_if_paused(_with_waiting(state, waiting), told)
+                as_if_paused = self._as_if_paused(_seen_from(here, state), told)
                 known = self._by_last_model(as_if_paused, number)
             if isinstance(known, str):
                 return known
@@ -253,7 +255,7 @@ class Asker:
         session = self._session
         state = apply(session.settings, replace(state, queue=()), told, session.moment())
         assert isinstance(told.trial, Trial)
-        return _with_waiting(state, frozenset({told.trial.number}))
+        return _seen_from(Here(frozenset({told.trial.number})), state)
 
     def _stop_if_time_is_short(self, state: State) -> None:
         """Refuse a suggestion that would end after the budget if it took as long as the last."""
@@ -296,10 +298,12 @@ class Asker:
         self._session.commit(SuggestLock(self.id(process)))
 
 
-def _with_waiting(state: State, numbers: frozenset[int]) -> State:
-    """The state in which the processes of these paused trainings wait for a decision."""
-    for number in numbers:
+def _seen_from(here: Here, state: State) -> State:
+    """The state for a worker, whose suggestions depend on which paused trainings it can resume."""
+    lacking = here.lacking(state.history)
+    for number in here.waiting | lacking:
         trial = state.history[number]
         if trial.state == "paused":
-            state = state.with_trial(replace(trial, run=replace(trial.run, waits=True)))
+            run = replace(trial.run, waits=number in here.waiting, elsewhere=number in lacking)
+            state = state.with_trial(replace(trial, run=run))
     return state

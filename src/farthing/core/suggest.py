@@ -42,6 +42,7 @@ from farthing.cost.part import PartCost
 from farthing.errors import InvalidInput, Stopped
 from farthing.history import (
     BUDGET_SPENT,
+    Here,
     History,
     LimitRule,
     PricePoint,
@@ -414,14 +415,14 @@ class AskOptions(NamedTuple):
         suggester: the process that suggests them.
         worker: the worker that evaluates them.
         lease: seconds after which they are lost unless renewed; None: never.
-        waiting: the paused trainings whose processes the worker has.
+        here: which paused trainings the worker can resume.
     """
 
     anyway: bool = False
     suggester: str | None = None
     worker: str | None = None
     lease: float | None = None
-    waiting: frozenset[int] = frozenset()
+    here: Here = Here()
 
 
 def next_trials(

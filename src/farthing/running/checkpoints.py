@@ -19,8 +19,11 @@ from farthing.core.settings import Settings
 from farthing.errors import StorageError
 from farthing.history import History, Trial
 from farthing.optimizer import Optimizer
+from farthing.steps import Steps
 
-__all__ = ["checkpoint_folder", "delete_checkpoints", "made_folder"]
+__all__ = ["checkpoint_folder", "delete_checkpoints", "lacking"]
+
+_said: set[Path] = set()  # folders about which `lacking` has said something
 
 
 def checkpoint_folder(checkpoints: Path, trial: Trial) -> Path:
@@ -29,25 +32,26 @@ def checkpoint_folder(checkpoints: Path, trial: Trial) -> Path:
     return checkpoints / (f"{trial.number}.{deleted}" if deleted else str(trial.number))
 
 
-def made_folder(checkpoints: Path, trial: Trial) -> Path:
-    """The folder for the checkpoint of a trial that is about to run, which exists from now on.
+def lacking(checkpoints: Path | None, steps: Steps | None, history: History) -> frozenset[int]:
+    """The paused trainings whose checkpoints are not here: this worker does not resume them.
 
-    If it should exist already, it was moved or is on another machine. A line on stderr says so:
-    once, because it exists from then on. The training still begins at its step, because it may keep
-    its checkpoints somewhere else.
+    A line on stderr says so once for each folder.
     """
-    folder = checkpoint_folder(checkpoints, trial).absolute()
-    if trial.run.since > 0 and not folder.is_dir():
+    if checkpoints is None or steps is None or not steps.has_checkpoints:
+        return frozenset()
+    paused = [trial for trial in history.having("paused") if not trial.starts_again]
+    there = {folder for _, _, folder in _folders(checkpoints)} if paused else set()
+    found = [t.number for t in paused if checkpoint_folder(checkpoints, t) not in there]
+    if found and checkpoints not in _said:
+        _said.add(checkpoints)
         print(
-            f"Trial {trial.number} is resumed at step {trial.run.since}, but the folder of its "
-            f"checkpoint is missing: {folder}. If its checkpoint was there, it repeats these steps "
-            "and pays for them again. Stop the run and put its files back, or give all machines "
-            "the same folder, logs=...",
+            f"The checkpoints of paused trainings (trial {found[0]}, ...) are not in "
+            f"{checkpoints.absolute()}: they were moved, or are on another machine. This worker "
+            "does not resume these trainings. Give all machines the same folder, logs=...",
             file=sys.stderr,
             flush=True,
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return frozenset(found)
 
 
 def delete_checkpoints(optimizer: Optimizer, settings: Settings, checkpoints: Path | None) -> None:

@@ -19,10 +19,10 @@ from farthing.core.outcomes import unknown_units
 from farthing.core.settings import Settings
 from farthing.core.worker_health import exclusion_message, worker_health
 from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Unfit, Unreachable
-from farthing.history import CurvePoint, StopReason, Trial
+from farthing.history import CurvePoint, Here, StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Usage
-from farthing.running.checkpoints import delete_checkpoints, made_folder
+from farthing.running.checkpoints import checkpoint_folder, delete_checkpoints, lacking
 from farthing.running.journal import delete_journal, journal_of
 from farthing.running.process_group import ProcessGroup
 from farthing.running.recovery import Outcome, recover, rescue
@@ -152,7 +152,7 @@ def _run_trials(
         try:
             if health == "suspect":
                 raise Stopped(SUSPECT)
-            trial = optimizer.ask(worker=name, lease=lease, waiting=waiting_in(engine))
+            trial = optimizer.ask(worker=name, lease=lease, here=_here(settings, engine, place))
         except Stopped as stopped:
             idle_since = time.monotonic() if idle_since is None else idle_since
             if not optimizer.is_worked_on():
@@ -263,7 +263,7 @@ def _evaluate(
         try:
             request = exit_check()
             if request is None:
-                decided = optimizer.continue_trial(told, waiting_in(engine))
+                decided = optimizer.continue_trial(told, _here(settings, engine, place))
             else:
                 decided = request.reason.sentence
         except StorageError:  # it has waited long enough: the outcome can be told later
@@ -397,6 +397,11 @@ def _point(
     return None if found is None else CurvePoint(*found, cost)
 
 
+def _here(settings: Settings, engine: Engine, place: Place) -> Here:
+    """Which paused trainings this worker can resume."""
+    return Here(waiting_in(engine), partial(lacking, place.checkpoints, settings.steps))
+
+
 def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
     """What the engine needs to know of the part of a training, whose checkpoint folder exists."""
     steps = settings.steps
@@ -404,7 +409,8 @@ def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
         return None
     folder = None
     if steps.has_checkpoints and place.checkpoints is not None:
-        folder = made_folder(place.checkpoints, trial)
+        folder = checkpoint_folder(place.checkpoints, trial).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
     until = trial.until or steps.last
     measured = {"s", "worker_s", *_pricing(settings).rate, *settings.known_costs}
     is_reported = not measured.issuperset(settings.required_costs)

@@ -206,7 +206,7 @@ TRIAL = tuple(f.name for f in fields(Trial) if f.name not in ("run", "curve", "u
 TAIL = ("until", "points")  # of a trial, after its run; its curve has a table of its own
 STATES = get_args(TrialState)
 ORIGINS = get_args(Origin)
-RUN = tuple(f.name for f in fields(Run) if f.name != "waits")
+RUN = tuple(f.name for f in fields(Run) if f.name not in ("waits", "elsewhere"))
 RUN_COLUMNS = {"suggest_s": "think_s", "reports": "progress"}  # where they differ
 JSON_COLUMNS = frozenset(
     ("params", "x", "cost", "predicted", "notes", "reports", "metrics", "earlier")
