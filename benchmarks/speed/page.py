@@ -423,5 +423,9 @@ def machines(results: Json) -> str:
         versions |= entry.get("versions", {})
     listed = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     return "\n\n".join(
-        ["## Dates, machines, versions", "\n".join(lines), f"Versions: {listed}." if listed else ""]
+        [
+            "## Dates, machines, versions",
+            "\n".join(lines),
+            paragraph(f"Versions: {listed}.") if listed else "",
+        ]
     ).strip()
