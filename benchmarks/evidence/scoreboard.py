@@ -7,6 +7,7 @@ others come from the kept results.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -43,8 +44,15 @@ PARETO_SEEDS = 5
 
 
 def of_all(kept: Mapping[str, Json]) -> dict[str, list[Claim]]:
-    """The claims of every artefact that has numbers."""
-    return {name: say(kept[name]) for name, say in CLAIMS.items() if kept.get(name)}
+    """The claims of every artefact that has numbers; "-" if only Farthing's version has one."""
+    found = {}
+    for name, say in CLAIMS.items():
+        if part := kept.get(name):
+            found[name] = say(part)
+            there = {claim.claim for claim in found[name]}
+            others = say(part["farthing"]) if "farthing" in part else []
+            found[name] += [replace(c, ours="-") for c in others if c.claim not in there]
+    return found
 
 
 def board(kept: Mapping[str, Json], found: Mapping[str, Sequence[Claim]]) -> str:
@@ -52,15 +60,16 @@ def board(kept: Mapping[str, Json], found: Mapping[str, Sequence[Claim]]) -> str
     rows = []
     for name, claims in found.items():
         part = kept[name]
-        versions = CLAIMS[name](part["farthing"]) if "farthing" in part else [None] * len(claims)
-        for claim, version in zip(claims, versions, strict=True):
+        others = CLAIMS[name](part["farthing"]) if "farthing" in part else []
+        versions = {claim.claim: claim.ours for claim in others}
+        for claim in claims:
             rows.append(
                 [
                     f"[{name}](evidence/{name}.md)",
                     claim.claim,
                     claim.paper,
-                    claim.ours + (" *" if part.get("as_printed") else ""),
-                    version and version.ours,
+                    claim.ours + (" *" if part.get("as_printed") and claim.ours != "-" else ""),
+                    versions.get(claim.claim),
                     claim.seeds,
                     claim.verdict,
                 ]

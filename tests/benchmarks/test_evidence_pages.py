@@ -126,6 +126,19 @@ def test_a_row_as_printed_has_farthings_version_beside_it(monkeypatch):
     assert counts == {"agrees": 0, "differs": 2, "too thin": 0}
 
 
+def test_a_claim_that_only_farthings_version_has_run_is_a_row(monkeypatch):
+    def say(kept):
+        return [Claim(text, "more", ours, 3, "too thin") for text, ours in kept["said"].items()]
+
+    monkeypatch.setattr(scoreboard, "CLAIMS", {"carbo-table-1": say})
+    own = {"said": {"one by one": "14 of 20", "in batches": "16 of 20"}}
+    kept = {"carbo-table-1": {"said": {"one by one": "15"}, "as_printed": True, "farthing": own}}
+    text = scoreboard.board(kept, found := scoreboard.of_all(kept))
+    assert "| one by one | more | 15 * | 14 of 20 | 3 |" in text
+    assert "| in batches | more | - | 16 of 20 | 3 |" in text
+    assert sum(scoreboard.verdicts(found).values()) == 2
+
+
 def test_a_long_table_of_problems_is_a_file():
     rows = "\n".join(f"| p{i} | **{i}** |" for i in range(13))
     short_one = "| a | b |\n| --- | --- |\n| 1 | 2 |"

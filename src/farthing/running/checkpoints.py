@@ -39,7 +39,11 @@ def lacking(checkpoints: Path | None, steps: Steps | None, history: History) -> 
     """
     if checkpoints is None or steps is None or not steps.has_checkpoints:
         return frozenset()
-    paused = [trial for trial in history.having("paused") if not trial.starts_again]
+    paused = [
+        trial  # the others begin again, or their user has kept the checkpoint
+        for trial in history.having("paused")
+        if trial.run.worker is not None and not trial.starts_again
+    ]
     there = {folder for _, _, folder in _folders(checkpoints)} if paused else set()
     found = [t.number for t in paused if checkpoint_folder(checkpoints, t) not in there]
     if found and checkpoints not in _said:
