@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from parts import RoundRobin
+from processes import wait_until
 
 from farthing import Float, Int, Outcome, Steps, Study, minimize
 from farthing.policies import Random
@@ -44,7 +45,15 @@ def no_process_left():
 def offline(tmp_path, monkeypatch):
     """The runs that wandb wrote to its folder: configuration, history, summary, exit code."""
     monkeypatch.chdir(tmp_path)
-    return lambda: sorted(map(wandb_run, tmp_path.rglob("*.wandb")), key=lambda run: run.number)
+
+    def read():
+        return [wandb_run(file) for file in tmp_path.rglob("*.wandb")]
+
+    def whole():  # a process of wandb may still write the last run when it has finished
+        assert wait_until(lambda: all(None not in (run.number, run.exit) for run in read()))
+        return sorted(read(), key=lambda run: run.number)
+
+    return whole
 
 
 def wandb_records(data):
@@ -55,6 +64,8 @@ def wandb_records(data):
             at += left
             continue
         _, length, kind = struct.unpack_from("<IHB", data, at)
+        if at + 7 + length > len(data):  # it is still being written
+            return
         message += data[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (1, 4):  # a whole message, or its last part
@@ -81,7 +92,7 @@ def wandb_run(file):
             found.summary[each.key or each.nested_key[0]] = json.loads(each.value_json)
         if record.HasField("exit"):
             found.exit = record.exit.exit_code
-    found.number = found.summary["number"]
+    found.number = found.summary.get("number")
     return found
 
 
