@@ -66,7 +66,7 @@ class Trainings:
         numbers: the numbers of the trials in the model.
         best: the incumbent in units of the model, (f,): one per fantasy.
         value: the incumbent in the user's units, to minimise.
-        left_out: (n,) whether a trial has values, but the model has room for those of others only.
+        left_out: (n,) whether a trial has values, but the model leaves them out for lack of room.
     """
 
     curves: Curves

@@ -79,7 +79,7 @@ def _revised(settings: Settings, new: Mapping[str, Any], options: type) -> Setti
     values.update(new)
     if settings.has_default_policy and (
         any(new.get(each) not in (None, ()) for each in SELECTING)
-        or any(new.get(each, settings) is None for each in NEEDED)
+        or any(each in new and new[each] is None for each in NEEDED)
     ):
         values["policy"] = new.get("policy")
     if isinstance(values["budget"], str):

@@ -206,6 +206,18 @@ def _evaluate(
     # so that this process, if it runs, ends the trial first.
     deadline = answered_at + _left(optimizer, trial) + tick
 
+    def renew(cost: Mapping[str, float], ahead: Mapping[str, float]) -> str | None:
+        """Say what the trial has cost and reported, and why it must end now, if it must."""
+        return optimizer.renew(
+            trial,
+            lease=settings.lease,
+            cost=cost,
+            ahead=ahead,
+            reports=reports,
+            run=_where(place, trial),
+            curve=curve.points,
+        )
+
     def may_go_on(usage: Usage) -> str | None:
         nonlocal answered_at, deadline, is_left
         request = exit_check()
@@ -216,15 +228,7 @@ def _evaluate(
         share = tick / max(usage.wall_s, tick)
         ahead = {resource: amount * (1 + share) for resource, amount in cost.items()}
         try:
-            reason = optimizer.renew(
-                trial,
-                lease=settings.lease,
-                cost=cost,
-                ahead=ahead,
-                reports=reports,
-                run=_where(place, trial),
-                curve=curve.points,
-            )
+            reason = renew(cost, ahead)
             left = _left(optimizer, trial)
         except StorageError as error:
             if time.monotonic() - answered_at <= settings.lease:
@@ -280,20 +284,12 @@ def _evaluate(
     def leave(finished: Finished) -> None:
         """Say what a part has cost and reported, and let its lease expire.
 
-        Whoever killed the pool did not mean to end its trainings. They are lost like those of a
-        killed worker: they continue from their checkpoints.
+        The caller of this pool was killed. Its trainings are lost like those of a killed worker:
+        they continue from their checkpoints.
         """
         cost = pricing.cost(finished.usage, finished.cost, settings.resources)
         with suppress(StorageError):  # the journal has what the last renewal has not
-            optimizer.renew(
-                trial,
-                lease=settings.lease,
-                cost=cost,
-                ahead=cost,
-                reports=reports,
-                run=_where(place, trial),
-                curve=curve.points,
-            )
+            renew(cost, cost)
 
     def conclude(finished: Finished) -> None:
         if is_left and finished.state == "killed":
