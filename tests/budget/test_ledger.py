@@ -74,6 +74,8 @@ def test_every_way_to_write_a_budget(given_as, limits):
         (("",), "is not a budget"),
         (("two hours",), "is not a budget"),
         (("2h,",), "is not a budget"),
+        (("+10m",), r"study.change\(budget='\+10m'\)"),
+        (("2h, +$5",), "is a change, not a budget"),
         (("h",), "is not a budget"),
         (("nan",), "is not a budget"),
         (("$40k",), "is not a budget"),

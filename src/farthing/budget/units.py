@@ -187,6 +187,11 @@ def _parse(text: str) -> tuple[tuple[str, float], ...]:
 
 
 def _parse_one(part: str, text: str) -> tuple[str, float]:
+    if part.lstrip().startswith("+"):
+        raise InvalidInput(
+            f"{text!r} is a change, not a budget. Write the amounts without signs, or change the "
+            f"budget of a study with study.change(budget={text!r})."
+        )
     found: dict[str, float] = {}  # unit -> amount in its resource
     resources: set[str] = set()
     position = 0
