@@ -516,7 +516,7 @@ def test_a_proposal_states_its_expected_improvement_and_cost():
     found = maximise_score(belief, score, np.random.default_rng(11))
     made = proposal(belief, found, "best value for money", notes={"alpha": 1.0})
     assert made.because == (
-        "best value for money: expected improvement 0.0227 on 0.25 (the best posterior mean), "
+        "best value for money: expected to improve 0.25 (the best posterior mean) by 0.0227, "
         "for about 2"
     )
     assert made.score == found.score[0]
@@ -527,7 +527,7 @@ def test_a_proposal_states_its_expected_improvement_and_cost():
 def test_a_proposal_reports_values_in_the_users_direction():
     belief = toy(sign=-1.0)
     found = maximise_score(belief, log_ei_per_cost(1.0), np.random.default_rng(12))
-    assert "on -0.25" in proposal(belief, found, "best value").because
+    assert "improve -0.25" in proposal(belief, found, "best value").because
 
 
 def test_a_proposal_without_a_point_gives_the_reason():
@@ -548,6 +548,6 @@ def test_a_proposal_names_the_trial_whose_value_it_would_improve(direction):
         optimizer.tell(trial, value if direction == "minimize" else -value)
     best = optimizer.best
     because = optimizer.ask().because
-    assert f"on {best.value:.4g} (trial {best.number})" in because
+    assert f"improve {best.value:.4g} (trial {best.number}) by" in because
     # A pending trial counts with its expected value.
     assert "(the best value expected once the running trials end)" in optimizer.ask().because

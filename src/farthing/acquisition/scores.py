@@ -393,7 +393,7 @@ def proposal(
 ) -> Proposal:
     """A proposal of the best point found.
 
-    Its reason gives the expected improvement, the incumbent and the expected cost.
+    Its reason gives the incumbent, the expected improvement and the expected cost.
 
     Args:
         why: the start of the reason, such as "most expected improvement per cost".
@@ -404,7 +404,7 @@ def proposal(
     outlook = belief.outlook(x[None])
     ei = float(np.exp(_log_improvement(outlook)[0][0]))
     best = belief.sign * float(np.mean(belief.best))
-    because = f"{why}: expected improvement {ei:.3g} on {best:.4g}{_source_of(belief, best)}"
+    because = f"{why}: expected to improve {best:.4g}{_source_of(belief, best)} by {ei:.3g}"
     if not belief.has_incumbent:
         because = f"{why}: no trial meets the constraints yet, so any feasible value improves"
     if belief.feasibility:
