@@ -172,7 +172,7 @@ def test_explain_shows_expectation_and_result(priced):
     assert facts["expected_improvement"] > 0
     assert facts["running_then"] == []
     # The models fitted again agree with the sentence that was stored at the time.
-    stated = float(re.search(r"expected improvement ([\d.e-]+)", facts["because"])[1])
+    stated = float(re.search(r"expected to improve .* by ([\d.e-]+)", facts["because"])[1])
     assert facts["expected_improvement"] == pytest.approx(stated, rel=0.02)
     words = priced("explain", "8").out
     assert "trade-off:  No compared point promised more" in words

@@ -23,7 +23,7 @@ def test_the_best_of_a_line():  # [line-contextual-ei]
     proposal = EI().propose(two_points(), np.random.default_rng(0))
     assert proposal.x == pytest.approx([1.0])
     assert proposal.score == pytest.approx(np.log(0.2729314449), abs=1e-9)
-    assert "0.273 on -0.1" in proposal.because
+    assert "improve -0.1 (trial 1) by 0.273" in proposal.because
 
 
 @pytest.mark.parametrize(
