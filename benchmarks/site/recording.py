@@ -44,7 +44,7 @@ LENGTH = 12.0  # seconds of the picture for the first command
 EVERY = 0.16  # seconds between two frames
 PAUSES = {"command": 1.6, "end": 5.0}  # seconds for which a typed command and the end are shown
 COLOURS = 96
-MOST_BYTES = 500_000
+MOST_BYTES = 600_000
 BACKGROUND, TITLE = (24, 27, 31), (154, 163, 173)
 THEME = TerminalTheme(
     BACKGROUND,
