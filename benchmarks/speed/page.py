@@ -302,10 +302,9 @@ def own(results: Json) -> str:
         f"""Only Farthing: CPU milliseconds of verdict, ask and tell, medians of
         {len(rows[0]["seconds"])} suggestions, cases taking turns. In brackets: the ratio to EI in
         a continuous space with 8 parameters and without costs. The other cases have a budget and
-        learn the cost from the trials. When these rows were measured,
-        the default policy was Gittins; it is `Cooling` now. *Mixed* is a space with 8 parameters:
-        ints, an ordinal, a categorical and two floats that depend on it. The table has {size:,}
-        rows. Command: `.venv-peers/bin/python -m benchmarks.speed --only own`."""
+        learn the cost from the trials. *Mixed* is a space with 8 parameters: ints, an ordinal, a
+        categorical and two floats that depend on it. The table has {size:,} rows. Command:
+        `.venv-peers/bin/python -m benchmarks.speed --only own`."""
     )
     cells = [
         [str(n), *(own_cell(found.get((case, n))) for case in cases)]
