@@ -221,8 +221,9 @@ def test_a_training_does_not_return_what_it_was_told():
         return trial.report(1, 1.0)
 
     result = minimize(train, SPACE, "1 trials", policy=FirstRung(), steps=8)
-    hint = "expected a number or an Outcome(value, cost=...); after 'pause' or 'stop', return nothing"
-    assert result.history[0].error == f"the objective returned 'pause': {hint}"
+    told = "the objective returned 'pause': expected a number or an Outcome(value, cost=...)"
+    hint = "; after 'pause' or 'stop', return nothing"
+    assert result.history[0].error == told + hint
 
 
 def test_an_objective_that_takes_a_training_needs_steps(tmp_path):

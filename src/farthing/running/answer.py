@@ -104,7 +104,8 @@ def _result(returned: Any) -> dict[str, Any]:
     with suppress(Exception):  # __float__ may raise anything
         if value is not None and not isinstance(value, str | bytes | bool):
             return {**metrics, METRIC: float(value), **cost}
-    wrong = f"the objective returned {_short(value)}: expected a number or an Outcome(value, cost=...)"
+    expected = "a number or an Outcome(value, cost=...)"
+    wrong = f"the objective returned {_short(value)}: expected {expected}"
     if isinstance(value, str) and value in get_args(Decision):  # it returned what `report` said
         wrong += "; after 'pause' or 'stop', return nothing"
     return {"failed": wrong, **cost}
