@@ -259,6 +259,7 @@ def attempt(job: Job, folder: str | None) -> Json:
         "costs": [float(f"{cost:.5g}") for cost in costs],
         "scores": [float(f"{score:.7g}") for score in scores],
         "fired": dict(optimizer.verdict.notes.get("fired", {})),
+        "unwatched": [CERTIFIED],
         "seconds": round(time.process_time() - started, 1),
         "source": source(),
     }
@@ -278,7 +279,6 @@ def kept(path: Path, *, printed: bool = True) -> dict[Job, Json]:
         records = [json.loads(line) for line in file]
     if printed:
         records = [r for r in records if r.get("source") in same_decisions()]
-        records = [{**r, "unwatched": [CERTIFIED]} for r in records]
     else:
         records = [_before(r) for r in records if "source" not in r]
     return {Job(*(tuple(r[f]) if f == "rates" else r[f] for f in Job._fields)): r for r in records}
