@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import without
-from benchmarks.evidence.artefacts.ablation import ARMS, ARTEFACTS
+from benchmarks.evidence.artefacts.ablation import ARMS, ARTEFACTS, distances
 from benchmarks.evidence.artefacts.comparison import DEFAULT
 from benchmarks.methods import POLICIES, Ours, make
 from benchmarks.problems.problem import Evaluation
@@ -91,6 +91,7 @@ def test_the_table_and_the_verdict_name_what_is_worth_something() -> None:
         "against": {
             "optuna-tpe": {"15": {DEFAULT: met, "default-costs": {**other, "won": [0.44]}}}
         },
+        "distances": {"15": {"default-costs": {"with": [1, 0, 2], "without": [3, 2, 4]}}},
         "counts": {},
     }
     [artefact] = ARTEFACTS
@@ -100,6 +101,23 @@ def test_the_table_and_the_verdict_name_what_is_worth_something() -> None:
     assert "without forced exploration" not in artefact.table(kept)
     assert "Not yet run on all problems: start in the middle at 15" in artefact.verdict(kept)
     assert set(ARMS) >= {"default-costs", f"{DEFAULT}+median"}
+
+
+def test_distances_are_in_units_of_random_search() -> None:
+    finals = {  # by problem, method and seed; the best value known is 1 and 10
+        "a/p": {DEFAULT: {"0": [1.0], "1": [3.0]}, "arm": {"0": [3.0], "1": [5.0], "2": [9.0]}},
+        "b/q": {DEFAULT: {"0": [20.0], "1": [None]}, "arm": {"0": [10.0], "1": [11.0]}},
+    }
+    chance = {
+        "a/p": {"random": {"0": [4.0], "1": [6.0]}},  # the median is 4 above the best
+        "b/q": {"random": {"0": [15.0]}},
+    }
+    found = distances(finals, chance, "arm")
+    assert found["with"][0] == pytest.approx((np.mean([0, 2]) / 4 + 10 / 5) / 2)
+    assert found["without"][0] == pytest.approx((np.mean([2, 4]) / 4 + 0) / 2)
+    middle, low, high = found["difference"]
+    assert middle == pytest.approx((2 / 4 - 10 / 5) / 2)
+    assert (low, high) == pytest.approx((-2.0, 0.5))  # families are drawn: both of b, both of a
 
 
 def test_the_arms_are_arms_of_the_default() -> None:

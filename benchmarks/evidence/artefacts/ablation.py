@@ -10,9 +10,11 @@ The problems are those of `peers`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from benchmarks import peers
 from benchmarks.evidence.artefacts import duels
@@ -31,6 +33,9 @@ from benchmarks.evidence.replay import carry_out
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Values = Mapping[str, Mapping[str, Mapping[str, Sequence[float | None]]]]  # of one budget
+
+LEAST_UNIT = 1e-12  # of a distance
 SEEDS = 10
 BUDGETS = (15.0, 60.0)
 PEERS = ("random", "optuna-tpe", "optuna-gp", "flaml-blendsearch")
@@ -42,6 +47,11 @@ ARMS = {
     "default-affordable": "affordability (P(c <= left), and the filter)",
     f"{DEFAULT}+median": "expected cost (exp of the mean of ln c)",
 }
+
+FAR = (
+    "A duel does not say how bad a lost run is. Distance of the final value to the best one known, "
+    "in units of that of random search (its median), mean over problems and families:"
+)
 
 
 def _compute(settings: Settings) -> Json:
@@ -60,18 +70,52 @@ def _compute(settings: Settings) -> Json:
         }
         for budget in finals
     }
+    rivals = {peer: _kept(peer, names, settings) for peer in PEERS}
     return {
         "duels": found,
-        "against": {peer: against(finals, peer, names, settings) for peer in PEERS},
+        "against": {peer: against(finals, peer, rivals[peer], names) for peer in PEERS},
+        "distances": {
+            budget: {arm: distances(finals[budget], rivals["random"][budget], arm) for arm in by}
+            for budget, by in found.items()
+            if budget in rivals["random"]
+        },
         "counts": counted(runs, jobs),
     }
 
 
-def against(finals: duels.Finals, peer: str, names: Sequence[str], settings: Settings) -> Json:
-    """{budget: {arm: duel}} of the arms against the kept runs of a peer."""
+def _kept(peer: str, names: Sequence[str], settings: Settings) -> duels.Finals:
     suite = f"peers-{peers.NAMES[peer]}" if peer in peers.NAMES else "tables"
     jobs = jobs_of(names, [peer], settings, seeds=settings.count(SEEDS))
-    rival = finals_of(carry_out(jobs, suite, make_more=False, same_source=True))
+    return finals_of(carry_out(jobs, suite, make_more=False, same_source=True))
+
+
+def distances(finals: Values, random: Values, arm: str) -> dict[str, list[float]]:
+    """How far the default and an arm end from the best value known, and by how much the arm more.
+
+    (value - best) / (median of random search - best), with the best value of all these runs. The
+    mean over seeds, problems and families, with its 95 % interval, as of ranks.
+    """
+    cells: duels.Cells = {}
+    for problem, by in finals.items():
+        ours, without, chance = (
+            {seed: v[-1] for seed, v in of.items() if v[-1] is not None}
+            for of in (by[DEFAULT], by[arm], random[problem]["random"])
+        )
+        best = min(v for of in (ours, without, chance) for v in of.values())
+        unit = max(float(np.median(list(chance.values()))) - best, LEAST_UNIT)
+        both = np.array([[ours[s], without[s]] for s in ours if s in without])
+        far = (both - best) / unit
+        far = np.column_stack([far, far[:, 1] - far[:, 0]])
+        cells.setdefault(problem.partition("/")[0], {})[problem] = {"": far[:, None]}
+    middle, (low, high) = duels.mean(cells)[0], duels.interval(cells)
+    return {
+        name: [float(middle[k]), float(low[0, k]), float(high[0, k])]
+        for k, name in enumerate(("with", "without", "difference"))
+    }
+
+
+def against(finals: duels.Finals, peer: str, rival: duels.Finals, names: Sequence[str]) -> Json:
+    """{budget: {arm: duel}} of the arms against the kept runs of a peer."""
     both = {
         budget: {
             problem: {**by, **rival.get(budget, {}).get(problem, {})}
@@ -108,6 +152,19 @@ def _table(kept: Json) -> str:
         return "Not yet run."
     header = ("the default against itself without", "median costs", "won", "duels", "problems")
     text = markdown((*header, "the default is"), rows)
+    text += "\n\n" + FAR + "\n\n"
+    text += markdown(
+        ("without", "median costs", "the default", "without the part", "difference"),
+        [
+            [
+                ARMS[arm].partition(" (")[0],
+                budget,
+                *(f"{m:.2f} [{low:.2f}, {high:.2f}]" for m, low, high in part.values()),
+            ]
+            for budget, by in kept["distances"].items()
+            for arm, part in by.items()
+        ],
+    )
     for budget in kept["duels"]:
         text += f"\n\nDuels won against peers at {budget} median costs (their number):\n\n"
         met = {peer: by[budget] for peer, by in kept["against"].items() if by.get(budget)}
