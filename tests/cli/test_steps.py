@@ -194,3 +194,34 @@ def test_a_real_training_is_tuned_by_the_default_policy(farthing, tmp_path, kind
         assert (trial["state"] == "done") == (len(curve) == 16)
     best = min(point["value"] for trial in found for point in trial["curve"])
     assert json.loads(farthing("best", "--format", "json").out)["value"] == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--steps", "0"], "--steps 0: expected a whole number of steps"),
+        (["--steps", "9,3"], "--steps 9,3: expected ascending whole numbers"),
+        (["--steps", "8", "--first-step", "9"], "--first-step 9: expected at most the last step"),
+        (["--steps", "8", "--resume", "nver"], "--resume nver: expected"),
+        (["--steps", "8", "--checkpoints", "2XB"], "--checkpoints 2XB: expected a size"),
+        (["--steps", "8", "--suspended", "3"], "--suspended 3 has no effect without --resume susp"),
+    ],
+)
+def test_an_error_names_the_option_as_it_was_given(farthing, train, options, said):
+    result = farthing("run", "--budget", "1m", "--param", "x=float:1:2", *options, *train("plain"))
+    assert result.code == 2
+    assert result.err.startswith(f"Error: {said}")
+
+
+def test_a_cost_is_to_be_printed_with_each_step(farthing, train):
+    options = ["--steps", "4", "--budget", "$5", "--param", "x=float:1:2"]
+    result = farthing("run", *options, *train("resumable"))
+    assert '{"step": 3, "value": 0.31, "cost": {"usd": 0.12}}' in result.err
+
+
+def test_the_best_trials_include_paused_ones(farthing, train):
+    options = ["--steps", "4", "--policy", "mine:Look", "--trust", "--param", "x=float:1:2"]
+    farthing("run", "--budget", "2 trials", *options, *train("resumable"))
+    best = json.loads(farthing("best", "--format", "json").out)
+    listed = json.loads(farthing("trials", "--best", "1", "--format", "json").out)
+    assert [each["number"] for each in listed] == [best["number"]]

@@ -22,6 +22,7 @@ from farthing.core.events import (
     StopRequested,
     Told,
 )
+from farthing.core.parts import counted_value, with_counted_value
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.transition import apply
@@ -584,3 +585,32 @@ def test_the_most_that_a_trial_can_cost_holds_for_all_its_parts():
     assert tuner.ask().limit == {"usd": 5.0}
     tuner.tell(0, 1.0, cost=3.0)
     assert tuner.ask().limit == {"usd": 2.0}
+
+
+def test_the_expected_cost_of_a_training_is_a_prediction_or_nothing():
+    """What it has cost is no prediction of its next part."""
+    made = make()
+    state = after(made, asked(0))
+    trial = replace(state.history[0], until=2, predicted={})
+    event = Continued(trial, {"usd": 2.5}, {"usd": 1.5}, points(1, cost=1.5))
+    assert after(made, event, state=state).history[0].predicted == {}
+    trial = replace(trial, predicted={"usd": 2.0})
+    event = event._replace(trial=trial)
+    assert after(made, event, state=state).history[0].predicted == {"usd": 3.5}
+    tuner = optimizer(policy=RoundRobin(1))
+    tuner.tell(tuner.ask(), 0.5, cost=1.0)
+    assert tuner.ask().step == 1
+    assert tuner.history[0].predicted == {}
+
+
+@pytest.mark.parametrize(("value", "counted"), [("best", 0.5), ("last", None)])
+def test_a_failed_training_is_shown_with_the_value_that_counts(value, counted):
+    tuner = optimizer(policy=Greedy(), steps=Steps(8, value=value))
+    tuner.tell(tuner.ask(), 0.5, cost=1.0)
+    tuner.tell(tuner.ask(), failed="diverged", cost=1.0)
+    settings, trial = tuner._settings, tuner.history[0]
+    assert trial.value is None
+    assert counted_value(settings, trial) == counted
+    assert with_counted_value(settings, trial).value == counted
+    dropped = replace(trial, state="lost", notes={**trial.notes, "dropped": True})
+    assert counted_value(settings, dropped) is None

@@ -106,7 +106,7 @@ def test_an_error_that_the_reason_includes_is_not_shown_again(capsys):
 
 def test_a_missing_cost_ends_a_run_with_2_whatever_the_sentence(tmp_path, monkeypatch, capsys):
     said = StopReason("cost_missing", "Preis fehlt")
-    monkeypatch.setattr("farthing.core.endings.missing_cost_reason", lambda number, missing: said)
+    monkeypatch.setattr("farthing.core.endings.missing_cost_reason", lambda *_: said)
     monkeypatch.chdir(tmp_path)
     command = ["run", "--budget", "$5", "--policy", "random", "--param", "x=float:0:1"]
     command += ["--format", "json", "--", "sh", "-c", 'echo "{\\"value\\": $0}"', "{x}"]

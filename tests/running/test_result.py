@@ -155,3 +155,9 @@ def test_only_the_end_of_a_huge_result_file_is_read(tmp_path):
     text = read_result_file(tmp_path / "result")
     assert len(text) < 2_000_000
     assert result_of(file=text).value == 4
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", '"0.5"'])
+def test_the_error_shows_the_value_of_a_step_as_it_was_printed(value):
+    progress = f'{{"step": 1, "value": 4}}\n{{"step": 2, "value": {value}}}\n'
+    assert result_of(progress).error == f"its value is {value}: expected a finite number"

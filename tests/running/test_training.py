@@ -530,3 +530,37 @@ def test_without_checkpoints_the_whole_budget_is_used(value):
     result = minimize(train, {"lr": Float(0.01, 1.0)}, Budget(300, "u"), steps=steps)
     assert result.ledger.spent > 290
     assert result.best.value == pytest.approx(0.75**8, rel=0.01)
+
+
+def test_a_training_that_does_not_read_its_checkpoint_is_reported_once(capfd):
+    def train(params, trial):
+        for step in range(1, 9):
+            if trial.report(step, params["lr"] / step) != "continue":
+                return
+
+    minimize(train, SPACE, "2 trials", policy=RoundRobin(2), steps=8)
+    said = capfd.readouterr().err
+    assert "was resumed at step 2, but it has reported step 1 again" in said
+    assert said.count("does not read its checkpoint") == 1
+
+
+def test_a_folder_for_checkpoints_that_cannot_be_made_ends_the_run(tmp_path):
+    (tmp_path / "file").touch()
+    study = create(tmp_path, RoundRobin(2), logs=tmp_path / "file")
+    with pytest.raises(InvalidInput, match=r"cannot be made: .* Choose another folder"):
+        study.run(descend)
+    assert study.history.running == ()
+
+
+def test_a_training_that_reports_nothing_and_returns_nothing_fails():
+    result = minimize(lambda params, trial: None, SPACE, "1 trials", steps=8)
+    told = "the objective reported no step and returned None: call trial.report(step, value)"
+    assert result.history[0].error.startswith(told)
+
+
+def test_a_training_without_a_cost_is_told_how_to_report_it():
+    def train(params, trial):
+        trial.report(1, 1.0)
+
+    result = minimize(train, SPACE, "$1", steps=8)
+    assert "call trial.report(step, value, cost=...)" in result.stop_reason.sentence

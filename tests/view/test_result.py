@@ -59,7 +59,7 @@ def result_of(optimizer, reason="enough"):
 
 def unchanged(before, after):
     """Assert that what was known when a trial was suggested is the same."""
-    ended = {"state", "value", "cost", "improved_by", "error"}
+    ended = {"state", "value", "counted_value", "cost", "improved_by", "error"}
     assert before.keys() == after.keys()
     for name in before.keys() - ended:
         assert after[name] == pytest.approx(before[name]), name

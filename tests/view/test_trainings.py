@@ -1,6 +1,8 @@
 """The parts of a training, what pausing saved, and what going on would cost."""
 
+import math
 import pickle
+import sys
 from dataclasses import replace
 
 import pytest
@@ -13,11 +15,15 @@ from farthing.core.part_reasons import MAX_REASONS, with_reason
 from farthing.policies import StagedGittins
 from farthing.view.chosen import WITHOUT_COMPARISON, chosen_by
 from farthing.view.facts import explanation, state_before
+from farthing.view.figures.curve import curve_of
+from farthing.view.figures.prospect import Step, prospect_of
+from farthing.view.formatting import trial_line
 from farthing.view.report import explained, report_facts, report_text
 from farthing.view.report.page import page
 from farthing.view.result import Result, summary
 from farthing.view.saved import saved_by_pausing
 from farthing.view.training_parts import going_on, parts_of
+from farthing.view.web.columns import trial_columns
 
 SPACE = {"x": Float(0, 1)}
 
@@ -198,3 +204,55 @@ def test_the_report_lists_the_parts():
     plain = Optimizer(SPACE, "$9")
     plain.tell(plain.ask(), 1.0, cost=1.0)
     assert "Parts of trainings" not in page({"study": seen(plain)})
+
+
+# ── the value that counts ──────────────────────────────────────────────────────────────────────
+
+
+def failed_at_two():
+    """Trial 0 has reported 1 at step 1, and then failed. Trial 1 is paused with 2 at step 1."""
+    optimizer = played(told=2)
+    optimizer.tell(optimizer.ask(), failed="diverged", cost=0.5)
+    return optimizer
+
+
+def test_the_line_of_the_best_value_counts_paused_and_failed_trainings():
+    assert curve_of(*seen(played(told=2))).best == [1.0, 1.0]
+    found = curve_of(*seen(failed_at_two()))
+    assert [interval.trial.number for interval in found.intervals] == [1, 0]
+    assert found.best == [2.0, 1.0]
+    columns = {
+        each["key"]: each["values"]
+        for each in trial_columns(*seen(failed_at_two()), [0, 1])["columns"]
+        if "values" in each
+    }
+    assert (columns["value"], columns["feasible"]) == ([1.0, 2.0], [1, 1])
+
+
+def test_a_failed_training_says_what_it_had_reached():
+    optimizer = failed_at_two()
+    assert trial_line(optimizer.history[0]).startswith("trial 0: failed (1 at step 1) after $1.00")
+    words = explained(explanation(*seen(optimizer), 0))
+    assert words["result"] == "failed with 1 at step 1 after $1.00: diverged"
+
+
+def test_a_program_that_exits_at_its_rung_has_one_reason_to_go_on():
+    trial = played(told=1).history[0]
+    notes = trial.notes
+    for kind, because in (("continued", "promising"), ("paused", ""), ("resumed", "promising")):
+        notes = with_reason(notes, trial, kind, because, 0.0, step=1, cost={"usd": 0.5})
+        trial = replace(trial, notes=notes)
+    *_, first, second = parts_of(trial)
+    assert first["continued"] == []
+    assert second["because"] == "promising"
+
+
+def test_gain_rates_are_in_the_order_of_the_spending(monkeypatch):
+    """Trials 0 to 3 were resumed after trials 4 to 7 had begun."""
+
+    def step(settings, state, trial, spent):
+        return Step(trial.number, spent, 1.0, 1.0, None, math.nan, math.nan)
+
+    monkeypatch.setattr(sys.modules[Step.__module__], "_step", step)
+    spent = [step.spent for step in prospect_of(*seen(played(count=8, told=12)))]
+    assert spent == sorted(spent)

@@ -131,7 +131,10 @@ def metric_hint(error: str | None) -> str:
 def how_to_report(settings: Settings, resource: str) -> str:
     """What the program prints, or which option to set, so that a cost is known."""
     cost = '"cost": 12.5' if resource == "cost" else f'"cost": {{"{resource}": 0.12}}'
-    line = f'{{"{settings.metric}": 0.31, {cost}}}'
+    step, where = (
+        ("", "result line") if settings.steps is None else ('"step": 3, ', "line of a step")
+    )
+    line = f'{{{step}"{settings.metric}": 0.31, {cost}}}'
     rate = RATES.get(resource)
     price = "" if rate is None else f" Or give the rate of the machine: --rate '{rate}'."
-    return f"Let the program print its cost in the result line: {line}.{price}"
+    return f"Let the program print its cost in the {where}: {line}.{price}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,9 +78,10 @@ STEPS = {  # {option: field of Steps}
     **{"checkpoints": "checkpoints", "suspended": "suspended"},
 }
 SIGNED = re.compile(r"(^|,)\s*[+-]")  # a budget with a sign before one of its amounts
+STEPS_OF = re.compile(r"Steps\((\w+)=.*?\)(?=:| has)")  # a setting of `Steps` in an error
 # A setting with "=", and its value if that is one word in quotes.
 OPTION = re.compile(
-    rf'\b({"|".join([*(f.name for f in fields(Settings)), *STEPS])})=(?:"([\w-]+)")?'
+    rf'\b({"|".join([*(f.name for f in fields(Settings)), *STEPS])})=(?:["\']([\w-]+)["\'])?'
 )
 
 
@@ -286,7 +288,16 @@ def _steps(values: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, 
             given[name] = _number_or_text(given[name])
     if len(rungs) > 1:
         given["rungs"] = rungs
-    return {"steps": Steps(rungs[-1], **given)}
+    try:
+        return {"steps": Steps(rungs[-1], **given)}
+    except InvalidInput as error:
+        raise InvalidInput(STEPS_OF.sub(partial(_as_given, values), str(error))) from None
+
+
+def _as_given(values: Mapping[str, Any], found: re.Match[str]) -> str:
+    """A setting of `Steps` as the user gave it."""
+    name = next((option for option, field in STEPS.items() if field == found[1]), "steps")
+    return f"{name}={values[name]}"
 
 
 def slots_of(given: Any) -> list[str] | None:

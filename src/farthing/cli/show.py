@@ -10,9 +10,9 @@ import click
 from farthing.cli.options import format_option, open_study, study_argument
 from farthing.cli.output import print_one, print_rows
 from farthing.cli.watch import watch
+from farthing.core.parts import counted_value, with_counted_value
 from farthing.data.tabular import columns_of, row
 from farthing.history import TrialState
-from farthing.models.constraints import is_feasible
 from farthing.view.formatting import (
     account_line,
     accounts,
@@ -151,8 +151,10 @@ def trials(
         settings, current = study.facts
         found = [t for t in current.history if not state or t.state in state]
         if count is not None:
-            feasible = [t for t in found if t.state == "done" and is_feasible(settings.bounds, t)]
-            found = _sorted(feasible, "value", settings)[:count]
+            found = [t for t in found if counted_value(settings, t) is not None]
+        found = [with_counted_value(settings, trial) for trial in found]
+        if count is not None:
+            found = _sorted(found, "value", settings)[:count]
         found = _sorted(found, sort or ("number" if count is None else "value"), settings)
         rows = [row(trial) for trial in found]
         columns = columns_of(study.space.names, study.ledger.resources, study.history)

@@ -223,7 +223,7 @@ def _after_success(
 ) -> State:
     state = replace(state, failures=0, first_error=None)
     if missing := missing_cost(settings, paid):
-        return _stopped(state, missing_cost_reason(trial.number, missing))
+        return _stopped(state, missing_cost_reason(settings, trial.number, missing))
     if not event.by_user and _all_were_free(settings, state, paid):
         return _stopped(state, ALL_FREE)
     return state

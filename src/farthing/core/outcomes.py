@@ -90,14 +90,17 @@ def missing_cost(settings: Settings, paid: Mapping[str, float]) -> str | None:
     return next((resource for resource in settings.required_costs if resource not in paid), None)
 
 
-def missing_cost_reason(number: int, missing: str) -> StopReason:
+def missing_cost_reason(settings: Settings, number: int, missing: str) -> StopReason:
     """Why a study stops after a trial that has a value but no cost in a required resource."""
     unit = "" if missing == "cost" else f" in {missing}"
     amount = f'{{"{missing}": ...}}' if unit else "..."
+    how = "return Outcome(value, cost=...)"
+    if settings.steps is not None:
+        how = "call trial.report(step, value, cost=...)"
     return StopReason(
         "cost_missing",
         f"trial {number} did not report its cost{unit}, which the budget or the policy needs. "
-        f'Report {{"cost": {amount}}}, return Outcome(value, cost=...), or set a rate.',
+        f'Report {{"cost": {amount}}}, {how}, or set a rate.',
     )
 
 

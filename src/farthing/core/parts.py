@@ -35,6 +35,7 @@ __all__ = [
     "can_return",
     "carry_on",
     "check_step",
+    "counted_value",
     "ended_part",
     "give_up_checkpoints",
     "is_other_part",
@@ -45,6 +46,7 @@ __all__ = [
     "resume",
     "share_of_steps",
     "turn_of",
+    "with_counted_value",
     "with_part",
 ]
 
@@ -55,6 +57,14 @@ __all__ = [
 def added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
     """The sum of two costs, by resource."""
     return {r: one.get(r, 0.0) + other.get(r, 0.0) for r in {**one, **other}}
+
+
+def _expected(before: Mapping[str, float], next_part: Mapping[str, float]) -> dict[str, float]:
+    """The expected cost of a training: what it cost before its next part, and that part.
+
+    A resource in which no cost of the part was predicted is left out.
+    """
+    return {r: before.get(r, 0.0) + amount for r, amount in next_part.items()}
 
 
 def longer_curve(trial: Trial, points: Iterable[CurvePoint]) -> tuple[CurvePoint, ...]:
@@ -102,24 +112,32 @@ def with_part(settings: Settings, proposal: Proposal) -> Proposal:
     return replace(proposal, until=until, predicted=predicted)
 
 
-def best_checkpoint(settings: Settings, steps: Steps, history: History) -> Trial | None:
-    """The trial with the best value of any step, with that value.
+def counted_value(settings: Settings, trial: Trial) -> float | None:
+    """The value with which a trial competes to be the best one; None if it does not.
 
-    The quantities that constraints limit are known at the end of a training only.
+    With `steps`, if the value of a trial is the best one of its curve, the best checkpoint counts,
+    whatever became of its trial. The quantities that constraints limit are known at the end only.
     """
+    if trial.is_dropped or any(not bound.excess(trial) <= 0.0 for bound in settings.bounds):
+        return None
+    if settings.steps is None or settings.steps.value == "last" or not trial.curve:
+        return trial.value if trial.state == "done" else None
+    if trial.state in ("done", "paused") and trial.value is not None:
+        return trial.value
+    return settings.steps.value_of(trial.curve, settings.sign)
+
+
+def with_counted_value(settings: Settings, trial: Trial) -> Trial:
+    """The trial as it is shown: with its best value also if it was killed, lost or has failed."""
+    if trial.value is not None:
+        return trial
+    return replace(trial, value=counted_value(settings, trial))
+
+
+def best_checkpoint(settings: Settings, history: History) -> Trial | None:
+    """The trial with the best value of any step, with that value."""
     found = [
-        (trial, value)
-        for trial in history
-        if not trial.is_dropped
-        and all(bound.excess(trial) <= 0.0 for bound in settings.bounds)
-        and (value := steps.value_of(trial.curve, settings.sign)) is not None
-    ]
-    found += [
-        (trial, trial.value)
-        for trial in history.done
-        if not trial.curve
-        and trial.value is not None
-        and all(bound.excess(trial) <= 0.0 for bound in settings.bounds)
+        (trial, value) for trial in history if (value := counted_value(settings, trial)) is not None
     ]
     if not found:
         return None
@@ -159,6 +177,7 @@ def resume(
         asked_at=moment.now,
         told_at=None,
         suggest_s=trial.run.suggest_s + event.suggest_s,
+        slot=None,
         since=since,
         earlier=dict(trial.cost),
         turn=turn_of(state, number),
@@ -167,7 +186,7 @@ def resume(
         trial,
         state="running",
         error=None,
-        predicted=added(trial.cost, new.predicted),
+        predicted=_expected(trial.cost, new.predicted),
         because=new.because,
         notes=with_reason(
             *(notes, trial, "resumed", new.because, moment.now), step=since, cost=trial.cost
@@ -228,7 +247,7 @@ def carry_on(
     continued = replace(
         trial,
         cost=cost,
-        predicted=added(trial.run.earlier, added(event.cost, new.predicted)),
+        predicted=_expected(added(trial.run.earlier, event.cost), new.predicted),
         because=new.because,
         notes=notes,
         until=new.until,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from numbers import Real
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,9 @@ def check_each(values: Mapping[str, Any]) -> dict[str, Any]:
     if not 0 <= values["grace"] < math.inf:
         raise InvalidInput(f"grace={values['grace']!r}: expected seconds of at least 0.")
     typed["failures_in_a_row"] = _as_failures(values["failures_in_a_row"])
-    _check_command(values)
+    paths = {name: values[name] for name in ("cwd", "logs")}
+    typed |= {name: str(path) for name, path in paths.items() if isinstance(path, PurePath)}
+    _check_command({**values, **typed})
     if values["max_overrun"] is not None and not (
         _is_number(values["max_overrun"]) and 0 < values["max_overrun"] < math.inf
     ):

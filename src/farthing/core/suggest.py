@@ -303,7 +303,7 @@ def best_trial(settings: Settings, history: History) -> Trial | None:
     whatever became of its trial. If it is the last one, only trials that are done count.
     """
     if settings.steps is not None and settings.steps.value == "best":
-        return best_checkpoint(settings, settings.steps, history)
+        return best_checkpoint(settings, history)
     done = history.done
     feasible = are_feasible(settings.bounds, done)
     if not feasible.any():

@@ -79,6 +79,9 @@ def answer(
         return _failure(error)
     if returned is None and training is not None and training.reported is not None:
         return {PAUSED: True} if training.is_paused else {METRIC: training.reported}
+    if returned is None and arguments:
+        expected = "call trial.report(step, value) after each step, or return a number"
+        return {"failed": f"the objective reported no step and returned None: {expected}"}
     return _result(returned)
 
 

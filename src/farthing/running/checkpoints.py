@@ -21,9 +21,10 @@ from farthing.history import History, Trial
 from farthing.optimizer import Optimizer
 from farthing.steps import Steps
 
-__all__ = ["checkpoint_folder", "delete_checkpoints", "lacking"]
+__all__ = ["checkpoint_folder", "delete_checkpoints", "lacking", "say_that_it_begins_again"]
 
 _said: set[Path] = set()  # folders about which `lacking` has said something
+_begins_again: set[Path] = set()  # folders about which `say_that_it_begins_again` has
 
 
 def checkpoint_folder(checkpoints: Path, trial: Trial) -> Path:
@@ -56,6 +57,21 @@ def lacking(checkpoints: Path | None, steps: Steps | None, history: History) -> 
             flush=True,
         )
     return frozenset(found)
+
+
+def say_that_it_begins_again(checkpoints: Path | None, trial: Trial, step: int) -> None:
+    """Say once on stderr that a resumed training reports a step before its checkpoint."""
+    if checkpoints is None or step >= trial.run.since or checkpoints in _begins_again:
+        return
+    _begins_again.add(checkpoints)
+    print(
+        f"Trial {trial.number} was resumed at step {trial.run.since}, but it has reported step "
+        f"{step} again: it does not read its checkpoint, and pays for these steps twice. Load the "
+        "checkpoint from trial.checkpoint, in a program from the folder FARTHING_CHECKPOINT. If "
+        "there is none, choose resume='suspend' or 'never' (--resume).",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def delete_checkpoints(optimizer: Optimizer, settings: Settings, checkpoints: Path | None) -> None:

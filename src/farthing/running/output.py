@@ -29,6 +29,7 @@ class Messages:
     Attributes:
         result: the last object with the metric, "failed" or "infrastructure".
         reports: the last objects with a "step" (progress).
+        latest: the last of them with the metric, whose value is as it was printed, such as NaN.
         reported: the cost so far that the progress reports, by resource.
     """
 
@@ -36,6 +37,7 @@ class Messages:
         self.metric = metric
         self.result: Mapping[str, Any] | None = None
         self.reports: deque[Mapping[str, Any]] = deque(maxlen=MAX_REPORTS)
+        self.latest: Mapping[str, Any] | None = None
         self.reported: dict[str, float] = {}
         # Lines without any of these are not parsed. JSON may escape an unusual metric name, so with
         # such a name every line is parsed.
@@ -93,7 +95,9 @@ class Messages:
         if len(line) > MAX_REPORTS_LINE:
             keys = ("step", self.metric, "cost")
             message = {key: message[key] for key in keys if key in message}
-        message = {key: _finite(value) for key, value in message.items()}
+        printed, message = message, {key: _finite(value) for key, value in message.items()}
+        if self.metric in message:
+            self.latest = {**message, self.metric: printed[self.metric]}
         self.reports.append(message)
         with suppress(ValueError):  # only the cost in a result must be valid
             self.reported |= costs_of(message.get("cost"))

@@ -152,7 +152,7 @@ class ProcessGroup:
         if ending.reason == "timeout":
             return _killed(child, f"killed at its timeout of {self.timeout:g} s")
         if ending.reason == "deadline":
-            return _killed(child, "the wall-clock budget is spent, and the worker did not respond")
+            return _killed(child, "the wall-clock budget is spent")
         if child.is_paused and child.end_reason is None and ending.reason == "requested":
             return paused(child.messages, child.usage)
         if ending.reason is not None or ending.status is None:

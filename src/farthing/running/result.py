@@ -68,7 +68,7 @@ def ended(
     if code == 0 and is_paused and not any((result or {}).get(key) for key in _WITHOUT_VALUE):
         return paused(messages, usage)
     if result is None and result_file is None and code == 0:
-        result = next((m for m in reversed(messages.reports) if messages.metric in m), None)
+        result = messages.latest
     fields = result or {}
     metrics = metrics_of(fields, messages.metric)
     try:

@@ -22,7 +22,12 @@ from farthing.errors import Interrupted, InvalidInput, Stopped, StorageError, Un
 from farthing.history import CurvePoint, Here, StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Usage
-from farthing.running.checkpoints import checkpoint_folder, delete_checkpoints, lacking
+from farthing.running.checkpoints import (
+    checkpoint_folder,
+    delete_checkpoints,
+    lacking,
+    say_that_it_begins_again,
+)
 from farthing.running.journal import delete_journal, journal_of
 from farthing.running.process_group import ProcessGroup
 from farthing.running.recovery import Outcome, recover, rescue
@@ -246,6 +251,8 @@ def _evaluate(
     def on_report(message: Mapping[str, Any], usage: Usage) -> str | None:
         cost = pricing.cost(usage, {}, settings.resources)
         if settings.steps is not None and (point := _point(settings, message, cost)) is not None:
+            if not curve.points:
+                say_that_it_begins_again(place.checkpoints, trial, point.step)
             curve.add(point)
             return at_step(settings.steps, point, usage)
         reports.append({**message, "cost": cost})
@@ -298,18 +305,18 @@ def _evaluate(
         told = _told(settings, trial, finished, place, reports, curve.points)
         optimizer.commit(told._replace(because=paused_because))
 
-    job = Job(
-        trial.params,
-        trial.number,
-        trial.run.seed,
-        slot=place.slot,
-        env=settings.env,
-        cwd=settings.cwd,
-        log=_log(place, trial),
-        part=_part(settings, trial, place),
-        journal=_journal(place, trial),
-    )
     try:
+        job = Job(
+            trial.params,
+            trial.number,
+            trial.run.seed,
+            slot=place.slot,
+            env=settings.env,
+            cwd=settings.cwd,
+            log=_log(place, trial),
+            part=_part(settings, trial, place),
+            journal=_journal(place, trial),
+        )
         finished = engine.run(job, Allowance(tick, may_go_on, on_report, lambda: deadline))
     except InvalidInput as error:  # no other trial could run either
         optimizer.commit(Returned(trial.number, str(error)))
@@ -406,7 +413,14 @@ def _part(settings: Settings, trial: Trial, place: Place) -> Part | None:
     folder = None
     if steps.has_checkpoints and place.checkpoints is not None:
         folder = checkpoint_folder(place.checkpoints, trial).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput(
+                f"The folder {folder} for the checkpoint of a training cannot be made: "
+                f"{error.strerror}. Choose another folder for logs and checkpoints, logs=... or "
+                "--logs, or set resume to 'suspend' or 'never'."
+            ) from None
     until = trial.until or steps.last
     measured = {"s", "worker_s", *_pricing(settings).rate, *settings.known_costs}
     is_reported = not measured.issuperset(settings.required_costs)

@@ -16,6 +16,7 @@ from farthing.acquisition.search import sobol
 from farthing.budget.ledger import Ledger
 from farthing.budget.units import Budget
 from farthing.core.part_reasons import reasons_of
+from farthing.core.parts import counted_value
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.core.suggest import believed, cost_learners, one_thread
@@ -102,11 +103,12 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
     trial = trial_of(history, number)
     first = reasons_of(trial)[0]  # of several parts of a training
     before = state_before(state, replace(trial, run=replace(trial.run, asked_at=first.at)))
-    done = [sign * value for t in before.history if (value := _best_value(settings, t)) is not None]
+    values = (counted_value(settings, t) for t in before.history)
+    done = [sign * value for value in values if value is not None]
     with one_thread():
         belief = believed(settings, before, model=True)
         promise = {} if belief.objective is None else _promise(belief, trial)
-    own, improved = _best_value(settings, trial), None
+    own, improved = counted_value(settings, trial), None
     if own is not None and done:
         improved = max(min(done) - sign * own, 0.0)
     return {
@@ -121,6 +123,7 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         **promise,
         "state": trial.state,
         "value": trial.value,
+        "counted_value": own,
         "cost": dict(trial.cost),
         "improved_by": improved,
         "constraints": _constraints(settings, belief, trial),
@@ -136,19 +139,6 @@ def explanation(settings: Settings, state: State, number: int) -> dict[str, Any]
         "tail": trial.run.tail,
         "suggest_s": trial.run.suggest_s,
     }
-
-
-def _best_value(settings: Settings, trial: Trial) -> float | None:
-    """The value of a trial if it can be the best one; of a paused training it can be, by `steps`.
-
-    The quantities that constraints limit are known at the end of a training only.
-    """
-    steps = settings.steps
-    ended = trial.state == "done" or (
-        trial.state == "paused" and steps is not None and steps.value == "best"
-    )
-    met = all(each.excess(trial) <= 0.0 for each in settings.bounds)
-    return trial.value if ended and met else None
 
 
 def _constraints(settings: Settings, belief: Belief, trial: Trial) -> dict[str, dict[str, Any]]:

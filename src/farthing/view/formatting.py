@@ -87,6 +87,8 @@ def trial_line(trial: Trial) -> str:
     line = f"trial {trial.number}: {result}"
     if trial.state == "paused":
         line += f" ({state_of(trial.state, trial.step)})"
+    elif trial.value is None and trial.curve:
+        line += f" ({trial.curve[-1].value:.6g} at step {trial.step})"
     if trial.cost:
         line += f" {'after' if trial.value is None else 'for'} {amounts(trial.cost)}"
         line += f", about {amounts(trial.predicted)} expected" if trial.predicted else ""

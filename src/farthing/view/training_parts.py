@@ -21,6 +21,9 @@ def parts_of(trial: Trial) -> list[dict[str, Any]]:
     paid: Mapping[str, float] = {}
     for each in reasons_of(trial):
         if each.kind in ("started", "resumed"):
+            # A program that exits at its rung, though it was to continue, is resumed to do so.
+            if parts and [c["because"] for c in parts[-1]["continued"][-1:]] == [each.because]:
+                parts[-1]["continued"].pop()
             first = {"part": each.part, "from": each.step, "because": each.because}
             parts.append({**first, "continued": [], "to": each.step, "cost": {}})
             paid = each.cost

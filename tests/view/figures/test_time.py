@@ -233,3 +233,13 @@ def test_every_renderer_draws_trainings():
     assert "trial 2, paused at step 2; step 1: 3 for $0.50 so far" in hovers
     ticks = plots.learning().axes[0].get_xticks()
     assert list(ticks) == [1, 2, 4, 8, 16, 32]
+
+
+def test_a_lost_part_is_in_the_lane_of_its_worker():
+    """It was resumed there, and lost before it told its slot."""
+    runs = [
+        {"worker": "a", "slot": "0", "asked_at": 10.0, "told_at": 11.0},
+        {"worker": "a", "asked_at": 12.0, "told_at": 13.0},
+    ]
+    _, state = with_runs(runs, states={1: "lost"})
+    assert [b.lane for b in timeline_of(state)] == ["a, slot 0", "a, slot 0"]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from farthing.budget.units import format_amount
+from farthing.core.parts import counted_value, with_counted_value
 from farthing.core.settings import Settings
 from farthing.core.shares import cost_of
 from farthing.core.state import State
@@ -78,11 +79,14 @@ class Curve(NamedTuple):
 def curve_of(settings: Settings, state: State, resource: str | None = None) -> Curve:
     """Compute the best value after every trial that ended."""
     resource = main_resource(settings, state, resource)
-    intervals, best, improved = spending(state, resource), list[float | None](), list[int]()
-    bounds = settings.bounds
+    best, improved = list[float | None](), list[int]()
+    intervals = [
+        interval._replace(trial=with_counted_value(settings, interval.trial))
+        for interval in spending(state, resource)
+    ]
     incumbent: float | None = None
     for i, interval in enumerate(intervals):
-        value = interval.trial.value if is_feasible(bounds, interval.trial) else None
+        value = counted_value(settings, interval.trial)
         if value is not None and (incumbent is None or settings.sign * (value - incumbent) < 0):
             incumbent = value
             improved.append(i)
@@ -122,8 +126,9 @@ def curve(
     if off:
         caption += f" {off} value{'s are' if off > 1 else ' is'} outside the axis, at the edge."
     if settings.bounds:
-        missed = len(values) - sum(is_feasible(settings.bounds, trial) for trial in ended)
-        caption += f" {missed} of {len(values)} values violate a constraint."
+        done = [trial for trial in ended if trial.state == "done"]
+        missed = len(done) - sum(is_feasible(settings.bounds, trial) for trial in done)
+        caption += f" {missed} of {len(done)} values violate a constraint."
     if len(drawn) < len(ended):
         caption += f" {len(drawn)} trials are drawn, including every improvement."
     return Figure(name, title, (Panel(x, y, tuple(layers)),), caption)

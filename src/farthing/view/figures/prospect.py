@@ -99,7 +99,8 @@ def prospect_of(settings: Settings, state: State) -> list[Step]:
     some = [chosen[i] for i in thinned(len(chosen), most=count)]
     with one_thread():
         found = [_step(settings, state, trial, spent[trial.number]) for trial in some]
-    return [step for step in found if step is not None]
+    # A training that was resumed has spent later than trials with higher numbers.
+    return sorted((step for step in found if step is not None), key=lambda step: step.spent)
 
 
 def _step(settings: Settings, state: State, trial: Trial, spent: float) -> Step | None:

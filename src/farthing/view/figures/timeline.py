@@ -34,14 +34,15 @@ def timeline_of(state: State) -> list[LaneInterval]:
     now = max(max(_last_known(trial) for trial in trials), begin)
     found, free, slots = list[LaneInterval](), list[float](), dict[str | None, set[str | None]]()
     for trial in trials:
-        if trial.run.told_at is not None:
+        if trial.run.told_at is not None and trial.run.slot is not None:
             slots.setdefault(trial.run.worker, set()).add(trial.run.slot)
     for trial in sorted(trials, key=lambda trial: (trial.run.asked_at, trial.number)):
         run = trial.run
         end = max(run.asked_at, now if run.told_at is None else run.told_at)
         lane, slot = run.worker or _free_lane(free, run.asked_at, end), run.slot
-        if run.told_at is None and len(known := slots.get(run.worker, set())) == 1:
-            slot = next(iter(known))  # a running trial has none yet, or that of its earlier part
+        untold = run.told_at is None or slot is None  # it has none yet, or that of an earlier part
+        if untold and len(known := slots.get(run.worker, set())) == 1:
+            slot = next(iter(known))
         lane += "" if slot is None else f", slot {slot}"
         found.append(LaneInterval(trial, lane, run.asked_at - begin, end - begin))
     return found

@@ -163,10 +163,13 @@ def _constraints(facts: Mapping[str, Mapping[str, Any]]) -> str:
 def _result(facts: Mapping[str, Any]) -> str:
     value, before = facts["value"], facts["best_before"]
     text = facts["state"] if value is None else f"{value:.6g}"
+    if value is None and facts["curve"] and (value := facts["counted_value"]) is not None:
+        step = next(each["step"] for each in facts["curve"] if each["value"] == value)
+        text += f" with {value:.6g} at step {step}"
     if facts["state"] == "paused" and value is not None and facts["curve"]:
         text += f" ({state_of('paused', facts['curve'][-1]['step'])})"
     if facts["cost"]:
-        text += f" {'after' if value is None else 'for'} {amounts(facts['cost'])}"
+        text += f" {'after' if facts['value'] is None else 'for'} {amounts(facts['cost'])}"
     if value is not None and before is not None:
         gained = facts["improved_by"]  # None: it violates a constraint
         change = f"an improvement of {gained:.4g}" if gained else "no improvement"

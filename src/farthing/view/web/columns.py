@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from farthing.core.parts import counted_value, with_counted_value
 from farthing.core.settings import Settings
 from farthing.core.state import State
 from farthing.history import Trial
-from farthing.models.constraints import is_feasible
 from farthing.view.formatting import first_line
 from farthing.view.primitives import visible
 
@@ -58,9 +58,9 @@ def trial_columns(settings: Settings, state: State, numbers: Sequence[int]) -> d
 
 
 def _columns(settings: Settings, state: State) -> Iterator[Column]:
-    trials, bounds = state.history.trials, settings.bounds
+    trials = state.history.trials
     yield Column("state", "fact", lambda trial: trial.state)
-    yield Column("value", "value", lambda trial: trial.value)
+    yield Column("value", "value", lambda trial: with_counted_value(settings, trial).value)
     if any(trial.curve for trial in trials):
         yield Column("step", "fact", lambda trial: trial.step or None)
         yield Column("last value", "fact", lambda t: t.curve[-1].value if t.curve else None)
@@ -77,7 +77,7 @@ def _columns(settings: Settings, state: State) -> Iterator[Column]:
     yield Column("origin", "fact", lambda trial: trial.origin)
     yield Column("why", "fact", _why)
     yield Column("ended", "hidden", lambda trial: trial.run.told_at)
-    yield Column("feasible", "hidden", lambda trial: int(is_feasible(bounds, trial)))
+    yield Column("feasible", "hidden", lambda t: int(counted_value(settings, t) is not None))
 
 
 def _entry(of: Callable[[Trial], Mapping[str, Any]], name: str) -> Callable[[Trial], Any]:
