@@ -140,9 +140,7 @@ def _cost_spread(kept: Json) -> Finding:
     return Finding(f"{wide} of {len(spans)} models", None, verdict)
 
 
-def _expensive_optimum(kept: Json) -> Finding | None:
-    if "finals" not in kept:  # older kept numbers
-        return None
+def _expensive_optimum(kept: Json) -> Finding:
     finals = {m: numbers(kept["finals"][m]) for m in ("EI", "EIpu")}
     gap = _difference(finals["EIpu"], finals["EI"], 100 / float(np.mean(finals["EI"])))
     return _judged(gap, ABOVE_ZERO, kept["seeds"], carbo.SEEDS, " above")

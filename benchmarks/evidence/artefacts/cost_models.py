@@ -32,11 +32,11 @@ from benchmarks.evidence.artefacts.curves import (
     by_method,
     clock_and_values,
     curves,
+    draw_median,
     middle,
     numbers,
     plain,
     quartiles,
-    shade,
 )
 from benchmarks.evidence.artefacts.pareto import DIFFERS as PARETO_DIFFERS
 from benchmarks.evidence.artefacts.printed import NoRuns, in_both_modes
@@ -692,9 +692,8 @@ def _draw_perceptrons(kept: Json) -> Figure:
     figure, axes = grid(2 if kept["curves"] else 1, width=4.1, height=3.4)
     _draw_flops(axes[0], kept)
     for method, curve in kept["curves"].items():
-        axes[1].plot(100 * SHARES, numbers(curve), label=method, color=colour(method))
-        if "quartiles" in kept:
-            shade(axes[1], 100 * SHARES, kept["quartiles"][method], colour(method))
+        style = {"label": method, "color": colour(method)}
+        draw_median(axes[1], 100 * SHARES, curve, kept["quartiles"][method], **style)
         axes[1].set_xlabel("budget spent (%)")
         axes[1].set_ylabel(f"median error, {kept['problem'].split('/')[1]}, {kept['runs']} runs")
         axes[1].legend()
