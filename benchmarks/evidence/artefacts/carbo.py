@@ -36,7 +36,6 @@ from benchmarks.evidence.artefacts.curves import (
     plain,
     quartiles,
     recorded_errors,
-    shade,
 )
 from benchmarks.evidence.artefacts.printed import NoRuns, carried_out, in_both_modes
 from benchmarks.evidence.replay import MOST, Job, Run
@@ -278,8 +277,8 @@ def _draw_knn(kept: Json) -> Figure:
     _draw_medians(middle_, kept)
     for method, line in kept["normalised"].items():
         mean, sd = numbers(line["mean"]), numbers(line["sd"])
-        right.plot(SHARES * 100, mean, color=colour(method), label=method)
-        shade(right, SHARES * 100, mean - sd, mean + sd, colour(method))
+        style = {"color": colour(method), "label": method}
+        draw_median(right, SHARES * 100, mean, [plain(mean - sd), plain(mean + sd)], **style)
     right.set(xlabel="% of the budget", ylabel="normalised error", title="all KNN problems")
     right.legend()
     return figure
@@ -376,8 +375,9 @@ def _draw_schedule(kept: Json) -> Figure:
         for method, line in lines.items():
             cost = numbers(line["cost"])
             at = np.arange(1.0, len(cost) + 1)
-            axis.semilogy(at, cost, color=colour(method), label=method, lw=1.1)
-            shade(axis, at, *map(numbers, line["quartiles"]), colour(method))
+            style = {"color": colour(method), "label": method, "lw": 1.1}
+            draw_median(axis, at, cost, line["quartiles"], **style)
+            axis.set_yscale("log")
         if "CArBO" in lines:
             axis.axvspan(0, lines["CArBO"]["eighth"], color=colour("CArBO"), alpha=0.12)
         axis.set(title=short_name(problem), xlabel="evaluation")

@@ -82,12 +82,7 @@ def draw_median(
 ) -> None:
     """A line, and the space between the quartiles in the same colour."""
     axis.plot(x, numbers(line), **style)
-    shade(axis, x, *map(numbers, quartiles), style["color"])
-
-
-def shade(axis: Axes, x: Array, low: Array, high: Array, hue: str) -> None:
-    """The space between two lines."""
-    axis.fill_between(x, low, high, color=hue, alpha=0.15, lw=0)
+    axis.fill_between(x, *map(numbers, quartiles), color=style["color"], alpha=0.15, lw=0)
 
 
 def plain(array: Array) -> list[float | None]:
