@@ -408,25 +408,29 @@ def _transferred(settings: Settings) -> Json:
         errors: dict[str, list[float]] = {}
         for seed in range(settings.count(SEEDS, quick=1)):
             priced = _shuffled(f"xgboost/{name}", seed)
-            for label, learner in transfers(rows, meta[name], quick=settings.quick):
-                if seed == 0:  # nothing offline depends on the seed
-                    errors[f"{label} (0)"] = [log_rmse(learner, priced, 0)]
-                if label == "naive linear":
-                    for n in ONLINE_COUNTS:
-                        for kind, each in (
-                            (f"{label} and level ({n})", learner),
-                            (f"{label}, level and GP ({n})", ResidualGP(learner)),
-                        ):
-                            errors.setdefault(kind, []).append(log_rmse(each, priced, n))
-            for n in ONLINE_COUNTS:
-                for label in ("GP", "LV 3", "AutoCost"):
-                    found_here = errors.setdefault(f"{label} ({n})", [])
-                    found_here.append(log_rmse(MODELS[label], priced, n))
+            for label, n, learner in _transferred_models(rows, meta[name], settings):
+                if n or seed == 0:  # without costs of this problem nothing depends on the seed
+                    errors.setdefault(f"{label} ({n})", []).append(log_rmse(learner, priced, n))
         found[name] = {
             "kind": meta[name]["kind"],
             "rmse": {k: float(np.mean(v)) for k, v in errors.items()},
         }
     return {"problems": found, "seeds": settings.count(SEEDS, quick=1)}
+
+
+def _transferred_models(
+    rows: list[Json], here: Json, settings: Settings
+) -> Iterator[tuple[str, int, CostLearner]]:
+    """The name of each model, the costs of this problem that it sees, and its learner."""
+    for label, learner in transfers(rows, here, quick=settings.quick):
+        yield label, 0, learner
+        if label == "naive linear":
+            for n in ONLINE_COUNTS:
+                yield f"{label} and level", n, learner
+                yield f"{label}, level and GP", n, ResidualGP(learner)
+    for n in ONLINE_COUNTS:
+        for label in ("GP", "LV 3", "AutoCost"):
+            yield label, n, MODELS[label]
 
 
 def _by_kind(kept: Json) -> dict[str, dict[str, Array]]:
