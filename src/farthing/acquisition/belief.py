@@ -307,11 +307,9 @@ class Belief:
         costs = [Normal(least_of(model, X), none) for model in self.cost.values()]
         cost, shortfall = Normal(none, none), np.full(len(X), -np.inf)
         if costs:
-            (mean_cost, _), [shortfall] = (
-                self.one_cost(costs, self.left)[0],
-                self.shortfall(costs, self.left)[0],
-            )
-            cost = Normal(np.minimum(mean_cost[0], np.log(self.cap / 2.0)), none)
+            expected = self.one_cost(costs, self.left)[0].mean[0]
+            cost = Normal(np.minimum(expected, np.log(self.cap / 2.0)), none)
+            [shortfall] = self.shortfall(costs, self.left)[0]
         return Outlook(mean, std, cost, none, self.best, self.cap, shortfall)
 
     def slopes(self, X: Array) -> tuple[Outlook, OutlookSlopes]:
@@ -365,10 +363,8 @@ class Belief:
             self,
             objective=objective,
             cost={
-                resource: model.condition(x, paid[resource])
-                if resource in paid
-                else _after(model, x)
-                for resource, model in self.cost.items()
+                name: model.condition(x, paid[name]) if name in paid else _after(model, x)
+                for name, model in self.cost.items()
             },
             ledger=self.ledger.charge(None, paid),
             history=self.history.adding(trial),

@@ -33,13 +33,12 @@ from scipy.special import ndtr, ndtri
 
 from farthing.acquisition.belief import Belief
 from farthing.acquisition.outlook import Outlook
-from farthing.acquisition.protocols import Policy
 from farthing.acquisition.scores import Score
 from farthing.acquisition.search import sobol
 from farthing.cost import DependsOnPrevious
 from farthing.models.feasibility import Feasibility
 from farthing.models.gp import VARIANCE_FLOOR, Normal
-from farthing.models.normal import expected_cost, h, log_below, log_ei
+from farthing.models.normal import expected_cost, h, log_below
 
 __all__ = [
     "Base",
@@ -48,7 +47,6 @@ __all__ = [
     "draws",
     "gains",
     "joint_posterior",
-    "rolled_out_gains",
     "visited",
 ]
 
@@ -391,46 +389,3 @@ def _scores(
         )
         out[rows] = score(outlook).score.reshape(count, -1)
     return out
-
-
-# ── rollout of any policy ──────────────────────────────────────────────────────────────────────
-
-
-def rolled_out_gains(
-    policy: Policy, belief: Belief, x: Array, drawn: Draws, rng: np.random.Generator
-) -> Array:
-    """(p,) gain of each path from x if `policy` proposes all later points; slow.
-
-    Every step builds a new belief by `Belief.fantasise` and calls `policy.propose`.
-    """
-    assert belief.objective is not None
-    gained = np.zeros(len(drawn.normals))
-    for path, (normals, f) in enumerate(zip(drawn.normals, drawn.fantasy, strict=True)):
-        gp = belief.objective
-        one = replace(gp, targets=gp.targets[:, [f]])
-        now, here = replace(belief, objective=one, best=belief.best[[f]]), x
-        for z in (*normals, None):
-            paid = {
-                resource: float(np.exp(expected_cost(*normal, now.ledger[resource].left)[0]))
-                for resource, normal in now.predicted(here).items()
-            }
-            gained[path] += _reward(now, here)
-            if z is None or now.objective is None:
-                break
-            mean, std = now.objective.at(here[None])
-            noise = now.objective.scale**2 * now.objective.noise if belief.noisy else 0.0
-            now = now.fantasise(here, float(mean[0, 0] + np.sqrt(std[0] ** 2 + noise) * z), paid)
-            proposal = policy.propose(now, rng)
-            if now.ledger.used_up or proposal.x is None:
-                break
-            here = proposal.x
-    return gained
-
-
-def _reward(belief: Belief, x: Array) -> float:
-    """EI P(c <= left) P(success) at x."""
-    outlook = belief.outlook(x[None])
-    ei = log_ei(outlook.mean[0, 0], outlook.std[0], outlook.best[0])
-    return float(
-        np.exp(ei + outlook.log_success[0]) * _affordable_probability(outlook.cost, outlook.cap)[0]
-    )
