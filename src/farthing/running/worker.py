@@ -23,10 +23,10 @@ from farthing.history import CurvePoint, Here, StopReason, Trial
 from farthing.optimizer import Optimizer
 from farthing.running import Allowance, Engine, Finished, Job, Part, Pricing, Usage
 from farthing.running.checkpoints import checkpoint_folder, delete_checkpoints, lacking
+from farthing.running.curve_points import Curve, point_of
 from farthing.running.journal import delete_journal, journal_of
 from farthing.running.process_group import ProcessGroup
 from farthing.running.recovery import Outcome, recover, rescue
-from farthing.running.remote_part import step_and_value
 from farthing.running.signals import INTERRUPTED, ORPHANED, ExitCheck, ExitRequest
 from farthing.running.survivors import sweep
 from farthing.running.suspending import (
@@ -50,7 +50,6 @@ __all__ = [
 ]
 
 MAX_REPORTS = 1000  # progress messages kept of a trial
-MAX_POINTS = 2000  # of the curve of one part
 TICK = (0.05, 1.0)  # seconds between lease renewals: 1 % of the time budget, within these bounds
 POLL = 0.1  # seconds between checks whether other workers have finished
 
@@ -210,19 +209,19 @@ class _Evaluation:
     def run(self) -> None:
         """Evaluate the trial and tell its outcome."""
         optimizer, settings, trial, place = self.optimizer, self.settings, self.trial, self.place
-        job = Job(
-            trial.params,
-            trial.number,
-            trial.run.seed,
-            slot=place.slot,
-            env=settings.env,
-            cwd=settings.cwd,
-            log=_log(place, trial),
-            part=_part(settings, trial, place),
-            journal=_journal(place, trial),
-        )
         allowance = Allowance(self.tick, self._may_go_on, self._on_report, lambda: self.deadline)
         try:
+            job = Job(
+                trial.params,
+                trial.number,
+                trial.run.seed,
+                slot=place.slot,
+                env=settings.env,
+                cwd=settings.cwd,
+                log=_log(place, trial),
+                part=_part(settings, trial, place),
+                journal=_journal(place, trial),
+            )
             finished = self.engine.run(job, allowance)
         except InvalidInput as error:  # no other trial could run either
             optimizer.commit(Returned(trial.number, str(error)))
@@ -284,7 +283,7 @@ class _Evaluation:
     def _on_report(self, message: Mapping[str, Any], usage: Usage) -> str | None:
         """Keep a report; at a rung, return the decision of the tuner."""
         settings, cost = self.settings, self.pricing.cost(usage, {}, self.settings.resources)
-        if settings.steps is not None and (point := _point(settings, message, cost)) is not None:
+        if settings.steps is not None and (point := point_of(settings, message, cost)) is not None:
             self.curve.add(point)
             return self._at_step(settings.steps, point, usage)
         self.reports.append({**message, "cost": cost})
@@ -350,7 +349,7 @@ def _recover(optimizer: Optimizer, settings: Settings, place: Place) -> None:
     def points(messages: Iterable[tuple[Mapping[str, Any], Usage]]) -> list[CurvePoint]:
         curve = Curve(settings.steps)
         for message, usage in messages if settings.steps is not None else ():
-            point = _point(settings, message, pricing.cost(usage, {}, settings.resources))
+            point = point_of(settings, message, pricing.cost(usage, {}, settings.resources))
             if point is not None:
                 curve.add(point)
         return curve.points
@@ -373,40 +372,6 @@ def _outcome(settings: Settings, place: Place) -> Outcome:
         return told._replace(cost=paid | {r: max(a, paid.get(r, 0.0)) for r, a in charged.items()})
 
     return outcome
-
-
-class Curve:
-    """The points that a part of a training has reported.
-
-    All of them, up to MAX_POINTS; of more, the rungs, the best one, the last one, and every k-th.
-    """
-
-    def __init__(self, steps: Steps | None) -> None:
-        self.points = list[CurvePoint]()
-        self._rungs = frozenset() if steps is None else frozenset(steps.decision_steps)
-
-    def add(self, point: CurvePoint) -> None:
-        """Append a point, if its step is later than the last one."""
-        if self.points and point.step <= self.points[-1].step:
-            return
-        self.points.append(point)
-        if len(self.points) > MAX_POINTS:
-            values = [each.value for each in self.points]
-            kept = {values.index(min(values)), values.index(max(values)), len(values) - 1}
-            self.points = [
-                each
-                for i, each in enumerate(self.points)
-                if i % 2 == 0 or i in kept or each.step in self._rungs
-            ]
-
-
-def _point(
-    settings: Settings, message: Mapping[str, Any], cost: Mapping[str, float]
-) -> CurvePoint | None:
-    """The point of a curve in a progress message; None if it has no whole step or no value."""
-    assert settings.steps is not None
-    found = step_and_value(message, settings.metric, settings.steps.last)
-    return None if found is None else CurvePoint(*found, cost)
 
 
 def _here(settings: Settings, engine: Engine, place: Place) -> Here:
